@@ -1,0 +1,5 @@
+//! shardpack codec
+
+mod array;
+
+pub use array::Array;

@@ -1,0 +1,70 @@
+//! Field codecs of version 1 (spec §5).
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// How the stored bytes of one field value are coded.
+///
+/// ```
+/// use shardpack_format::Codec;
+/// assert_eq!(Codec::from_code(3)?, Codec::Blosc2);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Codec {
+    /// The bytes themselves.
+    Raw,
+    /// One or more standard zstd frames, each with its content size.
+    Zstd,
+    /// One or more standard Blosc2 chunks.
+    Blosc2,
+    /// A JPEG file.
+    Jpeg,
+}
+
+impl Codec {
+    /// Code on disk.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        match self {
+            Self::Raw => 1,
+            Self::Zstd => 2,
+            Self::Blosc2 => 3,
+            Self::Jpeg => 4,
+        }
+    }
+
+    /// The codec with this code.
+    ///
+    /// # Errors
+    /// `Format` if there is none.
+    pub fn from_code(code: u8) -> Result<Self> {
+        match code {
+            1 => Ok(Self::Raw),
+            2 => Ok(Self::Zstd),
+            3 => Ok(Self::Blosc2),
+            4 => Ok(Self::Jpeg),
+            other => Err(Error::format("codec code", "1..=4", other)),
+        }
+    }
+
+    /// Name, as the recipe spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Zstd => "zstd",
+            Self::Blosc2 => "blosc2",
+            Self::Jpeg => "jpeg",
+        }
+    }
+}
+
+impl fmt::Display for Codec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

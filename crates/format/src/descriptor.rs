@@ -1,0 +1,344 @@
+//! The array descriptor: what the stored bytes of an array field mean (spec §4.2).
+
+use crate::bytes::Cursor;
+use crate::dtype::Dtype;
+use crate::error::{Error, Result};
+use crate::limits::Limits;
+
+/// Most axes of an array.
+pub const MAX_RANK: u8 = 8;
+
+/// How stored elements become values again (spec §4.3).
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Transform {
+    /// Stored elements are the values: `stored == decoded`.
+    None,
+    /// Stored as float16, decoded to `decoded` (float32, or float16) exactly.
+    F16,
+    /// Stored as an integer type, decoded by conversion; exact, because the writer checked it.
+    Integer,
+    /// Stored as unsigned integers `q` of `bits` bits: value = `offset[band] + q × scale[band]`, multiplication and addition each
+    /// rounded to float32. `band` is the index along the last axis of the shape.
+    Fixed {
+        /// Bits in use, 8..=16. Codes above `2^bits − 1` do not occur.
+        bits: u8,
+        /// One scale for each band.
+        scale: Vec<f32>,
+        /// One offset for each band.
+        offset: Vec<f32>,
+    },
+}
+
+impl Transform {
+    /// Code on disk.
+    #[must_use]
+    pub const fn code(&self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::F16 => 1,
+            Self::Integer => 2,
+            Self::Fixed { .. } => 3,
+        }
+    }
+}
+
+/// Bit patterns of stored elements that stand for values which the stored type cannot express.
+///
+/// A pattern is compared with the stored element zero-extended to 32 bits, after the difference along the bands has been undone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Codes {
+    /// The pattern that decodes to the quiet NaN with positive sign and zero payload (0x7FC00000, 0x7FF8000000000000).
+    pub nan: Option<u32>,
+    /// The pattern that decodes to `no_data`.
+    pub no_data: Option<u32>,
+    /// The pattern that decodes to +∞.
+    pub pos_inf: Option<u32>,
+    /// The pattern that decodes to −∞.
+    pub neg_inf: Option<u32>,
+}
+
+impl Codes {
+    /// Whether no pattern is reserved.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    const fn all(&self) -> [Option<u32>; 4] {
+        [self.nan, self.no_data, self.pos_inf, self.neg_inf]
+    }
+}
+
+/// Order of the axes in the stored bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Layout {
+    /// As the shape says, C-contiguous: `[height, width, channels]`.
+    #[default]
+    AsShape,
+    /// The last axis first: `[channels, height, width]`.
+    BandMajor,
+}
+
+/// What the stored bytes of one array mean.
+///
+/// ```
+/// use shardpack_format::{ArrayDescriptor, Dtype, Limits};
+/// let descriptor = ArrayDescriptor::plain(Dtype::U16, vec![4, 5, 6]);
+/// let bytes = descriptor.encode()?;
+/// assert_eq!(ArrayDescriptor::parse(&bytes, &Limits::default())?, descriptor);
+/// assert_eq!(descriptor.stored_bytes()?, 240);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct ArrayDescriptor {
+    /// Type of the elements that a reader hands out.
+    pub decoded: Dtype,
+    /// Type of the elements in the payload, once the codec is undone.
+    pub stored: Dtype,
+    /// From stored elements to values.
+    pub transform: Transform,
+    /// Whether each stored element (one or two bytes wide) is the zigzag-coded wrapping difference from the band before it (spec §4.4).
+    pub band_difference: bool,
+    /// Order of the axes of the payload.
+    pub layout: Layout,
+    /// Shape, outermost axis first: `[height, width, channels]` for a cube.
+    pub shape: Vec<u64>,
+    /// The value that means "nothing was measured here", in decoded units.
+    pub no_data: Option<f64>,
+    /// Reserved patterns.
+    pub codes: Codes,
+}
+
+impl ArrayDescriptor {
+    /// A descriptor for elements stored as they are.
+    #[must_use]
+    pub fn plain(dtype: Dtype, shape: Vec<u64>) -> Self {
+        Self {
+            decoded: dtype,
+            stored: dtype,
+            transform: Transform::None,
+            band_difference: false,
+            layout: Layout::AsShape,
+            shape,
+            no_data: None,
+            codes: Codes::default(),
+        }
+    }
+
+    /// Length of the last axis, or 1 for a scalar.
+    #[must_use]
+    pub fn bands(&self) -> u64 {
+        self.shape.last().copied().unwrap_or(1)
+    }
+
+    /// Number of elements.
+    ///
+    /// # Errors
+    /// `Format` if the product overflows.
+    pub fn elements(&self) -> Result<u64> {
+        Dtype::U8.array_bytes(&self.shape)
+    }
+
+    /// Bytes of the payload once the codec is undone.
+    ///
+    /// # Errors
+    /// `Format` if the product overflows.
+    pub fn stored_bytes(&self) -> Result<u64> {
+        self.stored.array_bytes(&self.shape)
+    }
+
+    /// Bytes of the array that a reader hands out.
+    ///
+    /// # Errors
+    /// `Format` if the product overflows.
+    pub fn decoded_bytes(&self) -> Result<u64> {
+        self.decoded.array_bytes(&self.shape)
+    }
+
+    /// Whether the values that come out are, bit for bit, those that went in.
+    #[must_use]
+    pub const fn is_lossless(&self) -> bool {
+        match self.transform {
+            Transform::None | Transform::Integer => true,
+            Transform::F16 => matches!(self.decoded, Dtype::F16),
+            Transform::Fixed { .. } => false,
+        }
+    }
+
+    /// The descriptor's bytes.
+    ///
+    /// # Errors
+    /// `Usage` if the parts contradict each other (see [`ArrayDescriptor::parse`]).
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        self.check().map_err(|(what, expected, found)| Error::usage(what, expected, found))?;
+        let mut out = Vec::with_capacity(40 + 8 * self.shape.len());
+        let bits = match &self.transform {
+            Transform::Fixed { bits, .. } => *bits,
+            _ => 0,
+        };
+        let mut flags = u8::from(self.no_data.is_some());
+        for (i, code) in self.codes.all().iter().enumerate() {
+            flags |= u8::from(code.is_some()) << (i + 1);
+        }
+        out.extend([
+            self.decoded.code(),
+            self.stored.code(),
+            self.transform.code(),
+            u8::from(self.band_difference),
+            u8::from(self.layout == Layout::BandMajor),
+            u8::try_from(self.shape.len()).unwrap_or(u8::MAX),
+            flags,
+            bits,
+        ]);
+        out.extend(self.no_data.unwrap_or(0.0).to_le_bytes());
+        for code in self.codes.all() {
+            out.extend(code.unwrap_or(0).to_le_bytes());
+        }
+        for axis in &self.shape {
+            out.extend(axis.to_le_bytes());
+        }
+        if let Transform::Fixed { scale, offset, .. } = &self.transform {
+            out.extend(scale.iter().chain(offset).flat_map(|v| v.to_le_bytes()));
+        }
+        Ok(out)
+    }
+
+    /// Reads a descriptor; `bytes` must hold it and nothing else.
+    ///
+    /// # Errors
+    /// `Format` if a code is unknown, a reserved bit is set, the parts contradict each other or the shape overflows; `Limit` if an axis or
+    /// the decoded size is over the limits.
+    pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
+        let mut cur = Cursor::new(bytes, "array descriptor");
+        let decoded = Dtype::from_code(cur.u8()?)?;
+        let stored = Dtype::from_code(cur.u8()?)?;
+        let transform_code = cur.u8()?;
+        let band_difference = flag("band difference", cur.u8()?)?;
+        let layout = if flag("layout", cur.u8()?)? { Layout::BandMajor } else { Layout::AsShape };
+        let rank = cur.u8()?;
+        let flags = cur.u8()?;
+        let bits = cur.u8()?;
+        if rank > MAX_RANK {
+            return Err(Error::format("array rank", format!("at most {MAX_RANK}"), rank));
+        }
+        if flags & 0xE0 != 0 {
+            return Err(Error::format("array descriptor flags", "bits 5..8 clear", format!("{flags:#04x}")));
+        }
+        let no_data = optional("no-data value", cur.f64()?, flags & 1 != 0, |v| v.to_bits() == 0)?;
+        let mut codes = [None; 4];
+        for (i, code) in codes.iter_mut().enumerate() {
+            *code = optional("reserved code", cur.u32()?, flags >> (i + 1) & 1 != 0, |&v| v == 0)?;
+        }
+        let [nan, no_data_code, pos_inf, neg_inf] = codes;
+        let mut shape = Vec::with_capacity(usize::from(rank));
+        for _ in 0..rank {
+            let axis = cur.u64()?;
+            if axis > limits.max_axis {
+                return Err(Error::limit("array axis", "max_axis", limits.max_axis, axis));
+            }
+            shape.push(axis);
+        }
+        let transform = match transform_code {
+            0 => Transform::None,
+            1 => Transform::F16,
+            2 => Transform::Integer,
+            3 => {
+                // Checked against the bytes at hand before anything is allocated.
+                let bands = shape.last().copied().unwrap_or(1);
+                let table_bytes = bands
+                    .checked_mul(4)
+                    .ok_or_else(|| Error::format("band table", "a size below 2^64 bytes", bands))?;
+                let table = |raw: &[u8]| raw.as_chunks().0.iter().map(|c| f32::from_le_bytes(*c)).collect();
+                let scale: Vec<f32> = table(cur.take(table_bytes)?);
+                let offset: Vec<f32> = table(cur.take(table_bytes)?);
+                Transform::Fixed { bits, scale, offset }
+            }
+            other => return Err(Error::format("array transform", "0..=3", other)),
+        };
+        if transform_code != 3 && bits != 0 {
+            return Err(Error::format("array bits", "0 without fixed point", bits));
+        }
+        cur.finish()?;
+        let codes = Codes { nan, no_data: no_data_code, pos_inf, neg_inf };
+        let out = Self { decoded, stored, transform, band_difference, layout, shape, no_data, codes };
+        out.check().map_err(|(what, expected, found)| Error::format(what, expected, found))?;
+        let decoded_bytes = out.decoded_bytes()?.max(out.stored_bytes()?);
+        if decoded_bytes > limits.max_decoded_bytes {
+            return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, decoded_bytes));
+        }
+        Ok(out)
+    }
+
+    /// The rules that tie the parts together; shared by `encode` and `parse`.
+    fn check(&self) -> std::result::Result<(), (&'static str, &'static str, String)> {
+        let pair = || format!("{} stored for {}", self.stored, self.decoded);
+        let integer = |d: Dtype| !d.is_float() && d != Dtype::Bool;
+        let types_fit = match &self.transform {
+            Transform::None => self.stored == self.decoded,
+            Transform::F16 => self.stored == Dtype::F16 && matches!(self.decoded, Dtype::F16 | Dtype::F32),
+            Transform::Integer => integer(self.stored) && self.stored != self.decoded && self.decoded != Dtype::Bool,
+            Transform::Fixed { .. } => matches!(self.stored, Dtype::U8 | Dtype::U16) && self.decoded == Dtype::F32,
+        };
+        if !types_fit {
+            return Err(("array dtypes", "a pair that the transform allows", pair()));
+        }
+        if self.shape.len() > usize::from(MAX_RANK) {
+            return Err(("array rank", "at most 8", self.shape.len().to_string()));
+        }
+        if self.band_difference && (self.stored.bytes() > 2 || self.stored == Dtype::Bool || self.shape.is_empty()) {
+            return Err(("band difference", "stored elements of 1 or 2 bytes and an axis", pair()));
+        }
+        if self.layout == Layout::BandMajor && self.shape.len() < 2 {
+            return Err(("band-major layout", "at least 2 axes", format!("{}", self.shape.len())));
+        }
+        if !self.codes.is_empty() && (matches!(self.transform, Transform::None) || !self.decoded.is_float()) {
+            return Err(("reserved codes", "a transform to floating point", pair()));
+        }
+        if self.codes.no_data.is_some() && self.no_data.is_none() {
+            return Err(("no-data code", "a no-data value", "none".into()));
+        }
+        let max = if self.stored.bytes() >= 4 { u32::MAX } else { (1 << (8 * self.stored.bytes())) - 1 };
+        let codes = self.codes.all();
+        for (i, code) in codes.iter().enumerate() {
+            let Some(code) = code else { continue };
+            if *code > max || codes.iter().take(i).flatten().any(|c| c == code) {
+                return Err(("reserved code", "distinct patterns of the stored type", format!("{code:#x}")));
+            }
+        }
+        if let Transform::Fixed { bits, scale, offset } = &self.transform {
+            let fits = if self.stored == Dtype::U8 { *bits == 8 } else { (9..=16).contains(bits) };
+            if !fits {
+                return Err(("fixed-point bits", "8 in uint8, 9..=16 in uint16", bits.to_string()));
+            }
+            let bands = usize::try_from(self.bands()).ok();
+            if Some(scale.len()) != bands || Some(offset.len()) != bands || self.shape.is_empty() {
+                return Err(("band table", "one scale and one offset a band", scale.len().to_string()));
+            }
+            if scale.iter().any(|s| !s.is_finite() || *s < 0.0) || offset.iter().any(|o| !o.is_finite()) {
+                return Err((
+                    "band table",
+                    "finite offsets, finite scales that are not negative",
+                    "another value".into(),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn flag(what: &'static str, byte: u8) -> Result<bool> {
+    match byte {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => Err(Error::format(what, "0 or 1", other)),
+    }
+}
+
+fn optional<T>(what: &'static str, value: T, present: bool, is_zero: impl Fn(&T) -> bool) -> Result<Option<T>> {
+    match present {
+        true => Ok(Some(value)),
+        false if is_zero(&value) => Ok(None),
+        false => Err(Error::format(what, "zero where its flag is clear", "another value")),
+    }
+}

@@ -1,0 +1,108 @@
+//! Element types of arrays and scalars (spec §4.1).
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! dtypes {
+    ($($(#[$doc:meta])* $name:ident = $code:literal, $size:literal, $text:literal;)*) => {
+        /// Type of one element. Stored little-endian; `bool` is one byte, 0 or 1.
+        ///
+        /// ```
+        /// use shardpack_format::Dtype;
+        /// assert_eq!(Dtype::F16.bytes(), 2);
+        /// assert_eq!(Dtype::F16.to_string(), "float16");
+        /// ```
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[non_exhaustive]
+        pub enum Dtype {
+            $($(#[$doc])* #[serde(rename = $text)] $name,)*
+        }
+
+        impl Dtype {
+            /// Every type, in the order of the codes.
+            pub const ALL: &'static [Dtype] = &[$(Dtype::$name),*];
+
+            /// Code on disk.
+            #[must_use]
+            pub const fn code(self) -> u8 {
+                match self { $(Dtype::$name => $code,)* }
+            }
+
+            /// The type with this code.
+            ///
+            /// # Errors
+            /// `Format` if no type has it.
+            pub fn from_code(code: u8) -> Result<Self> {
+                match code {
+                    $($code => Ok(Dtype::$name),)*
+                    other => Err(Error::format("dtype code", "1..=12", other)),
+                }
+            }
+
+            /// Size of one element in bytes.
+            #[must_use]
+            pub const fn bytes(self) -> u64 {
+                match self { $(Dtype::$name => $size,)* }
+            }
+
+            /// Name, as NumPy spells it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Dtype::$name => $text,)* }
+            }
+        }
+    };
+}
+
+dtypes! {
+    /// One byte, 0 or 1.
+    Bool = 1, 1, "bool";
+    /// Unsigned, 8 bits.
+    U8 = 2, 1, "uint8";
+    /// Signed, 8 bits.
+    I8 = 3, 1, "int8";
+    /// Unsigned, 16 bits.
+    U16 = 4, 2, "uint16";
+    /// Signed, 16 bits.
+    I16 = 5, 2, "int16";
+    /// Unsigned, 32 bits.
+    U32 = 6, 4, "uint32";
+    /// Signed, 32 bits.
+    I32 = 7, 4, "int32";
+    /// Unsigned, 64 bits.
+    U64 = 8, 8, "uint64";
+    /// Signed, 64 bits.
+    I64 = 9, 8, "int64";
+    /// IEEE binary16.
+    F16 = 10, 2, "float16";
+    /// IEEE binary32.
+    F32 = 11, 4, "float32";
+    /// IEEE binary64.
+    F64 = 12, 8, "float64";
+}
+
+impl Dtype {
+    /// Whether this is one of the three floating-point types.
+    #[must_use]
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F16 | Self::F32 | Self::F64)
+    }
+
+    /// Bytes of a dense array of this type.
+    ///
+    /// # Errors
+    /// `Format` if the product overflows 64 bits.
+    pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
+        shape
+            .iter()
+            .try_fold(self.bytes(), |acc, &axis| acc.checked_mul(axis))
+            .ok_or_else(|| Error::format("array shape", "a product below 2^64 bytes", format!("{shape:?}")))
+    }
+}
+
+impl fmt::Display for Dtype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

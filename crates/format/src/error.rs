@@ -1,0 +1,154 @@
+//! What can be wrong with bytes: one error type, with the place where it was found.
+
+use std::fmt;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Where in a dataset an error was found. Every part is optional, because a parser knows only what it was handed:
+/// the caller adds the rest with [`Error::in_file`] and [`Error::in_record`].
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Place {
+    /// The file, as the user would name it.
+    pub file: Option<String>,
+    /// Record number within the shard, from 0.
+    pub record: Option<u64>,
+    /// Sample key.
+    pub key: Option<String>,
+    /// Byte offset from the start of the file.
+    pub offset: Option<u64>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut sep = "";
+        if let Some(file) = &self.file {
+            write!(f, "`{}`", file.escape_debug())?;
+            sep = ", ";
+        }
+        if let Some(record) = self.record {
+            write!(f, "{sep}record {record}")?;
+            sep = ", ";
+        }
+        if let Some(key) = &self.key {
+            write!(f, "{sep}sample `{}`", key.escape_debug())?;
+            sep = ", ";
+        }
+        if let Some(offset) = self.offset {
+            write!(f, "{sep}offset {offset}")?;
+            sep = ", ";
+        }
+        if !sep.is_empty() {
+            f.write_str(": ")?;
+        }
+        Ok(())
+    }
+}
+
+/// An error found in bytes, or in a request to lay bytes out.
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The bytes break the specification.
+    #[error("{place}{what}: expected {expected}, found {found}")]
+    Format {
+        /// Where.
+        place: Box<Place>,
+        /// The part of the layout, in the words of the specification.
+        what: String,
+        /// What the specification asks for.
+        expected: String,
+        /// What stands there.
+        found: String,
+    },
+    /// The bytes may be right, but they ask for more than the caller's [`Limits`](crate::Limits) allow.
+    #[error("{place}{what} is over the limit: {found} > {limit}\nhint: raise `Limits::{name}` if you trust this file")]
+    Limit {
+        /// Where.
+        place: Box<Place>,
+        /// The quantity.
+        what: String,
+        /// Name of the field of `Limits`.
+        name: &'static str,
+        /// The limit.
+        limit: u64,
+        /// What was asked for.
+        found: u64,
+    },
+    /// The caller asked for something that the layout cannot hold.
+    #[error("{what}: expected {expected}, found {found}")]
+    Usage {
+        /// The argument.
+        what: String,
+        /// What it may be.
+        expected: String,
+        /// What it was.
+        found: String,
+    },
+}
+
+impl Error {
+    /// A [`Error::Format`] without a place.
+    pub fn format(what: impl Into<String>, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
+        Self::Format {
+            place: Box::default(),
+            what: what.into(),
+            expected: expected.to_string(),
+            found: found.to_string(),
+        }
+    }
+
+    /// A [`Error::Limit`] without a place.
+    pub fn limit(what: impl Into<String>, name: &'static str, limit: u64, found: u64) -> Self {
+        Self::Limit { place: Box::default(), what: what.into(), name, limit, found }
+    }
+
+    /// A [`Error::Usage`].
+    pub fn usage(what: impl Into<String>, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
+        Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string() }
+    }
+
+    fn place_mut(&mut self) -> Option<&mut Place> {
+        match self {
+            Self::Format { place, .. } | Self::Limit { place, .. } => Some(place),
+            Self::Usage { .. } => None,
+        }
+    }
+
+    /// Names the file, unless a deeper layer has named one.
+    #[must_use]
+    pub fn in_file(mut self, file: impl Into<String>) -> Self {
+        if let Some(place) = self.place_mut() {
+            place.file.get_or_insert_with(|| file.into());
+        }
+        self
+    }
+
+    /// Names the record, unless a deeper layer has named one.
+    #[must_use]
+    pub fn in_record(mut self, record: u64) -> Self {
+        if let Some(place) = self.place_mut() {
+            place.record.get_or_insert(record);
+        }
+        self
+    }
+
+    /// Names the sample, unless a deeper layer has named one.
+    #[must_use]
+    pub fn in_sample(mut self, key: impl Into<String>) -> Self {
+        if let Some(place) = self.place_mut() {
+            place.key.get_or_insert_with(|| key.into());
+        }
+        self
+    }
+
+    /// Adds `base` to the offset, which so far counted from the start of the slice that was parsed.
+    #[must_use]
+    pub fn at(mut self, base: u64) -> Self {
+        if let Some(place) = self.place_mut() {
+            place.offset = Some(place.offset.unwrap_or(0).saturating_add(base));
+        }
+        self
+    }
+}

@@ -1,0 +1,74 @@
+//! Upper bounds on what a file may ask for: checked before anything is allocated.
+
+/// What a reader is willing to allocate or walk for a file that it does not trust.
+///
+/// Every size that comes from a file is compared with one of these before memory is taken for it. The defaults suit data
+/// from strangers; raise single fields for files of your own.
+///
+/// ```
+/// let limits = shardpack_format::Limits { max_record_bytes: 8 << 30, ..Default::default() };
+/// assert!(limits.max_record_bytes > shardpack_format::Limits::default().max_record_bytes);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest manifest, in bytes. Default 64 MiB.
+    pub max_manifest_bytes: u64,
+    /// Most shards in a dataset. Default 1,000,000.
+    pub max_shards: u64,
+    /// Largest index of one shard, in bytes. Default 1 GiB.
+    pub max_index_bytes: u64,
+    /// Most records in one shard. Default 2³¹.
+    pub max_records: u64,
+    /// Largest stored record, in bytes. Default 1 GiB.
+    pub max_record_bytes: u64,
+    /// Largest decoded field, in bytes. Default 1 GiB.
+    pub max_decoded_bytes: u64,
+    /// Largest ratio of decoded to stored bytes of a field, for fields that decode to more than 1 MiB. Default 1000.
+    pub max_expansion: u64,
+    /// Longest axis of an array. Default 2³¹ − 1.
+    pub max_axis: u64,
+    /// Most levels of nesting in JSON. Default 16.
+    pub max_json_depth: u64,
+    /// Most fields in a schema. Default 1,024.
+    pub max_fields: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_manifest_bytes: 64 << 20,
+            max_shards: 1_000_000,
+            max_index_bytes: 1 << 30,
+            max_records: 1 << 31,
+            max_record_bytes: 1 << 30,
+            max_decoded_bytes: 1 << 30,
+            max_expansion: 1000,
+            max_axis: (1 << 31) - 1,
+            max_json_depth: 16,
+            max_fields: 1024,
+        }
+    }
+}
+
+impl Limits {
+    /// Limits that allow whatever the format can express, for files that you wrote yourself.
+    ///
+    /// ```
+    /// assert_eq!(shardpack_format::Limits::none().max_record_bytes, u64::MAX);
+    /// ```
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            max_manifest_bytes: u64::MAX,
+            max_shards: u64::MAX,
+            max_index_bytes: u64::MAX,
+            max_records: u64::MAX,
+            max_record_bytes: u64::MAX,
+            max_decoded_bytes: u64::MAX,
+            max_expansion: u64::MAX,
+            max_axis: u64::MAX,
+            max_json_depth: 128,
+            max_fields: u64::MAX,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The shardpack command, as a library.

@@ -1,0 +1,2 @@
+//! The shardpack command.
+fn main() {}
