@@ -4,17 +4,33 @@
 //! Every parser takes bytes from strangers: it never panics and allocates nothing that [`Limits`] has not allowed.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod bytes;
 mod codec_id;
 mod descriptor;
 mod dtype;
 mod error;
+mod footer;
+mod header;
+mod index;
+mod json;
 mod limits;
+mod manifest;
+mod name;
+mod record;
+mod schema;
 
 pub use bytes::{ALIGNMENT, align_up, pad_to_alignment};
 pub use codec_id::Codec;
 pub use descriptor::{ArrayDescriptor, Codes, Layout, MAX_RANK, Transform};
 pub use dtype::Dtype;
 pub use error::{Error, Place, Result};
+pub use footer::{FOOTER_BYTES, Footer, TAIL_BYTES};
+pub use header::{DatasetId, HEADER_BYTES, HEADER_MAGIC, Identity, KNOWN_REQUIRED_FEATURES, VERSION};
+pub use index::{Index, IndexBuilder, Row};
 pub use limits::Limits;
+pub use manifest::{MANIFEST_NAME, Manifest, ShardEntry};
+pub use name::{MAX_KEY_BYTES, check_key, check_shard_name, shard_name};
+pub use record::{FRAME_BYTES, FieldValue, Frame, RECORD_MAGIC, Record, RecordBuilder, StoredField};
+pub use schema::{Field, FieldKind, Metadata, Recipe, Schema};

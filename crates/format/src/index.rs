@@ -1,0 +1,346 @@
+//! The index: one row for each record, column by column, between the records and the footer (spec §2.3).
+
+use crate::bytes::{Cursor, align_up, pad_to_alignment};
+use crate::dtype::Dtype;
+use crate::error::{Error, Result};
+use crate::footer::Footer;
+use crate::header::HEADER_BYTES;
+use crate::limits::Limits;
+use crate::name::check_key;
+use crate::record::{FRAME_BYTES, Frame};
+use crate::schema::Metadata;
+use std::ops::Range;
+
+const INDEX_MAGIC: [u8; 8] = *b"SHRDINDX";
+
+/// Collects the rows of a shard's index, in the order of the records.
+///
+/// ```
+/// use shardpack_format::{Field, FieldKind, IndexBuilder, Metadata, RecordBuilder, Schema, StoredField};
+/// let schema = Schema::new(vec![Field::stored("text", FieldKind::Text)])?;
+/// let record = RecordBuilder::new(Vec::new(), &schema, 0, 5, "a.txt", &[], &[Some(StoredField::raw(2))])?;
+/// let mut index = IndexBuilder::new(&schema);
+/// index.push(&record.finish().1, "a.txt", &[])?;
+/// assert_eq!(index.index_offset(), 64 + 192);
+/// let metadata = Metadata { schema, ..Default::default() };
+/// assert!(index.encode(&metadata.encode()?)?.len() % 64 == 0);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct IndexBuilder {
+    offsets: Vec<u64>,
+    lengths: Vec<u64>,
+    crcs: Vec<u32>,
+    sample_ids: Vec<u64>,
+    scalars: Vec<(Dtype, Vec<u8>)>,
+    key_ends: Vec<u64>,
+    keys: Vec<u8>,
+    next_offset: u64,
+}
+
+impl IndexBuilder {
+    /// An empty index for records of this schema.
+    #[must_use]
+    pub fn new(schema: &crate::Schema) -> Self {
+        Self {
+            offsets: Vec::new(),
+            lengths: Vec::new(),
+            crcs: Vec::new(),
+            sample_ids: Vec::new(),
+            scalars: schema.scalars().map(|(_, dtype)| (dtype, Vec::new())).collect(),
+            key_ends: Vec::new(),
+            keys: Vec::new(),
+            next_offset: HEADER_BYTES,
+        }
+    }
+
+    /// Adds the next record and returns the offset at which it stands in the shard.
+    ///
+    /// # Errors
+    /// `Usage` if `scalars` do not fit the schema or the shard grows past 2⁶³ bytes.
+    pub fn push(&mut self, frame: &Frame, key: &str, scalars: &[u8]) -> Result<u64> {
+        let offset = self.next_offset;
+        let end = offset.checked_add(frame.padded_bytes()).filter(|&e| e < 1 << 63);
+        self.next_offset = end.ok_or_else(|| Error::usage("shard", "fewer than 2^63 bytes", "more"))?;
+        let mut rest = scalars;
+        for (dtype, column) in &mut self.scalars {
+            let bytes = usize::try_from(dtype.bytes()).unwrap_or(0);
+            let Some((value, tail)) = rest.split_at_checked(bytes) else {
+                return Err(Error::usage("packed scalars", "the schema's", "fewer bytes"));
+            };
+            column.extend(value);
+            rest = tail;
+        }
+        if !rest.is_empty() {
+            return Err(Error::usage("packed scalars", "the schema's", format!("{} bytes more", rest.len())));
+        }
+        self.offsets.push(offset);
+        self.lengths.push(frame.record_bytes);
+        self.crcs.push(frame.body_crc32);
+        self.sample_ids.push(frame.sample_id);
+        self.keys.extend(key.as_bytes());
+        self.key_ends.push(self.keys.len() as u64);
+        Ok(offset)
+    }
+
+    /// Number of records so far.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.offsets.len() as u64
+    }
+
+    /// Whether there is no record yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
+    /// Offset at which the index will stand, or the next record.
+    #[must_use]
+    pub const fn index_offset(&self) -> u64 {
+        self.next_offset
+    }
+
+    /// The index's bytes, a multiple of 64. `metadata` is an encoded [`Metadata`].
+    ///
+    /// # Errors
+    /// `Usage` if there are 2³² scalar fields or more.
+    pub fn encode(&self, metadata: &[u8]) -> Result<Vec<u8>> {
+        let scalar_count = u32::try_from(self.scalars.len())
+            .map_err(|_| Error::usage("scalar fields", "fewer than 2^32", self.scalars.len()))?;
+        let mut out = Vec::new();
+        out.extend(INDEX_MAGIC);
+        out.extend(self.len().to_le_bytes());
+        out.extend((metadata.len() as u64).to_le_bytes());
+        out.extend((self.keys.len() as u64).to_le_bytes());
+        out.extend(scalar_count.to_le_bytes());
+        pad_to_alignment(&mut out);
+        let u64s = |column: &[u64]| column.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>();
+        let mut section = |bytes: &[u8]| {
+            out.extend(bytes);
+            pad_to_alignment(&mut out);
+        };
+        section(metadata);
+        section(&u64s(&self.offsets));
+        section(&u64s(&self.lengths));
+        section(&self.crcs.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<u8>>());
+        section(&u64s(&self.sample_ids));
+        self.scalars.iter().for_each(|(_, column)| section(column));
+        section(&u64s(&self.key_ends));
+        section(&self.keys);
+        Ok(out)
+    }
+}
+
+/// One row of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Offset of the record in the shard.
+    pub offset: u64,
+    /// Bytes of the record without padding.
+    pub length: u64,
+    /// CRC32 of the record's body.
+    pub crc32: u32,
+    /// The sample's number in the order of the sources.
+    pub sample_id: u64,
+}
+
+/// A parsed index: owns the bytes, and reads columns in place.
+#[derive(Debug, Clone)]
+pub struct Index {
+    bytes: Vec<u8>,
+    metadata: Metadata,
+    records: u64,
+    offsets: Range<usize>,
+    lengths: Range<usize>,
+    crcs: Range<usize>,
+    sample_ids: Range<usize>,
+    scalars: Vec<Range<usize>>,
+    key_ends: Range<usize>,
+    keys: Range<usize>,
+}
+
+impl Index {
+    /// Checks and takes over the bytes that stand between the records and the footer.
+    ///
+    /// # Errors
+    /// `Format` if CRC, counts, lengths, padding, metadata or keys are wrong, or if the records leave a hole, overlap, or do not end where the index
+    /// begins; `Limit` if the schema is over the limits.
+    pub fn parse(bytes: Vec<u8>, footer: &Footer, limits: &Limits) -> Result<Self> {
+        let base = footer.index_offset;
+        Self::parse_inner(bytes, footer, limits).map_err(|e| e.at(base))
+    }
+
+    fn parse_inner(bytes: Vec<u8>, footer: &Footer, limits: &Limits) -> Result<Self> {
+        if bytes.len() as u64 != footer.index_bytes {
+            return Err(Error::format("index bytes", footer.index_bytes, bytes.len()));
+        }
+        let computed = crc32fast::hash(&bytes);
+        if computed != footer.index_crc32 {
+            let found = format!("{computed:#010x} (damaged)");
+            return Err(Error::format("index CRC32", format!("{:#010x}", footer.index_crc32), found));
+        }
+        let mut cur = Cursor::new(&bytes, "index");
+        let magic: [u8; 8] = cur.array()?;
+        if magic != INDEX_MAGIC {
+            return Err(Error::format("index magic", INDEX_MAGIC.escape_ascii(), magic.escape_ascii()));
+        }
+        let records = cur.u64()?;
+        if records != footer.record_count {
+            return Err(Error::format("record count in index", footer.record_count, records));
+        }
+        let metadata_bytes = cur.u64()?;
+        let keys_bytes = cur.u64()?;
+        let scalar_count = cur.u32()?;
+        cur.pad()?;
+        let metadata = Metadata::parse(cur.take(metadata_bytes)?, limits)?;
+        cur.pad()?;
+        let types: Vec<Dtype> = metadata.schema.scalars().map(|(_, dtype)| dtype).collect();
+        if types.len() as u64 != u64::from(scalar_count) {
+            return Err(Error::format("scalar count in index", types.len(), scalar_count));
+        }
+        let section = |cur: &mut Cursor<'_>, item_bytes: u64| -> Result<Range<usize>> {
+            let overflow = || Error::format("index column", "a size below 2^64 bytes", format!("{records} rows"));
+            let start = cur.pos();
+            let len = records.checked_mul(item_bytes).ok_or_else(overflow)?;
+            cur.take(len)?;
+            cur.pad()?;
+            let range = usize::try_from(start).and_then(|s| usize::try_from(start + len).map(|e| s..e));
+            range.map_err(|_| overflow())
+        };
+        let offsets = section(&mut cur, 8)?;
+        let lengths = section(&mut cur, 8)?;
+        let crcs = section(&mut cur, 4)?;
+        let sample_ids = section(&mut cur, 8)?;
+        let scalars = types.iter().map(|d| section(&mut cur, d.bytes())).collect::<Result<Vec<_>>>()?;
+        let key_ends = section(&mut cur, 8)?;
+        let keys_start = usize::try_from(cur.pos()).unwrap_or(usize::MAX);
+        let keys = keys_start..keys_start.saturating_add(cur.take(keys_bytes)?.len());
+        cur.pad()?;
+        cur.finish()?;
+        let index = Self { metadata, records, offsets, lengths, crcs, sample_ids, scalars, key_ends, keys, bytes };
+        index.check_rows(footer)?;
+        Ok(index)
+    }
+
+    /// Records follow each other without holes or overlaps from the header to the index; keys cover the key bytes and are well formed.
+    fn check_rows(&self, footer: &Footer) -> Result<()> {
+        let mut expected = HEADER_BYTES;
+        let mut key_end = 0;
+        for i in 0..self.records {
+            let row = self.row(i).ok_or_else(|| Error::format("index row", "present", "missing"))?;
+            if row.offset != expected || row.length < FRAME_BYTES {
+                let found = format!("{} + {}", row.offset, row.length);
+                return Err(Error::format("record range", format!("{expected} + at least 64"), found).in_record(i));
+            }
+            let end = row.offset.checked_add(row.length).and_then(align_up).filter(|&end| end <= footer.index_offset);
+            expected = end.ok_or_else(|| {
+                let found = format!("{} + {}", row.offset, row.length);
+                Error::format("record range", format!("an end at or before {}", footer.index_offset), found)
+                    .in_record(i)
+            })?;
+            let next_end = self.u64_at(&self.key_ends, i).unwrap_or(u64::MAX);
+            if next_end < key_end || next_end > self.keys.len() as u64 {
+                let expected = format!("{key_end}..={}", self.keys.len());
+                return Err(Error::format("key end", expected, next_end).in_record(i));
+            }
+            key_end = next_end;
+            let key = self.key_bytes(i).map(std::str::from_utf8);
+            match key {
+                Some(Ok(key)) => check_key(key).map_err(|e| e.in_record(i))?,
+                _ => return Err(Error::format("sample key", "UTF-8", "other bytes").in_record(i)),
+            }
+        }
+        if expected != footer.index_offset {
+            return Err(Error::format("end of the last record", footer.index_offset, expected));
+        }
+        if key_end != self.keys.len() as u64 {
+            return Err(Error::format("end of the last key", self.keys.len(), key_end));
+        }
+        Ok(())
+    }
+
+    /// Number of records.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.records
+    }
+
+    /// Whether the shard has no record.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Schema, classes and recipe.
+    #[must_use]
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Bytes that the index holds in memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.bytes.capacity() as u64
+    }
+
+    /// Row of record `i`; `None` past the end.
+    #[must_use]
+    pub fn row(&self, i: u64) -> Option<Row> {
+        Some(Row {
+            offset: self.u64_at(&self.offsets, i)?,
+            length: self.u64_at(&self.lengths, i)?,
+            crc32: u32::from_le_bytes(self.item(&self.crcs, i)?),
+            sample_id: self.u64_at(&self.sample_ids, i)?,
+        })
+    }
+
+    /// Key of record `i`; `None` past the end.
+    #[must_use]
+    pub fn key(&self, i: u64) -> Option<&str> {
+        // Checked to be UTF-8 when the index was parsed.
+        self.key_bytes(i).and_then(|k| std::str::from_utf8(k).ok())
+    }
+
+    /// The column of scalar field `position`: `len()` packed little-endian elements.
+    #[must_use]
+    pub fn column(&self, position: usize) -> Option<&[u8]> {
+        self.bytes.get(self.scalars.get(position)?.clone())
+    }
+
+    /// Whether the packed scalars of a record are those of row `i`.
+    #[must_use]
+    pub fn scalars_match(&self, i: u64, packed: &[u8]) -> bool {
+        let mut rest = packed;
+        for (position, (_, dtype)) in self.metadata.schema.scalars().enumerate() {
+            let bytes = usize::try_from(dtype.bytes()).unwrap_or(0);
+            let value = usize::try_from(i).ok().and_then(|i| {
+                let start = i.checked_mul(bytes)?;
+                self.column(position)?.get(start..start.checked_add(bytes)?)
+            });
+            let Some((head, tail)) = rest.split_at_checked(bytes) else { return false };
+            if value != Some(head) {
+                return false;
+            }
+            rest = tail;
+        }
+        rest.is_empty()
+    }
+
+    fn key_bytes(&self, i: u64) -> Option<&[u8]> {
+        let start = if i == 0 { 0 } else { self.u64_at(&self.key_ends, i - 1)? };
+        let end = self.u64_at(&self.key_ends, i)?;
+        let keys = self.bytes.get(self.keys.clone())?;
+        keys.get(usize::try_from(start).ok()?..usize::try_from(end).ok()?)
+    }
+
+    fn u64_at(&self, column: &Range<usize>, i: u64) -> Option<u64> {
+        self.item(column, i).map(u64::from_le_bytes)
+    }
+
+    fn item<const N: usize>(&self, column: &Range<usize>, i: u64) -> Option<[u8; N]> {
+        let column = self.bytes.get(column.clone())?;
+        let start = usize::try_from(i).ok()?.checked_mul(N)?;
+        column.get(start..)?.first_chunk().copied()
+    }
+}

@@ -1,0 +1,169 @@
+//! The manifest: what a dataset is, as JSON beside its shards (spec §3.3).
+
+use crate::error::{Error, Result};
+use crate::footer::FOOTER_BYTES;
+use crate::header::{DatasetId, HEADER_BYTES};
+use crate::json;
+use crate::limits::Limits;
+use crate::name::check_shard_name;
+use crate::schema::{Metadata, Recipe, Schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+
+/// File name of the manifest.
+pub const MANIFEST_NAME: &str = "manifest.json";
+
+/// A dataset: its schema, recipe, fidelity figures, and the shards.
+///
+/// ```
+/// use shardpack_format::{Limits, Manifest};
+/// let manifest = Manifest::new(Default::default(), Default::default());
+/// assert_eq!(Manifest::parse(&manifest.encode()?, &Limits::default())?, manifest);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    format: String,
+    version: String,
+    /// 16 bytes that every shard repeats, as 32 hexadecimal digits.
+    #[serde(with = "hex_id")]
+    pub dataset_id: DatasetId,
+    /// Number of samples in all shards.
+    pub samples: u64,
+    /// The fields of a sample.
+    pub schema: Schema,
+    /// Names of the classes, where there are classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Vec<String>>,
+    /// Every option that made the dataset.
+    pub recipe: Recipe,
+    /// For each field that was stored with loss, or could have been: figures over all samples.
+    pub fidelity: Map<String, Value>,
+    /// The shards, in order of their numbers.
+    pub shards: Vec<ShardEntry>,
+}
+
+/// One shard of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShardEntry {
+    /// File name, relative to the manifest.
+    pub name: String,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Number of records.
+    pub samples: u64,
+    /// CRC32 of the footer's bytes: ties the manifest to this very shard at the price of one small read.
+    #[serde(with = "hex_crc")]
+    pub footer_crc32: u32,
+    /// SHA-256 of the file, as `sha256sum` prints it.
+    #[serde(with = "hex_sha")]
+    pub sha256: [u8; 32],
+}
+
+impl Manifest {
+    /// A manifest without shards.
+    #[must_use]
+    pub fn new(dataset_id: DatasetId, metadata: Metadata) -> Self {
+        Self {
+            format: "shardpack".into(),
+            version: "1.0".into(),
+            dataset_id,
+            samples: 0,
+            schema: metadata.schema,
+            classes: metadata.classes,
+            recipe: metadata.recipe,
+            fidelity: Map::new(),
+            shards: Vec::new(),
+        }
+    }
+
+    /// Adds the next shard.
+    pub fn push(&mut self, shard: ShardEntry) {
+        self.samples = self.samples.saturating_add(shard.samples);
+        self.shards.push(shard);
+    }
+
+    /// The file's bytes.
+    ///
+    /// # Errors
+    /// `Usage` if recipe or fidelity cannot be written as JSON.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        json::to_vec(self)
+    }
+
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// `Format` if it is not strict JSON of this version, if a shard's name is not allowed or occurs twice, or if the counts do not add up; `Limit` if
+    /// it is over the limits.
+    pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
+        if bytes.len() as u64 > limits.max_manifest_bytes {
+            let limit = limits.max_manifest_bytes;
+            return Err(Error::limit("manifest", "max_manifest_bytes", limit, bytes.len() as u64));
+        }
+        let manifest: Self = json::from_slice("manifest", bytes, limits.max_json_depth)?;
+        if manifest.format != "shardpack" {
+            return Err(Error::format("manifest format", "\"shardpack\"", format!("{:?}", manifest.format)));
+        }
+        if manifest.version.split_once('.').is_none_or(|(major, _)| major != "1") {
+            return Err(Error::format("manifest version", "1.x", format!("{:?}", manifest.version)));
+        }
+        if manifest.shards.len() as u64 > limits.max_shards {
+            let found = manifest.shards.len() as u64;
+            return Err(Error::limit("shards", "max_shards", limits.max_shards, found));
+        }
+        // The schema's own rules are checked where it is made.
+        Schema::new(manifest.schema.fields().to_vec())?;
+        let mut names = HashSet::new();
+        let mut samples = 0_u64;
+        for shard in &manifest.shards {
+            check_shard_name(&shard.name)?;
+            if !names.insert(shard.name.to_ascii_lowercase()) {
+                return Err(Error::format(
+                    "shard name",
+                    "each once, in any case of letters",
+                    format!("{:?}", shard.name),
+                ));
+            }
+            if shard.bytes < HEADER_BYTES + FOOTER_BYTES {
+                return Err(Error::format(format!("bytes of {:?}", shard.name), "at least 192", shard.bytes));
+            }
+            samples = samples
+                .checked_add(shard.samples)
+                .ok_or_else(|| Error::format("samples of all shards", "a sum below 2^64", "more"))?;
+        }
+        if samples != manifest.samples {
+            return Err(Error::format(
+                "samples of the dataset",
+                format!("{samples}, the sum over the shards"),
+                manifest.samples,
+            ));
+        }
+        Ok(manifest)
+    }
+}
+
+macro_rules! hex_field {
+    ($module:ident, $type:ty, $to:expr, $from:expr) => {
+        mod $module {
+            use super::*;
+            use serde::{Deserializer, Serializer, de::Error as _};
+
+            pub(super) fn serialize<S: Serializer>(value: &$type, s: S) -> std::result::Result<S::Ok, S::Error> {
+                s.serialize_str(&json::to_hex(&$to(value)))
+            }
+
+            pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> std::result::Result<$type, D::Error> {
+                let text = String::deserialize(d)?;
+                json::from_hex(&text).map($from).map_err(D::Error::custom)
+            }
+        }
+    };
+}
+
+hex_field!(hex_id, DatasetId, |id: &DatasetId| id.0, DatasetId);
+hex_field!(hex_crc, u32, |crc: &u32| crc.to_be_bytes(), u32::from_be_bytes);
+hex_field!(hex_sha, [u8; 32], |sha: &[u8; 32]| *sha, |sha| sha);

@@ -1,0 +1,69 @@
+//! Names that come from a file and reach the file system: shard names and sample keys (spec §3.4).
+
+use crate::error::{Error, Result};
+
+/// Longest sample key in bytes.
+pub const MAX_KEY_BYTES: u64 = 4096;
+
+/// The name of shard `number` of a dataset.
+///
+/// ```
+/// assert_eq!(shardpack_format::shard_name(7), "shard-00007.shard");
+/// ```
+#[must_use]
+pub fn shard_name(number: u32) -> String {
+    format!("shard-{number:05}.shard")
+}
+
+/// Checks a shard name from a manifest: one file name, or a folder and a file name, of `A–Z a–z 0–9 . _ -`.
+///
+/// # Errors
+/// `Format` if the name could leave the dataset's folder, or mean something else on another system.
+pub fn check_shard_name(name: &str) -> Result<()> {
+    let fail = |why| Err(Error::format("shard name", why, format!("{name:?}")));
+    let parts: Vec<&str> = name.split('/').collect();
+    if parts.len() > 2 {
+        return fail("at most one folder");
+    }
+    for part in parts {
+        if part.is_empty() || part.len() > 255 {
+            return fail("parts of 1 to 255 bytes");
+        }
+        if !part.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-')) {
+            return fail("A-Z a-z 0-9 . _ - only");
+        }
+        if part.starts_with('.') || part.ends_with('.') {
+            return fail("no dot at either end of a part");
+        }
+        let stem = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        let numbered = |prefix| stem.strip_prefix(prefix).is_some_and(|n: &str| n.len() == 1 && n != "0");
+        if matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt") {
+            return fail("no device name");
+        }
+    }
+    Ok(())
+}
+
+/// Checks a sample key: a relative path with `/`, without empty, `.` or `..` parts and without control characters.
+///
+/// # Errors
+/// `Format` if it is not.
+///
+/// ```
+/// use shardpack_format::check_key;
+/// assert!(check_key("n01440764/tench.JPEG").is_ok());
+/// assert!(check_key("../etc/passwd").is_err());
+/// ```
+pub fn check_key(key: &str) -> Result<()> {
+    let fail = |why| Err(Error::format("sample key", why, format!("{:?}", key.get(..80).unwrap_or(key))));
+    if key.is_empty() || key.len() as u64 > MAX_KEY_BYTES {
+        return fail("1 to 4096 bytes");
+    }
+    if key.chars().any(char::is_control) {
+        return fail("no control characters");
+    }
+    if key.split('/').any(|part| matches!(part, "" | "." | "..")) {
+        return fail("a relative path without empty, . or .. parts");
+    }
+    Ok(())
+}

@@ -1,0 +1,382 @@
+//! Records: the frame, the head and the field values of one sample (spec §2.2).
+
+use crate::bytes::{Cursor, align_up};
+use crate::codec_id::Codec;
+use crate::error::{Error, Result};
+use crate::header::check_crc;
+use crate::limits::Limits;
+use crate::name::{MAX_KEY_BYTES, check_key};
+use crate::schema::Schema;
+use std::ops::Range;
+
+/// Size of a record's frame in bytes.
+pub const FRAME_BYTES: u64 = FRAME_LEN as u64;
+const FRAME_LEN: usize = 64;
+/// First bytes of a record.
+pub const RECORD_MAGIC: [u8; 4] = *b"SREC";
+const FIELD_ENTRY_BYTES: u64 = 24;
+const FRAME_CRC_AT: usize = 60;
+
+/// The fixed-size beginning of a record: enough to skip it, and to know it when the index is lost.
+///
+/// ```
+/// use shardpack_format::{Field, FieldKind, Frame, RecordBuilder, Schema, StoredField};
+/// let schema = Schema::new(vec![Field::stored("text", FieldKind::Text)])?;
+/// let mut record = RecordBuilder::new(Vec::new(), &schema, 0, 5, "a.txt", &[], &[Some(StoredField::raw(2))])?;
+/// record.field_mut(0).copy_from_slice(b"hi");
+/// let (bytes, frame) = record.finish();
+/// assert_eq!(Frame::parse(&bytes)?, frame);
+/// assert_eq!((frame.sample_id, bytes.len()), (5, 192));
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// The shard that the record belongs to.
+    pub shard_number: u32,
+    /// The sample's number in the order of the sources, before any permutation; unique in the dataset.
+    pub sample_id: u64,
+    /// Bytes from the start of the frame to the end of the last field value, without the padding that follows.
+    pub record_bytes: u64,
+    /// Bytes of frame and head, a multiple of 64: where the first field value begins.
+    pub head_bytes: u32,
+    /// CRC32 of the record after the frame: bytes 64 to `record_bytes`.
+    pub body_crc32: u32,
+    /// Number of entries in the field table: the stored fields of the schema.
+    pub field_count: u16,
+    /// Length of the sample key.
+    pub key_bytes: u32,
+    /// Length of the packed scalars.
+    pub scalar_bytes: u32,
+}
+
+impl Frame {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend(RECORD_MAGIC);
+        out.extend(self.shard_number.to_le_bytes());
+        out.extend(self.sample_id.to_le_bytes());
+        out.extend(self.record_bytes.to_le_bytes());
+        out.extend(self.head_bytes.to_le_bytes());
+        out.extend(self.body_crc32.to_le_bytes());
+        out.extend(self.field_count.to_le_bytes());
+        out.extend([0; 2]);
+        out.extend(self.key_bytes.to_le_bytes());
+        out.extend(self.scalar_bytes.to_le_bytes());
+        out.extend([0; 16]);
+        let crc = crc32fast::hash(out.get(start..).unwrap_or_default());
+        out.extend(crc.to_le_bytes());
+    }
+
+    /// Reads a frame from the first 64 bytes of a record.
+    ///
+    /// # Errors
+    /// `Format` if magic, CRC, reserved bytes or the relation of the lengths are wrong.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut cur = Cursor::new(bytes, "record frame");
+        let magic: [u8; 4] = cur.array()?;
+        if magic != RECORD_MAGIC {
+            return Err(Error::format("record magic", RECORD_MAGIC.escape_ascii(), magic.escape_ascii()));
+        }
+        check_crc("record frame CRC32", bytes, FRAME_CRC_AT)?;
+        let shard_number = cur.u32()?;
+        let sample_id = cur.u64()?;
+        let record_bytes = cur.u64()?;
+        let head_bytes = cur.u32()?;
+        let body_crc32 = cur.u32()?;
+        let field_count = cur.u16()?;
+        cur.zeros(2)?;
+        let key_bytes = cur.u32()?;
+        let scalar_bytes = cur.u32()?;
+        cur.zeros(16)?;
+        let head = u64::from(head_bytes);
+        if head < FRAME_BYTES || head % 64 != 0 || head > record_bytes || align_up(record_bytes).is_none() {
+            let found = format!("{head} of {record_bytes}");
+            return Err(Error::format("record head bytes", "a multiple of 64 within the record", found));
+        }
+        Ok(Self { shard_number, sample_id, record_bytes, head_bytes, body_crc32, field_count, key_bytes, scalar_bytes })
+    }
+
+    /// Bytes that the record takes in the shard, padding included.
+    #[must_use]
+    pub fn padded_bytes(&self) -> u64 {
+        align_up(self.record_bytes).unwrap_or(u64::MAX)
+    }
+}
+
+/// What a writer says of one stored field value before it hands in the bytes.
+///
+/// ```
+/// assert_eq!(shardpack_format::StoredField::raw(10).decoded_bytes, 10);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredField<'a> {
+    /// How the bytes are coded.
+    pub codec: Codec,
+    /// Bytes as stored.
+    pub stored_bytes: u64,
+    /// Bytes once the codec is undone.
+    pub decoded_bytes: u64,
+    /// Media type of an image, array descriptor of an array, else empty.
+    pub descriptor: &'a [u8],
+}
+
+impl StoredField<'static> {
+    /// Bytes stored as they are, without a descriptor.
+    #[must_use]
+    pub const fn raw(bytes: u64) -> Self {
+        Self { codec: Codec::Raw, stored_bytes: bytes, decoded_bytes: bytes, descriptor: &[] }
+    }
+}
+
+/// Lays out one record in a single buffer: the head at once, the field values where the caller puts them.
+#[derive(Debug)]
+pub struct RecordBuilder {
+    bytes: Vec<u8>,
+    fields: Vec<Range<usize>>,
+    frame: Frame,
+}
+
+impl RecordBuilder {
+    /// Writes the head into `buffer` (cleared first; hand the same one in again to save the allocation) and makes room for the values.
+    ///
+    /// `scalars` are the scalar fields, packed little-endian in schema order; `fields` one entry for each stored field, `None` where the sample
+    /// has no value.
+    ///
+    /// # Errors
+    /// `Usage` if scalars or fields do not fit the schema, or a length overflows; `Format` if the key is not allowed.
+    pub fn new(
+        buffer: Vec<u8>,
+        schema: &Schema,
+        shard_number: u32,
+        sample_id: u64,
+        key: &str,
+        scalars: &[u8],
+        fields: &[Option<StoredField<'_>>],
+    ) -> Result<Self> {
+        check_key(key)?;
+        if scalars.len() as u64 != schema.scalar_bytes() {
+            return Err(Error::usage("packed scalars", format!("{} bytes", schema.scalar_bytes()), scalars.len()));
+        }
+        if fields.len() != schema.stored_count() {
+            return Err(Error::usage("stored fields", schema.stored_count(), fields.len()));
+        }
+        let too_large = || Error::usage("record", "fewer than 2^63 bytes", "more");
+        let mut head = Vec::with_capacity(256);
+        for field in fields {
+            let (codec, descriptor_bytes, stored, decoded) = match field {
+                None => (0, 0, 0, 0),
+                Some(f) => {
+                    let descriptor_bytes = u32::try_from(f.descriptor.len()).map_err(|_| too_large())?;
+                    (f.codec.code(), descriptor_bytes, f.stored_bytes, f.decoded_bytes)
+                }
+            };
+            head.extend([codec, 0, 0, 0]);
+            head.extend(descriptor_bytes.to_le_bytes());
+            head.extend(stored.to_le_bytes());
+            head.extend(decoded.to_le_bytes());
+        }
+        head.extend(scalars);
+        fields.iter().flatten().for_each(|f| head.extend(f.descriptor));
+        head.extend(key.as_bytes());
+        head.resize(head.len().next_multiple_of(64), 0);
+
+        let head_bytes = FRAME_BYTES + head.len() as u64;
+        let mut end = head_bytes;
+        let mut ranges = Vec::with_capacity(fields.len());
+        for field in fields {
+            let Some(field) = field else {
+                ranges.push(0..0);
+                continue;
+            };
+            let start = align_up(end).ok_or_else(too_large)?;
+            end = start.checked_add(field.stored_bytes).filter(|&e| e < 1 << 63).ok_or_else(too_large)?;
+            let range = usize::try_from(start).and_then(|s| usize::try_from(end).map(|e| s..e));
+            ranges.push(range.map_err(|_| too_large())?);
+        }
+        let frame = Frame {
+            shard_number,
+            sample_id,
+            record_bytes: end,
+            head_bytes: u32::try_from(head_bytes).map_err(|_| too_large())?,
+            body_crc32: 0,
+            field_count: u16::try_from(fields.len()).map_err(|_| too_large())?,
+            key_bytes: u32::try_from(key.len()).map_err(|_| too_large())?,
+            scalar_bytes: u32::try_from(scalars.len()).map_err(|_| too_large())?,
+        };
+        let mut bytes = buffer;
+        bytes.clear();
+        bytes.resize(FRAME_LEN, 0);
+        bytes.extend(head);
+        let padded = usize::try_from(frame.padded_bytes()).map_err(|_| too_large())?;
+        bytes.resize(padded, 0);
+        Ok(Self { bytes, fields: ranges, frame })
+    }
+
+    /// Where the bytes of stored field `position` go, exactly `stored_bytes` long, zero so far; empty if the field is absent.
+    #[must_use]
+    pub fn field_mut(&mut self, position: usize) -> &mut [u8] {
+        let range = self.fields.get(position).cloned().unwrap_or(0..0);
+        self.bytes.get_mut(range).unwrap_or_default()
+    }
+
+    /// Computes the CRC32 and gives the record away, padded to a multiple of 64 bytes.
+    #[must_use]
+    pub fn finish(mut self) -> (Vec<u8>, Frame) {
+        let end = usize::try_from(self.frame.record_bytes).unwrap_or(usize::MAX);
+        self.frame.body_crc32 = crc32fast::hash(self.bytes.get(FRAME_LEN..end).unwrap_or_default());
+        let mut frame_bytes = Vec::with_capacity(FRAME_LEN);
+        self.frame.encode(&mut frame_bytes);
+        if let Some(place) = self.bytes.get_mut(..FRAME_LEN) {
+            place.copy_from_slice(&frame_bytes);
+        }
+        (self.bytes, self.frame)
+    }
+}
+
+/// One stored field value of a parsed record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FieldValue<'a> {
+    /// How the bytes are coded.
+    pub codec: Codec,
+    /// Bytes once the codec is undone.
+    pub decoded_bytes: u64,
+    /// Media type of an image, array descriptor of an array, else empty.
+    pub descriptor: &'a [u8],
+    /// The stored bytes.
+    pub bytes: &'a [u8],
+}
+
+/// A parsed record: slices of the bytes that were handed in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The frame.
+    pub frame: Frame,
+    /// The sample key.
+    pub key: &'a str,
+    /// The packed scalars, in schema order.
+    pub scalars: &'a [u8],
+    /// The stored fields, in schema order; `None` where the sample has no value.
+    pub fields: Vec<Option<FieldValue<'a>>>,
+}
+
+impl<'a> Record<'a> {
+    /// Reads a record and checks all of it: frame, CRC32, lengths, padding within. `bytes` begin with the frame and hold at least `record_bytes`.
+    ///
+    /// # Errors
+    /// `Format` on any departure from the specification; `Limit` if the record or a field is over the limits.
+    pub fn parse(bytes: &'a [u8], limits: &Limits) -> Result<Self> {
+        let frame = Frame::parse(bytes)?;
+        Self::check_body_crc(&frame, bytes)?;
+        Self::parse_trusted(frame, bytes, limits)
+    }
+
+    /// As [`Record::parse`] with the frame already read and the body's CRC32 not compared: for a caller who has done it, or who asked not to.
+    ///
+    /// # Errors
+    /// As [`Record::parse`].
+    pub fn parse_trusted(frame: Frame, bytes: &'a [u8], limits: &Limits) -> Result<Self> {
+        if frame.record_bytes > limits.max_record_bytes {
+            return Err(Error::limit("record", "max_record_bytes", limits.max_record_bytes, frame.record_bytes));
+        }
+        let mut cur = Cursor::new(bytes, "record");
+        cur.take(FRAME_BYTES)?;
+        // Entries first, so that a length is compared with the bytes at hand before anything is allocated for it.
+        let table = cur.take(u64::from(frame.field_count) * FIELD_ENTRY_BYTES)?;
+        let scalars = cur.take(u64::from(frame.scalar_bytes))?;
+        let mut fields = Vec::with_capacity(usize::from(frame.field_count));
+        let mut entries = Cursor::new(table, "field table");
+        for _ in 0..frame.field_count {
+            fields.push(Entry::parse(&mut entries)?);
+        }
+        let mut values = Vec::with_capacity(fields.len());
+        for entry in &fields {
+            let descriptor = cur.take(entry.as_ref().map_or(0, |e| u64::from(e.descriptor_bytes)))?;
+            values.push(entry.as_ref().map(|e| FieldValue {
+                codec: e.codec,
+                decoded_bytes: e.decoded_bytes,
+                descriptor,
+                bytes: &[],
+            }));
+        }
+        let key_at = cur.pos();
+        if u64::from(frame.key_bytes) > MAX_KEY_BYTES {
+            return Err(Error::format("key bytes", format!("at most {MAX_KEY_BYTES}"), frame.key_bytes).at(36));
+        }
+        let key = std::str::from_utf8(cur.take(u64::from(frame.key_bytes))?)
+            .map_err(|e| Error::format("sample key", "UTF-8", e).at(key_at))?;
+        check_key(key).map_err(|e| e.at(key_at))?;
+        cur.pad()?;
+        if cur.pos() != u64::from(frame.head_bytes) {
+            return Err(Error::format("record head bytes", cur.pos(), frame.head_bytes).at(24));
+        }
+        for (entry, value) in fields.iter().zip(&mut values) {
+            let (Some(entry), Some(value)) = (entry, value) else { continue };
+            if entry.decoded_bytes > limits.max_decoded_bytes {
+                let limit = limits.max_decoded_bytes;
+                return Err(Error::limit("decoded field", "max_decoded_bytes", limit, entry.decoded_bytes));
+            }
+            cur.pad()?;
+            value.bytes = cur.take(entry.stored_bytes)?;
+        }
+        if cur.pos() != frame.record_bytes {
+            return Err(Error::format("record bytes", cur.pos(), frame.record_bytes).at(16));
+        }
+        Ok(Self { frame, key, scalars, fields: values })
+    }
+
+    /// Compares the CRC32 of the body with the one in the frame.
+    ///
+    /// # Errors
+    /// `Format` if they differ, or if `bytes` are too short.
+    pub fn check_body_crc(frame: &Frame, bytes: &[u8]) -> Result<()> {
+        let mut cur = Cursor::new(bytes, "record");
+        cur.take(FRAME_BYTES)?;
+        let body = cur.take(frame.record_bytes.saturating_sub(FRAME_BYTES))?;
+        let computed = crc32fast::hash(body);
+        if computed == frame.body_crc32 {
+            return Ok(());
+        }
+        let found = format!("{computed:#010x} (damaged)");
+        Err(Error::format("record CRC32", format!("{:#010x}", frame.body_crc32), found)
+            .in_sample_if_known(frame, bytes))
+    }
+}
+
+impl Error {
+    /// Names the sample of a damaged record, where its key can still be read: a hint, not a promise.
+    fn in_sample_if_known(self, frame: &Frame, bytes: &[u8]) -> Self {
+        let limits = Limits::none();
+        match Record::parse_trusted(*frame, bytes, &limits) {
+            Ok(record) => self.in_sample(record.key),
+            Err(_) => self,
+        }
+    }
+}
+
+struct Entry {
+    codec: Codec,
+    descriptor_bytes: u32,
+    stored_bytes: u64,
+    decoded_bytes: u64,
+}
+
+impl Entry {
+    fn parse(cur: &mut Cursor<'_>) -> Result<Option<Self>> {
+        let code = cur.u8()?;
+        cur.zeros(3)?;
+        let descriptor_bytes = cur.u32()?;
+        let stored_bytes = cur.u64()?;
+        let decoded_bytes = cur.u64()?;
+        if code == 0 {
+            if (descriptor_bytes, stored_bytes, decoded_bytes) != (0, 0, 0) {
+                return Err(Error::format("absent field", "lengths of zero", format!("{stored_bytes}")));
+            }
+            return Ok(None);
+        }
+        let codec = Codec::from_code(code)?;
+        if matches!(codec, Codec::Raw | Codec::Jpeg) && stored_bytes != decoded_bytes {
+            return Err(Error::format(format!("decoded bytes of codec {codec}"), stored_bytes, decoded_bytes));
+        }
+        Ok(Some(Self { codec, descriptor_bytes, stored_bytes, decoded_bytes }))
+    }
+}

@@ -1,0 +1,200 @@
+//! The schema: which fields a sample has (spec §3.1), and what a shard says of its dataset (spec §3.2).
+
+use crate::dtype::Dtype;
+use crate::error::{Error, Result};
+use crate::json;
+use crate::limits::Limits;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::HashSet;
+
+/// What a field holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum FieldKind {
+    /// An encoded picture: codec `jpeg`, or `raw` with its media type as descriptor.
+    Image,
+    /// An array with an [`ArrayDescriptor`](crate::ArrayDescriptor): codec `raw`, `zstd` or `blosc2`.
+    Array,
+    /// UTF-8 text: codec `raw` or `zstd`.
+    Text,
+    /// A JSON document: codec `raw` or `zstd`.
+    Json,
+    /// Bytes: codec `raw` or `zstd`.
+    Bytes,
+    /// One number: not in the payload, but in the record's head and as a column of the index.
+    Scalar,
+}
+
+/// One field of the schema.
+///
+/// ```
+/// use shardpack_format::{Dtype, Field, FieldKind};
+/// assert_eq!(Field::scalar("label", Dtype::I64).dtype, Some(Dtype::I64));
+/// assert_eq!(Field::stored("image", FieldKind::Image).dtype, None);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    /// Name, unique in the schema: 1 to 255 bytes of `A–Z a–z 0–9 _ - .`, not beginning with `.` or `-`.
+    pub name: String,
+    /// What it holds.
+    pub kind: FieldKind,
+    /// Element type: of scalars only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<Dtype>,
+}
+
+impl Field {
+    /// A scalar field.
+    #[must_use]
+    pub fn scalar(name: impl Into<String>, dtype: Dtype) -> Self {
+        Self { name: name.into(), kind: FieldKind::Scalar, dtype: Some(dtype) }
+    }
+
+    /// A field whose value is stored in the record's payload.
+    #[must_use]
+    pub fn stored(name: impl Into<String>, kind: FieldKind) -> Self {
+        Self { name: name.into(), kind, dtype: None }
+    }
+}
+
+/// The fields of a sample, in order.
+///
+/// ```
+/// use shardpack_format::{Dtype, Field, FieldKind, Schema};
+/// let schema = Schema::new(vec![Field::stored("image", FieldKind::Image), Field::scalar("label", Dtype::I64)])?;
+/// assert_eq!(schema.scalar_bytes(), 8);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Schema {
+    fields: Vec<Field>,
+}
+
+impl Schema {
+    /// A schema of these fields.
+    ///
+    /// # Errors
+    /// `Format` if a name is not allowed or occurs twice, or if a dtype is given for, or missing from, the wrong kind.
+    pub fn new(fields: Vec<Field>) -> Result<Self> {
+        let schema = Self { fields };
+        schema.check(&Limits::default())?;
+        Ok(schema)
+    }
+
+    /// Every field, in order.
+    #[must_use]
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
+    /// The fields with a payload, in the order in which records store them.
+    pub fn stored(&self) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(|f| f.kind != FieldKind::Scalar)
+    }
+
+    /// The scalar fields, in the order of the index's columns.
+    pub fn scalars(&self) -> impl Iterator<Item = (&str, Dtype)> {
+        self.fields.iter().filter_map(|f| f.dtype.map(|dtype| (f.name.as_str(), dtype)))
+    }
+
+    /// Number of fields with a payload.
+    #[must_use]
+    pub fn stored_count(&self) -> usize {
+        self.stored().count()
+    }
+
+    /// Bytes of all scalars of one sample, packed.
+    #[must_use]
+    pub fn scalar_bytes(&self) -> u64 {
+        self.scalars().map(|(_, dtype)| dtype.bytes()).sum()
+    }
+
+    /// Position among the stored fields.
+    #[must_use]
+    pub fn stored_position(&self, name: &str) -> Option<usize> {
+        self.stored().position(|f| f.name == name)
+    }
+
+    /// Position among the scalar fields, and the type.
+    #[must_use]
+    pub fn scalar_position(&self, name: &str) -> Option<(usize, Dtype)> {
+        self.scalars().enumerate().find(|(_, (n, _))| *n == name).map(|(i, (_, dtype))| (i, dtype))
+    }
+
+    fn check(&self, limits: &Limits) -> Result<()> {
+        if self.fields.len() as u64 > limits.max_fields {
+            return Err(Error::limit("fields", "max_fields", limits.max_fields, self.fields.len() as u64));
+        }
+        let mut seen = HashSet::new();
+        for field in &self.fields {
+            let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+            let name = field.name.as_bytes();
+            if name.len() > 255
+                || !name.iter().copied().all(allowed)
+                || matches!(name.first(), None | Some(b'.' | b'-'))
+            {
+                let expected = "1 to 255 of A-Z a-z 0-9 _ - ., not beginning with . or -";
+                return Err(Error::format("field name", expected, format!("{:?}", field.name)));
+            }
+            if !seen.insert(field.name.as_str()) {
+                return Err(Error::format("field name", "each once", format!("{:?} twice", field.name)));
+            }
+            if (field.kind == FieldKind::Scalar) != field.dtype.is_some() {
+                let expected = "a dtype for scalars and for nothing else";
+                return Err(Error::format(format!("field {:?}", field.name), expected, format!("{:?}", field.dtype)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Every option that made a dataset, as JSON; opaque to this crate.
+pub type Recipe = Map<String, Value>;
+
+/// What every shard says of its dataset, so that a lone shard explains itself.
+///
+/// ```
+/// use shardpack_format::{Limits, Metadata};
+/// let metadata = Metadata::default();
+/// assert_eq!(Metadata::parse(&metadata.encode()?, &Limits::default())?, metadata);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metadata {
+    /// The fields.
+    pub schema: Schema,
+    /// Names of the classes: the scalar field `label` counts from 0 into this list. Absent without classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Vec<String>>,
+    /// Every option that made the dataset.
+    pub recipe: Recipe,
+    /// Number of shards of the dataset, where the writer knew it beforehand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shards: Option<u32>,
+}
+
+impl Metadata {
+    /// The JSON document.
+    ///
+    /// # Errors
+    /// `Usage` if the recipe cannot be written as JSON; `Format` if the schema breaks its rules.
+    pub fn encode(&self) -> Result<Vec<u8>> {
+        self.schema.check(&Limits::none())?;
+        json::to_vec(self)
+    }
+
+    /// Reads the JSON document.
+    ///
+    /// # Errors
+    /// `Format` if it is not strict JSON or breaks the schema's rules; `Limit` on too many fields.
+    pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
+        let metadata: Self = json::from_slice("shard metadata", bytes, limits.max_json_depth)?;
+        metadata.schema.check(limits)?;
+        Ok(metadata)
+    }
+}
