@@ -33,6 +33,8 @@ pub(crate) struct FoundFile {
 pub(crate) struct Tree {
     /// The folder that keys are relative to, made absolute, links resolved.
     pub(crate) root: PathBuf,
+    /// Whether the source is a single file; `files` then leaves out what stands beside it.
+    pub(crate) single: bool,
     /// Sorted by the bytes of the key.
     pub(crate) files: Vec<FoundFile>,
     /// First-level folders, sorted.
@@ -89,13 +91,14 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
     };
     let mut tree = Tree::empty(fs::canonicalize(parent).map_err(SourceError::io("open", parent))?);
     let mtime_ns = mtime_ns(metadata).map_err(SourceError::io("read the time of", src))?;
+    tree.single = true;
     tree.files.push(FoundFile { key: key.to_owned(), bytes: metadata.len(), mtime_ns });
     Ok(tree)
 }
 
 impl Tree {
     const fn empty(root: PathBuf) -> Self {
-        Self { root, files: Vec::new(), folders: Vec::new(), bad: Vec::new(), ignored: 0 }
+        Self { root, single: false, files: Vec::new(), folders: Vec::new(), bad: Vec::new(), ignored: 0 }
     }
 }
 
