@@ -114,18 +114,19 @@ pub struct BadInput {
     pub key: String,
     /// The word to count by.
     pub kind: BadKind,
-    /// What was expected and found.
+    /// What was expected and found; a next step, if there is one, in a second line that begins with `hint: `.
     pub detail: String,
 }
 
 impl fmt::Display for BadInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`: {}", self.key.escape_debug(), self.detail)
+        write!(f, "`{}`: {}", self.key.escape_debug(), self.detail.lines().next().unwrap_or_default())
     }
 }
 
-/// Most files that the text of [`BadInputs`] names.
+/// Most files that the text of [`BadInputs`] names, and most hints.
 const NAMED: usize = 20;
+const HINTS: usize = 3;
 
 /// Every file of a source that cannot be packed, as an error's text: the first twenty, then counts by reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -163,6 +164,13 @@ impl fmt::Display for BadInputs {
         for (kind, count) in self.counts() {
             writeln!(f, "{}: {count}", kind.title())?;
         }
+        let mut hints: Vec<_> = Vec::new();
+        for hint in self.list.iter().flat_map(|bad| bad.detail.lines().skip(1)) {
+            if hints.len() < HINTS && !hints.contains(&hint) {
+                hints.push(hint);
+                writeln!(f, "{hint}")?;
+            }
+        }
         f.write_str("hint: `--on-bad-input skip` packs the others, and lists these")
     }
 }
@@ -187,6 +195,16 @@ mod tests {
         assert_eq!(lines[21..25], ["  … and 5 more", "damaged: 16", "empty file: 9", lines[24]]);
         assert!(lines[24].starts_with("hint: "));
         assert!(!bads(20).to_string().contains("more"));
+    }
+
+    #[test]
+    fn hints_stand_once_at_the_end() {
+        let list = (0..9).map(|i| Flaw::damaged(format!("no\nhint: do {}", i / 2)).of("k")).collect();
+        let text = BadInputs { list, of: 9 }.to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[1], "  `k`: no");
+        assert_eq!(lines[10..14], ["damaged: 9", "hint: do 0", "hint: do 1", "hint: do 2"]);
+        assert!(lines[14].contains("--on-bad-input skip"));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Pictures or cubes: what each file is, by its content, and what the source is as a whole.
 
 use super::bad::{BadKind, Flaw};
-use super::cubes::{self, CubeInfo, CubeKind, CubeOptions};
+use super::cubes::{self, CubeError, CubeInfo, CubeKind, CubeOptions};
 use super::error::{Result, SourceError};
 use super::picture::{self, Picture, Sniffed};
 use super::read_at::{FileAt, ReadAt};
@@ -96,7 +96,7 @@ pub(crate) fn examine(path: &Path, file: &FoundFile, wanted: Option<Kind>, optio
         Ok(None) => {
             Found::Unknown(Flaw::new(BadKind::Unknown, format!("neither picture nor cube: begins with `{start}`")))
         }
-        Err(error) => bad(Flaw::new(BadKind::Unreadable, error.to_string())),
+        Err(error) => bad(cube_flaw(&error, path)),
     }
 }
 
@@ -104,8 +104,20 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Found {
     let data = (kind == CubeKind::EnviHeader).then(|| cubes::companion(path)).flatten();
     match cubes::peek(path, options) {
         Ok(info) => Found::Sample(Content::Cube(info), data),
-        Err(error) => Found::Bad(Flaw::damaged(error.to_string()), data),
+        Err(error) => Found::Bad(cube_flaw(&error, path), data),
     }
+}
+
+/// An error of the readers, less the path, which every list of flaws names anyway.
+fn cube_flaw(error: &CubeError, path: &Path) -> Flaw {
+    let text = error.to_string();
+    let named = format!("`{}`: ", path.to_string_lossy().escape_debug());
+    let kind = match error {
+        CubeError::Io { .. } => BadKind::Unreadable,
+        CubeError::Format { .. } => BadKind::Damaged,
+        _ => BadKind::Unsupported,
+    };
+    Flaw::new(kind, text.strip_prefix(&named).unwrap_or(&text))
 }
 
 /// What the content looks like, and its first bytes, to show.

@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
+
 use super::*;
 use crate::sources::bad::BadKind;
 use crate::sources::testing::{Jpeg, bmp, exif, npy, png, shared_data, tiff, webp};

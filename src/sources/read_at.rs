@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn file_and_slice_agree() {
-        let bytes: Vec<u8> = (0..HEAD_BYTES + 1000).map(|i| (i % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..=250).cycle().take(HEAD_BYTES + 1000).collect();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f");
         std::fs::write(&path, &bytes).unwrap();

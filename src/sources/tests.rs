@@ -177,6 +177,9 @@ fn headers_claim_their_data() {
     let data = listing.samples[0].data.as_ref().unwrap();
     assert_eq!((data.path.file_name().unwrap().to_str(), data.bytes), (Some("a.raw"), 16));
     assert_eq!(listing.samples[0].source_bytes(), 21);
+    put(root.path(), "c.hdr", b"ENVI\n");
+    let listing = enumerate(root.path(), &skip()).unwrap();
+    assert_eq!(listing.bad[1].to_string(), "`c.hdr`: no data file", "the path stands there once, and no hint");
     // A header alone as the source finds its data as well.
     let single = enumerate(&root.path().join("a.hdr"), &SourceOptions::default()).unwrap();
     assert_eq!((keys(&single), single.samples[0].data.as_ref()), (vec!["a.hdr"], Some(data)));

@@ -153,6 +153,7 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
 }
 
 #[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::sources::testing::{shared_data, tiff};

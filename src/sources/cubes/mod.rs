@@ -38,15 +38,38 @@ pub struct CubeInfo {
 
 /// Why a cube file cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct CubeError(#[from] std::io::Error);
+#[non_exhaustive]
+pub enum CubeError {
+    /// The operating system refused.
+    #[error("`{}`: {error}", path.to_string_lossy().escape_debug())]
+    Io {
+        /// The file.
+        path: Box<Path>,
+        /// Its answer.
+        error: std::io::Error,
+    },
+    /// The file breaks its format.
+    #[error("`{}`: {what}\nhint: look at it", path.to_string_lossy().escape_debug())]
+    Format {
+        /// The file.
+        path: Box<Path>,
+        /// What is wrong.
+        what: Box<str>,
+    },
+    /// The options do not fit this file.
+    #[error("`{}`: other options", path.to_string_lossy().escape_debug())]
+    Usage {
+        /// The file.
+        path: Box<Path>,
+    },
+}
 
 /// The kind of cube at `path`; `None` if it holds none.
 ///
 /// # Errors
 /// If the file cannot be read.
 pub fn probe(path: &Path) -> Result<Option<CubeKind>, CubeError> {
-    let bytes = std::fs::read(path)?;
+    let bytes = std::fs::read(path).map_err(|error| CubeError::Io { path: path.into(), error })?;
     Ok(match bytes.get(..4) {
         Some(b"\x93NUM") => Some(CubeKind::Npy),
         Some(b"ENVI") => Some(CubeKind::EnviHeader),
@@ -66,12 +89,10 @@ pub fn companion(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// If it holds none.
 pub fn peek(path: &Path, _: &CubeOptions) -> Result<CubeInfo, CubeError> {
-    let kind = probe(path)?.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::InvalidData))?;
-    Ok(CubeInfo {
-        kind,
-        shape: [1, 1, 1],
-        dtype: Dtype::F32,
-        array_bytes: 4,
-        source_bytes: std::fs::metadata(path)?.len(),
-    })
+    let format = |what: &str| CubeError::Format { path: path.into(), what: what.into() };
+    let kind = probe(path)?.ok_or_else(|| format("no cube"))?;
+    if kind == CubeKind::EnviHeader && companion(path).is_none() {
+        return Err(format("no data file"));
+    }
+    Ok(CubeInfo { kind, shape: [1, 1, 1], dtype: Dtype::F32, array_bytes: 4, source_bytes: 4 })
 }

@@ -53,11 +53,11 @@ pub(crate) fn read(file: &Path, keys: &[&str], left_out: &HashSet<&str>) -> Resu
 fn with_classes(mut columns: Vec<Column>) -> Labels {
     let place = |name: &str| columns.iter().position(|column| column.name == name);
     let mut found = None;
-    if let Some(place) = place("label").or_else(|| place("class")) {
-        if let Some(Column { values: Values::Text(texts), .. }) = columns.get(place) {
-            found = Some(classes::by_text(texts));
-            columns.remove(place);
-        }
+    if let Some(place) = place("label").or_else(|| place("class"))
+        && let Some(Column { values: Values::Text(texts), .. }) = columns.get(place)
+    {
+        found = Some(classes::by_text(texts));
+        columns.remove(place);
     }
     Labels { columns, classes: found }
 }
