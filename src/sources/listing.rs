@@ -4,7 +4,7 @@ use super::bad::BadInput;
 use super::columns::Column;
 use super::error::{Result, SourceError};
 use super::kind::{Content, Kind};
-use super::walk::mtime_ns;
+use super::walk::{FoundFile, mtime_ns};
 use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    pub(crate) fn new(file: FoundFile, content: Content, data: Option<SideFile>) -> Self {
+        let FoundFile { key, bytes, mtime_ns } = file;
+        Self { key, bytes, mtime_ns, class: None, content, data: data.map(Box::new), mask: None }
+    }
+
     /// Bytes on disk of everything that belongs to the sample.
     #[must_use]
     pub fn source_bytes(&self) -> u64 {

@@ -27,12 +27,13 @@ pub use error::{Result, SourceError};
 pub use kind::{Content, Kind};
 pub use listing::{Entry, Listing, SideFile};
 
+use bad::Flaw;
 use classes::Classes;
 use cubes::CubeOptions;
 use kind::{Found, Tally, examine, wrong_kind};
 use masks::{Masks, Wanting};
 use rayon::prelude::*;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use walk::{FoundFile, Tree};
 
@@ -90,7 +91,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
         .map(|file| examine(&tree.root.join(&file.key), file, options.kind, &options.cubes))
         .collect();
     let mut bad = std::mem::take(&mut tree.bad);
-    let (kind, mut samples) = sort_out(src, &tree, found, options.kind, &mut bad)?;
+    let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
     let mut notes = Vec::new();
     if let Some(folder) = &options.masks {
         notes.extend(add_masks(folder, src, &tree, &mut samples, &mut bad)?);
@@ -123,7 +124,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
 /// Decides on the kind of the source, and splits what was found into samples and bad input.
 fn sort_out(
     src: &Path,
-    tree: &Tree,
+    tree: &mut Tree,
     found: Vec<Found>,
     wanted: Option<Kind>,
     bad: &mut Vec<BadInput>,
@@ -149,30 +150,32 @@ fn sort_out(
     }
     let kind = tally.decide(wanted, src)?;
 
-    let mut samples = Vec::new();
+    // Looked up while the list still has its keys; then the keys move into the entries.
     let claims: Vec<bool> = tree.files.iter().map(is_claimed).collect();
-    for ((file, found), claimed) in tree.files.iter().zip(found).zip(claims) {
+    let mut data_files: HashMap<usize, Result<SideFile, Flaw>> = HashMap::new();
+    for (i, found) in found.iter().enumerate() {
+        if let Found::Sample(_, Some(path)) = found {
+            data_files.insert(i, side_files::look(tree, path));
+        }
+    }
+    let mut samples = Vec::new();
+    for (i, ((file, found), claimed)) in std::mem::take(&mut tree.files).into_iter().zip(found).zip(claims).enumerate()
+    {
         if claimed {
             continue;
         }
-        match found {
-            Found::Sample(content, data) if Some(content.kind()) == kind => {
-                match data.map(|path| side_files::look(tree, path)).transpose() {
-                    Ok(data) => samples.push(Entry {
-                        key: file.key.clone(),
-                        bytes: file.bytes,
-                        mtime_ns: file.mtime_ns,
-                        class: None,
-                        content,
-                        data: data.map(Box::new),
-                        mask: None,
-                    }),
-                    Err(flaw) => bad.push(flaw.of(&file.key)),
+        let flaw = match found {
+            Found::Sample(content, _) if Some(content.kind()) == kind => match data_files.remove(&i).transpose() {
+                Ok(data) => {
+                    samples.push(Entry::new(file, content, data));
+                    continue;
                 }
-            }
-            Found::Sample(content, _) => bad.push(wrong_kind(&content).of(&file.key)),
-            Found::Unknown(flaw) | Found::Bad(flaw, _) => bad.push(flaw.of(&file.key)),
-        }
+                Err(flaw) => flaw,
+            },
+            Found::Sample(content, _) => wrong_kind(&content),
+            Found::Unknown(flaw) | Found::Bad(flaw, _) => flaw,
+        };
+        bad.push(flaw.of(file.key));
     }
     Ok((kind, samples))
 }

@@ -3,7 +3,7 @@
 use super::SideFile;
 use super::bad::{BadKind, Flaw};
 use super::walk::{Tree, mtime_ns};
-use std::path::PathBuf;
+use std::path::Path;
 
 /// What GDAL, QGIS and ArcGIS write beside a raster, as an addition to its name: statistics, and overviews, which are TIFFs themselves.
 const ADDED: &[&str] = &[".aux.xml", ".ovr", ".msk"];
@@ -22,19 +22,19 @@ pub(crate) fn drop(tree: &mut Tree) {
 }
 
 /// Size and time of a sample's data file, which was mostly listed already.
-pub(crate) fn look(tree: &Tree, path: PathBuf) -> Result<SideFile, Flaw> {
+pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
     let key = path.strip_prefix(&tree.root).ok().and_then(|key| key.to_str());
     let place = key.and_then(|key| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).ok());
     if let Some(file) = place.and_then(|place| tree.files.get(place)) {
-        return Ok(SideFile { path, bytes: file.bytes, mtime_ns: file.mtime_ns });
+        return Ok(SideFile { path: path.to_owned(), bytes: file.bytes, mtime_ns: file.mtime_ns });
     }
     if !tree.single {
         // It was refused, as a link that leads out of the source, say.
         return Err(Flaw::new(BadKind::Link, format!("its data `{}` is no file of the source", path.display())));
     }
-    let metadata = std::fs::metadata(&path)?;
+    let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
         return Err(Flaw::new(BadKind::Special, format!("its data `{}` is no regular file", path.display())));
     }
-    Ok(SideFile { bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)?, path })
+    Ok(SideFile { bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)?, path: path.to_owned() })
 }
