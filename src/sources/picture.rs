@@ -42,7 +42,7 @@ pub struct JpegFacts {
     pub restart_interval: u16,
     /// Exif orientation, 1..=8, if there is one.
     pub orientation: Option<u8>,
-    /// Bytes after EOI. Kept, like everything else.
+    /// Bytes after EOI, kept like everything else. 0 as well if a second whole JPEG stands there to the end: only the last bytes are read.
     pub trailing_bytes: u64,
 }
 
