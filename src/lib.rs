@@ -1,6 +1,18 @@
-//! The shardpack command, as a library.
+//! The shardpack command as a library: sources, packing, export and the command line itself.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
 
-/// Where samples come from.
-pub mod sources {
-    pub mod cubes;
-}
+pub mod cli;
+pub mod export;
+pub mod npy;
+pub mod pack;
+pub mod sources;
