@@ -14,7 +14,7 @@ pub(crate) enum CommitMessage {
     /// Sync what is written of a shard so far, so that little is left to do at its end.
     Ahead { number: u32, temporary: PathBuf, file: Arc<dyn FsFile> },
     /// A shard is complete.
-    Shard(Finished),
+    Shard(Box<Finished>),
 }
 
 /// A shard that is complete under its temporary name.
@@ -45,12 +45,12 @@ impl<T> Committer<'_, T> {
             let result = match message {
                 _ if self.gate.is_stopped() => {
                     if let CommitMessage::Shard(finished) = message {
-                        self.discard(finished);
+                        self.discard(*finished);
                     }
                     continue;
                 }
                 CommitMessage::Ahead { number, temporary, file } => sync(&*file, &temporary, number),
-                CommitMessage::Shard(finished) => self.commit(finished),
+                CommitMessage::Shard(finished) => self.commit(*finished),
             };
             if let Err(failure) = result {
                 self.gate.fail(failure);

@@ -34,7 +34,7 @@ pub(crate) trait Fs: Sync {
 
 /// An open file that only grows.
 pub(crate) trait FsFile: Send + Sync {
-    fn write_all(&self, bytes: &[u8]) -> io::Result<()>;
+    fn append(&self, bytes: &[u8]) -> io::Result<()>;
     /// Makes the content durable. After a failure nobody knows what is on the disk: never try again.
     fn sync(&self) -> io::Result<()>;
 }
@@ -160,9 +160,10 @@ impl Fs for StdFs {
 }
 
 impl FsFile for fs::File {
-    fn write_all(&self, bytes: &[u8]) -> io::Result<()> {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
         // `Write` is implemented for shared files too: each write goes to the end.
-        Write::write_all(&mut &*self, bytes)
+        let mut file = self;
+        file.write_all(bytes)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -270,7 +271,7 @@ impl Disk<'_> {
         let (path, temporary) = (dir.join(name), dir.join(temporary));
         let write = || {
             let file = self.create(&temporary)?;
-            file.write_all(bytes).map_err(|e| Error::io("write", &temporary, e))?;
+            file.append(bytes).map_err(|e| Error::io("write", &temporary, e))?;
             file.sync().map_err(|e| Error::io("sync", &temporary, e))?;
             drop(file);
             self.rename(&temporary, &path)

@@ -153,7 +153,7 @@ pub(crate) struct OpenJournal {
 impl OpenJournal {
     /// Adds a finished shard, durably.
     pub(crate) fn add(&self, entry: &Entry) -> Result<()> {
-        self.file.write_all(&line(entry)?).map_err(|e| Error::io("write", &self.path, e))?;
+        self.file.append(&line(entry)?).map_err(|e| Error::io("write", &self.path, e))?;
         self.file.sync().map_err(|e| Error::io("sync", &self.path, e))
     }
 }

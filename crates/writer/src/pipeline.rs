@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::report::Progress;
 use crate::shard_file::{CHUNKS_WAITING, HashLine, ShardFile, hash};
 use crate::source::{Encoded, SampleSource};
-use crossbeam_channel::{Sender, bounded, unbounded};
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded, unbounded};
 use shardpack_format::Identity;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -84,7 +84,12 @@ impl<S: SampleSource> Run<'_, S> {
             let (commit_sender, commit_messages) = bounded(1);
             let committer = Committer { disk: self.disk, out: self.out, journal, done, gate };
             let name = thread::Builder::new().name("commit".into());
-            let commits = spawned(name.spawn_scoped(scope, move || committer.run(&commit_messages)))?;
+            let (end, ended) = bounded::<()>(0);
+            let commit = move || {
+                let _end = end;
+                committer.run(&commit_messages);
+            };
+            spawned(name.spawn_scoped(scope, commit))?;
             let hash_line = HashLine { messages: hash_sender, free };
             let mut writer = Writer {
                 run: self,
@@ -103,14 +108,13 @@ impl<S: SampleSource> Run<'_, S> {
             let progress = writer.progress;
             drop(writer);
             drop(hash_line);
-            // The last shards are still on their way to the disk.
-            while !commits.is_finished() {
-                thread::park_timeout(Duration::from_millis(2));
+            // The last shards are still on their way to the disk; the channel closes when the commit thread ends.
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(PATIENCE) {
                 if self.is_cancelled() {
                     gate.fail(Error::Cancelled.into());
                 }
+                self.report(Progress { shards: finished(done), ..progress });
             }
-            let _ = commits.join();
             self.report(Progress { shards: finished(done), ..progress });
             Ok::<(), Error>(())
         })?;
@@ -193,7 +197,7 @@ impl<S: SampleSource> Writer<'_, S> {
             let _ = self.run.disk.remove_if_there(&temporary);
         }
         let finished = result?;
-        self.commits.send(CommitMessage::Shard(finished)).map_err(|_| Stopped)
+        self.commits.send(CommitMessage::Shard(Box::new(finished))).map_err(|_| Stopped)
     }
 
     fn fill(&mut self, number: u32) -> Result<crate::commit::Finished, Stopped> {

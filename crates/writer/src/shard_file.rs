@@ -214,7 +214,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|e| Error::io("write", &self.temporary, e))?;
+        self.file.append(bytes).map_err(|e| Error::io("write", &self.temporary, e))?;
         self.written += bytes.len() as u64;
         Ok(())
     }

@@ -72,7 +72,7 @@ fn merge_names_what_is_missing() {
     assert!(files(dir.path()).is_empty());
     write_dataset(dir.path(), &plan, &source, &part(1, 3)).unwrap();
     let shards = plan.shard_count();
-    let missing = shards - Part::new(1, 3).unwrap().shards(shards).len() as u32;
+    let missing = shards as usize - Part::new(1, 3).unwrap().shards(shards).len();
     let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
     assert!(error.contains(&format!("expected all {shards}, found {missing} missing, the first is 0: ")), "{error}");
     assert!(error.contains(" of part 0/3, ") && error.contains(" of part 2/3\nhint: "), "{error}");
