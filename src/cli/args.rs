@@ -20,7 +20,7 @@ pub enum Command {
     Verify(VerifyArgs),
     Unpack(UnpackArgs),
     Cat(CatArgs),
-    Salvage(SalvageArgs),
+
     Bench(BenchArgs),
 }
 
@@ -60,7 +60,7 @@ pub struct PackArgs {
     /// Codec of cubes and masks; `auto` tries the candidates on a few samples
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub codec: CodecArg,
-    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 20 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 12) [default: the codec's]
+    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 20 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 9) [default: the codec's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Cubes")]
     pub level: Option<i32>,
     /// Filter before the codec
@@ -100,9 +100,12 @@ pub struct PackArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Bound on the memory of samples in flight [default: what 2 samples for each thread take, at most half of the machine's memory]
+    /// Bound on the memory of samples in flight [default: what one sample for each thread and one more take]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub memory: Option<u64>,
+    /// Largest cube to accept, as decoded
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes, help_heading = "Cubes")]
+    pub max_cube: u64,
     /// One JSON object on stdout instead of the summary
     #[arg(long)]
     pub json: bool,
@@ -123,6 +126,9 @@ pub struct MergeArgs {
 pub struct InspectArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -142,6 +148,9 @@ pub struct VerifyArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -157,6 +166,9 @@ pub struct UnpackArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -175,6 +187,9 @@ pub struct CatArgs {
     /// File to write [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// Describe the sample and its fields instead of writing one
     #[arg(long)]
     pub json: bool,
@@ -187,6 +202,9 @@ pub struct SalvageArgs {
     pub dataset: PathBuf,
     /// Folder of the dataset to write; the damaged one is left as it is
     pub out: PathBuf,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -209,6 +227,9 @@ pub struct BenchArgs {
     /// Worker threads for decoding [default: all cores]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
