@@ -1,4 +1,4 @@
-//! Agreement between the parts of a shard: a record, its row in the index, and the schema (spec §2.2, §2.3, §8).
+//! Agreement between the parts of a dataset: a record, its row in the index, the schema, the manifest (spec §2.2, §2.3, §3.3, §8).
 //!
 //! A length or a value that stands in two places is compared, never believed in one of them: readers that choose differently would read
 //! different datasets from the same bytes.
@@ -7,10 +7,13 @@ use crate::codec_id::Codec;
 use crate::descriptor::ArrayDescriptor;
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
+use crate::footer::Footer;
 use crate::index::Index;
 use crate::limits::Limits;
+use crate::manifest::Manifest;
 use crate::record::{FieldValue, Frame, Record};
-use crate::schema::{Field, FieldKind, Schema};
+use crate::schema::{Field, FieldKind, Metadata, Schema};
+use std::fmt;
 
 impl Index {
     /// Compares the frame of record `i` with its row, and with the number of the shard.
@@ -59,6 +62,32 @@ impl Index {
             .in_record(i)
             .in_sample(key)
             .at(offset))
+    }
+}
+
+impl Manifest {
+    /// Compares an open shard with its entry: everything that can be compared without reading the whole file.
+    ///
+    /// # Errors
+    /// `Format` if they disagree on dataset, number, size, samples, footer or schema, or if there is no such entry.
+    pub fn check_shard(&self, number: u32, footer: &Footer, metadata: &Metadata) -> Result<()> {
+        let entry = usize::try_from(number).ok().and_then(|number| self.shards.get(number));
+        let entry =
+            entry.ok_or_else(|| Error::format("shard number", format!("below {}", self.shards.len()), number))?;
+        let same = |what: &str, stated: &dyn fmt::Display, found: &dyn fmt::Display, equal: bool| match equal {
+            true => Ok(()),
+            false => Err(Error::format(what, format!("{stated}, as the manifest says"), found)),
+        };
+        let id = footer.identity.dataset_id;
+        same("dataset id of the shard", &self.dataset_id, &id, self.dataset_id == id)?;
+        let in_shard = footer.identity.shard_number;
+        same("shard number", &number, &in_shard, number == in_shard)?;
+        let bytes = footer.file_bytes();
+        same("bytes of the shard", &entry.bytes, &bytes, entry.bytes == bytes)?;
+        same("samples of the shard", &entry.samples, &footer.record_count, entry.samples == footer.record_count)?;
+        let (stated, found) = (entry.footer_crc32, footer.crc32());
+        same("footer CRC32", &format_args!("{stated:#010x}"), &format_args!("{found:#010x}"), stated == found)?;
+        same("schema of the shard", &"the same", &"another", self.schema == metadata.schema)
     }
 }
 
