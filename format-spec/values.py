@@ -88,7 +88,8 @@ def parse_descriptor(data):
     need(not any(code for i, code in enumerate(codes) if i not in present), "reserved code without its flag")
     need(not present or transform != NONE and decoded.startswith("float"), "reserved codes")
     need(1 not in present or flags & 1, "no-data code without a no-data value")
-    need(all(c < 256 ** width for c in present.values()) and len({*present.values()}) == len(present), "reserved code")
+    need(width <= 4 or not present, "reserved codes of a stored type above 4 bytes")
+    need(all(c < 1 << (bits or 8 * width) for c in present.values()) and len({*present.values()}) == len(present), "reserved code")
     product = 1
     for axis in shape:
         product *= axis or 1
@@ -97,7 +98,7 @@ def parse_descriptor(data):
     elements = 0 if 0 in shape else product
     within(elements * largest, 1 << 30, "decoded array")
     return {"decoded": decoded, "stored": stored, "transform": transform, "difference": difference, "layout": layout,
-            "shape": shape, "no_data": no_data, "codes": present, "scale": scale, "offset": offset,
+            "bits": bits, "shape": shape, "no_data": no_data, "codes": present, "scale": scale, "offset": offset,
             "stored_bytes": elements * width}
 
 
@@ -116,6 +117,7 @@ def decode_array(d, payload):
     if d["difference"]:
         q = np.cumsum((q.reshape(shape) >> 1) ^ -(q.reshape(shape) & 1), axis=-1, dtype=q.dtype)
     q = np.ascontiguousarray(q).reshape(shape)
+    need(d["transform"] != FIXED or int(q.max()) < 1 << d["bits"], "fixed-point element: 2^bits or more")
     values = q.view(TYPES[d["stored"]][2])
     with np.errstate(all="ignore"):
         if d["transform"] == FIXED:

@@ -7,7 +7,7 @@ use shardpack_format::{
 use std::path::{Path, PathBuf};
 
 /// Faults that show only when values are decoded, when the whole of a dataset is seen, or when files are looked for.
-const BEYOND_THE_LAYOUT: [&str; 12] = [
+const BEYOND_THE_LAYOUT: [&str; 13] = [
     "N10-shard-missing",
     "N10-digest-of-a-shard",
     "S06-key-twice",
@@ -19,6 +19,7 @@ const BEYOND_THE_LAYOUT: [&str; 12] = [
     "T03-padding-after-a-record",
     "V01-label-negative",
     "V01-label-outside-the-classes",
+    "V01-fixed-point-element-above-its-bits",
     "V01-text-not-utf-8",
 ];
 
