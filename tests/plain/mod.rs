@@ -33,6 +33,16 @@ pub fn read(path: &Path) -> Result<Vec<String>> {
     Ok(reader.lines)
 }
 
+/// Reads all of a lone shard in memory.
+///
+/// # Errors
+/// The first violation.
+pub fn read_bytes(bytes: &[u8]) -> Result<Vec<String>> {
+    let mut reader = Plain { limits: Limits::default(), ..Default::default() };
+    reader.shard(bytes, None)?;
+    Ok(reader.lines)
+}
+
 fn load(path: &Path) -> Result<Vec<u8>> {
     std::fs::read(path).map_err(|e| Error::usage(path.display().to_string(), "a readable file", e))
 }

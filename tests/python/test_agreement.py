@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 from zlib import crc32
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -22,7 +23,9 @@ sys.path.insert(0, str(ROOT / "format-spec"))
 import reader  # noqa: E402
 
 INTERESTING = [0, 1, 2, 63, 64, 127, 128, 255, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**63, 2**64 - 8, 2**64 - 1]
-KINDS = ["golden", "scalars", "texts", "images", "arrays-raw", "transforms-raw", "empty", "no-fields"]
+TOKENS = ["{", "}", "[", "]", ",", ":", '"', "0", "-1", "1e999", "null", "true", '"a"', " ", "\\u0000", "\\ud800", "\ufeff", "é", "/", ".", "\n",
+          '"samples": 3,', '"recipe": {},', "18446744073709551616", "1.0", "NaN"]
+KINDS = ["arrays-coded", "golden", "scalars", "texts", "images", "arrays-raw", "transforms-raw", "empty", "no-fields"]
 
 
 def put_crc(data, start, end, at):
@@ -73,6 +76,16 @@ def mutate(data, rng):
     return bytes(data)
 
 
+def mutate_text(text, rng):
+    """A manifest with a token put in, taken out or doubled."""
+    for _ in range(rng.choice([1, 1, 2])):
+        start = rng.randrange(len(text))
+        end = min(len(text), start + rng.choice([0, 1, 1, 2, 5, 12]))
+        part = rng.choice(["", rng.choice(TOKENS), rng.choice(TOKENS), text[start:end] * 2])
+        text = text[:start] + part + text[end:]
+    return text
+
+
 def spec_verdict(path):
     try:
         problems = reader.verify(path)
@@ -84,18 +97,42 @@ def spec_verdict(path):
 
 
 class Agreement(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        subprocess.run(["cargo", "build", "-q", "--example", "verdicts"], cwd=ROOT, check=True)
+
     def test_mutated_shards(self):
+        sources = [(ROOT / "fixtures/valid" / f"{kind}.shard").read_bytes() for kind in KINDS]
+
+        def make(path, rng):
+            path.write_bytes(mutate(rng.choice(sources), rng))
+
+        self.compare("{}.shard", make)
+
+    def test_mutated_manifests(self):
+        source = ROOT / "fixtures/valid/two-shards"
+        text = (source / "manifest.json").read_text()
+
+        def make(path, rng):
+            path.mkdir()
+            for shard in source.glob("*.shard"):
+                (path / shard.name).symlink_to(shard)
+            (path / "manifest.json").write_bytes(mutate_text(text, rng).encode())
+
+        # The shards are links to one folder: what is compared is the manifest, and the refusal of links has a test of its own.
+        with unittest.mock.patch("os.path.realpath", os.path.abspath):
+            self.compare("{}", make)
+
+    def compare(self, name, make):
         count = int(os.environ.get("SHARDPACK_MUTATIONS", "3000"))
         seed = int(os.environ.get("SHARDPACK_SEED", "20261120"))
-        subprocess.run(["cargo", "build", "-q", "--example", "verdicts"], cwd=ROOT, check=True)
         target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
         rng, accepted = random.Random(seed), 0
-        sources = [(ROOT / "fixtures/valid" / f"{kind}.shard").read_bytes() for kind in KINDS]
         for start in range(0, count, 1000):
             folder = pathlib.Path(tempfile.mkdtemp())
-            paths = [str(folder / f"{i}.shard") for i in range(min(1000, count - start))]
+            paths = [str(folder / name.format(i)) for i in range(min(1000, count - start))]
             for path in paths:
-                pathlib.Path(path).write_bytes(mutate(rng.choice(sources), rng))
+                make(pathlib.Path(path), rng)
             run = subprocess.run([target / "debug/examples/verdicts"], input="\n".join(paths), text=True,
                                  capture_output=True, check=True)
             for path, line in zip(paths, run.stdout.splitlines(), strict=True):

@@ -5,6 +5,7 @@
 
 import pathlib
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -61,10 +62,23 @@ class Fixtures(unittest.TestCase):
             root = path.parent
             for file in root.rglob("*"):
                 name = file.relative_to(root).as_posix()
-                if not file.is_file() or name.startswith(("make/", "compat/")) or file.name in ("expected.txt", "SHA256SUMS"):
+                if not file.is_file() or name.startswith(("make/", "compat/")) or file.name in ("expected.txt", "SHA256SUMS", ".gitattributes"):
                     continue
                 folders = [parent.as_posix() + "/" for parent in file.relative_to(root).parents]
                 self.assertTrue(entries.keys() & {name, *folders}, f"not listed: {name}")
+
+
+class Links(unittest.TestCase):
+    def test_n04_a_shard_that_is_a_link_out_of_the_folder_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            source = FIXTURES / "valid/two-shards"
+            (folder / "manifest.json").write_bytes((source / "manifest.json").read_bytes())
+            for shard in source.glob("*.shard"):
+                (folder / shard.name).symlink_to(shard)
+            problems = reader.verify(str(folder))
+            self.assertEqual(len(problems), 2)
+            self.assertTrue(all("leads out of the folder" in message for *_, message in problems), problems)
 
 
 class CommandLine(unittest.TestCase):

@@ -1,5 +1,5 @@
 //! Every fixture, as far as the layout alone can judge it: no codec, no file system, no search for duplicates.
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, missing_docs)]
 
 use shardpack_format::{
     Error, FOOTER_BYTES, Footer, HEADER_BYTES, Identity, Index, Limits, Manifest, Record, Result, check_json,
