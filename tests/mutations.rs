@@ -172,14 +172,11 @@ fn descriptors(count: u64) {
 }
 
 fn manifests(count: u64) {
-    let valid = br#"{"format": "shardpack", "version": "1.0", "dataset_id": "000102030405060708090a0b0c0d0e0f", "samples": 3,
-      "schema": {"fields": [{"name": "image", "kind": "image"}, {"name": "label", "kind": "scalar", "dtype": "int64"}]}, "classes": ["a", "b"],
-      "recipe": {"seed": 0, "list": [1, 2.5, null, true, {"deep": [[[]]]}]}, "fidelity": {}, "shards": [{"name": "shard-00000.shard",
-      "bytes": 4096, "samples": 3, "footer_crc32": "01020304", "sha256": "00000000000000000000000000000000000000000000000000000000000000ff"}]}"#;
-    assert!(Manifest::parse(valid, &shard::limits()).is_ok());
+    let valid = shard::manifest();
+    assert!(Manifest::parse(&valid, &shard::limits()).is_ok());
     campaign(
         "manifest",
-        valid,
+        &valid,
         count,
         |_| (),
         |bytes| {

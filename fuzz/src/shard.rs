@@ -193,3 +193,12 @@ pub fn golden_record() -> Vec<u8> {
     let frame = Frame::parse(&bytes[at..]).expect("a valid frame");
     bytes[at..at + frame.padded_bytes() as usize].to_vec()
 }
+
+/// A manifest of one shard, with every part that a manifest may have.
+pub fn manifest() -> Vec<u8> {
+    br#"{"format": "shardpack", "version": "1.0", "dataset_id": "000102030405060708090a0b0c0d0e0f", "samples": 3,
+ "schema": {"fields": [{"name": "image", "kind": "image"}, {"name": "label", "kind": "scalar", "dtype": "int64"}]}, "classes": ["a", "b"],
+ "recipe": {"seed": 0, "list": [1, 2.5, null, true, {"deep": [[[]]]}]}, "fidelity": {}, "shards": [{"name": "shard-00000.shard",
+ "bytes": 4096, "samples": 3, "footer_crc32": "01020304", "sha256": "00000000000000000000000000000000000000000000000000000000000000ff"}]}"#
+        .to_vec()
+}
