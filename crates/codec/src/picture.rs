@@ -1,0 +1,160 @@
+//! Whether an encoded picture decodes: the check behind `verify --deep`.
+
+use shardpack_format::{Error, Limits, Result};
+use std::io::Cursor;
+
+/// Most scans of a JPEG that are decoded. A progressive file has about ten; libjpeg-turbo's own fuzzers stop at 500 as well.
+const MAX_SCANS: u64 = 500;
+
+/// Decodes `bytes` and throws the pixels away.
+///
+/// JPEG goes through libjpeg-turbo, whose warnings (damaged or truncated entropy data) count as errors; PNG, WebP, BMP and TIFF through the `image`
+/// crate. Reused between calls, so that a thread checks many pictures without allocating for each.
+///
+/// ```
+/// use shardpack_codec::PictureCheck;
+/// let mut check = PictureCheck::new()?;
+/// assert!(check.check("image/jpeg", b"not a JPEG", &Default::default()).is_err());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+pub struct PictureCheck {
+    /// `None` after an error: libjpeg-turbo may then hold half of a marker, which it would go on with in the next picture.
+    jpeg: Option<turbojpeg::Decompressor>,
+    pixels: Vec<u8>,
+}
+
+impl std::fmt::Debug for PictureCheck {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PictureCheck").finish_non_exhaustive()
+    }
+}
+
+impl PictureCheck {
+    /// A decoder of its own: one for each thread.
+    ///
+    /// # Errors
+    /// `Usage` if libjpeg-turbo cannot be set up (out of memory).
+    pub fn new() -> Result<Self> {
+        Ok(Self { jpeg: Some(new_decompressor()?), pixels: Vec::new() })
+    }
+
+    /// Decodes the picture and returns its width and height in pixels.
+    ///
+    /// # Errors
+    /// `Format` if it does not decode completely or its media type is unknown; `Limit` if its pixels take more than `limits.max_decoded_bytes` or it has
+    /// more than 500 scans.
+    pub fn check(&mut self, media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
+        match media_type {
+            "image/jpeg" => self.check_jpeg(bytes, limits).inspect_err(|_| self.jpeg = None),
+            "image/png" => check_other(image::ImageFormat::Png, bytes, limits),
+            "image/webp" => check_other(image::ImageFormat::WebP, bytes, limits),
+            "image/bmp" => check_other(image::ImageFormat::Bmp, bytes, limits),
+            "image/tiff" => check_other(image::ImageFormat::Tiff, bytes, limits),
+            other => Err(Error::format("media type", "image/jpeg, png, webp, bmp or tiff", format!("{other:?}"))),
+        }
+    }
+
+    fn check_jpeg(&mut self, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
+        let fail = |e: turbojpeg::Error| Error::format("JPEG", "a picture that decodes", e);
+        let scans = memchr::memmem::find_iter(bytes, b"\xFF\xDA").count() as u64;
+        if scans > MAX_SCANS {
+            return Err(Error::format("JPEG scans", format!("at most {MAX_SCANS}"), scans));
+        }
+        let jpeg = match &mut self.jpeg {
+            Some(jpeg) => jpeg,
+            none => none.insert(new_decompressor()?),
+        };
+        let header = jpeg.read_header(bytes).map_err(fail)?;
+        pixel_bytes(header.width as u64, header.height as u64, 4, limits)?;
+        // At an eighth of the size the whole of the entropy-coded data is still read, at a fraction of the work.
+        let factor = turbojpeg::ScalingFactor::ONE_EIGHTH;
+        let scaled = !header.is_lossless;
+        let (width, height) = match scaled {
+            true => (factor.scale(header.width), factor.scale(header.height)),
+            false => (header.width, header.height),
+        };
+        jpeg.set_scaling_factor(if scaled { factor } else { turbojpeg::ScalingFactor::ONE }).map_err(fail)?;
+        let format = match header.colorspace {
+            turbojpeg::Colorspace::Gray => turbojpeg::PixelFormat::GRAY,
+            turbojpeg::Colorspace::CMYK | turbojpeg::Colorspace::YCCK => turbojpeg::PixelFormat::CMYK,
+            _ => turbojpeg::PixelFormat::RGB,
+        };
+        let pitch = width * format.size();
+        self.pixels.resize(pitch * height, 0);
+        let image = turbojpeg::Image { pixels: self.pixels.as_mut_slice(), width, pitch, height, format };
+        jpeg.decompress(bytes, image).map_err(fail)?;
+        Ok((header.width as u64, header.height as u64))
+    }
+}
+
+fn new_decompressor() -> Result<turbojpeg::Decompressor> {
+    turbojpeg::Decompressor::new().map_err(|e| Error::usage("JPEG decoder", "one", e))
+}
+
+fn check_other(format: image::ImageFormat, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
+    let fail = |e: image::ImageError| Error::format("picture", "one that decodes", e);
+    let mut reader = image::ImageReader::with_format(Cursor::new(bytes), format);
+    let mut bounds = image::Limits::default();
+    bounds.max_alloc = Some(limits.max_decoded_bytes);
+    reader.limits(bounds);
+    let picture = reader.decode().map_err(fail)?;
+    Ok((u64::from(picture.width()), u64::from(picture.height())))
+}
+
+fn pixel_bytes(width: u64, height: u64, channels: u64, limits: &Limits) -> Result<u64> {
+    let bytes = width.checked_mul(height).and_then(|n| n.checked_mul(channels)).unwrap_or(u64::MAX);
+    if bytes > limits.max_decoded_bytes {
+        return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn jpeg(width: usize, height: usize) -> Vec<u8> {
+        let pixels: Vec<u8> = (0..width * height * 3).map(|i| (i * 7 % 251) as u8).collect();
+        let format = turbojpeg::PixelFormat::RGB;
+        let image = turbojpeg::Image { pixels: pixels.as_slice(), width, pitch: width * 3, height, format };
+        turbojpeg::compress(image, 90, turbojpeg::Subsamp::Sub2x2).unwrap().to_vec()
+    }
+
+    fn png(width: u32, height: u32) -> Vec<u8> {
+        let mut out = Cursor::new(Vec::new());
+        image::RgbImage::new(width, height).write_to(&mut out, image::ImageFormat::Png).unwrap();
+        out.into_inner()
+    }
+
+    #[test]
+    fn whole_pictures_pass() {
+        let mut check = PictureCheck::new().unwrap();
+        assert_eq!(check.check("image/jpeg", &jpeg(61, 35), &Limits::default()), Ok((61, 35)));
+        assert_eq!(check.check("image/png", &png(5, 9), &Limits::default()), Ok((5, 9)));
+    }
+
+    #[test]
+    fn a_jpeg_cut_anywhere_fails() {
+        let mut check = PictureCheck::new().unwrap();
+        let whole = jpeg(61, 35);
+        for len in 0..whole.len() {
+            assert!(check.check("image/jpeg", &whole[..len], &Limits::default()).is_err(), "cut at {len}");
+        }
+        assert_eq!(check.check("image/jpeg", &whole, &Limits::default()), Ok((61, 35)), "the decoder stays usable");
+    }
+
+    #[test]
+    fn huge_dimensions_are_refused_before_decoding() {
+        let mut whole = jpeg(16, 16);
+        let sof = memchr::memmem::find(&whole, b"\xFF\xC0").unwrap();
+        whole[sof + 5..sof + 9].copy_from_slice(&[0x9C, 0x40, 0x9C, 0x40]);
+        let error = PictureCheck::new().unwrap().check("image/jpeg", &whole, &Limits::default()).unwrap_err();
+        assert!(matches!(error, Error::Limit { .. }), "{error}");
+    }
+
+    #[test]
+    fn other_media_types_are_named() {
+        let error = PictureCheck::new().unwrap().check("image/gif", b"GIF89a", &Limits::default()).unwrap_err();
+        assert!(error.to_string().contains("image/gif"), "{error}");
+    }
+}

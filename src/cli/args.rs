@@ -1,0 +1,281 @@
+//! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
+
+use super::units::{parse_bytes, parse_part, parse_spatial};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Pack images and hyperspectral cubes into shards that feed a GPU at the speed of the disk.
+#[derive(Debug, Parser)]
+#[command(name = "shardpack", version, max_term_width = 110)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Pack(Box<PackArgs>),
+    Merge(MergeArgs),
+    Inspect(InspectArgs),
+    Verify(VerifyArgs),
+    Unpack(UnpackArgs),
+    Cat(CatArgs),
+    Salvage(SalvageArgs),
+    Bench(BenchArgs),
+}
+
+/// Convert a folder of pictures or cubes into a dataset, once.
+///
+/// Pictures are kept to the byte. Cubes are stored losslessly where that is cheap (integers, also those held as floats) and as float16 otherwise, with the
+/// error measured and printed; `--values keep` keeps every bit. A run that was interrupted goes on when the same command is given again.
+#[derive(Debug, Args)]
+pub struct PackArgs {
+    /// Folder (or single file) to pack: class folders, a flat folder, or nested folders
+    pub src: PathBuf,
+    /// Folder of the dataset to write
+    pub out: PathBuf,
+    /// What SRC holds [default: found out from the files' contents]
+    #[arg(long)]
+    pub kind: Option<KindArg>,
+    /// CSV or JSON Lines with a `key` column; every other column becomes a field
+    #[arg(long, value_name = "FILE")]
+    pub labels: Option<PathBuf>,
+    /// Folder of label masks (.npy, .png, .tif, .mat), paired with the samples by stem, stored without loss as the field `mask`
+    #[arg(long, value_name = "DIR")]
+    pub masks: Option<PathBuf>,
+    /// What to do about files that cannot be packed: stop before the run begins, or leave them out, list them, and end with exit code 1
+    #[arg(long, value_name = "POLICY", default_value = "stop")]
+    pub on_bad_input: BadInputArg,
+
+    /// How to store JPEG pictures
+    #[arg(long, value_enum, default_value = "keep", help_heading = "Pictures")]
+    pub jpeg: JpegArg,
+
+    /// How to store the values of cubes: `auto` is lossless for integers, else float16; `fixed` is error-bounded fixed point
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
+    pub values: ValuesArg,
+    /// Largest absolute error of a stored value, in the data's units: for `--values fixed`, and a bound for `auto`
+    #[arg(long, value_name = "E", help_heading = "Cubes")]
+    pub max_error: Option<f64>,
+    /// Codec of cubes and masks; `auto` tries the candidates on a few samples
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
+    pub codec: CodecArg,
+    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 20 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 12) [default: the codec's]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Cubes")]
+    pub level: Option<i32>,
+    /// Filter before the codec
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
+    pub filter: FilterArg,
+    /// Order of the axes as stored: as given [height, width, channels], or band-major [channels, height, width]
+    #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
+    pub layout: LayoutArg,
+    /// Store each band as the difference to the band before it (elements of 1 or 2 bytes)
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Cubes")]
+    pub band_difference: WhenArg,
+    /// What `auto` optimises: time to read and decode, or size
+    #[arg(long, value_enum, default_value = "speed", help_heading = "Cubes")]
+    pub prefer: PreferArg,
+    /// Variable to read from .mat and .npz files [default: the one 3-D array]
+    #[arg(long, value_name = "NAME", help_heading = "Cubes")]
+    pub variable: Option<String>,
+    /// Height and width of 2-D arrays of bands × pixels in .mat files
+    #[arg(long, value_name = "HxW", value_parser = parse_spatial, help_heading = "Cubes")]
+    pub spatial: Option<(u64, u64)>,
+
+    /// Size of a shard
+    #[arg(long, value_name = "SIZE", default_value = "1GiB", value_parser = parse_bytes, help_heading = "Output")]
+    pub shard_size: u64,
+    /// Keep the order of the sources instead of mixing the samples
+    #[arg(long, help_heading = "Output")]
+    pub no_shuffle: bool,
+    /// Seed of the order
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Output")]
+    pub seed: u64,
+    /// Pack the i-th of n slices of the same plan (1/4 … 4/4), on as many machines; then `shardpack merge OUT`
+    #[arg(long, value_name = "I/N", value_parser = parse_part, help_heading = "Output")]
+    pub part: Option<(u32, u32)>,
+    /// Start over: replace a dataset, finished or not, that shardpack wrote to OUT
+    #[arg(long, help_heading = "Output")]
+    pub force: bool,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// Bound on the memory of samples in flight [default: what 2 samples for each thread take, at most half of the machine's memory]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub memory: Option<u64>,
+    /// One JSON object on stdout instead of the summary
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Join the parts of a dataset that several machines packed with --part.
+#[derive(Debug, Args)]
+pub struct MergeArgs {
+    /// Folder that holds the shards of all parts
+    pub out: PathBuf,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Show what a dataset is: fields, classes, shapes, sizes, recipe, fidelity, shards.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Folder of a dataset, its manifest, or a lone shard
+    pub dataset: PathBuf,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Check every byte of a dataset and say which sample is hurt.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// Folder of a dataset, its manifest, or a lone shard
+    pub dataset: PathBuf,
+    /// Decode every field, too
+    #[arg(long)]
+    pub deep: bool,
+    /// Compare the SHA-256 of every shard with the manifest, too
+    #[arg(long)]
+    pub digest: bool,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Write the samples back as files: pictures to the byte under their old names, cubes as .npy.
+#[derive(Debug, Args)]
+pub struct UnpackArgs {
+    /// Folder of a dataset, its manifest, or a lone shard
+    pub dataset: PathBuf,
+    /// Folder to write to; files that exist are never overwritten
+    pub dir: PathBuf,
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Write one field of one sample to a file or to stdout.
+#[derive(Debug, Args)]
+pub struct CatArgs {
+    /// Folder of a dataset, its manifest, or a lone shard
+    pub dataset: PathBuf,
+    /// Key of the sample, or its index in stored order
+    pub sample: String,
+    /// Field to write [default: the first one of the schema that is stored]
+    #[arg(long, value_name = "NAME")]
+    pub field: Option<String>,
+    /// File to write [default: stdout]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Describe the sample and its fields instead of writing one
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Copy everything whole out of a damaged dataset into a new one; rebuild a lost manifest, index or footer.
+#[derive(Debug, Args)]
+pub struct SalvageArgs {
+    /// Folder of a dataset, or a lone shard
+    pub dataset: PathBuf,
+    /// Folder of the dataset to write; the damaged one is left as it is
+    pub out: PathBuf,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Stream every record in stored order and print the rate.
+#[derive(Debug, Args)]
+pub struct BenchArgs {
+    /// Folder of a dataset, its manifest, or a lone shard
+    pub dataset: PathBuf,
+    /// Decode cubes and other arrays as well (pictures stay encoded)
+    #[arg(long)]
+    pub decode: bool,
+    /// Times to go through the dataset; the median is printed
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub epochs: u32,
+    /// Drop the dataset's files from the page cache before each epoch
+    #[arg(long)]
+    pub cold: bool,
+    /// Worker threads for decoding [default: all cores]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+    /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KindArg {
+    Images,
+    Cubes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum BadInputArg {
+    #[value(alias = "error")]
+    Stop,
+    Skip,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum JpegArg {
+    /// To the byte
+    Keep,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ValuesArg {
+    Auto,
+    Keep,
+    F16,
+    Fixed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CodecArg {
+    Auto,
+    Blosc2Lz4,
+    Blosc2Lz4hc,
+    Blosc2Zstd,
+    Zstd,
+    Raw,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FilterArg {
+    Auto,
+    None,
+    Shuffle,
+    Bitshuffle,
+    Bytedelta,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LayoutArg {
+    Auto,
+    AsGiven,
+    BandMajor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum WhenArg {
+    Auto,
+    On,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PreferArg {
+    Speed,
+    Size,
+}
