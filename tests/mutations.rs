@@ -208,6 +208,26 @@ fn no_manifest_makes_a_parser_panic() {
     manifests(50_000);
 }
 
+/// Found by the fuzzer: without exact parsing of numbers, a figure changed a little each time that a manifest was read and written, and so
+/// would the manifest of a run that was interrupted and resumed.
+#[test]
+fn figures_survive_reading_and_writing() {
+    let text = String::from_utf8(shard::manifest()).expect("UTF-8");
+    for figure in [
+        "33333333333333333333333333333333333333333333333333333333333333332.5",
+        "0.1",
+        "1.7976931348623157e308",
+        "2.2250738585072011e-308",
+    ] {
+        let first =
+            Manifest::parse(text.replace("2.5", figure).as_bytes(), &Limits::default()).expect("a valid manifest");
+        let again = Manifest::parse(&first.encode().expect("JSON"), &Limits::default()).expect("a valid manifest");
+        assert_eq!(first, again, "{figure}");
+        let expected: f64 = figure.parse().expect("a number");
+        assert_eq!(first.recipe["list"][1].as_f64().map(f64::to_bits), Some(expected.to_bits()), "{figure}");
+    }
+}
+
 #[test]
 #[ignore = "long: minutes in release mode"]
 fn long_campaigns() {
