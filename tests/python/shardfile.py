@@ -40,7 +40,7 @@ class Descriptor:
         out = cls(
             np.dtype(DTYPES[decoded - 1]), np.dtype(DTYPES[stored - 1]), transform, bool(difference), bool(layout), bits,
             no_data if flags & 1 else None, codes, shape,
-        )  # fmt: skip
+        )
         if transform == 3:
             out.scale, out.offset = np.frombuffer(data, "<f4", offset=32 + 8 * rank).reshape(2, shape[-1])
         return out
