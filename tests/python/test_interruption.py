@@ -41,7 +41,7 @@ class Interruption(CommandTest):
         started = time.monotonic()
         process.send_signal(number)
         _, err = process.communicate(timeout=30)
-        self.assertLess(time.monotonic() - started, 5)
+        self.assertLess(time.monotonic() - started, 10, "stops at once, also on a busy machine")
         return process.returncode, err.decode()
 
     def finish(self, kept):

@@ -3,11 +3,12 @@
 import json
 import os
 import shutil
+import subprocess
 import unittest
 
 import numpy as np
 import scipy.io
-from support import CommandTest, cube, cubes, digests, jpeg, names, pictures, png, shardpack, shards, unpacked
+from support import COMMAND, CommandTest, cube, cubes, digests, jpeg, names, pictures, png, shardpack, shards, unpacked
 
 SUMMARY_KEYS = {"samples", "classes", "bytes_in", "bytes_out", "seconds", "peak_rss_bytes", "fidelity"}
 
@@ -215,10 +216,6 @@ class Refusals(CommandTest):
         read, write = os.pipe()
         os.close(read)
         for args in (["inspect"], ["inspect", "--json"], ["verify"]):
-            import subprocess
-
-            from support import COMMAND
-
             done = subprocess.run([COMMAND, args[0], self.tmp / "out", *args[1:]], stdout=write, stderr=subprocess.PIPE)
             self.assertNotIn(b"panicked", done.stderr)
         os.close(write)
