@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from bench import ROOT, SHARDPACK, arguments, build, finish, median, interleave, remove, run, scratch, seconds, tree_bytes, warm
+from bench import ROOT, SHARDPACK, arguments, build, finish, interleave, median, remove, run, scratch, seconds, tree_bytes, warm
 
 REAL = ROOT.parent / "shared" / "data" / "imagenet-sample"
 

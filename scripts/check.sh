@@ -4,7 +4,7 @@
 #   scripts/check.sh           the checks of every change
 #   scripts/check.sh --long    the same, and the long campaigns: more mutations, more kills
 set -uo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
 long=no
 case "${1-}" in

@@ -7,7 +7,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-trap 'code=$?; ((code == 0)) || printf "\ndemo: FAILED (exit code %d)\n" "$code" >&2' EXIT
+verdict() { (($1 == 0)) || printf '\ndemo: FAILED (exit code %d)\n' "$1" >&2; }
+trap 'verdict $?' EXIT
 
 title() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [[ -t 1 ]] || title() { printf '\n== %s ==\n' "$*"; }
@@ -30,7 +31,7 @@ title "Pictures: pack, verify, look, stream, unpack"
 run pack "$demo/pictures" "$demo/pictures-packed"
 run verify "$demo/pictures-packed" --deep --digest
 run inspect "$demo/pictures-packed"
-run bench "$demo/pictures-packed" --raw
+run bench "$demo/pictures-packed"
 run unpack "$demo/pictures-packed" "$demo/pictures-unpacked"
 diff -r "$demo/pictures" "$demo/pictures-unpacked"
 echo "diff -r: no difference between the sources and what came back"
@@ -39,7 +40,7 @@ title "Cubes: pack, verify, look, stream, unpack"
 run pack "$demo/cubes" "$demo/cubes-packed" --masks "$demo/masks"
 run verify "$demo/cubes-packed" --deep --digest
 run inspect "$demo/cubes-packed"
-run bench "$demo/cubes-packed" --raw
+run bench "$demo/cubes-packed"
 run unpack "$demo/cubes-packed" "$demo/cubes-unpacked"
 .venv/bin/python scripts/compare_cubes.py "$demo/truth" "$demo/cubes-unpacked" "$demo/cubes-packed"
 

@@ -47,7 +47,7 @@ missing_packages() {
     echo python3 python3-venv
   elif [[ ! -x .venv/bin/python ]] && ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
     # Debian takes ensurepip out of its Python: `python3 -m venv` fails without this package.
-    echo "$("$python" -c 'import sys; print(f"python{sys.version_info[0]}.{sys.version_info[1]}-venv")')"
+    "$python" -c 'import sys; print("python{}.{}-venv".format(*sys.version_info))'
   fi
 }
 
