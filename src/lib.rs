@@ -1,1 +1,18 @@
-//! The shardpack command, as a library.
+//! The shardpack command as a library: sources, packing, export and the command line itself.
+#![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
+
+pub mod cli;
+pub mod export;
+pub mod npy;
+pub mod pack;
+pub mod sources;

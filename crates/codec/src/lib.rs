@@ -1,17 +1,39 @@
-//! Bytes to arrays and back on the CPU.
-#![cfg_attr(
-    test,
-    allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing,
-        clippy::cast_possible_truncation
-    )
-)]
+//! Bytes to arrays and back, on the CPU.
+//!
+//! What stands between the values of an array and the bytes of a shard (spec §4 and §5): a value transform, the order of the axes and the
+//! difference along the bands, and a codec. This crate knows nothing of files or shards.
+//!
+//! - [`ArrayOptions`] is what a user asks for, [`trial`] makes it [`ArraySettings`], [`ArrayEncoder`] applies those.
+//! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor.
+//! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
+//! - [`blosc2`] has the walker over Blosc2 chunks, for those who decode them elsewhere.
+#![deny(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation))]
 
+mod arrange;
 mod array;
+pub mod blosc2;
+mod bytes;
+mod cost;
+mod decoder;
+mod element;
+mod encoder;
+mod error;
+mod fidelity;
+mod options;
 mod picture;
+mod settings;
+mod trial;
+mod values;
+mod zstd_frame;
 
 pub use array::Array;
+pub use bytes::{UNIT_BYTES, decode_bytes, encode_bytes};
+pub use decoder::ArrayDecoder;
+pub use encoder::{ArrayEncoder, EncodedArray};
+pub use error::{EncodeError, EncodeResult};
+pub use fidelity::{F16_MIN_NORMAL, Fidelity};
+pub use options::{ArrayOptions, BandDifference, Prefer, Values};
 pub use picture::PictureCheck;
+pub use settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+pub use trial::{Candidate, MAX_TRIAL_SAMPLES, Trial, trial};

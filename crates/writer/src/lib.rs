@@ -1,1 +1,43 @@
-//! shardpack writer
+//! The packer's engine: decides which sample goes into which shard, and writes the shards.
+//!
+//! It knows files and shards, but neither codecs nor sources: samples come through [`SampleSource`], already laid out as records.
+//!
+//! - [`Plan`]: a pure function of samples and options. It names the dataset, permutes the samples and cuts the order into shards.
+//! - [`write_dataset`]: runs the plan, or the [`Part`] of it that this machine is to write. It goes on where an earlier run of the same plan stopped,
+//!   and writes the same bytes whatever the number of threads and interruptions.
+//! - [`merge`]: joins the parts that several machines wrote into one folder.
+//!
+//! **What is promised.** A final name holds a complete shard that has reached the disk, or nothing; the manifest comes last. Nothing that this crate
+//! did not write is ever removed. An interrupted run loses at most the shards that were being written.
+//!
+//! **How.** Each shard is written under a temporary name in the output folder, synced, renamed, the folder synced, and then entered into a journal
+//! that is synced too. The manifest is made of the journal; after it, the journal goes.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
+mod commit;
+mod error;
+mod folder;
+mod fs;
+mod gate;
+mod journal;
+mod lock;
+mod merge;
+mod options;
+mod permutation;
+mod pipeline;
+mod plan;
+mod report;
+mod shard_file;
+mod source;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use error::{Error, Result};
+pub use merge::merge;
+pub use options::{Part, WriteOptions};
+pub use plan::{Plan, PlanOptions, PlanSample};
+pub use report::{Outcome, Progress, Report, SkippedSample};
+pub use source::{Encoded, EncodedSample, SampleSource, Tally};
+pub use write::write_dataset;

@@ -1,0 +1,227 @@
+//! Order of the axes and difference along the last one (spec §4.4): from elements in shape order to the payload's bytes and back.
+//!
+//! Works on pieces of whole pixels (runs along the last axis) that fit the first-level cache, so that no step makes a pass of its own over
+//! memory.
+
+use shardpack_format::Layout;
+
+/// Bytes of a piece that still fits the first-level cache beside its source.
+const PIECE_ELEMENTS: usize = 6144;
+
+/// How the stored elements of one array are arranged in its payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Arrangement {
+    pub(crate) layout: Layout,
+    /// Whether elements (of one or two bytes) are differences along the last axis.
+    pub(crate) difference: bool,
+    /// Bytes of an element.
+    pub(crate) width: usize,
+    /// Length of the last axis; above 0.
+    pub(crate) bands: usize,
+    /// Product of the other axes.
+    pub(crate) pixels: usize,
+}
+
+impl Arrangement {
+    /// Whether the payload is the elements in shape order.
+    pub(crate) fn is_identity(&self) -> bool {
+        self.layout == Layout::AsShape && !self.difference
+    }
+
+    /// Pixels of a piece: a multiple of 32 where that is possible, so that band-major runs fill cache lines.
+    pub(crate) fn piece_pixels(&self) -> usize {
+        match PIECE_ELEMENTS / self.bands {
+            0 => 1,
+            n if n >= 32 => n / 32 * 32,
+            n => n,
+        }
+    }
+
+    /// Puts `piece`, the elements of the pixels from `first` on in shape order, where they belong in `payload`. Overwrites `piece`'s twin
+    /// `scratch`, which is as long.
+    pub(crate) fn place(&self, piece: &[u8], scratch: &mut [u8], first: usize, payload: &mut [u8]) {
+        let start = first * self.bands * self.width;
+        match (self.layout, self.difference) {
+            (Layout::AsShape, false) => copy(piece, payload, start),
+            (Layout::AsShape, true) => {
+                if let Some(out) = payload.get_mut(start..start + piece.len()) {
+                    self.difference(piece, out);
+                }
+            }
+            (Layout::BandMajor, false) => self.scatter(piece, first, payload),
+            (Layout::BandMajor, true) => {
+                self.difference(piece, scratch);
+                self.scatter(scratch, first, payload);
+            }
+        }
+    }
+
+    /// The reverse of [`Arrangement::place`]: fills `piece` from `payload`.
+    pub(crate) fn fetch(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
+        if self.layout == Layout::BandMajor {
+            self.gather(payload, first, piece);
+        } else {
+            let start = first * self.bands * self.width;
+            if let Some(from) = payload.get(start..start + piece.len()) {
+                piece.copy_from_slice(from);
+            }
+        }
+        if self.difference {
+            match self.width {
+                1 => piece.chunks_exact_mut(self.bands).for_each(sum8),
+                _ => piece.chunks_exact_mut(2 * self.bands).for_each(sum16),
+            }
+        }
+    }
+
+    /// Zigzag-coded wrapping differences; the first band's from 0.
+    fn difference(&self, piece: &[u8], out: &mut [u8]) {
+        if self.width == 1 {
+            // The whole run first, across pixels, because that is one long loop; then the first band of each pixel as it should be.
+            for ((x, before), out) in piece.iter().skip(1).zip(piece).zip(out.iter_mut().skip(1)) {
+                *out = zigzag8(x.wrapping_sub(*before));
+            }
+            for (x, out) in piece.iter().zip(out).step_by(self.bands) {
+                *out = zigzag8(*x);
+            }
+        } else {
+            let (piece, out) = (piece.as_chunks::<2>().0, out.as_chunks_mut::<2>().0);
+            for ((x, before), out) in piece.iter().skip(1).zip(piece).zip(out.iter_mut().skip(1)) {
+                *out = zigzag16(u16::from_le_bytes(*x).wrapping_sub(u16::from_le_bytes(*before))).to_le_bytes();
+            }
+            for (x, out) in piece.iter().zip(out).step_by(self.bands) {
+                *out = zigzag16(u16::from_le_bytes(*x)).to_le_bytes();
+            }
+        }
+    }
+
+    fn scatter(&self, piece: &[u8], first: usize, payload: &mut [u8]) {
+        match self.width {
+            1 => self.scatter_by::<1>(piece, first, payload),
+            2 => self.scatter_by::<2>(piece, first, payload),
+            4 => self.scatter_by::<4>(piece, first, payload),
+            _ => self.scatter_by::<8>(piece, first, payload),
+        }
+    }
+
+    fn scatter_by<const N: usize>(&self, piece: &[u8], first: usize, payload: &mut [u8]) {
+        let piece = piece.as_chunks::<N>().0;
+        let count = piece.len() / self.bands;
+        let planes = payload.as_chunks_mut::<N>().0.chunks_exact_mut(self.pixels);
+        for (band, plane) in planes.take(self.bands).enumerate() {
+            let run = plane.get_mut(first..first + count).unwrap_or_default();
+            for (to, from) in run.iter_mut().zip(piece.get(band..).unwrap_or_default().iter().step_by(self.bands)) {
+                *to = *from;
+            }
+        }
+    }
+
+    fn gather(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
+        match self.width {
+            1 => self.gather_by::<1>(payload, first, piece),
+            2 => self.gather_by::<2>(payload, first, piece),
+            4 => self.gather_by::<4>(payload, first, piece),
+            _ => self.gather_by::<8>(payload, first, piece),
+        }
+    }
+
+    fn gather_by<const N: usize>(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
+        let piece = piece.as_chunks_mut::<N>().0;
+        let count = piece.len() / self.bands;
+        for (band, plane) in payload.as_chunks::<N>().0.chunks_exact(self.pixels).take(self.bands).enumerate() {
+            let run = plane.get(first..first + count).unwrap_or_default();
+            let places = piece.get_mut(band..).unwrap_or_default().iter_mut().step_by(self.bands);
+            for (to, from) in places.zip(run) {
+                *to = *from;
+            }
+        }
+    }
+}
+
+fn copy(piece: &[u8], payload: &mut [u8], start: usize) {
+    if let Some(out) = payload.get_mut(start..start + piece.len()) {
+        out.copy_from_slice(piece);
+    }
+}
+
+/// Small differences of either sign become small numbers: 0, −1, 1, −2 … are 0, 1, 2, 3 ….
+fn zigzag8(d: u8) -> u8 {
+    (d << 1) ^ (d.cast_signed() >> 7).cast_unsigned()
+}
+
+fn zigzag16(d: u16) -> u16 {
+    (d << 1) ^ (d.cast_signed() >> 15).cast_unsigned()
+}
+
+fn sum8(pixel: &mut [u8]) {
+    let mut sum = 0_u8;
+    for x in pixel {
+        sum = sum.wrapping_add((*x >> 1) ^ (*x & 1).wrapping_neg());
+        *x = sum;
+    }
+}
+
+fn sum16(pixel: &mut [u8]) {
+    let mut sum = 0_u16;
+    for x in pixel.as_chunks_mut().0 {
+        let z = u16::from_le_bytes(*x);
+        sum = sum.wrapping_add((z >> 1) ^ (z & 1).wrapping_neg());
+        *x = sum.to_le_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// One element at a time, from the words of the specification.
+    fn slow(a: &Arrangement, elements: &[u8]) -> Vec<u8> {
+        let mut out = vec![0; elements.len()];
+        let element = |i: usize| {
+            let mut wide = [0; 8];
+            wide[..a.width].copy_from_slice(&elements[i * a.width..][..a.width]);
+            u64::from_le_bytes(wide)
+        };
+        for pixel in 0..a.pixels {
+            for band in 0..a.bands {
+                let mut x = element(pixel * a.bands + band);
+                if a.difference {
+                    let before = if band == 0 { 0 } else { element(pixel * a.bands + band - 1) };
+                    let bits = 8 * a.width as u32;
+                    let d = (x.wrapping_sub(before) << (64 - bits)) as i64 >> (64 - bits);
+                    x = if d < 0 { (-2 * d - 1) as u64 } else { (2 * d) as u64 };
+                }
+                let place = if a.layout == Layout::AsShape { pixel * a.bands + band } else { band * a.pixels + pixel };
+                out[place * a.width..][..a.width].copy_from_slice(&x.to_le_bytes()[..a.width]);
+            }
+        }
+        out
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_agree_with_the_slow_twin_and_come_back(
+            (width, difference) in prop_oneof![(Just(1), any::<bool>()), (Just(2), any::<bool>()), (prop_oneof![Just(4), Just(8)], Just(false))],
+            band_major: bool, bands in 1..40_usize, pixels in 1..300_usize, seed: u32, piece_pixels in 1..70_usize,
+        ) {
+            let layout = if band_major { Layout::BandMajor } else { Layout::AsShape };
+            let a = Arrangement { layout, difference, width, bands, pixels };
+            let mut state = seed;
+            let elements: Vec<u8> = (0..bands * pixels * width)
+                .map(|_| { state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223); (state >> 24) as u8 })
+                .collect();
+            let mut payload = vec![0; elements.len()];
+            let mut back = vec![0; elements.len()];
+            let piece_bytes = piece_pixels * bands * width;
+            for (i, piece) in elements.chunks(piece_bytes).enumerate() {
+                a.place(piece, &mut vec![0; piece.len()], i * piece_pixels, &mut payload);
+            }
+            prop_assert_eq!(&payload, &slow(&a, &elements));
+            for (i, piece) in back.chunks_mut(piece_bytes).enumerate() {
+                a.fetch(&payload, i * piece_pixels, piece);
+            }
+            prop_assert_eq!(back, elements);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+use super::*;
+use crate::settings::Coder;
+use proptest::prelude::*;
+
+fn noise(len: usize, seed: u32, bits: u32) -> Vec<u8> {
+    let mut state = seed;
+    (0..len)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> (32 - bits)) as u8
+        })
+        .collect()
+}
+
+/// A unit of 2-byte items, smooth enough that both planes are coded.
+fn smooth(items: usize) -> Vec<u8> {
+    (0..items).flat_map(|i| ((i / 3 + i % 7) as u16).to_le_bytes()).collect()
+}
+
+fn encode(coder: Blosc2Coder, filter: Filter, unit: &[u8], item: u8) -> Vec<u8> {
+    let level = match coder {
+        Blosc2Coder::Lz4 => None,
+        Blosc2Coder::Lz4hc => Coder::Blosc2Lz4hc.default_level(),
+        Blosc2Coder::Zstd => Some(3),
+    };
+    let mut out = Vec::new();
+    Encoder::new(coder, level, filter).unwrap().encode(unit, item, &mut out).unwrap();
+    out
+}
+
+fn decode(chunk: &[u8], item: u8, len: usize) -> Result<Vec<u8>> {
+    let chunk = Chunk::parse(chunk, item, len)?;
+    let mut out = vec![0xEE; len];
+    Decoder::default().decode(&chunk, item, &mut out)?;
+    Ok(out)
+}
+
+#[test]
+fn streams_are_as_the_specification_wants_them() {
+    let unit = smooth(200_000);
+    let bytes = encode(Blosc2Coder::Zstd, Filter::Shuffle, &unit, 2);
+    let chunk = Chunk::parse(&bytes, 2, unit.len()).unwrap();
+    let Content::Blocks { coder, filters, block_bytes, streams } = chunk.content() else { panic!("{chunk:?}") };
+    assert_eq!((*coder, *block_bytes), (StreamCoder::Zstd, 131_072));
+    assert_eq!(*filters, Filters { shuffle: Shuffle::Bytes, byte_delta: false });
+    // Three full blocks of two streams, and one short block of one.
+    assert_eq!(
+        streams.iter().map(|s| s.out_bytes).collect::<Vec<_>>(),
+        [65_536, 65_536, 65_536, 65_536, 65_536, 65_536, 6784]
+    );
+}
+
+#[test]
+fn zstd_levels_are_zstds_own() {
+    // The stream of a one-byte unit without filter is the frame that zstd itself makes at that level.
+    let unit: Vec<u8> = noise(60_000, 3, 4).iter().zip(smooth(60_000)).map(|(a, b)| a ^ b).collect();
+    for level in ZSTD_LEVELS {
+        let mut out = Vec::new();
+        Encoder::new(Blosc2Coder::Zstd, Some(level), Filter::None).unwrap().encode(&unit, 1, &mut out).unwrap();
+        let chunk = Chunk::parse(&out, 1, unit.len()).unwrap();
+        let Content::Blocks { streams, .. } = chunk.content() else { panic!() };
+        let frame = &out[streams[0].offset..][..streams[0].bytes];
+        assert_eq!(frame, zstd::bulk::compress(&unit, level).unwrap(), "level {level}");
+    }
+    assert!(Encoder::new(Blosc2Coder::Zstd, Some(20), Filter::None).is_err());
+}
+
+#[test]
+fn short_units_do_not_spoil_the_context_for_long_ones() {
+    let (long, short) = (smooth(300_000), smooth(100));
+    let mut encoder = Encoder::new(Blosc2Coder::Lz4, None, Filter::Shuffle).unwrap();
+    let mut encode = |unit: &[u8]| {
+        let mut out = Vec::new();
+        encoder.encode(unit, 2, &mut out).unwrap();
+        out
+    };
+    let first = encode(&long);
+    let small = encode(&short);
+    assert_eq!(encode(&long), first);
+    assert_eq!(encode(&short), small);
+}
+
+#[test]
+fn zeros_become_a_special_chunk_and_constants_runs() {
+    let zeros = encode(Blosc2Coder::Lz4, Filter::Shuffle, &[0; 1 << 20], 2);
+    assert_eq!(zeros.len(), HEADER_BYTES);
+    assert_eq!(decode(&zeros, 2, 1 << 20).unwrap(), [0; 1 << 20]);
+    let ones = encode(Blosc2Coder::Zstd, Filter::Shuffle, &[1; 1 << 20], 2);
+    assert_eq!(Chunk::parse(&ones, 2, 1 << 20).unwrap().coded_out_bytes(), 0);
+    assert_eq!(decode(&ones, 2, 1 << 20).unwrap(), [1; 1 << 20]);
+}
+
+#[test]
+fn special_chunks_of_nan_and_of_a_value_are_read() {
+    let mut chunk = vec![0; 36];
+    chunk[..4].copy_from_slice(&[5, 1, 0x85, 4]);
+    chunk[4] = 8;
+    chunk[8] = 8;
+    chunk[12] = 32;
+    chunk[22] = 5;
+    chunk[31] = 2 << 4;
+    assert_eq!(decode(&chunk, 4, 8).unwrap(), [0, 0, 0xC0, 0x7F, 0, 0, 0xC0, 0x7F]);
+    chunk[31] = 3 << 4;
+    chunk[12] = 36;
+    chunk[32..].copy_from_slice(&[1, 2, 3, 4]);
+    assert_eq!(decode(&chunk, 4, 8).unwrap(), [1, 2, 3, 4, 1, 2, 3, 4]);
+    // Never written: bytes that nobody set.
+    chunk[31] = 4 << 4;
+    assert!(decode(&chunk, 4, 8).is_err());
+}
+
+#[test]
+fn c06_every_field_of_the_header_is_checked() {
+    let unit = smooth(100_000);
+    let good = encode(Blosc2Coder::Zstd, Filter::Bytedelta, &unit, 2);
+    assert_eq!(decode(&good, 2, unit.len()).unwrap(), unit);
+    let bad = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = good.clone();
+        change(&mut bytes);
+        decode(&bytes, 2, unit.len()).map(|_| ()).unwrap_err().to_string()
+    };
+    let word = |at: usize, value: u32| move |b: &mut Vec<u8>| b[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    assert!(bad(&|b| b[0] = 6).contains("version"));
+    assert!(bad(&|b| b[1] = 2).contains("coder version"));
+    assert!(bad(&|b| b[2] &= !0x04).contains("flags"));
+    assert!(bad(&|b| b[2] |= 0x08).contains("flags"));
+    assert!(bad(&|b| b[2] |= 0x10).contains("split mode"));
+    assert!(bad(&|b| b[2] |= 0x40 | 0x80).contains("coder"));
+    for typesize in [0, 1, 4, 255] {
+        assert!(bad(&|b| b[3] = typesize).contains("item size"));
+    }
+    assert!(bad(&word(4, 0)).contains("decoded size"));
+    assert!(bad(&word(4, u32::MAX)).contains("decoded size"));
+    for block in [0, 1, 65_536, 1 << 20, u32::MAX] {
+        assert!(bad(&word(8, block)).contains("block size"), "{block}");
+    }
+    assert!(bad(&word(12, 31)).contains("chunk size"));
+    assert!(bad(&word(12, good.len() as u32 + 1)).contains("chunk size"));
+    assert!(bad(&word(12, good.len() as u32 - 1)).contains("stream"));
+    for filter in [3, 4, 5, 32, 34, 36, 128, 255] {
+        assert!(bad(&|b| b[16] = filter).contains("filters"), "{filter}");
+    }
+    // Byte delta by another stride would leave bytes of the block unwritten.
+    assert!(bad(&|b| b[29] = 7).contains("filters"));
+    assert!(bad(&|b| b[29] = 0).contains("filters"));
+    assert!(bad(&|b| b[22] = 33).contains("coder"));
+    assert!(bad(&|b| b[23] = 1).contains("coder parameter"));
+    assert!(bad(&|b| b[30] = 1).contains("reserved"));
+    for flags in [0x01, 0x02, 0x04, 0x08, 0x80] {
+        assert!(bad(&|b| b[31] |= flags).contains("second byte"), "{flags:#x}");
+    }
+    for special in [4, 5, 6, 7] {
+        assert!(bad(&|b| b[31] |= special << 4).contains("special chunk"));
+    }
+    // Copied, but not as long as the unit.
+    assert!(bad(&|b| b[2] |= 0x02).contains("stored unit"));
+    for start in [0, 31, 32, u32::MAX, i32::MAX as u32] {
+        assert!(bad(&word(32, start)).contains("block start"));
+    }
+    let first_stream = 32 + 4 * unit.len().div_ceil(131_072);
+    assert!(bad(&word(first_stream, 65_537)).contains("stream"));
+    assert!(bad(&word(first_stream, i32::MAX as u32)).contains("stream"));
+    assert!(bad(&word(first_stream, -256_i32 as u32)).contains("run"));
+    assert!(bad(&word(first_stream, i32::MIN as u32)).contains("run"));
+}
+
+#[test]
+fn c01_content_size_of_a_stream_must_be_that_of_the_stream() {
+    let unit = smooth(100_000);
+    let good = encode(Blosc2Coder::Zstd, Filter::Shuffle, &unit, 2);
+    let chunk = Chunk::parse(&good, 2, unit.len()).unwrap();
+    let Content::Blocks { streams, .. } = chunk.content() else { panic!() };
+    let stream = streams.iter().find(|s| s.kind == StreamKind::Coded).unwrap();
+    // Magic, descriptor with a 2-byte content size less 256.
+    assert_eq!(good[stream.offset + 4] >> 6, 1);
+    for size in [0_u16, 1, 65_279, 65_281] {
+        let mut bytes = good.clone();
+        bytes[stream.offset + 5..stream.offset + 7].copy_from_slice(&size.to_le_bytes());
+        assert!(decode(&bytes, 2, unit.len()).unwrap_err().to_string().contains("zstd frame"));
+    }
+}
+
+#[test]
+fn c07_c09_damaged_lz4_is_an_error_or_other_bytes_never_old_ones() {
+    let unit = smooth(70_000);
+    let good = encode(Blosc2Coder::Lz4, Filter::None, &unit, 2);
+    let mut refused = 0;
+    for at in (0..good.len()).step_by(23) {
+        let mut bytes = good.clone();
+        bytes[at] ^= 0x5A;
+        refused += u32::from(decode(&bytes, 2, unit.len()).is_err());
+    }
+    assert!(refused > 10, "{refused}");
+    for cut in (0..good.len()).step_by(23) {
+        assert!(decode(&good[..cut], 2, unit.len()).is_err(), "{cut}");
+    }
+    // A stream one byte short: LZ4 decodes less than the block holds.
+    let mut bytes = good.clone();
+    let first = 32 + 4 * unit.len().div_ceil(131_072);
+    let size = u32::from_le_bytes(bytes[first..first + 4].try_into().unwrap());
+    bytes.remove(first + 4 + size as usize - 1);
+    bytes[first..first + 4].copy_from_slice(&(size - 1).to_le_bytes());
+    assert!(decode(&bytes, 2, unit.len()).is_err());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn units_come_back(
+        coder in prop_oneof![Just(Blosc2Coder::Lz4), Just(Blosc2Coder::Lz4hc), Just(Blosc2Coder::Zstd)],
+        filter in prop_oneof![Just(Filter::None), Just(Filter::Shuffle), Just(Filter::Bitshuffle), Just(Filter::Bytedelta)],
+        item in prop_oneof![Just(1_u8), Just(2), Just(4), Just(8)],
+        items in prop_oneof![1..40_usize, 1..200_000_usize],
+        seed: u32, bits in 0..9_u32,
+    ) {
+        let unit = if bits == 0 { vec![seed as u8; items * usize::from(item)] } else { noise(items * usize::from(item), seed, bits) };
+        let chunk = encode(coder, filter, &unit, item);
+        prop_assert_eq!(decode(&chunk, item, unit.len()).unwrap(), unit);
+    }
+
+    #[test]
+    fn hostile_bytes_do_no_harm(
+        coder in prop_oneof![Just(Blosc2Coder::Lz4), Just(Blosc2Coder::Zstd)],
+        filter in prop_oneof![Just(Filter::None), Just(Filter::Shuffle), Just(Filter::Bitshuffle), Just(Filter::Bytedelta)],
+        changes in prop::collection::vec((0..4000_usize, any::<u8>()), 1..8),
+    ) {
+        let unit = smooth(70_000);
+        let mut chunk = encode(coder, filter, &unit, 2);
+        for (at, value) in changes {
+            let at = at % chunk.len();
+            chunk[at] = value;
+        }
+        if let Ok(out) = decode(&chunk, 2, unit.len()) {
+            prop_assert_eq!(out.len(), unit.len());
+        }
+    }
+}

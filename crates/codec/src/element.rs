@@ -1,0 +1,178 @@
+//! Elements of arrays as Rust numbers, read from and written to little-endian bytes.
+
+use half::f16;
+
+/// A number that arrays hold.
+pub(crate) trait Element: Copy + PartialEq + PartialOrd {
+    /// Fills `out` from the bytes of as many elements.
+    fn load(bytes: &[u8], out: &mut [Self]);
+    /// Writes `values` to the bytes of as many elements.
+    fn store(values: &[Self], bytes: &mut [u8]);
+}
+
+macro_rules! elements {
+    ($($type:ty),*) => {
+        $(impl Element for $type {
+            fn load(bytes: &[u8], out: &mut [Self]) {
+                for (from, to) in bytes.as_chunks().0.iter().zip(out) {
+                    *to = <$type>::from_le_bytes(*from);
+                }
+            }
+
+            fn store(values: &[Self], bytes: &mut [u8]) {
+                for (to, from) in bytes.as_chunks_mut().0.iter_mut().zip(values) {
+                    *to = from.to_le_bytes();
+                }
+            }
+        })*
+    };
+}
+
+elements!(u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64);
+
+/// A source of lossy transforms: float32 or float64 (float16 is widened first).
+pub(crate) trait Float: Element + Default {
+    /// The canonical quiet NaN's bits.
+    const NAN_BITS: u64;
+    fn to_f64(self) -> f64;
+    /// To the nearest; finite numbers beyond the range become the largest finite one.
+    fn from_f64(value: f64) -> Self;
+    fn from_f32(value: f32) -> Self;
+    fn bits(self) -> u64;
+    /// Converts to float16, ties to even, in one rounding.
+    fn to_f16(source: &[Self], out: &mut [f16]);
+}
+
+impl Float for f32 {
+    const NAN_BITS: u64 = 0x7FC0_0000;
+
+    fn to_f64(self) -> f64 {
+        self.into()
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+    fn from_f64(value: f64) -> Self {
+        if value.is_finite() { (value as Self).clamp(Self::MIN, Self::MAX) } else { value as Self }
+    }
+
+    fn from_f32(value: f32) -> Self {
+        value
+    }
+
+    fn bits(self) -> u64 {
+        self.to_bits().into()
+    }
+
+    fn to_f16(source: &[Self], out: &mut [f16]) {
+        half::slice::HalfFloatSliceExt::convert_from_f32_slice(out, source);
+    }
+}
+
+impl Float for f64 {
+    const NAN_BITS: u64 = 0x7FF8_0000_0000_0000;
+
+    fn to_f64(self) -> f64 {
+        self
+    }
+
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+
+    fn from_f32(value: f32) -> Self {
+        value.into()
+    }
+
+    fn bits(self) -> u64 {
+        self.to_bits()
+    }
+
+    fn to_f16(source: &[Self], out: &mut [f16]) {
+        // `half` goes by way of float32 and rounds twice where the processor has F16C. Rounding to odd first makes the second rounding the
+        // only one that counts (Boldo & Melquiond, "Emulation of FMA and correctly rounded sums", 2008, theorem 3).
+        let mut odd = [0.0_f32; 256];
+        for (from, to) in source.chunks(odd.len()).zip(out.chunks_mut(256)) {
+            for (from, to) in from.iter().zip(&mut odd) {
+                *to = round_to_odd(*from);
+            }
+            if let Some(odd) = odd.get(..from.len()) {
+                f32::to_f16(odd, to);
+            }
+        }
+    }
+}
+
+/// The float32 neighbour of `value` whose last bit is 1, unless `value` is a float32 itself.
+#[allow(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+fn round_to_odd(value: f64) -> f32 {
+    let near = value as f32;
+    let back = f64::from(near);
+    let bits = near.to_bits();
+    if back == value || near.is_nan() || bits & 1 == 1 {
+        return near;
+    }
+    f32::from_bits(if back.abs() > value.abs() { bits - 1 } else { bits + 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn half_of(value: f64) -> u16 {
+        let mut out = [f16::ZERO];
+        f64::to_f16(&[value], &mut out);
+        out[0].to_bits()
+    }
+
+    #[test]
+    fn double_rounding_is_avoided() {
+        // Just above a tie: to float32 it is the tie, which would then go to the even side.
+        let tie = 1.0 + 2_f64.powi(-11);
+        assert_eq!(half_of(tie), 0x3C00);
+        assert_eq!(half_of(tie + 2_f64.powi(-40)), 0x3C01);
+        assert_eq!(half_of(tie - 2_f64.powi(-40)), 0x3C00);
+    }
+
+    #[test]
+    fn v02_subnormals_round_to_even_and_zero_keeps_its_sign() {
+        for (value, bits) in [
+            (2_f64.powi(-14), 0x0400),
+            (2_f64.powi(-24), 0x0001),
+            (2_f64.powi(-25), 0x0000),
+            (2_f64.powi(-25) * (1.0 + f64::EPSILON), 0x0001),
+            (-0.0, 0x8000),
+            (1e-300, 0x0000),
+            (-1e-300, 0x8000),
+            // h5py once lost the carry into the exponent here (h5py issue 819).
+            (0.499_999_99, 0x3800),
+            (-0.499_999_99, 0xB800),
+        ] {
+            assert_eq!(half_of(value), bits, "{value:e}");
+        }
+        let mut out = [f16::ZERO];
+        f32::to_f16(&[0.499_999_97_f32], &mut out);
+        assert_eq!(out[0].to_bits(), 0x3800);
+    }
+
+    /// Nearest float16 by trying all of them; ties to even.
+    fn slow_half_of(value: f64) -> u16 {
+        let mut best = (f64::INFINITY, 0_u16);
+        for bits in 0..0x7C00_u16 {
+            let gap = (f16::from_bits(bits).to_f64() - value.abs()).abs();
+            if gap < best.0 || (gap == best.0 && bits & 1 == 0) {
+                best = (gap, bits);
+            }
+        }
+        best.1 | if value.is_sign_negative() { 0x8000 } else { 0 }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn conversion_agrees_with_a_search(mantissa in -1.0..1.0_f64, exponent in -30..15_i32) {
+            let value = mantissa * 2_f64.powi(exponent);
+            prop_assert_eq!(half_of(value), slow_half_of(value));
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! From stored elements to values (spec §4.3).
+
+use crate::element::Element;
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};
+
+/// Elements of a run: all buffers of one fit the first-level cache.
+const RUN: usize = 512;
+
+/// Band tables of a fixed-point array, repeated to the length of a piece so that loops run over pieces, not over the bands of a pixel.
+#[derive(Default)]
+pub(crate) struct Tables {
+    scale: Vec<f32>,
+    offset: Vec<f32>,
+    /// Largest stored element that may occur.
+    top: u16,
+}
+
+impl Tables {
+    pub(crate) fn new(descriptor: &ArrayDescriptor, piece_pixels: usize) -> Self {
+        match &descriptor.transform {
+            Transform::Fixed { bits, scale, offset } => Self {
+                scale: scale.repeat(piece_pixels),
+                offset: offset.repeat(piece_pixels),
+                top: u16::MAX >> 16_u8.saturating_sub(*bits).min(15),
+            },
+            _ => Self::default(),
+        }
+    }
+}
+
+/// Fails unless the band tables have one entry for each of `bands`. [`ArrayDescriptor::parse`] checks this; a descriptor made by hand may not.
+pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
+    match &descriptor.transform {
+        Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => {
+            Err(Error::usage("band table", format!("{bands} entries"), format!("{} and {}", scale.len(), offset.len())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Decodes whole pixels: `stored` elements in shape order, differences undone, into the bytes of as many decoded elements.
+pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    match (&descriptor.transform, descriptor.stored, descriptor.decoded) {
+        (Transform::None, from, to) if from == to => copy_checked(from, stored, out)?,
+        (Transform::F16, Dtype::F16, Dtype::F16) => out.copy_from_slice(stored),
+        (Transform::F16, Dtype::F16, Dtype::F32) => halves(stored, out),
+        (Transform::Fixed { .. }, Dtype::U8, Dtype::F32) => fixed::<u8>(tables, stored, out)?,
+        (Transform::Fixed { .. }, Dtype::U16, Dtype::F32) => fixed::<u16>(tables, stored, out)?,
+        (Transform::Integer, from, to) => integers(from, to, stored, out)?,
+        (_, from, to) => {
+            return Err(Error::format("array dtypes", "a pair that the transform allows", format!("{from} for {to}")));
+        }
+    }
+    if descriptor.codes != Codes::default() {
+        let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
+        put_codes(descriptor, stored, width, out);
+    }
+    Ok(())
+}
+
+fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    out.copy_from_slice(stored);
+    if dtype == Dtype::Bool && stored.iter().fold(false, |any, b| any | (*b > 1)) {
+        return Err(Error::format("boolean", "0 or 1", "another byte"));
+    }
+    Ok(())
+}
+
+fn halves(stored: &[u8], out: &mut [u8]) {
+    let (mut from, mut to) = ([f16::ZERO; RUN], [0.0_f32; RUN]);
+    for (stored, out) in stored.chunks(2 * RUN).zip(out.chunks_mut(4 * RUN)) {
+        f16::load(stored, &mut from);
+        from.convert_to_f32_slice(&mut to);
+        f32::store(&to, out);
+    }
+}
+
+fn fixed<S: Element + Default + Into<u16>>(tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    let (mut from, mut to) = ([S::default(); RUN], [0.0_f32; RUN]);
+    let mut top = 0_u16;
+    let bands = tables.offset.chunks(RUN).zip(tables.scale.chunks(RUN));
+    for ((stored, out), (offset, scale)) in stored.chunks(size_of::<S>() * RUN).zip(out.chunks_mut(4 * RUN)).zip(bands)
+    {
+        let count = stored.len() / size_of::<S>();
+        S::load(stored, &mut from);
+        for (((step, offset), scale), to) in from.iter().take(count).zip(offset).zip(scale).zip(&mut to) {
+            let step: u16 = (*step).into();
+            top = top.max(step);
+            *to = offset + f32::from(step) * scale;
+        }
+        f32::store(&to, out);
+    }
+    if top > tables.top {
+        return Err(Error::format("fixed-point element", format!("at most {}", tables.top), top));
+    }
+    Ok(())
+}
+
+fn integers(from: Dtype, to: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    match from {
+        Dtype::U8 => widen::<u8>(to, stored, out),
+        Dtype::I8 => widen::<i8>(to, stored, out),
+        Dtype::U16 => widen::<u16>(to, stored, out),
+        Dtype::I16 => widen::<i16>(to, stored, out),
+        Dtype::U32 => widen::<u32>(to, stored, out),
+        Dtype::I32 => widen::<i32>(to, stored, out),
+        Dtype::U64 => widen::<u64>(to, stored, out),
+        Dtype::I64 => widen::<i64>(to, stored, out),
+        _ => Err(Error::format("stored type of the integer transform", "an integer type", from)),
+    }
+}
+
+fn widen<S: Widen>(to: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    match to {
+        Dtype::U8 => convert(S::to_u8, stored, out),
+        Dtype::I8 => convert(S::to_i8, stored, out),
+        Dtype::U16 => convert(S::to_u16, stored, out),
+        Dtype::I16 => convert(S::to_i16, stored, out),
+        Dtype::U32 => convert(S::to_u32, stored, out),
+        Dtype::I32 => convert(S::to_i32, stored, out),
+        Dtype::U64 => convert(S::to_u64, stored, out),
+        Dtype::I64 => convert(S::to_i64, stored, out),
+        Dtype::F16 => convert(|s: S| f16::from_f32(s.to_f32()), stored, out),
+        Dtype::F32 => convert(S::to_f32, stored, out),
+        Dtype::F64 => convert(S::to_f64, stored, out),
+        _ => return Err(Error::format("decoded type of the integer transform", "a number", to)),
+    }
+    Ok(())
+}
+
+fn convert<S: Element + Default, D: Element + Default>(each: impl Fn(S) -> D, stored: &[u8], out: &mut [u8]) {
+    let (mut from, mut to) = ([S::default(); RUN], [D::default(); RUN]);
+    for (stored, out) in stored.chunks(size_of::<S>() * RUN).zip(out.chunks_mut(size_of::<D>() * RUN)) {
+        S::load(stored, &mut from);
+        for (from, to) in from.iter().zip(&mut to) {
+            *to = each(*from);
+        }
+        D::store(&to, out);
+    }
+}
+
+/// Integers to every other type. The writer has checked that no value changes; bytes from a liar wrap around, they do no harm.
+trait Widen: Element + Default {
+    fn to_u8(self) -> u8;
+    fn to_i8(self) -> i8;
+    fn to_u16(self) -> u16;
+    fn to_i16(self) -> i16;
+    fn to_u32(self) -> u32;
+    fn to_i32(self) -> i32;
+    fn to_u64(self) -> u64;
+    fn to_i64(self) -> i64;
+    fn to_f32(self) -> f32;
+    fn to_f64(self) -> f64;
+}
+
+macro_rules! widen {
+    ($($type:ty),*) => {
+        $(
+        #[allow(
+            clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, clippy::cast_possible_wrap,
+            clippy::cast_lossless, clippy::unnecessary_cast, reason = "see the trait"
+        )]
+        impl Widen for $type {
+            fn to_u8(self) -> u8 { self as u8 }
+            fn to_i8(self) -> i8 { self as i8 }
+            fn to_u16(self) -> u16 { self as u16 }
+            fn to_i16(self) -> i16 { self as i16 }
+            fn to_u32(self) -> u32 { self as u32 }
+            fn to_i32(self) -> i32 { self as i32 }
+            fn to_u64(self) -> u64 { self as u64 }
+            fn to_i64(self) -> i64 { self as i64 }
+            fn to_f32(self) -> f32 { self as f32 }
+            fn to_f64(self) -> f64 { self as f64 }
+        }
+        )*
+    };
+}
+
+widen!(u8, i8, u16, i16, u32, i32, u64, i64);
+
+/// Overwrites the elements whose stored pattern is reserved.
+fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], width: usize, out: &mut [u8]) {
+    let size = usize::try_from(descriptor.decoded.bytes()).unwrap_or(8);
+    let no_data = descriptor.no_data.unwrap_or(f64::NAN);
+    let codes = descriptor.codes;
+    let pairs = [
+        (codes.nan, f64::NAN),
+        (codes.no_data, no_data),
+        (codes.pos_inf, f64::INFINITY),
+        (codes.neg_inf, f64::NEG_INFINITY),
+    ];
+    for (code, value) in pairs {
+        let Some(code) = code else { continue };
+        let (pattern, value) = (code.to_le_bytes(), special_bytes(value, descriptor.decoded));
+        let (Some(pattern), Some(value)) = (pattern.get(..width), value.get(..size)) else { continue };
+        for (stored, out) in stored.chunks_exact(width).zip(out.chunks_exact_mut(size)) {
+            if stored == pattern {
+                out.copy_from_slice(value);
+            }
+        }
+    }
+}
+
+/// The bytes of a special value. NaN is the quiet one with positive sign and zero payload, whatever the processor's own is.
+#[allow(clippy::cast_possible_truncation, reason = "the writer rounds the no-data value in the same way")]
+fn special_bytes(value: f64, dtype: Dtype) -> [u8; 8] {
+    let bits = match (dtype, value.is_nan()) {
+        (Dtype::F16, true) => 0x7E00,
+        (Dtype::F16, false) => f16::from_f64(value).to_bits().into(),
+        (Dtype::F32, true) => 0x7FC0_0000,
+        (Dtype::F32, false) => (value as f32).to_bits().into(),
+        (_, true) => 0x7FF8_0000_0000_0000,
+        (_, false) => value.to_bits(),
+    };
+    bits.to_le_bytes()
+}

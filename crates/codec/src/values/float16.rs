@@ -1,0 +1,70 @@
+//! Floats stored as float16, rounded to nearest, ties to even, after a range check.
+
+use super::{Job, Stored, arrangement, is_plain};
+use crate::element::{Element, Float};
+use crate::error::{EncodeError, EncodeResult};
+use crate::fidelity::Meter;
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+use shardpack_format::{Codes, Dtype, Transform};
+
+/// From here on, rounding to nearest gives infinity: 65504 plus half a unit in its last place.
+const OVERFLOW: f64 = 65_520.0;
+/// Every NaN is stored as this one, whatever the processor's conversion would make of its payload.
+const NAN: f16 = f16::from_bits(0x7E00);
+/// Stands for a no-data value that float16 cannot hold: a NaN pattern that nothing else uses.
+const NO_DATA_CODE: u16 = 0x7E01;
+
+pub(super) fn store<T: Float>(job: &Job<'_, T>, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+    let arrangement = arrangement(job.array, Dtype::F16, job.request);
+    let no_data = job.no_data.map(|v| f32::from_f64(v.to_f64()));
+    let held = no_data.map(f16::from_f32).filter(|h| Some(h.to_f32()) == no_data);
+    let mut meter = Meter::new(job.no_data, job.spectrum());
+    let mut halves = Vec::new();
+    let mut decoded = Vec::new();
+    let mut first = 0_u64;
+    job.for_each_piece(&arrangement, payload, |source, out| {
+        halves.resize(source.len(), f16::ZERO);
+        decoded.resize(source.len(), 0.0_f32);
+        T::to_f16(source, &mut halves);
+        let over = source.iter().fold(false, |any, v| any | (v.to_f64().abs() >= OVERFLOW));
+        let plain = !over && is_plain(source, job.no_data);
+        if !plain {
+            for (i, (&value, half)) in source.iter().zip(&mut halves).enumerate() {
+                let v = value.to_f64();
+                if job.no_data == Some(value) {
+                    *half = held.unwrap_or(f16::from_bits(NO_DATA_CODE));
+                } else if v.is_nan() {
+                    *half = NAN;
+                } else if v.is_finite() && v.abs() >= OVERFLOW {
+                    let (min, max) = job.range().unwrap_or((v, v));
+                    let position = super::position(job.array.shape(), first + i as u64);
+                    return Err(EncodeError::OutOfRange { position, value: v, min, max });
+                }
+            }
+        }
+        halves.convert_to_f32_slice(&mut decoded);
+        if !plain {
+            for ((&value, half), decoded) in source.iter().zip(&halves).zip(&mut decoded) {
+                if half.is_nan() {
+                    *decoded = if job.no_data == Some(value) { no_data.unwrap_or(f32::NAN) } else { f32::NAN };
+                }
+            }
+        }
+        meter.add(source, &decoded, plain, true);
+        f16::store(&halves, out);
+        first += source.len() as u64;
+        Ok(())
+    })?;
+    let fidelity = meter.total;
+    let code = (held.is_none() && fidelity.no_data > 0).then_some(NO_DATA_CODE.into());
+    Ok(Stored {
+        decoded: Dtype::F32,
+        stored: Dtype::F16,
+        transform: Transform::F16,
+        no_data: no_data.map(f64::from),
+        codes: Codes { no_data: code, ..Codes::default() },
+        arrangement,
+        fidelity,
+    })
+}

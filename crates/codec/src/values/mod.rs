@@ -1,0 +1,272 @@
+//! Value transforms (spec §4.3): which one an array gets, and how its elements become stored elements and values again.
+
+mod decode;
+mod fixed;
+mod float16;
+mod integer;
+mod scan;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use crate::element::Float;
+pub(crate) use decode::{Tables, check_tables, decode_piece};
+
+use crate::arrange::Arrangement;
+use crate::array::Array;
+use crate::element::Element;
+use crate::error::{EncodeError, EncodeResult};
+use crate::fidelity::Fidelity;
+use crate::settings::ValueRule;
+use half::f16;
+use shardpack_format::{Codes, Dtype, Layout, Transform};
+
+/// How the elements of one array are stored, and what that did to them.
+pub(crate) struct Stored {
+    pub(crate) decoded: Dtype,
+    pub(crate) stored: Dtype,
+    pub(crate) transform: Transform,
+    pub(crate) no_data: Option<f64>,
+    pub(crate) codes: Codes,
+    pub(crate) arrangement: Arrangement,
+    pub(crate) fidelity: Fidelity,
+}
+
+/// What is asked of [`store`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) rule: ValueRule,
+    pub(crate) layout: Layout,
+    pub(crate) difference: bool,
+    pub(crate) no_data: Option<f64>,
+}
+
+/// Transforms and arranges `array` into `payload`, which is overwritten. When `payload` comes back empty, the array's own bytes are the
+/// payload: that saves a copy.
+pub(crate) fn store(array: &Array, request: &Request, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+    payload.clear();
+    match array.dtype() {
+        Dtype::F16 => Job::<f32>::new(array, request, load_f16).store(payload),
+        Dtype::F32 => Job::<f32>::new(array, request, f32::load).store(payload),
+        Dtype::F64 => Job::<f64>::new(array, request, f64::load).store(payload),
+        _ => integer::store(array, request, payload),
+    }
+}
+
+fn load_f16(bytes: &[u8], out: &mut [f32]) {
+    let mut halves = [f16::ZERO; 256];
+    for (from, to) in bytes.chunks(512).zip(out.chunks_mut(256)) {
+        f16::load(from, &mut halves);
+        half::slice::HalfFloatSliceExt::convert_to_f32_slice(halves.get(..to.len()).unwrap_or_default(), to);
+    }
+}
+
+/// The arrangement of elements of `stored`, as far as it suits the array.
+pub(crate) fn arrangement(array: &Array, stored: Dtype, request: &Request) -> Arrangement {
+    let shape = array.shape();
+    let width = usize::try_from(stored.bytes()).unwrap_or(8);
+    let elements = array.bytes().len() / usize::try_from(array.dtype().bytes()).unwrap_or(8);
+    let bands = shape.last().and_then(|&n| usize::try_from(n).ok()).unwrap_or(1).max(1);
+    Arrangement {
+        layout: if shape.len() < 2 { Layout::AsShape } else { request.layout },
+        difference: request.difference && width <= 2 && stored != Dtype::Bool && !shape.is_empty(),
+        width,
+        bands,
+        pixels: elements / bands,
+    }
+}
+
+/// One array of floats to store.
+struct Job<'a, T> {
+    array: &'a Array,
+    request: &'a Request,
+    load: fn(&[u8], &mut [T]),
+    /// Bytes of a source element.
+    width: usize,
+    /// The no-data value as the array's own type has it.
+    no_data: Option<T>,
+}
+
+impl<'a, T: Float> Job<'a, T> {
+    fn new(array: &'a Array, request: &'a Request, load: fn(&[u8], &mut [T])) -> Self {
+        let width = usize::try_from(array.dtype().bytes()).unwrap_or(8);
+        let no_data = request.no_data.map(|v| match array.dtype() {
+            Dtype::F16 => T::from_f64(f16::from_f64(v).to_f64()),
+            _ => T::from_f64(v),
+        });
+        Self { array, request, load, width, no_data }
+    }
+
+    fn store(&self, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+        use ValueRule::{F16, Fixed, IntegerOrF16, IntegerOrF16OrFixed, IntegerOrFixed, IntegerOrKeep, Keep};
+        let rule = self.request.rule;
+        if !matches!(rule, Keep | F16 | Fixed { .. })
+            && let Some(scan) = self.scan()
+        {
+            // Only integers, but perhaps a negative zero or a NaN with a payload that no integer can stand for.
+            return Ok(integer::store_float(self, &scan, payload).unwrap_or_else(|| self.keep(payload)));
+        }
+        match rule {
+            Keep | IntegerOrKeep => Ok(self.keep(payload)),
+            // Float16 is float16 already.
+            F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => {
+                Ok(self.keep(payload))
+            }
+            F16 | IntegerOrF16 => float16::store(self, payload),
+            IntegerOrF16OrFixed { max_error } => match float16::store(self, payload) {
+                Ok(stored) if stored.fidelity.max_abs_error <= max_error => Ok(stored),
+                Ok(_) | Err(EncodeError::OutOfRange { .. }) => self.fixed(max_error, payload),
+                Err(error) => Err(error),
+            },
+            Fixed { max_error } | IntegerOrFixed { max_error } => self.fixed(max_error, payload),
+        }
+    }
+
+    fn fixed(&self, max_error: f64, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+        // Offsets go by the last axis: a single axis would have as many offsets as values.
+        match self.array.shape() {
+            [] | [_] => Ok(self.keep(payload)),
+            _ => fixed::store(self, max_error, payload),
+        }
+    }
+
+    fn keep(&self, payload: &mut Vec<u8>) -> Stored {
+        payload.clear();
+        let mut fidelity = Fidelity { values: self.elements() as u64, ..Fidelity::default() };
+        self.for_each_run(|values| {
+            if !is_plain(values, self.no_data) {
+                for &value in values {
+                    if self.no_data == Some(value) {
+                        fidelity.no_data += 1;
+                    } else if value.to_f64().is_nan() {
+                        fidelity.nan += 1;
+                    } else if value.to_f64().is_infinite() {
+                        fidelity.infinite += 1;
+                    }
+                }
+            }
+            true
+        });
+        let dtype = self.array.dtype();
+        let no_data = self.no_data.map(T::to_f64);
+        keep(self.array, self.request, Codes::default(), no_data, dtype, fidelity, payload)
+    }
+
+    fn elements(&self) -> usize {
+        self.array.bytes().len() / self.width
+    }
+
+    /// Calls `each` with runs of the values, in order, until it returns false.
+    fn for_each_run(&self, mut each: impl FnMut(&[T]) -> bool) {
+        let mut values = [T::default(); 4096];
+        for bytes in self.array.bytes().chunks(4096 * self.width) {
+            let Some(run) = values.get_mut(..bytes.len() / self.width) else { return };
+            (self.load)(bytes, run);
+            if !each(run) {
+                return;
+            }
+        }
+    }
+
+    /// Elements of a spectrum, for the fidelity figures; 0 if the array is no cube.
+    fn spectrum(&self) -> usize {
+        match self.array.shape() {
+            [_, _, bands] if *bands > 1 => usize::try_from(*bands).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// Smallest and largest finite value that is not no-data; `None` if there is none.
+    fn range(&self) -> Option<(f64, f64)> {
+        let mut range = (f64::INFINITY, f64::NEG_INFINITY);
+        self.for_each_run(|values| {
+            for &value in values {
+                let v = value.to_f64();
+                if v.is_finite() && self.no_data != Some(value) {
+                    range = (range.0.min(v), range.1.max(v));
+                }
+            }
+            true
+        });
+        (range.0 <= range.1).then_some(range)
+    }
+}
+
+/// Whether no value is NaN, infinite or no-data.
+fn is_plain<T: Float>(values: &[T], no_data: Option<T>) -> bool {
+    let finite = values.iter().fold(true, |all, v| all & (v.to_f64().abs() < f64::INFINITY));
+    finite && no_data.is_none_or(|no_data| values.iter().fold(true, |all, v| all & (*v != no_data)))
+}
+
+/// Stores the elements as they are.
+fn keep(
+    array: &Array,
+    request: &Request,
+    codes: Codes,
+    no_data: Option<f64>,
+    dtype: Dtype,
+    fidelity: Fidelity,
+    payload: &mut Vec<u8>,
+) -> Stored {
+    let arrangement = arrangement(array, dtype, request);
+    if !arrangement.is_identity() {
+        let piece_bytes = arrangement.piece_pixels() * arrangement.bands * arrangement.width;
+        payload.resize(array.bytes().len(), 0);
+        let mut scratch = vec![0; piece_bytes.min(array.bytes().len())];
+        for (i, piece) in array.bytes().chunks(piece_bytes).enumerate() {
+            if let Some(scratch) = scratch.get_mut(..piece.len()) {
+                arrangement.place(piece, scratch, i * arrangement.piece_pixels(), payload);
+            }
+        }
+    }
+    Stored { decoded: dtype, stored: dtype, transform: Transform::None, no_data, codes, arrangement, fidelity }
+}
+
+impl<T: Float> Job<'_, T> {
+    /// Calls `each` with the pieces of the array, whole pixels each, and room for their stored elements, which are then arranged.
+    fn for_each_piece(
+        &self,
+        arrangement: &Arrangement,
+        payload: &mut Vec<u8>,
+        mut each: impl FnMut(&[T], &mut [u8]) -> EncodeResult<()>,
+    ) -> EncodeResult<()> {
+        let mut values = vec![T::default(); arrangement.piece_pixels() * arrangement.bands];
+        for_each_piece(self.array, self.width, arrangement, payload, |bytes, out| {
+            let Some(values) = values.get_mut(..bytes.len() / self.width) else { return Ok(()) };
+            (self.load)(bytes, values);
+            each(values, out)
+        })
+    }
+}
+
+fn for_each_piece(
+    array: &Array,
+    source_width: usize,
+    arrangement: &Arrangement,
+    payload: &mut Vec<u8>,
+    mut each: impl FnMut(&[u8], &mut [u8]) -> EncodeResult<()>,
+) -> EncodeResult<()> {
+    let elements = array.bytes().len() / source_width;
+    payload.resize(elements * arrangement.width, 0);
+    let pixels = arrangement.piece_pixels();
+    let piece = (pixels * arrangement.bands).min(elements.max(1));
+    let (mut stored, mut scratch) = (vec![0; piece * arrangement.width], vec![0; piece * arrangement.width]);
+    for (i, bytes) in array.bytes().chunks(piece * source_width).enumerate() {
+        let length = bytes.len() / source_width * arrangement.width;
+        let (Some(stored), Some(scratch)) = (stored.get_mut(..length), scratch.get_mut(..length)) else { continue };
+        each(bytes, stored)?;
+        arrangement.place(stored, scratch, i * pixels, payload);
+    }
+    Ok(())
+}
+
+/// The indices of the element with this number in storage order.
+fn position(shape: &[u64], mut element: u64) -> Vec<u64> {
+    let mut out: Vec<u64> = Vec::with_capacity(shape.len());
+    for &axis in shape.iter().rev() {
+        let axis = axis.max(1);
+        out.push(element % axis);
+        element /= axis;
+    }
+    out.reverse();
+    out
+}

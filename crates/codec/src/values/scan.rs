@@ -1,0 +1,85 @@
+//! Do these floats hold integers only?
+
+use super::{Job, is_plain};
+use crate::element::Float;
+
+/// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude leaves the nearest integer in the low bits, without a conversion instruction.
+pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
+
+/// What floats that hold integers only hold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scan {
+    /// Smallest value, no-data left out.
+    pub(super) min: f64,
+    /// Largest value, no-data left out; below `min` if there is none.
+    pub(super) max: f64,
+    pub(super) nan: u64,
+    pub(super) no_data: u64,
+    pub(super) infinite: u64,
+    /// Whether integers of 32 bits and reserved codes can bring back every bit: no negative zero, no NaN but the canonical one, no
+    /// infinity, nothing beyond 32 bits.
+    pub(super) exact: bool,
+}
+
+impl<T: Float> Job<'_, T> {
+    /// `None` as soon as a finite value that is not no-data has a fraction.
+    pub(super) fn scan(&self) -> Option<Scan> {
+        let mut scan =
+            Scan { min: f64::INFINITY, max: f64::NEG_INFINITY, nan: 0, no_data: 0, infinite: 0, exact: true };
+        let mut integers = true;
+        self.for_each_run(|values| {
+            if !scan.add_plain(values, self.no_data) {
+                integers = scan.add_mixed(values, self.no_data);
+            }
+            integers
+        });
+        integers.then_some(scan)
+    }
+}
+
+impl Scan {
+    /// Takes a run of integers of 32 bits and nothing else; else returns false and takes nothing.
+    fn add_plain<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
+        let (mut fits, mut min, mut max) = (true, self.min, self.max);
+        for value in values {
+            let v = value.to_f64();
+            fits &= ((v + ROUND) - ROUND == v) & (v.abs() <= 4_294_967_296.0) & ((v != 0.0) | v.is_sign_positive());
+            min = if v < min { v } else { min };
+            max = if v > max { v } else { max };
+        }
+        if !fits || !is_plain(values, no_data) {
+            return false;
+        }
+        (self.min, self.max) = (min, max);
+        self.exact &= min >= f64::from(i32::MIN) && max <= f64::from(u32::MAX);
+        true
+    }
+
+    /// Returns false at the first value with a fraction.
+    fn add_mixed<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
+        for &value in values {
+            let v = value.to_f64();
+            if let Some(no_data) = no_data
+                && no_data == value
+            {
+                self.no_data += 1;
+                self.exact &= no_data.bits() == value.bits();
+            } else if v.is_nan() {
+                self.nan += 1;
+                self.exact &= value.bits() == T::NAN_BITS;
+            } else if v.is_infinite() {
+                self.infinite += 1;
+                self.exact = false;
+            } else {
+                if v.trunc() != v {
+                    return false;
+                }
+                self.exact &= !(v == 0.0 && v.is_sign_negative());
+                self.exact &= v >= f64::from(i32::MIN) && v <= f64::from(u32::MAX);
+                self.min = self.min.min(v);
+                self.max = self.max.max(v);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,137 @@
+//! A walker over one zstd frame (RFC 8878 §3.1.1): it finds the frame's end and its content size without decoding it.
+//!
+//! Used before a frame goes to a decoder, on the CPU or on a GPU, whose behaviour on damaged input may be undefined.
+
+use shardpack_format::{Error, Result};
+
+/// Largest window that a frame may ask for: what RFC 8878 recommends every decoder to support.
+pub(crate) const MAX_WINDOW_BYTES: u64 = 8 << 20;
+/// Largest block of a frame (RFC 8878 §3.1.1.2.4).
+const MAX_BLOCK_BYTES: usize = 128 << 10;
+const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+
+/// What the walk found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Frame {
+    /// Bytes of the frame, header included.
+    pub(crate) len: usize,
+    /// Bytes that it decodes to.
+    pub(crate) content_bytes: u64,
+}
+
+/// Walks the frame at the start of `bytes`; more may follow it.
+///
+/// # Errors
+/// `Format` if it is no zstd frame, is cut short, has no content size, has a checksum or a dictionary id, sets a reserved bit, or asks for a
+/// window over 8 MiB.
+pub(crate) fn walk(bytes: &[u8]) -> Result<Frame> {
+    let mut pos = 0;
+    let mut take = |n: usize, what: &'static str| -> Result<&[u8]> {
+        let end = pos + n;
+        match bytes.get(pos..end) {
+            Some(slice) => {
+                pos = end;
+                Ok(slice)
+            }
+            None => Err(Error::format(what, format!("{n} more bytes"), bytes.len() - pos).at(pos as u64)),
+        }
+    };
+    let magic = take(4, "zstd magic")?;
+    if magic != MAGIC {
+        return Err(Error::format("zstd magic", "28 b5 2f fd", format!("{magic:02x?}")).at(0));
+    }
+    let descriptor = little_endian(take(1, "zstd frame header descriptor")?);
+    if descriptor & 0b0000_1111 != 0 {
+        let expected = "no checksum, no dictionary, reserved bit clear";
+        return Err(Error::format("zstd frame header descriptor", expected, format!("{descriptor:#04x}")).at(4));
+    }
+    let single_segment = descriptor & 0b0010_0000 != 0;
+    let mut window_bytes = 0;
+    if !single_segment {
+        let window = little_endian(take(1, "zstd window descriptor")?);
+        let base = 1_u64 << (10 + (window >> 3));
+        window_bytes = base + base / 8 * (window & 7);
+    }
+    let content_bytes = match (descriptor >> 6, single_segment) {
+        (0, false) => return Err(Error::format("zstd content size", "present", "absent").at(4)),
+        (0, true) => little_endian(take(1, "zstd content size")?),
+        (1, _) => little_endian(take(2, "zstd content size")?) + 256,
+        (2, _) => little_endian(take(4, "zstd content size")?),
+        _ => little_endian(take(8, "zstd content size")?),
+    };
+    if single_segment {
+        window_bytes = content_bytes;
+    }
+    if window_bytes > MAX_WINDOW_BYTES {
+        return Err(Error::format("zstd window", format!("at most {MAX_WINDOW_BYTES} bytes"), window_bytes).at(4));
+    }
+    loop {
+        let header = little_endian(take(3, "zstd block header")?);
+        let size = usize::try_from(header >> 3).unwrap_or(usize::MAX);
+        if size > MAX_BLOCK_BYTES {
+            return Err(Error::format("zstd block", format!("at most {MAX_BLOCK_BYTES} bytes"), size));
+        }
+        match header >> 1 & 3 {
+            0 | 2 => take(size, "zstd block")?,
+            1 => take(1, "zstd run block")?,
+            _ => return Err(Error::format("zstd block type", "0, 1 or 2", 3)),
+        };
+        if header & 1 == 1 {
+            return Ok(Frame { len: pos, content_bytes });
+        }
+    }
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |acc, &b| acc << 8 | u64::from(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(level: i32, data: &[u8]) -> Vec<u8> {
+        zstd::bulk::compress(data, level).unwrap()
+    }
+
+    #[test]
+    fn the_end_and_the_size_are_found() {
+        for size in [0, 1, 255, 256, 65_536, 65_792, 300_000, 4 << 20] {
+            for level in [1, 3, 19] {
+                let data: Vec<u8> = (0..size).map(|i: u32| (i.wrapping_mul(i) >> 7) as u8).collect();
+                let mut bytes = frame(level, &data);
+                let len = bytes.len();
+                bytes.extend(b"more");
+                assert_eq!(walk(&bytes).unwrap(), Frame { len, content_bytes: u64::from(size) });
+                assert!(walk(&bytes[..len - 1]).is_err());
+            }
+        }
+    }
+
+    #[test]
+    fn c01_content_size_missing_is_refused() {
+        let mut encoder = zstd::bulk::Compressor::new(3).unwrap();
+        encoder.include_contentsize(false).unwrap();
+        let bytes = encoder.compress(&[7; 1000]).unwrap();
+        assert!(walk(&bytes).unwrap_err().to_string().contains("content size"));
+    }
+
+    #[test]
+    fn c02_a_huge_window_is_refused() {
+        // Window descriptor 0xFF: 3.75 TiB. Content size field of 8 bytes.
+        let bytes = [0x28, 0xB5, 0x2F, 0xFD, 0b1100_0000, 0xFF, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0];
+        assert!(walk(&bytes).unwrap_err().to_string().contains("zstd window"));
+    }
+
+    #[test]
+    fn c03_skippable_frames_checksums_and_dictionaries_are_refused() {
+        let skippable = [0x50, 0x2A, 0x4D, 0x18, 0, 0, 0, 0];
+        assert!(walk(&skippable).unwrap_err().to_string().contains("magic"));
+        let mut encoder = zstd::bulk::Compressor::new(3).unwrap();
+        encoder.include_checksum(true).unwrap();
+        assert!(walk(&encoder.compress(&[7; 1000]).unwrap()).is_err());
+        let mut dictionary = frame(3, &[7; 1000]);
+        dictionary[4] |= 1;
+        assert!(walk(&dictionary).is_err());
+    }
+}

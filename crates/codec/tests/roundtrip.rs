@@ -1,0 +1,207 @@
+//! Every codec × filter × dtype × layout × difference, there and back; and what a reader does with payloads that lie.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use proptest::prelude::*;
+use shardpack_codec::{
+    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArrayOptions, ArraySettings, Coder, Filter, ValueRule, Values,
+    decode_bytes, encode_bytes, trial,
+};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Limits};
+
+fn settings() -> impl Strategy<Value = ArraySettings> {
+    let coder = prop_oneof![
+        Just((Coder::Blosc2Lz4, None)),
+        (1..=9).prop_map(|l| (Coder::Blosc2Lz4hc, Some(l))),
+        prop_oneof![Just(1), Just(3), Just(9)].prop_map(|l| (Coder::Blosc2Zstd, Some(l))),
+        (1..=9).prop_map(|l| (Coder::Zstd, Some(l))),
+        Just((Coder::Raw, None)),
+    ];
+    let filter =
+        prop_oneof![Just(Filter::None), Just(Filter::Shuffle), Just(Filter::Bitshuffle), Just(Filter::Bytedelta)];
+    let values = prop_oneof![Just(ValueRule::Keep), Just(ValueRule::IntegerOrKeep)];
+    let layout = prop_oneof![Just(ArrayLayout::AsShape), Just(ArrayLayout::BandMajor)];
+    (coder, filter, values, layout, any::<bool>()).prop_map(
+        |((coder, level), filter, values, layout, band_difference)| {
+            let filter = if coder.is_blosc2() { filter } else { Filter::None };
+            ArraySettings { values, coder, level, filter, band_difference, layout }
+        },
+    )
+}
+
+/// Arrays of every type and of 0 to 4 axes; bytes of so many bits, so that some are noise and some compress.
+fn arrays() -> impl Strategy<Value = Array> {
+    let dtype = prop::sample::select(Dtype::ALL);
+    let shape = prop_oneof![
+        4 => prop::collection::vec(0..9_u64, 0..5),
+        2 => (1..60_u64, 1..60_u64, 1..40_u64).prop_map(|(h, w, c)| vec![h, w, c]),
+        1 => (100..200_u64, 100..300_u64, 30..60_u64).prop_map(|(h, w, c)| vec![h, w, c]),
+    ];
+    (dtype, shape, any::<u32>(), 0..9_u32).prop_map(|(dtype, shape, seed, bits)| {
+        let mut state = seed;
+        let mask = if dtype == Dtype::Bool { 1 } else { u8::MAX.checked_shr(8 - bits).unwrap_or(0) };
+        let bytes = (0..dtype.array_bytes(&shape).unwrap())
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                state.to_le_bytes()[3] & mask
+            })
+            .collect();
+        Array::new(dtype, shape, bytes).unwrap()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn lossless_settings_bring_back_every_bit(settings in settings(), array in arrays(), no_data in prop::option::of(prop_oneof![Just(0.0), Just(3.0), Just(-1.0)])) {
+        let mut encoder = ArrayEncoder::new(settings).unwrap();
+        let encoded = encoder.encode(&array, no_data).unwrap();
+        let again = encoder.encode(&array, no_data).unwrap();
+        prop_assert_eq!(&encoded.payload, &again.payload);
+        let descriptor = ArrayDescriptor::parse(&encoded.descriptor.encode().unwrap(), &Limits::default()).unwrap();
+        let back = ArrayDecoder::new().decode(encoded.codec, &descriptor, &encoded.payload, &Limits::default()).unwrap();
+        prop_assert_eq!(back, array);
+        prop_assert_eq!(encoded.fidelity.changed, 0);
+    }
+
+    #[test]
+    fn damaged_payloads_are_an_array_or_an_error(
+        settings in settings(), array in arrays(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), cut in prop::option::of(any::<prop::sample::Index>()),
+    ) {
+        let encoded = ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap();
+        let mut payload = encoded.payload;
+        if !payload.is_empty() {
+            for (at, value) in changes {
+                let at = at.index(payload.len());
+                payload[at] = value;
+            }
+            if let Some(cut) = cut {
+                payload.truncate(cut.index(payload.len()));
+            }
+        }
+        let mut decoder = ArrayDecoder::new();
+        for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2, Codec::Jpeg] {
+            if let Ok(back) = decoder.decode(codec, &encoded.descriptor, &payload, &Limits::default()) {
+                prop_assert_eq!(back.shape(), array.shape());
+            }
+        }
+    }
+
+    #[test]
+    fn byte_strings_come_back(bytes in prop::collection::vec(any::<u8>(), 0..300), repeats in 1..60_usize) {
+        let bytes = bytes.repeat(repeats);
+        let (codec, payload) = encode_bytes(&bytes).unwrap();
+        prop_assert_eq!(decode_bytes(codec, &payload, bytes.len() as u64, &Limits::default()).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn c01_a_zstd_payload_of_another_size_than_its_descriptor_says_is_refused() {
+    let array = Array::new(Dtype::U8, vec![1000], vec![7; 1000]).unwrap();
+    let mut decoder = ArrayDecoder::new();
+    for size in [0, 999, 1001, 2000] {
+        let payload = zstd::bulk::compress(&vec![7; size], 3).unwrap();
+        let descriptor = ArrayDescriptor::plain(array.dtype(), array.shape().to_vec());
+        let error = decoder.decode(Codec::Zstd, &descriptor, &payload, &Limits::default()).unwrap_err();
+        assert!(matches!(error, Error::Format { .. }), "{error}");
+        assert!(error.to_string().contains("content size"), "{error}");
+    }
+    // Two frames where there should be one; and bytes after the last.
+    for tail in [zstd::bulk::compress(&[7; 10], 3).unwrap(), vec![0]] {
+        let mut payload = zstd::bulk::compress(array.bytes(), 3).unwrap();
+        payload.extend(tail);
+        let error = decode_bytes(Codec::Zstd, &payload, 1000, &Limits::default()).unwrap_err();
+        assert!(error.to_string().contains("more"), "{error}");
+    }
+}
+
+#[test]
+fn c04_a_bomb_is_refused_before_memory_is_taken_for_it() {
+    let unit = zstd::bulk::compress(&vec![0; 4 << 20], 3).unwrap();
+    let payload = unit.repeat(256);
+    assert!(payload.len() < 100 << 10);
+    let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![1 << 30]);
+    let error = ArrayDecoder::new().decode(Codec::Zstd, &descriptor, &payload, &Limits::default()).unwrap_err();
+    assert!(matches!(error, Error::Limit { name: "max_expansion", .. }), "{error}");
+    let error = decode_bytes(Codec::Zstd, &payload, 1 << 30, &Limits::default()).unwrap_err();
+    assert!(matches!(error, Error::Limit { name: "max_expansion", .. }), "{error}");
+    let small = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
+    let error = decode_bytes(Codec::Raw, &[], 1 << 21, &small).unwrap_err();
+    assert!(matches!(error, Error::Limit { name: "max_decoded_bytes", .. }), "{error}");
+    // Far too little for the size: refused on sight, though runs of zeros are free.
+    let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &[0; 100], &Limits::default()).unwrap_err();
+    assert!(matches!(error, Error::Format { .. }), "{error}");
+}
+
+#[test]
+fn what_the_encoder_makes_is_within_the_default_limits_however_well_it_compresses() {
+    let mut nearly = vec![0_u8; 16 << 20];
+    nearly[12_345_678] = 1;
+    let mut sparse = vec![255_u8; 16 << 20];
+    sparse.iter_mut().step_by(40_000).for_each(|b| *b = 0);
+    for bytes in [vec![0; 16 << 20], vec![9; 16 << 20], nearly, sparse] {
+        let array = Array::new(Dtype::U8, vec![4096, 4096], bytes).unwrap();
+        for (coder, level) in [
+            (Coder::Zstd, Some(3)),
+            (Coder::Blosc2Zstd, Some(1)),
+            (Coder::Blosc2Zstd, Some(22)),
+            (Coder::Blosc2Lz4, None),
+        ] {
+            let settings = ArraySettings {
+                values: ValueRule::IntegerOrKeep,
+                coder,
+                level,
+                filter: Filter::None,
+                band_difference: false,
+                layout: ArrayLayout::AsShape,
+            };
+            let encoded = ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap();
+            let back =
+                ArrayDecoder::new().decode(encoded.codec, &encoded.descriptor, &encoded.payload, &Limits::default());
+            assert_eq!(back.unwrap(), array, "{settings}");
+            assert!(encoded.payload.len() < 120_000, "{settings}: {}", encoded.payload.len());
+        }
+    }
+    let text = vec![b' '; 8 << 20];
+    let (codec, payload) = encode_bytes(&text).unwrap();
+    assert_eq!(decode_bytes(codec, &payload, text.len() as u64, &Limits::default()).unwrap(), text);
+}
+
+#[test]
+fn output_of_the_wrong_length_and_booleans_beyond_one_are_refused() {
+    let descriptor = ArrayDescriptor::plain(Dtype::Bool, vec![3]);
+    let mut decoder = ArrayDecoder::new();
+    let mut out = [0; 4];
+    let error = decoder.decode_into(Codec::Raw, &descriptor, &[0, 1, 1], &mut out, &Limits::default()).unwrap_err();
+    assert!(matches!(error, Error::Usage { .. }), "{error}");
+    assert!(decoder.decode_into(Codec::Raw, &descriptor, &[0, 1, 1], &mut out[..3], &Limits::default()).is_ok());
+    assert!(decoder.decode_into(Codec::Raw, &descriptor, &[0, 1, 2], &mut out[..3], &Limits::default()).is_err());
+}
+
+#[test]
+fn the_trial_is_deterministic_and_respects_what_was_asked() {
+    let values: Vec<u8> = (0..64 * 64 * 30_u32)
+        .flat_map(|i| ((i % 30) as f32 * 0.01 + (i / 300 % 17) as f32 * 1e-3).to_le_bytes())
+        .collect();
+    let cube = Array::new(Dtype::F32, vec![64, 64, 30], values).unwrap();
+    let samples = [(&cube, None)];
+    let first = trial(&samples, &ArrayOptions::default()).unwrap();
+    assert_eq!(trial(&samples, &ArrayOptions::default()).unwrap(), first);
+    assert_eq!(first.settings, first.table[0].settings);
+    assert_eq!(first.settings.values, ValueRule::IntegerOrF16);
+    for coder in [Coder::Blosc2Lz4, Coder::Blosc2Lz4hc, Coder::Blosc2Zstd, Coder::Zstd, Coder::Raw] {
+        let asked = ArrayOptions { coder: Some(coder), ..Default::default() };
+        assert!(trial(&samples, &asked).unwrap().table.iter().all(|c| c.settings.coder == coder));
+    }
+    for filter in [Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Bytedelta] {
+        let asked = ArrayOptions { filter: Some(filter), ..Default::default() };
+        assert!(trial(&samples, &asked).unwrap().table.iter().all(|c| c.settings.filter == filter));
+    }
+    let bounded = ArrayOptions { max_error: Some(0.01), ..Default::default() };
+    let bounded = trial(&samples, &bounded).unwrap();
+    assert!(bounded.table.iter().any(|c| c.settings.values == ValueRule::IntegerOrFixed { max_error: 0.01 }));
+    let json = serde_json::to_string(&first.settings).unwrap();
+    assert_eq!(serde_json::from_str::<ArraySettings>(&json).unwrap(), first.settings);
+    let contradictory = ArrayOptions { values: Values::F16, lossless: true, ..Default::default() };
+    assert!(trial(&samples, &contradictory).is_err());
+    assert!(trial(&[], &ArrayOptions::default()).is_ok());
+}

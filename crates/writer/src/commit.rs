@@ -1,0 +1,102 @@
+//! The commit thread: makes finished shards durable while the next one is being written.
+
+use crate::error::Error;
+use crate::fs::{Disk, FsFile};
+use crate::gate::{Failure, Gate};
+use crate::journal::{Entry, OpenJournal};
+use crossbeam_channel::Receiver;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What the commit thread is told.
+pub(crate) enum CommitMessage {
+    /// Sync what is written of a shard so far, so that little is left to do at its end.
+    Ahead { number: u32, temporary: PathBuf, file: Arc<dyn FsFile> },
+    /// A shard is complete.
+    Shard(Box<Finished>),
+}
+
+/// A shard that is complete under its temporary name.
+pub(crate) struct Finished {
+    pub(crate) temporary: PathBuf,
+    pub(crate) file: Arc<dyn FsFile>,
+    /// The digest, once the hash thread is done with it.
+    pub(crate) sha256: Receiver<[u8; 32]>,
+    /// Everything but the digest.
+    pub(crate) entry: Entry,
+}
+
+/// Finished shards, by number.
+pub(crate) type Done = Mutex<BTreeMap<u32, Entry>>;
+
+pub(crate) struct Committer<'a, T> {
+    pub(crate) disk: Disk<'a>,
+    pub(crate) out: &'a Path,
+    pub(crate) journal: &'a OpenJournal,
+    pub(crate) done: &'a Done,
+    pub(crate) gate: &'a Gate<T>,
+}
+
+impl<T> Committer<'_, T> {
+    /// Works until the writer is gone. After a failure, or when the run has stopped, it only removes temporary files.
+    pub(crate) fn run(&self, messages: &Receiver<CommitMessage>) {
+        for message in messages {
+            let result = match message {
+                _ if self.gate.is_stopped() => {
+                    if let CommitMessage::Shard(finished) = message {
+                        self.discard(*finished);
+                    }
+                    continue;
+                }
+                CommitMessage::Ahead { number, temporary, file } => sync(&*file, &temporary, number),
+                CommitMessage::Shard(finished) => self.commit(*finished),
+            };
+            if let Err(failure) = result {
+                self.gate.fail(failure);
+            }
+        }
+    }
+
+    /// Sync, rename, sync the folder, journal: in this order, so that after a crash at any moment the final name holds the whole shard or nothing, and
+    /// the journal names only what is there.
+    fn commit(&self, finished: Finished) -> Result<(), Failure> {
+        let Finished { temporary, file, sha256, mut entry } = finished;
+        let number = entry.number;
+        let path = self.out.join(&entry.file.name);
+        let mut place = || {
+            sync(&*file, &temporary, number)?;
+            entry.file.sha256 = sha256.recv().map_err(|_| {
+                Error::io("hash", &temporary, std::io::Error::other("the hash thread ended before its time"))
+            })?;
+            self.disk.rename(&temporary, &path)?;
+            Ok(())
+        };
+        let placed: Result<(), Failure> = place();
+        drop(file);
+        if let Err(failure) = placed {
+            let _ = self.disk.remove_if_there(&temporary);
+            return Err(failure);
+        }
+        self.disk.sync_dir(self.out).map_err(|error| Failure::Sync { shard: number, error })?;
+        self.journal.add(&entry)?;
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).insert(number, entry);
+        Ok(())
+    }
+
+    fn discard(&self, finished: Finished) {
+        drop(finished.file);
+        // The next run removes what cannot be removed now.
+        let _ = self.disk.remove_if_there(&finished.temporary);
+    }
+}
+
+fn sync(file: &dyn FsFile, path: &Path, shard: u32) -> Result<(), Failure> {
+    file.sync().map_err(|e| match e.kind() {
+        // With delayed allocation a full disk may show only here; writing the shard again would not help.
+        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+            Failure::Fatal(Error::io("sync", path, e))
+        }
+        _ => Failure::Sync { shard, error: Error::io("sync", path, e) },
+    })
+}

@@ -1,0 +1,125 @@
+//! What can go wrong while packing.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of the packer's engine.
+///
+/// Families: `Io` and `NoSpace` (the environment), `Format` (bytes of a dataset), `Usage` (the caller), `Limit` (policy), `Source` (what the caller's
+/// [`SampleSource`](crate::SampleSource) said), and the two ways of not running at all: `Locked` and `Cancelled`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The disk, or the user's share of it, is full.
+    #[error(
+        "no space left to write `{}`: the rest of the dataset needs about {needed_bytes} bytes{}\n\
+         hint: make room, then run the same command again: finished shards are kept",
+        path.display(), free_bytes.map(|n| format!(", {n} bytes are free")).unwrap_or_default()
+    )]
+    NoSpace {
+        /// The file that could not be written.
+        path: PathBuf,
+        /// Estimated size of the shards that are not finished.
+        needed_bytes: u64,
+        /// Free bytes of the file system once the temporary file is gone, where the system tells.
+        free_bytes: Option<u64>,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// Bytes of a dataset that is there already, or of a record, are not as the specification says.
+    #[error(transparent)]
+    Format(shardpack_format::Error),
+    /// The caller asked for something that cannot be done.
+    #[error("{what}: expected {expected}, found {found}{}", hint_line(hint))]
+    Usage {
+        /// The argument, or the folder.
+        what: String,
+        /// What it may be.
+        expected: String,
+        /// What it was.
+        found: String,
+        /// A next step, or empty.
+        hint: String,
+    },
+    /// More than this crate or the format's limits allow.
+    #[error("{what} is over the limit: {found} > {limit}{}", hint_line(hint))]
+    Limit {
+        /// The quantity.
+        what: String,
+        /// The limit.
+        limit: u64,
+        /// What was asked for.
+        found: u64,
+        /// A next step, or empty.
+        hint: String,
+    },
+    /// The source could not give a sample.
+    #[error("sample `{}`: {source}", key.escape_debug())]
+    Source {
+        /// Key of the sample.
+        key: String,
+        /// What the source said; for a panic, its message.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The caller set `cancel`. Finished shards are kept.
+    #[error("cancelled\nhint: run the same command again to go on: finished shards are kept")]
+    Cancelled,
+    /// Another packer is at work in the same folder.
+    #[error("`{}` is being written by another packer: {holder}\nhint: wait for it, or stop it first", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// Process, host and start of the holder, as it wrote them itself.
+        holder: String,
+    },
+}
+
+fn hint_line(hint: &str) -> String {
+    if hint.is_empty() { String::new() } else { format!("\nhint: {hint}") }
+}
+
+impl From<shardpack_format::Error> for Error {
+    fn from(e: shardpack_format::Error) -> Self {
+        Self::Format(e)
+    }
+}
+
+impl Error {
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn usage(
+        what: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self::Usage { what: what.into(), expected: expected.into(), found: found.into(), hint: hint.into() }
+    }
+
+    /// Turns "disk full" into [`Error::NoSpace`], which says how much is missing.
+    pub(crate) fn with_space(self, needed_bytes: u64, free_bytes: impl FnOnce(&Path) -> Option<u64>) -> Self {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Self::Io { path, source, .. } if matches!(source.kind(), StorageFull | QuotaExceeded) => {
+                let free_bytes = free_bytes(&path);
+                Self::NoSpace { path, needed_bytes, free_bytes, source }
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! What stands in the output folder, and whose it is. Only what this crate wrote may be replaced or removed.
+
+use crate::error::{Error, Result};
+use crate::fs::Disk;
+use crate::journal::{Entry, Journal, is_journal_name, is_journal_temporary};
+use shardpack_format::{
+    DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, Identity, Limits, MANIFEST_NAME, Manifest, ShardEntry, shard_name,
+};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+/// Temporary name of the manifest.
+pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
+/// The manifest of a dataset that is being removed by `force`: from here on it is no dataset any more, but its files are still known as ours.
+const RETIRED_NAME: &str = ".shardpack-retired.json";
+
+/// Temporary name of a shard.
+pub(crate) fn shard_temporary(number: u32) -> String {
+    format!(".shard-{number:05}.tmp")
+}
+
+/// The number in a name that [`shard_name`] makes.
+fn shard_number(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("shard-")?.strip_suffix(".shard")?.parse().ok()?;
+    (shard_name(number) == name).then_some(number)
+}
+
+fn is_shard_temporary(name: &str) -> bool {
+    let number = name.strip_prefix(".shard-").and_then(|n| n.strip_suffix(".tmp")).and_then(|n| n.parse().ok());
+    number.is_some_and(|n| shard_temporary(n) == name)
+}
+
+/// The content of an output folder.
+#[derive(Debug, Default)]
+pub(crate) struct Survey {
+    pub(crate) manifest: Option<Manifest>,
+    retired: Option<Manifest>,
+    /// Journals by file name; `None` for one without a whole first line.
+    pub(crate) journals: BTreeMap<String, Option<Journal>>,
+    /// Files with the name of a shard.
+    shards: Vec<u32>,
+    /// Files that only this crate names so.
+    temporaries: Vec<String>,
+    /// Files of others. Names that begin with a dot are not counted: file systems and desktops leave such things in any folder.
+    foreign: Vec<String>,
+}
+
+impl Survey {
+    /// Looks at the folder.
+    pub(crate) fn take(disk: Disk<'_>, out: &Path) -> Result<Self> {
+        let mut survey = Self::default();
+        for name in disk.list(out)? {
+            if name == MANIFEST_NAME {
+                survey.manifest = Some(read_manifest(disk, &out.join(name))?);
+            } else if name == RETIRED_NAME {
+                survey.retired = Some(read_manifest(disk, &out.join(name))?);
+            } else if is_journal_name(&name) {
+                let journal = Journal::read(disk, &out.join(&name))?;
+                survey.journals.insert(name, journal);
+            } else if let Some(number) = shard_number(&name) {
+                survey.shards.push(number);
+            } else if is_shard_temporary(&name) || is_journal_temporary(&name) || name == MANIFEST_TEMPORARY {
+                survey.temporaries.push(name);
+            } else if !name.starts_with('.') {
+                survey.foreign.push(name);
+            }
+        }
+        Ok(survey)
+    }
+
+    /// Whether an earlier `force` was interrupted while it removed the old dataset.
+    pub(crate) const fn is_being_removed(&self) -> bool {
+        self.retired.is_some()
+    }
+
+    /// Refuses a folder with files that are not ours: neither of the dataset `id`, nor of what a manifest or journal in the folder describes.
+    pub(crate) fn refuse_foreign(&self, disk: Disk<'_>, out: &Path, id: DatasetId) -> Result<()> {
+        let ours = self.own_ids(Some(id));
+        let mut foreign = self.foreign.clone();
+        for &number in &self.shards {
+            if !self.is_listed(number) && !has_header_of(disk, out, number, &ours) {
+                foreign.push(shard_name(number));
+            }
+        }
+        if foreign.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = foreign.iter().take(3).map(|n| format!("`{}`", n.escape_debug())).collect();
+        let more = if foreign.len() > 3 { format!(" and {} more", foreign.len() - 3) } else { String::new() };
+        let what = format!("output folder `{}`", out.display());
+        let hint =
+            "choose another folder, or move these files away: nothing that the packer did not write is ever removed";
+        Err(Error::usage(
+            what,
+            "a new or empty one, or a dataset",
+            format!("other files: {}{more}", names.join(", ")),
+            hint,
+        ))
+    }
+
+    /// Removes everything of ours, so that a run can start over. The manifest goes out of sight first, so that nobody takes the rest for a dataset;
+    /// the files that say what is ours go last, so that an interrupted removal can be ended.
+    pub(crate) fn remove_all(&self, disk: Disk<'_>, out: &Path) -> Result<()> {
+        if self.manifest.is_some() {
+            disk.rename(&out.join(MANIFEST_NAME), &out.join(RETIRED_NAME))?;
+            disk.sync_dir(out)?;
+        }
+        let ours = self.own_ids(None);
+        for &number in &self.shards {
+            if self.is_listed(number) || has_header_of(disk, out, number, &ours) {
+                disk.remove_if_there(&out.join(shard_name(number)))?;
+            }
+        }
+        self.remove_temporaries(disk, out)?;
+        disk.sync_dir(out)?;
+        self.remove_journals(disk, out)?;
+        disk.remove_if_there(&out.join(RETIRED_NAME))?;
+        disk.sync_dir(out)
+    }
+
+    /// Removes temporary files of runs that were killed.
+    pub(crate) fn remove_temporaries(&self, disk: Disk<'_>, out: &Path) -> Result<()> {
+        self.temporaries.iter().try_for_each(|name| disk.remove_if_there(&out.join(name)))
+    }
+
+    /// Removes the journals.
+    pub(crate) fn remove_journals(&self, disk: Disk<'_>, out: &Path) -> Result<()> {
+        self.journals.keys().try_for_each(|name| disk.remove_if_there(&out.join(name)))
+    }
+
+    fn own_ids(&self, id: Option<DatasetId>) -> Vec<DatasetId> {
+        let manifests = [&self.manifest, &self.retired].into_iter().flatten().map(|m| m.dataset_id);
+        let journals = self.journals.values().flatten().filter_map(|j| j.head.dataset_id.parse().ok());
+        manifests.chain(journals).chain(id).collect()
+    }
+
+    fn is_listed(&self, number: u32) -> bool {
+        let name = shard_name(number);
+        let in_manifest = |m: &Manifest| m.shards.iter().any(|s| s.name == name);
+        [&self.manifest, &self.retired].into_iter().flatten().any(in_manifest)
+            || self.journals.values().flatten().any(|j| j.entries.contains_key(&number))
+    }
+}
+
+fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<Manifest> {
+    let limits = Limits::default();
+    let bytes = disk.read(path, limits.max_manifest_bytes)?;
+    Manifest::parse(&bytes, &limits).map_err(|e| Error::Format(e.in_file(path.display().to_string())))
+}
+
+/// Whether a shard was written for one of these datasets.
+fn has_header_of(disk: Disk<'_>, out: &Path, number: u32, ids: &[DatasetId]) -> bool {
+    let ends = disk.0.read_ends(&out.join(shard_name(number)), HEADER_BYTES, 0);
+    let identity = ends.ok().and_then(|ends| Identity::parse_header(&ends.head).ok());
+    identity.is_some_and(|i| i.shard_number == number && ids.contains(&i.dataset_id))
+}
+
+/// Compares a finished shard with what was noted of it, at the price of two small reads: size, header, and every byte of the footer. `Ok(Err)` says what is wrong with it.
+pub(crate) fn check_shard(
+    disk: Disk<'_>,
+    out: &Path,
+    id: DatasetId,
+    number: u32,
+    noted: &ShardEntry,
+) -> Result<std::result::Result<(), Error>> {
+    let path = out.join(&noted.name);
+    let format = |e: shardpack_format::Error| Error::Format(e.in_file(path.display().to_string()));
+    let ends = match disk.read_ends(&path, HEADER_BYTES, FOOTER_BYTES) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(Err(format(shardpack_format::Error::format("shard", "present", "missing"))));
+        }
+        other => other?,
+    };
+    let check = || {
+        let footer_crc32 = crc32fast::hash(&ends.tail);
+        let header = Identity::parse_header(&ends.head)?;
+        let footer = Footer::parse(&ends.tail, ends.bytes, &Limits::none())?;
+        footer.check_header(&header)?;
+        if header.dataset_id != id || header.shard_number != number {
+            let found = format!("shard {} of dataset {}", header.shard_number, header.dataset_id);
+            return Err(shardpack_format::Error::format("identity", format!("shard {number} of dataset {id}"), found));
+        }
+        if (ends.bytes, footer_crc32) != (noted.bytes, noted.footer_crc32) {
+            let expected = format!("{} bytes, footer {:#010x}", noted.bytes, noted.footer_crc32);
+            return Err(shardpack_format::Error::format(
+                "shard",
+                expected,
+                format!("{} bytes, footer {footer_crc32:#010x}", ends.bytes),
+            ));
+        }
+        Ok(())
+    };
+    Ok(check().map_err(format))
+}
+
+/// The entries of a journal whose shards are really there.
+pub(crate) fn keep_present(
+    disk: Disk<'_>,
+    out: &Path,
+    id: DatasetId,
+    entries: BTreeMap<u32, Entry>,
+) -> Result<BTreeMap<u32, Entry>> {
+    let mut kept = BTreeMap::new();
+    for (number, entry) in entries {
+        if entry.file.name == shard_name(number) && check_shard(disk, out, id, number, &entry.file)?.is_ok() {
+            kept.insert(number, entry);
+        }
+    }
+    Ok(kept)
+}

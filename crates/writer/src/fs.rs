@@ -1,0 +1,285 @@
+//! Every file operation of this crate: a small trait, so that a test can make any of them fail, and a wrapper that puts the path into the error.
+
+use crate::error::{Error, Result};
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What this crate asks of a file system. All paths are whole paths.
+pub(crate) trait Fs: Sync {
+    /// Creates a folder and what is missing above it, durably.
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
+    /// Names in a folder, unsorted.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+    /// A whole file; fails if it is larger than `max_bytes`.
+    fn read(&self, path: &Path, max_bytes: u64) -> io::Result<Vec<u8>>;
+    /// Size of a regular file, and up to `head` and `tail` bytes from its ends. Fails on anything that is not a regular file.
+    fn read_ends(&self, path: &Path, head: u64, tail: u64) -> io::Result<Ends>;
+    /// A new file; fails if the name is taken, also by a symlink.
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn FsFile>>;
+    /// A file that is there, to append to.
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn FsFile>>;
+    /// Renames within a folder, replacing what is there.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a folder durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Tries to take a lock file, created if need be; `None` if another holds it. `text` is left in it by an exclusive holder.
+    fn lock(&self, path: &Path, mode: LockMode, text: &str) -> io::Result<Option<Box<dyn Held>>>;
+    /// Free bytes for this user, where the system tells.
+    fn free_bytes(&self, dir: &Path) -> Option<u64>;
+}
+
+/// An open file that only grows.
+pub(crate) trait FsFile: Send + Sync {
+    fn append(&self, bytes: &[u8]) -> io::Result<()>;
+    /// Makes the content durable. After a failure nobody knows what is on the disk: never try again.
+    fn sync(&self) -> io::Result<()>;
+}
+
+/// A lock that is held until it is dropped.
+pub(crate) trait Held {}
+
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockMode {
+    /// Together with other shared holders. The lock file stays.
+    Shared,
+    /// Alone. The lock file is removed when the lock is dropped.
+    Exclusive,
+}
+
+/// The two ends of a file.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) bytes: u64,
+    pub(crate) head: Vec<u8>,
+    pub(crate) tail: Vec<u8>,
+}
+
+/// The real file system.
+#[derive(Debug)]
+pub(crate) struct StdFs;
+
+impl Fs for StdFs {
+    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = dir.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        self.create_dir_all(parent)?;
+        match fs::create_dir(dir) {
+            // Another packer may have been faster.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+            Err(e) => Err(e),
+            Ok(()) => self.sync_dir(parent),
+        }
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    fn read(&self, path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+        let file = open_regular(path)?;
+        let mut bytes = Vec::new();
+        file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > max_bytes {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {max_bytes} bytes")));
+        }
+        Ok(bytes)
+    }
+
+    fn read_ends(&self, path: &Path, head: u64, tail: u64) -> io::Result<Ends> {
+        let mut file = open_regular(path)?;
+        let bytes = file.metadata()?.len();
+        let mut ends = Ends { bytes, head: Vec::new(), tail: Vec::new() };
+        Read::by_ref(&mut file).take(head).read_to_end(&mut ends.head)?;
+        file.seek(SeekFrom::Start(bytes.saturating_sub(tail)))?;
+        file.take(tail).read_to_end(&mut ends.tail)?;
+        Ok(ends)
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn FsFile>> {
+        Ok(Arc::new(OpenOptions::new().write(true).create_new(true).open(path)?))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn FsFile>> {
+        Ok(Arc::new(OpenOptions::new().append(true).open(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        // Elsewhere a folder cannot be opened, and renames are durable once the call returns, or nothing can be done about it.
+        if cfg!(unix) { fs::File::open(dir)?.sync_all() } else { Ok(()) }
+    }
+
+    fn lock(&self, path: &Path, mode: LockMode, text: &str) -> io::Result<Option<Box<dyn Held>>> {
+        loop {
+            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+            let tried = match mode {
+                LockMode::Shared => file.try_lock_shared(),
+                LockMode::Exclusive => file.try_lock(),
+            };
+            match tried {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(e)) => return Err(e),
+            }
+            // The last holder may have removed the file after it was opened here: then the lock just taken guards a file without a name.
+            if !is_at(&file, path) {
+                continue;
+            }
+            if mode == LockMode::Exclusive {
+                file.set_len(0)?;
+                (&file).write_all(text.as_bytes())?;
+            }
+            return Ok(Some(Box::new(LockedFile { file: Some(file), path: path.to_owned(), mode })));
+        }
+    }
+
+    #[cfg(unix)]
+    fn free_bytes(&self, dir: &Path) -> Option<u64> {
+        let stat = rustix::fs::statvfs(dir).ok()?;
+        stat.f_bavail.checked_mul(stat.f_frsize)
+    }
+
+    #[cfg(not(unix))]
+    fn free_bytes(&self, _: &Path) -> Option<u64> {
+        None
+    }
+}
+
+impl FsFile for fs::File {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        // `Write` is implemented for shared files too: each write goes to the end.
+        let mut file = self;
+        file.write_all(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+/// Opens without waiting for a FIFO's other end, and refuses what is not a regular file.
+fn open_regular(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    let file = options.open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
+}
+
+#[cfg(unix)]
+fn is_at(file: &fs::File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |m: &fs::Metadata| (m.dev(), m.ino());
+    matches!((file.metadata(), fs::metadata(path)), (Ok(a), Ok(b)) if identity(&a) == identity(&b))
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &fs::File, path: &Path) -> bool {
+    path.exists()
+}
+
+struct LockedFile {
+    file: Option<fs::File>,
+    path: PathBuf,
+    mode: LockMode,
+}
+
+impl Held for LockedFile {}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // Removed while still locked. A file that cannot be removed does no harm: it is not the file that locks, but the lock on it.
+        if self.mode == LockMode::Exclusive {
+            let _ = fs::remove_file(&self.path);
+        }
+        drop(self.file.take());
+    }
+}
+
+/// A [`Fs`] whose errors name the path and what was tried.
+#[derive(Clone, Copy)]
+pub(crate) struct Disk<'a>(pub(crate) &'a dyn Fs);
+
+impl Disk<'_> {
+    pub(crate) fn create_dir_all(&self, dir: &Path) -> Result<()> {
+        self.0.create_dir_all(dir).map_err(|e| Error::io("create folder", dir, e))
+    }
+
+    pub(crate) fn list(&self, dir: &Path) -> Result<Vec<String>> {
+        let mut names = self.0.list(dir).map_err(|e| Error::io("list", dir, e))?;
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    pub(crate) fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
+        self.0.read(path, max_bytes).map_err(|e| Error::io("read", path, e))
+    }
+
+    pub(crate) fn read_ends(&self, path: &Path, head: u64, tail: u64) -> Result<Ends> {
+        self.0.read_ends(path, head, tail).map_err(|e| Error::io("read", path, e))
+    }
+
+    /// A new file in place of what a run that was killed may have left under the same temporary name.
+    pub(crate) fn create(&self, path: &Path) -> Result<Arc<dyn FsFile>> {
+        self.remove_if_there(path)?;
+        self.0.create_new(path).map_err(|e| Error::io("create", path, e))
+    }
+
+    pub(crate) fn append(&self, path: &Path) -> Result<Arc<dyn FsFile>> {
+        self.0.append(path).map_err(|e| Error::io("open", path, e))
+    }
+
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.0.rename(from, to).map_err(|e| Error::io("rename to", to, e))
+    }
+
+    pub(crate) fn remove_if_there(&self, path: &Path) -> Result<()> {
+        match self.0.remove(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn sync_dir(&self, dir: &Path) -> Result<()> {
+        self.0.sync_dir(dir).map_err(|e| Error::io("sync folder", dir, e))
+    }
+
+    /// Writes a small file so that it holds `bytes` or what it held before, whatever happens: temporary name, sync, rename, folder sync.
+    pub(crate) fn replace(&self, dir: &Path, name: &str, temporary: &str, bytes: &[u8]) -> Result<()> {
+        let (path, temporary) = (dir.join(name), dir.join(temporary));
+        let write = || {
+            let file = self.create(&temporary)?;
+            file.append(bytes).map_err(|e| Error::io("write", &temporary, e))?;
+            file.sync().map_err(|e| Error::io("sync", &temporary, e))?;
+            drop(file);
+            self.rename(&temporary, &path)
+        };
+        if let Err(e) = write() {
+            let _ = self.remove_if_there(&temporary);
+            return Err(e);
+        }
+        self.sync_dir(dir)
+    }
+}

@@ -1,0 +1,199 @@
+//! The gate between the threads that encode and the one that writes: hands out the samples in plan order, lets in only as many as the memory budget
+//! allows, and gives the results back in plan order.
+//!
+//! No deadlock: samples are let in strictly in order, so the sample that the writer waits for is always in; and one sample is let in whenever none is,
+//! whatever its size.
+
+use crate::error::Error;
+use crate::source::Encoded;
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Samples may run ahead of the writer without regard to their number while they hold no more than this: enough to hide a slow sample among
+/// small ones, and little beside the budget.
+const LOOKAHEAD_BYTES: u64 = 64 << 20;
+/// Bound for tiny samples, which hold more memory in bookkeeping than in bytes.
+const LOOKAHEAD_SAMPLES: u64 = 8192;
+
+/// What became of one sample, and the bytes that it is charged with until [`Gate::release`].
+pub(crate) struct Outcome<T> {
+    pub(crate) sample: u64,
+    pub(crate) key: String,
+    pub(crate) result: Result<Encoded<T>, Error>,
+    pub(crate) charge: u64,
+}
+
+/// Why a run ends before its time.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Fatal(Error),
+    /// A shard could not be synced: it may be tried again, from the start.
+    Sync {
+        shard: u32,
+        error: Error,
+    },
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Fatal(error)
+    }
+}
+
+/// The run has stopped; the gate knows why.
+#[derive(Debug)]
+pub(crate) struct Stopped;
+
+/// A place in the order of the run.
+pub(crate) struct Admitted {
+    slot: u64,
+    charge: u64,
+}
+
+pub(crate) struct Gate<T> {
+    state: Mutex<State<T>>,
+    /// Workers wait here for memory.
+    room: Condvar,
+    /// The writer waits here for the next sample.
+    ready: Condvar,
+    budget_bytes: u64,
+    threads: u64,
+}
+
+struct State<T> {
+    /// Results of the slots from `first` on; `None` while being encoded.
+    window: VecDeque<Option<Outcome<T>>>,
+    first: u64,
+    in_flight: u64,
+    in_flight_bytes: u64,
+    stopped: bool,
+    failure: Option<Failure>,
+}
+
+impl<T> Gate<T> {
+    pub(crate) fn new(budget_bytes: u64, threads: usize) -> Self {
+        let state = State {
+            window: VecDeque::new(),
+            first: 0,
+            in_flight: 0,
+            in_flight_bytes: 0,
+            stopped: false,
+            failure: None,
+        };
+        Self {
+            state: Mutex::new(state),
+            room: Condvar::new(),
+            ready: Condvar::new(),
+            budget_bytes,
+            threads: threads as u64,
+        }
+    }
+
+    /// Lets the next sample in, once there is room for it; `None` if the run has stopped. Must be called by one thread at a time.
+    pub(crate) fn admit(&self, memory_bytes: u64) -> Option<Admitted> {
+        let mut state = self.lock();
+        while !state.stopped && !self.has_room(&state, memory_bytes) {
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.stopped {
+            return None;
+        }
+        let slot = state.first + state.window.len() as u64;
+        state.window.push_back(None);
+        state.in_flight += 1;
+        state.in_flight_bytes = state.in_flight_bytes.saturating_add(memory_bytes);
+        Some(Admitted { slot, charge: memory_bytes })
+    }
+
+    fn has_room(&self, state: &State<T>, memory_bytes: u64) -> bool {
+        let with_it = state.in_flight_bytes.saturating_add(memory_bytes);
+        let few = state.in_flight < 2 * self.threads || with_it <= LOOKAHEAD_BYTES;
+        state.in_flight == 0 || (few && state.in_flight < LOOKAHEAD_SAMPLES && with_it <= self.budget_bytes)
+    }
+
+    /// Hands in a result. From here on the sample is charged with the bytes of its record alone.
+    pub(crate) fn put(&self, place: &Admitted, sample: u64, key: String, result: Result<Encoded<T>, Error>) {
+        let charge = match &result {
+            Ok(Encoded::Record(encoded)) => encoded.record.capacity() as u64,
+            _ => 0,
+        };
+        let mut state = self.lock();
+        state.in_flight_bytes = state.in_flight_bytes.saturating_sub(place.charge).saturating_add(charge);
+        let offset = usize::try_from(place.slot - state.first).unwrap_or(usize::MAX);
+        if let Some(entry) = state.window.get_mut(offset) {
+            *entry = Some(Outcome { sample, key, result, charge });
+        }
+        let is_next = offset == 0;
+        drop(state);
+        if is_next {
+            self.ready.notify_one();
+        }
+        self.room.notify_one();
+    }
+
+    /// Moves all results that are next in order into `run`, waiting for at most `patience` if there is none; false if the run has stopped.
+    pub(crate) fn take_ready(&self, run: &mut VecDeque<Outcome<T>>, patience: Duration) -> bool {
+        let mut state = self.lock();
+        if !state.stopped && !matches!(state.window.front(), Some(Some(_))) {
+            state = self.ready.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        while let Some(Some(_)) = state.window.front() {
+            state.first += 1;
+            run.extend(state.window.pop_front().flatten());
+        }
+        !state.stopped
+    }
+
+    /// Gives the memory of a written sample back.
+    pub(crate) fn release(&self, charge: u64) {
+        let mut state = self.lock();
+        state.in_flight = state.in_flight.saturating_sub(1);
+        state.in_flight_bytes = state.in_flight_bytes.saturating_sub(charge);
+        drop(state);
+        self.room.notify_one();
+    }
+
+    /// Stops the run: everybody who waits wakes up.
+    pub(crate) fn stop(&self) {
+        self.lock().stopped = true;
+        self.room.notify_all();
+        self.ready.notify_all();
+    }
+
+    /// Stops the run for a reason. The first reason counts.
+    pub(crate) fn fail(&self, failure: Failure) {
+        self.lock().failure.get_or_insert(failure);
+        self.stop();
+    }
+
+    /// Passes a value on, or stops the run.
+    pub(crate) fn check<V, E: Into<Failure>>(&self, result: Result<V, E>) -> Result<V, Stopped> {
+        result.map_err(|e| {
+            self.fail(e.into());
+            Stopped
+        })
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.lock().stopped
+    }
+
+    pub(crate) fn into_failure(self) -> Option<Failure> {
+        self.state.into_inner().unwrap_or_else(PoisonError::into_inner).failure
+    }
+
+    /// A panic elsewhere must not become a second one here: the state is valid after every statement.
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Stops the run when it goes out of scope: also when the thread that holds it panics.
+pub(crate) struct StopOnDrop<'a, T>(pub(crate) &'a Gate<T>);
+
+impl<T> Drop for StopOnDrop<'_, T> {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}

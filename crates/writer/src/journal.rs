@@ -1,0 +1,179 @@
+//! The journal of a run: which shards are finished. It lives in the output folder until the manifest is written.
+//!
+//! JSON lines; each begins with `{"crc32":"xxxxxxxx",`, the CRC32 of the rest of the line. The first says what is being packed; each other names a
+//! finished shard, with everything that the manifest will need. A line that is torn or damaged ends the journal: what it and later ones
+//! said is packed again.
+
+use crate::error::{Error, Result};
+use crate::fs::{Disk, FsFile};
+use crate::options::Part;
+use crate::plan::{Fingerprint, Plan};
+use crate::report::SkippedSample;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use shardpack_format::{Metadata, ShardEntry};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const PREFIX: &str = ".shardpack-journal";
+const SUFFIX: &str = ".jsonl";
+/// More than the journal of a million shards.
+const MAX_BYTES: u64 = 4 << 30;
+
+/// File name of the journal of a run, or of a part of it.
+pub(crate) fn journal_name(part: Option<Part>) -> String {
+    let part = part.map(|p| format!("-{:05}-of-{:05}", p.index(), p.count())).unwrap_or_default();
+    format!("{PREFIX}{part}{SUFFIX}")
+}
+
+/// Temporary name that a journal is written under before it begins, or goes on.
+pub(crate) fn journal_temporary(part: Option<Part>) -> String {
+    format!("{}.tmp", journal_name(part))
+}
+
+pub(crate) fn is_journal_name(name: &str) -> bool {
+    name.starts_with(PREFIX) && name.ends_with(SUFFIX)
+}
+
+pub(crate) fn is_journal_temporary(name: &str) -> bool {
+    name.strip_suffix(".tmp").is_some_and(is_journal_name)
+}
+
+/// The first line: everything that must be the same for a run to go on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Head {
+    /// Version of the packer: another one may encode the same sample differently.
+    packer: String,
+    pub(crate) dataset_id: String,
+    pub(crate) part: Option<Part>,
+    samples: u64,
+    shard_bytes: u64,
+    shuffle: Option<u64>,
+    inputs: String,
+    mtimes: String,
+    pub(crate) metadata: Metadata,
+}
+
+/// A finished shard.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Entry {
+    pub(crate) number: u32,
+    pub(crate) file: ShardEntry,
+    pub(crate) source_bytes: u64,
+    /// The tally of the shard's samples, as JSON. Totals are made of these, and never of the tally in memory, so that a run that was interrupted
+    /// adds up the very same numbers.
+    pub(crate) tally: Value,
+    pub(crate) skipped: Vec<SkippedSample>,
+}
+
+impl Head {
+    pub(crate) fn new(plan: &Plan, part: Option<Part>) -> Self {
+        let Fingerprint { dataset_id, options, samples, inputs, mtimes } = &plan.identity;
+        Self {
+            packer: env!("CARGO_PKG_VERSION").into(),
+            dataset_id: dataset_id.to_string(),
+            part,
+            samples: *samples,
+            shard_bytes: options.shard_bytes,
+            shuffle: options.shuffle,
+            inputs: hex(inputs),
+            mtimes: hex(mtimes),
+            metadata: plan.metadata().clone(),
+        }
+    }
+
+    /// The first thing in which two heads differ, other than the part: what, here, there.
+    pub(crate) fn difference(&self, other: &Self) -> Option<(String, String, String)> {
+        let differ = |what: &str, a: &dyn std::fmt::Display, b: &dyn std::fmt::Display| {
+            let (a, b) = (a.to_string(), b.to_string());
+            (a != b).then(|| (what.to_owned(), a, b))
+        };
+        let seed = |s: Option<u64>| s.map_or("none".to_owned(), |s| s.to_string());
+        differ("packer version", &self.packer, &other.packer)
+            .or_else(|| differ("option shard_bytes", &self.shard_bytes, &other.shard_bytes))
+            .or_else(|| differ("option shuffle", &seed(self.shuffle), &seed(other.shuffle)))
+            .or_else(|| self.recipe_difference(other))
+            .or_else(|| differ("number of samples", &self.samples, &other.samples))
+            .or_else(|| differ("digest of the sources' names and sizes", &self.inputs, &other.inputs))
+            .or_else(|| {
+                (self.metadata != other.metadata)
+                    .then(|| ("schema or classes".into(), "as before".into(), "others".into()))
+            })
+            .or_else(|| differ("digest of the sources' modification times", &self.mtimes, &other.mtimes))
+            .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
+    }
+
+    fn recipe_difference(&self, other: &Self) -> Option<(String, String, String)> {
+        let (a, b) = (&self.metadata.recipe, &other.metadata.recipe);
+        let name = a.keys().chain(b.keys()).find(|k| a.get(*k) != b.get(*k))?;
+        let show = |v: Option<&Value>| v.map_or_else(|| "absent".to_owned(), Value::to_string);
+        Some((format!("option {name}"), show(a.get(name)), show(b.get(name))))
+    }
+}
+
+/// What a journal says.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Journal {
+    pub(crate) head: Head,
+    pub(crate) entries: BTreeMap<u32, Entry>,
+}
+
+impl Journal {
+    /// Reads what is whole. `None` if not even the first line is: then nothing can have been finished under it.
+    pub(crate) fn read(disk: Disk<'_>, path: &Path) -> Result<Option<Self>> {
+        let bytes = disk.read(path, MAX_BYTES)?;
+        let mut lines = bytes.split_inclusive(|&b| b == b'\n');
+        let Some(head) = lines.next().and_then(parse_line) else { return Ok(None) };
+        let entries = lines.map_while(parse_line).map(|e: Entry| (e.number, e)).collect();
+        Ok(Some(Self { head, entries }))
+    }
+
+    /// Writes the journal anew, with only what is still true, and opens it to append to.
+    pub(crate) fn begin(&self, disk: Disk<'_>, out: &Path) -> Result<OpenJournal> {
+        let name = journal_name(self.head.part);
+        let mut bytes = line(&self.head)?;
+        for entry in self.entries.values() {
+            bytes.extend(line(entry)?);
+        }
+        disk.replace(out, &name, &journal_temporary(self.head.part), &bytes)?;
+        let path = out.join(name);
+        Ok(OpenJournal { file: disk.append(&path)?, path })
+    }
+}
+
+/// A journal that lines are added to.
+pub(crate) struct OpenJournal {
+    file: Arc<dyn FsFile>,
+    path: PathBuf,
+}
+
+impl OpenJournal {
+    /// Adds a finished shard, durably.
+    pub(crate) fn add(&self, entry: &Entry) -> Result<()> {
+        self.file.append(&line(entry)?).map_err(|e| Error::io("write", &self.path, e))?;
+        self.file.sync().map_err(|e| Error::io("sync", &self.path, e))
+    }
+}
+
+fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    let json = serde_json::to_string(value)
+        .map_err(|e| Error::usage("tally", "something that JSON can hold", e.to_string(), ""))?;
+    let rest = json.strip_prefix('{').unwrap_or(&json);
+    Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
+}
+
+fn parse_line<T: for<'de> Deserialize<'de>>(line: &[u8]) -> Option<T> {
+    let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
+    let (crc, rest) = line.strip_prefix("{\"crc32\":\"")?.split_once("\",")?;
+    if crc != format!("{:08x}", crc32fast::hash(rest.as_bytes())) {
+        return None;
+    }
+    serde_json::from_str(&format!("{{{rest}")).ok()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}

@@ -1,0 +1,92 @@
+//! Joining the parts that several machines wrote into one folder.
+
+use crate::error::{Error, Result};
+use crate::folder::{Survey, check_shard};
+use crate::fs::{Disk, Fs, StdFs};
+use crate::journal::{Entry, Head, Journal};
+use crate::lock::Lock;
+use crate::options::Part;
+use crate::report::{Outcome, Report};
+use crate::source::Tally;
+use crate::write::{already_complete, end_dataset, report};
+use shardpack_format::DatasetId;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Instant;
+
+/// Ends a dataset that was written in [`Part`]s: checks that every shard is there, and writes the very manifest that a single run would have written.
+///
+/// `T` is the [`SampleSource::Tally`](crate::SampleSource::Tally) that the parts were written with.
+///
+/// # Errors
+/// `Usage` if parts or shards are missing (it lists them), if the parts were made of different plans, or if there are none; `Locked` if a packer is still
+/// at work in the folder; `Format` if a shard that a part had finished is damaged; `Io`.
+pub fn merge<T: Tally>(out: &Path) -> Result<Report> {
+    merge_on::<T>(&StdFs, out)
+}
+
+pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
+    let started = Instant::now();
+    let disk = Disk(fs);
+    // Before the lock, so that a mistyped folder is not given a lock file.
+    let names = disk.list(out)?;
+    let what = || format!("folder `{}`", out.display());
+    if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::journal::is_journal_name(n)) {
+        return Err(Error::usage(what(), "parts of a dataset", "no journal", "pack the parts first"));
+    }
+    let _lock = Lock::take(disk, out, None)?;
+    let survey = Survey::take(disk, out)?;
+    let journals: Vec<&Journal> = survey.journals.values().flatten().collect();
+    if let Some(manifest) = &survey.manifest {
+        let id = manifest.dataset_id.to_string();
+        if let Some(other) = journals.iter().find(|j| j.head.dataset_id != id) {
+            let found = format!("a part of dataset {}", other.head.dataset_id);
+            let hint = "pack into a folder of its own";
+            return Err(Error::usage(what(), format!("dataset {id} alone"), found, hint));
+        }
+        return already_complete(disk, out, manifest, started);
+    }
+    let Some(first) = journals.first() else {
+        return Err(Error::usage(what(), "parts of a dataset", "no whole journal", "pack the parts again"));
+    };
+    for journal in &journals {
+        if let Some((thing, a, b)) = first.head.difference(&journal.head) {
+            let what = format!("parts in {}: {thing}", what());
+            return Err(Error::usage(
+                what,
+                "the same in all",
+                format!("{a} and {b}"),
+                "pack all parts with the same options",
+            ));
+        }
+    }
+    let head = &first.head;
+    let id: DatasetId = head.dataset_id.parse()?;
+    let entries: BTreeMap<u32, Entry> = journals.iter().flat_map(|j| j.entries.clone()).collect();
+    refuse_missing(head, &entries, &what())?;
+    for (number, entry) in &entries {
+        check_shard(disk, out, id, *number, &entry.file)??;
+    }
+    let fidelity = end_dataset::<T>(disk, out, id, &head.metadata, &entries)?;
+    survey.remove_temporaries(disk, out)?;
+    survey.remove_journals(disk, out)?;
+    let reused = u32::try_from(entries.len()).unwrap_or(u32::MAX);
+    Ok(report(Outcome::Complete, id, &entries, reused, fidelity, started))
+}
+
+fn refuse_missing(head: &Head, entries: &BTreeMap<u32, Entry>, what: &str) -> Result<()> {
+    let shards = head.metadata.shards.unwrap_or(0);
+    let missing: Vec<u32> = (0..shards).filter(|n| !entries.contains_key(n)).collect();
+    let Some(first) = missing.first() else { return Ok(()) };
+    let parts = head.part.map_or(1, Part::count);
+    let unfinished = (0..parts).filter_map(|i| Part::new(i, parts).ok()).filter_map(|part| {
+        let range = part.shards(shards);
+        let count = missing.iter().filter(|&n| range.contains(n)).count();
+        (count > 0).then(|| format!("{count} of part {part}"))
+    });
+    let list: Vec<String> = unfinished.collect();
+    let shown = list.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
+    let more = if list.len() > 10 { format!(" and of {} parts more", list.len() - 10) } else { String::new() };
+    let found = format!("{} missing, the first is {first}: {shown}{more}", missing.len());
+    Err(Error::usage(format!("shards in {what}"), format!("all {shards}"), found, "pack these parts, then merge again"))
+}

@@ -1,0 +1,110 @@
+//! How to run a plan: nothing here changes a byte of the dataset.
+
+use crate::error::{Error, Result};
+use crate::report::Progress;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+
+/// One of several contiguous slices of a plan's shards, so that several machines can write one dataset into one folder.
+///
+/// ```
+/// use shardpack_writer::Part;
+/// let part = Part::new(1, 4)?;
+/// assert_eq!(part.to_string(), "1/4");
+/// assert_eq!(part.shards(10), 2..5);
+/// assert!(Part::new(4, 4).is_err());
+/// # Ok::<(), shardpack_writer::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Part {
+    index: u32,
+    count: u32,
+}
+
+impl Part {
+    /// Part `index`, from 0, of `count`.
+    ///
+    /// # Errors
+    /// `Usage` unless `index < count`.
+    pub fn new(index: u32, count: u32) -> Result<Self> {
+        if index < count {
+            return Ok(Self { index, count });
+        }
+        let hint = "parts are counted from 0: the last of 4 is 3/4";
+        Err(Error::usage("part", format!("a number below {count}"), index.to_string(), hint))
+    }
+
+    /// Number of this part, from 0.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.index
+    }
+
+    /// Number of parts.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        self.count
+    }
+
+    /// The shards of this part, of `shards` in all: `⌊shards · index / count⌋` up to, not including, `⌊shards · (index + 1) / count⌋`.
+    #[must_use]
+    pub fn shards(self, shards: u32) -> Range<u32> {
+        let edge = |i: u64| u32::try_from(u64::from(shards) * i / u64::from(self.count)).unwrap_or(shards);
+        edge(u64::from(self.index))..edge(u64::from(self.index) + 1)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+/// Options of [`write_dataset`](crate::write_dataset).
+///
+/// # Memory
+/// With `T` threads, samples in flight (being encoded: [`memory_bytes`](crate::SampleSource::memory_bytes) each; encoded and not yet written: the size of
+/// the record) hold at most `max(largest sample, min(memory_bytes, max(64 MiB, 2·T samples)))`. Beside them stand at most `T + 1` used record buffers,
+/// 16 MiB of write buffers, and the index of the shard being written (about 32 bytes and the key for each sample).
+#[derive(Clone, Copy)]
+pub struct WriteOptions<'a> {
+    /// Threads that encode, at least 1; default: what the system says is there. Writing and hashing have threads of their own.
+    pub threads: usize,
+    /// Budget for samples in flight, in bytes; default 1 GiB. One sample is always allowed, whatever its size.
+    pub memory_bytes: u64,
+    /// Write only this slice of the shards; [`merge`](crate::merge) ends the dataset. Default: all of it.
+    pub part: Option<Part>,
+    /// Start over: remove what an earlier run of this crate left in the folder, finished or not. Default: false.
+    pub force: bool,
+    /// Called on the calling thread, about ten times a second and at the end.
+    pub on_progress: Option<&'a dyn Fn(&Progress)>,
+    /// Set it to true, from anywhere, to stop: finished shards stay, temporary files go.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+impl Default for WriteOptions<'_> {
+    fn default() -> Self {
+        Self {
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: 1 << 30,
+            part: None,
+            force: false,
+            on_progress: None,
+            cancel: None,
+        }
+    }
+}
+
+impl fmt::Debug for WriteOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteOptions")
+            .field("threads", &self.threads)
+            .field("memory_bytes", &self.memory_bytes)
+            .field("part", &self.part)
+            .field("force", &self.force)
+            .finish_non_exhaustive()
+    }
+}

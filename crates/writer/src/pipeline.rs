@@ -1,0 +1,260 @@
+//! The pipeline: threads that encode → the writer (the calling thread) → a hash thread and a commit thread.
+
+use crate::commit::{CommitMessage, Committer, Done};
+use crate::error::{Error, Result};
+use crate::folder::shard_temporary;
+use crate::fs::Disk;
+use crate::gate::{Failure, Gate, Outcome, StopOnDrop, Stopped};
+use crate::journal::OpenJournal;
+use crate::options::WriteOptions;
+use crate::plan::Plan;
+use crate::report::Progress;
+use crate::shard_file::{CHUNKS_WAITING, HashLine, ShardFile, hash};
+use crate::source::{Encoded, SampleSource};
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded, unbounded};
+use shardpack_format::Identity;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the writer looks at `cancel` while it waits, and reports progress.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// A shard is synced ahead each time so many bytes more are written: the disk works from the first seconds on, and little is left to sync at the end.
+const SYNC_AHEAD_BYTES: u64 = 64 << 20;
+
+/// What stays the same in a run.
+pub(crate) struct Run<'a, S> {
+    pub(crate) disk: Disk<'a>,
+    pub(crate) out: &'a Path,
+    pub(crate) plan: &'a Plan,
+    /// The encoded metadata that every shard repeats.
+    pub(crate) metadata: &'a [u8],
+    pub(crate) source: &'a S,
+    pub(crate) options: &'a WriteOptions<'a>,
+}
+
+/// Record buffers to be used again: one for each thread and one in between, so that what they hold is bounded.
+pub(crate) struct Buffers {
+    free: Mutex<Vec<Vec<u8>>>,
+    max: usize,
+}
+
+impl Buffers {
+    fn take(&self) -> Vec<u8> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    pub(crate) fn give_back(&self, buffer: Vec<u8>) {
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < self.max {
+            free.push(buffer);
+        }
+    }
+}
+
+impl<S: SampleSource> Run<'_, S> {
+    /// Writes the shards `todo`. What is finished stands in `done` and in the journal, also after a failure.
+    pub(crate) fn shards(
+        &self,
+        todo: &[u32],
+        journal: &OpenJournal,
+        done: &Done,
+        progress: Progress,
+    ) -> Result<(), Failure> {
+        let gate = Gate::new(self.options.memory_bytes, self.options.threads);
+        let buffers = Buffers { free: Mutex::default(), max: self.options.threads.saturating_add(1) };
+        let line = Mutex::new(todo.iter().flat_map(|&n| self.plan.samples(n).iter().map(move |&s| (n, u64::from(s)))));
+        thread::scope(|scope| {
+            // Also wakes the others if the caller's progress function panics.
+            let _stop = StopOnDrop(&gate);
+            let spawned = |result: std::io::Result<_>| result.map_err(|e| Error::io("start a thread for", self.out, e));
+            let (gate, line, buffers, source) = (&gate, &line, &buffers, self.source);
+            for i in 0..self.options.threads {
+                let name = thread::Builder::new().name(format!("encode-{i}"));
+                spawned(name.spawn_scoped(scope, move || encode(source, gate, line, buffers)))?;
+            }
+            let (hash_sender, hash_messages) = bounded(CHUNKS_WAITING);
+            let (free_sender, free) = unbounded();
+            let name = thread::Builder::new().name("hash".into());
+            spawned(name.spawn_scoped(scope, move || hash(&hash_messages, &free_sender, gate, buffers)))?;
+            let (commit_sender, commit_messages) = bounded(1);
+            let committer = Committer { disk: self.disk, out: self.out, journal, done, gate };
+            let name = thread::Builder::new().name("commit".into());
+            let (end, ended) = bounded::<()>(0);
+            let commit = move || {
+                let _end = end;
+                committer.run(&commit_messages);
+            };
+            spawned(name.spawn_scoped(scope, commit))?;
+            let hash_line = HashLine { messages: hash_sender, free };
+            let mut writer = Writer {
+                run: self,
+                gate,
+                buffers,
+                hash: &hash_line,
+                commits: commit_sender,
+                ready: VecDeque::new(),
+                done,
+                progress,
+                reported: Instant::now(),
+            };
+            // Why it stopped, if it did, the gate knows.
+            let _ = todo.iter().try_for_each(|&number| writer.shard(number));
+            // Both threads end once nobody can send to them any more.
+            let progress = writer.progress;
+            drop(writer);
+            drop(hash_line);
+            // The last shards are still on their way to the disk; the channel closes when the commit thread ends.
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(PATIENCE) {
+                if self.is_cancelled() {
+                    gate.fail(Error::Cancelled.into());
+                }
+                self.report(Progress { shards: finished(done), ..progress });
+            }
+            self.report(Progress { shards: finished(done), ..progress });
+            Ok::<(), Error>(())
+        })?;
+        match gate.into_failure() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.options.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn report(&self, progress: Progress) {
+        if let Some(on_progress) = self.options.on_progress {
+            on_progress(&progress);
+        }
+    }
+}
+
+/// One of the threads that encode.
+fn encode<S: SampleSource>(
+    source: &S,
+    gate: &Gate<S::Tally>,
+    line: &Mutex<impl Iterator<Item = (u32, u64)>>,
+    buffers: &Buffers,
+) {
+    loop {
+        // Held while waiting for room, so that samples are let in in order.
+        let mut turn = line.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((shard, sample)) = turn.next() else { return };
+        let memory = guard(|| source.memory_bytes(sample));
+        let Some(place) = gate.admit(*memory.as_ref().unwrap_or(&0)) else { return };
+        drop(turn);
+        let key = guard(|| source.key(sample).into_owned());
+        let encoded = || source.encode(sample, shard, buffers.take()).map_err(Into::into);
+        let result = memory.and_then(|_| guard(encoded)).and_then(|result| result);
+        let (key, result) = match key {
+            Ok(key) => (key, result),
+            Err(e) => (format!("number {sample}"), Err(e)),
+        };
+        let result = result.map_err(|e| Error::Source { key: key.clone(), source: e });
+        gate.put(&place, sample, key, result);
+    }
+}
+
+/// Turns a panic of the caller's code into an error. The source is not used by this run any more after one.
+fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Box<dyn std::error::Error + Send + Sync>> {
+    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
+        let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
+        let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+        format!("the encoder panicked: {text}").into()
+    })
+}
+
+fn finished(done: &Done) -> u32 {
+    u32::try_from(done.lock().unwrap_or_else(PoisonError::into_inner).len()).unwrap_or(u32::MAX)
+}
+
+/// The writer: takes the results in order and appends them.
+struct Writer<'a, S: SampleSource> {
+    run: &'a Run<'a, S>,
+    gate: &'a Gate<S::Tally>,
+    buffers: &'a Buffers,
+    hash: &'a HashLine,
+    commits: Sender<CommitMessage>,
+    ready: VecDeque<Outcome<S::Tally>>,
+    done: &'a Done,
+    progress: Progress,
+    reported: Instant,
+}
+
+impl<S: SampleSource> Writer<'_, S> {
+    /// Writes one shard under its temporary name, and hands it to the commit thread.
+    fn shard(&mut self, number: u32) -> Result<(), Stopped> {
+        let temporary = self.run.out.join(shard_temporary(number));
+        let result = self.fill(number);
+        if result.is_err() {
+            // The next run removes what cannot be removed now.
+            let _ = self.run.disk.remove_if_there(&temporary);
+        }
+        let finished = result?;
+        self.commits.send(CommitMessage::Shard(Box::new(finished))).map_err(|_| Stopped)
+    }
+
+    fn fill(&mut self, number: u32) -> Result<crate::commit::Finished, Stopped> {
+        let Run { disk, out, plan, .. } = *self.run;
+        let identity = Identity::new(plan.dataset_id(), number);
+        let temporary = out.join(shard_temporary(number));
+        let mut shard = self.gate.check(ShardFile::create(disk, temporary, identity, plan.metadata(), self.hash))?;
+        let written_before = self.progress.bytes_out;
+        let mut sync_at = SYNC_AHEAD_BYTES;
+        for _ in plan.samples(number) {
+            let Outcome { sample, key, result, charge } = self.next()?;
+            match self.gate.check(result)? {
+                Encoded::Skipped { reason } => {
+                    shard.skip(key, reason);
+                    self.progress.skipped += 1;
+                    self.gate.release(charge);
+                }
+                Encoded::Record(encoded) => {
+                    self.progress.bytes_in = self.progress.bytes_in.saturating_add(encoded.source_bytes);
+                    if let Some(buffer) = self.gate.check(shard.append(sample, &key, encoded, charge))? {
+                        self.buffers.give_back(buffer);
+                        self.gate.release(charge);
+                    }
+                }
+            }
+            self.progress.samples += 1;
+            self.progress.bytes_out = written_before + shard.written();
+            if shard.written() >= sync_at {
+                sync_at = shard.written() + SYNC_AHEAD_BYTES;
+                let temporary = shard.temporary.clone();
+                // If the commit thread is busy, the disk is.
+                let _ = self.commits.try_send(CommitMessage::Ahead { number, temporary, file: shard.handle() });
+            }
+        }
+        let finished = self.gate.check(shard.finish(self.run.metadata))?;
+        self.progress.bytes_out = written_before + shard.written();
+        Ok(finished)
+    }
+
+    /// The next result in order.
+    fn next(&mut self) -> Result<Outcome<S::Tally>, Stopped> {
+        loop {
+            if self.run.is_cancelled() {
+                self.gate.fail(Error::Cancelled.into());
+                return Err(Stopped);
+            }
+            if self.reported.elapsed() >= 2 * PATIENCE {
+                self.progress.shards = finished(self.done);
+                self.run.report(self.progress);
+                self.reported = Instant::now();
+            }
+            if let Some(outcome) = self.ready.pop_front() {
+                return Ok(outcome);
+            }
+            if !self.gate.take_ready(&mut self.ready, PATIENCE) {
+                return Err(Stopped);
+            }
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The plan: which sample goes where. A pure function of the samples and the options.
+
+use crate::error::{Error, Result};
+use crate::permutation::shuffle;
+use sha2::{Digest, Sha256};
+use shardpack_format::{DatasetId, Limits, Metadata, VERSION, check_key};
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+
+/// What the plan must know of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanSample<'a> {
+    /// Sample key: its path below the source folder.
+    pub key: &'a str,
+    /// Size of the source.
+    pub source_bytes: u64,
+    /// Estimated size of the record: decides where a shard ends. Must be a pure function of source and options, not of a run.
+    pub stored_bytes: u64,
+    /// Modification time of the source in nanoseconds since 1970, or 0: shows that inputs changed between two runs; not part of the dataset's id.
+    pub mtime_ns: i64,
+}
+
+/// Options of a plan.
+///
+/// ```
+/// assert_eq!(shardpack_writer::PlanOptions::default().shard_bytes, 1 << 30);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// A shard ends before the sample that would take it past this size; a larger sample is a shard of its own. Default 1 GiB.
+    pub shard_bytes: u64,
+    /// Permute the samples with this seed; `None` keeps their order. Default: seed 0.
+    pub shuffle: Option<u64>,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        Self { shard_bytes: 1 << 30, shuffle: Some(0) }
+    }
+}
+
+/// Which sample goes into which shard, and what the dataset is called. 4 bytes a sample.
+///
+/// ```
+/// use shardpack_writer::{Plan, PlanOptions, PlanSample};
+/// let sample = |key| PlanSample { key, source_bytes: 600, stored_bytes: 600, mtime_ns: 0 };
+/// let options = PlanOptions { shard_bytes: 1000, shuffle: None };
+/// let plan = Plan::new([sample("a"), sample("b")], Default::default(), options)?;
+/// assert_eq!((plan.shard_count(), plan.samples(1)), (2, &[1][..]));
+/// # Ok::<(), shardpack_writer::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    pub(crate) identity: Fingerprint,
+    metadata: Metadata,
+    order: Vec<u32>,
+    shards: Vec<PlannedShard>,
+}
+
+/// What two plans are compared by, piece by piece, so that a difference can be named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Fingerprint {
+    pub(crate) dataset_id: DatasetId,
+    pub(crate) options: PlanOptions,
+    pub(crate) samples: u64,
+    /// SHA-256 of keys and sizes.
+    pub(crate) inputs: [u8; 32],
+    /// SHA-256 of modification times.
+    pub(crate) mtimes: [u8; 32],
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PlannedShard {
+    samples: Range<usize>,
+    source_bytes: u64,
+    stored_bytes: u64,
+}
+
+impl Plan {
+    /// Plans a dataset of these samples, numbered from 0 in the order given. `metadata.shards` is set by the plan.
+    ///
+    /// The dataset id is the first 16 bytes of SHA-256 over: the format version, the metadata, the options, and key and both sizes of every
+    /// sample. Paths of the machine, times and the number of threads are not in it.
+    ///
+    /// # Errors
+    /// `Usage` without samples, with a key that occurs twice, or with `shard_bytes` of 0; `Format` with a key that is not allowed; `Limit` at 2³² samples or more
+    /// shards than [`Limits`] allow.
+    pub fn new<'a, I>(samples: I, metadata: Metadata, options: PlanOptions) -> Result<Self>
+    where
+        I: IntoIterator<Item = PlanSample<'a>>,
+        I::IntoIter: Clone,
+    {
+        if options.shard_bytes == 0 {
+            return Err(Error::usage("shard size", "at least 1 byte", "0", ""));
+        }
+        let samples = samples.into_iter();
+        let mut inputs = Sha256::new();
+        let mut mtimes = Sha256::new();
+        let mut sizes = Vec::new();
+        let mut key_hashes = Vec::new();
+        for sample in samples.clone() {
+            check_key(sample.key)?;
+            inputs.update((sample.key.len() as u64).to_le_bytes());
+            inputs.update(sample.key.as_bytes());
+            inputs.update(sample.source_bytes.to_le_bytes());
+            inputs.update(sample.stored_bytes.to_le_bytes());
+            mtimes.update(sample.mtime_ns.to_le_bytes());
+            sizes.push((sample.source_bytes, sample.stored_bytes));
+            key_hashes.push(hash_key(sample.key));
+        }
+        refuse_duplicates(samples.map(|s| s.key), key_hashes)?;
+        let count = u32::try_from(sizes.len()).map_err(|_| Error::Limit {
+            what: "samples".into(),
+            limit: u64::from(u32::MAX),
+            found: sizes.len() as u64,
+            hint: "split the input into several datasets".into(),
+        })?;
+        if count == 0 {
+            return Err(Error::usage("samples", "at least one", "none", ""));
+        }
+        let mut order: Vec<u32> = (0..count).collect();
+        if let Some(seed) = options.shuffle {
+            shuffle(&mut order, seed);
+        }
+        let shards = cut(&order, &sizes, options.shard_bytes);
+        let limit = Limits::default().max_shards.min(u64::from(u32::MAX));
+        if shards.len() as u64 > limit {
+            let hint = "choose larger shards".into();
+            return Err(Error::Limit { what: "shards".into(), limit, found: shards.len() as u64, hint });
+        }
+        let inputs: [u8; 32] = inputs.finalize().into();
+        let dataset_id = name_dataset(&metadata, options, sizes.len() as u64, &inputs)?;
+        let metadata = Metadata { shards: u32::try_from(shards.len()).ok(), ..metadata };
+        let mtimes = mtimes.finalize().into();
+        let identity = Fingerprint { dataset_id, options, samples: u64::from(count), inputs, mtimes };
+        Ok(Self { identity, metadata, order, shards })
+    }
+
+    /// The dataset's id.
+    #[must_use]
+    pub const fn dataset_id(&self) -> DatasetId {
+        self.identity.dataset_id
+    }
+
+    /// What every shard will say of its dataset.
+    #[must_use]
+    pub const fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub const fn sample_count(&self) -> u64 {
+        self.identity.samples
+    }
+
+    /// Number of shards, at least 1.
+    #[must_use]
+    pub fn shard_count(&self) -> u32 {
+        u32::try_from(self.shards.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The samples of a shard, as numbers in the order given, in the order in which they are stored; empty past the last shard.
+    #[must_use]
+    pub fn samples(&self, shard_number: u32) -> &[u32] {
+        self.shard(shard_number).and_then(|s| self.order.get(s.samples.clone())).unwrap_or_default()
+    }
+
+    /// Bytes of the sources of a shard.
+    #[must_use]
+    pub fn source_bytes(&self, shard_number: u32) -> u64 {
+        self.shard(shard_number).map_or(0, |s| s.source_bytes)
+    }
+
+    /// Estimated bytes of the records of a shard.
+    #[must_use]
+    pub fn stored_bytes(&self, shard_number: u32) -> u64 {
+        self.shard(shard_number).map_or(0, |s| s.stored_bytes)
+    }
+
+    fn shard(&self, number: u32) -> Option<&PlannedShard> {
+        self.shards.get(usize::try_from(number).ok()?)
+    }
+}
+
+/// Cuts the order into runs of at most `shard_bytes` stored bytes, and at least one sample.
+fn cut(order: &[u32], sizes: &[(u64, u64)], shard_bytes: u64) -> Vec<PlannedShard> {
+    let mut shards = Vec::new();
+    let mut open = PlannedShard { samples: 0..0, source_bytes: 0, stored_bytes: 0 };
+    for (position, &sample) in order.iter().enumerate() {
+        let size = usize::try_from(sample).ok().and_then(|s| sizes.get(s));
+        let (source, stored) = size.copied().unwrap_or_default();
+        if !open.samples.is_empty() && open.stored_bytes.saturating_add(stored) > shard_bytes {
+            let next = PlannedShard { samples: position..position, source_bytes: 0, stored_bytes: 0 };
+            shards.push(std::mem::replace(&mut open, next));
+        }
+        open.samples.end = position + 1;
+        open.source_bytes = open.source_bytes.saturating_add(source);
+        open.stored_bytes = open.stored_bytes.saturating_add(stored);
+    }
+    shards.push(open);
+    shards
+}
+
+fn name_dataset(metadata: &Metadata, options: PlanOptions, samples: u64, inputs: &[u8; 32]) -> Result<DatasetId> {
+    let metadata = Metadata { shards: None, ..metadata.clone() }.encode()?;
+    let mut id = Sha256::new();
+    id.update(b"shardpack dataset id 1\n");
+    id.update(VERSION.0.to_le_bytes());
+    id.update(VERSION.1.to_le_bytes());
+    id.update((metadata.len() as u64).to_le_bytes());
+    id.update(&metadata);
+    id.update(options.shard_bytes.to_le_bytes());
+    id.update([u8::from(options.shuffle.is_some())]);
+    id.update(options.shuffle.unwrap_or(0).to_le_bytes());
+    id.update(samples.to_le_bytes());
+    id.update(inputs);
+    let digest: [u8; 32] = id.finalize().into();
+    let mut first = [0; 16];
+    first.copy_from_slice(digest.first_chunk::<16>().unwrap_or(&[0; 16]));
+    Ok(DatasetId(first))
+}
+
+fn hash_key(key: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Sorted hashes take 8 bytes a sample where a set of keys would take 50; only keys whose hashes meet are compared.
+fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a str>, mut hashes: Vec<u64>) -> Result<()> {
+    hashes.sort_unstable();
+    let meeting: HashSet<u64> = hashes.windows(2).filter(|w| w.first() == w.last()).flatten().copied().collect();
+    if meeting.is_empty() {
+        return Ok(());
+    }
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for (number, key) in keys.enumerate().filter(|(_, key)| meeting.contains(&hash_key(key))) {
+        if let Some(first) = seen.insert(key, number) {
+            let found = format!("`{}` for samples {first} and {number}", key.escape_debug());
+            return Err(Error::usage("sample keys", "each once", found, ""));
+        }
+    }
+    Ok(())
+}

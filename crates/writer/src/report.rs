@@ -1,0 +1,78 @@
+//! What a run tells: while it goes on, and at the end.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use shardpack_format::DatasetId;
+use std::time::Duration;
+
+/// How far a run has come. Totals cover the part that is being written, shards of an earlier run included.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Progress {
+    /// Samples written, reused or skipped so far.
+    pub samples: u64,
+    /// Samples planned.
+    pub samples_total: u64,
+    /// Of `samples`, those in shards that an earlier run had finished.
+    pub samples_reused: u64,
+    /// Samples left out so far.
+    pub skipped: u64,
+    /// Bytes read from the sources so far.
+    pub bytes_in: u64,
+    /// Bytes of all planned sources.
+    pub bytes_in_total: u64,
+    /// Bytes written to shards so far.
+    pub bytes_out: u64,
+    /// Shards that are finished: on disk, renamed and in the journal.
+    pub shards: u32,
+    /// Shards planned.
+    pub shards_total: u32,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The dataset is complete.
+    Complete,
+    /// The dataset was complete before; nothing was written.
+    AlreadyComplete,
+    /// This part is complete; [`merge`](crate::merge) ends the dataset once all parts are.
+    PartComplete,
+}
+
+/// What a run did. Figures cover the whole dataset, or the part, shards of an earlier run included.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Report {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The dataset's id.
+    pub dataset_id: DatasetId,
+    /// Samples in the dataset or part.
+    pub samples: u64,
+    /// Bytes read from the sources; `None` where nobody knows any more (the dataset was complete before).
+    pub bytes_in: Option<u64>,
+    /// Bytes of the shards.
+    pub bytes_out: u64,
+    /// Number of shards.
+    pub shards: u32,
+    /// Of those, shards that an earlier run had finished.
+    pub shards_reused: u32,
+    /// Samples that were left out, in the order of the plan; empty if the dataset was complete before.
+    pub skipped: Vec<SkippedSample>,
+    /// The figures as in the manifest.
+    pub fidelity: Map<String, Value>,
+    /// Wall-clock time.
+    pub elapsed: Duration,
+}
+
+/// A sample that was left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SkippedSample {
+    /// Its key.
+    pub key: String,
+    /// Why, in the source's words.
+    pub reason: String,
+}

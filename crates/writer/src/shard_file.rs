@@ -1,0 +1,221 @@
+//! One shard while it is being written: records into large writes, rows into the index, and everything past the hash thread.
+
+use crate::commit::Finished;
+use crate::error::{Error, Result};
+use crate::fs::{Disk, FsFile};
+use crate::gate::Gate;
+use crate::journal::Entry;
+use crate::pipeline::Buffers;
+use crate::report::SkippedSample;
+use crate::source::{EncodedSample, Tally};
+use crossbeam_channel::{Receiver, Sender, bounded};
+use sha2::{Digest, Sha256};
+use shardpack_format::{Footer, Identity, IndexBuilder, Metadata, ShardEntry, shard_name};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Size of a write; records of this size or more are written by themselves, without a copy.
+pub(crate) const CHUNK_BYTES: usize = 4 << 20;
+/// Chunks that may wait for the hash thread.
+pub(crate) const CHUNKS_WAITING: usize = 2;
+
+/// What the hash thread is told, in the order of the file's bytes.
+pub(crate) enum HashMessage {
+    /// Bytes of a file, given back afterwards.
+    Chunk(Vec<u8>),
+    /// A large record: its memory is given back to the budget once it is hashed.
+    Record { bytes: Vec<u8>, charge: u64 },
+    /// End of a file: answer with its SHA-256.
+    Finish(Sender<[u8; 32]>),
+}
+
+/// The hash thread: SHA-256 of one file after the other, beside the writes, because one core hashes hardly faster than a disk writes.
+pub(crate) fn hash<T>(messages: &Receiver<HashMessage>, free: &Sender<Vec<u8>>, gate: &Gate<T>, buffers: &Buffers) {
+    let mut sha256 = Sha256::new();
+    for message in messages {
+        match message {
+            HashMessage::Chunk(mut bytes) => {
+                sha256.update(&bytes);
+                bytes.clear();
+                // Nobody waits for it any more once the writer is gone.
+                let _ = free.send(bytes);
+            }
+            HashMessage::Record { bytes, charge } => {
+                sha256.update(&bytes);
+                buffers.give_back(bytes);
+                gate.release(charge);
+            }
+            HashMessage::Finish(answer) => {
+                let _ = answer.send(sha256.finalize_reset().into());
+            }
+        }
+    }
+}
+
+/// The writer's end of the hash thread.
+pub(crate) struct HashLine {
+    pub(crate) messages: Sender<HashMessage>,
+    pub(crate) free: Receiver<Vec<u8>>,
+}
+
+impl HashLine {
+    fn chunk(&self) -> Vec<u8> {
+        self.free.try_recv().unwrap_or_else(|_| Vec::with_capacity(CHUNK_BYTES))
+    }
+
+    fn send(&self, message: HashMessage) {
+        // Fails only if the hash thread is gone; then `Finish` gets no answer, and the commit says so.
+        let _ = self.messages.send(message);
+    }
+}
+
+pub(crate) struct ShardFile<'a, T> {
+    pub(crate) number: u32,
+    pub(crate) temporary: PathBuf,
+    identity: Identity,
+    file: Arc<dyn FsFile>,
+    hash: &'a HashLine,
+    chunk: Vec<u8>,
+    written: u64,
+    index: IndexBuilder,
+    source_bytes: u64,
+    tally: T,
+    skipped: Vec<SkippedSample>,
+}
+
+impl<'a, T: Tally> ShardFile<'a, T> {
+    /// Creates the file under its temporary name.
+    pub(crate) fn create(
+        disk: Disk<'_>,
+        temporary: PathBuf,
+        identity: Identity,
+        metadata: &Metadata,
+        hash: &'a HashLine,
+    ) -> Result<Self> {
+        let file = disk.create(&temporary)?;
+        let mut chunk = hash.chunk();
+        chunk.extend(identity.encode_header());
+        Ok(Self {
+            number: identity.shard_number,
+            temporary,
+            identity,
+            file,
+            hash,
+            chunk,
+            written: 0,
+            index: IndexBuilder::new(&metadata.schema),
+            source_bytes: 0,
+            tally: T::default(),
+            skipped: Vec::new(),
+        })
+    }
+
+    /// Appends a record. Returns its buffer and its charge if the caller is to give them back; else the hash thread will.
+    pub(crate) fn append(
+        &mut self,
+        sample: u64,
+        key: &str,
+        encoded: EncodedSample<T>,
+        charge: u64,
+    ) -> Result<Option<Vec<u8>>> {
+        let EncodedSample { record, frame, scalars, source_bytes, tally } = encoded;
+        let stated = (frame.shard_number, frame.sample_id, u64::from(frame.key_bytes), frame.padded_bytes());
+        let expected = (self.number, sample, key.len() as u64, record.len() as u64);
+        if stated != expected {
+            let words = |(shard, sample, key, bytes)| {
+                format!("shard {shard}, sample {sample}, key of {key} bytes, {bytes} bytes")
+            };
+            let what = format!("frame of the record of `{}`", key.escape_debug());
+            return Err(Error::usage(what, words(expected), words(stated), ""));
+        }
+        self.index.push(&frame, key, &scalars)?;
+        self.source_bytes = self.source_bytes.saturating_add(source_bytes);
+        self.tally.merge(tally);
+        if record.len() >= CHUNK_BYTES {
+            self.write_chunk()?;
+            self.write(&record)?;
+            self.hash.send(HashMessage::Record { bytes: record, charge });
+            return Ok(None);
+        }
+        self.put(&record)?;
+        Ok(Some(record))
+    }
+
+    /// Notes a sample that is left out.
+    pub(crate) fn skip(&mut self, key: String, reason: String) {
+        self.skipped.push(SkippedSample { key, reason });
+    }
+
+    /// Bytes handed to the operating system so far.
+    pub(crate) const fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Another handle, for somebody who syncs.
+    pub(crate) fn handle(&self) -> Arc<dyn FsFile> {
+        Arc::clone(&self.file)
+    }
+
+    /// Writes index and footer. Then the file is complete, but not yet on the disk.
+    pub(crate) fn finish(&mut self, metadata: &[u8]) -> Result<Finished> {
+        let index = self.index.encode(metadata)?;
+        let footer = Footer {
+            identity: self.identity,
+            record_count: self.index.len(),
+            index_offset: self.index.index_offset(),
+            index_bytes: index.len() as u64,
+            index_crc32: crc32fast::hash(&index),
+        };
+        let footer_bytes = footer.encode();
+        self.put(&index)?;
+        self.put(&footer_bytes)?;
+        self.write_chunk()?;
+        if self.written != footer.file_bytes() {
+            let found = self.written.to_string();
+            return Err(Error::usage("bytes of the shard", footer.file_bytes().to_string(), found, ""));
+        }
+        let (answer, sha256) = bounded(1);
+        self.hash.send(HashMessage::Finish(answer));
+        let tally = serde_json::to_value(&self.tally)
+            .map_err(|e| Error::usage("tally", "something that JSON can hold", e.to_string(), ""))?;
+        let file = ShardEntry {
+            name: shard_name(self.number),
+            bytes: self.written,
+            samples: footer.record_count,
+            footer_crc32: crc32fast::hash(&footer_bytes),
+            sha256: [0; 32],
+        };
+        let skipped = std::mem::take(&mut self.skipped);
+        let entry = Entry { number: self.number, file, source_bytes: self.source_bytes, tally, skipped };
+        Ok(Finished { temporary: self.temporary.clone(), file: self.handle(), sha256, entry })
+    }
+
+    fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
+        while !bytes.is_empty() {
+            let room = CHUNK_BYTES.saturating_sub(self.chunk.len());
+            let (now, later) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+            self.chunk.extend_from_slice(now);
+            bytes = later;
+            if self.chunk.len() >= CHUNK_BYTES {
+                self.write_chunk()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_chunk(&mut self) -> Result<()> {
+        if self.chunk.is_empty() {
+            return Ok(());
+        }
+        let chunk = std::mem::replace(&mut self.chunk, self.hash.chunk());
+        self.write(&chunk)?;
+        self.hash.send(HashMessage::Chunk(chunk));
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.append(bytes).map_err(|e| Error::io("write", &self.temporary, e))?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! The machine dies at each operation (W04, W05, W15 of the fault list), and a proof that these tests would see a sync that is missing (W06).
+
+use super::behaviour::options;
+use super::faults::{is_final, reference, run};
+use super::memory_fs::{Crash, Fault, LIES, Lie, MemoryFs};
+use super::source::Numbers;
+use crate::{Plan, Progress, WriteOptions};
+use shardpack_format::{Limits, Manifest};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+const CRASHES: [Crash; 5] =
+    [Crash::NothingSurvives, Crash::NamesSurvive, Crash::Random(1), Crash::Random(2), Crash::Random(3)];
+
+struct Case {
+    source: Numbers,
+    plan: Plan,
+    other: Plan,
+    expected: BTreeMap<String, Vec<u8>>,
+}
+
+impl Case {
+    fn new() -> Self {
+        let source = Numbers::new(40);
+        let plan = source.plan(20_000);
+        let expected = reference(&plan, &source);
+        Self { source, plan, other: Numbers::new(1).plan(1), expected }
+    }
+
+    /// A folder in which half of the shards are finished.
+    fn half(&self) -> MemoryFs {
+        let fs = MemoryFs::new();
+        let mut source = Numbers::new(40);
+        source.fail = self.plan.samples(self.plan.shard_count() / 2).last().map(|&s| s.into());
+        run(&fs, &self.plan, &source, &options(1)).unwrap_err();
+        fs
+    }
+
+    /// Dies at operation `k`; `None` once the run is over before. Else whether everything that was promised holds.
+    fn promise_holds(
+        &self,
+        start: &MemoryFs,
+        had: u32,
+        k: u64,
+        crash: Crash,
+        lie: Option<Lie>,
+    ) -> Option<Result<(), String>> {
+        let fs = start.with_fault(Fault::CrashAt(k), lie);
+        let reported = Cell::new(had);
+        let note = |progress: &Progress| reported.set(reported.get().max(progress.shards));
+        let result = run(&fs, &self.plan, &self.source, &WriteOptions { on_progress: Some(&note), ..options(2) });
+        let over = !fs.was_hit();
+        let verdict = self.check(&fs.after(crash), reported.get(), result.is_ok());
+        let verdict = verdict.map_err(|e| format!("operation {k}, {crash:?}: {e}"));
+        (!over || verdict.is_err()).then_some(verdict)
+    }
+
+    fn check(&self, fs: &MemoryFs, reported: u32, ended_well: bool) -> Result<(), String> {
+        let files = fs.files();
+        for (name, bytes) in files.iter().filter(|(name, _)| is_final(name)) {
+            if self.expected.get(name) != Some(bytes) {
+                return Err(format!("{name} is there and not whole"));
+            }
+        }
+        let complete = files.contains_key("manifest.json");
+        if complete && !self.expected.keys().all(|name| files.contains_key(name)) {
+            return Err("the manifest names a shard that is not there".into());
+        }
+        if ended_well && !complete {
+            return Err("the run said that it was complete, and it is gone".into());
+        }
+        // Whatever is there is known as ours: `force` may replace it with something else.
+        let other = fs.with_fault(Fault::None, None);
+        let force = WriteOptions { force: true, ..options(1) };
+        run(&other, &self.other, &Numbers::new(1), &force).map_err(|e| format!("cannot start over: {e}"))?;
+        let report = run(fs, &self.plan, &self.source, &options(2)).map_err(|e| format!("cannot go on: {e}"))?;
+        if report.shards_reused < reported {
+            return Err(format!("{reported} shards were finished, {} are left", report.shards_reused));
+        }
+        if fs.files() != self.expected { Err("other bytes in the end".into()) } else { Ok(()) }
+    }
+
+    /// The first broken promise over all operations and crashes.
+    fn first_violation(&self, lie: Option<Lie>) -> Option<String> {
+        let half = self.half();
+        let had = u32::try_from(half.files().keys().filter(|n| is_final(n)).count()).unwrap();
+        assert!(had > 0);
+        for (start, had) in [(MemoryFs::new(), 0), (half, had)] {
+            for crash in CRASHES {
+                for k in 1.. {
+                    match self.promise_holds(&start, had, k, crash, lie) {
+                        Some(Ok(())) => {}
+                        Some(Err(violation)) => return Some(violation),
+                        None => break,
+                    }
+                }
+            }
+        }
+        None
+    }
+}
+
+#[test]
+fn every_promise_holds_whenever_the_machine_dies() {
+    assert_eq!(Case::new().first_violation(None), None);
+}
+
+#[test]
+fn a_sync_that_is_missing_is_noticed() {
+    let case = Case::new();
+    for lie in LIES {
+        assert!(case.first_violation(Some(lie)).is_some(), "{lie:?} could be left out and nobody would know");
+    }
+}
+
+#[test]
+fn a_crash_while_force_replaces_a_dataset_leaves_the_old_one_or_none() {
+    let case = Case::new();
+    let old = MemoryFs::new();
+    run(&old, &case.source.plan(30_000), &case.source, &options(1)).unwrap();
+    let old_files = old.files();
+    let force = WriteOptions { force: true, ..options(2) };
+    for crash in CRASHES {
+        for k in 1.. {
+            let fs = old.with_fault(Fault::CrashAt(k), None);
+            let result = run(&fs, &case.plan, &case.source, &force);
+            if !fs.was_hit() {
+                result.unwrap();
+                break;
+            }
+            let after = fs.after(crash);
+            let files = after.files();
+            if let Some(bytes) = files.get("manifest.json") {
+                let manifest = Manifest::parse(bytes, &Limits::default()).unwrap();
+                let whole = if manifest.dataset_id == case.plan.dataset_id() { &case.expected } else { &old_files };
+                assert!(
+                    manifest.shards.iter().all(|s| files.get(&s.name) == whole.get(&s.name)),
+                    "operation {k}, {crash:?}"
+                );
+            }
+            run(&after, &case.plan, &case.source, &force).unwrap_or_else(|e| panic!("operation {k}, {crash:?}: {e}"));
+            assert_eq!(after.files(), case.expected, "operation {k}, {crash:?}");
+        }
+    }
+}

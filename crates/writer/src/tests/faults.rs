@@ -1,0 +1,122 @@
+//! Each operation on the file system fails once; disks that are full; syncs that fail (W01, W02, W07, W15 of the fault list).
+
+use super::behaviour::options;
+use super::memory_fs::{Fault, MemoryFs};
+use super::source::{Numbers, Sum};
+use crate::merge::merge_on;
+use crate::write::write_dataset_on;
+use crate::{Error, Outcome, Part, Plan, Report, Result, WriteOptions};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+pub(crate) const OUT: &str = "/data/out";
+
+pub(crate) fn run(fs: &MemoryFs, plan: &Plan, source: &Numbers, options: &WriteOptions<'_>) -> Result<Report> {
+    write_dataset_on(fs, Path::new(OUT), plan, source, options)
+}
+
+pub(crate) fn reference(plan: &Plan, source: &Numbers) -> BTreeMap<String, Vec<u8>> {
+    let fs = MemoryFs::new();
+    run(&fs, plan, source, &options(1)).unwrap();
+    fs.files()
+}
+
+pub(crate) fn is_final(name: &str) -> bool {
+    !name.starts_with('.')
+}
+
+#[test]
+fn any_operation_may_fail_once() {
+    let source = Numbers::new(40);
+    let plan = source.plan(20_000);
+    let expected = reference(&plan, &source);
+    assert!(plan.shard_count() >= 3);
+    for kind in [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::PermissionDenied, ErrorKind::ReadOnlyFilesystem] {
+        let mut errors = 0;
+        for k in 1.. {
+            let fs = MemoryFs::new().with_fault(Fault::FailAt(k, kind), None);
+            let result = run(&fs, &plan, &source, &options(2));
+            if !fs.was_hit() {
+                result.unwrap();
+                break;
+            }
+            for (name, bytes) in fs.files() {
+                assert!(!is_final(&name) || Some(&bytes) == expected.get(&name), "operation {k}: {name} is partial");
+                assert!(!name.ends_with(".tmp"), "operation {k}: {name} is left");
+            }
+            match result {
+                Ok(_) => assert!(expected.iter().all(|(name, bytes)| fs.files().get(name) == Some(bytes))),
+                Err(Error::Io { .. } | Error::NoSpace { .. }) => errors += 1,
+                Err(other) => panic!("operation {k}: {other}"),
+            }
+            let healed = fs.with_fault(Fault::None, None);
+            run(&healed, &plan, &source, &options(2)).unwrap();
+            assert_eq!(healed.files(), expected, "operation {k}");
+        }
+        assert!(errors > 20, "{errors}");
+    }
+}
+
+#[test]
+fn any_operation_of_a_merge_may_fail_once() {
+    let source = Numbers::new(40);
+    let plan = source.plan(20_000);
+    let expected = reference(&plan, &source);
+    let parts = MemoryFs::new();
+    for i in 0..2 {
+        run(&parts, &plan, &source, &WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options(2) }).unwrap();
+    }
+    for k in 1.. {
+        let fs = parts.with_fault(Fault::FailAt(k, ErrorKind::Other), None);
+        let result = merge_on::<Sum>(&fs, Path::new(OUT));
+        if !fs.was_hit() {
+            result.unwrap();
+            break;
+        }
+        let healed = fs.with_fault(Fault::None, None);
+        merge_on::<Sum>(&healed, Path::new(OUT)).unwrap();
+        assert_eq!(healed.files(), expected, "operation {k}");
+    }
+}
+
+#[test]
+fn a_full_disk_says_what_is_missing_and_the_run_goes_on_later() {
+    let source = Numbers::new(40);
+    let plan = source.plan(20_000);
+    let expected = reference(&plan, &source);
+    let total: usize = expected.values().map(Vec::len).sum();
+    let mut fs = MemoryFs::new();
+    for capacity in [30_000, 60_000] {
+        fs = fs.with_fault(Fault::Capacity(capacity), None);
+        let error = run(&fs, &plan, &source, &options(2)).unwrap_err();
+        let Error::NoSpace { needed_bytes, free_bytes, .. } = &error else { panic!("{error}") };
+        assert!(*needed_bytes > free_bytes.unwrap() && *needed_bytes < total as u64, "{error}");
+        assert!(error.to_string().ends_with("finished shards are kept"));
+        assert!(fs.files().keys().all(|name| !name.ends_with(".tmp")));
+    }
+    let reused = fs.files().keys().filter(|n| is_final(n)).count();
+    assert!(reused > 0);
+    fs = fs.with_fault(Fault::Capacity(2 * total as u64), None);
+    assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().shards_reused as usize, reused);
+    assert_eq!(fs.files(), expected);
+}
+
+#[test]
+fn a_shard_that_cannot_be_synced_is_written_once_more_and_no_sync_is_tried_again() {
+    let source = Numbers::new(40);
+    let plan = source.plan(20_000);
+    let expected = reference(&plan, &source);
+    let before = source.encoded.load(Ordering::SeqCst);
+    let fs = MemoryFs::new().with_fault(Fault::FailShardSyncs(1), None);
+    assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().outcome, Outcome::Complete);
+    assert_eq!(fs.files(), expected);
+    assert!(source.encoded.load(Ordering::SeqCst) - before > 40);
+    // A disk that is broken for good: the first shard fails twice, and that is the end.
+    let fs = MemoryFs::new().with_fault(Fault::FailShardSyncs(1000), None);
+    let error = run(&fs, &plan, &source, &options(2)).unwrap_err().to_string();
+    assert_eq!(error, "cannot sync `/data/out/.shard-00000.tmp`: planted");
+    assert_eq!(fs.shard_syncs(), 2);
+    assert!(fs.files().keys().all(|name| !is_final(name) && !name.ends_with(".tmp")));
+}

@@ -1,0 +1,365 @@
+//! A file system in memory that fails at operation k, or crashes there and forgets what was not synced.
+
+use crate::fs::{Ends, Fs, FsFile, Held, LockMode};
+use std::collections::{BTreeMap, HashSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// Operation `k`, from 1, fails once.
+    FailAt(u64, io::ErrorKind),
+    /// From operation `k` on the machine is dead.
+    CrashAt(u64),
+    /// Syncing the content of a shard fails, this many times.
+    FailShardSyncs(u64),
+    /// No more than this many bytes fit.
+    Capacity(u64),
+}
+
+/// A sync that does nothing and says that it did: the same as if the call had been left out of the code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lie {
+    Shard,
+    ShardFolder,
+    JournalLine,
+    JournalBegin,
+    JournalFolder,
+    Manifest,
+    ManifestFolder,
+}
+
+pub(crate) const LIES: [Lie; 7] = [
+    Lie::Shard,
+    Lie::ShardFolder,
+    Lie::JournalLine,
+    Lie::JournalBegin,
+    Lie::JournalFolder,
+    Lie::Manifest,
+    Lie::ManifestFolder,
+];
+
+/// What a crash leaves of that which was not synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Crash {
+    /// Neither names nor bytes.
+    NothingSurvives,
+    /// All names, no bytes: renames reach many disks before data does.
+    NamesSurvive,
+    /// A random choice of names, a random length of each file.
+    Random(u64),
+}
+
+type Names = BTreeMap<PathBuf, usize>;
+
+#[derive(Debug, Clone)]
+enum NameOp {
+    Create(PathBuf, usize),
+    Rename(PathBuf, PathBuf, usize),
+    Remove(PathBuf),
+}
+
+impl NameOp {
+    fn apply(&self, names: &mut Names) {
+        match self {
+            Self::Create(path, node) => drop(names.insert(path.clone(), *node)),
+            Self::Rename(from, to, node) => {
+                names.remove(from);
+                names.insert(to.clone(), *node);
+            }
+            Self::Remove(path) => drop(names.remove(path)),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default)]
+struct Node {
+    bytes: Vec<u8>,
+    durable: usize,
+}
+
+#[derive(Debug)]
+struct Inner {
+    nodes: Vec<Node>,
+    names: Names,
+    durable_names: Names,
+    pending: Vec<NameOp>,
+    locks: HashSet<PathBuf>,
+    operations: u64,
+    fault: Fault,
+    lie: Option<Lie>,
+    hit: bool,
+    shard_syncs: u64,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct MemoryFs(Arc<Mutex<Inner>>);
+
+impl MemoryFs {
+    pub(crate) fn new() -> Self {
+        Self::with(Vec::new(), Names::new())
+    }
+
+    fn with(nodes: Vec<Node>, names: Names) -> Self {
+        Self(Arc::new(Mutex::new(Inner {
+            nodes,
+            durable_names: names.clone(),
+            names,
+            pending: Vec::new(),
+            locks: HashSet::new(),
+            operations: 0,
+            fault: Fault::None,
+            lie: None,
+            hit: false,
+            shard_syncs: 0,
+        })))
+    }
+
+    /// The same content, with what comes next going wrong.
+    pub(crate) fn with_fault(&self, fault: Fault, lie: Option<Lie>) -> Self {
+        let inner = self.inner();
+        let copy = Self::with(inner.nodes.clone(), inner.names.clone());
+        copy.inner().fault = fault;
+        copy.inner().lie = lie;
+        copy
+    }
+
+    pub(crate) fn was_hit(&self) -> bool {
+        self.inner().hit
+    }
+
+    pub(crate) fn shard_syncs(&self) -> u64 {
+        self.inner().shard_syncs
+    }
+
+    /// Current content by file name.
+    pub(crate) fn files(&self) -> BTreeMap<String, Vec<u8>> {
+        let inner = self.inner();
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        inner.names.iter().map(|(path, &node)| (name(path), inner.nodes[node].bytes.clone())).collect()
+    }
+
+    /// What is found after the machine has been switched on again.
+    pub(crate) fn after(&self, crash: Crash) -> Self {
+        let inner = self.inner();
+        let mut names = inner.durable_names.clone();
+        let mut nodes = inner.nodes.clone();
+        let mut state = if let Crash::Random(seed) = crash { seed } else { 0 };
+        let mut random = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % n
+        };
+        for op in &inner.pending {
+            let survives = match crash {
+                Crash::NothingSurvives => false,
+                Crash::NamesSurvive => true,
+                Crash::Random(_) => random(2) == 1,
+            };
+            if survives {
+                op.apply(&mut names);
+            }
+        }
+        for node in &mut nodes {
+            let lost = (node.bytes.len() - node.durable) as u64;
+            let kept = if let Crash::Random(_) = crash { random(lost + 1) } else { 0 };
+            node.bytes.truncate(node.durable + usize::try_from(kept).unwrap());
+            node.durable = node.bytes.len();
+        }
+        Self::with(nodes, names)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap()
+    }
+
+    /// Counts an operation, and fails it if its time has come.
+    fn step(&self) -> io::Result<MutexGuard<'_, Inner>> {
+        let mut inner = self.inner();
+        inner.operations += 1;
+        let now = inner.operations;
+        match inner.fault {
+            Fault::FailAt(k, kind) if now == k => {
+                inner.hit = true;
+                Err(kind.into())
+            }
+            Fault::CrashAt(k) if now >= k => {
+                inner.hit = true;
+                Err(io::Error::other("the machine is dead"))
+            }
+            _ => Ok(inner),
+        }
+    }
+}
+
+impl Inner {
+    fn node(&self, path: &Path) -> io::Result<usize> {
+        self.names.get(path).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn change(&mut self, op: NameOp) {
+        op.apply(&mut self.names);
+        self.pending.push(op);
+    }
+
+    fn used(&self) -> u64 {
+        self.names.values().map(|&n| self.nodes[n].bytes.len() as u64).sum()
+    }
+
+    fn lie_of_sync(path: &str) -> Option<Lie> {
+        match path {
+            _ if path.starts_with(".shard-") => Some(Lie::Shard),
+            _ if path.starts_with(".manifest") => Some(Lie::Manifest),
+            _ if path.ends_with(".jsonl.tmp") => Some(Lie::JournalBegin),
+            _ if path.ends_with(".jsonl") => Some(Lie::JournalLine),
+            _ => None,
+        }
+    }
+
+    fn lie_of_folder_sync(&self) -> Option<Lie> {
+        let renamed = |op: &NameOp| if let NameOp::Rename(_, to, _) = op { Some(to.clone()) } else { None };
+        let last = self.pending.iter().rev().find_map(renamed)?;
+        match last.file_name()?.to_str()? {
+            "manifest.json" => Some(Lie::ManifestFolder),
+            name if name.ends_with(".jsonl") => Some(Lie::JournalFolder),
+            name if name.ends_with(".shard") => Some(Lie::ShardFolder),
+            _ => None,
+        }
+    }
+}
+
+struct MemoryFile {
+    fs: MemoryFs,
+    node: usize,
+    name: String,
+}
+
+impl FsFile for MemoryFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut inner = self.fs.step()?;
+        let mut bytes = bytes;
+        if let Fault::Capacity(capacity) = inner.fault {
+            let room = usize::try_from(capacity.saturating_sub(inner.used())).unwrap();
+            if bytes.len() > room {
+                // As a disk does: what fits is written.
+                bytes = &bytes[..room];
+                inner.hit = true;
+                inner.nodes[self.node].bytes.extend(bytes);
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+        }
+        inner.nodes[self.node].bytes.extend(bytes);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut inner = self.fs.step()?;
+        let lie = Inner::lie_of_sync(&self.name);
+        if lie == Some(Lie::Shard) {
+            inner.shard_syncs += 1;
+            if let Fault::FailShardSyncs(n) = inner.fault
+                && n > 0
+            {
+                inner.fault = Fault::FailShardSyncs(n - 1);
+                inner.hit = true;
+                return Err(io::Error::other("planted"));
+            }
+        }
+        if lie.is_none() || lie != inner.lie {
+            let node = &mut inner.nodes[self.node];
+            node.durable = node.bytes.len();
+        }
+        Ok(())
+    }
+}
+
+struct MemoryLock(MemoryFs, PathBuf);
+
+impl Held for MemoryLock {}
+
+impl Drop for MemoryLock {
+    fn drop(&mut self) {
+        self.0.inner().locks.remove(&self.1);
+    }
+}
+
+impl Fs for MemoryFs {
+    fn create_dir_all(&self, _: &Path) -> io::Result<()> {
+        self.step().map(drop)
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let inner = self.step()?;
+        let names = inner.names.keys().filter(|path| path.parent() == Some(dir));
+        Ok(names.map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect())
+    }
+
+    fn read(&self, path: &Path, _: u64) -> io::Result<Vec<u8>> {
+        let inner = self.step()?;
+        Ok(inner.nodes[inner.node(path)?].bytes.clone())
+    }
+
+    fn read_ends(&self, path: &Path, head: u64, tail: u64) -> io::Result<Ends> {
+        let inner = self.step()?;
+        let bytes = &inner.nodes[inner.node(path)?].bytes;
+        let at_most = |n: u64| usize::try_from(n).unwrap().min(bytes.len());
+        let (head, tail) = (bytes[..at_most(head)].to_vec(), bytes[bytes.len() - at_most(tail)..].to_vec());
+        Ok(Ends { bytes: bytes.len() as u64, head, tail })
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn FsFile>> {
+        let mut inner = self.step()?;
+        if inner.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        inner.nodes.push(Node::default());
+        let node = inner.nodes.len() - 1;
+        inner.change(NameOp::Create(path.to_owned(), node));
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        Ok(Arc::new(MemoryFile { fs: self.clone(), node, name }))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Arc<dyn FsFile>> {
+        let inner = self.step()?;
+        let node = inner.node(path)?;
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        Ok(Arc::new(MemoryFile { fs: self.clone(), node, name }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut inner = self.step()?;
+        let node = inner.node(from)?;
+        inner.change(NameOp::Rename(from.to_owned(), to.to_owned(), node));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut inner = self.step()?;
+        inner.node(path)?;
+        inner.change(NameOp::Remove(path.to_owned()));
+        Ok(())
+    }
+
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        let mut inner = self.step()?;
+        let lie = inner.lie_of_folder_sync();
+        if lie.is_none() || lie != inner.lie {
+            inner.durable_names = inner.names.clone();
+            inner.pending.clear();
+        }
+        Ok(())
+    }
+
+    fn lock(&self, path: &Path, _: LockMode, _: &str) -> io::Result<Option<Box<dyn Held>>> {
+        let mut inner = self.step()?;
+        let free = inner.locks.insert(path.to_owned());
+        Ok(free.then(|| Box::new(MemoryLock(self.clone(), path.to_owned())) as Box<dyn Held>))
+    }
+
+    fn free_bytes(&self, _: &Path) -> Option<u64> {
+        let inner = self.inner();
+        if let Fault::Capacity(capacity) = inner.fault { Some(capacity.saturating_sub(inner.used())) } else { None }
+    }
+}

@@ -1,0 +1,9 @@
+//! Tests of the engine as a whole. `source` makes samples out of numbers; `memory_fs` is a file system that fails and forgets.
+
+mod behaviour;
+mod crashes;
+mod faults;
+mod memory_fs;
+mod parts;
+mod resume;
+mod source;

@@ -1,0 +1,118 @@
+//! Many machines, one folder.
+
+use super::behaviour::options;
+use super::source::{Numbers, Sum, files};
+use crate::{Error, Outcome, Part, Progress, WriteOptions, merge, write_dataset};
+use tempfile::tempdir;
+
+fn part(index: u32, count: u32) -> WriteOptions<'static> {
+    WriteOptions { part: Some(Part::new(index, count).unwrap()), ..options(2) }
+}
+
+#[test]
+fn parts_cover_every_shard_once() {
+    for shards in [1, 2, 7, 100, u32::MAX] {
+        for count in [1, 3, 8, 101] {
+            let ends: Vec<_> = (0..count).map(|i| Part::new(i, count).unwrap().shards(shards)).collect();
+            assert_eq!((ends[0].start, ends[count as usize - 1].end), (0, shards));
+            assert!(ends.windows(2).all(|w| w[0].end == w[1].start));
+        }
+    }
+}
+
+#[test]
+fn parts_in_any_order_merge_into_the_bytes_of_one_run() {
+    let mut source = Numbers::new(300);
+    source.skip = vec![17];
+    let plan = source.plan(40_000);
+    let whole = tempdir().unwrap();
+    let one = write_dataset(whole.path(), &plan, &source, &options(2)).unwrap();
+    for count in [1, 3, 40] {
+        let dir = tempdir().unwrap();
+        for i in (0..count).rev() {
+            let report = write_dataset(dir.path(), &plan, &source, &part(i, count)).unwrap();
+            assert_eq!(report.outcome, Outcome::PartComplete);
+            assert!(!dir.path().join("manifest.json").exists());
+        }
+        let again = write_dataset(dir.path(), &plan, &source, &part(0, count)).unwrap();
+        assert_eq!(again.shards, again.shards_reused);
+        let merged = merge::<Sum>(dir.path()).unwrap();
+        assert_eq!(files(dir.path()), files(whole.path()));
+        assert_eq!((merged.samples, &merged.skipped, merged.bytes_in), (one.samples, &one.skipped, one.bytes_in));
+        assert_eq!(merge::<Sum>(dir.path()).unwrap().outcome, Outcome::AlreadyComplete);
+        assert_eq!(
+            write_dataset(dir.path(), &plan, &source, &part(0, count)).unwrap().outcome,
+            Outcome::AlreadyComplete
+        );
+    }
+}
+
+#[test]
+fn parts_at_the_same_time_do_not_disturb_each_other() {
+    let source = Numbers::new(300);
+    let plan = source.plan(40_000);
+    let (whole, dir) = (tempdir().unwrap(), tempdir().unwrap());
+    write_dataset(whole.path(), &plan, &source, &options(1)).unwrap();
+    std::thread::scope(|scope| {
+        let (dir, plan, source) = (&dir, &plan, &source);
+        (0..4).for_each(|i| drop(scope.spawn(move || write_dataset(dir.path(), plan, source, &part(i, 4)).unwrap())));
+    });
+    merge::<Sum>(dir.path()).unwrap();
+    assert_eq!(files(dir.path()), files(whole.path()));
+}
+
+#[test]
+fn merge_names_what_is_missing() {
+    let source = Numbers::new(300);
+    let plan = source.plan(40_000);
+    let dir = tempdir().unwrap();
+    assert!(
+        merge::<Sum>(dir.path()).unwrap_err().to_string().contains("expected parts of a dataset, found no journal")
+    );
+    assert!(files(dir.path()).is_empty());
+    write_dataset(dir.path(), &plan, &source, &part(1, 3)).unwrap();
+    let shards = plan.shard_count();
+    let missing = shards as usize - Part::new(1, 3).unwrap().shards(shards).len();
+    let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
+    assert!(error.contains(&format!("expected all {shards}, found {missing} missing, the first is 0: ")), "{error}");
+    assert!(error.contains(" of part 0/3, ") && error.contains(" of part 2/3\nhint: "), "{error}");
+}
+
+#[test]
+fn parts_of_different_plans_do_not_mix() {
+    let source = Numbers::new(300);
+    let dir = tempdir().unwrap();
+    write_dataset(dir.path(), &source.plan(40_000), &source, &part(1, 3)).unwrap();
+    let text = |options| write_dataset(dir.path(), &source.plan(40_000), &source, &options).unwrap_err().to_string();
+    let error = write_dataset(dir.path(), &source.plan(30_000), &source, &part(0, 3)).unwrap_err().to_string();
+    assert!(error.contains("shard_bytes"), "{error}");
+    assert!(text(part(0, 4)).contains("expected a dataset written as 4 parts, found one written as 3 parts"));
+    assert!(text(options(1)).contains("expected a dataset written as the whole, found one written as 3 parts"));
+    // Force without a part clears them away.
+    write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
+    let whole = tempdir().unwrap();
+    write_dataset(whole.path(), &source.plan(30_000), &source, &options(1)).unwrap();
+    assert_eq!(files(dir.path()), files(whole.path()));
+    // A part with force does not replace a dataset.
+    let force = WriteOptions { force: true, ..part(0, 3) };
+    assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Usage { .. })));
+}
+
+#[test]
+fn a_part_shuts_out_whole_runs_and_merges_and_itself() {
+    let source = Numbers::new(20_000);
+    let plan = source.plan(1 << 20);
+    let dir = tempdir().unwrap();
+    let seen = std::cell::Cell::new(0);
+    let others = |_: &Progress| {
+        seen.set(seen.get() + 1);
+        let locked = |e| assert!(matches!(e, Error::Locked { .. }), "{e}");
+        locked(write_dataset(dir.path(), &plan, &source, &options(1)).unwrap_err());
+        locked(write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap_err());
+        let error = merge::<Sum>(dir.path()).unwrap_err();
+        assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+        locked(error);
+    };
+    write_dataset(dir.path(), &plan, &source, &WriteOptions { on_progress: Some(&others), ..part(0, 2) }).unwrap();
+    assert!(seen.get() > 0);
+}

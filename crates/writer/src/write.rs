@@ -1,0 +1,289 @@
+//! Running a plan: takes the folder over, goes on where an earlier run stopped, and ends with the manifest.
+
+use crate::commit::Done;
+use crate::error::{Error, Result};
+use crate::folder::{MANIFEST_TEMPORARY, Survey, check_shard, keep_present};
+use crate::fs::{Disk, Fs, StdFs};
+use crate::gate::Failure;
+use crate::journal::{Entry, Head, Journal, journal_name};
+use crate::lock::Lock;
+use crate::options::WriteOptions;
+use crate::pipeline::Run;
+use crate::plan::Plan;
+use crate::report::{Outcome, Progress, Report};
+use crate::source::{SampleSource, Tally};
+use shardpack_format::{DatasetId, MANIFEST_NAME, Manifest, Metadata};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::PoisonError;
+use std::time::Instant;
+
+/// Writes the dataset that `plan` describes into the folder `out`, which is created if need be.
+///
+/// A second call with the same plan goes on where the first stopped; if nothing is left to do it says so with
+/// [`Outcome::AlreadyComplete`]. A part, once it is complete, stays as it is until [`merge`](crate::merge()) ends the dataset.
+///
+/// # Errors
+/// - `Usage` if the folder holds a dataset that differs, an unfinished one of another plan, or files of others; nothing is changed then.
+/// - `Locked` if another packer is at work there.
+/// - `Source` if a sample fails; `Cancelled`; `Io`, `NoSpace`: finished shards are kept, the temporary files are removed, and the same call goes on.
+///   A shard that cannot be synced is written once more from the sources before that is an error.
+/// - `Format` if a complete dataset is there, and damaged.
+///
+/// ```
+/// use shardpack_format::{Field, FieldKind, Frame, Metadata, RecordBuilder, Schema, StoredField};
+/// use shardpack_writer::{Encoded, EncodedSample, Outcome, Plan, PlanSample, SampleSource, WriteOptions, write_dataset};
+/// use std::borrow::Cow;
+///
+/// struct Texts(Schema);
+///
+/// impl SampleSource for Texts {
+///     type Tally = ();
+///     type Error = shardpack_format::Error;
+///     fn key(&self, sample: u64) -> Cow<'_, str> {
+///         format!("{sample}.txt").into()
+///     }
+///     fn memory_bytes(&self, _: u64) -> u64 {
+///         256
+///     }
+///     fn encode(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> Result<Encoded<()>, Self::Error> {
+///         let field = Some(StoredField::raw(2));
+///         let mut builder = RecordBuilder::new(buffer, &self.0, shard, sample, &self.key(sample), &[], &[field])?;
+///         builder.field_mut(0).copy_from_slice(b"hi");
+///         let (record, frame) = builder.finish();
+///         Ok(Encoded::Record(EncodedSample { record, frame, scalars: Vec::new(), source_bytes: 2, tally: () }))
+///     }
+/// }
+///
+/// let schema = Schema::new(vec![Field::stored("text", FieldKind::Text)])?;
+/// let keys = ["0.txt", "1.txt"];
+/// let samples = keys.iter().map(|key| PlanSample { key, source_bytes: 2, stored_bytes: 192, mtime_ns: 0 });
+/// let plan = Plan::new(samples, Metadata { schema: schema.clone(), ..Default::default() }, Default::default())?;
+/// let folder = tempfile::tempdir()?;
+/// let report = write_dataset(folder.path(), &plan, &Texts(schema), &WriteOptions::default())?;
+/// assert_eq!((report.outcome, report.samples), (Outcome::Complete, 2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn write_dataset<S: SampleSource>(
+    out: &Path,
+    plan: &Plan,
+    source: &S,
+    options: &WriteOptions<'_>,
+) -> Result<Report> {
+    write_dataset_on(&StdFs, out, plan, source, options)
+}
+
+pub(crate) fn write_dataset_on<S: SampleSource>(
+    fs: &dyn Fs,
+    out: &Path,
+    plan: &Plan,
+    source: &S,
+    options: &WriteOptions<'_>,
+) -> Result<Report> {
+    let started = Instant::now();
+    if options.threads == 0 {
+        return Err(Error::usage("threads", "at least 1", "0", ""));
+    }
+    let disk = Disk(fs);
+    disk.create_dir_all(out)?;
+    let _lock = Lock::take(disk, out, options.part)?;
+    let journal = match prepare(disk, out, plan, options)? {
+        Prepared::Complete(manifest) => return already_complete(disk, out, &manifest, started),
+        Prepared::Begin(journal) => journal,
+    };
+    let metadata = plan.metadata().encode()?;
+    let run = Run { disk, out, plan, metadata: &metadata, source, options };
+    let shards = options.part.map_or(0..plan.shard_count(), |part| part.shards(plan.shard_count()));
+    let reused = u32::try_from(journal.entries.len()).unwrap_or(u32::MAX);
+    let entries = run_all(&run, shards.collect(), journal)?;
+    let fidelity;
+    let outcome = if options.part.is_some() {
+        fidelity = total::<S::Tally>(out, &entries)?.fidelity();
+        Outcome::PartComplete
+    } else {
+        fidelity = end_dataset::<S::Tally>(disk, out, plan.dataset_id(), plan.metadata(), &entries)?;
+        disk.remove_if_there(&out.join(journal_name(None)))?;
+        Outcome::Complete
+    };
+    Ok(report(outcome, plan.dataset_id(), &entries, reused, fidelity, started))
+}
+
+/// Writes what is missing. A shard that could not be synced is tried once more: what the disk holds of it nobody knows, but the sources are
+/// still there.
+fn run_all<S: SampleSource>(run: &Run<'_, S>, shards: Vec<u32>, mut journal: Journal) -> Result<BTreeMap<u32, Entry>> {
+    let mut tried_again = BTreeSet::new();
+    loop {
+        let todo: Vec<u32> = shards.iter().copied().filter(|n| !journal.entries.contains_key(n)).collect();
+        let open = journal.begin(run.disk, run.out)?;
+        let progress = progress(run.plan, &shards, &journal.entries);
+        let done = Done::new(std::mem::take(&mut journal.entries));
+        let result = run.shards(&todo, &open, &done, progress);
+        journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let error = match result {
+            Ok(()) => return Ok(journal.entries),
+            Err(Failure::Sync { shard, .. }) if tried_again.insert(shard) => continue,
+            Err(Failure::Sync { error, .. } | Failure::Fatal(error)) => error,
+        };
+        let missing = todo.iter().filter(|n| !journal.entries.contains_key(n)).map(|&n| run.plan.stored_bytes(n));
+        return Err(error.with_space(missing.sum(), |_| run.disk.0.free_bytes(run.out)));
+    }
+}
+
+fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, Entry>) -> Progress {
+    let samples = |numbers: &mut dyn Iterator<Item = u32>| numbers.map(|n| plan.samples(n).len() as u64).sum();
+    let reused = samples(&mut entries.keys().copied());
+    Progress {
+        samples: reused,
+        samples_total: samples(&mut shards.iter().copied()),
+        samples_reused: reused,
+        skipped: entries.values().map(|e| e.skipped.len() as u64).sum(),
+        bytes_in: entries.values().map(|e| e.source_bytes).sum(),
+        bytes_in_total: shards.iter().map(|&n| plan.source_bytes(n)).sum(),
+        bytes_out: entries.values().map(|e| e.file.bytes).sum(),
+        shards: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+        shards_total: u32::try_from(shards.len()).unwrap_or(u32::MAX),
+    }
+}
+
+/// What there is to do in a folder.
+enum Prepared {
+    /// Nothing: the dataset is complete.
+    Complete(Manifest),
+    /// Begin, or go on with the shards that this journal names.
+    Begin(Journal),
+}
+
+/// Looks at what the folder holds, and refuses, clears it, or goes on with it. Changes nothing before all reasons to refuse are ruled out.
+fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
+    let head = Head::new(plan, options.part);
+    let fresh = Journal { head, entries: BTreeMap::new() };
+    let what = || format!("output folder `{}`", out.display());
+    let mut survey = Survey::take(disk, out)?;
+    survey.refuse_foreign(disk, out, plan.dataset_id())?;
+    if survey.is_being_removed() {
+        if options.part.is_some() {
+            let hint = "run once without a part, with force, or remove the folder";
+            return Err(Error::usage(what(), "a new or empty one", "a dataset whose removal was interrupted", hint));
+        }
+        survey.remove_all(disk, out)?;
+        survey = Survey::take(disk, out)?;
+    }
+    if options.force && options.part.is_none() {
+        survey.remove_all(disk, out)?;
+        return Ok(Prepared::Begin(fresh));
+    }
+    if let Some(manifest) = survey.manifest.take() {
+        if manifest.dataset_id == plan.dataset_id() && !options.force {
+            return Ok(Prepared::Complete(manifest));
+        }
+        let found = format!("a dataset of {} samples, {}", manifest.samples, manifest.dataset_id);
+        let hint = match options.part {
+            Some(_) => "remove the folder first: a part cannot replace a dataset",
+            None => "use --force to replace it, or choose another folder",
+        };
+        return Err(Error::usage(what(), format!("a new one, or dataset {}", plan.dataset_id()), found, hint));
+    }
+    for journal in survey.journals.values().flatten() {
+        refuse_other(&fresh.head, &journal.head, &what())?;
+    }
+    if options.part.is_none() {
+        survey.remove_temporaries(disk, out)?;
+    }
+    let own = survey.journals.remove(&journal_name(options.part)).flatten().filter(|_| !options.force);
+    let entries = own.map(|journal| journal.entries).unwrap_or_default();
+    let entries = keep_present(disk, out, plan.dataset_id(), entries)?;
+    Ok(Prepared::Begin(Journal { entries, ..fresh }))
+}
+
+/// Refuses to go on with what was begun with another plan, or cut into other parts.
+fn refuse_other(wanted: &Head, begun: &Head, what: &str) -> Result<()> {
+    if let Some((thing, here, there)) = wanted.difference(begun) {
+        let hint = "repeat the old options on unchanged sources to go on, or use --force to start over";
+        let found = format!("an unfinished dataset with {there}");
+        return Err(Error::usage(format!("{what}: {thing}"), here, found, hint));
+    }
+    let count = |head: &Head| head.part.map(|p| p.count());
+    if count(wanted) == count(begun) {
+        return Ok(());
+    }
+    let words = |head: &Head| count(head).map_or_else(|| "the whole".to_owned(), |n| format!("{n} parts"));
+    let hint = "pack the missing parts and merge them, or use --force without a part to start over";
+    Err(Error::usage(
+        what,
+        format!("a dataset written as {}", words(wanted)),
+        format!("one written as {}", words(begun)),
+        hint,
+    ))
+}
+
+/// A dataset that was complete before: each shard is looked at, and what an interrupted end left is cleared away.
+pub(crate) fn already_complete(disk: Disk<'_>, out: &Path, manifest: &Manifest, started: Instant) -> Result<Report> {
+    for (number, shard) in (0..).zip(&manifest.shards) {
+        check_shard(disk, out, manifest.dataset_id, number, shard)??;
+    }
+    let survey = Survey::take(disk, out)?;
+    survey.remove_temporaries(disk, out)?;
+    survey.remove_journals(disk, out)?;
+    Ok(Report {
+        outcome: Outcome::AlreadyComplete,
+        dataset_id: manifest.dataset_id,
+        samples: manifest.samples,
+        bytes_in: None,
+        bytes_out: manifest.shards.iter().map(|s| s.bytes).sum(),
+        shards: u32::try_from(manifest.shards.len()).unwrap_or(u32::MAX),
+        shards_reused: u32::try_from(manifest.shards.len()).unwrap_or(u32::MAX),
+        skipped: Vec::new(),
+        fidelity: manifest.fidelity.clone(),
+        elapsed: started.elapsed(),
+    })
+}
+
+/// Adds up the figures of the shards, in order.
+pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, Entry>) -> Result<T> {
+    let mut total = T::default();
+    for entry in entries.values() {
+        let tally = T::deserialize(&entry.tally).map_err(|e| {
+            let what = format!("tally of shard {} of `{}`", entry.number, out.display());
+            Error::usage(what, "one that this program wrote, without NaN or infinity", e.to_string(), "")
+        })?;
+        total.merge(tally);
+    }
+    Ok(total)
+}
+
+/// Writes the manifest, which makes a dataset of the shards.
+pub(crate) fn end_dataset<T: Tally>(
+    disk: Disk<'_>,
+    out: &Path,
+    id: DatasetId,
+    metadata: &Metadata,
+    entries: &BTreeMap<u32, Entry>,
+) -> Result<serde_json::Map<String, serde_json::Value>> {
+    let mut manifest = Manifest::new(id, metadata.clone());
+    manifest.fidelity = total::<T>(out, entries)?.fidelity();
+    entries.values().for_each(|entry| manifest.push(entry.file.clone()));
+    disk.replace(out, MANIFEST_NAME, MANIFEST_TEMPORARY, &manifest.encode()?)?;
+    Ok(manifest.fidelity)
+}
+
+pub(crate) fn report(
+    outcome: Outcome,
+    dataset_id: DatasetId,
+    entries: &BTreeMap<u32, Entry>,
+    shards_reused: u32,
+    fidelity: serde_json::Map<String, serde_json::Value>,
+    started: Instant,
+) -> Report {
+    Report {
+        outcome,
+        dataset_id,
+        samples: entries.values().map(|e| e.file.samples).sum(),
+        bytes_in: Some(entries.values().map(|e| e.source_bytes).sum()),
+        bytes_out: entries.values().map(|e| e.file.bytes).sum(),
+        shards: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+        shards_reused,
+        skipped: entries.values().flat_map(|e| e.skipped.iter().cloned()).collect(),
+        fidelity,
+        elapsed: started.elapsed(),
+    }
+}

@@ -1,0 +1,217 @@
+//! Files that cannot be packed: what is wrong with each, and what to do about them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What to do when some files of a source cannot be packed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnBadInput {
+    /// Stop before anything is written, with the list.
+    #[default]
+    Stop,
+    /// Leave them out, and hand the list on.
+    Skip,
+}
+
+impl std::str::FromStr for OnBadInput {
+    type Err = String;
+
+    /// `stop` (or `error`), `skip`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "stop" | "error" => Ok(Self::Stop),
+            "skip" => Ok(Self::Skip),
+            other => Err(format!("expected `stop` or `skip`, found `{other}`")),
+        }
+    }
+}
+
+/// What is wrong with a file, as a word to count by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum BadKind {
+    /// The name is not UTF-8, or the path is too long.
+    Name,
+    /// A symbolic link that leads out of the source, in a circle, or nowhere.
+    Link,
+    /// A pipe, a socket or a device.
+    Special,
+    /// The operating system does not let us read it.
+    Unreadable,
+    /// No bytes in it.
+    Empty,
+    /// The content is none that can be packed.
+    Unknown,
+    /// The content is known and nothing that can be packed.
+    Unsupported,
+    /// The content breaks its own format, or is cut off.
+    Damaged,
+    /// A picture among cubes, or a cube among pictures.
+    WrongKind,
+    /// No mask for this sample, or more than one.
+    Mask,
+}
+
+impl BadKind {
+    /// What to call it in a list of counts.
+    #[must_use]
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::Name => "unusable name",
+            Self::Link => "symbolic link not followed",
+            Self::Special => "not a regular file",
+            Self::Unreadable => "unreadable",
+            Self::Empty => "empty file",
+            Self::Unknown => "unknown content",
+            Self::Unsupported => "unsupported content",
+            Self::Damaged => "damaged",
+            Self::WrongKind => "other kind of sample",
+            Self::Mask => "no single mask",
+        }
+    }
+}
+
+/// What is wrong with some content, wherever it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaw {
+    /// The word to count by.
+    pub kind: BadKind,
+    /// What was expected and found.
+    pub detail: String,
+}
+
+impl Flaw {
+    pub(crate) fn new(kind: BadKind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into() }
+    }
+
+    pub(crate) fn damaged(detail: impl Into<String>) -> Self {
+        Self::new(BadKind::Damaged, detail)
+    }
+
+    pub(crate) fn unsupported(detail: impl Into<String>) -> Self {
+        Self::new(BadKind::Unsupported, detail)
+    }
+
+    pub(crate) fn of(self, key: impl Into<String>) -> BadInput {
+        BadInput { key: key.into(), kind: self.kind, detail: self.detail }
+    }
+}
+
+impl From<std::io::Error> for Flaw {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => Self::damaged("cut off"),
+            _ => Self::new(BadKind::Unreadable, error.to_string()),
+        }
+    }
+}
+
+/// A file that cannot be packed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadInput {
+    /// Path below the source; bytes that are not UTF-8 are escaped as `\xNN`.
+    pub key: String,
+    /// The word to count by.
+    pub kind: BadKind,
+    /// What was expected and found; a next step, if there is one, in a second line that begins with `hint: `.
+    pub detail: String,
+}
+
+impl fmt::Display for BadInput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.key.escape_debug(), self.detail.lines().next().unwrap_or_default())
+    }
+}
+
+/// Most files that the text of [`BadInputs`] names, and most hints.
+const NAMED: usize = 20;
+const HINTS: usize = 3;
+
+/// Every file of a source that cannot be packed, as an error's text: the first twenty, then counts by reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadInputs {
+    /// All of them, sorted by key.
+    pub list: Vec<BadInput>,
+    /// Files and samples that were looked at, good or bad.
+    pub of: u64,
+}
+
+impl BadInputs {
+    /// How many there are of each kind, most frequent first.
+    #[must_use]
+    pub fn counts(&self) -> Vec<(BadKind, u64)> {
+        let mut counts = BTreeMap::new();
+        for bad in &self.list {
+            *counts.entry(bad.kind).or_insert(0) += 1;
+        }
+        let mut counts: Vec<_> = counts.into_iter().collect();
+        counts.sort_by_key(|&(kind, count)| (std::cmp::Reverse(count), kind));
+        counts
+    }
+}
+
+impl fmt::Display for BadInputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.list.len();
+        writeln!(f, "{count} of {} files cannot be packed:", self.of)?;
+        for bad in self.list.iter().take(NAMED) {
+            writeln!(f, "  {bad}")?;
+        }
+        if count > NAMED {
+            writeln!(f, "  … and {} more", count - NAMED)?;
+        }
+        for (kind, count) in self.counts() {
+            writeln!(f, "{}: {count}", kind.title())?;
+        }
+        let mut hints: Vec<_> = Vec::new();
+        for hint in self.list.iter().flat_map(|bad| bad.detail.lines().skip(1)) {
+            if hints.len() < HINTS && !hints.contains(&hint) {
+                hints.push(hint);
+                writeln!(f, "{hint}")?;
+            }
+        }
+        f.write_str("hint: `--on-bad-input skip` packs the others, and lists these")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bads(n: usize) -> BadInputs {
+        let kind = |i| if i % 3 == 0 { BadKind::Empty } else { BadKind::Damaged };
+        let list = (0..n).map(|i| Flaw::new(kind(i), format!("reason {i}")).of(format!("k{i:02}\n"))).collect();
+        BadInputs { list, of: 100 }
+    }
+
+    #[test]
+    fn names_twenty_and_counts_all() {
+        let text = bads(25).to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[0], "25 of 100 files cannot be packed:");
+        assert_eq!(lines[1], r"  `k00\n`: reason 0");
+        assert_eq!(lines[20], r"  `k19\n`: reason 19");
+        assert_eq!(lines[21..25], ["  … and 5 more", "damaged: 16", "empty file: 9", lines[24]]);
+        assert!(lines[24].starts_with("hint: "));
+        assert!(!bads(20).to_string().contains("more"));
+    }
+
+    #[test]
+    fn hints_stand_once_at_the_end() {
+        let list = (0..9).map(|i| Flaw::damaged(format!("no\nhint: do {}", i / 2)).of("k")).collect();
+        let text = BadInputs { list, of: 9 }.to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines[1], "  `k`: no");
+        assert_eq!(lines[10..14], ["damaged: 9", "hint: do 0", "hint: do 1", "hint: do 2"]);
+        assert!(lines[14].contains("--on-bad-input skip"));
+    }
+
+    #[test]
+    fn policy_has_an_alias() {
+        assert_eq!("stop".parse(), Ok(OnBadInput::Stop));
+        assert_eq!("error".parse(), Ok(OnBadInput::Stop));
+        assert_eq!("skip".parse(), Ok(OnBadInput::Skip));
+        assert_eq!("Skip".parse::<OnBadInput>().unwrap_err(), "expected `stop` or `skip`, found `Skip`");
+    }
+}

@@ -1,0 +1,118 @@
+//! Classes: from the names of folders, or from the text of a column.
+
+use super::columns::Texts;
+use std::collections::BTreeMap;
+
+/// Classes, and the class of each sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Classes {
+    /// Sorted by bytes; the position is the label.
+    pub(crate) names: Vec<String>,
+    /// One for each sample.
+    pub(crate) labels: Vec<u32>,
+}
+
+/// The first component of a key that has more than one.
+fn folder(key: &str) -> Option<&str> {
+    key.split_once('/').map(|(folder, _)| folder)
+}
+
+/// Classes by first-level folder, if every sample stands in one; and what the user should know about that.
+///
+/// `folders` are all first-level folders, sorted. One without samples keeps its place among the labels, as torchvision has it: a subset
+/// must number its classes as the whole does.
+pub(crate) fn by_folder<'a>(
+    folders: &[String],
+    keys: impl Iterator<Item = &'a str> + Clone,
+) -> (Option<Classes>, Option<String>) {
+    let (inside, at_top) = keys.clone().fold((0u64, 0u64), |(inside, at_top), key| match folder(key) {
+        Some(_) => (inside + 1, at_top),
+        None => (inside, at_top + 1),
+    });
+    if inside == 0 {
+        return (None, None);
+    }
+    if at_top > 0 {
+        let note = format!("no labels from folder names: {inside} samples stand in folders, but {at_top} beside them");
+        return (None, Some(note));
+    }
+    let mut counts = vec![0u64; folders.len()];
+    let mut labels = Vec::new();
+    for key in keys {
+        // Every folder of a key was listed.
+        let place =
+            folder(key).and_then(|folder| folders.binary_search_by(|name| name.as_str().cmp(folder)).ok()).unwrap_or(0);
+        if let Some(count) = counts.get_mut(place) {
+            *count += 1;
+        }
+        labels.push(u32::try_from(place).unwrap_or(u32::MAX));
+    }
+    let empty: Vec<_> =
+        folders.iter().zip(counts).filter(|(_, count)| *count == 0).map(|(name, _)| format!("`{name}`")).collect();
+    let note = (!empty.is_empty()).then(|| {
+        let shown = empty.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
+        let more = if empty.len() > 10 { ", …" } else { "" };
+        format!(
+            "{} of {} class folders hold no samples, and keep their labels: {shown}{more}",
+            empty.len(),
+            folders.len()
+        )
+    });
+    (Some(Classes { names: folders.to_vec(), labels }), note)
+}
+
+/// Classes by text.
+pub(crate) fn by_text(texts: &Texts) -> Classes {
+    let mut places: BTreeMap<&str, u32> = texts.iter().map(|text| (text, 0)).collect();
+    for (label, place) in (0..).zip(places.values_mut()) {
+        *place = label;
+    }
+    let labels = texts.iter().map(|text| places.get(text).copied().unwrap_or(u32::MAX)).collect();
+    Classes { names: places.into_keys().map(str::to_owned).collect(), labels }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn classes(folders: &[&str], keys: &[&str]) -> (Option<Classes>, Option<String>) {
+        let folders: Vec<_> = folders.iter().map(ToString::to_string).collect();
+        by_folder(&folders, keys.iter().copied())
+    }
+
+    #[test]
+    fn first_folder_is_the_class() {
+        let (found, note) = classes(&["B", "a"], &["B/1", "a/deep/er/1", "a/2"]);
+        assert_eq!(found, Some(Classes { names: vec!["B".into(), "a".into()], labels: vec![0, 1, 1] }));
+        assert_eq!(note, None);
+    }
+
+    #[test]
+    fn flat_folders_have_no_classes() {
+        assert_eq!(classes(&[], &["1", "2"]), (None, None));
+        assert_eq!(classes(&["empty"], &["1", "2"]), (None, None));
+    }
+
+    #[test]
+    fn samples_at_the_top_are_told() {
+        let (found, note) = classes(&["a"], &["1", "a/2", "a/3"]);
+        assert_eq!(found, None);
+        assert_eq!(note.unwrap(), "no labels from folder names: 2 samples stand in folders, but 1 beside them");
+    }
+
+    #[test]
+    fn empty_folders_keep_their_labels() {
+        let (found, note) = classes(&["a", "b", "c"], &["a/1", "c/1"]);
+        assert_eq!(found.unwrap().labels, [0, 2]);
+        assert_eq!(note.unwrap(), "1 of 3 class folders hold no samples, and keep their labels: `b`");
+    }
+
+    #[test]
+    fn texts_become_sorted_classes() {
+        let texts: Texts = ["dog", "cat", "dog", "Eel"].into_iter().collect();
+        assert_eq!(
+            by_text(&texts),
+            Classes { names: vec!["Eel".into(), "cat".into(), "dog".into()], labels: vec![2, 1, 2, 0] }
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! Columns of values, one value for each sample, without an allocation for each.
+
+/// Many short texts in one buffer.
+///
+/// ```
+/// use shardpack::sources::columns::Texts;
+/// let texts: Texts = ["a", "", "bc"].into_iter().collect();
+/// assert_eq!(texts.get(2), Some("bc"));
+/// assert_eq!(texts.iter().collect::<Vec<_>>(), ["a", "", "bc"]);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Texts {
+    buffer: String,
+    ends: Vec<u64>,
+}
+
+impl Texts {
+    /// No texts.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { buffer: String::new(), ends: Vec::new() }
+    }
+
+    /// Adds a text.
+    pub fn push(&mut self, text: &str) {
+        self.buffer.push_str(text);
+        self.ends.push(self.buffer.len() as u64);
+    }
+
+    /// The text at `index`.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&str> {
+        let end = usize::try_from(*self.ends.get(index)?).ok()?;
+        let start = match index.checked_sub(1) {
+            Some(before) => usize::try_from(*self.ends.get(before)?).ok()?,
+            None => 0,
+        };
+        self.buffer.get(start..end)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+}
+
+impl<'a> FromIterator<&'a str> for Texts {
+    fn from_iter<I: IntoIterator<Item = &'a str>>(texts: I) -> Self {
+        let mut out = Self::default();
+        texts.into_iter().for_each(|text| out.push(text));
+        out
+    }
+}
+
+/// The values of a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Values {
+    /// `true` and `false`.
+    Bool(Vec<bool>),
+    /// Integers.
+    Int(Vec<i64>),
+    /// Numbers, not all of them integers.
+    Float(Vec<f64>),
+    /// Anything else.
+    Text(Texts),
+}
+
+impl Values {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Bool(values) => values.len(),
+            Self::Int(values) => values.len(),
+            Self::Float(values) => values.len(),
+            Self::Text(texts) => texts.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What they are, in words.
+    #[must_use]
+    pub const fn type_name(&self) -> &'static str {
+        match self {
+            Self::Bool(_) => "true or false",
+            Self::Int(_) => "integers",
+            Self::Float(_) => "numbers",
+            Self::Text(_) => "text",
+        }
+    }
+
+    /// The values at `order`, in that order.
+    pub(crate) fn permuted(&self, order: &[u32]) -> Self {
+        fn pick<T: Copy>(values: &[T], order: &[u32]) -> Vec<T> {
+            order.iter().filter_map(|&row| values.get(row as usize).copied()).collect()
+        }
+        match self {
+            Self::Bool(values) => Self::Bool(pick(values, order)),
+            Self::Int(values) => Self::Int(pick(values, order)),
+            Self::Float(values) => Self::Float(pick(values, order)),
+            Self::Text(texts) => Self::Text(order.iter().filter_map(|&row| texts.get(row as usize)).collect()),
+        }
+    }
+}
+
+/// A named column: one value for each sample, in the order of the samples.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Column {
+    /// Its name, which becomes the name of a field.
+    pub name: String,
+    /// Its values.
+    pub values: Values,
+}

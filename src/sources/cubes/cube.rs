@@ -1,0 +1,137 @@
+//! What goes in and what comes out: kinds of files, options, cubes, masks.
+
+use super::error::Result;
+use super::layout::Layout;
+use super::source::Source;
+use serde_json::{Map, Value};
+use shardpack_codec::Array;
+use shardpack_format::{Dtype, Limits};
+use std::fmt;
+
+/// A file format that holds cubes.
+///
+/// ```
+/// use shardpack::sources::cubes::CubeKind;
+/// assert_eq!(CubeKind::Mat5.to_string(), "MATLAB v5 file");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CubeKind {
+    /// One NumPy array.
+    Npy,
+    /// A zip archive of NumPy arrays.
+    Npz,
+    /// The text header of an ENVI cube; its data file stands beside it, see [`companion`](super::companion).
+    EnviHeader,
+    /// A MATLAB file of version 5 to 7.
+    Mat5,
+    /// An HDF5 file; a MATLAB file of version 7.3 is one.
+    Hdf5,
+    /// A TIFF or BigTIFF of numbers: integers of 8–64 bits (or 1 bit), floats of 16–64, chunky or planar, strips or tiles,
+    /// none, LZW, deflate, PackBits or zstd compression, predictors 1–3, both byte orders; pages of one band are stacked.
+    Tiff,
+    /// A cube of a Tivita camera (`…_SpecCube.dat`).
+    Tivita,
+}
+
+impl fmt::Display for CubeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Npy => "NumPy array",
+            Self::Npz => "NumPy archive",
+            Self::EnviHeader => "ENVI header",
+            Self::Mat5 => "MATLAB v5 file",
+            Self::Hdf5 => "HDF5 file",
+            Self::Tiff => "TIFF",
+            Self::Tivita => "Tivita cube",
+        })
+    }
+}
+
+/// How to read a cube.
+///
+/// ```
+/// use shardpack::sources::cubes::CubeOptions;
+/// let options = CubeOptions { variable: Some("Y".into()), spatial: Some((95, 95)), ..Default::default() };
+/// assert_eq!(options.max_bytes, 1 << 30);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CubeOptions {
+    /// Name of the array, for files that hold several (`.npz`, `.mat`, HDF5). Default: the one array of three axes, else the
+    /// one array of two. Other formats have no names and do not look at it.
+    pub variable: Option<String>,
+    /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands. The pixels stand in
+    /// MATLAB's column order: pixel `p` is row `p mod height`, column `p / height`. If both axes fit, bands × pixels is
+    /// meant. Arrays of three axes and other formats do not look at it.
+    pub spatial: Option<(u64, u64)>,
+    /// Largest cube, in bytes as decoded. Default 1 GiB, which is also what a reader of a dataset accepts by default.
+    pub max_bytes: u64,
+}
+
+impl Default for CubeOptions {
+    fn default() -> Self {
+        Self { variable: None, spatial: None, max_bytes: Limits::default().max_decoded_bytes }
+    }
+}
+
+/// What [`peek`](super::peek) finds out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CubeInfo {
+    /// File format.
+    pub kind: CubeKind,
+    /// `[height, width, channels]`.
+    pub shape: [u64; 3],
+    /// Element type, as [`load`](super::load) will give it.
+    pub dtype: Dtype,
+    /// Bytes of the cube in memory.
+    pub array_bytes: u64,
+    /// Bytes of the source on disk: the file, or header and data file together.
+    pub source_bytes: u64,
+}
+
+impl CubeInfo {
+    pub(super) fn new(kind: CubeKind, layout: &Layout, source: &Source, max_bytes: u64) -> Result<Self> {
+        let array_bytes = layout.bytes(source, max_bytes)?;
+        Ok(Self { kind, shape: layout.shape, dtype: layout.dtype, array_bytes, source_bytes: source.len() })
+    }
+}
+
+/// A cube in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadedCube {
+    /// The values, `[height, width, channels]`.
+    pub array: Array,
+    /// The value that marks missing data, rounded to the element type as the values are.
+    pub no_data: Option<f64>,
+    /// Everything else that the file says: `wavelengths` and `fwhm` (numbers, one per channel), `wavelength_units`, `bbl`,
+    /// `description`, map information, …. Keys are snake_case, in the order of the file.
+    pub meta: Map<String, Value>,
+}
+
+impl LoadedCube {
+    /// Wraps elements that are in C order already.
+    pub(super) fn new(source: &Source, dtype: Dtype, shape: [u64; 3], bytes: Vec<u8>) -> Result<Self> {
+        let array = Array::new(dtype, shape.to_vec(), bytes)
+            .map_err(|error| source.format("array elements", "as many as the shape says", error))?;
+        Ok(Self { array, no_data: None, meta: Map::new() })
+    }
+
+    /// Sets the no-data value, rounded as the elements were when they were written.
+    pub(super) fn set_no_data(&mut self, value: Option<f64>) {
+        self.no_data = value.map(|value| match self.array.dtype() {
+            #[allow(clippy::cast_possible_truncation, reason = "the rounding is the point")]
+            Dtype::F32 if value.abs() < f64::from(f32::MAX) * 1.000_001 => {
+                f64::from((value as f32).clamp(f32::MIN, f32::MAX))
+            }
+            _ => value,
+        });
+    }
+}
+
+/// A label mask in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadedMask {
+    /// The labels, `[height, width]`, of an integer type or `bool`.
+    pub array: Array,
+    /// The value that marks unlabelled pixels, if the file says so.
+    pub no_data: Option<f64>,
+}

@@ -1,0 +1,65 @@
+//! Which file holds the elements of an ENVI header: the header does not say.
+
+use super::super::error::Result;
+use super::super::source::Source;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Extensions in use, besides none; upper case is tried as well.
+const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex", "sli", "bin", "envi"];
+
+/// The data file for `header`, which needs `end` bytes: of the usual names the one with exactly that size, else the first
+/// that is long enough, else the first. Where none of these exists, the one file with the header's stem, any
+/// extension, and exactly that size.
+pub(super) fn find(header: &Source, end: u64) -> Result<Source> {
+    let present: Vec<_> =
+        usual_names(header.path()).into_iter().filter_map(|path| Some((size(&path)?, path))).collect();
+    let exact = present.iter().find(|(size, _)| *size == end);
+    let best = exact.or_else(|| present.iter().find(|(size, _)| *size >= end)).or(present.first());
+    if let Some((_, path)) = best {
+        return Source::open(path);
+    }
+    match same_stem(header.path(), end).as_slice() {
+        [one] => Source::open(one),
+        other => {
+            let expected = "a file of the header's name with `.img`, `.dat`, `.raw`, … or without an extension";
+            let found = match other.len() {
+                0 => "none".to_owned(),
+                many => format!("{many} of other extensions that have the right size"),
+            };
+            Err(header.format("ENVI data file", expected, found))
+        }
+    }
+}
+
+/// `x.hdr` → `x`, `x.img`, …; `x.img.hdr` → `x.img`, then `x.img.dat`, ….
+fn usual_names(header: &Path) -> Vec<PathBuf> {
+    let stem = header.with_extension("");
+    let mut names = vec![stem.clone()];
+    for extension in EXTENSIONS {
+        for extension in [(*extension).to_owned(), extension.to_uppercase()] {
+            let mut name = stem.clone().into_os_string();
+            name.push(".");
+            name.push(&extension);
+            names.push(name.into());
+        }
+    }
+    names.retain(|name| name != header);
+    names
+}
+
+fn same_stem(header: &Path, end: u64) -> Vec<PathBuf> {
+    let folder = header.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let stem = header.file_stem().unwrap_or(OsStr::new(""));
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let others = entries.flatten().map(|entry| entry.path()).filter(|path| {
+        path.file_stem() == Some(stem) && path.file_name() != header.file_name() && size(path) == Some(end)
+    });
+    let mut others: Vec<_> = others.collect();
+    others.sort();
+    others
+}
+
+fn size(path: &Path) -> Option<u64> {
+    std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|meta| meta.len())
+}

@@ -1,0 +1,94 @@
+//! How a cube's elements lie in the bytes of its file, and how they become `[height, width, channels]` in C order.
+
+use super::error::Result;
+use super::gather;
+use super::source::Source;
+use shardpack_format::Dtype;
+
+/// Element type, byte order, shape and order of axes of a run of bytes that holds nothing but a cube's elements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) dtype: Dtype,
+    pub(super) big_endian: bool,
+    /// `[height, width, channels]`.
+    pub(super) shape: [u64; 3],
+    pub(super) order: Order,
+}
+
+/// Order of the axes in the file, slowest first. `Rows` = height, `Columns` = width, `Bands` = channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Rows, columns, bands: ENVI BIP, chunky TIFF, C order. The order that we store.
+    Bip,
+    /// Rows, bands, columns: ENVI BIL.
+    Bil,
+    /// Bands, rows, columns: ENVI BSQ, planar TIFF, a stack of pages.
+    Bsq,
+    /// Bands, columns, rows: Fortran order, MATLAB.
+    Fortran,
+    /// Columns, rows, bands: a MATLAB matrix of bands × pixels.
+    Columns,
+    /// As `Columns`, with the rows from the bottom up: Tivita.
+    ColumnsUpward,
+}
+
+impl Layout {
+    /// Bytes of the elements.
+    ///
+    /// # Errors
+    /// `Format` if an axis is empty or the product overflows, `Limit` if it is above `max_bytes`.
+    pub(super) fn bytes(&self, source: &Source, max_bytes: u64) -> Result<u64> {
+        if self.shape.contains(&0) {
+            return Err(source.format("array shape", "at least one element", format_args!("{:?}", self.shape)));
+        }
+        let bytes = self.dtype.array_bytes(&self.shape).map_err(|_| {
+            source.format("array shape", "a product below 2^64 bytes", format_args!("{:?}", self.shape))
+        })?;
+        if bytes > max_bytes {
+            return Err(source.limit(format_args!("{} cube of shape {:?}", self.dtype, self.shape), max_bytes, bytes));
+        }
+        Ok(bytes)
+    }
+
+    /// Turns the elements as stored into C-order little-endian `[height, width, channels]`. Works in place where the order
+    /// is right already; otherwise takes memory for one more array.
+    ///
+    /// # Errors
+    /// `Format` if `stored` is not exactly this layout's elements.
+    pub(super) fn assemble(&self, source: &Source, stored: Vec<u8>) -> Result<Vec<u8>> {
+        let expected = self.bytes(source, u64::MAX)?;
+        if stored.len() as u64 != expected {
+            return Err(source.format("array elements", format_args!("{expected} bytes"), stored.len()));
+        }
+        let mut cube = match self.plan() {
+            None => {
+                let mut cube = stored;
+                if self.big_endian {
+                    gather::swap_in_place(&mut cube, self.dtype.bytes());
+                }
+                cube
+            }
+            Some(plan) => gather::gather(&stored, &plan, self.dtype.bytes(), self.big_endian),
+        };
+        if self.dtype == Dtype::Bool {
+            // Any non-zero byte is true to NumPy and MATLAB; stored booleans are 0 or 1.
+            cube.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
+        }
+        Ok(cube)
+    }
+
+    /// The walk through the stored elements, or `None` if they stand in the right order.
+    fn plan(&self) -> Option<gather::Plan> {
+        // The shape was checked: the product of its axes fits the memory that the elements lie in.
+        let [h, w, c] = self.shape.map(|axis| usize::try_from(axis).unwrap_or(usize::MAX));
+        let (start, strides, flip) = match self.order {
+            Order::Bip => (0, [w * c, c, 1], false),
+            Order::Bil => (0, [c * w, 1, w], false),
+            Order::Bsq => (0, [w, 1, h * w], false),
+            Order::Fortran => (0, [1, h, h * w], false),
+            Order::Columns => (0, [c, h * c, 1], false),
+            Order::ColumnsUpward => ((h - 1) * c, [c, h * c, 1], true),
+        };
+        gather::Plan::new([h, w, c], start, strides, flip)
+    }
+}

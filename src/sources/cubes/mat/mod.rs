@@ -1,0 +1,71 @@
+//! MATLAB files of version 5 to 7: `.mat`, little- or big-endian, elements compressed or not.
+
+mod element;
+mod variable;
+
+use super::cube::{CubeInfo, CubeKind, LoadedCube};
+use super::error::Result;
+use super::layout::{Layout, Order};
+use super::select::{Candidate, Want, cube_shape, select};
+use super::source::Source;
+use super::{meta, values};
+use variable::Variable;
+
+/// Longest vector that is read as metadata.
+const MAX_VECTOR: u64 = 1 << 20;
+
+/// All numeric arrays of the file, and which of them is meant.
+fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result<(&'v Variable, Layout)> {
+    let candidates: Vec<_> = variables
+        .iter()
+        .map(|variable| Candidate { name: &variable.name, dtype: variable.describe(), dims: &variable.dims })
+        .collect();
+    let chosen = select(source, want, &candidates)?;
+    let variable = variables.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
+    if let Some(why) = variable.refused() {
+        let what = format!("variable `{}`", variable.name.escape_debug());
+        return Err(source.format(what, "a real, full array", why));
+    }
+    let (shape, order) = axes(source, want, &variable.dims)?;
+    Ok((variable, Layout { dtype: variable.dtype, big_endian: false, shape, order }))
+}
+
+/// Shape and order of a MATLAB array: always column-major; a matrix may be bands × pixels or pixels × bands.
+pub(super) fn axes(source: &Source, want: &Want, dims: &[u64]) -> Result<([u64; 3], Order)> {
+    let shape = cube_shape(source, dims)?;
+    let (&[first, second], Want::Cube(options)) = (dims, want) else { return Ok((shape, Order::Fortran)) };
+    let Some((height, width)) = options.spatial else { return Ok((shape, Order::Fortran)) };
+    match height.checked_mul(width) {
+        Some(pixels) if second == pixels => Ok(([height, width, first], Order::Columns)),
+        // The column order of the pixels is the order of a MATLAB picture: the matrix is a cube under another shape.
+        Some(pixels) if first == pixels => Ok(([height, width, second], Order::Fortran)),
+        _ => {
+            let expected = format!("a matrix with one axis of {height} x {width} pixels");
+            Err(source.usage("spatial shape", expected, format_args!("{first} x {second}")))
+        }
+    }
+}
+
+pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
+    let variables = variable::list(source)?;
+    let (_, layout) = choose(source, want, &variables)?;
+    CubeInfo::new(CubeKind::Mat5, &layout, source, want.max_bytes())
+}
+
+pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
+    let variables = variable::list(source)?;
+    let (variable, layout) = choose(source, want, &variables)?;
+    layout.bytes(source, want.max_bytes())?;
+    let stored = variable.elements(source)?;
+    let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;
+    cube.meta.insert("variable".into(), variable.name.clone().into());
+    let [_, _, channels] = layout.shape;
+    for beside in &variables {
+        let Some(key) = meta::per_channel_key(&beside.name) else { continue };
+        if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && beside.refused().is_none() {
+            let values = values::to_f64(beside.dtype, &beside.elements(source)?);
+            meta::insert_new(&mut cube.meta, key, meta::floats(&values));
+        }
+    }
+    Ok(cube)
+}

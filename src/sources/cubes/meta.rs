@@ -1,0 +1,73 @@
+//! Metadata as JSON: numbers that are numbers, keys in one spelling.
+
+use serde_json::{Map, Number, Value};
+
+/// `text` as a number if it is one, else as a string. Integers stay integers.
+pub(super) fn scalar(text: &str) -> Value {
+    let text = text.trim();
+    if let Ok(integer) = text.parse::<i64>() {
+        return Value::Number(integer.into());
+    }
+    match number(text) {
+        Some(number) => float(number),
+        None => Value::String(text.to_owned()),
+    }
+}
+
+/// A list of numbers if every item is one, else a list of strings.
+pub(super) fn list<'a>(items: impl Iterator<Item = &'a str> + Clone) -> Value {
+    let numbers = items.clone().all(|item| number(item).is_some());
+    items.map(|item| if numbers { scalar(item) } else { Value::String(item.trim().to_owned()) }).collect()
+}
+
+/// Numbers as JSON; JSON has no NaN and no infinity, which become `null`.
+pub(super) fn floats(values: &[f64]) -> Value {
+    values.iter().map(|&value| float(value)).collect()
+}
+
+fn float(value: f64) -> Value {
+    Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+/// A decimal number, `nan` and `inf` excepted: a band may be called that.
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let digits = text.bytes().any(|byte| byte.is_ascii_digit());
+    if digits { text.parse().ok().filter(|value: &f64| value.is_finite()) } else { None }
+}
+
+/// `Wavelength Units` → `wavelength_units`.
+pub(super) fn snake_case(key: &str) -> String {
+    let mut out = String::with_capacity(key.len());
+    for ch in key.trim().chars() {
+        if ch.is_alphanumeric() {
+            out.extend(ch.to_lowercase());
+        } else if !out.ends_with('_') && !out.is_empty() {
+            out.push('_');
+        }
+    }
+    out.truncate(out.trim_end_matches('_').len());
+    out
+}
+
+/// The canonical key for a vector that stands beside the cube under one of its usual names.
+pub(super) fn per_channel_key(name: &str) -> Option<&'static str> {
+    match name.to_ascii_lowercase().as_str() {
+        "wavelength" | "wavelengths" | "wl" => Some("wavelengths"),
+        "fwhm" => Some("fwhm"),
+        "bbl" => Some("bbl"),
+        _ => None,
+    }
+}
+
+/// Whether an array of this shape has one number per channel.
+pub(super) fn is_vector(dims: &[u64], channels: u64) -> bool {
+    dims == [channels] || dims == [1, channels] || dims == [channels, 1]
+}
+
+/// Inserts unless the key is there: the first mention wins.
+pub(super) fn insert_new(meta: &mut Map<String, Value>, key: &str, value: Value) {
+    if !meta.contains_key(key) {
+        meta.insert(key.to_owned(), value);
+    }
+}

@@ -1,0 +1,98 @@
+//! Which of several arrays in one file is the cube.
+
+use super::cube::CubeOptions;
+use super::error::Result;
+use super::source::Source;
+
+/// What the caller is after, and the options that it gave.
+#[derive(Clone, Copy)]
+pub(super) enum Want<'a> {
+    /// Three axes, else two.
+    Cube(&'a CubeOptions),
+    /// Two axes.
+    Mask(&'a CubeOptions),
+}
+
+impl<'a> Want<'a> {
+    pub(super) const fn options(&self) -> &'a CubeOptions {
+        match self {
+            Self::Cube(options) | Self::Mask(options) => options,
+        }
+    }
+
+    pub(super) const fn max_bytes(&self) -> u64 {
+        self.options().max_bytes
+    }
+}
+
+/// An array that could be meant.
+pub(super) struct Candidate<'a> {
+    pub(super) name: &'a str,
+    pub(super) dtype: String,
+    pub(super) dims: &'a [u64],
+}
+
+impl Candidate<'_> {
+    fn describe(&self) -> String {
+        format!("`{}` {:?} {}", self.name.escape_debug(), self.dims, self.dtype)
+    }
+}
+
+/// The index of the array that `want` means: the named one; else the only one with three axes; else the only one with two.
+pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> Result<usize> {
+    let all = || match candidates {
+        [] => "no numeric array".to_owned(),
+        some => some.iter().map(Candidate::describe).collect::<Vec<_>>().join(", "),
+    };
+    if let Some(name) = &want.options().variable {
+        return candidates.iter().position(|candidate| candidate.name == name).ok_or_else(|| {
+            source.usage("variable", format_args!("a numeric array named `{}`", name.escape_debug()), all())
+        });
+    }
+    let with_rank = |rank: usize| -> Vec<usize> {
+        // One row or one column is a list of wavelengths or labels, not a picture.
+        let picture = |dims: &[u64]| dims.len() == rank && (rank == 3 || !dims.contains(&1));
+        (0..).zip(candidates).filter(|(_, candidate)| picture(candidate.dims)).map(|(index, _)| index).collect()
+    };
+    let ranks: &[usize] = if matches!(want, Want::Cube(_)) { &[3, 2] } else { &[2] };
+    for &rank in ranks {
+        match with_rank(rank).as_slice() {
+            [] => {}
+            [one] => return Ok(*one),
+            _ => {
+                let expected = format!("one array with {rank} axes, or a name");
+                return Err(source.usage("variable", expected, all()).hint("name one with `--variable NAME`"));
+            }
+        }
+    }
+    match candidates {
+        // The only array there is: it is meant, and if it cannot be used the reason is its own.
+        [_] => Ok(0),
+        _ => {
+            let expected = if ranks.len() == 2 { "one array with 3 or 2 axes" } else { "one array with 2 axes" };
+            Err(source.format("arrays in the file", expected, all()))
+        }
+    }
+}
+
+/// `[height, width, channels]` of an array with two axes (one band) or three.
+pub(super) fn cube_shape(source: &Source, dims: &[u64]) -> Result<[u64; 3]> {
+    let shape = match *dims {
+        [h, w] => [h, w, 1],
+        [h, w, c] => [h, w, c],
+        _ => {
+            let axes = if dims.len() == 1 { "axis" } else { "axes" };
+            let error = source.format(
+                "array shape",
+                "2 or 3 axes: [height, width, channels]",
+                format_args!("{} {axes}: {dims:?}", dims.len()),
+            );
+            let stack = dims.len() > 3;
+            return Err(if stack { error.hint("save each cube of the stack to a file of its own") } else { error });
+        }
+    };
+    if shape.contains(&0) {
+        return Err(source.format("array shape", "at least one element", format_args!("{dims:?}")));
+    }
+    Ok(shape)
+}

@@ -1,0 +1,138 @@
+//! Decompression of one strip or tile.
+
+use super::super::error::{CubeError, Result};
+use super::super::source::Source;
+use std::fmt;
+use std::io::Read;
+
+/// A compression that is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Compression {
+    None,
+    Lzw,
+    Deflate,
+    PackBits,
+    Zstd,
+}
+
+impl Compression {
+    pub(super) fn from_code(source: &Source, code: u64) -> Result<Self> {
+        Ok(match code {
+            1 => Self::None,
+            5 => Self::Lzw,
+            8 | 32946 => Self::Deflate,
+            32773 => Self::PackBits,
+            // 34926 was written before libtiff registered the other.
+            50000 | 34926 => Self::Zstd,
+            _ => {
+                let name = match code {
+                    2..=4 => " (CCITT)",
+                    6 | 7 => " (JPEG)",
+                    34712 => " (JPEG 2000)",
+                    34887 => " (LERC)",
+                    34925 => " (LZMA)",
+                    50001 => " (WebP)",
+                    _ => "",
+                };
+                let error = source.format(
+                    "TIFF compression",
+                    "none, LZW, deflate, PackBits or zstd",
+                    format_args!("{code}{name}"),
+                );
+                return Err(error.hint("convert with `gdal_translate -co COMPRESS=ZSTD IN OUT`"));
+            }
+        })
+    }
+}
+
+/// Fills `out` from the `place` (offset and size) of chunk `number`. `packed` is scratch.
+pub(super) fn decode(
+    source: &Source,
+    compression: Compression,
+    number: usize,
+    place: (u64, u64),
+    out: &mut [u8],
+    packed: &mut Vec<u8>,
+) -> Result<()> {
+    let (offset, count) = place;
+    let bad = |found: &dyn fmt::Display| -> CubeError {
+        source.format(
+            format_args!("TIFF strip or tile {number} at offset {offset}"),
+            format_args!("{} bytes", out.len()),
+            found,
+        )
+    };
+    if compression == Compression::None {
+        if count < out.len() as u64 {
+            return Err(bad(&count));
+        }
+        return source.fill_at("TIFF strip or tile", offset, out);
+    }
+    source.check_range("TIFF strip or tile", offset, count)?;
+    packed.clear();
+    packed.resize(usize::try_from(count).map_err(|_| bad(&count))?, 0);
+    source.fill_at("TIFF strip or tile", offset, packed)?;
+    let error = match compression {
+        Compression::None => None,
+        Compression::Lzw => lzw(packed, out).err(),
+        Compression::Deflate => {
+            flate2::read::ZlibDecoder::new(packed.as_slice()).read_exact(out).err().map(|error| error.to_string())
+        }
+        Compression::PackBits => pack_bits(packed, out).err(),
+        Compression::Zstd => {
+            let stream = zstd::stream::read::Decoder::with_buffer(packed.as_slice());
+            stream.and_then(|mut stream| stream.read_exact(out)).err().map(|error| error.to_string())
+        }
+    };
+    match error {
+        None => Ok(()),
+        Some(found) => Err(source.format(
+            format_args!("TIFF strip or tile {number} at offset {offset}"),
+            format_args!("{} bytes, {compression:?}-compressed", out.len()),
+            found,
+        )),
+    }
+}
+
+fn lzw(packed: &[u8], out: &mut [u8]) -> Result<(), String> {
+    let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
+    let (mut from, mut to) = (packed, out);
+    while !to.is_empty() {
+        let step = decoder.decode_bytes(from, to);
+        match step.status {
+            Ok(weezl::LzwStatus::Ok) if step.consumed_in + step.consumed_out > 0 => {}
+            Ok(weezl::LzwStatus::Done) if step.consumed_out == to.len() => {}
+            Ok(_) => return Err(format!("an end {} bytes early", to.len() - step.consumed_out)),
+            Err(error) => return Err(error.to_string()),
+        }
+        from = from.get(step.consumed_in..).unwrap_or_default();
+        to = to.get_mut(step.consumed_out..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+fn pack_bits(mut packed: &[u8], mut out: &mut [u8]) -> Result<(), String> {
+    while !out.is_empty() {
+        let early = format_args!("an end {} bytes early", out.len()).to_string();
+        let (&control, rest) = packed.split_first().ok_or(early.as_str())?;
+        packed = rest;
+        let length = match control {
+            0..=127 => usize::from(control) + 1,
+            128 => continue,
+            129..=255 => 257 - usize::from(control),
+        };
+        // A run may not leave the row, and so not the chunk.
+        let (run, after) = std::mem::take(&mut out).split_at_mut_checked(length).ok_or("a run past the end")?;
+        if control < 128 {
+            let (literal, rest) = packed.split_at_checked(length).ok_or(early.as_str())?;
+            run.copy_from_slice(literal);
+            packed = rest;
+        } else {
+            let (&byte, rest) = packed.split_first().ok_or(early.as_str())?;
+            run.fill(byte);
+            packed = rest;
+        }
+        out = after;
+    }
+    Ok(())
+}

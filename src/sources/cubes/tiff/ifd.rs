@@ -1,0 +1,185 @@
+//! The header and the chain of image file directories (IFD), classic and Big, in both byte orders.
+
+use super::super::error::Result;
+use super::super::source::Source;
+
+/// Most pages that are followed.
+const MAX_PAGES: usize = 65_536;
+
+/// Most entries of one directory; the classic format cannot count further.
+const MAX_ENTRIES: u64 = 65_535;
+
+/// Longest value of one tag: a table of 2 million chunks, or a metadata text of 16 MiB.
+const MAX_VALUE: u64 = 16 << 20;
+
+/// All directories of a file.
+pub(super) struct Tiff {
+    pub(super) ifds: Vec<Ifd>,
+}
+
+/// One directory: its entries as they stand in the file.
+pub(super) struct Ifd {
+    order: Order,
+    entries: Vec<Entry>,
+}
+
+struct Entry {
+    tag: u16,
+    kind: u16,
+    count: u64,
+    /// The field that holds the value, or its offset if it is longer than the field.
+    field: Vec<u8>,
+}
+
+/// Byte order and width of offsets.
+#[derive(Clone, Copy)]
+struct Order {
+    big_endian: bool,
+    big_tiff: bool,
+}
+
+impl Order {
+    /// An unsigned integer of 1 to 8 bytes.
+    fn uint(self, bytes: &[u8]) -> u64 {
+        let push = |acc: u64, &byte: &u8| acc << 8 | u64::from(byte);
+        if self.big_endian { bytes.iter().fold(0, push) } else { bytes.iter().rev().fold(0, push) }
+    }
+
+    const fn offset_bytes(self) -> u64 {
+        if self.big_tiff { 8 } else { 4 }
+    }
+}
+
+impl Tiff {
+    pub(super) fn open(source: &Source) -> Result<Self> {
+        let head = source.prefix(16)?;
+        let bad = || source.format("TIFF header", "a whole one", format_args!("`{}`", head.escape_ascii()));
+        let big_endian = head.starts_with(b"MM");
+        let order = Order { big_endian, big_tiff: head.get(2..4).is_some_and(|version| version.contains(&0x2b)) };
+        let first = if order.big_tiff { head.get(8..16) } else { head.get(4..8) };
+        let mut next = order.uint(first.ok_or_else(bad)?);
+        if order.big_tiff && order.uint(head.get(4..6).ok_or_else(bad)?) != 8 {
+            return Err(source.format("BigTIFF offset size", 8, order.uint(head.get(4..6).ok_or_else(bad)?)));
+        }
+        let mut seen = std::collections::HashSet::new();
+        let mut ifds = Vec::new();
+        while next != 0 {
+            if !seen.insert(next) {
+                return Err(source.format("chain of TIFF pages", "an end", format_args!("a loop at offset {next}")));
+            }
+            if ifds.len() == MAX_PAGES {
+                return Err(source.format("TIFF pages", format_args!("at most {MAX_PAGES}"), "more"));
+            }
+            let (ifd, after) = Ifd::read(source, order, next)?;
+            ifds.push(ifd);
+            next = after;
+        }
+        Ok(Self { ifds })
+    }
+}
+
+impl Ifd {
+    /// The directory at `offset`, and the offset of the next.
+    fn read(source: &Source, order: Order, offset: u64) -> Result<(Self, u64)> {
+        let (count_bytes, entry_bytes, stride) = if order.big_tiff { (8, 20, 20) } else { (2, 12, 12) };
+        let count = order.uint(&source.read_at("TIFF directory", offset, count_bytes)?);
+        if count > MAX_ENTRIES {
+            return Err(source.format("entries of a TIFF directory", format_args!("at most {MAX_ENTRIES}"), count));
+        }
+        let start = offset + count_bytes;
+        let table = source.read_at("TIFF directory", start, count * entry_bytes)?;
+        let entries = table.chunks_exact(stride).filter_map(|entry| {
+            let (head, field) = entry.split_at_checked(if order.big_tiff { 12 } else { 8 })?;
+            let uint = |range| head.get(range).map(|bytes| order.uint(bytes));
+            let short = |range| uint(range).and_then(|value| u16::try_from(value).ok());
+            Some(Entry { tag: short(0..2)?, kind: short(2..4)?, count: uint(4..head.len())?, field: field.to_vec() })
+        });
+        let entries = entries.collect();
+        // Some writers leave the last link out at the end of the file.
+        let link = start + count * entry_bytes;
+        let next = if link + order.offset_bytes() <= source.len() {
+            order.uint(&source.read_at("TIFF directory", link, order.offset_bytes())?)
+        } else {
+            0
+        };
+        Ok((Self { order, entries }, next))
+    }
+
+    pub(super) const fn big_endian(&self) -> bool {
+        self.order.big_endian
+    }
+
+    /// The bytes of a tag's value and the size of one of its elements.
+    fn value(&self, source: &Source, tag: u16) -> Result<Option<(u16, Vec<u8>)>> {
+        let Some(entry) = self.entries.iter().find(|entry| entry.tag == tag) else { return Ok(None) };
+        let size = size_of(entry.kind);
+        let bytes = entry.count.checked_mul(size).filter(|&bytes| bytes <= MAX_VALUE).ok_or_else(|| {
+            source.format(
+                format_args!("TIFF tag {tag}"),
+                format_args!("at most {MAX_VALUE} bytes"),
+                format_args!("{} elements", entry.count),
+            )
+        })?;
+        if bytes <= self.order.offset_bytes() {
+            let length = usize::try_from(bytes).unwrap_or_default();
+            return Ok(Some((entry.kind, entry.field.get(..length).unwrap_or_default().to_vec())));
+        }
+        let offset = self.order.uint(&entry.field);
+        Ok(Some((entry.kind, source.read_at("value of a TIFF tag", offset, bytes)?)))
+    }
+
+    /// The integers of a tag; `None` if it is absent.
+    pub(super) fn uints(&self, source: &Source, tag: u16) -> Result<Option<Vec<u64>>> {
+        let Some((kind, bytes)) = self.value(source, tag)? else { return Ok(None) };
+        if !matches!(kind, 1 | 3 | 4 | 13 | 16 | 18) {
+            return Err(source.format(format_args!("type of TIFF tag {tag}"), "an unsigned integer", kind));
+        }
+        let size = usize::try_from(size_of(kind)).unwrap_or(1);
+        Ok(Some(bytes.chunks_exact(size).map(|element| self.order.uint(element)).collect()))
+    }
+
+    /// The first integer of a tag, or `default` if the tag is absent.
+    pub(super) fn uint(&self, source: &Source, tag: u16, default: u64) -> Result<u64> {
+        Ok(self.uints(source, tag)?.and_then(|values| values.first().copied()).unwrap_or(default))
+    }
+
+    /// An integer that is there in every TIFF.
+    pub(super) fn required(&self, source: &Source, tag: u16, name: &str) -> Result<u64> {
+        let values = self.uints(source, tag)?.unwrap_or_default();
+        values
+            .first()
+            .copied()
+            .ok_or_else(|| source.format("TIFF directory", format_args!("the tag {name} ({tag})"), "none"))
+    }
+
+    /// The float64 of a tag.
+    pub(super) fn doubles(&self, source: &Source, tag: u16) -> Result<Option<Vec<f64>>> {
+        Ok(self.value(source, tag)?.filter(|(kind, _)| *kind == 12).map(|(_, bytes)| {
+            bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&value| if self.big_endian() { f64::from_be_bytes(value) } else { f64::from_le_bytes(value) })
+                .collect()
+        }))
+    }
+
+    /// The text of a tag, up to the first zero.
+    pub(super) fn text(&self, source: &Source, tag: u16) -> Result<Option<String>> {
+        Ok(self.value(source, tag)?.filter(|(kind, _)| matches!(kind, 1 | 2 | 7)).map(|(_, bytes)| {
+            let text = bytes.split(|&byte| byte == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(text).trim().to_owned()
+        }))
+    }
+}
+
+/// Bytes of one element of a TIFF type; unknown types have none, and so no value.
+const fn size_of(kind: u16) -> u64 {
+    match kind {
+        1 | 2 | 6 | 7 => 1,
+        3 | 8 => 2,
+        4 | 9 | 11 | 13 => 4,
+        5 | 10 | 12 | 16 | 17 | 18 => 8,
+        _ => 0,
+    }
+}

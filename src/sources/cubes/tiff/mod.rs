@@ -1,0 +1,82 @@
+//! TIFF, BigTIFF and GeoTIFF, as cubes of numbers.
+//!
+//! Ours, because image libraries read pictures: they stop at a few bands, at planar data, or at float predictors.
+
+mod chunk;
+mod geo;
+mod ifd;
+mod page;
+mod predictor;
+
+use super::cube::{CubeInfo, CubeKind, LoadedCube};
+use super::error::Result;
+use super::layout::{Layout, Order};
+use super::select::Want;
+use super::source::Source;
+use ifd::Tiff;
+use page::Page;
+
+/// The full-resolution pages that make the cube, and how their elements lie once they stand one after another.
+struct Plan {
+    tiff: Tiff,
+    pages: Vec<Page>,
+    layout: Layout,
+}
+
+impl Plan {
+    fn read(source: &Source) -> Result<Self> {
+        let tiff = Tiff::open(source)?;
+        let mut pages = Vec::new();
+        for ifd in &tiff.ifds {
+            if !Page::is_overview_or_mask(source, ifd)? {
+                pages.push(Page::read(source, ifd)?);
+            }
+        }
+        let first =
+            pages.first().ok_or_else(|| source.format("TIFF pages", "at least one at full resolution", "none"))?;
+        for (number, page) in pages.iter().enumerate().skip(1) {
+            if page.shape() != first.shape() || page.dtype != first.dtype || page.big_endian() != first.big_endian() {
+                let expected = format!("{:?} {}, as the first page", first.shape(), first.dtype);
+                return Err(source.format(
+                    format_args!("page {number} of the TIFF"),
+                    expected,
+                    format_args!("{:?} {}", page.shape(), page.dtype),
+                ));
+            }
+        }
+        let [height, width, bands] = first.shape();
+        if pages.len() > 1 && bands > 1 {
+            let found = format!("4 axes: {} pages of {bands} bands", pages.len());
+            let error = source.format("TIFF shape", "one page, or pages of one band", found);
+            return Err(error.hint("save each page to a file of its own"));
+        }
+        let (shape, order) = match pages.len() as u64 {
+            1 => ([height, width, bands], if first.planar { Order::Bsq } else { Order::Bip }),
+            many => ([height, width, many], Order::Bsq),
+        };
+        let layout = Layout { dtype: first.dtype, big_endian: first.big_endian(), shape, order };
+        Ok(Self { tiff, pages, layout })
+    }
+}
+
+pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
+    CubeInfo::new(CubeKind::Tiff, &Plan::read(source)?.layout, source, want.max_bytes())
+}
+
+pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
+    let Plan { tiff, pages, layout } = Plan::read(source)?;
+    let bytes = layout.bytes(source, want.max_bytes())?;
+    let bytes = usize::try_from(bytes).map_err(|_| source.limit("cube", usize::MAX as u64, bytes))?;
+    let mut stored = vec![0; bytes];
+    for (page, part) in pages.iter().zip(stored.chunks_exact_mut(bytes / pages.len().max(1))) {
+        page.read_into(source, part)?;
+    }
+    let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;
+    if let Some(ifd) = tiff.ifds.first() {
+        let [_, _, channels] = layout.shape;
+        let (meta, no_data) = geo::read(source, ifd, channels)?;
+        cube.meta = meta;
+        cube.set_no_data(no_data);
+    }
+    Ok(cube)
+}

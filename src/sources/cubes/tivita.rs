@@ -1,0 +1,43 @@
+//! Cubes of Tivita cameras: `…_SpecCube.dat`.
+//!
+//! Three big-endian int32, width, height, channels, then big-endian float32 in that order of axes, rows from the bottom up.
+//! The file has no signature: the header must account for the file's size to the byte.
+
+use super::cube::{CubeInfo, CubeKind, LoadedCube};
+use super::error::Result;
+use super::layout::{Layout, Order};
+use super::select::Want;
+use super::source::Source;
+use shardpack_format::Dtype;
+
+const HEADER: u64 = 12;
+
+/// Width, height and channels, if these are the first bytes of a Tivita cube of `len` bytes.
+pub(super) fn header(head: &[u8], len: u64) -> Option<[u64; 3]> {
+    let (fields, _) = head.get(..12)?.as_chunks::<4>();
+    let mut axes = [0; 3];
+    for (axis, field) in axes.iter_mut().zip(fields) {
+        *axis = u64::try_from(i32::from_be_bytes(*field)).ok().filter(|&axis| axis > 0)?;
+    }
+    let elements = axes.iter().try_fold(4u64, |bytes, &axis| bytes.checked_mul(axis))?;
+    (elements.checked_add(HEADER)? == len).then_some(axes)
+}
+
+fn layout(source: &Source) -> Result<Layout> {
+    let head = source.prefix(HEADER)?;
+    let [width, height, channels] = header(&head, source.len())
+        .ok_or_else(|| source.format("Tivita header", "width, height, channels that fit the file's size", "others"))?;
+    let shape = [height, width, channels];
+    Ok(Layout { dtype: Dtype::F32, big_endian: true, shape, order: Order::ColumnsUpward })
+}
+
+pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
+    CubeInfo::new(CubeKind::Tivita, &layout(source)?, source, want.max_bytes())
+}
+
+pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
+    let layout = layout(source)?;
+    let bytes = layout.bytes(source, want.max_bytes())?;
+    let stored = source.read_at("Tivita elements", HEADER, bytes)?;
+    LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)
+}

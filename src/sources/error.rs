@@ -1,0 +1,122 @@
+//! What can be wrong with a source as a whole. What is wrong with a single file is a [`BadInput`](super::BadInput).
+
+use super::bad::BadInputs;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of this module.
+pub type Result<T, E = SourceError> = std::result::Result<T, E>;
+
+/// Why a source cannot be packed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// The operating system refused.
+    #[error("cannot {action} `{}`: {source}", path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// The path is nothing that samples can come from.
+    #[error("`{}`: expected {expected}, found {found}", path.display())]
+    NotASource {
+        /// The path.
+        path: PathBuf,
+        /// What it should be.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+    /// There is nothing to pack.
+    #[error("`{}` holds no samples: {files} files looked at, {bad} of them unusable, {ignored} ignored{}", src.display(), first_reason(.first_bad))]
+    Empty {
+        /// The source.
+        src: PathBuf,
+        /// Files that were looked at.
+        files: u64,
+        /// Those that cannot be packed.
+        bad: u64,
+        /// Hidden and side files.
+        ignored: u64,
+        /// The first unusable file and its reason.
+        first_bad: Option<String>,
+    },
+    /// Pictures and cubes, and nobody said which are meant.
+    #[error(
+        "`{}` holds both pictures and cubes: {pictures} pictures (first: `{first_picture}`), {cubes} cubes (first: `{first_cube}`)\n\
+         hint: say which with `--kind images` or `--kind cubes`; the others are then bad input, which `--on-bad-input skip` leaves out",
+        src.display()
+    )]
+    Mixed {
+        /// The source.
+        src: PathBuf,
+        /// Number of pictures.
+        pictures: u64,
+        /// Number of cubes.
+        cubes: u64,
+        /// Key of the first picture.
+        first_picture: String,
+        /// Key of the first cube.
+        first_cube: String,
+    },
+    /// Some files cannot be packed, and the policy is to stop.
+    #[error("{0}")]
+    BadInputs(BadInputs),
+    /// The file of labels is wrong.
+    #[error("`{}`{}: {message}{}", file.display(), At(*.line), Hint(.hint))]
+    Labels {
+        /// The file of labels.
+        file: PathBuf,
+        /// Line, from 1, if the error is in one line.
+        line: Option<u64>,
+        /// What was expected and found.
+        message: String,
+        /// Next step, or empty.
+        hint: String,
+    },
+    /// A file is not the one that was listed.
+    #[error(
+        "`{}` changed since it was listed: expected {expected}, found {found}\n\
+         hint: run the command again once nothing writes to the source",
+        path.display()
+    )]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Size and time of modification when it was listed.
+        expected: String,
+        /// The same now.
+        found: String,
+    },
+}
+
+fn first_reason(first: &Option<String>) -> String {
+    first.as_ref().map(|reason| format!("\nfirst: {reason}")).unwrap_or_default()
+}
+
+struct At(Option<u64>);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |line| write!(f, ", line {line}"))
+    }
+}
+
+struct Hint<'a>(&'a str);
+
+impl fmt::Display for Hint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() { Ok(()) } else { write!(f, "\nhint: {}", self.0) }
+    }
+}
+
+impl SourceError {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}

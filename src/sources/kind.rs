@@ -1,0 +1,182 @@
+//! Pictures or cubes: what each file is, by its content, and what the source is as a whole.
+
+use super::bad::{BadKind, Flaw};
+use super::cubes::{self, CubeError, CubeInfo, CubeKind, CubeOptions};
+use super::error::{Result, SourceError};
+use super::picture::{self, Picture, Sniffed};
+use super::read_at::{FileAt, ReadAt};
+use super::walk::FoundFile;
+use std::path::{Path, PathBuf};
+
+/// What the samples of a source are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Pictures: JPEG, PNG, WebP, BMP, TIFF.
+    Images,
+    /// Hyperspectral cubes: NumPy, ENVI, MATLAB, TIFF, Tivita.
+    Cubes,
+}
+
+impl std::str::FromStr for Kind {
+    type Err = String;
+
+    /// `images`, `cubes`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "images" => Ok(Self::Images),
+            "cubes" => Ok(Self::Cubes),
+            other => Err(format!("expected `images` or `cubes`, found `{other}`")),
+        }
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Images => "images",
+            Self::Cubes => "cubes",
+        })
+    }
+}
+
+/// What one sample holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A picture.
+    Picture(Picture),
+    /// A cube.
+    Cube(CubeInfo),
+}
+
+impl Content {
+    /// The kind of source that it belongs to.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Picture(_) => Kind::Images,
+            Self::Cube(_) => Kind::Cubes,
+        }
+    }
+}
+
+/// What a look at one file found.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// A sample, with the path of its data file if that is another.
+    Sample(Content, Option<PathBuf>),
+    /// Nothing known: bad input, unless a header claims it as its data.
+    Unknown(Flaw),
+    /// A header whose cube cannot be read; it claims its data file nevertheless.
+    Bad(Flaw, Option<PathBuf>),
+}
+
+/// Looks at one file. `wanted` decides about TIFFs that can be either.
+pub(crate) fn examine(path: &Path, file: &FoundFile, wanted: Option<Kind>, options: &CubeOptions) -> Found {
+    let bad = |flaw| Found::Bad(flaw, None);
+    let (sniffed, start) = match sniff(path, file) {
+        Ok(found) => found,
+        Err(flaw) => return bad(flaw),
+    };
+    match sniffed {
+        Some(Sniffed::Picture(picture)) => return Found::Sample(Content::Picture(picture), None),
+        Some(Sniffed::Tiff(header)) => {
+            let as_picture = match wanted {
+                Some(Kind::Images) => header.may_be_picture(),
+                Some(Kind::Cubes) => false,
+                None => header.is_picture(),
+            };
+            if as_picture {
+                return Found::Sample(Content::Picture(picture::tiff(&header)), None);
+            }
+        }
+        None => {}
+    }
+    match cubes::probe(path) {
+        Ok(Some(kind)) => cube(path, kind, options),
+        Ok(None) => {
+            Found::Unknown(Flaw::new(BadKind::Unknown, format!("neither picture nor cube: begins with `{start}`")))
+        }
+        Err(error) => bad(cube_flaw(&error, path)),
+    }
+}
+
+fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Found {
+    let data = (kind == CubeKind::EnviHeader).then(|| cubes::companion(path)).flatten();
+    match cubes::peek(path, options) {
+        Ok(info) => Found::Sample(Content::Cube(info), data),
+        Err(error) => Found::Bad(cube_flaw(&error, path), data),
+    }
+}
+
+/// An error of the readers, less the path, which every list of flaws names anyway.
+fn cube_flaw(error: &CubeError, path: &Path) -> Flaw {
+    let text = error.to_string();
+    let named = format!("`{}`: ", path.to_string_lossy().escape_debug());
+    let kind = match error {
+        CubeError::Io { .. } => BadKind::Unreadable,
+        CubeError::Format { .. } => BadKind::Damaged,
+        _ => BadKind::Unsupported,
+    };
+    Flaw::new(kind, text.strip_prefix(&named).unwrap_or(&text))
+}
+
+/// What the content looks like, and its first bytes, to show.
+fn sniff(path: &Path, file: &FoundFile) -> Result<(Option<Sniffed>, String), Flaw> {
+    let file = FileAt::open(path, file.bytes)?;
+    let sniffed = picture::probe(&file)?;
+    let start = if sniffed.is_none() { file.head(8)?.escape_ascii().to_string() } else { String::new() };
+    Ok((sniffed, start))
+}
+
+/// Keys and kinds, counted.
+#[derive(Debug, Default)]
+pub(crate) struct Tally<'a> {
+    pictures: (u64, Option<&'a str>),
+    cubes: (u64, Option<&'a str>),
+}
+
+impl<'a> Tally<'a> {
+    pub(crate) fn count(&mut self, key: &'a str, kind: Kind) {
+        let (count, first) = match kind {
+            Kind::Images => &mut self.pictures,
+            Kind::Cubes => &mut self.cubes,
+        };
+        *count += 1;
+        first.get_or_insert(key);
+    }
+
+    /// The kind of the source; `None` if it has no samples.
+    pub(crate) fn decide(&self, wanted: Option<Kind>, src: &Path) -> Result<Option<Kind>> {
+        match (wanted, self.pictures, self.cubes) {
+            (Some(kind), ..) => Ok(Some(kind)),
+            (None, (_, None), (_, None)) => Ok(None),
+            (None, (_, Some(_)), (_, None)) => Ok(Some(Kind::Images)),
+            (None, (_, None), (_, Some(_))) => Ok(Some(Kind::Cubes)),
+            (None, (pictures, Some(first_picture)), (cubes, Some(first_cube))) => Err(SourceError::Mixed {
+                src: src.to_owned(),
+                pictures,
+                cubes,
+                first_picture: first_picture.to_owned(),
+                first_cube: first_cube.to_owned(),
+            }),
+        }
+    }
+}
+
+/// The flaw of a sample of the other kind.
+pub(crate) fn wrong_kind(content: &Content) -> Flaw {
+    let found = match content {
+        Content::Picture(picture) => {
+            format!("a picture ({}, {} × {})", picture.media_type, picture.width, picture.height)
+        }
+        Content::Cube(info) => {
+            let [height, width, channels] = info.shape;
+            format!("a cube ([height, width, channels] = [{height}, {width}, {channels}], {})", info.dtype)
+        }
+    };
+    let expected = match content.kind() {
+        Kind::Images => "a cube",
+        Kind::Cubes => "a picture",
+    };
+    Flaw::new(BadKind::WrongKind, format!("expected {expected}, found {found}"))
+}

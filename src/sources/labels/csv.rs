@@ -1,0 +1,91 @@
+//! CSV with a header. The type of a column is the narrowest that every cell fits: true/false, integer, number, text.
+
+use super::{Rows, cells};
+use crate::sources::columns::{Column, Texts, Values};
+use crate::sources::error::{Result, SourceError};
+use std::io::Read;
+
+/// A column as it is read: the text of each cell, and what all of them may be.
+struct Building {
+    texts: Texts,
+    truths: bool,
+    integers: bool,
+    numbers: bool,
+    filled: bool,
+    /// Line of the first empty cell.
+    empty: Option<u64>,
+}
+
+impl Building {
+    const fn new(texts: Texts) -> Self {
+        Self { texts, truths: true, integers: true, numbers: true, filled: false, empty: None }
+    }
+
+    fn push(&mut self, text: &str, line: u64) {
+        self.texts.push(text);
+        let text = text.trim();
+        if text.is_empty() {
+            self.empty.get_or_insert(line);
+            return;
+        }
+        self.filled = true;
+        self.truths &= cells::truth(text).is_some();
+        self.integers = self.integers && cells::integer(text).is_some();
+        self.numbers = self.numbers && cells::number(text).is_some();
+    }
+
+    fn finish(self, name: String, rows: &Rows<'_>) -> Result<Column> {
+        let trimmed = || self.texts.iter().map(str::trim);
+        let values = if !self.filled || !(self.truths || self.integers || self.numbers) {
+            Values::Text(self.texts)
+        } else if self.truths {
+            Values::Bool(trimmed().filter_map(cells::truth).collect())
+        } else if self.integers {
+            Values::Int(trimmed().filter_map(cells::integer).collect())
+        } else {
+            Values::Float(trimmed().filter_map(cells::number).collect())
+        };
+        match (&values, self.empty) {
+            (Values::Text(_), _) | (_, None) => Ok(Column { name, values }),
+            (_, Some(line)) => {
+                let message =
+                    format!("an empty cell in the column `{}` of {}", name.escape_debug(), values.type_name());
+                Err(rows.error(Some(line), message, "fill it in, or write `nan` for an unknown number"))
+            }
+        }
+    }
+}
+
+pub(super) fn read(input: impl Read, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
+    let mut reader = ::csv::ReaderBuilder::new().trim(::csv::Trim::Headers).from_reader(input);
+    let header = reader.headers().map_err(|error| damaged(rows, &error))?.clone();
+    let names: Vec<&str> = header.iter().collect();
+    let key_place = rows.key_column(&names, 1)?;
+    let mut columns: Vec<_> = names.iter().map(|_| Building::new(Texts::default())).collect();
+    let mut record = ::csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(|error| damaged(rows, &error))? {
+        let line = record.position().map_or(0, ::csv::Position::line);
+        if !rows.accept(record.get(key_place).unwrap_or_default(), line)? {
+            continue;
+        }
+        for (i, (column, text)) in columns.iter_mut().zip(&record).enumerate() {
+            if i != key_place {
+                column.push(text, line);
+            }
+        }
+    }
+    let named = names.iter().zip(columns).enumerate().filter(|(i, _)| *i != key_place);
+    named.map(|(_, (name, column))| column.finish((*name).to_owned(), rows)).collect()
+}
+
+fn damaged(rows: &Rows<'_>, error: &::csv::Error) -> SourceError {
+    let line = error.position().map(::csv::Position::line);
+    match error.kind() {
+        ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
+            let hint = "put cells that hold commas in quotes";
+            rows.error(line, format!("expected {expected_len} cells as in the header, found {len}"), hint)
+        }
+        ::csv::ErrorKind::Utf8 { .. } => rows.error(line, "expected UTF-8, found other bytes", ""),
+        _ => rows.error(line, error.to_string(), ""),
+    }
+}

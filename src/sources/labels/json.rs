@@ -1,0 +1,155 @@
+//! JSON Lines: one object on each line, all with the same names. The type of a value is what JSON says.
+
+use super::{Rows, cells};
+use crate::sources::columns::{Column, Texts, Values};
+use crate::sources::error::{Result, SourceError};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use std::fmt;
+use std::io::BufRead;
+
+/// One value of one row.
+#[derive(Debug, PartialEq, serde::Deserialize)]
+#[serde(untagged, expecting = "expected true, false, a number in the range of int64 or float64, or a string")]
+enum Cell {
+    Bool(bool),
+    Int(i64),
+    /// Beyond int64: refused, where `Float` would lose digits.
+    Huge(u64),
+    Float(f64),
+    Text(String),
+}
+
+/// The values of one line, in the order in which they stand there.
+struct Row(Vec<(String, Cell)>);
+
+impl<'de> Deserialize<'de> for Row {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Row;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(name) = map.next_key::<String>()? {
+                    let cell = map.next_value()?;
+                    if matches!(cell, Cell::Huge(_)) {
+                        return Err(serde::de::Error::custom(format!(
+                            "`{name}` is beyond int64: write it as a string"
+                        )));
+                    }
+                    pairs.push((name, cell));
+                }
+                Ok(Row(pairs))
+            }
+        }
+        deserializer.deserialize_map(Pairs)
+    }
+}
+
+pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
+    let mut header: Option<(Vec<String>, usize)> = None;
+    let mut columns: Vec<Values> = Vec::new();
+    let (mut text, mut line) = (Vec::new(), 0);
+    loop {
+        text.clear();
+        if input.read_until(b'\n', &mut text).map_err(SourceError::io("read", rows.file))? == 0 {
+            break;
+        }
+        line += 1;
+        let bytes = if line == 1 { text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text) } else { &text };
+        if bytes.trim_ascii().is_empty() {
+            continue;
+        }
+        let Row(mut pairs) =
+            serde_json::from_slice(bytes).map_err(|error| rows.error(Some(line), without_place(&error), ""))?;
+        let (names, key_place) = match &mut header {
+            Some(header) => header,
+            None => {
+                let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
+                let key_place = rows.key_column(&names, line)?;
+                columns = pairs.iter().map(|(_, cell)| empty_like(cell)).collect();
+                header.insert((pairs.iter().map(|(name, _)| name.clone()).collect(), key_place))
+            }
+        };
+        let cells = in_order(&mut pairs, names).map_err(|message| rows.error(Some(line), message, ""))?;
+        let Some(Cell::Text(key)) = cells.get(*key_place) else {
+            let message = format!(
+                "expected a string as the key `{}`, found another type",
+                names.get(*key_place).map_or("", |n| n)
+            );
+            return Err(rows.error(Some(line), message, ""));
+        };
+        if !rows.accept(key, line)? {
+            continue;
+        }
+        for ((column, cell), name) in columns.iter_mut().zip(cells).zip(&*names) {
+            push(column, cell)
+                .map_err(|message| rows.error(Some(line), format!("`{}`: {message}", name.escape_debug()), ""))?;
+        }
+    }
+    let Some((names, key_place)) = header else { return Ok(Vec::new()) };
+    let named = names.into_iter().zip(columns).enumerate().filter(|(i, _)| *i != key_place);
+    Ok(named.map(|(_, (name, values))| Column { name, values }).collect())
+}
+
+/// The cells of a row in the order of `names`, which must be its names exactly.
+fn in_order(pairs: &mut Vec<(String, Cell)>, names: &[String]) -> Result<Vec<Cell>, String> {
+    for name in names {
+        match pairs.iter().filter(|(other, _)| other == name).count() {
+            1 => {}
+            0 => return Err(format!("expected `{}` as in the first row, found none", name.escape_debug())),
+            _ => return Err(format!("`{}` stands there twice", name.escape_debug())),
+        }
+    }
+    if let Some((name, _)) = pairs.iter().find(|(name, _)| !names.contains(name)) {
+        return Err(format!("`{}` does not stand in the first row", name.escape_debug()));
+    }
+    pairs.sort_by_key(|(name, _)| names.iter().position(|other| other == name));
+    Ok(pairs.drain(..).map(|(_, cell)| cell).collect())
+}
+
+const fn empty_like(cell: &Cell) -> Values {
+    match cell {
+        Cell::Bool(_) => Values::Bool(Vec::new()),
+        Cell::Int(_) | Cell::Huge(_) => Values::Int(Vec::new()),
+        Cell::Float(_) => Values::Float(Vec::new()),
+        Cell::Text(_) => Values::Text(Texts::new()),
+    }
+}
+
+/// Adds a cell. Integers and numbers may mix where that loses nothing.
+fn push(column: &mut Values, cell: Cell) -> Result<(), String> {
+    const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
+    match (&mut *column, cell) {
+        (Values::Bool(values), Cell::Bool(value)) => values.push(value),
+        (Values::Int(values), Cell::Int(value)) => values.push(value),
+        (Values::Float(values), Cell::Float(value)) => values.push(value),
+        (Values::Float(values), Cell::Int(value)) => values.push(cells::exact(value).ok_or(INEXACT)?),
+        (Values::Int(values), Cell::Float(value)) => {
+            let mut floats =
+                values.iter().map(|&value| cells::exact(value)).collect::<Option<Vec<_>>>().ok_or(INEXACT)?;
+            floats.push(value);
+            *column = Values::Float(floats);
+        }
+        (Values::Text(texts), Cell::Text(text)) => texts.push(&text),
+        (column, cell) => {
+            let [expected, found] = [column.type_name(), empty_like(&cell).type_name()];
+            return Err(format!("expected {expected} as in the rows before, found {found}"));
+        }
+    }
+    Ok(())
+}
+
+/// The text of an error, less "at line 1 column 7": the line is always the first.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ") {
+        Some((message, _)) if error.column() > 0 => format!("{message}, column {}", error.column()),
+        Some((message, _)) => message.to_owned(),
+        None => text,
+    }
+}

@@ -1,0 +1,166 @@
+use super::*;
+use crate::sources::columns::Texts;
+
+const KEYS: &[&str] = &["a/1.jpg", "a/2.jpg", "b/3.jpg"];
+
+fn read_text(text: impl AsRef<[u8]>) -> Result<Labels> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("labels");
+    std::fs::write(&file, text).unwrap();
+    read(&file, KEYS, &HashSet::from(["skipped.gif"]))
+}
+
+/// The error's text behind the path.
+fn error(text: impl AsRef<[u8]>) -> String {
+    let error = read_text(text).unwrap_err().to_string();
+    error.split_once("labels`").unwrap().1.to_owned()
+}
+
+fn values(labels: &Labels, name: &str) -> Values {
+    labels.columns.iter().find(|column| column.name == name).unwrap().values.clone()
+}
+
+fn texts(texts: &[&str]) -> Values {
+    Values::Text(texts.iter().copied().collect::<Texts>())
+}
+
+#[test]
+fn csv_columns_are_typed_and_put_in_the_order_of_the_samples() {
+    let labels = read_text(
+        "\u{feff}id, key ,score,ok,site,code,note\r\n\
+         3,b/3.jpg,0.5,true,x,007,\r\n\
+         -1,a/1.jpg,2,False,\"y, z\",008,n\r\n\
+         2,a/2.jpg,nan,TRUE,x,9,\r\n",
+    )
+    .unwrap();
+    assert_eq!(values(&labels, "id"), Values::Int(vec![-1, 2, 3]));
+    assert_eq!(values(&labels, "ok"), Values::Bool(vec![false, true, true]));
+    assert_eq!(values(&labels, "site"), texts(&["y, z", "x", "x"]));
+    assert_eq!(values(&labels, "code"), texts(&["008", "9", "007"]), "leading zeros are part of a code");
+    assert_eq!(values(&labels, "note"), texts(&["n", "", ""]));
+    let Values::Float(scores) = values(&labels, "score") else { panic!() };
+    assert!(scores[0] == 2.0 && scores[1].is_nan() && scores[2] == 0.5);
+    assert_eq!(labels.columns.len(), 6);
+    assert_eq!(labels.classes, None);
+}
+
+#[test]
+fn json_lines_say_the_same() {
+    let labels = read_text(
+        "{\"file\": \"b/3.jpg\", \"id\": 3, \"score\": 0.5, \"ok\": true, \"code\": \"7\"}\n\n\
+         {\"id\": -1, \"score\": 2, \"ok\": false, \"code\": \"8\", \"file\": \"a/1.jpg\"}\n\
+         {\"file\": \"a/2.jpg\", \"id\": 2, \"score\": 1, \"ok\": true, \"code\": \"9\"}",
+    )
+    .unwrap();
+    assert_eq!(values(&labels, "id"), Values::Int(vec![-1, 2, 3]));
+    assert_eq!(values(&labels, "score"), Values::Float(vec![2.0, 1.0, 0.5]));
+    assert_eq!(values(&labels, "ok"), Values::Bool(vec![false, true, true]));
+    assert_eq!(values(&labels, "code"), texts(&["8", "9", "7"]), "strings stay strings");
+    assert_eq!(labels.columns.len(), 4);
+}
+
+#[test]
+fn text_labels_become_classes() {
+    let classes = |header: &str| {
+        let labels = read_text(format!("{header}\nb/3.jpg,dog,1\na/1.jpg,cat,2\na/2.jpg,dog,3\n")).unwrap();
+        let columns: Vec<_> = labels.columns.iter().map(|column| column.name.clone()).collect();
+        (labels.has_label(), labels.classes, columns)
+    };
+    let animals = Some(Classes { names: vec!["cat".into(), "dog".into()], labels: vec![0, 1, 1] });
+    assert_eq!(classes("key,label,n"), (true, animals.clone(), vec!["n".to_owned()]));
+    assert_eq!(classes("key,class,n"), (true, animals, vec!["n".to_owned()]));
+    assert_eq!(classes("key,class,label"), (true, None, vec!["class".to_owned(), "label".to_owned()]));
+    assert_eq!(classes("key,animal,n"), (false, None, vec!["animal".to_owned(), "n".to_owned()]));
+}
+
+#[test]
+fn key_column_has_several_names() {
+    for name in KEY_NAMES {
+        let labels = read_text(format!("n,{name}\n1,a/1.jpg\n2,a/2.jpg\n3,b/3.jpg\n")).unwrap();
+        assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
+    }
+    let labels = read_text("path,key\nx,a/1.jpg\ny,a/2.jpg\nz,b/3.jpg\n").unwrap();
+    assert_eq!(values(&labels, "path"), texts(&["x", "y", "z"]));
+}
+
+#[test]
+fn rows_of_samples_that_were_left_out_are_passed_over() {
+    let labels = read_text("key,n\na/1.jpg,1\nskipped.gif,text\na/2.jpg,2\nb/3.jpg,3\n").unwrap();
+    assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
+}
+
+#[test]
+fn csv_errors_name_line_and_reason() {
+    for (text, expected) in [
+        ("name,n\na,1\n", ", line 1: expected a column `key` (or `path`, `file`, `filename`), found `name`, `n`"),
+        ("", ", line 1: expected a column `key` (or `path`, `file`, `filename`), found "),
+        ("key,n,n\n", ", line 1: two columns of the name `n`"),
+        ("key,,n\n", ", line 1: column 2 has no name"),
+        (
+            "key,mask\n",
+            ", line 1: the name of the column `mask` is taken by a field that `pack` makes\nhint: rename the column",
+        ),
+        (
+            "key,n\na/1.jpg,1\nA/1.jpg,2\n",
+            ", line 3: no sample has the key `A/1.jpg`\nhint: keys are paths below the source, extension included, such as `a/1.jpg`",
+        ),
+        ("key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n", ", line 4: a second row for `a/1.jpg`: the first is in line 2"),
+        (
+            "key,n\na/1.jpg,1,2\n",
+            ", line 2: expected 2 cells as in the header, found 3\nhint: put cells that hold commas in quotes",
+        ),
+        (
+            "key,n\na/1.jpg\n",
+            ", line 2: expected 2 cells as in the header, found 1\nhint: put cells that hold commas in quotes",
+        ),
+        (
+            "key,n\na/2.jpg,1\n",
+            ": 2 of 3 samples have no row: `a/1.jpg`, `b/3.jpg`\nhint: add the rows, or take the files out of the source",
+        ),
+        (
+            "key,n\na/1.jpg,1\na/2.jpg,\nb/3.jpg,2\n",
+            ", line 3: an empty cell in the column `n` of integers\nhint: fill it in, or write `nan` for an unknown number",
+        ),
+    ] {
+        assert_eq!(error(text), expected, "{text:?}");
+    }
+    assert_eq!(error(b"key,n\na/1.jpg,\xff\n"), ", line 2: expected UTF-8, found other bytes");
+    let line = error("key,n\n\"a/1.jpg\",\"1\n2\"\nx,1\n");
+    assert!(line.starts_with(", line 4: "), "lines are counted as an editor does: {line}");
+}
+
+#[test]
+fn json_errors_name_line_and_reason() {
+    let first = "{\"key\": \"a/1.jpg\", \"n\": 1}\n";
+    for (line, expected) in [
+        ("{\"key\": \"a/2.jpg\"}", "expected `n` as in the first row, found none"),
+        ("{\"key\": \"a/2.jpg\", \"n\": 1, \"m\": 2}", "`m` does not stand in the first row"),
+        ("{\"key\": \"a/2.jpg\", \"n\": 1, \"n\": 2}", "`n` stands there twice"),
+        ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: expected integers as in the rows before, found text"),
+        ("{\"key\": 7, \"n\": 1}", "expected a string as the key `key`, found another type"),
+        ("{\"key\": \"a/1.jpg\", \"n\": 1}", "a second row for `a/1.jpg`: the first is in line 1"),
+        ("[1]", "invalid type: sequence, expected an object, column 0"),
+        ("{\"key\": ", "EOF while parsing a value, column 8"),
+    ] {
+        let found = error(format!("{first}{line}"));
+        assert!(found.starts_with(", line 2: "), "{found}");
+        assert!(found.contains(expected.trim_end_matches(", column 0")), "{found}");
+    }
+    for value in ["null", "[1]", "{}", "18446744073709551615", "1e999"] {
+        assert!(error(format!("{{\"key\": \"a/1.jpg\", \"n\": {value}}}")).starts_with(", line 1: "), "{value}");
+    }
+    assert_eq!(error("{\"n\": 1}"), ", line 1: expected a column `key` (or `path`, `file`, `filename`), found `n`");
+}
+
+#[test]
+fn big_integers_keep_their_digits() {
+    let column = |a: &str, b: &str| {
+        let text = format!("key,n\na/1.jpg,{a}\na/2.jpg,{b}\nb/3.jpg,0\n");
+        values(&read_text(text).unwrap(), "n")
+    };
+    assert_eq!(column("9007199254740993", "1"), Values::Int(vec![9_007_199_254_740_993, 1, 0]));
+    assert_eq!(column("9007199254740993", "0.5"), texts(&["9007199254740993", "0.5", "0"]));
+    assert_eq!(column("18446744073709551615", "1"), texts(&["18446744073709551615", "1", "0"]));
+    let mixed = "{\"key\": \"a/1.jpg\", \"n\": 9007199254740993}\n{\"key\": \"a/2.jpg\", \"n\": 0.5}\n";
+    assert!(error(mixed).contains("would lose digits"));
+}

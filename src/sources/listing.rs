@@ -1,0 +1,131 @@
+//! The result of enumeration: the samples of a source, in order.
+
+use super::bad::BadInput;
+use super::columns::Column;
+use super::error::{Result, SourceError};
+use super::kind::{Content, Kind};
+use super::walk::{FoundFile, mtime_ns};
+use std::fs::{self, File, Metadata};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A file that belongs to a sample, beside the one that names it: the data of an ENVI header, a mask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SideFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size when it was listed.
+    pub bytes: u64,
+    /// Its time of modification when it was listed, in ns since 1970.
+    pub mtime_ns: i64,
+}
+
+/// One sample of a source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Path below the source with `/`, extension included.
+    pub key: String,
+    /// Size of the file when it was listed.
+    pub bytes: u64,
+    /// Its time of modification when it was listed, in ns since 1970.
+    pub mtime_ns: i64,
+    /// Label: place in [`Listing::classes`].
+    pub class: Option<u32>,
+    /// What the file holds.
+    pub content: Content,
+    /// The data file of an ENVI header.
+    pub data: Option<Box<SideFile>>,
+    /// The mask.
+    pub mask: Option<Box<SideFile>>,
+}
+
+impl Entry {
+    pub(crate) fn new(file: FoundFile, content: Content, data: Option<SideFile>) -> Self {
+        let FoundFile { key, bytes, mtime_ns } = file;
+        Self { key, bytes, mtime_ns, class: None, content, data: data.map(Box::new), mask: None }
+    }
+
+    /// Bytes on disk of everything that belongs to the sample.
+    #[must_use]
+    pub fn source_bytes(&self) -> u64 {
+        [&self.data, &self.mask].into_iter().flatten().fold(self.bytes, |sum, file| sum.saturating_add(file.bytes))
+    }
+}
+
+/// The samples of a source.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listing {
+    /// The folder that keys are relative to, absolute, links resolved.
+    pub root: PathBuf,
+    /// What all samples are.
+    pub kind: Kind,
+    /// Sorted by the bytes of the key. Never empty.
+    pub samples: Vec<Entry>,
+    /// Names of the classes; empty if there are none. Then every sample's `class` is `None`, else none is.
+    pub classes: Vec<String>,
+    /// Columns of the table of labels, in the order of the samples.
+    pub columns: Vec<Column>,
+    /// What cannot be packed, sorted by key. Empty unless the policy is to skip.
+    pub bad: Vec<BadInput>,
+    /// Hidden and side files that were passed over.
+    pub ignored: u64,
+    /// What the user should know: class folders without samples, masks without a sample, ….
+    pub notes: Vec<String>,
+}
+
+impl Listing {
+    /// Where a sample's file is.
+    #[must_use]
+    pub fn path(&self, entry: &Entry) -> PathBuf {
+        self.root.join(&entry.key)
+    }
+
+    /// Bytes on disk of all samples.
+    #[must_use]
+    pub fn source_bytes(&self) -> u64 {
+        self.samples.iter().fold(0, |sum, entry| sum.saturating_add(entry.source_bytes()))
+    }
+
+    /// Reads a sample's file whole, into memory of the size that was listed.
+    ///
+    /// # Errors
+    /// `Io`; `Changed` if size or time are not those that were listed, before or after.
+    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>> {
+        let path = self.path(entry);
+        let mut file = File::open(&path).map_err(SourceError::io("open", &path))?;
+        let check = |file: &File| {
+            let metadata = file.metadata().map_err(SourceError::io("look at", &path))?;
+            unchanged(&path, entry.bytes, entry.mtime_ns, &metadata)
+        };
+        check(&file)?;
+        let mut bytes = vec![0; usize::try_from(entry.bytes).unwrap_or(usize::MAX)];
+        file.read_exact(&mut bytes).map_err(SourceError::io("read", &path))?;
+        check(&file)?;
+        Ok(bytes)
+    }
+
+    /// Checks that size and time of the sample's files are those that were listed. For readers that take a path: call it before and after.
+    ///
+    /// # Errors
+    /// `Io`; `Changed`.
+    pub fn check_unchanged(&self, entry: &Entry) -> Result<()> {
+        let check = |path: &Path, bytes, mtime_ns| {
+            let metadata = fs::metadata(path).map_err(SourceError::io("look at", path))?;
+            unchanged(path, bytes, mtime_ns, &metadata)
+        };
+        check(&self.path(entry), entry.bytes, entry.mtime_ns)?;
+        [&entry.data, &entry.mask]
+            .into_iter()
+            .flatten()
+            .try_for_each(|file| check(&file.path, file.bytes, file.mtime_ns))
+    }
+}
+
+fn unchanged(path: &Path, bytes: u64, mtime: i64, now: &Metadata) -> Result<()> {
+    let mtime_now = mtime_ns(now).map_err(SourceError::io("look at", path))?;
+    if (now.len(), mtime_now) == (bytes, mtime) {
+        return Ok(());
+    }
+    let text = |bytes, mtime| format!("{bytes} bytes, modified at {mtime} ns");
+    Err(SourceError::Changed { path: path.to_owned(), expected: text(bytes, mtime), found: text(now.len(), mtime_now) })
+}

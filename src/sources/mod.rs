@@ -1,0 +1,242 @@
+//! Sources: the folder, or the single file, that a dataset is packed from.
+//!
+//! [`enumerate`] lists the samples in a fixed order, tells pictures from cubes by content, finds labels and masks, and names everything
+//! that cannot be packed before the first byte is written. It reads headers and ends of files, no more, on the caller's rayon pool.
+
+pub mod bad;
+mod classes;
+pub mod columns;
+pub mod cubes;
+pub mod error;
+pub mod jpeg_header;
+pub mod kind;
+pub mod labels;
+mod listing;
+mod masks;
+pub mod picture;
+mod read_at;
+mod side_files;
+#[cfg(test)]
+mod testing;
+mod tiff_header;
+mod walk;
+
+pub use bad::{BadInput, BadInputs, BadKind, OnBadInput};
+pub use columns::{Column, Texts, Values};
+pub use error::{Result, SourceError};
+pub use kind::{Content, Kind};
+pub use listing::{Entry, Listing, SideFile};
+
+use bad::Flaw;
+use classes::Classes;
+use cubes::CubeOptions;
+use kind::{Found, Tally, examine, wrong_kind};
+use masks::{Masks, Wanting};
+use rayon::prelude::*;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use walk::{FoundFile, Tree};
+
+/// How to look at a source.
+///
+/// ```
+/// use shardpack::sources::{Kind, SourceOptions};
+/// let options = SourceOptions { kind: Some(Kind::Images), ..Default::default() };
+/// assert!(options.labels.is_none());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct SourceOptions {
+    /// What the samples are. Default: what their contents say.
+    pub kind: Option<Kind>,
+    /// Table of labels. Default: none.
+    pub labels: Option<PathBuf>,
+    /// Folder of masks. Default: none.
+    pub masks: Option<PathBuf>,
+    /// Whether first-level folders are classes. Default: for images, if every sample stands in one and no table gives labels. `Some(true)`
+    /// asks for the same with cubes, whose folders are as often patients or flights.
+    pub class_folders: Option<bool>,
+    /// What to do about files that cannot be packed. Default: stop.
+    pub on_bad_input: OnBadInput,
+    /// What to leave out if it stands below the source: the output. The table of labels and the folder of masks are left out anyway.
+    pub exclude: Option<PathBuf>,
+    /// How to read cubes.
+    pub cubes: CubeOptions,
+}
+
+/// Lists the samples of `src`.
+///
+/// ```
+/// use shardpack::sources::{SourceError, SourceOptions, enumerate};
+/// let folder = tempfile::tempdir()?;
+/// std::fs::write(folder.path().join("notes.txt"), "hello")?;
+/// let error = enumerate(folder.path(), &SourceOptions::default()).unwrap_err();
+/// assert!(matches!(error, SourceError::BadInputs(bad) if bad.list[0].key == "notes.txt"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// `Io` if the source, the table or the folder of masks cannot be read; `NotASource`; `Mixed` if there are pictures and cubes and no kind
+/// is given; `BadInputs` with the complete list if the policy is to stop; `Empty` if no samples are left; `Labels` if the table is wrong.
+pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
+    let exclude: Vec<&Path> =
+        [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
+    let mut tree = walk::walk(src, &exclude)?;
+    side_files::drop(&mut tree);
+    let of = (tree.files.len() + tree.bad.len()) as u64;
+
+    let found: Vec<_> = tree
+        .files
+        .par_iter()
+        .with_min_len(16)
+        .map(|file| examine(&tree.root.join(&file.key), file, options.kind, &options.cubes))
+        .collect();
+    let mut bad = std::mem::take(&mut tree.bad);
+    let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
+    let mut notes = Vec::new();
+    if let Some(folder) = &options.masks {
+        notes.extend(add_masks(folder, src, &tree, &mut samples, &mut bad)?);
+    }
+
+    bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    if !bad.is_empty() && options.on_bad_input == OnBadInput::Stop {
+        return Err(SourceError::BadInputs(BadInputs { list: bad, of }));
+    }
+    let Some(kind) = kind.filter(|_| !samples.is_empty()) else {
+        let first_bad = bad.first().map(ToString::to_string);
+        return Err(SourceError::Empty {
+            src: src.to_owned(),
+            files: of,
+            bad: bad.len() as u64,
+            ignored: tree.ignored,
+            first_bad,
+        });
+    };
+
+    let left_out = bad.iter().map(|bad| bad.key.as_str()).collect();
+    let (classes, columns) = find_labels(options, kind, &tree, &samples, &left_out, &mut notes)?;
+    let names = classes.map_or_else(Vec::new, |Classes { names, labels }| {
+        samples.iter_mut().zip(labels).for_each(|(sample, label)| sample.class = Some(label));
+        names
+    });
+    Ok(Listing { root: tree.root, kind, samples, classes: names, columns, bad, ignored: tree.ignored, notes })
+}
+
+/// Decides on the kind of the source, and splits what was found into samples and bad input.
+fn sort_out(
+    src: &Path,
+    tree: &mut Tree,
+    found: Vec<Found>,
+    wanted: Option<Kind>,
+    bad: &mut Vec<BadInput>,
+) -> Result<(Option<Kind>, Vec<Entry>)> {
+    // Data files are claimed by path; a header that is bad claims its data file as well.
+    let claimed: HashSet<&Path> = found
+        .iter()
+        .filter_map(|found| match found {
+            Found::Sample(_, data) | Found::Bad(_, data) => data.as_deref(),
+            Found::Unknown(_) => None,
+        })
+        .filter_map(|data| data.strip_prefix(&tree.root).ok())
+        .collect();
+    let is_claimed = |file: &FoundFile| claimed.contains(Path::new(&file.key));
+
+    let mut tally = Tally::default();
+    for (file, found) in tree.files.iter().zip(&found) {
+        if let Found::Sample(content, _) = found
+            && !is_claimed(file)
+        {
+            tally.count(&file.key, content.kind());
+        }
+    }
+    let kind = tally.decide(wanted, src)?;
+
+    // Looked up while the list still has its keys; then the keys move into the entries.
+    let claims: Vec<bool> = tree.files.iter().map(is_claimed).collect();
+    let mut data_files: HashMap<usize, Result<SideFile, Flaw>> = HashMap::new();
+    for (i, found) in found.iter().enumerate() {
+        if let Found::Sample(_, Some(path)) = found {
+            data_files.insert(i, side_files::look(tree, path));
+        }
+    }
+    let mut samples = Vec::new();
+    for (i, ((file, found), claimed)) in std::mem::take(&mut tree.files).into_iter().zip(found).zip(claims).enumerate()
+    {
+        if claimed {
+            continue;
+        }
+        let flaw = match found {
+            Found::Sample(content, _) if Some(content.kind()) == kind => match data_files.remove(&i).transpose() {
+                Ok(data) => {
+                    samples.push(Entry::new(file, content, data));
+                    continue;
+                }
+                Err(flaw) => flaw,
+            },
+            Found::Sample(content, _) => wrong_kind(&content),
+            Found::Unknown(flaw) | Found::Bad(flaw, _) => flaw,
+        };
+        bad.push(flaw.of(file.key));
+    }
+    Ok((kind, samples))
+}
+
+/// Gives each sample its mask; those without become bad input.
+fn add_masks(
+    folder: &Path,
+    src: &Path,
+    tree: &Tree,
+    samples: &mut Vec<Entry>,
+    bad: &mut Vec<BadInput>,
+) -> Result<Option<String>> {
+    let masks = Masks::list(folder, src)?;
+    let wanting: Vec<_> = samples
+        .iter()
+        .map(|sample| {
+            let data =
+                sample.data.as_ref().and_then(|data| data.path.strip_prefix(&tree.root).ok()).and_then(Path::to_str);
+            Wanting { key: &sample.key, data }
+        })
+        .collect();
+    let paired = masks.pair(&wanting);
+    let (mut kept, all) = (Vec::with_capacity(samples.len()), std::mem::take(samples));
+    for (mut sample, mask) in all.into_iter().zip(paired.masks) {
+        match mask {
+            Ok(mask) => {
+                sample.mask = Some(Box::new(mask));
+                kept.push(sample);
+            }
+            Err(flaw) => bad.push(flaw.of(sample.key)),
+        }
+    }
+    *samples = kept;
+    Ok(paired.note)
+}
+
+/// Labels from the table, else from the names of folders.
+fn find_labels(
+    options: &SourceOptions,
+    kind: Kind,
+    tree: &Tree,
+    samples: &[Entry],
+    left_out: &HashSet<&str>,
+    notes: &mut Vec<String>,
+) -> Result<(Option<Classes>, Vec<Column>)> {
+    let mut columns = Vec::new();
+    if let Some(file) = &options.labels {
+        let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
+        let table = labels::read(file, &keys, left_out)?;
+        if table.has_label() {
+            return Ok((table.classes, table.columns));
+        }
+        columns = table.columns;
+    }
+    if !options.class_folders.unwrap_or(kind == Kind::Images) {
+        return Ok((None, columns));
+    }
+    let (classes, note) = classes::by_folder(&tree.folders, samples.iter().map(|sample| sample.key.as_str()));
+    notes.extend(note);
+    Ok((classes, columns))
+}
+
+#[cfg(test)]
+mod tests;

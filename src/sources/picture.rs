@@ -1,0 +1,281 @@
+//! Pictures, told apart by their content: JPEG, PNG, WebP, BMP, TIFF. Dimensions, and whether the file is whole, from its first and last
+//! bytes; nothing is decoded.
+#![deny(clippy::indexing_slicing)]
+
+use super::bad::Flaw;
+use super::jpeg_header::{JpegError, JpegHeader, end_of_image};
+use super::read_at::ReadAt;
+use super::tiff_header;
+
+/// Where the end of a picture is looked for before the whole file is read.
+const TAIL_BYTES: u64 = 4 << 10;
+
+/// Longest JPEG header. A CMYK profile takes about 600 KiB, Exif at most 64 KiB; the rest is for panoramas and depth maps in APP segments.
+const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
+
+/// Largest file that is searched from end to end for the end of its picture.
+const MAX_SEARCHED_BYTES: u64 = 256 << 20;
+
+/// A picture, as far as its header tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Picture {
+    /// `image/jpeg`, `image/png`, `image/webp`, `image/bmp` or `image/tiff`.
+    pub media_type: &'static str,
+    /// Width in pixels as stored, before any Exif orientation.
+    pub width: u32,
+    /// Height in pixels as stored, before any Exif orientation.
+    pub height: u32,
+    /// More about a JPEG.
+    pub jpeg: Option<JpegFacts>,
+}
+
+/// What the rest of the program wants to know about a JPEG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JpegFacts {
+    /// Whether the GPU's fixed-function engine is expected to decode it: see [`JpegHeader::hardware_decodable`].
+    pub gpu_jpeg: bool,
+    /// Whether it is progressive.
+    pub progressive: bool,
+    /// Components: 1, 3 or 4.
+    pub components: u8,
+    /// MCUs between restart markers; 0 = none.
+    pub restart_interval: u16,
+    /// Exif orientation, 1..=8, if there is one.
+    pub orientation: Option<u8>,
+    /// Bytes after EOI, kept like everything else. 0 as well if a second whole JPEG stands there to the end: only the last bytes are read.
+    pub trailing_bytes: u64,
+}
+
+/// What kind of picture `bytes`, a whole file, holds; `None` if it holds none that is known.
+///
+/// ```
+/// use shardpack::sources::picture::probe_picture;
+/// assert_eq!(probe_picture(b"neither fish nor fowl"), Ok(None));
+/// assert_eq!(probe_picture(b"GIF89a\x01\0\x01\0").unwrap_err().detail, "GIF is not supported: convert it to PNG");
+/// ```
+///
+/// # Errors
+/// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000, JPEG XL, animated WebP; lossless,
+/// arithmetic or 12-bit JPEG.
+pub fn probe_picture(bytes: &[u8]) -> Result<Option<Picture>, Flaw> {
+    match probe(bytes)? {
+        Some(Sniffed::Picture(picture)) => Ok(Some(picture)),
+        Some(Sniffed::Tiff(header)) if header.may_be_picture() => Ok(Some(tiff(&header))),
+        Some(Sniffed::Tiff(_)) | None => Ok(None),
+    }
+}
+
+/// What the content of a file looks like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sniffed {
+    Picture(Picture),
+    /// A picture or a cube.
+    Tiff(tiff_header::TiffHeader),
+}
+
+pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Flaw> {
+    let head = file.head(64)?;
+    let picture = if head.starts_with(b"\xFF\xD8\xFF") {
+        jpeg(file)?
+    } else if head.starts_with(b"\x89PNG\r\n\x1a\n") {
+        png(file)?
+    } else if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
+        webp(file, &head)?
+    } else if is_bmp(&head) {
+        bmp(file, &head)?
+    } else if tiff_header::is_tiff(&head) {
+        return Ok(Some(Sniffed::Tiff(tiff_header::parse(file)?)));
+    } else if let Some(name) = unsupported(&head) {
+        return Err(Flaw::unsupported(format!("{name} is not supported: convert it to PNG")));
+    } else {
+        return Ok(None);
+    };
+    if picture.width == 0 || picture.height == 0 {
+        return Err(Flaw::damaged(format!("{} of {} × {} pixels", picture.media_type, picture.width, picture.height)));
+    }
+    Ok(Some(Sniffed::Picture(picture)))
+}
+
+/// A TIFF as a picture.
+pub(crate) const fn tiff(header: &tiff_header::TiffHeader) -> Picture {
+    Picture { media_type: "image/tiff", width: header.width, height: header.height, jpeg: None }
+}
+
+/// Name of a type that is known, but not packed.
+fn unsupported(head: &[u8]) -> Option<&'static str> {
+    let brand = (head.get(4..8) == Some(b"ftyp")).then(|| head.get(8..12)).flatten();
+    Some(match (head, brand) {
+        (_, Some(b"avif" | b"avis")) => "AVIF",
+        (_, Some(b"heic" | b"heix" | b"hevc" | b"heim" | b"heis" | b"mif1" | b"msf1")) => "HEIF",
+        ([b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..], _) => "GIF",
+        ([0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] | [0xFF, 0x4F, 0xFF, 0x51, ..], _) => "JPEG 2000",
+        ([0xFF, 0x0A, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..], _) => "JPEG XL",
+        ([b'8', b'B', b'P', b'S', 0, 1 | 2, ..], _) => "Photoshop",
+        ([0x76, 0x2F, 0x31, 0x01, ..], _) => "OpenEXR",
+        _ => return None,
+    })
+}
+
+fn jpeg(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
+    let header = jpeg_header(file)?;
+    if let Some(reason) = header.unsupported() {
+        return Err(Flaw::unsupported(format!("{reason} is not supported: convert it to baseline JPEG or PNG")));
+    }
+    let end = jpeg_end(file, header.scan_offset)?;
+    Ok(Picture {
+        media_type: "image/jpeg",
+        width: header.width.into(),
+        height: header.height.into(),
+        jpeg: Some(JpegFacts {
+            gpu_jpeg: header.hardware_decodable(),
+            progressive: header.is_progressive(),
+            components: u8::try_from(header.components().len()).unwrap_or(0),
+            restart_interval: header.restart_interval,
+            orientation: header.orientation,
+            trailing_bytes: file.len() - end,
+        }),
+    })
+}
+
+fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegHeader, Flaw> {
+    let mut have = 16 << 10;
+    loop {
+        let prefix = file.head(have)?;
+        match JpegHeader::parse(&prefix) {
+            Ok(header) => return Ok(header),
+            Err(JpegError::Truncated { needed }) if needed <= file.len() && prefix.len() as u64 != file.len() => {
+                if needed > MAX_JPEG_HEADER_BYTES {
+                    return Err(Flaw::damaged(format!("JPEG header longer than {} MiB", MAX_JPEG_HEADER_BYTES >> 20)));
+                }
+                // Doubling keeps a header of thousands of small segments from being walked thousands of times.
+                have = needed.max(2 * have);
+            }
+            Err(JpegError::Truncated { needed }) => {
+                return Err(Flaw::damaged(format!(
+                    "JPEG cut off in its header: expected at least {needed} bytes, found {}",
+                    file.len()
+                )));
+            }
+            Err(error) => return Err(Flaw::damaged(error.to_string())),
+        }
+    }
+}
+
+/// Offset just behind EOI. Nearly every file ends with it; a few are padded, or carry another picture behind it.
+fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw> {
+    let from = file.len().saturating_sub(TAIL_BYTES).max(scan_offset);
+    let tail = file.read_at(from, file.len() - from)?;
+    if tail.ends_with(b"\xFF\xD9") {
+        return Ok(file.len());
+    }
+    // Only the whole tail of zeros is cheap to be sure of: any other marker may belong to the picture behind.
+    let content = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
+    if tail.get(..content).is_some_and(|content| content.ends_with(b"\xFF\xD9")) {
+        return Ok(from + content as u64);
+    }
+    end_of_image(&file.head(MAX_SEARCHED_BYTES)?, scan_offset)
+        .ok_or_else(|| Flaw::damaged(format!("JPEG cut off: no end of image (FF D9) in its {} bytes", file.len())))
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn le16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn png(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
+    const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
+    let head = file.read_at(0, 33).map_err(|_| Flaw::damaged("PNG cut off in its header"))?;
+    if head.get(8..16) != Some(b"\0\0\0\x0dIHDR") {
+        return Err(Flaw::damaged("PNG without IHDR as its first chunk"));
+    }
+    let [width, height] = [16, 20].map(|at| be32(&head, at).unwrap_or(0));
+    if width.max(height) > i32::MAX.unsigned_abs() {
+        return Err(Flaw::damaged(format!("PNG of {width} × {height} pixels")));
+    }
+    let from = file.len().saturating_sub(TAIL_BYTES);
+    let ended = |bytes: &[u8]| bytes.ends_with(END) || bytes.windows(END.len()).any(|window| window == END);
+    // Bytes behind the end are allowed, and rare: then the whole file is searched.
+    if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
+        return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in its {} bytes", file.len())));
+    }
+    Ok(Picture { media_type: "image/png", width, height, jpeg: None })
+}
+
+fn webp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
+    let short = || Flaw::damaged("WebP cut off in its header");
+    let expected = u64::from(le32(head, 4).ok_or_else(short)?) + 8;
+    if expected > file.len() {
+        return Err(Flaw::damaged(format!("WebP cut off: expected {expected} bytes, found {}", file.len())));
+    }
+    let three = |at: usize| Some(u32::from(le16(head, at)?) | u32::from(*head.get(at + 2)?) << 16);
+    let (width, height) = match head.get(12..16) {
+        Some(b"VP8 ") => {
+            if head.get(23..26) != Some(b"\x9d\x01\x2a") {
+                return Err(Flaw::damaged("WebP without a key frame"));
+            }
+            let side = |at| le16(head, at).map(|side| u32::from(side & 0x3FFF)).ok_or_else(short);
+            (side(26)?, side(28)?)
+        }
+        Some(b"VP8L") => {
+            if head.get(20) != Some(&0x2F) {
+                return Err(Flaw::damaged("lossless WebP without its signature"));
+            }
+            let bits = le32(head, 21).ok_or_else(short)?;
+            ((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
+        }
+        Some(b"VP8X") => {
+            if head.get(20).ok_or_else(short)? & 2 != 0 {
+                return Err(Flaw::unsupported("animated WebP is not supported: convert its frames to PNG"));
+            }
+            (three(24).ok_or_else(short)? + 1, three(27).ok_or_else(short)? + 1)
+        }
+        _ => return Err(Flaw::damaged("WebP without a picture as its first chunk")),
+    };
+    Ok(Picture { media_type: "image/webp", width, height, jpeg: None })
+}
+
+/// Two letters are no signature: the reserved bytes and the length of the second header must fit as well.
+fn is_bmp(head: &[u8]) -> bool {
+    head.starts_with(b"BM")
+        && head.get(6..10) == Some(&[0; 4])
+        && matches!(le32(head, 14), Some(12 | 16 | 40 | 52 | 56 | 64 | 108 | 124))
+}
+
+fn bmp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
+    let short = || Flaw::damaged("BMP cut off in its header");
+    let pixels = u64::from(le32(head, 10).ok_or_else(short)?);
+    let core = le32(head, 14) == Some(12);
+    let (width, height, bits, compression) = if core {
+        let [width, height, bits] = [18, 20, 24].map(|at| le16(head, at).map(u32::from));
+        (width, height, bits, Some(0))
+    } else {
+        // A negative height means that the rows stand from the top.
+        let [width, height] = [18, 22].map(|at| le32(head, at).map(|side| side.cast_signed().unsigned_abs()));
+        (width, height, le16(head, 28).map(u32::from), le32(head, 30))
+    };
+    let (Some(width), Some(height), Some(bits), Some(compression)) = (width, height, bits, compression) else {
+        return Err(short());
+    };
+    let row = (u64::from(width) * u64::from(bits)).div_ceil(32) * 4;
+    let expected = match compression {
+        0 | 3 | 6 => row.checked_mul(height.into()).and_then(|bytes| bytes.checked_add(pixels)),
+        _ => Some(pixels),
+    };
+    match expected {
+        Some(expected) if expected <= file.len() => Ok(Picture { media_type: "image/bmp", width, height, jpeg: None }),
+        _ => {
+            Err(Flaw::damaged(format!("BMP cut off: {width} × {height} pixels of {bits} bits in {} bytes", file.len())))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "picture_tests.rs"]
+mod tests;

@@ -1,0 +1,166 @@
+//! Small files for the tests of this module, made on the spot.
+
+/// Parts of a JPEG that a test may change before it joins them.
+#[derive(Debug, Clone)]
+pub(crate) struct Jpeg {
+    pub(crate) sof: u8,
+    pub(crate) precision: u8,
+    pub(crate) width: u16,
+    pub(crate) height: u16,
+    /// (id, h, v)
+    pub(crate) components: Vec<(u8, u8, u8)>,
+    /// Components of the first scan.
+    pub(crate) scan: usize,
+    /// Segments between SOI and the frame header: marker and content.
+    pub(crate) segments: Vec<(u8, Vec<u8>)>,
+    pub(crate) tail: Vec<u8>,
+}
+
+impl Default for Jpeg {
+    fn default() -> Self {
+        Self {
+            sof: 0,
+            precision: 8,
+            width: 33,
+            height: 17,
+            components: vec![(1, 2, 2), (2, 1, 1), (3, 1, 1)],
+            scan: 3,
+            segments: vec![(0xE0, b"JFIF\0\x01\x01\0\0\x01\0\x01\0\0".to_vec())],
+            tail: b"\x12\x34\xFF\x00\x56\xFF\xD9".to_vec(),
+        }
+    }
+}
+
+fn segment(out: &mut Vec<u8>, marker: u8, body: &[u8]) {
+    out.extend([0xFF, marker]);
+    out.extend(u16::try_from(body.len() + 2).unwrap().to_be_bytes());
+    out.extend(body);
+}
+
+impl Jpeg {
+    /// Everything up to the first entropy-coded byte.
+    pub(crate) fn head(&self) -> Vec<u8> {
+        let mut out = vec![0xFF, 0xD8];
+        for (marker, body) in &self.segments {
+            segment(&mut out, *marker, body);
+        }
+        let mut frame = vec![self.precision];
+        frame.extend(self.height.to_be_bytes());
+        frame.extend(self.width.to_be_bytes());
+        frame.push(u8::try_from(self.components.len()).unwrap());
+        frame.extend(self.components.iter().flat_map(|&(id, h, v)| [id, h << 4 | v, 0]));
+        segment(&mut out, 0xC0 | self.sof, &frame);
+        let mut scan = vec![u8::try_from(self.scan).unwrap()];
+        scan.extend(self.components.iter().take(self.scan).flat_map(|&(id, ..)| [id, 0]));
+        scan.extend([0, 63, 0]);
+        segment(&mut out, 0xDA, &scan);
+        out
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        [self.head(), self.tail.clone()].concat()
+    }
+}
+
+/// An Exif segment's content that holds one orientation.
+pub(crate) fn exif(orientation: u16, little: bool) -> Vec<u8> {
+    let mut out = b"Exif\0\0".to_vec();
+    let u16_of = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
+    let u32_of = |v: u32| if little { v.to_le_bytes() } else { v.to_be_bytes() };
+    out.extend(if little { b"II" } else { b"MM" });
+    out.extend(u16_of(42));
+    out.extend(u32_of(8));
+    out.extend(u16_of(1));
+    out.extend(u16_of(0x0112));
+    out.extend(u16_of(3));
+    out.extend(u32_of(1));
+    out.extend(u16_of(orientation));
+    out.extend([0; 6]);
+    out
+}
+
+/// A PNG as far as a prober looks: signature, IHDR, an empty IDAT, IEND.
+pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
+    let mut out = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
+    out.extend(width.to_be_bytes());
+    out.extend(height.to_be_bytes());
+    out.extend([8, 2, 0, 0, 0, 0, 0, 0, 0]);
+    out.extend(b"\0\0\0\0IDAT\x35\xaf\x06\x1e\0\0\0\0IEND\xae\x42\x60\x82");
+    out
+}
+
+/// A BMP of 24 bits with all its rows.
+pub(crate) fn bmp(width: i32, height: i32) -> Vec<u8> {
+    let row = (width.unsigned_abs() * 3).next_multiple_of(4);
+    let pixels = row * height.unsigned_abs();
+    let mut out = b"BM".to_vec();
+    out.extend((54 + pixels).to_le_bytes());
+    out.extend([0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0]);
+    out.extend(width.to_le_bytes());
+    out.extend(height.to_le_bytes());
+    out.extend([1, 0, 24, 0]);
+    out.resize(54 + pixels as usize, 0);
+    out
+}
+
+/// A WebP whose one chunk is `kind` with `body`.
+pub(crate) fn webp(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
+    let mut out = b"RIFF".to_vec();
+    out.extend(u32::try_from(12 + body.len()).unwrap().to_le_bytes());
+    out.extend(b"WEBP");
+    out.extend(kind);
+    out.extend(u32::try_from(body.len()).unwrap().to_le_bytes());
+    out.extend(body);
+    out
+}
+
+/// A little-endian TIFF of 4 × 3 pixels with one strip for each page; format 1 = unsigned, 3 = float.
+pub(crate) fn tiff(samples: u16, bits: u16, format: u16, pages: u32) -> Vec<u8> {
+    let strip = 12 * u32::from(samples) * u32::from(bits) / 8;
+    let mut out = b"II\x2a\0\x08\0\0\0".to_vec();
+    for page in 0..pages {
+        let entries: [(u16, u16, u32, u32); 9] = [
+            (256, 3, 1, 4),
+            (257, 3, 1, 3),
+            (258, 3, 1, u32::from(bits)),
+            (259, 3, 1, 1),
+            (262, 3, 1, if samples >= 3 { 2 } else { 1 }),
+            (273, 4, 1, u32::try_from(out.len()).unwrap() + 2 + 9 * 12 + 4),
+            (277, 3, 1, u32::from(samples)),
+            (279, 4, 1, strip),
+            (339, 3, 1, u32::from(format)),
+        ];
+        out.extend(9u16.to_le_bytes());
+        for (tag, kind, count, value) in entries {
+            out.extend(tag.to_le_bytes());
+            out.extend(kind.to_le_bytes());
+            out.extend(count.to_le_bytes());
+            out.extend(value.to_le_bytes());
+        }
+        let next = if page + 1 == pages { 0 } else { u32::try_from(out.len()).unwrap() + 4 + strip };
+        out.extend(next.to_le_bytes());
+        out.resize(out.len() + strip as usize, 0);
+    }
+    out
+}
+
+/// A NumPy array of one float.
+pub(crate) fn npy() -> Vec<u8> {
+    let mut out = b"\x93NUMPY\x01\0\x76\0{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 1), }".to_vec();
+    out.resize(127, b' ');
+    out.extend(b"\n\0\0\x80\x3f");
+    out
+}
+
+/// Writes `bytes` at `path` below `root`, with the folders that it needs.
+pub(crate) fn put(root: &std::path::Path, path: &str, bytes: impl AsRef<[u8]>) {
+    let path = root.join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// The folder of shared test data, if this checkout has one beside it or above it.
+pub(crate) fn shared_data() -> Option<std::path::PathBuf> {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().skip(1).map(|folder| folder.join("shared/data")).find(|path| path.is_dir())
+}

@@ -1,0 +1,287 @@
+use super::testing::{Jpeg, bmp, npy, png, put, shared_data, tiff, webp};
+use super::*;
+use std::fs;
+use tempfile::{TempDir, tempdir};
+
+fn jpeg() -> Vec<u8> {
+    Jpeg::default().bytes()
+}
+
+fn tree(files: &[(&str, Vec<u8>)]) -> TempDir {
+    let root = tempdir().unwrap();
+    for (path, bytes) in files {
+        put(root.path(), path, bytes);
+    }
+    root
+}
+
+fn skip() -> SourceOptions {
+    SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() }
+}
+
+fn list(root: &TempDir) -> Listing {
+    enumerate(root.path(), &SourceOptions::default()).unwrap()
+}
+
+fn keys(listing: &Listing) -> Vec<&str> {
+    listing.samples.iter().map(|sample| sample.key.as_str()).collect()
+}
+
+fn bad(list: &[BadInput]) -> Vec<(&str, BadKind)> {
+    list.iter().map(|bad| (bad.key.as_str(), bad.kind)).collect()
+}
+
+#[test]
+fn class_folders_of_pictures() {
+    let root = tree(&[
+        ("dog/1.jpg", jpeg()),
+        ("cat/2.png", png(2, 3)),
+        ("cat/in/3.bmp", bmp(2, 2)),
+        ("eel/4", tiff(3, 8, 1, 1)),
+    ]);
+    fs::create_dir(root.path().join("ant")).unwrap();
+    let listing = list(&root);
+    assert_eq!(listing.kind, Kind::Images);
+    assert_eq!(keys(&listing), ["cat/2.png", "cat/in/3.bmp", "dog/1.jpg", "eel/4"]);
+    assert_eq!(listing.classes, ["ant", "cat", "dog", "eel"]);
+    assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 1, 2, 3]);
+    assert_eq!(listing.notes, ["1 of 4 class folders hold no samples, and keep their labels: `ant`"]);
+    assert!(
+        matches!(listing.samples[0].content, Content::Picture(picture) if (picture.width, picture.height) == (2, 3))
+    );
+    assert_eq!(
+        listing.source_bytes(),
+        (jpeg().len() + png(2, 3).len() + bmp(2, 2).len() + tiff(3, 8, 1, 1).len()) as u64
+    );
+}
+
+#[test]
+fn a_flat_folder_has_no_labels() {
+    let listing = list(&tree(&[("b.jpg", jpeg()), ("a.jpg", jpeg())]));
+    assert_eq!(keys(&listing), ["a.jpg", "b.jpg"]);
+    assert!(listing.classes.is_empty() && listing.samples.iter().all(|sample| sample.class.is_none()));
+}
+
+#[test]
+fn content_counts_not_the_name() {
+    let listing =
+        list(&tree(&[("a.jpg", png(1, 1)), ("b.txt", jpeg()), ("c", webp(b"VP8X", &[0, 0, 0, 0, 4, 0, 0, 6, 0, 0]))]));
+    let types: Vec<_> = listing
+        .samples
+        .iter()
+        .map(|sample| match sample.content {
+            Content::Picture(picture) => picture.media_type,
+            Content::Cube(_) => "cube",
+        })
+        .collect();
+    assert_eq!(types, ["image/png", "image/jpeg", "image/webp"]);
+}
+
+#[test]
+fn bad_input_stops_with_the_complete_list() {
+    let files = [
+        ("a/good.jpg", jpeg()),
+        ("a/cut.jpg", jpeg()[..jpeg().len() - 2].to_vec()),
+        ("a/anim.gif", b"GIF89a\x01\0".to_vec()),
+        ("b/notes.txt", b"hello world".to_vec()),
+        ("b/empty.png", vec![]),
+        ("b/.DS_Store", b"x".to_vec()),
+    ];
+    let root = tree(&files);
+    let error = enumerate(root.path(), &SourceOptions::default()).unwrap_err();
+    let SourceError::BadInputs(stopped) = error else { panic!("{error}") };
+    let expected = [
+        ("a/anim.gif", BadKind::Unsupported),
+        ("a/cut.jpg", BadKind::Damaged),
+        ("b/empty.png", BadKind::Empty),
+        ("b/notes.txt", BadKind::Unknown),
+    ];
+    assert_eq!((bad(&stopped.list), stopped.of), (expected.to_vec(), 5));
+    assert!(
+        stopped
+            .to_string()
+            .starts_with("4 of 5 files cannot be packed:\n  `a/anim.gif`: GIF is not supported: convert it to PNG\n")
+    );
+
+    let listing = enumerate(root.path(), &skip()).unwrap();
+    assert_eq!((keys(&listing), bad(&listing.bad), listing.ignored), (vec!["a/good.jpg"], expected.to_vec(), 1));
+    assert_eq!(listing.classes, ["a", "b"], "skipping does not renumber the classes");
+}
+
+#[test]
+fn nothing_to_pack_is_an_error() {
+    let text = |files: &[(&str, Vec<u8>)]| enumerate(tree(files).path(), &skip()).unwrap_err().to_string();
+    assert!(text(&[]).ends_with("holds no samples: 0 files looked at, 0 of them unusable, 0 ignored"));
+    assert!(text(&[(".x", vec![1]), ("y", b"text".to_vec())]).ends_with(
+        "holds no samples: 1 files looked at, 1 of them unusable, 1 ignored\n\
+         first: `y`: neither picture nor cube: begins with `text`"
+    ));
+}
+
+#[test]
+fn pictures_and_cubes_do_not_mix() {
+    let root =
+        tree(&[("a.jpg", jpeg()), ("b.npy", npy()), ("c.tif", tiff(224, 32, 3, 1)), ("d.tif", tiff(3, 8, 1, 1))]);
+    let error = enumerate(root.path(), &SourceOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("2 pictures (first: `a.jpg`), 2 cubes (first: `b.npy`)\nhint: "), "{error}");
+    // A TIFF of 8-bit RGB is what the user says it is.
+    for (kind, samples, others) in [
+        (Kind::Images, ["a.jpg", "d.tif"].as_slice(), ["b.npy", "c.tif"].as_slice()),
+        (Kind::Cubes, &["b.npy", "c.tif", "d.tif"], &["a.jpg"]),
+    ] {
+        let listing = enumerate(root.path(), &SourceOptions { kind: Some(kind), ..skip() }).unwrap();
+        assert_eq!((keys(&listing), listing.kind), (samples.to_vec(), kind));
+        assert_eq!(bad(&listing.bad), others.iter().map(|&key| (key, BadKind::WrongKind)).collect::<Vec<_>>());
+        assert!(listing.bad[0].detail.starts_with(if kind == Kind::Images {
+            "expected a picture, found a cube"
+        } else {
+            "expected a cube, found a picture (image/jpeg, 33 × 17)"
+        }));
+    }
+}
+
+#[test]
+fn tables_give_labels_and_columns() {
+    let root = tree(&[
+        ("x/1.jpg", jpeg()),
+        ("y/2.jpg", jpeg()),
+        ("y/bad.gif", b"GIF89a".to_vec()),
+        ("labels.csv", b"key,label,age\ny/2.jpg,cat,7\nx/1.jpg,dog,8\ny/bad.gif,cat,9\n".to_vec()),
+        ("ages.csv", b"key,age\ny/2.jpg,7\nx/1.jpg,8\ny/bad.gif,9\n".to_vec()),
+    ]);
+    let with =
+        |name: &str| enumerate(root.path(), &SourceOptions { labels: Some(root.path().join(name)), ..skip() }).unwrap();
+    let listing = with("labels.csv");
+    assert_eq!(listing.classes, ["cat", "dog"]);
+    assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 0]);
+    assert_eq!(listing.columns, [Column { name: "age".into(), values: Values::Int(vec![8, 7]) }]);
+    assert_eq!(
+        bad(&listing.bad),
+        [("ages.csv", BadKind::Unknown), ("y/bad.gif", BadKind::Unsupported)],
+        "the table itself is no input"
+    );
+    // A table without labels leaves them to the folders.
+    let listing = with("ages.csv");
+    assert_eq!((listing.classes, listing.columns.len()), (vec!["x".to_owned(), "y".to_owned()], 1));
+}
+
+#[test]
+fn headers_claim_their_data() {
+    let root = tree(&[
+        ("a.hdr", b"ENVI\n".to_vec()),
+        ("a.raw", b"BM not a picture".to_vec()),
+        ("b.raw", b"no header".to_vec()),
+    ]);
+    let listing = enumerate(root.path(), &skip()).unwrap();
+    assert_eq!((keys(&listing), bad(&listing.bad)), (vec!["a.hdr"], vec![("b.raw", BadKind::Unknown)]));
+    let data = listing.samples[0].data.as_ref().unwrap();
+    assert_eq!((data.path.file_name().unwrap().to_str(), data.bytes), (Some("a.raw"), 16));
+    assert_eq!(listing.samples[0].source_bytes(), 21);
+    put(root.path(), "c.hdr", b"ENVI\n");
+    let listing = enumerate(root.path(), &skip()).unwrap();
+    assert_eq!(listing.bad[1].to_string(), "`c.hdr`: no data file", "the path stands there once, and no hint");
+    // A header alone as the source finds its data as well.
+    let single = enumerate(&root.path().join("a.hdr"), &SourceOptions::default()).unwrap();
+    assert_eq!((keys(&single), single.samples[0].data.as_ref()), (vec!["a.hdr"], Some(data)));
+}
+
+#[test]
+fn cubes_have_no_class_folders_unless_asked() {
+    let root = tree(&[("p1/a.npy", npy()), ("p2/b.npy", npy())]);
+    assert!(list(&root).classes.is_empty());
+    let asked =
+        enumerate(root.path(), &SourceOptions { class_folders: Some(true), ..SourceOptions::default() }).unwrap();
+    assert_eq!(asked.classes, ["p1", "p2"]);
+}
+
+#[test]
+fn side_files_of_rasters_are_ignored() {
+    let stack = tiff(224, 32, 3, 1);
+    let root = tree(&[
+        ("a.tif", stack.clone()),
+        ("a.tif.aux.xml", b"<PAM".to_vec()),
+        ("a.tif.ovr", stack.clone()),
+        ("b.ovr", stack),
+    ]);
+    let listing = list(&root);
+    assert_eq!((keys(&listing), listing.ignored), (vec!["a.tif", "b.ovr"], 2));
+}
+
+#[test]
+fn masks_are_paired_and_missing_ones_are_bad_input() {
+    let root = tree(&[
+        ("a.npy", npy()),
+        ("d/b.npy", npy()),
+        ("c.npy", npy()),
+        ("masks/a.png", png(1, 1)),
+        ("masks/d/b.tif", tiff(1, 8, 1, 1)),
+    ]);
+    let options = |on_bad_input| SourceOptions {
+        masks: Some(root.path().join("masks")),
+        on_bad_input,
+        ..SourceOptions::default()
+    };
+    let error = enumerate(root.path(), &options(OnBadInput::Stop)).unwrap_err();
+    assert!(error.to_string().contains("`c.npy`: expected a mask `c.*`, found none"), "{error}");
+    let listing = enumerate(root.path(), &options(OnBadInput::Skip)).unwrap();
+    assert_eq!(keys(&listing), ["a.npy", "d/b.npy"]);
+    let mask = listing.samples[1].mask.as_ref().unwrap();
+    assert!(mask.path.ends_with("masks/d/b.tif") && mask.bytes == tiff(1, 8, 1, 1).len() as u64);
+    assert_eq!(bad(&listing.bad), [("c.npy", BadKind::Mask)]);
+}
+
+#[test]
+fn the_output_inside_the_source_is_left_out() {
+    let root = tree(&[("a.jpg", jpeg()), ("out/shard-00000.shard", b"shard".to_vec())]);
+    let listing =
+        enumerate(root.path(), &SourceOptions { exclude: Some(root.path().join("out")), ..SourceOptions::default() })
+            .unwrap();
+    assert_eq!(keys(&listing), ["a.jpg"]);
+}
+
+#[test]
+fn a_source_that_changes_is_noticed() {
+    let root = tree(&[("a.jpg", jpeg()), ("b.jpg", jpeg())]);
+    let listing = list(&root);
+    let [a, b] = [0, 1].map(|i| &listing.samples[i]);
+    assert_eq!(listing.read(a).unwrap(), jpeg());
+    listing.check_unchanged(b).unwrap();
+    // The same length at another time, and another length at the same time.
+    let modified = fs::metadata(listing.path(b)).unwrap().modified().unwrap();
+    fs::File::options()
+        .write(true)
+        .open(listing.path(a))
+        .unwrap()
+        .set_modified(modified + std::time::Duration::from_nanos(1))
+        .unwrap();
+    put(root.path(), "b.jpg", [jpeg(), vec![0]].concat());
+    fs::File::options().write(true).open(listing.path(b)).unwrap().set_modified(modified).unwrap();
+    for entry in [a, b] {
+        assert!(matches!(listing.read(entry), Err(SourceError::Changed { .. })));
+        assert!(matches!(listing.check_unchanged(entry), Err(SourceError::Changed { .. })));
+    }
+    fs::remove_file(listing.path(a)).unwrap();
+    assert!(matches!(listing.read(a), Err(SourceError::Io { .. })));
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let files: Vec<_> =
+        (0..200).map(|i| (format!("{}/{i}", i % 9), if i % 7 == 0 { b"bad".to_vec() } else { jpeg() })).collect();
+    let root = tempdir().unwrap();
+    files.iter().for_each(|(path, bytes)| put(root.path(), path, bytes));
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| enumerate(root.path(), &skip()).unwrap())
+    };
+    assert_eq!(on(1), on(7));
+}
+
+#[test]
+fn a_thousand_photos() {
+    let Some(data) = shared_data() else { return };
+    let listing = enumerate(&data.join("imagenet-sample"), &SourceOptions::default()).unwrap();
+    assert_eq!((listing.kind, listing.samples.len(), listing.classes.len()), (Kind::Images, 1000, 1000));
+    assert!(listing.samples.iter().enumerate().all(|(i, sample)| sample.class == u32::try_from(i).ok()));
+    assert!(listing.notes.is_empty() && listing.bad.is_empty());
+}

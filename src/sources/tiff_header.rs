@@ -1,0 +1,223 @@
+//! The first page of a TIFF, as far as is needed to tell a picture from a cube (TIFF 6.0, BigTIFF).
+#![deny(clippy::indexing_slicing)]
+
+use super::bad::Flaw;
+use super::read_at::ReadAt;
+
+/// Most directories that are looked at, and most entries of one. A photograph has a few of the first and dozens of the second.
+const MAX_DIRECTORIES: u32 = 64;
+const MAX_ENTRIES: u64 = 4096;
+
+/// Facts about the first page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TiffHeader {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    /// Samples in one pixel.
+    pub(crate) samples: u32,
+    /// Bits of the first sample; of all, in every file seen so far.
+    pub(crate) bits: u32,
+    /// 1 = unsigned, 2 = signed, 3 = float, 4 = untyped, 5 and 6 = complex.
+    pub(crate) format: u32,
+    /// Pages of full resolution: 1, or 2 for "more than one".
+    pub(crate) pages: u32,
+}
+
+impl TiffHeader {
+    /// Whether this looks like a picture: one page, unsigned, one or eight bits, gray, RGB or RGB with alpha.
+    pub(crate) const fn is_picture(&self) -> bool {
+        self.pages == 1 && self.format == 1 && matches!((self.bits, self.samples), (8, 1 | 3 | 4) | (1, 1))
+    }
+
+    /// Whether it can be kept as a picture if the user says that it is one: sixteen bits as well.
+    pub(crate) const fn may_be_picture(&self) -> bool {
+        self.pages == 1 && self.format == 1 && matches!((self.bits, self.samples), (8 | 16, 1..=4) | (1, 1))
+    }
+}
+
+/// Whether `head` starts like a TIFF.
+pub(crate) fn is_tiff(head: &[u8]) -> bool {
+    [b"II\x2a\0", b"MM\0\x2a", b"II\x2b\0", b"MM\0\x2b"].iter().any(|magic| head.starts_with(*magic))
+}
+
+/// Reads the directories of `file`, which [`is_tiff`].
+pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
+    let tiff = Tiff::open(file)?;
+    let mut next = tiff.first;
+    let mut page: Option<TiffHeader> = None;
+    for _ in 0..MAX_DIRECTORIES {
+        if next == 0 {
+            break;
+        }
+        let (header, reduced, after) =
+            tiff.directory(next).map_err(|flaw| Flaw { detail: format!("TIFF: {}", flaw.detail), ..flaw })?;
+        next = after;
+        match &mut page {
+            None => page = Some(header),
+            Some(_) if reduced => {}
+            Some(first) => {
+                first.pages = 2;
+                break;
+            }
+        }
+    }
+    let page = page.ok_or_else(|| Flaw::damaged("TIFF without a directory"))?;
+    if page.width == 0 || page.height == 0 {
+        return Err(Flaw::damaged(format!("TIFF of {} × {} pixels", page.width, page.height)));
+    }
+    Ok(page)
+}
+
+struct Tiff<'a, R: ReadAt + ?Sized> {
+    file: &'a R,
+    little: bool,
+    big: bool,
+    first: u64,
+}
+
+impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
+    fn open(file: &'a R) -> Result<Self, Flaw> {
+        let head = file.head(16)?;
+        let little = head.starts_with(b"II");
+        let big = head.get(2..4).is_some_and(|version| version.contains(&0x2b));
+        let mut tiff = Self { file, little, big, first: 0 };
+        tiff.first =
+            if big { tiff.uint(file.read_at(8, 8)?.as_ref()) } else { tiff.uint(file.read_at(4, 4)?.as_ref()) };
+        Ok(tiff)
+    }
+
+    /// Up to eight bytes as an unsigned integer in the file's byte order.
+    fn uint(&self, bytes: &[u8]) -> u64 {
+        let push = |value: u64, byte: &u8| (value << 8) | u64::from(*byte);
+        if self.little { bytes.iter().rev().fold(0, push) } else { bytes.iter().fold(0, push) }
+    }
+
+    /// Facts of one directory, whether it is a reduced or mask version of another page, and the offset of the next.
+    fn directory(&self, offset: u64) -> Result<(TiffHeader, bool, u64), Flaw> {
+        let (count_bytes, entry_bytes, offset_bytes) = if self.big { (8, 20, 8) } else { (2, 12, 4) };
+        let count = self.uint(&self.file.read_at(offset, count_bytes)?);
+        if count == 0 || count > MAX_ENTRIES {
+            return Err(Flaw::damaged(format!("expected 1 to {MAX_ENTRIES} directory entries, found {count}")));
+        }
+        // The offset was read from, so it is below the length of a file: no overflow.
+        let entries = self.file.read_at(offset + count_bytes, count * entry_bytes)?;
+        let mut header = TiffHeader { width: 0, height: 0, samples: 1, bits: 1, format: 1, pages: 1 };
+        let mut reduced = false;
+        for entry in entries.chunks_exact(if self.big { 20 } else { 12 }) {
+            let tag = self.uint(entry.get(..2).unwrap_or_default());
+            let slot = match tag {
+                254 => {
+                    reduced = self.value(entry)? & 0b101 != 0;
+                    continue;
+                }
+                256 => &mut header.width,
+                257 => &mut header.height,
+                258 => &mut header.bits,
+                277 => &mut header.samples,
+                339 => &mut header.format,
+                _ => continue,
+            };
+            *slot = self.value(entry)?;
+        }
+        let after = offset + count_bytes + count * entry_bytes;
+        // Some writers leave the last link out. The pages so far are whole.
+        let next = self.file.read_at(after, offset_bytes).map(|bytes| self.uint(&bytes)).unwrap_or(0);
+        Ok((header, reduced, next))
+    }
+
+    /// The first value of an entry.
+    fn value(&self, entry: &[u8]) -> Result<u32, Flaw> {
+        let kind = self.uint(entry.get(2..4).unwrap_or_default());
+        let (count, inline) =
+            if self.big { (entry.get(4..12), entry.get(12..20)) } else { (entry.get(4..8), entry.get(8..12)) };
+        let (count, inline) = (self.uint(count.unwrap_or_default()), inline.unwrap_or_default());
+        let width = match kind {
+            1 => 1,
+            3 => 2,
+            4 => 4,
+            16 => 8,
+            other => {
+                return Err(Flaw::damaged(format!("expected an integer in a directory entry, found type {other}")));
+            }
+        };
+        if count == 0 {
+            return Err(Flaw::damaged("a directory entry without a value"));
+        }
+        let value = if count.saturating_mul(width) <= inline.len() as u64 {
+            self.uint(inline.get(..usize::try_from(width).unwrap_or(0)).unwrap_or_default())
+        } else {
+            self.uint(&self.file.read_at(self.uint(inline), width)?)
+        };
+        u32::try_from(value).map_err(|_| Flaw::damaged(format!("expected a value below 2^32, found {value}")))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::sources::testing::{shared_data, tiff};
+    use proptest::prelude::*;
+
+    #[test]
+    fn tells_pictures_from_cubes() {
+        // samples, bits, format, pages → picture, may be picture
+        for (samples, bits, format, pages, picture, may) in [
+            (1, 8, 1, 1, true, true),
+            (3, 8, 1, 1, true, true),
+            (4, 8, 1, 1, true, true),
+            (3, 16, 1, 1, false, true),
+            (1, 16, 1, 1, false, true),
+            (5, 8, 1, 1, false, false),
+            (3, 8, 1, 2, false, false),
+            (1, 32, 3, 1, false, false),
+            (224, 32, 3, 1, false, false),
+            (1, 8, 2, 1, false, false),
+        ] {
+            let header = parse(tiff(samples, bits, format, pages).as_slice()).unwrap();
+            assert_eq!((header.width, header.height, header.samples), (4, 3, u32::from(samples)));
+            assert_eq!((header.is_picture(), header.may_be_picture()), (picture, may), "{header:?}");
+        }
+    }
+
+    #[test]
+    fn loops_end() {
+        let mut bytes = tiff(3, 8, 1, 1);
+        let link = 8 + 2 + 9 * 12;
+        bytes[link..link + 4].copy_from_slice(&8u32.to_le_bytes());
+        assert_eq!(parse(bytes.as_slice()).unwrap().pages, 2);
+        // The same, with pages that all claim to be thumbnails.
+        bytes[10..12].copy_from_slice(&254u16.to_le_bytes());
+        bytes[18] = 1;
+        assert!(parse(bytes.as_slice()).unwrap_err().detail.contains("0 × 3"));
+    }
+
+    #[test]
+    fn real_cubes_are_cubes() {
+        let Some(data) = shared_data() else { return };
+        let mut seen = 0;
+        for file in std::fs::read_dir(data.join("hsi/enmap-potsdam-tiles/images")).unwrap() {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            let header = parse(bytes.as_slice()).unwrap();
+            assert_eq!(header, TiffHeader { width: 32, height: 32, samples: 224, bits: 32, format: 3, pages: 1 });
+            seen += 1;
+        }
+        assert_eq!(seen, 18);
+    }
+
+    proptest! {
+        #[test]
+        fn survives_mutations(cut in 0usize..300, at in prop::collection::vec((0usize..300, any::<u8>()), 0..6), big: bool) {
+            let mut bytes = tiff(3, 8, 1, 2);
+            bytes[2] = if big { 0x2b } else { 0x2a };
+            for (at, value) in at {
+                let at = at % bytes.len();
+                bytes[at] = value;
+            }
+            bytes.truncate(cut);
+            if let Ok(header) = parse(bytes.as_slice()) {
+                prop_assert!(header.width > 0 && header.height > 0);
+            }
+        }
+    }
+}
