@@ -1,0 +1,131 @@
+"""What the benches share: interleaved rounds, medians, a description of the machine, and the file that a run leaves.
+
+Every bench times the command against its yardstick in the same run, turn by turn (A B A B …), and reports the ratio of the medians: on a machine that other
+people use, both sides then meet the same weather.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNS = ROOT / "benches" / "runs"
+SHARDPACK = ROOT / "target" / "release" / "shardpack"
+PLAIN_READ = ROOT / "target" / "release" / "examples" / "plain_read"
+
+
+def build():
+    """Build what is measured, in release mode."""
+    subprocess.run(["cargo", "build", "--release", "--quiet", "--bin", "shardpack", "--example", "plain_read"], cwd=ROOT, check=True)
+
+
+def run(*args, **options):
+    """Run a program, with its words kept for the case that it fails."""
+    done = subprocess.run([str(arg) for arg in args], capture_output=True, text=True, **options)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(map(str, args))}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def seconds(action):
+    """Wall time of a call."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def interleave(rounds, **sides):
+    """Time each side once a round, in turn; a side is a function that returns its own seconds, or None to have the call timed."""
+    times = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, side in sides.items():
+            start = time.perf_counter()
+            own = side()
+            times[name].append(own if own is not None else time.perf_counter() - start)
+    return times
+
+
+def median(values):
+    """The middle one."""
+    return statistics.median(values)
+
+
+def remove(path):
+    """Remove a file or a folder, before the clock starts."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def tree_bytes(path):
+    """Bytes of all files below a folder, or of the one file."""
+    return path.stat().st_size if path.is_file() else sum(p.stat().st_size for p in path.rglob("*") if p.is_file())
+
+
+def warm(path):
+    """Read everything once, so that it comes from the page cache."""
+    for file in sorted(path.rglob("*")):
+        if file.is_file():
+            file.read_bytes()
+
+
+def machine():
+    """What the figures were measured on, as far as it matters."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {"cpu": model, "cores": len(os.sched_getaffinity(0)), "memory_gib": round(memory / 2**30, 1), "system": platform.system(), "kernel": platform.release()}
+
+
+def commit():
+    """The commit that was measured; `+` if the tree had changes on top."""
+    done = subprocess.run(["git", "describe", "--always", "--dirty=+", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
+def scratch(options):
+    """A folder for the run's files, on the disk that is measured."""
+    options.dir.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix="bench-", dir=options.dir)
+
+
+def arguments(description, **more):
+    """The command line that all benches have."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=5, help="times that each side runs (default 5)")
+    parser.add_argument("--dir", type=Path, default=ROOT / "target" / "bench", help="where to write: the disk that is measured (default target/bench)")
+    parser.add_argument("--no-save", action="store_true", help="do not leave a file in benches/runs")
+    for name, (default, text) in more.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default, help=f"{text} (default {default})")
+    return parser.parse_args()
+
+
+def finish(name, options, data, rows):
+    """Print the table of a bench, and keep the run. `rows` are dictionaries with the same keys."""
+    result = {"bench": name, "date": datetime.date.today().isoformat(), "commit": commit(), "machine": machine(), "rounds": options.rounds, "data": data, "rows": rows}
+    print(table(rows))
+    if not options.no_save:
+        RUNS.mkdir(exist_ok=True)
+        (RUNS / f"{result['date']}-{name}.json").write_text(json.dumps(result, indent=2) + "\n")
+    return result
+
+
+def table(rows):
+    """Rows as a Markdown table."""
+    heads = list(rows[0])
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    lines += ["| " + " | ".join(show(row[head]) for head in heads) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def show(value):
+    """A figure with three digits."""
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -1,0 +1,33 @@
+"""Synthetic hyperspectral cubes for the benches: mixtures of smooth spectra, textured shares, 1 % noise. float32, [height, width, channels]."""
+
+import numpy as np
+from PIL import Image
+
+SHAPE = (480, 640, 100)
+
+
+def noise(rng, height, width, cell):
+    """Smooth noise at the scale of `cell` pixels, in 0..1."""
+    coarse = rng.random((height // cell + 2, width // cell + 2), dtype=np.float32)
+    return np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)).clip(0, 1)
+
+
+def cube(seed, shape=SHAPE):
+    """One cube; different for each seed, the same on every machine up to rounding."""
+    height, width, channels = shape
+    rng = np.random.default_rng(seed)
+    knots = rng.random((8, 9))
+    spectra = np.stack([np.interp(np.linspace(0, 8, channels), np.arange(9), row) for row in knots]).astype(np.float32)
+    shares = np.stack([noise(rng, height, width, 40) ** 4 + 0.05 * noise(rng, height, width, 5) for _ in spectra], axis=2)
+    shares /= shares.sum(axis=2, keepdims=True)
+    values = shares.astype(np.float32) @ spectra
+    values *= 1 + 0.01 * rng.standard_normal(shape, dtype=np.float32)
+    return values
+
+
+def write(folder, count, shape=SHAPE):
+    """`count` cubes as .npy files in a folder; returns it."""
+    folder.mkdir(parents=True)
+    for i in range(count):
+        np.save(folder / f"cube{i:02d}.npy", cube(i, shape))
+    return folder

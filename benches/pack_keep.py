@@ -1,0 +1,76 @@
+"""Packing JPEGs as they are (`--jpeg keep`) against copying the same tree to the same disk. Goal: at least 0.8 of the copy's rate.
+
+Sources come from the page cache; both sides end with everything on the disk. The copy has two forms: `cp -r` and then one `syncfs` (the cheapest way to have
+a durable copy: the goal is measured against this one), and `cp -r` and then fsync of each file (what a careful program does with many small files).
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from bench import ROOT, SHARDPACK, arguments, build, finish, interleave, median, remove, run, scratch, seconds, tree_bytes, warm
+
+REAL = ROOT.parent / "shared" / "data" / "imagenet-sample"
+
+
+def source(folder, copies):
+    """A tree of pictures: real photos where they are at hand, else the demo's; `copies` of each class under names of their own."""
+    if REAL.is_dir():
+        origin, what = REAL, "1000 ImageNet photos"
+    else:
+        run(ROOT / ".venv/bin/python", ROOT / "scripts/make_demo.py", folder / "demo")
+        origin, what = folder / "demo" / "pictures", "the demo's 300 pictures"
+    for i in range(copies):
+        for path in origin.iterdir():
+            shutil.copytree(path, folder / "src" / f"{i}-{path.name}")
+    return folder / "src", f"{what}, each {copies} times"
+
+
+def copy(source, out, each_file):
+    """Copy a tree and have it on the disk; the removal of an older copy is not timed."""
+    remove(out)
+
+    def work():
+        subprocess.run(["cp", "-r", source, out], check=True)
+        if each_file:
+            files = subprocess.run(["find", out, "-print0"], capture_output=True, check=True).stdout
+            subprocess.run(["xargs", "-0", "sync"], input=files, check=True)
+        else:
+            subprocess.run(["sync", "-f", out], check=True)
+
+    return seconds(work)
+
+
+def pack(source, out):
+    """Pack a tree: the command itself ends only when all is on the disk."""
+    remove(out)
+    subprocess.run(["sync", "-f", source], check=True)
+    return seconds(lambda: run(SHARDPACK, "pack", source, out, "--jpeg", "keep", "--json"))
+
+
+def main():
+    options = arguments(__doc__.splitlines()[0], copies=(8, "copies of the pictures, to have work for some seconds"))
+    build()
+    with scratch(options) as folder:
+        folder = Path(folder)
+        tree, what = source(folder, options.copies)
+        size = tree_bytes(tree)
+        warm(tree)
+        pack(tree, folder / "packed")
+        times = interleave(
+            options.rounds,
+            copy=lambda: copy(tree, folder / "copy", False),
+            pack=lambda: pack(tree, folder / "packed"),
+            careful=lambda: copy(tree, folder / "copy", True),
+        )
+    base = median(times["copy"])
+    labels = {"copy": "`cp -r`, then one syncfs", "careful": "`cp -r`, then fsync of each file", "pack": "`shardpack pack --jpeg keep`"}
+    rows = [
+        {"side": label, "seconds (median)": median(times[side]), "MB/s": size / median(times[side]) / 1e6, "rate ÷ copy": base / median(times[side])}
+        for side, label in labels.items()
+    ]
+    return finish("pack-keep", options, {"source": what, "bytes": size, "times": times}, rows)
+
+
+if __name__ == "__main__":
+    main()

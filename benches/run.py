@@ -1,0 +1,34 @@
+"""All benches, one after the other; each leaves its run in benches/runs. Prints the tables as Markdown, for the README.
+
+    .venv/bin/python benches/run.py              everything, some minutes
+    .venv/bin/python benches/pack_keep.py -h     one of them, with its options
+"""
+
+import sys
+
+import memory
+import pack_cubes
+import pack_keep
+import stream
+
+TITLES = {
+    pack_keep: "Packing JPEGs against copying them",
+    stream: "Streaming and verifying against a plain read",
+    pack_cubes: "Packing cubes against Blosc2 alone",
+    memory: "Peak memory of packing cubes",
+}
+
+
+def main():
+    if {"-h", "--help"} & set(sys.argv[1:]):
+        print(__doc__)
+        return
+    for bench, title in TITLES.items():
+        print(f"\n### {title}\n")
+        result = bench.main()
+        machine = result["machine"]
+        print(f"\n{result['date']}, commit {result['commit']}, {machine['cpu']}, {machine['cores']} cores; {result['data']['source']}; medians of {result['rounds']}.", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""`verify` and raw streaming against a plain sequential read of the same files. Goal: at least 0.9 of its rate.
+
+The plain read is `examples/plain_read.rs`: one thread, 1 MiB at a time, nothing done with the bytes. Warm: files in the page cache. Cold: pages dropped before
+each turn (`posix_fadvise`), so the disk is in it.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from bench import PLAIN_READ, SHARDPACK, arguments, build, finish, interleave, median, run, scratch, seconds, tree_bytes
+from pack_keep import source
+
+
+def drop(files):
+    """Drop the pages of some files from the page cache; they are on the disk, so nothing is lost."""
+    for path in files:
+        with open(path, "rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def plain(files):
+    """Seconds of one plain read, as measured within the program: start-up does not count."""
+    return json.loads(run(PLAIN_READ, *files))["seconds"]
+
+
+def stream(dataset):
+    """Seconds of one pass of raw streaming, as measured within the command."""
+    report = json.loads(run(SHARDPACK, "bench", dataset, "--epochs", "1", "--json"))
+    return float(report["seconds"])
+
+
+def main():
+    options = arguments(__doc__.splitlines()[0], copies=(8, "copies of the pictures"))
+    build()
+    rows, kept = [], {}
+    with scratch(options) as folder:
+        folder = Path(folder)
+        tree, what = source(folder, options.copies)
+        run(SHARDPACK, "pack", tree, folder / "packed", "--shard-size", "256MiB")
+        files = sorted((folder / "packed").glob("*.shard"))
+        size = tree_bytes(folder / "packed")
+        for name, before in [("warm", lambda: None), ("cold", lambda: drop(files))]:
+
+            def turn(side):
+                before()
+                return side()
+
+            times = interleave(
+                options.rounds,
+                plain=lambda: turn(lambda: plain(files)),
+                stream=lambda: turn(lambda: stream(folder / "packed")),
+                # The whole process counts here: its start is part of what a user waits for.
+                verify=lambda: turn(lambda: seconds(lambda: run(SHARDPACK, "verify", folder / "packed"))),
+            )
+            kept[name] = times
+            base = median(times["plain"])
+            for side, label in [("plain", "plain read loop"), ("stream", "raw streaming, CRC on"), ("verify", "`verify`, whole process")]:
+                rows.append({"page cache": name, "side": label, "seconds (median)": median(times[side]), "MB/s": size / median(times[side]) / 1e6, "rate ÷ plain read": base / median(times[side])})
+    return finish("stream", options, {"source": what, "bytes": size, "times": kept}, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,2 @@
+//! What the fuzz targets share.
+pub mod shard;

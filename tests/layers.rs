@@ -1,0 +1,195 @@
+//! The layers of ARCHITECTURE.md hold: who may import whom, where `unsafe` may stand, what a library never does.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Each package of the workspace, and the packages of the workspace that it may import. Arrows point down only.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("shardpack-format", &[]),
+    ("shardpack-codec", &["shardpack-format"]),
+    ("shardpack-reader", &["shardpack-format", "shardpack-codec"]),
+    ("shardpack-writer", &["shardpack-format", "shardpack-codec"]),
+    ("shardpack", &["shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer"]),
+];
+
+/// The only places where `unsafe` may stand: the fence around c-blosc2.
+const UNSAFE_ALLOWED: &[&str] = &["crates/codec/src/blosc2/ffi.rs"];
+
+/// Words that no library may use, and why.
+const NEVER_IN_LIBRARIES: &[(&str, &str)] = &[
+    ("println!", "a library does not print"),
+    ("eprintln!", "a library does not print"),
+    ("print!", "a library does not print"),
+    ("eprint!", "a library does not print"),
+    ("std::env", "settings are values passed in"),
+    ("env::var", "settings are values passed in"),
+    ("process::exit", "a library does not end the process"),
+    ("process::abort", "a library does not end the process"),
+    ("static mut", "no globals"),
+];
+
+/// Words that `format` may not use beyond those: it is layout only.
+const NEVER_IN_FORMAT: &[(&str, &str)] = &[
+    ("std::fs", "format does no I/O"),
+    ("std::io", "format does no I/O"),
+    ("std::net", "format does no I/O"),
+    ("std::thread", "format has no threads"),
+    ("std::time", "format knows no clock"),
+    ("rayon", "format has no threads"),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The workspace's packages as Cargo sees them.
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo metadata runs");
+    assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo metadata prints JSON");
+    metadata["packages"].as_array().expect("packages").clone()
+}
+
+/// Every Rust file below `dir`.
+fn sources(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).unwrap_or_else(|e| panic!("`{}`: {e}", dir.display())) {
+        let path = entry.expect("a directory entry").path();
+        if path.is_dir() {
+            files.extend(sources(&path));
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// Whether a file is compiled for tests only, by its place.
+fn is_test_file(path: &Path) -> bool {
+    path.components().any(|c| c.as_os_str() == "tests") || path.file_name().is_some_and(|n| n == "tests.rs")
+}
+
+/// The code of a file, line by line with its number: without comments, and without the test module that ends it.
+///
+/// Good for searching words, no more than that: `//` within a string is taken for a comment, too.
+fn code(text: &str) -> Vec<(usize, String)> {
+    let mut lines = Vec::new();
+    for (i, line) in text.lines().enumerate() {
+        if line.trim() == "#[cfg(test)]" {
+            let next = text.lines().nth(i + 1).unwrap_or_default();
+            if next.starts_with("mod ") && !next.ends_with(';') {
+                break;
+            }
+        }
+        lines.push((i + 1, line.split("//").next().unwrap_or_default().to_owned()));
+    }
+    lines
+}
+
+/// Whether `word` stands in `line`, not as a part of a longer name.
+fn has_word(line: &str, word: &str) -> bool {
+    let part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        let goes_on = word.ends_with(|c: char| c.is_alphanumeric()) && part(after);
+        !part(before) && !goes_on
+    })
+}
+
+/// Every place where one of `words` stands in the sources of `dir`, tests left out.
+fn offences(dir: &Path, words: &[(&str, &str)]) -> Vec<String> {
+    let mut found = Vec::new();
+    for path in sources(dir).iter().filter(|p| !is_test_file(p)) {
+        let text = fs::read_to_string(path).expect("a readable source file");
+        for (number, line) in code(&text) {
+            for (word, why) in words.iter().filter(|(word, _)| has_word(&line, word)) {
+                found.push(format!("{}:{number}: `{word}`: {why}", path.display()));
+            }
+        }
+    }
+    found
+}
+
+fn libraries() -> Vec<PathBuf> {
+    let mut dirs: Vec<_> = fs::read_dir(root().join("crates"))
+        .expect("crates/")
+        .map(|e| e.expect("a directory entry").path().join("src"))
+        .filter(|p| p.is_dir())
+        .collect();
+    dirs.sort();
+    assert!(dirs.len() >= 4, "crates/: expected at least 4 libraries, found: {dirs:?}");
+    dirs
+}
+
+#[test]
+fn arrows_point_down_only() {
+    let packages = packages();
+    let names: Vec<&str> = packages.iter().map(|p| p["name"].as_str().expect("a name")).collect();
+    for name in &names {
+        assert!(ARROWS.iter().any(|(n, _)| n == name), "package `{name}` has no layer: give it one in tests/layers.rs");
+    }
+    for (name, allowed) in ARROWS {
+        let package = packages.iter().find(|p| p["name"] == *name).unwrap_or_else(|| panic!("no package `{name}`"));
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let imported = dependency["name"].as_str().expect("a name");
+            // Tests may reach across: the reader's tests need shards that somebody wrote.
+            let is_ours = names.contains(&imported) && dependency["kind"] != "dev";
+            assert!(!is_ours || allowed.contains(&imported), "`{name}` imports `{imported}`: arrows point down only");
+        }
+    }
+}
+
+#[test]
+fn format_is_layout_only() {
+    let found = offences(&root().join("crates/format/src"), NEVER_IN_FORMAT);
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn libraries_neither_print_nor_exit_nor_read_the_environment() {
+    let found: Vec<_> = libraries().iter().flat_map(|dir| offences(dir, NEVER_IN_LIBRARIES)).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn unsafe_stands_behind_its_fence() {
+    let mut dirs = libraries();
+    dirs.push(root().join("src"));
+    let found: Vec<_> = dirs
+        .iter()
+        .flat_map(|dir| offences(dir, &[("unsafe", "allowed only in the files that tests/layers.rs names")]))
+        .filter(|offence| !UNSAFE_ALLOWED.iter().any(|file| offence.contains(file)))
+        .collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn libraries_without_a_fence_forbid_unsafe() {
+    for dir in libraries().into_iter().chain([root().join("src")]) {
+        if UNSAFE_ALLOWED.iter().any(|file| root().join(file).starts_with(&dir)) {
+            continue;
+        }
+        let lib = dir.join("lib.rs");
+        let text = fs::read_to_string(&lib).expect("lib.rs");
+        assert!(text.contains("#![forbid(unsafe_code)]"), "{}: expected `#![forbid(unsafe_code)]`", lib.display());
+    }
+}
+
+#[test]
+fn the_search_finds_what_it_looks_for() {
+    assert!(has_word("    unsafe { go() }", "unsafe"));
+    assert!(!has_word("#![forbid(unsafe_code)]", "unsafe"));
+    assert!(has_word("let x = std::env::var(\"A\");", "std::env"));
+    assert!(!has_word("eprintln!(\"a\")", "println!"));
+    let text = "let a = 1; // unsafe\n#[cfg(test)]\nmod tests {\n    unsafe {}\n}\n";
+    assert_eq!(code(text), [(1, "let a = 1; ".to_owned())]);
+}

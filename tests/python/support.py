@@ -1,0 +1,185 @@
+"""What the tests of the command share: where it is, how it is run, and small sources to pack."""
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT.parent / "shared" / "data"
+
+
+def command_path():
+    """The built command: the debug build of this checkout, or the release build where that is newer."""
+    built = [ROOT / "target" / profile / "shardpack" for profile in ("debug", "release")]
+    built = [path for path in built if path.exists()]
+    if not built:
+        raise SystemExit("no built command: run `cargo build` first")
+    return max(built, key=lambda path: path.stat().st_mtime)
+
+
+COMMAND = str(command_path())
+
+
+class Result:
+    """Exit code, stdout and stderr of one run, as text; `bytes` is stdout as it came."""
+
+    def __init__(self, args, done):
+        self.args, self.code, self.bytes = args, done.returncode, done.stdout
+        self.out, self.err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")
+
+    def json(self):
+        """The one JSON object on stdout."""
+        value = json.loads(self.out)
+        if not isinstance(value, dict):
+            raise AssertionError(f"expected one JSON object on stdout, found: {self.out[:200]}")
+        return value
+
+    def __repr__(self):
+        return f"shardpack {' '.join(self.args)}\nexit code {self.code}\nstdout: {self.out[-3000:]}\nstderr: {self.err[-3000:]}"
+
+
+def shardpack(*args, **options):
+    """Run the command to its end. A panic is a failure of the test, whatever the test is about."""
+    args = [str(arg) for arg in args]
+    done = subprocess.run([COMMAND, *args], capture_output=True, timeout=600, **options)
+    result = Result(args, done)
+    if "panicked" in result.err or result.code < 0 or result.code == 101:
+        raise AssertionError(f"the command panicked or died:\n{result!r}")
+    return result
+
+
+class CommandTest(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="shardpack-test-", dir=os.environ.get("TMPDIR"))
+        self.addCleanup(folder.cleanup)
+        self.tmp = Path(folder.name)
+
+    def ok(self, *args, **options):
+        """Run the command and expect exit code 0."""
+        return self.expect(0, *args, **options)
+
+    def expect(self, code, *args, **options):
+        """Run the command and expect this exit code."""
+        result = shardpack(*args, **options)
+        self.assertEqual(result.code, code, repr(result))
+        return result
+
+    def assertSameTree(self, left, right):
+        """The same files with the same bytes, and nothing else."""
+        self.assertEqual(digests(left), digests(right))
+
+    def assertCloseAsFloat16(self, source, got):
+        """Every value within float16's rounding; NaN and infinities where they were."""
+        source, got = source.astype(np.float64), got.astype(np.float64)
+        self.assertEqual(source.shape, got.shape)
+        np.testing.assert_array_equal(np.isfinite(source), np.isfinite(got))
+        finite = np.isfinite(source)
+        np.testing.assert_array_equal(source[~finite], got[~finite])
+        bound = np.maximum(np.abs(source[finite]) * 2.0**-11, 2.0**-25)
+        self.assertTrue(np.all(np.abs(source[finite] - got[finite]) <= bound))
+
+
+def digests(folder):
+    """SHA-256 of every file below a folder, by its path."""
+    folder = Path(folder)
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def names(folder):
+    """Names of what stands in a folder, sorted; hidden files, too."""
+    return sorted(path.name for path in Path(folder).iterdir())
+
+
+def jpeg(seed, height=64, width=96, **options):
+    """A JPEG of noise and gradients."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (height // 8, width // 8, 3), dtype=np.uint8)
+    picture = Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
+    out = io.BytesIO()
+    picture.save(out, "JPEG", quality=90, **options)
+    return out.getvalue()
+
+
+def png(seed):
+    """A small PNG."""
+    out = io.BytesIO()
+    Image.fromarray(np.random.default_rng(seed).integers(0, 256, (9, 11, 3), dtype=np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+def pictures(folder, count=30, classes=3):
+    """A folder of class folders; returns it."""
+    for i in range(count):
+        path = folder / f"class {i % classes}" / f"{i:04d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jpeg(i))
+    return folder
+
+
+def cube(seed, shape=(24, 20, 17), dtype=np.float32):
+    """A smooth cube with noise, [height, width, channels], values in 0..1."""
+    rng = np.random.default_rng(seed)
+    height, width, channels = shape
+    y, x, c = np.ogrid[:height, :width, :channels]
+    waves = np.sin(y / 7.0 + seed) * np.cos(x / 5.0) * np.sin(c / 9.0 + seed)
+    return (0.5 + 0.4 * waves + rng.normal(0, 0.01, shape)).clip(0.01, 1).astype(dtype)
+
+
+def cubes(folder, count=8, **options):
+    """A folder of .npy cubes; returns it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for i in range(count):
+        np.save(folder / f"cube{i:03d}.npy", cube(i, **options))
+    return folder
+
+
+def unpacked(folder, stem, field="cube"):
+    """The array that `unpack` wrote for the sample with this stem."""
+    found = [path for path in Path(folder).rglob("*.npy") if path.name.split(".")[0] == stem]
+    masks = [path for path in found if path.name.endswith(".mask.npy")]
+    found = masks if field == "mask" else [path for path in found if path not in masks]
+    if len(found) != 1:
+        raise AssertionError(f"expected one unpacked array for {stem!r}, found: {found} in {names(folder)}")
+    return np.load(found[0])
+
+
+def wait_until(condition, process=None, seconds=60):
+    """Wait for a condition; False if the process ended or the time is over before it came true."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        if process is not None and process.poll() is not None:
+            return condition()
+        time.sleep(0.002)
+    return False
+
+
+def shards(folder):
+    """Finished shards in a folder; none where the folder is not there yet."""
+    return sorted(Path(folder).glob("shard-*.shard"))
+
+
+def start(*args, **options):
+    """Start the command in the background."""
+    return subprocess.Popen([COMMAND, *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+if __name__ == "__main__":
+    sys.exit("this module holds no tests: python -m unittest discover -s tests/python")
