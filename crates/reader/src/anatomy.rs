@@ -11,8 +11,6 @@ use shardpack_format::{
 pub(crate) struct Anatomy {
     pub(crate) header: Result<Identity, FormatError>,
     pub(crate) footer: Result<Footer, FormatError>,
-    /// CRC32 of the footer's bytes, whatever they are.
-    pub(crate) footer_crc32: u32,
     /// `None` without a whole footer to find it by.
     pub(crate) index: Option<Result<Index, FormatError>>,
 }
@@ -46,7 +44,6 @@ impl Anatomy {
         };
         let footer_at = tail.len().saturating_sub(128);
         let footer_bytes = tail.get(footer_at..).unwrap_or_default();
-        let footer_crc32 = crc32fast::hash(footer_bytes);
         let footer = Footer::parse(footer_bytes, len, limits).map_err(|e| e.at(len.saturating_sub(FOOTER_BYTES)));
         let index = match &footer {
             Err(_) => None,
@@ -62,6 +59,6 @@ impl Anatomy {
                 Some(Index::parse(bytes, footer, limits))
             }
         };
-        Ok(Self { header, footer, footer_crc32, index })
+        Ok(Self { header, footer, index })
     }
 }

@@ -32,6 +32,9 @@ pub trait ReadAt: Send + Sync + Debug {
 
     /// Tells the operating system that the file will be read from front to back. A hint: failures do not matter.
     fn advise_sequential(&self) {}
+
+    /// Asks the operating system to drop the file's pages from its cache. A hint: failures do not matter.
+    fn drop_cached(&self) {}
 }
 
 /// Where the files of a dataset are.
@@ -94,6 +97,10 @@ impl ReadAt for LocalFile {
 
     fn advise_sequential(&self) {
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
+    }
+
+    fn drop_cached(&self) {
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
     }
 }
 

@@ -37,7 +37,6 @@ impl Default for ShardOptions {
 pub struct Shard {
     file: ShardFile,
     footer: Footer,
-    footer_crc32: u32,
     index: Index,
     options: ShardOptions,
 }
@@ -63,20 +62,18 @@ impl Shard {
             let index = anatomy.index.unwrap_or_else(|| Err(FormatError::format("index", "present", "missing")))?;
             Ok((footer, index))
         };
-        let footer_crc32 = anatomy.footer_crc32;
         let (footer, index) = parts(anatomy).map_err(|e: FormatError| e.in_file(file.path().to_string_lossy()))?;
-        Ok(Self::from_parts(file, footer, footer_crc32, index, options))
+        Ok(Self::from_parts(file, footer, index, options))
     }
 
     /// A shard whose header nobody has looked at: `verify` goes on without it.
     pub(crate) const fn from_parts(
         file: ShardFile,
         footer: Footer,
-        footer_crc32: u32,
         index: Index,
         options: ShardOptions,
     ) -> Self {
-        Self { file, footer, footer_crc32, index, options }
+        Self { file, footer, index, options }
     }
 
     /// The file.
@@ -105,8 +102,8 @@ impl Shard {
 
     /// CRC32 of the footer's bytes, by which a manifest knows the shard.
     #[must_use]
-    pub const fn footer_crc32(&self) -> u32 {
-        self.footer_crc32
+    pub fn footer_crc32(&self) -> u32 {
+        self.footer.crc32()
     }
 
     /// The index: rows, keys, scalar columns, schema and recipe.

@@ -5,7 +5,7 @@ use shardpack_format::Error as FormatError;
 use std::fmt;
 
 /// Something that is wrong in a dataset, with all that is known of its place.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Problem {
     /// The file, as the user would name it.
     pub file: String,

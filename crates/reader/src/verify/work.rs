@@ -229,7 +229,7 @@ impl Run<'_> {
             }
         };
         let options = ShardOptions { limits: self.options.limits.clone(), check_crc: true };
-        let shard = Arc::new(Shard::from_parts(file, footer, anatomy.footer_crc32, index, options));
+        let shard = Arc::new(Shard::from_parts(file, footer, index, options));
         let entry = self.manifest.and_then(|m| m.shards.get(target).map(|entry| (m, entry)));
         if let Some((manifest, entry)) = entry
             && let Err(e) = check_shard(manifest, target, entry, &shard)
