@@ -3,7 +3,7 @@
 use super::super::cube::{CubeInfo, CubeKind, LoadedCube};
 use super::super::error::{CubeError, Result};
 use super::super::layout::{Layout, Order};
-use super::super::select::{Candidate, Want, cube_shape, select};
+use super::super::select::{Candidate, Want, cube_shape, select, select_matlab};
 use super::super::source::Source;
 use super::super::{mat, meta, values};
 use hdf5_pure::{Datatype, DatatypeByteOrder, File, Group};
@@ -90,6 +90,9 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     };
     match datatype {
         Datatype::FixedPoint { size, byte_order, layout } => {
+            if layout.bit_offset != 0 || u32::from(layout.bit_precision) != size * 8 {
+                return None;
+            }
             let dtype = match (size, layout.signed) {
                 (1, false) => Dtype::U8,
                 (1, true) => Dtype::I8,
@@ -103,11 +106,12 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
             };
             Some((dtype, big(byte_order)?))
         }
-        Datatype::FloatingPoint { size, byte_order, .. } => {
-            let dtype = match size {
-                2 => Dtype::F16,
-                4 => Dtype::F32,
-                8 => Dtype::F64,
+        Datatype::FloatingPoint { size, byte_order, layout } => {
+            // The mantissa tells IEEE types from bfloat16 and the like.
+            let dtype = match (size, layout.mantissa_size) {
+                (2, 10) => Dtype::F16,
+                (4, 23) => Dtype::F32,
+                (8, 52) => Dtype::F64,
                 _ => return None,
             };
             Some((dtype, big(byte_order)?))
@@ -122,6 +126,8 @@ fn choose<'d>(source: &Source, want: &Want, datasets: &'d [Dataset]) -> Result<(
         .iter()
         .map(|dataset| Candidate { name: &dataset.name, dtype: dataset.dtype.to_string(), dims: &dataset.dims })
         .collect();
+    let matlab = datasets.iter().any(|dataset| dataset.matlab);
+    let select = if matlab { select_matlab } else { select };
     let chosen = select(source, want, &candidates)?;
     let dataset = datasets.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
     let (shape, order) = if dataset.matlab {
