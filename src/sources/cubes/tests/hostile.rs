@@ -4,8 +4,11 @@ use super::tiff_writer::TiffSpec;
 use super::writers::{MatArray, mat, npy, npz, png, tivita};
 use super::*;
 
-/// A small file of each kind, and the file that goes beside it.
-fn files() -> Vec<(&'static str, Vec<u8>, Option<Vec<u8>>)> {
+/// Name, bytes, and the bytes of the file that goes beside it.
+type Sample = (&'static str, Vec<u8>, Option<Vec<u8>>);
+
+/// A small file of each kind.
+fn files() -> Vec<Sample> {
     let shape = [3, 5, 4];
     let elements = cube(Dtype::F32, shape);
     let array = || npy(2, "'<f4'", true, "(3, 5, 4)", &elements);

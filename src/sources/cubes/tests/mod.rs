@@ -1,6 +1,8 @@
 //! Every format against a cube that is computed, damaged files against the promise not to panic, real files where there are any.
 
 mod envi;
+#[cfg(feature = "hdf5")]
+mod hdf5;
 mod hostile;
 mod matlab;
 mod numpy;
@@ -26,6 +28,8 @@ impl Folder {
 
     fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.path().join(name);
+        // ext4 flushes a file that is truncated and written again: thousands of rewrites wait for the disk.
+        let _ = std::fs::remove_file(&path);
         std::fs::write(&path, bytes).unwrap();
         path
     }

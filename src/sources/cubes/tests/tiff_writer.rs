@@ -3,6 +3,9 @@
 use super::*;
 use std::io::Write;
 
+/// Type, count and bytes of a tag's value.
+type Value = (u64, usize, Vec<u8>);
+
 #[derive(Debug, Clone)]
 pub(super) struct TiffSpec {
     pub(super) dtype: Dtype,
@@ -88,7 +91,7 @@ impl TiffSpec {
         let zeros = vec![0; chunks.len()];
         let sizes: Vec<u64> = chunks.iter().map(|chunk| chunk.len() as u64).collect();
         let (offsets_tag, sizes_tag) = if self.tile.is_some() { (324, 325) } else { (273, 279) };
-        let mut tags: Vec<(u32, (u64, usize, Vec<u8>))> = vec![
+        let mut tags: Vec<(u32, Value)> = vec![
             (256, shorts(w as u64, 1)),
             (257, shorts(h as u64, 1)),
             (258, shorts(self.dtype.bytes() * 8, bands)),
