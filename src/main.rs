@@ -1,2 +1,5 @@
-//! The shardpack command.
-fn main() {}
+//! The shardpack command: see [`shardpack::cli`].
+
+fn main() -> std::process::ExitCode {
+    shardpack::cli::main()
+}

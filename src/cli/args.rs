@@ -7,20 +7,20 @@ use std::path::PathBuf;
 /// Pack images and hyperspectral cubes into shards that feed a GPU at the speed of the disk.
 #[derive(Debug, Parser)]
 #[command(name = "shardpack", version, max_term_width = 110)]
-pub struct Cli {
+pub(super) struct Cli {
     #[command(subcommand)]
     pub command: Command,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(super) enum Command {
     Pack(Box<PackArgs>),
     Merge(MergeArgs),
     Inspect(InspectArgs),
     Verify(VerifyArgs),
     Unpack(UnpackArgs),
     Cat(CatArgs),
-    Salvage(SalvageArgs),
+
     Bench(BenchArgs),
 }
 
@@ -29,7 +29,7 @@ pub enum Command {
 /// Pictures are kept to the byte. Cubes are stored losslessly where that is cheap (integers, also those held as floats) and as float16 otherwise, with the
 /// error measured and printed; `--values keep` keeps every bit. A run that was interrupted goes on when the same command is given again.
 #[derive(Debug, Args)]
-pub struct PackArgs {
+pub(super) struct PackArgs {
     /// Folder (or single file) to pack: class folders, a flat folder, or nested folders
     pub src: PathBuf,
     /// Folder of the dataset to write
@@ -60,7 +60,7 @@ pub struct PackArgs {
     /// Codec of cubes and masks; `auto` tries the candidates on a few samples
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub codec: CodecArg,
-    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 20 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 12) [default: the codec's]
+    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 20 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 9) [default: the codec's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Cubes")]
     pub level: Option<i32>,
     /// Filter before the codec
@@ -100,9 +100,12 @@ pub struct PackArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
-    /// Bound on the memory of samples in flight [default: what 2 samples for each thread take, at most half of the machine's memory]
+    /// Bound on the memory of samples in flight [default: what one sample for each thread and one more take]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub memory: Option<u64>,
+    /// Largest cube to accept, as decoded
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes, help_heading = "Cubes")]
+    pub max_cube: u64,
     /// One JSON object on stdout instead of the summary
     #[arg(long)]
     pub json: bool,
@@ -110,7 +113,7 @@ pub struct PackArgs {
 
 /// Join the parts of a dataset that several machines packed with --part.
 #[derive(Debug, Args)]
-pub struct MergeArgs {
+pub(super) struct MergeArgs {
     /// Folder that holds the shards of all parts
     pub out: PathBuf,
     /// One JSON object on stdout
@@ -120,9 +123,12 @@ pub struct MergeArgs {
 
 /// Show what a dataset is: fields, classes, shapes, sizes, recipe, fidelity, shards.
 #[derive(Debug, Args)]
-pub struct InspectArgs {
+pub(super) struct InspectArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -130,7 +136,7 @@ pub struct InspectArgs {
 
 /// Check every byte of a dataset and say which sample is hurt.
 #[derive(Debug, Args)]
-pub struct VerifyArgs {
+pub(super) struct VerifyArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
     /// Decode every field, too
@@ -142,6 +148,9 @@ pub struct VerifyArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -149,7 +158,7 @@ pub struct VerifyArgs {
 
 /// Write the samples back as files: pictures to the byte under their old names, cubes as .npy.
 #[derive(Debug, Args)]
-pub struct UnpackArgs {
+pub(super) struct UnpackArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
     /// Folder to write to; files that exist are never overwritten
@@ -157,6 +166,9 @@ pub struct UnpackArgs {
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -164,7 +176,7 @@ pub struct UnpackArgs {
 
 /// Write one field of one sample to a file or to stdout.
 #[derive(Debug, Args)]
-pub struct CatArgs {
+pub(super) struct CatArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
     /// Key of the sample, or its index in stored order
@@ -175,6 +187,9 @@ pub struct CatArgs {
     /// File to write [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// Describe the sample and its fields instead of writing one
     #[arg(long)]
     pub json: bool,
@@ -182,11 +197,14 @@ pub struct CatArgs {
 
 /// Copy everything whole out of a damaged dataset into a new one; rebuild a lost manifest, index or footer.
 #[derive(Debug, Args)]
-pub struct SalvageArgs {
+pub(super) struct SalvageArgs {
     /// Folder of a dataset, or a lone shard
     pub dataset: PathBuf,
     /// Folder of the dataset to write; the damaged one is left as it is
     pub out: PathBuf,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
@@ -194,7 +212,7 @@ pub struct SalvageArgs {
 
 /// Stream every record in stored order and print the rate.
 #[derive(Debug, Args)]
-pub struct BenchArgs {
+pub(super) struct BenchArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
     /// Decode cubes and other arrays as well (pictures stay encoded)
@@ -209,32 +227,35 @@ pub struct BenchArgs {
     /// Worker threads for decoding [default: all cores]
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+    /// Largest record or decoded field to accept
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
+    pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum KindArg {
+pub(super) enum KindArg {
     Images,
     Cubes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum BadInputArg {
+pub(super) enum BadInputArg {
     #[value(alias = "error")]
     Stop,
     Skip,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum JpegArg {
+pub(super) enum JpegArg {
     /// To the byte
     Keep,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ValuesArg {
+pub(super) enum ValuesArg {
     Auto,
     Keep,
     F16,
@@ -242,7 +263,7 @@ pub enum ValuesArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum CodecArg {
+pub(super) enum CodecArg {
     Auto,
     Blosc2Lz4,
     Blosc2Lz4hc,
@@ -252,7 +273,7 @@ pub enum CodecArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum FilterArg {
+pub(super) enum FilterArg {
     Auto,
     None,
     Shuffle,
@@ -261,21 +282,21 @@ pub enum FilterArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LayoutArg {
+pub(super) enum LayoutArg {
     Auto,
     AsGiven,
     BandMajor,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum WhenArg {
+pub(super) enum WhenArg {
     Auto,
     On,
     Off,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum PreferArg {
+pub(super) enum PreferArg {
     Speed,
     Size,
 }

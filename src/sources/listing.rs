@@ -86,11 +86,11 @@ impl Listing {
         self.samples.iter().fold(0, |sum, entry| sum.saturating_add(entry.source_bytes()))
     }
 
-    /// Reads a sample's file whole, into memory of the size that was listed.
+    /// Reads a sample's file whole into `out`, which is as long as the file was when it was listed.
     ///
     /// # Errors
     /// `Io`; `Changed` if size or time are not those that were listed, before or after.
-    pub fn read(&self, entry: &Entry) -> Result<Vec<u8>> {
+    pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
         let path = self.path(entry);
         let mut file = File::open(&path).map_err(SourceError::io("open", &path))?;
         let check = |file: &File| {
@@ -98,10 +98,8 @@ impl Listing {
             unchanged(&path, entry.bytes, entry.mtime_ns, &metadata)
         };
         check(&file)?;
-        let mut bytes = vec![0; usize::try_from(entry.bytes).unwrap_or(usize::MAX)];
-        file.read_exact(&mut bytes).map_err(SourceError::io("read", &path))?;
-        check(&file)?;
-        Ok(bytes)
+        file.read_exact(out).map_err(SourceError::io("read", &path))?;
+        check(&file)
     }
 
     /// Checks that size and time of the sample's files are those that were listed. For readers that take a path: call it before and after.

@@ -45,7 +45,8 @@ impl Transform {
 
 /// Bit patterns of stored elements that stand for values which the stored type cannot express.
 ///
-/// A pattern is compared with the stored element zero-extended to 32 bits, after the difference along the bands has been undone.
+/// A pattern is compared with the stored element, of at most 4 bytes, zero-extended to 32 bits, after the difference along the bands has been
+/// undone. In fixed point it is one of the codes below 2^`bits`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Codes {
     /// The pattern that decodes to the quiet NaN with positive sign and zero payload (0x7FC00000, 0x7FF8000000000000).
@@ -298,7 +299,14 @@ impl ArrayDescriptor {
         if self.codes.no_data.is_some() && self.no_data.is_none() {
             return Err(("no-data code", "a no-data value", "none".into()));
         }
-        let max = if self.stored.bytes() >= 4 { u32::MAX } else { (1 << (8 * self.stored.bytes())) - 1 };
+        if !self.codes.is_empty() && self.stored.bytes() > 4 {
+            return Err(("reserved codes", "a stored type of at most 4 bytes", pair()));
+        }
+        let bits = match self.transform {
+            Transform::Fixed { bits, .. } => u64::from(bits.min(16)),
+            _ => 8 * self.stored.bytes(),
+        };
+        let max = u32::MAX >> 32_u64.saturating_sub(bits).min(31);
         let codes = self.codes.all();
         for (i, code) in codes.iter().enumerate() {
             let Some(code) = code else { continue };

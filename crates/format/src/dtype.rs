@@ -89,15 +89,18 @@ impl Dtype {
         matches!(self, Self::F16 | Self::F32 | Self::F64)
     }
 
-    /// Bytes of a dense array of this type.
+    /// Bytes of a dense array of this type: 0 if an axis is 0.
     ///
     /// # Errors
-    /// `Format` if the product overflows 64 bits.
+    /// `Format` if the product of the element size and all axes but those of length 0 overflows 64 bits: so the order of the axes does not
+    /// matter, and an empty array cannot hide an absurd axis.
     pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
-        shape
+        let bytes = shape
             .iter()
+            .filter(|&&axis| axis != 0)
             .try_fold(self.bytes(), |acc, &axis| acc.checked_mul(axis))
-            .ok_or_else(|| Error::format("array shape", "a product below 2^64 bytes", format!("{shape:?}")))
+            .ok_or_else(|| Error::format("array shape", "a product below 2^64 bytes", format!("{shape:?}")))?;
+        Ok(if shape.contains(&0) { 0 } else { bytes })
     }
 }
 

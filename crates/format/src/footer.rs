@@ -44,6 +44,14 @@ impl Footer {
         self.index_offset.saturating_add(self.index_bytes).saturating_add(FOOTER_BYTES)
     }
 
+    /// The CRC32 that the footer ends with: of its first 116 bytes.
+    ///
+    /// Not of all 128 bytes: a CRC taken over data and its own CRC is one and the same number whatever the data.
+    #[must_use]
+    pub fn crc32(&self) -> u32 {
+        crc32fast::hash(self.encode().get(..CRC_AT).unwrap_or_default())
+    }
+
     /// The footer's bytes.
     #[must_use]
     pub fn encode(&self) -> [u8; FOOTER_LEN] {

@@ -193,6 +193,11 @@ impl Index {
         let keys_bytes = cur.u64()?;
         let scalar_count = cur.u32()?;
         cur.pad()?;
+        // Parsed JSON takes many times the memory of its text: the limit is that of the other JSON document.
+        if metadata_bytes > limits.max_manifest_bytes {
+            let limit = limits.max_manifest_bytes;
+            return Err(Error::limit("shard metadata", "max_manifest_bytes", limit, metadata_bytes));
+        }
         let metadata = Metadata::parse(cur.take(metadata_bytes)?, limits)?;
         cur.pad()?;
         let types: Vec<Dtype> = metadata.schema.scalars().map(|(_, dtype)| dtype).collect();
@@ -220,6 +225,7 @@ impl Index {
         cur.finish()?;
         let index = Self { metadata, records, offsets, lengths, crcs, sample_ids, scalars, key_ends, keys, bytes };
         index.check_rows(footer)?;
+        index.check_booleans()?;
         Ok(index)
     }
 
@@ -256,6 +262,21 @@ impl Index {
         }
         if key_end != self.keys.len() as u64 {
             return Err(Error::format("end of the last key", self.keys.len(), key_end));
+        }
+        Ok(())
+    }
+
+    fn check_booleans(&self) -> Result<()> {
+        for (position, (name, dtype)) in self.metadata.schema.scalars().enumerate() {
+            if dtype != Dtype::Bool {
+                continue;
+            }
+            let column = self.column(position).unwrap_or_default();
+            if let Some(i) = column.iter().position(|&b| b > 1) {
+                return Err(
+                    Error::format(format!("bool scalar {name:?}"), "0 or 1", "another byte").in_record(i as u64)
+                );
+            }
         }
         Ok(())
     }

@@ -1,17 +1,73 @@
-//! Strict JSON: no duplicate keys, bounded depth, and nothing after the document (spec §3).
+//! Strict JSON: one reading of every document (spec §3).
+//!
+//! No duplicate keys, bounded depth, nothing after the document; and of serde's several readings of a type only the plain one: a structure
+//! is an object (serde would take an array too), a choice is a string (serde would take `{"name": null}` too), an optional key is absent
+//! (serde would take `null` too).
 
 use crate::error::{Error, Result};
-use serde::de::{DeserializeOwned, DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
+use crate::limits::Limits;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
 
 /// Parses `bytes` into `T`.
 pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], max_depth: u64) -> Result<T> {
-    let fail = |e: serde_json::Error| Error::format(what, "strict JSON as the specification describes", e);
+    let value = parse(what, bytes, max_depth)?;
+    object(value).map_err(|e: serde_json::Error| fail(what, e))
+}
+
+/// Checks that `bytes` are one strict JSON text, as a field of kind `json` holds it.
+///
+/// # Errors
+/// `Format` if they are not, or if they nest deeper than [`Limits::max_json_depth`].
+///
+/// ```
+/// use shardpack_format::{Limits, check_json};
+/// assert!(check_json(br#"{"a": [1, 2]}"#, &Limits::default()).is_ok());
+/// assert!(check_json(br#"{"a": 1, "a": 2}"#, &Limits::default()).is_err());
+/// ```
+pub fn check_json(bytes: &[u8], limits: &Limits) -> Result<()> {
+    parse("JSON", bytes, limits.max_json_depth).map(drop)
+}
+
+fn parse(what: &'static str, bytes: &[u8], max_depth: u64) -> Result<Value> {
     let mut de = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict { depth: max_depth }.deserialize(&mut de).map_err(fail)?;
-    de.end().map_err(fail)?;
-    T::deserialize(value).map_err(fail)
+    let value = Strict { depth: max_depth }.deserialize(&mut de).map_err(|e| fail(what, e))?;
+    de.end().map_err(|e| fail(what, e))?;
+    Ok(value)
+}
+
+fn fail(what: &'static str, e: serde_json::Error) -> Error {
+    Error::format(what, "strict JSON as the specification describes", e)
+}
+
+/// A structure from an object, and from nothing else.
+pub(crate) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> std::result::Result<T, D::Error> {
+    T::deserialize(Value::Object(Map::deserialize(de)?)).map_err(D::Error::custom)
+}
+
+/// Structures from an array of objects.
+pub(crate) fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> std::result::Result<Vec<T>, D::Error> {
+    let maps = Vec::<Map<String, Value>>::deserialize(de)?;
+    maps.into_iter().map(|map| T::deserialize(Value::Object(map)).map_err(D::Error::custom)).collect()
+}
+
+/// A choice from a string, and from nothing else.
+pub(crate) fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> std::result::Result<T, D::Error> {
+    T::deserialize(Value::String(String::deserialize(de)?)).map_err(D::Error::custom)
+}
+
+/// As [`choice`], for a key that may be absent, but not `null`.
+pub(crate) fn some_choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    de: D,
+) -> std::result::Result<Option<T>, D::Error> {
+    choice(de).map(Some)
+}
+
+/// A value whose key may be absent, but not `null`.
+pub(crate) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<Option<T>, D::Error> {
+    T::deserialize(de).map(Some)
 }
 
 /// The canonical bytes of `value`: two-space indentation and a final line feed, keys in the order of the specification.
@@ -61,7 +117,7 @@ impl Strict {
 impl<'de> DeserializeSeed<'de> for Strict {
     type Value = Value;
 
-    fn deserialize<D: serde::Deserializer<'de>>(self, de: D) -> std::result::Result<Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, de: D) -> std::result::Result<Value, D::Error> {
         de.deserialize_any(self)
     }
 }

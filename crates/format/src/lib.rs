@@ -7,6 +7,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod bytes;
+mod check;
 mod codec_id;
 mod descriptor;
 mod dtype;
@@ -29,6 +30,7 @@ pub use error::{Error, Place, Result};
 pub use footer::{FOOTER_BYTES, Footer, TAIL_BYTES};
 pub use header::{DatasetId, HEADER_BYTES, HEADER_MAGIC, Identity, KNOWN_REQUIRED_FEATURES, VERSION};
 pub use index::{Index, IndexBuilder, Row};
+pub use json::check_json;
 pub use limits::Limits;
 pub use manifest::{MANIFEST_NAME, Manifest, ShardEntry};
 pub use name::{MAX_KEY_BYTES, check_key, check_shard_name, shard_name};

@@ -11,7 +11,7 @@
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Largest manifest, in bytes. Default 64 MiB.
+    /// Largest manifest, and largest metadata document of a shard, in bytes. Default 64 MiB.
     pub max_manifest_bytes: u64,
     /// Most shards in a dataset. Default 1,000,000.
     pub max_shards: u64,
@@ -51,7 +51,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Limits that allow whatever the format can express, for files that you wrote yourself.
+    /// Limits that allow whatever the format can express, for files that you wrote yourself. JSON still nests at most 128 levels deep.
     ///
     /// ```
     /// assert_eq!(shardpack_format::Limits::none().max_record_bytes, u64::MAX);

@@ -33,15 +33,17 @@ pub struct Manifest {
     /// Number of samples in all shards.
     pub samples: u64,
     /// The fields of a sample.
+    #[serde(deserialize_with = "json::object")]
     pub schema: Schema,
     /// Names of the classes, where there are classes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
     /// Every option that made the dataset.
     pub recipe: Recipe,
     /// For each field that was stored with loss, or could have been: figures over all samples.
     pub fidelity: Map<String, Value>,
-    /// The shards, in order of their numbers.
+    /// The shards, in order of their numbers: the first is shard 0.
+    #[serde(deserialize_with = "json::objects")]
     pub shards: Vec<ShardEntry>,
 }
 
@@ -55,7 +57,7 @@ pub struct ShardEntry {
     pub bytes: u64,
     /// Number of records.
     pub samples: u64,
-    /// CRC32 of the footer's bytes: ties the manifest to this very shard at the price of one small read.
+    /// The footer's own CRC32, [`Footer::crc32`](crate::Footer::crc32): ties the manifest to this very shard at the price of one small read.
     #[serde(with = "hex_crc")]
     pub footer_crc32: u32,
     /// SHA-256 of the file, as `sha256sum` prints it.
@@ -108,15 +110,15 @@ impl Manifest {
         if manifest.format != "shardpack" {
             return Err(Error::format("manifest format", "\"shardpack\"", format!("{:?}", manifest.format)));
         }
-        if manifest.version.split_once('.').is_none_or(|(major, _)| major != "1") {
+        let minor = manifest.version.strip_prefix("1.").unwrap_or_default();
+        if minor.parse::<u16>().ok().is_none_or(|parsed| parsed.to_string() != minor) {
             return Err(Error::format("manifest version", "1.x", format!("{:?}", manifest.version)));
         }
         if manifest.shards.len() as u64 > limits.max_shards {
             let found = manifest.shards.len() as u64;
             return Err(Error::limit("shards", "max_shards", limits.max_shards, found));
         }
-        // The schema's own rules are checked where it is made.
-        Schema::new(manifest.schema.fields().to_vec())?;
+        manifest.schema.check(limits)?;
         let mut names = HashSet::new();
         let mut samples = 0_u64;
         for shard in &manifest.shards {

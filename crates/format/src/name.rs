@@ -36,7 +36,7 @@ pub fn check_shard_name(name: &str) -> Result<()> {
             return fail("no dot at either end of a part");
         }
         let stem = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
-        let numbered = |prefix| stem.strip_prefix(prefix).is_some_and(|n: &str| n.len() == 1 && n != "0");
+        let numbered = |prefix| stem.strip_prefix(prefix).is_some_and(|n: &str| matches!(n.as_bytes(), [b'1'..=b'9']));
         if matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt") {
             return fail("no device name");
         }

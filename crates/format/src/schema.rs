@@ -40,9 +40,10 @@ pub struct Field {
     /// Name, unique in the schema: 1 to 255 bytes of `A–Z a–z 0–9 _ - .`, not beginning with `.` or `-`.
     pub name: String,
     /// What it holds.
+    #[serde(deserialize_with = "json::choice")]
     pub kind: FieldKind,
     /// Element type: of scalars only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "json::some_choice", skip_serializing_if = "Option::is_none")]
     pub dtype: Option<Dtype>,
 }
 
@@ -71,6 +72,7 @@ impl Field {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schema {
+    #[serde(deserialize_with = "json::objects")]
     fields: Vec<Field>,
 }
 
@@ -78,10 +80,11 @@ impl Schema {
     /// A schema of these fields.
     ///
     /// # Errors
-    /// `Format` if a name is not allowed or occurs twice, or if a dtype is given for, or missing from, the wrong kind.
+    /// `Format` if a name is not allowed or occurs twice, if a dtype is given for, or missing from, the wrong kind, or if there are more than
+    /// 65,535 fields with a payload, which is what a record can count.
     pub fn new(fields: Vec<Field>) -> Result<Self> {
         let schema = Self { fields };
-        schema.check(&Limits::default())?;
+        schema.check(&Limits::none())?;
         Ok(schema)
     }
 
@@ -125,9 +128,12 @@ impl Schema {
         self.scalars().enumerate().find(|(_, (n, _))| *n == name).map(|(i, (_, dtype))| (i, dtype))
     }
 
-    fn check(&self, limits: &Limits) -> Result<()> {
+    pub(crate) fn check(&self, limits: &Limits) -> Result<()> {
         if self.fields.len() as u64 > limits.max_fields {
             return Err(Error::limit("fields", "max_fields", limits.max_fields, self.fields.len() as u64));
+        }
+        if self.stored_count() > usize::from(u16::MAX) {
+            return Err(Error::format("stored fields", "at most 65535", self.stored_count()));
         }
         let mut seen = HashSet::new();
         for field in &self.fields {
@@ -167,14 +173,15 @@ pub type Recipe = Map<String, Value>;
 #[serde(deny_unknown_fields)]
 pub struct Metadata {
     /// The fields.
+    #[serde(deserialize_with = "json::object")]
     pub schema: Schema,
     /// Names of the classes: the scalar field `label` counts from 0 into this list. Absent without classes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
     /// Every option that made the dataset.
     pub recipe: Recipe,
     /// Number of shards of the dataset, where the writer knew it beforehand.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub shards: Option<u32>,
 }
 

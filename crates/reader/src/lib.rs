@@ -1,1 +1,48 @@
-//! shardpack reader
+//! Read shardpack datasets: open, look up, stream in stored order, verify, and salvage what is whole out of damaged shards.
+//!
+//! ```no_run
+//! use shardpack_reader::Dataset;
+//! let dataset = Dataset::open("train")?;
+//! println!("{} samples, fields {:?}", dataset.len(), dataset.schema().fields());
+//! let sample = dataset.get(7)?;
+//! println!("{}: {} bytes", sample.key(), sample.record_bytes().len());
+//! # Ok::<(), shardpack_reader::Error>(())
+//! ```
+//!
+//! Files are read by `pread`, never mapped: a file that is cut under a map kills the process. Every byte that is handed out was compared with its
+//! CRC32, unless the caller asked not to. Nothing here trusts a file: lengths are compared with [`Limits`] before memory is taken, names cannot leave
+//! the dataset's folder, and no bytes make it panic.
+#![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing)]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
+
+mod anatomy;
+mod cache;
+mod check;
+mod column;
+mod dataset;
+mod decode;
+mod error;
+mod fetch;
+mod fs;
+mod handles;
+mod keys;
+mod salvage;
+mod sample;
+mod scalar;
+mod shard;
+mod stream;
+mod verify;
+
+pub use column::Column;
+pub use dataset::{Dataset, DatasetOptions, ShardInfo};
+pub use error::{Error, Result};
+pub use fs::{Folder, ReadAt, Storage, open_regular};
+pub use salvage::{Lost, MetadataSource, Rebuilt, SalvageScan, Salvaged, WholeRecord, rebuild_manifest};
+pub use sample::{Image, RecordView, Sample};
+pub use scalar::Scalar;
+pub use shard::{Shard, ShardOptions};
+pub use shardpack_codec::{Array, ArrayDecoder};
+pub use shardpack_format::Limits;
+pub use stream::{Samples, Stream};
+pub use verify::{DecodePicture, OnProgress, Problem, Progress, VerifyOptions, VerifyReport, verify};

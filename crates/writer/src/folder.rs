@@ -173,10 +173,10 @@ pub(crate) fn check_shard(
         other => other?,
     };
     let check = || {
-        let footer_crc32 = crc32fast::hash(&ends.tail);
         let header = Identity::parse_header(&ends.head)?;
         let footer = Footer::parse(&ends.tail, ends.bytes, &Limits::none())?;
         footer.check_header(&header)?;
+        let footer_crc32 = footer.crc32();
         if header.dataset_id != id || header.shard_number != number {
             let found = format!("shard {} of dataset {}", header.shard_number, header.dataset_id);
             return Err(shardpack_format::Error::format("identity", format!("shard {number} of dataset {id}"), found));

@@ -47,7 +47,21 @@ fn describe_self() -> String {
     #[cfg(not(unix))]
     let host = "unknown";
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-    format!("process {} on {host}, since {started} s after 1970\n", std::process::id())
+    format!("process {} on {host}, since {}\n", std::process::id(), utc(started))
+}
+
+/// A time in seconds since 1970, for people (days to date after Hinnant, `civil_from_days`, for dates from 1970 on).
+fn utc(seconds: u64) -> String {
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
 /// What the holder of a lock wrote: in this file, or, if that is shared by parts, in theirs.
@@ -57,4 +71,17 @@ fn holder(disk: Disk<'_>, out: &Path, name: &str) -> String {
     let texts = names.iter().filter_map(|name| disk.read(&out.join(name), 4096).ok());
     let words = texts.map(|bytes| String::from_utf8_lossy(&bytes).trim().escape_debug().to_string());
     words.into_iter().find(|text| !text.is_empty()).unwrap_or_else(|| "holder unknown".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn times_are_those_of_date() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(utc(1_795_173_983), "2026-11-20 11:26:23 UTC");
+        assert_eq!(utc(4_102_444_799), "2099-12-31 23:59:59 UTC");
+    }
 }

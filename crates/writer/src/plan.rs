@@ -58,6 +58,9 @@ pub struct Plan {
     shards: Vec<PlannedShard>,
 }
 
+/// More than an entry of the manifest takes, fidelity figures not counted.
+const MANIFEST_BYTES_PER_SHARD: u64 = 320;
+
 /// What two plans are compared by, piece by piece, so that a difference can be named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
@@ -84,8 +87,8 @@ impl Plan {
     /// sample. Paths of the machine, times and the number of threads are not in it.
     ///
     /// # Errors
-    /// `Usage` without samples, with a key that occurs twice, or with `shard_bytes` of 0; `Format` with a key that is not allowed; `Limit` at 2³² samples or more
-    /// shards than [`Limits`] allow.
+    /// `Usage` without samples, with a key that occurs twice, or with `shard_bytes` of 0; `Format` with a key that is not allowed; `Limit` at 2³² samples, or more
+    /// shards than a manifest within the default [`Limits`] can list (about 200,000).
     pub fn new<'a, I>(samples: I, metadata: Metadata, options: PlanOptions) -> Result<Self>
     where
         I: IntoIterator<Item = PlanSample<'a>>,
@@ -124,11 +127,7 @@ impl Plan {
             shuffle(&mut order, seed);
         }
         let shards = cut(&order, &sizes, options.shard_bytes);
-        let limit = Limits::default().max_shards.min(u64::from(u32::MAX));
-        if shards.len() as u64 > limit {
-            let hint = "choose larger shards".into();
-            return Err(Error::Limit { what: "shards".into(), limit, found: shards.len() as u64, hint });
-        }
+        refuse_too_many(&shards, &metadata)?;
         let inputs: [u8; 32] = inputs.finalize().into();
         let dataset_id = name_dataset(&metadata, options, sizes.len() as u64, &inputs)?;
         let metadata = Metadata { shards: u32::try_from(shards.len()).ok(), ..metadata };
@@ -201,6 +200,17 @@ fn cut(order: &[u32], sizes: &[(u64, u64)], shard_bytes: u64) -> Vec<PlannedShar
     }
     shards.push(open);
     shards
+}
+
+/// A dataset whose manifest readers would refuse by their default limits must not be begun.
+fn refuse_too_many(shards: &[PlannedShard], metadata: &Metadata) -> Result<()> {
+    let limits = Limits::default();
+    let room = limits.max_manifest_bytes.saturating_sub(metadata.encode()?.len() as u64) / MANIFEST_BYTES_PER_SHARD;
+    let (limit, found) = (limits.max_shards.min(room), shards.len() as u64);
+    if found <= limit {
+        return Ok(());
+    }
+    Err(Error::Limit { what: "shards".into(), limit, found, hint: "choose larger shards".into() })
 }
 
 fn name_dataset(metadata: &Metadata, options: PlanOptions, samples: u64, inputs: &[u8; 32]) -> Result<DatasetId> {

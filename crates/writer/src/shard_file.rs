@@ -182,7 +182,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
             name: shard_name(self.number),
             bytes: self.written,
             samples: footer.record_count,
-            footer_crc32: crc32fast::hash(&footer_bytes),
+            footer_crc32: footer.crc32(),
             sha256: [0; 32],
         };
         let skipped = std::mem::take(&mut self.skipped);

@@ -31,13 +31,14 @@ fn a_dataset_holds_the_planned_samples_and_nothing_else() {
     let manifest = Manifest::parse(&files["manifest.json"], &Limits::default()).unwrap();
     assert_eq!((manifest.samples, manifest.dataset_id), (200, plan.dataset_id()));
     assert_eq!(files.len(), manifest.shards.len() + 1);
+    assert!(files["manifest.json"].len() < 1500 + 320 * manifest.shards.len());
     let mut sum = 0.0;
     for (number, shard) in (0..).zip(&manifest.shards) {
         let bytes = &files[&shard.name];
         assert_eq!(shard.bytes, bytes.len() as u64);
         assert_eq!(shard.sha256, <[u8; 32]>::from(Sha256::digest(bytes)));
         let footer_at = bytes.len() - usize::try_from(FOOTER_BYTES).unwrap();
-        assert_eq!(shard.footer_crc32, crc32fast::hash(&bytes[footer_at..]));
+        assert_eq!(shard.footer_crc32, crc32fast::hash(&bytes[footer_at..footer_at + 116]));
         let footer = Footer::parse(&bytes[footer_at..], shard.bytes, &Limits::default()).unwrap();
         let header = Identity::parse_header(&bytes[..usize::try_from(HEADER_BYTES).unwrap()]).unwrap();
         footer.check_header(&header).unwrap();
@@ -221,14 +222,29 @@ fn a_panic_in_the_progress_function_ends_all_threads() {
 }
 
 #[test]
-fn a_record_that_is_not_the_planned_one_is_refused() {
-    let mut source = Numbers::new(10);
-    let plan = source.plan(4000);
-    source.keys[4] = "a.bin".into();
-    source.schema = shardpack_format::Schema::default();
-    let error = write_dataset(tempdir().unwrap().path(), &Numbers::new(10).plan(4000), &source, &options(1));
-    assert!(error.is_err());
-    assert_eq!(plan.dataset_id(), Numbers::new(10).plan(4000).dataset_id());
+fn a_record_that_is_not_of_the_sample_asked_for_is_refused() {
+    struct Wrong(Numbers);
+    impl crate::SampleSource for Wrong {
+        type Tally = super::source::Sum;
+        type Error = std::io::Error;
+        fn key(&self, sample: u64) -> std::borrow::Cow<'_, str> {
+            self.0.key(sample)
+        }
+        fn memory_bytes(&self, _: u64) -> u64 {
+            1
+        }
+        fn encode(&self, sample: u64, shard: u32, buffer: Vec<u8>) -> std::io::Result<crate::Encoded<Self::Tally>> {
+            self.0.encode(sample ^ 1, shard, buffer)
+        }
+    }
+    let source = Wrong(Numbers::new(10));
+    let dir = tempdir().unwrap();
+    let error = write_dataset(dir.path(), &source.0.plan(4000), &source, &options(1)).unwrap_err();
+    assert!(
+        matches!(error, Error::Usage { .. }) && error.to_string().starts_with("frame of the record of `"),
+        "{error}"
+    );
+    refuse_temporaries(dir.path());
 }
 
 #[test]
@@ -263,6 +279,13 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(plan(&["../a"]).unwrap_err().starts_with("sample key: "));
     let none = PlanOptions { shard_bytes: 0, shuffle: None };
     assert!(Plan::new([sample("a")], Default::default(), none).is_err());
+    // More shards than a manifest can list: known before anything is written.
+    let keys: Vec<String> = (0..300_000).map(|n| n.to_string()).collect();
+    let tiny = PlanOptions { shard_bytes: 1, shuffle: None };
+    let error =
+        Plan::new(keys.iter().map(|key| PlanSample { key, ..sample("") }), Default::default(), tiny).unwrap_err();
+    assert!(matches!(error, Error::Limit { found: 300_000, .. }), "{error}");
+    assert!(error.to_string().ends_with("\nhint: choose larger shards"), "{error}");
 }
 
 /// The id is part of every dataset made from now on.

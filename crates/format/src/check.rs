@@ -1,0 +1,179 @@
+//! Agreement between the parts of a dataset: a record, its row in the index, the schema, the manifest (spec §2.2, §2.3, §3.3, §8).
+//!
+//! A length or a value that stands in two places is compared, never believed in one of them: readers that choose differently would read
+//! different datasets from the same bytes.
+
+use crate::codec_id::Codec;
+use crate::descriptor::ArrayDescriptor;
+use crate::dtype::Dtype;
+use crate::error::{Error, Result};
+use crate::footer::Footer;
+use crate::index::Index;
+use crate::limits::Limits;
+use crate::manifest::Manifest;
+use crate::record::{FieldValue, Frame, Record};
+use crate::schema::{Field, FieldKind, Metadata, Schema};
+use std::fmt;
+
+impl Index {
+    /// Compares the frame of record `i` with its row, and with the number of the shard.
+    ///
+    /// # Errors
+    /// `Format` if they disagree, or if there is no such row.
+    pub fn check_frame(&self, i: u64, shard_number: u32, frame: &Frame) -> Result<()> {
+        let row = self.row(i).ok_or_else(|| Error::format("record number", format!("below {}", self.len()), i))?;
+        let same = |what: &str, in_row: u64, in_frame: u64| {
+            if in_row == in_frame {
+                return Ok(());
+            }
+            let (expected, found) = (format!("{in_row}, as the index says"), format!("{in_frame} in the record"));
+            Err(Error::format(what, expected, found).in_record(i).at(row.offset))
+        };
+        same("record bytes", row.length, frame.record_bytes)?;
+        same("record CRC32", row.crc32.into(), frame.body_crc32.into())?;
+        same("sample id", row.sample_id, frame.sample_id)?;
+        if frame.shard_number != shard_number {
+            return Err(Error::format("shard number in record", shard_number, frame.shard_number)
+                .in_record(i)
+                .at(row.offset));
+        }
+        Ok(())
+    }
+
+    /// Compares record `i` with its row (frame, key, scalars) and with the schema.
+    ///
+    /// # Errors
+    /// `Format` if they disagree; `Limit` if an array is over the limits.
+    pub fn check_record(&self, i: u64, shard_number: u32, record: &Record<'_>, limits: &Limits) -> Result<()> {
+        self.check_frame(i, shard_number, &record.frame)?;
+        let offset = self.row(i).map_or(0, |row| row.offset);
+        let key = self.key(i).unwrap_or_default();
+        if key != record.key {
+            let found = format!("{:?} in the record", record.key);
+            return Err(Error::format("sample key", format!("{key:?}, as the index says"), found)
+                .in_record(i)
+                .at(offset));
+        }
+        record.check_schema(&self.metadata().schema, limits).map_err(|e| e.in_record(i).at(offset))?;
+        if self.scalars_match(i, record.scalars) {
+            return Ok(());
+        }
+        Err(Error::format("scalars of the record", "those of the index", "others")
+            .in_record(i)
+            .in_sample(key)
+            .at(offset))
+    }
+}
+
+impl Manifest {
+    /// Compares an open shard with its entry: everything that can be compared without reading the whole file.
+    ///
+    /// # Errors
+    /// `Format` if they disagree on dataset, number, size, samples, footer or schema, or if there is no such entry.
+    pub fn check_shard(&self, number: u32, footer: &Footer, metadata: &Metadata) -> Result<()> {
+        let entry = usize::try_from(number).ok().and_then(|number| self.shards.get(number));
+        let entry =
+            entry.ok_or_else(|| Error::format("shard number", format!("below {}", self.shards.len()), number))?;
+        let same = |what: &str, stated: &dyn fmt::Display, found: &dyn fmt::Display, equal: bool| match equal {
+            true => Ok(()),
+            false => Err(Error::format(what, format!("{stated}, as the manifest says"), found)),
+        };
+        let id = footer.identity.dataset_id;
+        same("dataset id of the shard", &self.dataset_id, &id, self.dataset_id == id)?;
+        let in_shard = footer.identity.shard_number;
+        same("shard number", &number, &in_shard, number == in_shard)?;
+        let bytes = footer.file_bytes();
+        same("bytes of the shard", &entry.bytes, &bytes, entry.bytes == bytes)?;
+        same("samples of the shard", &entry.samples, &footer.record_count, entry.samples == footer.record_count)?;
+        let (stated, found) = (entry.footer_crc32, footer.crc32());
+        same("footer CRC32", &format_args!("{stated:#010x}"), &format_args!("{found:#010x}"), stated == found)?;
+        same("schema of the shard", &"the same", &"another", self.schema == metadata.schema)
+    }
+}
+
+impl Record<'_> {
+    /// Checks what only the schema can tell: the number of fields and scalars, and for each field its codec and descriptor.
+    ///
+    /// # Errors
+    /// `Format` if the record does not fit the schema; `Limit` if an array is over the limits.
+    pub fn check_schema(&self, schema: &Schema, limits: &Limits) -> Result<()> {
+        let count = schema.stored_count();
+        if self.fields.len() != count {
+            return Err(Error::format("field count of the record", count, self.fields.len()).in_sample(self.key));
+        }
+        if self.scalars.len() as u64 != schema.scalar_bytes() {
+            let found = self.scalars.len();
+            return Err(Error::format("scalar bytes of the record", schema.scalar_bytes(), found).in_sample(self.key));
+        }
+        for (field, value) in schema.stored().zip(&self.fields) {
+            if let Some(value) = value {
+                value.check(field, limits).map_err(|e| e.in_sample(self.key))?;
+            }
+        }
+        let mut rest = self.scalars;
+        for (name, dtype) in schema.scalars() {
+            let Some((value, tail)) = rest.split_at_checked(usize::try_from(dtype.bytes()).unwrap_or(0)) else { break };
+            if dtype == Dtype::Bool && value != [0] && value != [1] {
+                let what = format!("bool scalar {name:?}");
+                return Err(Error::format(what, "0 or 1", format!("{value:?}")).in_sample(self.key));
+            }
+            rest = tail;
+        }
+        Ok(())
+    }
+}
+
+impl FieldValue<'_> {
+    /// Checks codec, descriptor and decoded size against the kind of the field.
+    ///
+    /// # Errors
+    /// `Format` if they do not fit; `Limit` if an array is over the limits.
+    pub fn check(&self, field: &Field, limits: &Limits) -> Result<()> {
+        let name = &field.name;
+        let (codecs, expected): (&[Codec], _) = match field.kind {
+            FieldKind::Image => (&[Codec::Raw, Codec::Jpeg], "raw or jpeg"),
+            FieldKind::Array => (&[Codec::Raw, Codec::Zstd, Codec::Blosc2], "raw, zstd or blosc2"),
+            _ => (&[Codec::Raw, Codec::Zstd], "raw or zstd"),
+        };
+        if !codecs.contains(&self.codec) {
+            return Err(Error::format(format!("codec of field {name:?}"), expected, self.codec));
+        }
+        match field.kind {
+            FieldKind::Image => {
+                let fits = match self.codec {
+                    Codec::Jpeg => self.descriptor == b"image/jpeg",
+                    _ => is_picture_type(self.descriptor),
+                };
+                if !fits {
+                    let found = self.descriptor.get(..80).unwrap_or(self.descriptor).escape_ascii();
+                    let expected = "image/jpeg for codec jpeg, else image/ and 1 to 64 of a-z 0-9 . + -";
+                    return Err(Error::format(format!("media type of field {name:?}"), expected, found));
+                }
+            }
+            FieldKind::Array => {
+                let stored_bytes = ArrayDescriptor::parse(self.descriptor, limits)?.stored_bytes()?;
+                if stored_bytes != self.decoded_bytes {
+                    let expected = format!("{stored_bytes}, as the descriptor says");
+                    return Err(Error::format(
+                        format!("decoded bytes of field {name:?}"),
+                        expected,
+                        self.decoded_bytes,
+                    ));
+                }
+            }
+            _ if !self.descriptor.is_empty() => {
+                let found = format!("{} bytes", self.descriptor.len());
+                return Err(Error::format(format!("descriptor of field {name:?}"), "none", found));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn is_picture_type(media_type: &[u8]) -> bool {
+    let allowed = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'+' | b'-');
+    media_type
+        .strip_prefix(b"image/")
+        .is_some_and(|subtype| (1..=64).contains(&subtype.len()) && subtype.iter().all(allowed))
+}

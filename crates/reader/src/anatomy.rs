@@ -1,0 +1,64 @@
+//! The parts of a shard around its records, each read on its own: an intact shard has all of them, `salvage` takes what there is.
+
+use crate::error::Result;
+use crate::handles::ShardFile;
+use shardpack_format::{
+    Error as FormatError, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Index, Limits, TAIL_BYTES,
+};
+
+/// What stands in the header, the footer and the index; every error names its offset in the file.
+#[derive(Debug)]
+pub(crate) struct Anatomy {
+    pub(crate) header: Result<Identity, FormatError>,
+    pub(crate) footer: Result<Footer, FormatError>,
+    /// `None` without a whole footer to find it by.
+    pub(crate) index: Option<Result<Index, FormatError>>,
+}
+
+impl Anatomy {
+    /// Reads the tail of the file, its first 64 bytes, and of the index what the tail did not hold.
+    ///
+    /// # Errors
+    /// `Io` only: what is wrong with the bytes stands in the parts.
+    pub(crate) fn read(file: &ShardFile, limits: &Limits) -> Result<Self> {
+        let len = file.len();
+        // One handle for all reads: they are of one file even if another takes its name meanwhile.
+        let handle = file.handle()?;
+        let read = |start: u64, bytes: u64| -> Result<Vec<u8>> {
+            let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+            crate::fs::read_exact_at(&*handle, file.path(), &mut buffer, start)?;
+            Ok(buffer)
+        };
+        let tail_start = len.saturating_sub(TAIL_BYTES);
+        let tail = read(tail_start, len - tail_start)?;
+        let head = match tail_start {
+            0 => tail.get(..64).unwrap_or(&tail).to_vec(),
+            _ => read(0, HEADER_BYTES)?,
+        };
+
+        let header = if head.len() < 64 && HEADER_MAGIC.starts_with(head.get(..8).unwrap_or(&head)) {
+            let smallest = format!("at least {} bytes", HEADER_BYTES + FOOTER_BYTES);
+            Err(FormatError::format("shard size", smallest, format!("{len} bytes (truncated)")))
+        } else {
+            Identity::parse_header(&head).map_err(|e| e.at(0))
+        };
+        let footer_at = tail.len().saturating_sub(128);
+        let footer_bytes = tail.get(footer_at..).unwrap_or_default();
+        let footer = Footer::parse(footer_bytes, len, limits).map_err(|e| e.at(len.saturating_sub(FOOTER_BYTES)));
+        let index = match &footer {
+            Err(_) => None,
+            Ok(footer) => {
+                // `Footer::parse` has compared the range with the file's length and the size with the limits.
+                let bytes = match footer.index_offset.checked_sub(tail_start) {
+                    Some(at) => {
+                        let at = usize::try_from(at).unwrap_or(usize::MAX);
+                        tail.get(at..footer_at).unwrap_or_default().to_vec()
+                    }
+                    None => read(footer.index_offset, footer.index_bytes)?,
+                };
+                Some(Index::parse(bytes, footer, limits))
+            }
+        };
+        Ok(Self { header, footer, index })
+    }
+}

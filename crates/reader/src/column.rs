@@ -1,0 +1,76 @@
+//! A scalar field of many samples: labels, heights, widths, read from the indexes alone.
+
+use crate::scalar::Scalar;
+use shardpack_format::Dtype;
+
+/// All values of one scalar field, in the order of the samples, packed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    dtype: Dtype,
+    bytes: Vec<u8>,
+}
+
+impl Column {
+    pub(crate) const fn new(dtype: Dtype, bytes: Vec<u8>) -> Self {
+        Self { dtype, bytes }
+    }
+
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend(bytes);
+    }
+
+    /// Element type.
+    #[must_use]
+    pub const fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// The elements' bytes, little-endian.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The elements' bytes, given up.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Number of values.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.bytes.len() as u64 / self.dtype.bytes()
+    }
+
+    /// Whether there is no value.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Value `i`; `None` past the end.
+    #[must_use]
+    pub fn value(&self, i: u64) -> Option<Scalar> {
+        let width = usize::try_from(self.dtype.bytes()).ok()?;
+        let start = usize::try_from(i).ok()?.checked_mul(width)?;
+        Scalar::from_bytes(self.dtype, self.bytes.get(start..start.checked_add(width)?)?)
+    }
+
+    /// Every value.
+    pub fn values(&self) -> impl Iterator<Item = Scalar> {
+        (0..self.len()).filter_map(|i| self.value(i))
+    }
+
+    /// Every value as a signed integer; `None` if the type is floating point, or a value is 2⁶³ or more.
+    #[must_use]
+    pub fn to_i64s(&self) -> Option<Vec<i64>> {
+        self.values().map(Scalar::as_i64).collect()
+    }
+
+    /// Every value as floating point; integers beyond 2⁵³ are rounded.
+    #[must_use]
+    pub fn to_f64s(&self) -> Vec<f64> {
+        self.values().map(Scalar::as_f64).collect()
+    }
+}

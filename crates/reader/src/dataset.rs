@@ -1,0 +1,402 @@
+//! A dataset: its manifest in memory, its shards opened when they are first needed.
+
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::fs::{Folder, Storage, open_regular, read_exact_at};
+use crate::handles::{Handles, ShardFile};
+use crate::keys::KeyTable;
+use crate::shard::{Shard, ShardOptions};
+use shardpack_format::{
+    DatasetId, Dtype, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, Metadata, Recipe, Schema,
+    ShardEntry,
+};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// How a dataset is opened.
+///
+/// ```
+/// use shardpack_reader::{DatasetOptions, Limits};
+/// let options = DatasetOptions::new().limits(Limits { max_record_bytes: 8 << 30, ..Default::default() }).verify_crc(true);
+/// assert!(options.open("no/such/folder").is_err());
+/// ```
+#[derive(Debug, Clone)]
+pub struct DatasetOptions {
+    shard: ShardOptions,
+    follow_symlinks: bool,
+    max_open_files: usize,
+}
+
+impl Default for DatasetOptions {
+    fn default() -> Self {
+        Self { shard: ShardOptions::default(), follow_symlinks: false, max_open_files: 256 }
+    }
+}
+
+impl DatasetOptions {
+    /// The defaults: limits for data from strangers, CRC32 checked, no symlinks, at most 256 open files.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What the files may ask for.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.shard.limits = limits;
+        self
+    }
+
+    /// Whether the CRC32 of each record is compared before the record is handed out. Default true; headers, indexes and frames are always checked.
+    #[must_use]
+    pub const fn verify_crc(mut self, verify_crc: bool) -> Self {
+        self.shard.check_crc = verify_crc;
+        self
+    }
+
+    /// Whether shards may be symlinks, to anywhere. Default false: a link in a dataset from a stranger could lead to any file of yours. Caches that
+    /// keep files elsewhere need it.
+    #[must_use]
+    pub const fn follow_symlinks(mut self, follow_symlinks: bool) -> Self {
+        self.follow_symlinks = follow_symlinks;
+        self
+    }
+
+    /// Most shards open at once, default 256; fewer if the process may open no more.
+    #[must_use]
+    pub const fn max_open_files(mut self, max_open_files: usize) -> Self {
+        self.max_open_files = max_open_files;
+        self
+    }
+
+    /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
+    ///
+    /// # Errors
+    /// `Io` if something cannot be read, `Usage` if it is nothing of the kind, `Format` or `Limit` if the manifest, or the lone shard, is not as it should be.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
+        let path = path.as_ref();
+        if std::fs::metadata(path).map_err(|e| Error::io(path, "open", e))?.is_dir() {
+            return self.open_in(Arc::new(Folder::open(path, self.follow_symlinks)?));
+        }
+        let file = open_regular(path)?;
+        let mut magic = [0; 8];
+        let known = file.len().min(8);
+        let start = magic.get_mut(..usize::try_from(known).unwrap_or(0)).unwrap_or_default();
+        read_exact_at(&*file, path, start, 0)?;
+        // What a file is, its content says; the name decides only for what is neither.
+        let is_shard = magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard");
+        if is_shard {
+            let shard = Shard::from_file(ShardFile::open(path.into(), file), self.shard.clone())?;
+            return Ok(Dataset::of_lone_shard(shard));
+        }
+        let manifest = read_manifest(&*file, path, &self.shard.limits)?;
+        let folder = match path.parent() {
+            Some(parent) if parent != Path::new("") => parent,
+            _ => Path::new("."),
+        };
+        self.with_manifest(Arc::new(Folder::open(folder, self.follow_symlinks)?), path.into(), manifest)
+    }
+
+    /// Opens the dataset whose manifest is in `storage`.
+    ///
+    /// # Errors
+    /// As [`DatasetOptions::open`].
+    pub fn open_in(&self, storage: Arc<dyn Storage>) -> Result<Dataset> {
+        let path = storage.path().join(MANIFEST_NAME);
+        let file = storage.open(MANIFEST_NAME).map_err(|e| match e {
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => no_manifest(&*storage),
+            other => other,
+        })?;
+        let manifest = read_manifest(&*file, &path, &self.shard.limits)?;
+        self.with_manifest(storage, path, manifest)
+    }
+
+    fn with_manifest(&self, storage: Arc<dyn Storage>, path: PathBuf, manifest: Manifest) -> Result<Dataset> {
+        let handles = Arc::new(Handles::new(storage, self.max_open_files));
+        let mut first = 0_u64;
+        let slots = manifest.shards.iter().map(|entry| {
+            let slot = Slot { first, entry: Some(entry.clone()), samples: entry.samples, shard: OnceLock::new() };
+            // The manifest was checked: the sum does not overflow.
+            first = first.saturating_add(entry.samples);
+            slot
+        });
+        let slots = slots.collect();
+        let metadata = Metadata {
+            schema: manifest.schema.clone(),
+            classes: manifest.classes.clone(),
+            recipe: manifest.recipe.clone(),
+            shards: None,
+        };
+        let source = Some(FromManifest { handles, manifest });
+        Ok(Dataset(Arc::new(Inner {
+            path,
+            samples: first,
+            metadata,
+            source,
+            slots,
+            options: self.shard.clone(),
+            keys: OnceLock::new(),
+        })))
+    }
+}
+
+fn no_manifest(storage: &dyn Storage) -> Error {
+    let shards = storage.shard_names().map_or(0, |names| names.len());
+    let found = match shards {
+        0 => "neither manifest nor shards".to_owned(),
+        n => format!(
+            "{n} shards, but no manifest\nhint: `salvage` rebuilds a manifest; a shard can also be opened alone"
+        ),
+    };
+    Error::usage(format!("`{}`", storage.path().display()), "a dataset: a folder with a manifest.json", found)
+}
+
+pub(crate) fn read_manifest(file: &dyn crate::fs::ReadAt, path: &Path, limits: &Limits) -> Result<Manifest> {
+    let in_file = |e: FormatError| Error::from(e.in_file(path.to_string_lossy()));
+    if file.len() > limits.max_manifest_bytes {
+        let limit = limits.max_manifest_bytes;
+        return Err(in_file(FormatError::limit("manifest", "max_manifest_bytes", limit, file.len())));
+    }
+    let mut bytes = vec![0; usize::try_from(file.len()).unwrap_or(usize::MAX)];
+    read_exact_at(file, path, &mut bytes, 0)?;
+    Manifest::parse(&bytes, limits).map_err(in_file)
+}
+
+/// An open dataset. Cloning it is cheap; all methods may be called from many threads at once.
+///
+/// Samples are numbered in stored order: the records of the first shard, then those of the second, and so on.
+#[derive(Debug, Clone)]
+pub struct Dataset(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    path: PathBuf,
+    samples: u64,
+    metadata: Metadata,
+    source: Option<FromManifest>,
+    pub(crate) slots: Vec<Slot>,
+    options: ShardOptions,
+    pub(crate) keys: OnceLock<KeyTable>,
+}
+
+#[derive(Debug)]
+struct FromManifest {
+    handles: Arc<Handles>,
+    manifest: Manifest,
+}
+
+/// The place of one shard; filled when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    /// Index of its first sample.
+    pub(crate) first: u64,
+    pub(crate) samples: u64,
+    entry: Option<ShardEntry>,
+    shard: OnceLock<Arc<Shard>>,
+}
+
+/// What is known of a shard without opening it.
+///
+/// ```
+/// use shardpack_reader::ShardInfo;
+/// let info = ShardInfo { name: "shard-00000.shard".into(), bytes: 1024, samples: 3 };
+/// assert_eq!(info.samples, 3);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShardInfo {
+    /// File name, relative to the manifest.
+    pub name: String,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Number of records.
+    pub samples: u64,
+}
+
+impl Dataset {
+    /// Opens the dataset at `path` with the default [`DatasetOptions`]: a folder with a manifest, a manifest, or a lone shard.
+    ///
+    /// # Errors
+    /// As [`DatasetOptions::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        DatasetOptions::default().open(path)
+    }
+
+    fn of_lone_shard(shard: Shard) -> Self {
+        let slot = Slot { first: 0, samples: shard.len(), entry: None, shard: OnceLock::new() };
+        let inner = Inner {
+            path: shard.path().into(),
+            samples: shard.len(),
+            metadata: shard.index().metadata().clone(),
+            source: None,
+            options: shard.options().clone(),
+            slots: vec![slot],
+            keys: OnceLock::new(),
+        };
+        if let Some(slot) = inner.slots.first() {
+            let _ = slot.shard.set(Arc::new(shard));
+        }
+        Self(Arc::new(inner))
+    }
+
+    /// The manifest's path, or the lone shard's.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0.path
+    }
+
+    /// The manifest; `None` for a lone shard.
+    #[must_use]
+    pub fn manifest(&self) -> Option<&Manifest> {
+        self.0.source.as_ref().map(|s| &s.manifest)
+    }
+
+    /// The id that all shards of the dataset share.
+    #[must_use]
+    pub fn dataset_id(&self) -> DatasetId {
+        let lone = || self.0.slots.first().and_then(|slot| slot.shard.get()).map(|s| s.identity().dataset_id);
+        self.manifest().map_or_else(|| lone().unwrap_or_default(), |m| m.dataset_id)
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.0.samples
+    }
+
+    /// Whether there is no sample.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The fields of a sample.
+    #[must_use]
+    pub fn schema(&self) -> &Schema {
+        &self.0.metadata.schema
+    }
+
+    /// Names of the classes, where there are classes: the field `label` counts from 0 into this list.
+    #[must_use]
+    pub fn classes(&self) -> Option<&[String]> {
+        self.0.metadata.classes.as_deref()
+    }
+
+    /// Every option that made the dataset.
+    #[must_use]
+    pub fn recipe(&self) -> &Recipe {
+        &self.0.metadata.recipe
+    }
+
+    /// Fidelity figures over all samples, by field; `None` for a lone shard.
+    #[must_use]
+    pub fn fidelity(&self) -> Option<&Recipe> {
+        self.manifest().map(|m| &m.fidelity)
+    }
+
+    /// Name, size and number of samples of each shard. Opens none.
+    pub fn shards(&self) -> impl ExactSizeIterator<Item = ShardInfo> {
+        self.0.slots.iter().map(|slot| match (&slot.entry, slot.shard.get()) {
+            (Some(entry), _) => ShardInfo { name: entry.name.clone(), bytes: entry.bytes, samples: entry.samples },
+            (None, shard) => ShardInfo {
+                name: self.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+                bytes: shard.map_or(0, |s| s.file_bytes()),
+                samples: slot.samples,
+            },
+        })
+    }
+
+    /// Shard `number`, opened and compared with the manifest on first use.
+    ///
+    /// # Errors
+    /// `Usage` past the end; else as [`Shard::open`], and `Format` if the shard is not the one that the manifest means.
+    pub fn shard(&self, number: usize) -> Result<Arc<Shard>> {
+        let slots = &self.0.slots;
+        let slot = slots
+            .get(number)
+            .ok_or_else(|| Error::usage("shard number", format!("one below {}", slots.len()), number))?;
+        if let Some(shard) = slot.shard.get() {
+            return Ok(Arc::clone(shard));
+        }
+        let (Some(source), Some(entry)) = (&self.0.source, &slot.entry) else {
+            return Err(Error::usage("shard number", "0, of a lone shard", number));
+        };
+        let file = ShardFile::pooled(&source.handles, &entry.name)?;
+        let shard = Shard::from_file(file, self.0.options.clone())?;
+        check_shard(&source.manifest, number, entry, &shard).map_err(|e| e.in_file(shard.path().to_string_lossy()))?;
+        Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))))
+    }
+
+    /// The shard that holds sample `index`, and the record's number there.
+    pub(crate) fn locate(&self, index: u64) -> Result<(usize, u64)> {
+        // Among shards without samples, which share their first index with the next one, the last is the one that holds it.
+        let after = self.0.slots.partition_point(|slot| slot.first <= index);
+        match after.checked_sub(1).and_then(|number| self.0.slots.get(number).map(|slot| (number, slot))) {
+            Some((number, slot)) if index - slot.first < slot.samples => Ok((number, index - slot.first)),
+            _ => Err(Error::usage("sample index", format!("one below {}", self.len()), index)),
+        }
+    }
+
+    /// All values of a scalar field, in the order of the samples. Opens every shard, touches no record.
+    ///
+    /// # Errors
+    /// `Usage` if there is no scalar field of this name; else as [`Dataset::shard`].
+    pub fn column(&self, name: &str) -> Result<Column> {
+        let Some((position, dtype)) = self.schema().scalar_position(name) else {
+            let names: Vec<&str> = self.schema().scalars().map(|(name, _)| name).collect();
+            let expected = format!("a scalar field out of [{}]", names.join(", "));
+            return Err(Error::usage("field name", expected, format!("`{}`", name.escape_debug())));
+        };
+        let mut column = Column::new(dtype, Vec::new());
+        for number in 0..self.0.slots.len() {
+            column.extend(self.shard(number)?.index().column(position).unwrap_or_default());
+        }
+        Ok(column)
+    }
+
+    /// The class of every sample: the scalar field `label` as signed integers.
+    ///
+    /// # Errors
+    /// `Usage` if there is no such field, or it holds no integers; else as [`Dataset::shard`].
+    pub fn labels(&self) -> Result<Vec<i64>> {
+        let column = self.column("label")?;
+        let expected = || Error::usage("field `label`", "integers below 2^63", column.dtype());
+        match column.dtype() {
+            Dtype::F16 | Dtype::F32 | Dtype::F64 => Err(expected()),
+            _ => column.to_i64s().ok_or_else(expected),
+        }
+    }
+}
+
+/// Compares a shard with what the manifest says of it.
+pub(crate) fn check_shard(
+    manifest: &Manifest,
+    number: usize,
+    entry: &ShardEntry,
+    shard: &Shard,
+) -> Result<(), FormatError> {
+    let identity = shard.identity();
+    let metadata = shard.index().metadata();
+    let differs = |what: &str, manifest: String, shard: String| {
+        Err(FormatError::format(format!("{what} of the shard"), format!("{manifest}, as in the manifest"), shard))
+    };
+    if identity.dataset_id != manifest.dataset_id {
+        return differs("dataset id", manifest.dataset_id.to_string(), identity.dataset_id.to_string());
+    }
+    if u64::from(identity.shard_number) != number as u64 {
+        return differs("number", number.to_string(), identity.shard_number.to_string());
+    }
+    if shard.file_bytes() != entry.bytes {
+        return differs("size", format!("{} bytes", entry.bytes), shard.file_bytes().to_string());
+    }
+    if shard.len() != entry.samples {
+        return differs("record count", entry.samples.to_string(), shard.len().to_string());
+    }
+    if shard.footer_crc32() != entry.footer_crc32 {
+        let found = format!("{:#010x}", shard.footer_crc32());
+        return differs("footer CRC32", format!("{:#010x}", entry.footer_crc32), found);
+    }
+    if metadata.schema != manifest.schema || metadata.classes != manifest.classes {
+        return differs("schema", "the same fields and classes".into(), "others".into());
+    }
+    Ok(())
+}

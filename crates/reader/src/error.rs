@@ -1,0 +1,80 @@
+//! What can go wrong while reading, in the four families of the project.
+
+use shardpack_format as format;
+use std::io;
+use std::path::PathBuf;
+
+/// Result of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The environment: a file is missing, may not be read, or the disk failed.
+    #[error("`{}`: cannot {action}{}: {source}", path.display(), Offset(*offset))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was being done.
+        action: &'static str,
+        /// Where in the file.
+        offset: Option<u64>,
+        /// The operating system's answer.
+        source: io::Error,
+    },
+    /// The bytes break the specification: always [`shardpack_format::Error::Format`].
+    #[error("{0}")]
+    Format(format::Error),
+    /// The bytes ask for more than the caller's [`Limits`](crate::Limits) allow: always [`shardpack_format::Error::Limit`].
+    #[error("{0}")]
+    Limit(format::Error),
+    /// The caller asked for something that is not there.
+    #[error("{what}: expected {expected}, found {found}")]
+    Usage {
+        /// The argument.
+        what: String,
+        /// What it may be.
+        expected: String,
+        /// What it was.
+        found: String,
+    },
+}
+
+struct Offset(Option<u64>);
+
+impl std::fmt::Display for Offset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.map_or(Ok(()), |offset| write!(f, " at offset {offset}"))
+    }
+}
+
+impl From<format::Error> for Error {
+    fn from(error: format::Error) -> Self {
+        match error {
+            format::Error::Limit { .. } => Self::Limit(error),
+            format::Error::Usage { what, expected, found } => Self::Usage { what, expected, found },
+            other => Self::Format(other),
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn io(path: impl Into<PathBuf>, action: &'static str, source: io::Error) -> Self {
+        Self::Io { path: path.into(), action, offset: None, source }
+    }
+
+    pub(crate) fn usage(
+        what: impl Into<String>,
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Self {
+        Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string() }
+    }
+
+    /// Whether the bytes, not the environment or the caller, are at fault: such an error is a finding of `verify`, any other one stops it.
+    #[must_use]
+    pub const fn is_about_data(&self) -> bool {
+        matches!(self, Self::Format(_) | Self::Limit(_))
+    }
+}

@@ -1,0 +1,131 @@
+//! Single samples, and many at once by few reads.
+
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::sample::{Parts, Sample};
+use crate::shard::{Shard, room};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Neighbours are read together up to this size…
+const MAX_READ_BYTES: u64 = 4 << 20;
+/// …and over gaps of up to this size: cheaper to read past than to ask again.
+const MAX_GAP_BYTES: u64 = 64 << 10;
+
+/// One sample that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Wanted {
+    shard: usize,
+    record: u64,
+    /// Place in the answer.
+    position: usize,
+}
+
+impl Dataset {
+    /// Reads one sample.
+    ///
+    /// # Errors
+    /// `Usage` past the end, `Io` if it cannot be read, `Format` if it is damaged, `Limit` if it is too large.
+    pub fn get(&self, index: u64) -> Result<Sample> {
+        let (number, record) = self.locate(index)?;
+        sample_at(&self.shard(number)?, index, record)
+    }
+
+    /// Reads many samples, in the order asked for: sorted by place, neighbours in one read of up to 4 MiB, over gaps of up to 64 KiB.
+    ///
+    /// The answer holds all of them: the caller pays for the sum of their sizes.
+    ///
+    /// # Errors
+    /// As [`Dataset::get`], for the first sample in stored order that fails.
+    pub fn get_many(&self, indices: &[u64]) -> Result<Vec<Sample>> {
+        let mut wanted = Vec::with_capacity(indices.len());
+        for (position, &index) in indices.iter().enumerate() {
+            let (shard, record) = self.locate(index)?;
+            wanted.push(Wanted { shard, record, position });
+        }
+        wanted.sort_unstable();
+        let mut out: Vec<Option<Sample>> = indices.iter().map(|_| None).collect();
+        let mut buffer = Vec::new();
+        let mut rest = wanted.as_slice();
+        while let Some(first) = rest.first() {
+            let shard = self.shard(first.shard)?;
+            let (run, tail) = rest.split_at(run_length(&shard, rest)?);
+            rest = tail;
+            self.get_run(&shard, run, &mut buffer, &mut out)?;
+        }
+        // Every position was filled by exactly one run.
+        out.into_iter().map(|s| s.ok_or_else(|| Error::usage("sample", "read", "left out"))).collect()
+    }
+
+    fn get_run(
+        &self,
+        shard: &Arc<Shard>,
+        run: &[Wanted],
+        buffer: &mut Vec<u8>,
+        out: &mut [Option<Sample>],
+    ) -> Result<()> {
+        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
+        let base = self.0.slots.get(first.shard).map_or(0, |slot| slot.first);
+        let mut put = |position: usize, sample| {
+            if let Some(place) = out.get_mut(position) {
+                *place = Some(sample);
+            }
+        };
+        if first.record == last.record {
+            // A record on its own is read to where it stays.
+            let sample = sample_at(shard, base + first.record, first.record)?;
+            for wanted in run {
+                put(wanted.position, sample.clone());
+            }
+            return Ok(());
+        }
+        let span = shard.span(&(first.record..last.record + 1))?;
+        let bytes = room(buffer, span.end - span.start)?;
+        shard.file().read_exact_at(bytes, span.start)?;
+        for wanted in run {
+            let bytes = slice(shard, wanted.record, span.start, bytes)?;
+            let record = shard.check(wanted.record, bytes, shard.crc())?;
+            let parts = Parts::of(&record, bytes);
+            let own = bytes.get(..parts.record_bytes()).unwrap_or_default().to_vec();
+            let index = base + wanted.record;
+            put(wanted.position, Sample::new(index, wanted.record, Arc::clone(shard), parts, own));
+        }
+        Ok(())
+    }
+}
+
+fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
+    let mut bytes = Vec::new();
+    let parts = {
+        let padded = shard.read_record(number, &mut bytes)?;
+        Parts::of(&shard.check(number, padded, shard.crc())?, padded)
+    };
+    bytes.truncate(parts.record_bytes());
+    Ok(Sample::new(index, number, Arc::clone(shard), parts, bytes))
+}
+
+/// How many of the wanted records, which are sorted, one read should fetch.
+fn run_length(shard: &Shard, wanted: &[Wanted]) -> Result<usize> {
+    let Some(first) = wanted.first() else { return Ok(0) };
+    shard.check_length(first.record)?;
+    let mut span = shard.span(&(first.record..first.record + 1))?;
+    let mut count = 1;
+    for next in wanted.iter().skip(1).take_while(|w| w.shard == first.shard) {
+        let range = shard.span(&(next.record..next.record + 1))?;
+        let repeated = range.end == span.end;
+        if !repeated && (range.start - span.end > MAX_GAP_BYTES || range.end - span.start > MAX_READ_BYTES) {
+            break;
+        }
+        span.end = range.end;
+        count += 1;
+    }
+    Ok(count)
+}
+
+/// The bytes of a record, padding included, out of a buffer that begins at `start` of the file.
+pub(crate) fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Result<&'b [u8]> {
+    let span = shard.span(&(record..record + 1))?;
+    let range: Range<u64> = span.start.saturating_sub(start)..span.end.saturating_sub(start);
+    let range = usize::try_from(range.start).unwrap_or(usize::MAX)..usize::try_from(range.end).unwrap_or(usize::MAX);
+    buffer.get(range).ok_or_else(|| Error::usage("record", "inside the run", record))
+}

@@ -1,0 +1,216 @@
+//! The only module that touches files. Everything above it reads through [`ReadAt`] and opens through [`Storage`], which tests replace.
+
+use crate::error::{Error, Result};
+use rustix::fs::{Advice, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes that can be read at any offset, by many threads at once.
+///
+/// An implementation may return fewer bytes than asked for, and may fail with `Interrupted` or `WouldBlock`: the crate asks again.
+pub trait ReadAt: Send + Sync + Debug {
+    /// Length in bytes, fixed when the file was opened.
+    fn len(&self) -> u64;
+
+    /// Whether there are no bytes.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads up to `buffer.len()` bytes from `offset`; 0 only at the end.
+    ///
+    /// # Errors
+    /// Whatever the operating system says.
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Tells the operating system that the file will be read from front to back. A hint: failures do not matter.
+    fn advise_sequential(&self) {}
+
+    /// Asks the operating system to drop the file's pages from its cache. A hint: failures do not matter.
+    fn drop_cached(&self) {}
+}
+
+/// Where the files of a dataset are.
+pub trait Storage: Send + Sync + Debug {
+    /// The folder as the user would name it, for messages.
+    fn path(&self) -> &Path;
+
+    /// Opens a file below the folder. `name` was checked by `shardpack_format::check_shard_name`, or is the manifest's.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be opened; `Usage` if it is not a regular file, or would leave the folder.
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>>;
+
+    /// Names of the entries directly in the folder that end in `.shard`, sorted.
+    ///
+    /// # Errors
+    /// `Io` if the folder cannot be listed.
+    fn shard_names(&self) -> Result<Vec<String>>;
+}
+
+/// Fills `buffer` from `offset` on, whatever the pieces in which the bytes arrive.
+pub(crate) fn read_exact_at(file: &dyn ReadAt, path: &Path, buffer: &mut [u8], offset: u64) -> Result<()> {
+    // A file that is not ready is asked again for about a second; regular files never answer so, network file systems may.
+    let mut patience = 1000_u32;
+    let mut done = 0_usize;
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
+        let at = offset.saturating_add(done as u64);
+        let fail = |source| Error::Io { path: path.into(), action: "read", offset: Some(at), source };
+        match file.read_at(rest, at) {
+            Ok(0) => {
+                let why = format!("the file ends here, {} bytes too early", rest.len());
+                return Err(fail(io::Error::new(io::ErrorKind::UnexpectedEof, why)));
+            }
+            Ok(n) => done += n.min(rest.len()),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock && patience > 0 => {
+                patience -= 1;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(e) => return Err(fail(e)),
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct LocalFile {
+    file: File,
+    len: u64,
+}
+
+impl ReadAt for LocalFile {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn advise_sequential(&self) {
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
+    }
+
+    fn drop_cached(&self) {
+        let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::DontNeed);
+    }
+}
+
+// NONBLOCK: opening a FIFO must not wait for a writer. It changes nothing for regular files.
+const OPEN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+
+/// Opens the regular file at `path`, which the user named: symlinks are followed.
+///
+/// # Errors
+/// `Io` if it cannot be opened, `Usage` at once if it is a folder, FIFO, device or socket.
+pub fn open_regular(path: &Path) -> Result<Arc<dyn ReadAt>> {
+    let fd = rustix::fs::open(path, OPEN, Mode::empty()).map_err(|e| open_error(path, e))?;
+    regular(path, fd)
+}
+
+fn regular(path: &Path, fd: OwnedFd) -> Result<Arc<dyn ReadAt>> {
+    // The handle is asked, not the path: nobody can swap the file in between.
+    let stat = rustix::fs::fstat(&fd).map_err(|e| Error::io(path, "stat", e.into()))?;
+    let kind = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {
+            let len = u64::try_from(stat.st_size).unwrap_or(0);
+            return Ok(Arc::new(LocalFile { file: File::from(fd), len }));
+        }
+        FileType::Directory => "a folder",
+        FileType::Fifo => "a FIFO",
+        FileType::CharacterDevice | FileType::BlockDevice => "a device",
+        _ => "a special file",
+    };
+    Err(Error::usage(format!("`{}`", path.display()), "a regular file", kind))
+}
+
+fn open_error(path: &Path, errno: Errno) -> Error {
+    match errno {
+        // What opening a socket answers.
+        Errno::NXIO => Error::usage(format!("`{}`", path.display()), "a regular file", "a special file"),
+        other => Error::io(path, "open", other.into()),
+    }
+}
+
+/// A folder on a local or mounted file system.
+///
+/// Files are opened relative to a handle on the folder, and no symlink below it is followed unless the caller allows it, so that no name in a manifest
+/// can lead elsewhere.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    handle: OwnedFd,
+    follow_symlinks: bool,
+}
+
+impl Folder {
+    /// Opens a folder. With `follow_symlinks`, shards may be symlinks, to anywhere: for caches that keep the files elsewhere.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be opened.
+    pub fn open(path: impl Into<PathBuf>, follow_symlinks: bool) -> Result<Self> {
+        let path = path.into();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = rustix::fs::open(&path, flags, Mode::empty()).map_err(|e| Error::io(&path, "open", e.into()))?;
+        Ok(Self { path, handle, follow_symlinks })
+    }
+}
+
+impl Storage for Folder {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        let path = self.path.join(name);
+        let follow = if self.follow_symlinks { OFlags::empty() } else { OFlags::NOFOLLOW };
+        let refuse_link = |errno| match errno {
+            // NOFOLLOW answers LOOP for a link to a file; with DIRECTORY, NOTDIR.
+            Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(
+                format!("`{}`", path.display()),
+                "a file in the dataset's folder",
+                "a symlink, or a path through one\nhint: allow symlinks if you trust where this dataset's links lead",
+            ),
+            other => open_error(&path, other),
+        };
+        let mut folder = None;
+        let mut file_name = name;
+        if let Some((parent, rest)) = name.split_once('/') {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | follow;
+            let handle = rustix::fs::openat(&self.handle, parent, flags, Mode::empty());
+            folder = Some(handle.map_err(refuse_link)?);
+            file_name = rest;
+        }
+        // At most one level below: a name with more parts, or a way up, never gets here from a manifest; other callers are refused too.
+        if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(Error::usage("file name", "one below the dataset's folder", format!("{name:?}")));
+        }
+        let base = folder.as_ref().unwrap_or(&self.handle);
+        let fd = rustix::fs::openat(base, file_name, OPEN | follow, Mode::empty()).map_err(refuse_link)?;
+        regular(&path, fd)
+    }
+
+    fn shard_names(&self) -> Result<Vec<String>> {
+        let fail = |e: io::Error| Error::io(&self.path, "list", e);
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.path).map_err(fail)? {
+            // A name that is not UTF-8 cannot be in a manifest.
+            if let Ok(name) = entry.map_err(fail)?.file_name().into_string()
+                && name.ends_with(".shard")
+                && !name.starts_with('.')
+            {
+                names.push(name);
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+}

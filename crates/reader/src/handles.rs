@@ -1,0 +1,146 @@
+//! A bounded set of open files, least recently used first to be closed: a dataset may have more shards than a process may have open files.
+
+use crate::error::{Error, Result};
+use crate::fs::{ReadAt, Storage, read_exact_at};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The open files of one dataset.
+#[derive(Debug)]
+pub(crate) struct Handles {
+    storage: Arc<dyn Storage>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    max_open: usize,
+    tick: u64,
+    open: HashMap<Arc<str>, (u64, Arc<dyn ReadAt>)>,
+}
+
+impl Handles {
+    pub(crate) fn new(storage: Arc<dyn Storage>, max_open: usize) -> Self {
+        Self { storage, state: Mutex::new(State { max_open: max_open.max(1), tick: 0, open: HashMap::new() }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The open file of this name; a reader that holds it keeps it open whatever happens here.
+    fn handle(&self, name: &Arc<str>) -> Result<Arc<dyn ReadAt>> {
+        {
+            let mut state = self.state();
+            state.tick += 1;
+            let tick = state.tick;
+            if let Some((used, file)) = state.open.get_mut(name) {
+                *used = tick;
+                return Ok(Arc::clone(file));
+            }
+        }
+        // Opened without the lock: on a network file system it takes a while.
+        let file = loop {
+            match self.storage.open(name) {
+                Ok(file) => break file,
+                Err(e) if out_of_handles(&e) && self.close_half() => {}
+                Err(e) => return Err(e),
+            }
+        };
+        let mut state = self.state();
+        while state.open.len() >= state.max_open {
+            state.close_oldest();
+        }
+        let tick = state.tick;
+        state.open.insert(Arc::clone(name), (tick, Arc::clone(&file)));
+        Ok(file)
+    }
+
+    /// The process may open fewer files than this dataset wanted: live with half of what is open now. False if nothing was.
+    fn close_half(&self) -> bool {
+        let mut state = self.state();
+        let keep = state.open.len() / 2;
+        let any = !state.open.is_empty();
+        state.max_open = keep.max(1);
+        while state.open.len() > keep {
+            state.close_oldest();
+        }
+        any
+    }
+}
+
+impl State {
+    fn close_oldest(&mut self) {
+        // A scan over a few hundred entries costs less than the `open` that led here.
+        let oldest = self.open.iter().min_by_key(|(_, (used, _))| *used).map(|(name, _)| Arc::clone(name));
+        if let Some(name) = oldest {
+            self.open.remove(&name);
+        }
+    }
+}
+
+fn out_of_handles(error: &Error) -> bool {
+    let Error::Io { source, .. } = error else { return false };
+    source.raw_os_error().is_some_and(|code| [Errno::MFILE, Errno::NFILE].iter().any(|e| e.raw_os_error() == code))
+}
+
+/// One shard's bytes: a file that stays open, or one that is opened again when it is needed.
+#[derive(Debug, Clone)]
+pub(crate) struct ShardFile {
+    path: Arc<Path>,
+    len: u64,
+    source: Source,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Open(Arc<dyn ReadAt>),
+    Pooled(Arc<Handles>, Arc<str>),
+}
+
+impl ShardFile {
+    pub(crate) fn open(path: PathBuf, file: Arc<dyn ReadAt>) -> Self {
+        Self { path: path.into(), len: file.len(), source: Source::Open(file) }
+    }
+
+    pub(crate) fn pooled(handles: &Arc<Handles>, name: &str) -> Result<Self> {
+        let name: Arc<str> = name.into();
+        let path = handles.storage.path().join(&*name);
+        let len = handles.handle(&name)?.len();
+        Ok(Self { path: path.into(), len, source: Source::Pooled(Arc::clone(handles), name) })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// The file, open until the caller drops it.
+    pub(crate) fn handle(&self) -> Result<Arc<dyn ReadAt>> {
+        match &self.source {
+            Source::Open(file) => Ok(Arc::clone(file)),
+            Source::Pooled(handles, name) => {
+                let file = handles.handle(name)?;
+                if file.len() != self.len {
+                    let found = format!("{} bytes", file.len());
+                    let error = shardpack_format::Error::format(
+                        "shard size, opened again (replaced while in use?)",
+                        format!("{} bytes", self.len),
+                        found,
+                    );
+                    return Err(error.in_file(self.path.to_string_lossy()).into());
+                }
+                Ok(file)
+            }
+        }
+    }
+
+    pub(crate) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        read_exact_at(&*self.handle()?, &self.path, buffer, offset)
+    }
+}

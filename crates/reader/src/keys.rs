@@ -1,0 +1,84 @@
+//! From sample keys to indexes: built from the shards' indexes when the first key is asked for.
+
+use crate::dataset::Dataset;
+use crate::error::Result;
+use shardpack_format::Error as FormatError;
+use std::hash::{BuildHasher, RandomState};
+
+/// Hashes of all keys, sorted: 16 bytes a sample. The keys themselves stay in the shards' indexes.
+#[derive(Debug)]
+pub(crate) struct KeyTable {
+    // Keyed at random: nobody can prepare keys that collide.
+    hasher: RandomState,
+    entries: Vec<(u64, u64)>,
+}
+
+impl KeyTable {
+    fn build(dataset: &Dataset) -> Result<Self> {
+        let hasher = RandomState::new();
+        let mut entries = Vec::new();
+        for (number, slot) in dataset.0.slots.iter().enumerate() {
+            let shard = dataset.shard(number)?;
+            let keys = (0..shard.len()).filter_map(|record| shard.index().key(record).map(|key| (record, key)));
+            entries.extend(keys.map(|(record, key)| (hasher.hash_one(key), slot.first + record)));
+        }
+        entries.sort_unstable();
+        let table = Self { hasher, entries };
+        for pair in table.entries.windows(2) {
+            let [(first_hash, first), (second_hash, second)] = pair else { continue };
+            if first_hash == second_hash {
+                table.check_distinct(dataset, *first, *second)?;
+            }
+        }
+        Ok(table)
+    }
+
+    fn check_distinct(&self, dataset: &Dataset, first: u64, second: u64) -> Result<()> {
+        let key = dataset.key(first)?;
+        if key == dataset.key(second)? {
+            let (number, record) = dataset.locate(second)?;
+            let error =
+                FormatError::format("sample key", "each once in the dataset", format!("twice: index {first} too"))
+                    .in_record(record)
+                    .in_sample(key)
+                    .in_file(dataset.shard(number)?.path().to_string_lossy());
+            return Err(error.into());
+        }
+        Ok(())
+    }
+}
+
+impl Dataset {
+    /// The key of sample `index`, from the index of its shard.
+    ///
+    /// # Errors
+    /// `Usage` past the end; else as [`Dataset::shard`].
+    pub fn key(&self, index: u64) -> Result<String> {
+        let (number, record) = self.locate(index)?;
+        let shard = self.shard(number)?;
+        Ok(shard.index().key(record).unwrap_or_default().to_owned())
+    }
+
+    /// The index of the sample with this key; `None` if there is none. The first call opens every shard and takes 16 bytes of memory a sample.
+    ///
+    /// # Errors
+    /// `Format` if a key occurs twice in the dataset; else as [`Dataset::shard`].
+    pub fn by_key(&self, key: &str) -> Result<Option<u64>> {
+        let table = match self.0.keys.get() {
+            Some(table) => table,
+            None => {
+                let table = KeyTable::build(self)?;
+                self.0.keys.get_or_init(|| table)
+            }
+        };
+        let hash = table.hasher.hash_one(key);
+        let start = table.entries.partition_point(|(h, _)| *h < hash);
+        for (_, index) in table.entries.iter().skip(start).take_while(|(h, _)| *h == hash) {
+            let (number, record) = self.locate(*index)?;
+            if self.shard(number)?.index().key(record) == Some(key) {
+                return Ok(Some(*index));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,10 @@
+//! Takes everything whole out of damaged files. Reading only: what is found is for the caller to write anew.
+
+mod metadata;
+mod rebuild;
+mod scan;
+pub(crate) mod walk;
+
+pub use metadata::MetadataSource;
+pub use rebuild::{Rebuilt, rebuild_manifest};
+pub use scan::{Lost, SalvageScan, Salvaged, WholeRecord};

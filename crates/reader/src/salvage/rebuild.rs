@@ -1,0 +1,85 @@
+//! A new manifest for a folder whose shards are whole.
+
+use crate::error::{Error, Result};
+use crate::fs::{Folder, Storage};
+use crate::handles::ShardFile;
+use crate::shard::{Shard, ShardOptions};
+use crate::verify::hash_file;
+use shardpack_format::{Error as FormatError, Limits, Manifest, ShardEntry};
+use std::path::{Path, PathBuf};
+
+/// A manifest made of what the shards say.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// The manifest; its figures of fidelity are what the caller's hook made of them.
+    pub manifest: Manifest,
+    /// Shards in the folder that belong to another dataset, with the reason.
+    pub left_out: Vec<(PathBuf, Error)>,
+}
+
+/// Makes a manifest anew out of the whole shards in `folder`: reads all of them, for their SHA-256.
+///
+/// `fidelity` is called with each shard in order of their numbers, and may fold its columns into the manifest's figures: this crate does not know what they
+/// mean.
+///
+/// # Errors
+/// `Usage` if the folder holds no shard; `Format` if a shard is damaged, or one is missing: its number, or the count that the shards state, shows it. Then
+/// the damaged shard has to be salvaged, and its records written to a new one, first.
+pub fn rebuild_manifest(
+    folder: impl AsRef<Path>,
+    limits: &Limits,
+    fidelity: &mut dyn FnMut(&Shard, &mut Manifest) -> Result<()>,
+) -> Result<Rebuilt> {
+    let folder = Folder::open(folder.as_ref(), false)?;
+    let mut left_out = Vec::new();
+    let mut shards: Vec<(String, Shard)> = Vec::new();
+    let options = ShardOptions { limits: limits.clone(), ..ShardOptions::default() };
+    for name in folder.shard_names()? {
+        let path = folder.path().join(&name);
+        let shard = Shard::from_file(ShardFile::open(path, folder.open(&name)?), options.clone())?;
+        shards.push((name, shard));
+    }
+    let Some((_, first)) = shards.first() else {
+        return Err(Error::usage(format!("`{}`", folder.path().display()), "at least one shard", "none"));
+    };
+    let (id, metadata) = (first.identity().dataset_id, first.index().metadata().clone());
+    shards.retain(|(_, shard)| {
+        if shard.identity().dataset_id == id {
+            return true;
+        }
+        let error = FormatError::format("dataset id", id, shard.identity().dataset_id);
+        left_out.push((shard.path().into(), error.in_file(shard.path().to_string_lossy()).into()));
+        false
+    });
+    shards.sort_by_key(|(_, shard)| shard.identity().shard_number);
+    let mut manifest = Manifest::new(id, metadata.clone());
+    for (number, (name, shard)) in shards.iter().enumerate() {
+        let wrong = |what: &str, expected: String, found: String| -> Result<Rebuilt> {
+            Err(FormatError::format(what, expected, found).in_file(shard.path().to_string_lossy()).into())
+        };
+        let found = shard.identity().shard_number;
+        if u64::from(found) != number as u64 {
+            let found = format!("{found} (a shard is missing, or there twice)");
+            return wrong("shard number", number.to_string(), found);
+        }
+        if *shard.index().metadata() != metadata {
+            return wrong("schema, classes and recipe", "those of the first shard".into(), "others".into());
+        }
+        let sha256 = hash_file(shard.file())?;
+        manifest.push(ShardEntry {
+            name: name.clone(),
+            bytes: shard.file_bytes(),
+            samples: shard.len(),
+            footer_crc32: shard.footer_crc32(),
+            sha256,
+        });
+        fidelity(shard, &mut manifest)?;
+    }
+    if let Some(count) = metadata.shards
+        && count as usize != shards.len()
+    {
+        let error = FormatError::format("number of shards", format!("{count}, as the shards say"), shards.len());
+        return Err(error.in_file(folder.path().to_string_lossy()).into());
+    }
+    Ok(Rebuilt { manifest, left_out })
+}

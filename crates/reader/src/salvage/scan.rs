@@ -1,0 +1,164 @@
+//! Everything whole in one shard, however damaged it is.
+
+use super::metadata::{self, MetadataSource};
+use super::walk::{Step, Walk};
+use crate::anatomy::Anatomy;
+use crate::error::{Error, Result};
+use crate::fs::open_regular;
+use crate::handles::ShardFile;
+use shardpack_format::{Frame, Identity, Limits, Metadata, Record};
+use std::ops::Range;
+use std::path::Path;
+
+/// A whole record: its frame, its CRC32 and its structure are right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WholeRecord {
+    /// Where it stood.
+    pub offset: u64,
+    /// Its frame.
+    pub frame: Frame,
+    /// The sample's key.
+    pub key: String,
+    /// The packed scalars.
+    pub scalars: Vec<u8>,
+    /// The record without the padding that follows it. In a shard of another number its frame must be written anew.
+    pub bytes: Vec<u8>,
+}
+
+impl WholeRecord {
+    /// The record's parts.
+    ///
+    /// # Errors
+    /// None for a record that came out of a scan with the same limits.
+    pub fn record(&self, limits: &Limits) -> Result<Record<'_>> {
+        Ok(Record::parse_trusted(self.frame, &self.bytes, limits)?)
+    }
+}
+
+/// Bytes that held no whole record.
+#[derive(Debug)]
+pub struct Lost {
+    /// Where, in bytes of the file.
+    pub range: Range<u64>,
+    /// Record number, if the index knows it.
+    pub record: Option<u64>,
+    /// Key of the sample: out of the index; without one, out of the damaged record itself, and then perhaps damaged too.
+    pub key: Option<String>,
+    /// What is wrong.
+    pub why: Error,
+}
+
+/// One finding of a scan.
+#[derive(Debug)]
+pub enum Salvaged {
+    /// A record.
+    Whole(WholeRecord),
+    /// A gap.
+    Lost(Lost),
+}
+
+/// Scans one shard for whole records, in the order in which they stand.
+///
+/// ```no_run
+/// use shardpack_reader::{Limits, SalvageScan, Salvaged};
+/// let scan = SalvageScan::open("damaged.shard", &Limits::default())?;
+/// for found in scan {
+///     match found {
+///         Salvaged::Whole(record) => println!("whole: {}", record.key),
+///         Salvaged::Lost(lost) => println!("lost: {:?} ({})", lost.key, lost.why),
+///     }
+/// }
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SalvageScan {
+    walk: Walk,
+    limits: Limits,
+    identity: Option<Identity>,
+    damage: Vec<Error>,
+    metadata: Option<(Metadata, MetadataSource)>,
+    expected_records: Option<u64>,
+}
+
+impl SalvageScan {
+    /// Opens a shard, whatever is left of it.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be read, `Usage` if it is not a regular file.
+    pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
+        let path = path.as_ref();
+        let file = ShardFile::open(path.into(), open_regular(path)?);
+        let anatomy = Anatomy::read(&file, limits)?;
+        let identity = anatomy.header.as_ref().ok().or(anatomy.footer.as_ref().ok().map(|f| &f.identity)).copied();
+        // Where footer and header disagree, the footer is of another shard, or another age: its index would mislead.
+        let footer = anatomy.footer.as_ref().ok().filter(|f| Some(f.identity) == identity).copied();
+        let mut damage = Vec::new();
+        let mut note = |e: shardpack_format::Error| damage.push(Error::from(e.in_file(path.to_string_lossy())));
+        if let (Ok(header), Ok(footer)) = (&anatomy.header, &anatomy.footer) {
+            footer.check_header(header).err().into_iter().for_each(&mut note);
+        }
+        anatomy.header.err().into_iter().for_each(&mut note);
+        anatomy.footer.err().into_iter().for_each(&mut note);
+        let index = match anatomy.index {
+            Some(Ok(index)) if footer.is_some() => Some(index),
+            Some(Err(e)) => {
+                note(e);
+                None
+            }
+            _ => None,
+        };
+        let metadata = metadata::find(path, identity.as_ref(), index.as_ref(), limits);
+        let end = footer.map_or(file.len(), |f| f.index_offset);
+        let expected_records = footer.map(|f| f.record_count);
+        let walk = Walk::new(file, end, index, identity.map(|i| i.shard_number), limits);
+        Ok(Self { walk, limits: limits.clone(), identity, damage, metadata, expected_records })
+    }
+
+    /// Version, dataset and number of the shard, out of the header or else the footer.
+    #[must_use]
+    pub const fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// What is wrong with header, footer and index; nothing of it hides a record.
+    #[must_use]
+    pub fn damage(&self) -> &[Error] {
+        &self.damage
+    }
+
+    /// Schema, classes and recipe: out of the shard's own index, else the manifest beside it, else another shard beside it.
+    #[must_use]
+    pub fn metadata(&self) -> Option<(&Metadata, &MetadataSource)> {
+        self.metadata.as_ref().map(|(metadata, source)| (metadata, source))
+    }
+
+    /// How many records there should be, if the footer is whole.
+    #[must_use]
+    pub const fn expected_records(&self) -> Option<u64> {
+        self.expected_records
+    }
+}
+
+impl Iterator for SalvageScan {
+    type Item = Salvaged;
+
+    fn next(&mut self) -> Option<Salvaged> {
+        Some(match self.walk.step()? {
+            Step::Lost { range, row, key, why } => Salvaged::Lost(Lost { range, record: row, key, why }),
+            Step::Record { offset, frame, bytes } => {
+                let parts = Record::parse_trusted(frame, &bytes, &self.limits)
+                    .map(|record| (record.key.to_owned(), record.scalars.to_vec()));
+                match parts {
+                    Ok((key, scalars)) => Salvaged::Whole(WholeRecord { offset, frame, key, scalars, bytes }),
+                    // The walk has parsed it with the same limits.
+                    Err(e) => Salvaged::Lost(Lost {
+                        range: offset..offset.saturating_add(frame.padded_bytes()),
+                        record: None,
+                        key: None,
+                        why: e.into(),
+                    }),
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,290 @@
+//! What a caller gets for one index: a record's parts by name, borrowed from a buffer or owned.
+
+use crate::error::{Error, Result};
+use crate::scalar::Scalar;
+use crate::shard::Shard;
+use shardpack_format::{Codec, FieldKind, FieldValue, Frame, Limits, Record, Schema};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// One sample, borrowed from the buffer it was read into.
+#[derive(Debug, Clone)]
+pub struct RecordView<'a> {
+    index: u64,
+    record_number: u64,
+    record: Record<'a>,
+    bytes: &'a [u8],
+    shard: &'a Shard,
+}
+
+/// An encoded picture, as stored.
+///
+/// ```
+/// use shardpack_reader::Image;
+/// let image = Image { media_type: "image/png", bytes: b"\x89PNG" };
+/// assert!(image.media_type.starts_with("image/"));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Image<'a> {
+    /// `image/jpeg`, `image/png`, …
+    pub media_type: &'a str,
+    /// The file's bytes.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> RecordView<'a> {
+    pub(crate) const fn new(
+        index: u64,
+        record_number: u64,
+        record: Record<'a>,
+        bytes: &'a [u8],
+        shard: &'a Shard,
+    ) -> Self {
+        Self { index, record_number, record, bytes, shard }
+    }
+
+    /// Number of the sample in the dataset, in stored order.
+    #[must_use]
+    pub const fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// The sample's key.
+    #[must_use]
+    pub const fn key(&self) -> &'a str {
+        self.record.key
+    }
+
+    /// The sample's number in the order of the sources.
+    #[must_use]
+    pub const fn sample_id(&self) -> u64 {
+        self.record.frame.sample_id
+    }
+
+    /// The parsed record.
+    #[must_use]
+    pub const fn record(&self) -> &Record<'a> {
+        &self.record
+    }
+
+    /// The whole record as stored, without the padding that follows it.
+    #[must_use]
+    pub const fn record_bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The fields of the dataset.
+    #[must_use]
+    pub const fn schema(&self) -> &'a Schema {
+        &self.shard.index().metadata().schema
+    }
+
+    pub(crate) const fn limits(&self) -> &'a Limits {
+        &self.shard.options().limits
+    }
+
+    /// The value of a scalar field.
+    ///
+    /// # Errors
+    /// `Usage` if there is no scalar field of this name.
+    pub fn scalar(&self, name: &str) -> Result<Scalar> {
+        let mut rest = self.record.scalars;
+        for (field, dtype) in self.schema().scalars() {
+            let width = usize::try_from(dtype.bytes()).unwrap_or(usize::MAX);
+            let Some((value, tail)) = rest.split_at_checked(width) else { break };
+            if field == name {
+                return Scalar::from_bytes(dtype, value).ok_or_else(|| self.no_field("scalar", name));
+            }
+            rest = tail;
+        }
+        Err(self.no_field("scalar", name))
+    }
+
+    /// The stored value of a field; `None` where this sample has none.
+    ///
+    /// # Errors
+    /// `Usage` if there is no stored field of this name.
+    pub fn field(&self, name: &str) -> Result<Option<FieldValue<'a>>> {
+        let position = self.schema().stored_position(name).ok_or_else(|| self.no_field("stored", name))?;
+        Ok(self.record.fields.get(position).copied().flatten())
+    }
+
+    /// The stored value of a field of one of these kinds; `Usage` if there is no such field, or if this sample has no value for it.
+    pub(crate) fn present(&self, name: &str, kinds: &[FieldKind]) -> Result<FieldValue<'a>> {
+        let value = self.field(name)?;
+        if let Some(field) = self.schema().fields().iter().find(|f| f.name == name && !kinds.contains(&f.kind)) {
+            let what = format!("field `{}`", name.escape_debug());
+            return Err(Error::usage(what, format!("one of kind {kinds:?}"), format!("{:?}", field.kind)));
+        }
+        value.ok_or_else(|| {
+            let found = format!("sample `{}` without one", self.key().escape_debug());
+            Error::usage(format!("field `{}`", name.escape_debug()), "a value", found)
+        })
+    }
+
+    /// The picture in an image field.
+    ///
+    /// # Errors
+    /// `Usage` if there is no image field of this name, or if this sample has no value for it; `Format` if its media type is not UTF-8.
+    pub fn image(&self, name: &str) -> Result<Image<'a>> {
+        let value = self.present(name, &[FieldKind::Image])?;
+        image_of(&value).map_err(|e| self.field_error(name, e))
+    }
+
+    /// Puts this record's place into an error found in its bytes.
+    pub(crate) fn error(&self, error: shardpack_format::Error) -> Error {
+        self.shard.in_record(self.record_number, error).into()
+    }
+
+    fn no_field(&self, kind: &str, name: &str) -> Error {
+        let names: Vec<&str> = self.schema().fields().iter().map(|f| f.name.as_str()).collect();
+        let expected = format!("a {kind} field out of {}", names.join(", "));
+        Error::usage("field name", expected, format!("`{}`", name.escape_debug()))
+    }
+}
+
+/// The media type stands in the descriptor; the codec `jpeg` may leave it out.
+pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpack_format::Error> {
+    let media_type = match (value.codec, value.descriptor) {
+        (Codec::Jpeg, b"") => "image/jpeg",
+        (_, descriptor) => {
+            std::str::from_utf8(descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?
+        }
+    };
+    Ok(Image { media_type, bytes: value.bytes })
+}
+
+/// Where the parts of a record are: offsets from its start, for an owner that cannot hold references into itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Parts {
+    frame: Frame,
+    key: Range<usize>,
+    scalars: Range<usize>,
+    fields: Vec<Option<Part>>,
+}
+
+#[derive(Debug, Clone)]
+struct Part {
+    codec: Codec,
+    decoded_bytes: u64,
+    descriptor: Range<usize>,
+    bytes: Range<usize>,
+}
+
+impl Parts {
+    /// `record` was parsed out of `base`.
+    pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Self {
+        let range = |part: &[u8]| {
+            let start = part.as_ptr().addr().saturating_sub(base.as_ptr().addr());
+            start..start.saturating_add(part.len())
+        };
+        let part = |f: FieldValue<'_>| Part {
+            codec: f.codec,
+            decoded_bytes: f.decoded_bytes,
+            descriptor: range(f.descriptor),
+            bytes: range(f.bytes),
+        };
+        Self {
+            frame: record.frame,
+            key: range(record.key.as_bytes()),
+            scalars: range(record.scalars),
+            fields: record.fields.iter().map(|field| field.map(part)).collect(),
+        }
+    }
+
+    /// Length of the record without padding.
+    pub(crate) fn record_bytes(&self) -> usize {
+        usize::try_from(self.frame.record_bytes).unwrap_or(usize::MAX)
+    }
+}
+
+/// One sample that owns its record.
+///
+/// It keeps the index of its shard in memory, for its schema: drop it when you are done.
+#[derive(Debug, Clone)]
+pub struct Sample {
+    index: u64,
+    record_number: u64,
+    bytes: Vec<u8>,
+    parts: Parts,
+    shard: Arc<Shard>,
+}
+
+impl Sample {
+    pub(crate) const fn new(index: u64, record_number: u64, shard: Arc<Shard>, parts: Parts, bytes: Vec<u8>) -> Self {
+        Self { index, record_number, bytes, parts, shard }
+    }
+
+    fn slice(&self, range: &Range<usize>) -> &[u8] {
+        self.bytes.get(range.clone()).unwrap_or_default()
+    }
+
+    /// The same sample, borrowed: every accessor is there.
+    #[must_use]
+    pub fn view(&self) -> RecordView<'_> {
+        let fields = self.parts.fields.iter().map(|part| {
+            part.as_ref().map(|p| FieldValue {
+                codec: p.codec,
+                decoded_bytes: p.decoded_bytes,
+                descriptor: self.slice(&p.descriptor),
+                bytes: self.slice(&p.bytes),
+            })
+        });
+        let record = Record {
+            frame: self.parts.frame,
+            key: self.key(),
+            scalars: self.slice(&self.parts.scalars),
+            fields: fields.collect(),
+        };
+        RecordView::new(self.index, self.record_number, record, &self.bytes, &self.shard)
+    }
+
+    /// Number of the sample in the dataset, in stored order.
+    #[must_use]
+    pub const fn index(&self) -> u64 {
+        self.index
+    }
+
+    /// The sample's key.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        // Was UTF-8 when the record was parsed.
+        std::str::from_utf8(self.slice(&self.parts.key)).unwrap_or_default()
+    }
+
+    /// The sample's number in the order of the sources.
+    #[must_use]
+    pub const fn sample_id(&self) -> u64 {
+        self.parts.frame.sample_id
+    }
+
+    /// The whole record as stored, without the padding that follows it.
+    #[must_use]
+    pub fn record_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// As [`RecordView::scalar`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn scalar(&self, name: &str) -> Result<Scalar> {
+        self.view().scalar(name)
+    }
+
+    /// As [`RecordView::field`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn field(&self, name: &str) -> Result<Option<FieldValue<'_>>> {
+        self.view().field(name)
+    }
+
+    /// As [`RecordView::image`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn image(&self, name: &str) -> Result<Image<'_>> {
+        self.view().image(name)
+    }
+}

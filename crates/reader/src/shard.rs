@@ -1,0 +1,225 @@
+//! One shard: its identity, its index in memory, and its records on request.
+
+use crate::anatomy::Anatomy;
+use crate::check::{Crc, check_record};
+use crate::column::Column;
+use crate::error::{Error, Result};
+use crate::fs::open_regular;
+use crate::handles::ShardFile;
+use shardpack_format::{Error as FormatError, Footer, Identity, Index, Limits, Record, Row, align_up};
+use std::ops::Range;
+use std::path::Path;
+
+/// How a shard is opened.
+///
+/// ```
+/// use shardpack_reader::ShardOptions;
+/// assert!(ShardOptions::default().check_crc);
+/// ```
+#[derive(Debug, Clone)]
+pub struct ShardOptions {
+    /// What the file may ask for.
+    pub limits: Limits,
+    /// Whether the CRC32 of a record is compared before the record is handed out. Default true. Header, footer, index and frames are always checked.
+    pub check_crc: bool,
+}
+
+impl Default for ShardOptions {
+    fn default() -> Self {
+        Self { limits: Limits::default(), check_crc: true }
+    }
+}
+
+/// An open shard. Its index is in memory, its records are on disk.
+///
+/// Opening costs two reads, the 64 bytes of the header and the last 64 KiB, and a third if the index is larger than that.
+#[derive(Debug)]
+pub struct Shard {
+    file: ShardFile,
+    footer: Footer,
+    index: Index,
+    options: ShardOptions,
+}
+
+impl Shard {
+    /// Opens the shard at `path`.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be read, `Usage` if it is not a regular file, `Format` if header, footer or index are not as the specification says, `Limit` if
+    /// they ask for more than the limits allow.
+    pub fn open(path: impl AsRef<Path>, options: ShardOptions) -> Result<Self> {
+        let path = path.as_ref();
+        Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options)
+    }
+
+    pub(crate) fn from_file(file: ShardFile, options: ShardOptions) -> Result<Self> {
+        let anatomy = Anatomy::read(&file, &options.limits)?;
+        let parts = |anatomy: Anatomy| {
+            // The header first: it says whether this is a shard at all.
+            let header = anatomy.header?;
+            let footer = anatomy.footer?;
+            footer.check_header(&header)?;
+            let index = anatomy.index.unwrap_or_else(|| Err(FormatError::format("index", "present", "missing")))?;
+            Ok((footer, index))
+        };
+        let (footer, index) = parts(anatomy).map_err(|e: FormatError| e.in_file(file.path().to_string_lossy()))?;
+        Ok(Self::from_parts(file, footer, index, options))
+    }
+
+    /// A shard whose header nobody has looked at: `verify` goes on without it.
+    pub(crate) const fn from_parts(
+        file: ShardFile,
+        footer: Footer,
+        index: Index,
+        options: ShardOptions,
+    ) -> Self {
+        Self { file, footer, index, options }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Size of the file.
+    #[must_use]
+    pub const fn file_bytes(&self) -> u64 {
+        self.file.len()
+    }
+
+    /// Version, dataset and number of the shard.
+    #[must_use]
+    pub const fn identity(&self) -> &Identity {
+        &self.footer.identity
+    }
+
+    /// Where index and footer stand.
+    #[must_use]
+    pub const fn footer(&self) -> &Footer {
+        &self.footer
+    }
+
+    /// CRC32 of the footer's bytes, by which a manifest knows the shard.
+    #[must_use]
+    pub fn footer_crc32(&self) -> u32 {
+        self.footer.crc32()
+    }
+
+    /// The index: rows, keys, scalar columns, schema and recipe.
+    #[must_use]
+    pub const fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// The options it was opened with.
+    #[must_use]
+    pub const fn options(&self) -> &ShardOptions {
+        &self.options
+    }
+
+    /// Number of records.
+    #[must_use]
+    pub const fn len(&self) -> u64 {
+        self.index.len()
+    }
+
+    /// Whether there is no record.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.index.is_empty()
+    }
+
+    /// All values of a scalar field, without touching a record; `None` if there is no scalar field of this name.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<Column> {
+        let (position, dtype) = self.index.metadata().schema.scalar_position(name)?;
+        Some(Column::new(dtype, self.index.column(position)?.to_vec()))
+    }
+
+    /// The row of a record.
+    ///
+    /// # Errors
+    /// `Usage` past the end.
+    pub fn row(&self, record: u64) -> Result<Row> {
+        self.index.row(record).ok_or_else(|| Error::usage("record number", format!("one below {}", self.len()), record))
+    }
+
+    /// Reads record `record` into the front of `buffer`, which grows when it must, checks it and returns its parts.
+    ///
+    /// # Errors
+    /// `Usage` past the end, `Io` if it cannot be read, `Format` if it is damaged or disagrees with the index, `Limit` if it is too large.
+    ///
+    /// ```no_run
+    /// use shardpack_reader::{Shard, ShardOptions};
+    /// let shard = Shard::open("train/shard-00000.shard", ShardOptions::default())?;
+    /// let mut buffer = Vec::new();
+    /// assert_eq!(shard.record(0, &mut buffer)?.key, shard.index().key(0).unwrap_or_default());
+    /// # Ok::<(), shardpack_reader::Error>(())
+    /// ```
+    pub fn record<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<Record<'b>> {
+        let bytes = self.read_record(record, buffer)?;
+        Ok(self.check(record, bytes, self.crc())?)
+    }
+
+    pub(crate) const fn crc(&self) -> Crc {
+        if self.options.check_crc { Crc::Compute } else { Crc::Skip }
+    }
+
+    pub(crate) const fn file(&self) -> &ShardFile {
+        &self.file
+    }
+
+    /// Checks the bytes of a record, padding included; errors name everything that is known of it.
+    pub(crate) fn check<'b>(&self, record: u64, bytes: &'b [u8], crc: Crc) -> Result<Record<'b>, FormatError> {
+        check_record(self, record, bytes, crc).map_err(|e| self.in_record(record, e))
+    }
+
+    /// Adds file, record, key and offset to an error found in the bytes of a record.
+    pub(crate) fn in_record(&self, record: u64, error: FormatError) -> FormatError {
+        let offset = self.index.row(record).map_or(0, |row| row.offset);
+        error
+            .at(offset)
+            .in_record(record)
+            .in_sample(self.index.key(record).unwrap_or_default())
+            .in_file(self.path().to_string_lossy())
+    }
+
+    /// Bytes from the start of the first record to the end of the last one's padding.
+    pub(crate) fn span(&self, records: &Range<u64>) -> Result<Range<u64>> {
+        let (Some(last), false) = (records.end.checked_sub(1), records.is_empty()) else { return Ok(0..0) };
+        let (first, last) = (self.row(records.start)?, self.row(last)?);
+        // The index was checked: no sum overflows, and every end is inside the file.
+        Ok(first.offset..align_up(last.offset.saturating_add(last.length)).unwrap_or(u64::MAX))
+    }
+
+    /// Refuses a record over the limits before memory is taken for it.
+    pub(crate) fn check_length(&self, record: u64) -> Result<()> {
+        let limit = self.options.limits.max_record_bytes;
+        let length = self.row(record)?.length;
+        if length <= limit {
+            return Ok(());
+        }
+        Err(self.in_record(record, FormatError::limit("record", "max_record_bytes", limit, length)).into())
+    }
+
+    /// The bytes of a record, padding included, unchecked.
+    pub(crate) fn read_record<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
+        self.check_length(record)?;
+        let span = self.span(&(record..record.saturating_add(1)))?;
+        let bytes = room(buffer, span.end - span.start)?;
+        self.file.read_exact_at(bytes, span.start)?;
+        Ok(bytes)
+    }
+}
+
+/// The first `bytes` bytes of a buffer that grows when it must and keeps its length otherwise, so that it is not zeroed again for every read.
+pub(crate) fn room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
+    let too_large = || Error::usage("buffer", "a size that fits in memory", format!("{bytes} bytes"));
+    let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
+    if buffer.len() < bytes {
+        buffer.try_reserve(bytes - buffer.len()).map_err(|_| too_large())?;
+        buffer.resize(bytes, 0);
+    }
+    buffer.get_mut(..bytes).ok_or_else(too_large)
+}

@@ -1,0 +1,147 @@
+//! Which files there are to verify, and what must hold across them.
+
+use super::problem::Problem;
+use super::unique::Unique;
+use super::work::{self, Target};
+use super::{VerifyOptions, VerifyReport};
+use crate::dataset::read_manifest;
+use crate::error::{Error, Result};
+use crate::fs::{Folder, Storage, open_regular, read_exact_at};
+use crate::handles::{Handles, ShardFile};
+use shardpack_format::{DatasetId, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, Metadata};
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Shards open at once.
+const MAX_OPEN_FILES: usize = 64;
+
+/// What stands at the path.
+struct Found {
+    manifest: Option<Manifest>,
+    targets: Vec<Target>,
+    report: VerifyReport,
+}
+
+pub(super) fn verify(path: &Path, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
+    let Found { manifest, targets, mut report } = find(path, options)?;
+    report.shards = targets.len() as u64;
+    let done = work::run(&targets, manifest.as_ref(), options)?;
+    report.samples = done.outcome.samples;
+    report.damaged_samples = done.outcome.damaged_samples;
+    report.bytes = done.bytes;
+    report.cancelled = done.cancelled;
+    report.problems.extend(done.outcome.problems);
+    report.problems.extend(done.seen.problems(&targets, manifest.as_ref(), &options.limits));
+    report.problems.sort();
+    Ok(report)
+}
+
+fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
+    if std::fs::metadata(path).map_err(|e| Error::io(path, "open", e))?.is_dir() {
+        let folder = Folder::open(path, options.follow_symlinks)?;
+        let manifest_path = path.join(MANIFEST_NAME);
+        let manifest =
+            folder.open(MANIFEST_NAME).and_then(|file| read_manifest(&*file, &manifest_path, &options.limits));
+        return in_folder(folder, &manifest_path, manifest);
+    }
+    let file = open_regular(path)?;
+    let mut magic = [0; 8];
+    let is_shard = path.extension().is_some_and(|e| e == "shard")
+        || (file.len() >= 8 && read_exact_at(&*file, path, &mut magic, 0).is_ok() && magic == HEADER_MAGIC);
+    if is_shard {
+        let target = Target::lone(ShardFile::open(path.into(), file));
+        return Ok(Found { manifest: None, targets: vec![target], report: VerifyReport::default() });
+    }
+    let parent = path.parent().filter(|p| *p != Path::new("")).unwrap_or(Path::new("."));
+    let folder = Folder::open(parent, options.follow_symlinks)?;
+    let manifest = read_manifest(&*file, path, &options.limits);
+    in_folder(folder, path, manifest)
+}
+
+fn in_folder(folder: Folder, manifest_path: &Path, manifest: Result<Manifest>) -> Result<Found> {
+    let mut report = VerifyReport::default();
+    let present = folder.shard_names()?;
+    let folder_path = folder.path().to_owned();
+    let handles = Arc::new(Handles::new(Arc::new(folder), MAX_OPEN_FILES));
+    let open = |name: &str, bytes| Target::pooled(&handles, name, folder_path.join(name), bytes);
+    match manifest {
+        Ok(manifest) => {
+            let listed: HashSet<&str> = manifest.shards.iter().map(|s| s.name.as_str()).collect();
+            let extra = present.iter().filter(|name| !listed.contains(name.as_str()));
+            report.notes = extra.map(|name| format!("`{name}` is not in the manifest: not verified")).collect();
+            let targets = manifest.shards.iter().map(|entry| open(&entry.name, Some(entry.bytes))).collect();
+            Ok(Found { manifest: Some(manifest), targets, report })
+        }
+        Err(error) if present.is_empty() && !error.is_about_data() => match error {
+            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                let what = format!("`{}`", folder_path.display());
+                Err(Error::usage(what, "a dataset: a folder with a manifest.json", "neither manifest nor shards"))
+            }
+            other => Err(other),
+        },
+        Err(error) => {
+            // Without a manifest the shards still explain themselves.
+            report.problems.push(Problem::new(manifest_path.to_string_lossy(), error));
+            Ok(Found { manifest: None, targets: present.iter().map(|name| open(name, None)).collect(), report })
+        }
+    }
+}
+
+/// What the shards said of themselves, to be compared when all have been opened.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub(super) unique: Unique,
+    identities: Vec<(usize, DatasetId, u32, Metadata)>,
+}
+
+impl Seen {
+    pub(super) fn push(&mut self, target: usize, id: DatasetId, number: u32, metadata: Metadata) {
+        self.identities.push((target, id, number, metadata));
+    }
+
+    fn problems(mut self, targets: &[Target], manifest: Option<&Manifest>, limits: &Limits) -> Vec<Problem> {
+        let mut out = Vec::new();
+        let file =
+            |target: usize| targets.get(target).map(|t| t.path.to_string_lossy().into_owned()).unwrap_or_default();
+        let mut put = |target: usize, what: &str, expected: String, found: String| {
+            out.push(Problem::new(file(target), FormatError::format(what, expected, found)));
+        };
+        self.identities.sort_by_key(|(target, ..)| *target);
+        let first = self.identities.first().cloned();
+        let mut numbers = HashSet::new();
+        for (target, id, number, metadata) in &self.identities {
+            if let Some(count) = metadata.shards
+                && count as usize != targets.len()
+                && (manifest.is_some() || targets.len() > 1)
+            {
+                put(*target, "number of shards", format!("{count}, as in the shard"), targets.len().to_string());
+            }
+            if let Some(manifest) = manifest {
+                // Dataset id, number, size, counts and schema were compared when the shard was opened.
+                if metadata.recipe != manifest.recipe {
+                    put(*target, "recipe of the shard", "that of the manifest".into(), "another".into());
+                }
+                continue;
+            }
+            let Some((_, first_id, _, first_metadata)) = &first else { continue };
+            if id != first_id {
+                put(*target, "dataset id of the shard", format!("{first_id}, as in the first"), id.to_string());
+            } else if metadata != first_metadata {
+                put(*target, "schema, classes and recipe of the shard", "those of the first".into(), "others".into());
+            }
+            if !numbers.insert(*number) {
+                put(*target, "number of the shard", "each once".into(), format!("{number} again"));
+            }
+        }
+        for (what, (target, record), (other, other_record)) in self.unique.duplicates() {
+            let name = targets.get(other).map_or("", |t| t.name.as_str()).escape_debug();
+            let found = format!("the same in record {other_record} of `{name}`");
+            let error = FormatError::format(what, "each once in the dataset", found).in_record(record);
+            let key = targets.get(target).and_then(|t| t.key(record, limits));
+            let error = key.into_iter().fold(error, FormatError::in_sample);
+            out.push(Problem::new(file(target), error));
+        }
+        out
+    }
+}

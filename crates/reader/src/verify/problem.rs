@@ -1,0 +1,88 @@
+//! One finding of `verify`.
+
+use crate::error::Error;
+use shardpack_format::Error as FormatError;
+use std::fmt;
+
+/// Something that is wrong in a dataset, with all that is known of its place.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+pub struct Problem {
+    /// The file, as the user would name it.
+    pub file: String,
+    /// Byte offset in the file.
+    pub offset: Option<u64>,
+    /// Record number in the shard.
+    pub record: Option<u64>,
+    /// Key of the sample that is hurt.
+    pub key: Option<String>,
+    /// The part of the layout.
+    pub what: String,
+    /// What should stand there.
+    pub expected: String,
+    /// What stands there.
+    pub found: String,
+}
+
+impl Problem {
+    pub(crate) fn new(file: impl Into<String>, error: impl Into<Error>) -> Self {
+        let mut problem = Self {
+            file: file.into(),
+            offset: None,
+            record: None,
+            key: None,
+            what: String::new(),
+            expected: String::new(),
+            found: String::new(),
+        };
+        match error.into() {
+            Error::Format(error) | Error::Limit(error) => problem.fill(error),
+            Error::Io { action, offset, source, .. } => {
+                problem.offset = offset;
+                problem.what = "file".into();
+                problem.expected = format!("one that the system can {action}");
+                problem.found = source.to_string();
+            }
+            Error::Usage { expected, found, .. } => {
+                problem.what = "file".into();
+                (problem.expected, problem.found) = (expected, found);
+            }
+        }
+        problem
+    }
+
+    fn fill(&mut self, error: FormatError) {
+        let place = match error {
+            FormatError::Format { place, what, expected, found } => {
+                (self.what, self.expected, self.found) = (what, expected, found);
+                place
+            }
+            FormatError::Limit { place, what, name, limit, found } => {
+                self.what = what;
+                self.expected = format!("at most {limit} (`Limits::{name}`)");
+                self.found = found.to_string();
+                place
+            }
+            other => {
+                self.what = other.to_string();
+                return;
+            }
+        };
+        (self.record, self.key, self.offset) = (place.record, place.key, place.offset);
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.file.escape_debug())?;
+        if let Some(record) = self.record {
+            write!(f, ", record {record}")?;
+        }
+        if let Some(key) = &self.key {
+            write!(f, ", sample `{}`", key.escape_debug())?;
+        }
+        if let Some(offset) = self.offset {
+            write!(f, ", offset {offset}")?;
+        }
+        write!(f, ": {}: expected {}, found {}", self.what, self.expected, self.found)
+    }
+}

@@ -1,0 +1,168 @@
+//! The records of a span, read in pieces that stay in the cache.
+
+use super::VerifyOptions;
+use super::fields::FieldChecker;
+use super::problem::Problem;
+use crate::check::Crc;
+use crate::error::Result;
+use crate::fetch::slice;
+use crate::handles::ShardFile;
+use crate::shard::{Shard, room};
+use crate::stream::run_from;
+use sha2::{Digest, Sha256};
+use shardpack_format::FRAME_BYTES;
+use std::ops::Range;
+
+/// Bytes of one read: it fits a core's own cache, together with what the checks need.
+pub(crate) const PIECE_BYTES: usize = 1 << 20;
+
+/// What one thread keeps from span to span.
+#[derive(Default)]
+pub(crate) struct Worker {
+    buffer: Vec<u8>,
+    fields: FieldChecker,
+}
+
+/// What came out of a span.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    pub(crate) samples: u64,
+    pub(crate) damaged_samples: u64,
+    pub(crate) problems: Vec<Problem>,
+}
+
+impl Worker {
+    /// Checks the records of a span. `each_run` hears the bytes of each read, and says whether to go on.
+    pub(crate) fn check_records(
+        &mut self,
+        shard: &Shard,
+        records: Range<u64>,
+        options: &VerifyOptions<'_>,
+        hasher: &mut Option<Sha256>,
+        mut each_run: impl FnMut(u64, u64) -> bool,
+    ) -> Outcome {
+        let mut out = Outcome::default();
+        let mut next = records.start;
+        while next < records.end {
+            let run = run_from(shard, next, PIECE_BYTES as u64);
+            let run = run.start..run.end.min(records.end);
+            next = run.end;
+            let read = self.check_run(shard, &run, options, hasher.as_mut(), &mut out);
+            if let Err(error) = read {
+                // A digest of what could be read says nothing.
+                *hasher = None;
+                if run.end - run.start == 1 {
+                    out.damaged(shard, run.start, error);
+                } else {
+                    // Some byte of the run cannot be read: record by record, to lose only those that hold it.
+                    for record in run.clone() {
+                        if let Err(error) = self.check_run(shard, &(record..record + 1), options, None, &mut out) {
+                            out.damaged(shard, record, error);
+                        }
+                    }
+                }
+            }
+            out.samples += run.end - run.start;
+            let bytes = shard.span(&run).map_or(0, |span| span.end - span.start);
+            if !each_run(bytes, run.end - run.start) {
+                break;
+            }
+        }
+        out
+    }
+
+    /// Reads a run and checks its records; an error is one of reading, or of a record that is too large to be read.
+    fn check_run(
+        &mut self,
+        shard: &Shard,
+        run: &Range<u64>,
+        options: &VerifyOptions<'_>,
+        hasher: Option<&mut Sha256>,
+        out: &mut Outcome,
+    ) -> Result<()> {
+        run.clone().try_for_each(|record| shard.check_length(record))?;
+        let span = shard.span(run)?;
+        let bytes = room(&mut self.buffer, span.end - span.start)?;
+        let crc = if bytes.len() <= PIECE_BYTES {
+            shard.file().read_exact_at(bytes, span.start)?;
+            Crc::Compute
+        } else {
+            // One large record: its CRC32 is computed piece by piece while the bytes are hot.
+            Crc::Known(read_hashing(shard, run.start, span.start, bytes)?)
+        };
+        if let Some(hasher) = hasher {
+            hasher.update(&*bytes);
+        }
+        for record in run.clone() {
+            let padded = slice(shard, record, span.start, bytes)?;
+            let checked = shard.check(record, padded, crc);
+            let problems = match checked {
+                Err(error) => {
+                    out.damaged(shard, record, error.into());
+                    continue;
+                }
+                Ok(parsed) => self.fields.check(shard, &parsed, options),
+            };
+            if !problems.is_empty() {
+                out.damaged_samples += 1;
+                let file = shard.path().to_string_lossy();
+                let place = problems.into_iter().map(|e| Problem::new(file.clone(), shard.in_record(record, e)));
+                out.problems.extend(place);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Outcome {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.samples += other.samples;
+        self.damaged_samples += other.damaged_samples;
+        self.problems.extend(other.problems);
+    }
+
+    fn damaged(&mut self, shard: &Shard, record: u64, error: crate::Error) {
+        let mut problem = Problem::new(shard.path().to_string_lossy(), error);
+        problem.record.get_or_insert(record);
+        if problem.key.is_none() {
+            problem.key = shard.index().key(record).map(str::to_owned);
+        }
+        self.damaged_samples += 1;
+        self.problems.push(problem);
+    }
+}
+
+/// Reads a record in pieces and returns the CRC32 of its body.
+fn read_hashing(shard: &Shard, record: u64, start: u64, bytes: &mut [u8]) -> Result<u32> {
+    let length = usize::try_from(shard.row(record)?.length).unwrap_or(usize::MAX);
+    let mut crc = crc32fast::Hasher::new();
+    let mut at = 0;
+    for piece in bytes.chunks_mut(PIECE_BYTES) {
+        shard.file().read_exact_at(piece, start.saturating_add(at as u64))?;
+        let body_start = usize::try_from(FRAME_BYTES).unwrap_or(0).saturating_sub(at).min(piece.len());
+        let body_end = length.saturating_sub(at).min(piece.len());
+        crc.update(piece.get(body_start..body_end).unwrap_or_default());
+        at += piece.len();
+    }
+    Ok(crc.finalize())
+}
+
+/// Feeds a range of the file that holds no records into a digest.
+pub(crate) fn hash_range(file: &ShardFile, range: Range<u64>, hasher: &mut Sha256) -> Result<()> {
+    let mut buffer = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let bytes = room(&mut buffer, (range.end - at).min(PIECE_BYTES as u64))?;
+        file.read_exact_at(bytes, at)?;
+        at += bytes.len() as u64;
+        hasher.update(&*bytes);
+    }
+    Ok(())
+}
+
+/// SHA-256 of a whole file.
+pub(crate) fn hash_file(file: &ShardFile) -> Result<[u8; 32]> {
+    let mut hasher = Sha256::new();
+    hash_range(file, 0..file.len(), &mut hasher)?;
+    Ok(hasher.finalize().into())
+}

@@ -1,0 +1,329 @@
+//! The threads that verify: they open shards, cut them into spans, and take spans in turn.
+
+use super::dataset::Seen;
+use super::problem::Problem;
+use super::shard::{Outcome, Worker, hash_range};
+use super::{Progress, VerifyOptions};
+use crate::anatomy::Anatomy;
+use crate::dataset::check_shard;
+use crate::error::{Error, Result};
+use crate::handles::{Handles, ShardFile};
+use crate::salvage::walk::{Step, Walk};
+use crate::shard::{Shard, ShardOptions};
+use sha2::{Digest, Sha256};
+use shardpack_format::{Error as FormatError, HEADER_BYTES, Limits, Manifest, Record};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of one span: many for each thread and shard, each long enough to read in one sweep.
+const SPAN_BYTES: u64 = 64 << 20;
+
+/// One shard to verify.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) name: String,
+    pub(super) path: PathBuf,
+    bytes: u64,
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Lone(ShardFile),
+    Pooled(Arc<Handles>),
+}
+
+impl Target {
+    pub(super) fn lone(file: ShardFile) -> Self {
+        let name = file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        Self { name, path: file.path().into(), bytes: file.len(), source: Source::Lone(file) }
+    }
+
+    /// A shard in a folder; `bytes` if a manifest says so, for the progress.
+    pub(super) fn pooled(handles: &Arc<Handles>, name: &str, path: PathBuf, bytes: Option<u64>) -> Self {
+        let bytes = bytes.unwrap_or_else(|| ShardFile::pooled(handles, name).map_or(0, |file| file.len()));
+        Self { name: name.into(), path, bytes, source: Source::Pooled(Arc::clone(handles)) }
+    }
+
+    /// The key of a record, read anew: rarely asked for.
+    pub(super) fn key(&self, record: u64, limits: &Limits) -> Option<String> {
+        let index = Anatomy::read(&self.file().ok()?, limits).ok()?.index?.ok()?;
+        index.key(record).map(str::to_owned)
+    }
+
+    fn file(&self) -> Result<ShardFile> {
+        match &self.source {
+            Source::Lone(file) => Ok(file.clone()),
+            Source::Pooled(handles) => ShardFile::pooled(handles, &self.name),
+        }
+    }
+}
+
+/// A piece of work: consecutive records of one shard; all of them if a digest is wanted.
+#[derive(Debug)]
+struct Span {
+    shard: Arc<Shard>,
+    target: usize,
+    records: Range<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    next_target: usize,
+    opening: usize,
+    spans: VecDeque<Span>,
+}
+
+/// What all threads found.
+#[derive(Debug, Default)]
+pub(super) struct Done {
+    pub(super) outcome: Outcome,
+    pub(super) seen: Seen,
+    pub(super) bytes: u64,
+    pub(super) cancelled: bool,
+}
+
+struct Run<'a> {
+    targets: &'a [Target],
+    manifest: Option<&'a Manifest>,
+    options: &'a VerifyOptions<'a>,
+    bytes_total: u64,
+    bytes_done: AtomicU64,
+    samples_done: AtomicU64,
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    done: Mutex<Done>,
+}
+
+/// Verifies all targets.
+pub(super) fn run(targets: &[Target], manifest: Option<&Manifest>, options: &VerifyOptions<'_>) -> Result<Done> {
+    let run = Run {
+        targets,
+        manifest,
+        options,
+        bytes_total: targets.iter().map(|t| t.bytes).sum(),
+        bytes_done: AtomicU64::new(0),
+        samples_done: AtomicU64::new(0),
+        queue: Mutex::default(),
+        changed: Condvar::new(),
+        done: Mutex::default(),
+    };
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
+    std::thread::scope(|scope| {
+        for number in 1..threads {
+            let name = format!("shardpack-verify-{number}");
+            // With fewer threads than asked for it only takes longer.
+            let _ = std::thread::Builder::new().name(name).spawn_scoped(scope, || run.work());
+        }
+        run.work();
+    });
+    let mut done = run.done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.bytes = run.bytes_done.into_inner();
+    done.cancelled = is_cancelled(options);
+    Ok(done)
+}
+
+fn is_cancelled(options: &VerifyOptions<'_>) -> bool {
+    options.cancel.is_some_and(|cancel| cancel.load(Ordering::Relaxed))
+}
+
+enum Task {
+    Open(usize),
+    Check(Span),
+}
+
+impl Run<'_> {
+    fn work(&self) {
+        let mut worker = Worker::default();
+        while let Some(task) = self.next_task() {
+            match task {
+                Task::Open(target) => {
+                    let spans = self.open(target);
+                    let mut queue = self.queue();
+                    queue.opening -= 1;
+                    queue.spans.extend(spans);
+                    drop(queue);
+                    self.changed.notify_all();
+                }
+                Task::Check(span) => self.check(&span, &mut worker),
+            }
+        }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn done(&self) -> MutexGuard<'_, Done> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A span if there is one, else a shard to open, else whatever comes out of a shard that another thread is opening.
+    fn next_task(&self) -> Option<Task> {
+        let mut queue = self.queue();
+        loop {
+            if is_cancelled(self.options) {
+                return None;
+            }
+            if let Some(span) = queue.spans.pop_front() {
+                return Some(Task::Check(span));
+            }
+            if queue.next_target < self.targets.len() {
+                let target = queue.next_target;
+                queue.next_target += 1;
+                queue.opening += 1;
+                return Some(Task::Open(target));
+            }
+            if queue.opening == 0 {
+                return None;
+            }
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn problem(&self, target: usize, error: impl Into<Error>) {
+        let path = self.targets.get(target).map(|t| t.path.to_string_lossy()).unwrap_or_default();
+        self.done().outcome.problems.push(Problem::new(path, error));
+    }
+
+    fn advance(&self, bytes: u64, samples: u64) {
+        let bytes_done = self.bytes_done.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        let samples_done = self.samples_done.fetch_add(samples, Ordering::Relaxed) + samples;
+        if let Some(on_progress) = self.options.on_progress {
+            on_progress(Progress { bytes_done, bytes_total: self.bytes_total, samples_done });
+        }
+    }
+
+    /// Opens a shard, checks all of it but the records, and cuts these into spans.
+    fn open(&self, target: usize) -> Vec<Span> {
+        let Some(wanted) = self.targets.get(target) else { return Vec::new() };
+        let opened = wanted.file().and_then(|file| Ok((Anatomy::read(&file, &self.options.limits)?, file)));
+        let (anatomy, file) = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                self.problem(target, error);
+                return Vec::new();
+            }
+        };
+        if let (Ok(header), Ok(footer)) = (&anatomy.header, &anatomy.footer)
+            && let Err(e) = footer.check_header(header)
+        {
+            self.problem(target, e);
+        }
+        let header = anatomy.header.as_ref().ok().copied();
+        anatomy.header.err().into_iter().for_each(|e| self.problem(target, e));
+        let (footer, index) = match (anatomy.footer, anatomy.index) {
+            (Ok(footer), Some(Ok(index))) => (footer, index),
+            (footer, index) => {
+                let end = footer.as_ref().map_or(file.len(), |f| f.index_offset);
+                footer.err().into_iter().for_each(|e| self.problem(target, e));
+                index.and_then(Result::err).into_iter().for_each(|e| self.problem(target, e));
+                self.walk(target, file, end, header.map(|h| h.shard_number));
+                return Vec::new();
+            }
+        };
+        let options = ShardOptions { limits: self.options.limits.clone(), check_crc: true };
+        let shard = Arc::new(Shard::from_parts(file, footer, index, options));
+        let entry = self.manifest.and_then(|m| m.shards.get(target).map(|entry| (m, entry)));
+        if let Some((manifest, entry)) = entry
+            && let Err(e) = check_shard(manifest, target, entry, &shard)
+        {
+            self.problem(target, e);
+        }
+        {
+            let mut done = self.done();
+            let identity = shard.identity();
+            done.seen.unique.add(target, &shard);
+            done.seen.push(target, identity.dataset_id, identity.shard_number, shard.index().metadata().clone());
+        }
+        self.advance(shard.file_bytes() - (shard.footer().index_offset - HEADER_BYTES), 0);
+        self.spans(target, &shard)
+    }
+
+    fn spans(&self, target: usize, shard: &Arc<Shard>) -> Vec<Span> {
+        let mut out = Vec::new();
+        let mut next = 0;
+        let span_bytes = if self.options.digest { u64::MAX } else { SPAN_BYTES };
+        while next < shard.len() {
+            let records = crate::stream::run_from(shard, next, span_bytes);
+            next = records.end;
+            out.push(Span { shard: Arc::clone(shard), target, records });
+        }
+        if out.is_empty() && self.options.digest {
+            out.push(Span { shard: Arc::clone(shard), target, records: 0..0 });
+        }
+        out
+    }
+
+    fn check(&self, span: &Span, worker: &mut Worker) {
+        let Span { shard, target, records } = span;
+        let expected = self.manifest.and_then(|m| m.shards.get(*target)).map(|entry| entry.sha256);
+        let mut hasher = expected.filter(|_| self.options.digest).map(|_| Sha256::new());
+        let ends = |range: Range<u64>, hasher: &mut Option<Sha256>| {
+            if let Some(h) = hasher
+                && let Err(error) = hash_range(shard.file(), range, h)
+            {
+                self.problem(*target, error);
+                *hasher = None;
+            }
+        };
+        ends(0..HEADER_BYTES, &mut hasher);
+        let outcome = worker.check_records(shard, records.clone(), self.options, &mut hasher, |bytes, samples| {
+            self.advance(bytes, samples);
+            !is_cancelled(self.options)
+        });
+        ends(shard.footer().index_offset..shard.file_bytes(), &mut hasher);
+        if let (Some(hasher), Some(expected)) = (hasher, expected)
+            && !is_cancelled(self.options)
+        {
+            let found: [u8; 32] = hasher.finalize().into();
+            if found != expected {
+                let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+                let what = "SHA-256 of the file";
+                self.problem(
+                    *target,
+                    FormatError::format(what, format!("{}, as in the manifest", hex(&expected)), hex(&found)),
+                );
+            }
+        }
+        self.done().outcome.add(outcome);
+    }
+
+    /// A shard without a usable index: the records are found by their frames, so that the damaged ones still have names.
+    fn walk(&self, target: usize, file: ShardFile, end: u64, shard_number: Option<u32>) {
+        let mut walk = Walk::new(file, end, None, shard_number, &self.options.limits);
+        let mut number = 0;
+        while let Some(step) = walk.step() {
+            if is_cancelled(self.options) {
+                return;
+            }
+            let mut outcome = Outcome { samples: 1, ..Outcome::default() };
+            match step {
+                Step::Record { frame, bytes, .. } => {
+                    if let Ok(record) = Record::parse_trusted(frame, &bytes, &self.options.limits) {
+                        let mut done = self.done();
+                        done.seen.unique.add_one(record.key, frame.sample_id, (target, number));
+                    }
+                    self.advance(frame.padded_bytes(), 1);
+                }
+                Step::Lost { range, key, why, .. } => {
+                    let path = self.targets.get(target).map(|t| t.path.to_string_lossy()).unwrap_or_default();
+                    let mut problem = Problem::new(path, why);
+                    problem.key = key;
+                    problem.offset.get_or_insert(range.start);
+                    outcome.damaged_samples = 1;
+                    outcome.problems.push(problem);
+                    self.advance(range.end - range.start, 1);
+                }
+            }
+            number += 1;
+            self.done().outcome.add(outcome);
+        }
+    }
+}

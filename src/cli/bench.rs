@@ -1,0 +1,132 @@
+//! `shardpack bench`: how fast the records of a dataset come off the disk, in stored order.
+
+use super::args::BenchArgs;
+use super::{Outcome, open, show, units};
+use serde_json::json;
+use shardpack_codec::ArrayDecoder;
+use shardpack_format::{ArrayDescriptor, FieldKind, Limits};
+use shardpack_reader::{Dataset, RecordView, Sample};
+use std::time::Instant;
+
+/// What one pass over the dataset moved.
+#[derive(Default, Clone, Copy)]
+struct Pass {
+    samples: u64,
+    read_bytes: u64,
+    decoded_bytes: u64,
+    seconds: f64,
+}
+
+pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
+    let limits = open::limits(args.max_record);
+    let dataset = open::dataset(&args.dataset, &limits)?;
+    let mut passes = Vec::new();
+    for _ in 0..args.epochs.max(1) {
+        if args.cold {
+            dataset.drop_page_cache()?;
+        }
+        let start = Instant::now();
+        let mut pass = if args.decode {
+            decode(&dataset, args.threads.unwrap_or_else(open::all_cores).max(1), &limits)?
+        } else {
+            stream(&dataset)?
+        };
+        pass.seconds = start.elapsed().as_secs_f64().max(1e-9);
+        passes.push(pass);
+    }
+    passes.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    let median = passes.get(passes.len() / 2).copied().unwrap_or_default();
+    let rate = |n: u64| n as f64 / median.seconds;
+    if args.json {
+        show::json(&json!({
+            "samples": median.samples,
+            "seconds": median.seconds,
+            "samples_per_s": rate(median.samples),
+            "read_mb_per_s": rate(median.read_bytes) / 1e6,
+            "output_mb_per_s": rate(if args.decode { median.decoded_bytes } else { median.read_bytes }) / 1e6,
+            "epochs": args.epochs,
+            "cold": args.cold,
+            "decode": args.decode,
+        }))?;
+    } else {
+        let what = if args.decode { "decoded" } else { "streamed" };
+        let cache = if args.cold { "cold" } else { "warm" };
+        let decoded = if args.decode { format!(", decoded to {:.0} MB/s", rate(median.decoded_bytes) / 1e6) } else { String::new() };
+        show::print(&format!(
+            "{what} {} in {}: {:.0} samples/s, {:.0} MB/s read{decoded} ({cache}, median of {})\n",
+            units::plural(median.samples, "sample"),
+            units::seconds(median.seconds),
+            rate(median.samples),
+            rate(median.read_bytes) / 1e6,
+            units::plural(u64::from(args.epochs.max(1)), "pass").replace("passs", "passes"),
+        ))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+fn stream(dataset: &Dataset) -> anyhow::Result<Pass> {
+    let mut pass = Pass::default();
+    let mut stream = dataset.stream()?;
+    while let Some(record) = stream.next_record() {
+        pass.samples += 1;
+        pass.read_bytes += record?.record_bytes().len() as u64;
+    }
+    Ok(pass)
+}
+
+/// Streams, and decodes arrays on `threads` threads into buffers that are used again.
+fn decode(dataset: &Dataset, threads: usize, limits: &Limits) -> anyhow::Result<Pass> {
+    let (send, receive) = crossbeam_channel::bounded::<Sample>(threads);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads)
+            .map(|_| {
+                let receive = receive.clone();
+                scope.spawn(move || -> anyhow::Result<Pass> {
+                    let (mut pass, mut decoder, mut out) = (Pass::default(), ArrayDecoder::new(), Vec::new());
+                    for sample in receive {
+                        pass.samples += 1;
+                        pass.read_bytes += sample.record_bytes().len() as u64;
+                        pass.decoded_bytes += decode_sample(&sample.view(), &mut decoder, &mut out, limits)?;
+                    }
+                    Ok(pass)
+                })
+            })
+            .collect();
+        drop(receive);
+        for sample in dataset.iter()? {
+            if send.send(sample?).is_err() {
+                break;
+            }
+        }
+        drop(send);
+        let mut total = Pass::default();
+        for worker in workers {
+            let pass = worker.join().map_err(|_| anyhow::anyhow!("a worker thread panicked: this is a bug of shardpack"))??;
+            total.samples += pass.samples;
+            total.read_bytes += pass.read_bytes;
+            total.decoded_bytes += pass.decoded_bytes;
+        }
+        Ok(total)
+    })
+}
+
+fn decode_sample(
+    view: &RecordView<'_>,
+    decoder: &mut ArrayDecoder,
+    out: &mut Vec<u8>,
+    limits: &Limits,
+) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for field in view.schema().stored() {
+        let Some(value) = view.field(&field.name)? else { continue };
+        if field.kind == FieldKind::Array {
+            let descriptor = ArrayDescriptor::parse(value.descriptor, limits).map_err(|e| e.in_sample(view.key()))?;
+            out.resize(usize::try_from(descriptor.decoded_bytes()?)?, 0);
+            decoder.decode_into(value.codec, &descriptor, value.bytes, out, limits).map_err(|e| e.in_sample(view.key()))?;
+            bytes += out.len() as u64;
+        } else {
+            bytes += value.bytes.len() as u64;
+        }
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,65 @@
+//! The command: one module for each subcommand, over the libraries below.
+
+mod args;
+mod bench;
+mod cat;
+mod inspect;
+mod interrupt;
+mod pack;
+mod progress;
+
+mod open;
+mod show;
+mod summary;
+mod units;
+mod unpack;
+mod verify;
+
+use args::{Cli, Command};
+use clap::Parser;
+use std::process::ExitCode;
+
+/// How a command ended, when it could run at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// All is well: exit code 0.
+    Fine,
+    /// A problem in the data was found and said: exit code 1.
+    Problem,
+    /// The user stopped it: exit code 130.
+    Interrupted,
+}
+
+/// Runs the command of this process and returns its exit code: 0 fine, 1 a problem in the data, 2 could not run, 130 interrupted.
+#[must_use]
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // `--help` and `--version` come here as well, for stdout and with code 0.
+            let code = if error.use_stderr() { 2 } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    let outcome = match cli.command {
+        Command::Pack(args) => pack::run(&args),
+        Command::Merge(args) => pack::merge(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Unpack(args) => unpack::run(&args),
+        Command::Cat(args) => cat::run(&args),
+
+        Command::Bench(args) => bench::run(&args),
+    };
+    match outcome {
+        Ok(Outcome::Fine) => ExitCode::SUCCESS,
+        Ok(Outcome::Problem) => ExitCode::from(1),
+        Ok(Outcome::Interrupted) => ExitCode::from(130),
+        Err(error) if show::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            show::error(&error);
+            ExitCode::from(2)
+        }
+    }
+}

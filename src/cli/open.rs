@@ -1,0 +1,21 @@
+//! Opening datasets for the commands that read.
+
+use anyhow::Context;
+use shardpack_format::Limits;
+use shardpack_reader::{Dataset, DatasetOptions};
+use std::path::Path;
+
+/// What the commands are willing to read: records and decoded fields up to `max_record` bytes, else the defaults.
+pub(super) fn limits(max_record: u64) -> Limits {
+    Limits { max_record_bytes: max_record, max_decoded_bytes: max_record, ..Limits::default() }
+}
+
+/// Opens a dataset, its manifest, or a lone shard.
+pub(super) fn dataset(path: &Path, limits: &Limits) -> anyhow::Result<Dataset> {
+    DatasetOptions::new().limits(limits.clone()).open(path).context("cannot open the dataset")
+}
+
+/// As many threads as there are cores.
+pub(super) fn all_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

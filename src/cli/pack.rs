@@ -1,0 +1,305 @@
+//! `shardpack pack` and `shardpack merge`.
+
+use super::args::{
+    BadInputArg, CodecArg, FilterArg, JpegArg, KindArg, LayoutArg, MergeArgs, PackArgs, PreferArg, ValuesArg, WhenArg,
+};
+use super::progress::Bar;
+use super::{Outcome, interrupt, show, summary, units};
+use crate::pack::{Hooks, Jpeg, PackOptions, PackReport, Planned, pack};
+use crate::sources::cubes::CubeOptions;
+use crate::sources::{Kind, OnBadInput, SourceOptions};
+use serde_json::{Value, json};
+use shardpack_codec::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
+use shardpack_writer::{Error as WriterError, Outcome as Written, Part, Report};
+use std::cell::OnceCell;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// Candidates that the summary lists of a trial.
+const SHOWN_CANDIDATES: usize = 6;
+/// Files that the summary lists of those left out.
+const SHOWN_SKIPPED: usize = 20;
+/// Share of values below float16's normal range that is worth a warning.
+const SUBNORMAL_WARNING: f64 = 0.01;
+
+pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
+    let options = options(args)?;
+    let cancel = interrupt::flag()?;
+    let bar = OnceCell::new();
+    let on_plan = |planned: &Planned<'_>| {
+        if !args.json {
+            show::note(&plan_text(planned));
+        }
+        let _ = bar.set(Bar::new("pack", planned.source_bytes));
+    };
+    let on_progress = |p: &shardpack_writer::Progress| {
+        if let Some(bar) = bar.get() {
+            bar.set(p.samples, p.bytes_in, Some(p.bytes_out));
+        }
+    };
+    let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel: &cancel };
+    let result = pack(&args.src, &args.out, &options, &hooks);
+    if let Some(bar) = bar.get() {
+        bar.finish();
+    }
+    let packed = match result {
+        Ok(packed) => packed,
+        Err(error) if cancel.load(Ordering::Relaxed) && is_cancelled(&error) => {
+            show::note("interrupted: finished shards are kept\nhint: run the same command again to go on");
+            return Ok(Outcome::Interrupted);
+        }
+        Err(error) => return Err(error),
+    };
+    packed.notes.iter().for_each(|note| show::note(&format!("note: {note}")));
+    let skipped = packed.bad.len() + packed.report.skipped.len();
+    if args.json {
+        show::json(&to_json(&packed))?;
+    } else {
+        show::print(&to_text(&packed, &args.out))?;
+    }
+    warn_subnormal(&packed.report);
+    if skipped > 0 {
+        show::note(&skipped_text(&packed));
+        return Ok(Outcome::Problem);
+    }
+    Ok(Outcome::Fine)
+}
+
+pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
+    let report = shardpack_writer::merge::<crate::pack::Tally>(&args.out)?;
+    if args.json {
+        show::json(&report_json(&report))?;
+    } else {
+        let shards = units::plural(u64::from(report.shards), "shard");
+        let (samples, size) = (units::plural(report.samples, "sample"), units::bytes(report.bytes_out));
+        show::print(&format!("merged {samples} in {shards}, {size}, into `{}`\n", args.out.display()))?;
+    }
+    Ok(if report.skipped.is_empty() { Outcome::Fine } else { Outcome::Problem })
+}
+
+fn is_cancelled(error: &anyhow::Error) -> bool {
+    error.chain().any(|e| matches!(e.downcast_ref(), Some(WriterError::Cancelled)))
+}
+
+fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
+    let source = SourceOptions {
+        kind: args.kind.map(|kind| match kind {
+            KindArg::Images => Kind::Images,
+            KindArg::Cubes => Kind::Cubes,
+        }),
+        labels: args.labels.clone(),
+        masks: args.masks.clone(),
+        class_folders: None,
+        on_bad_input: match args.on_bad_input {
+            BadInputArg::Stop => OnBadInput::Stop,
+            BadInputArg::Skip => OnBadInput::Skip,
+        },
+        exclude: None,
+        cubes: CubeOptions {
+            variable: args.variable.clone(),
+            spatial: args.spatial,
+            max_bytes: args.max_cube,
+        },
+    };
+    let arrays = ArrayOptions {
+        values: match args.values {
+            ValuesArg::Auto => Values::Auto,
+            ValuesArg::Keep => Values::Keep,
+            ValuesArg::F16 => Values::F16,
+            ValuesArg::Fixed => Values::Fixed,
+        },
+        max_error: args.max_error,
+        lossless: false,
+        band_difference: match args.band_difference {
+            WhenArg::Auto => BandDifference::Auto,
+            WhenArg::On => BandDifference::On,
+            WhenArg::Off => BandDifference::Off,
+        },
+        coder: match args.codec {
+            CodecArg::Auto => None,
+            CodecArg::Blosc2Lz4 => Some(Coder::Blosc2Lz4),
+            CodecArg::Blosc2Lz4hc => Some(Coder::Blosc2Lz4hc),
+            CodecArg::Blosc2Zstd => Some(Coder::Blosc2Zstd),
+            CodecArg::Zstd => Some(Coder::Zstd),
+            CodecArg::Raw => Some(Coder::Raw),
+        },
+        level: args.level,
+        filter: match args.filter {
+            FilterArg::Auto => None,
+            FilterArg::None => Some(Filter::None),
+            FilterArg::Shuffle => Some(Filter::Shuffle),
+            FilterArg::Bitshuffle => Some(Filter::Bitshuffle),
+            FilterArg::Bytedelta => Some(Filter::Bytedelta),
+        },
+        layout: match args.layout {
+            LayoutArg::Auto => None,
+            LayoutArg::AsGiven => Some(ArrayLayout::AsShape),
+            LayoutArg::BandMajor => Some(ArrayLayout::BandMajor),
+        },
+        prefer: match args.prefer {
+            PreferArg::Speed => Prefer::Speed,
+            PreferArg::Size => Prefer::Size,
+        },
+    };
+    Ok(PackOptions {
+        source,
+        jpeg: match args.jpeg {
+            JpegArg::Keep => Jpeg::Keep,
+        },
+        arrays,
+        shard_bytes: args.shard_size,
+        shuffle: (!args.no_shuffle).then_some(args.seed),
+        part: args.part.map(|(i, n)| Part::new(i - 1, n)).transpose()?,
+        force: args.force,
+        threads: args.threads.unwrap_or_else(super::open::all_cores).max(1),
+        memory_bytes: args.memory,
+    })
+}
+
+/// What is about to happen, for stderr.
+fn plan_text(planned: &Planned<'_>) -> String {
+    let noun = match planned.kind {
+        Kind::Images => "picture",
+        Kind::Cubes => "cube",
+    };
+    let mut out = format!(
+        "packing {} ({}) into {} with {}, up to {} of samples in flight",
+        units::plural(planned.samples, noun),
+        units::bytes(planned.source_bytes),
+        units::plural(u64::from(planned.shards), "shard"),
+        units::plural(planned.threads as u64, "thread"),
+        units::bytes(planned.memory_bytes),
+    );
+    for (field, trial) in planned.trials.iter().filter(|(_, trial)| trial.table.len() > 1) {
+        out += &format!("\ncandidates for `{field}`, best first\n{}", trial_text(trial));
+    }
+    out.trim_end().to_owned()
+}
+
+fn trial_text(trial: &Trial) -> String {
+    let rows: Vec<Vec<String>> = trial
+        .table
+        .iter()
+        .take(SHOWN_CANDIDATES)
+        .map(|c| {
+            let mb_per_s = c.source_bytes as f64 / c.predicted_us.max(1e-9);
+            vec![units::significant(c.ratio(), 3), format!("{mb_per_s:.0}"), c.settings.to_string()]
+        })
+        .collect();
+    let more = trial.table.len().saturating_sub(SHOWN_CANDIDATES);
+    let rest = if more > 0 { format!("  … and {more} more (stored in the recipe)\n") } else { String::new() };
+    show::table(&["ratio", "MB/s predicted", "settings"], &rows) + &rest
+}
+
+fn to_text(packed: &PackReport, out: &Path) -> String {
+    let report = &packed.report;
+    let seconds = report.elapsed.as_secs_f64();
+    let out_name = out.display();
+    let samples = units::plural(report.samples, "sample");
+    if report.outcome == Written::AlreadyComplete {
+        let size = units::bytes(report.bytes_out);
+        return format!("already packed: `{out_name}` holds these {samples}, {size}; nothing was written\n");
+    }
+    let bytes_in = report.bytes_in.unwrap_or(0);
+    let mut text = format!(
+        "packed {samples} into `{out_name}` in {}: {:.0} samples/s, {}/s\n",
+        units::seconds(seconds),
+        report.samples as f64 / seconds.max(1e-9),
+        units::bytes((bytes_in as f64 / seconds.max(1e-9)) as u64),
+    );
+    let mut rows = Vec::new();
+    if packed.classes > 0 {
+        rows.push(("classes", units::count(packed.classes)));
+    }
+    let ratio = bytes_in as f64 / report.bytes_out.max(1) as f64;
+    rows.push((
+        "size",
+        format!("{} → {} ({ratio:.2} : 1)", units::bytes(bytes_in), units::bytes(report.bytes_out)),
+    ));
+    let reused = match report.shards_reused {
+        0 => String::new(),
+        n => format!(", {n} of them from an earlier run"),
+    };
+    rows.push(("shards", format!("{}{reused}", units::count(u64::from(report.shards)))));
+    if packed.kind == Kind::Images {
+        rows.push(("pictures", "kept to the byte".to_owned()));
+    }
+    for (field, trial) in &packed.trials {
+        rows.push((field.as_str(), trial.settings.to_string()));
+    }
+    rows.push(("memory", format!("{} at its peak", units::bytes(peak_rss_bytes()))));
+    text += &show::pairs(&rows);
+    for (field, figures) in &report.fidelity {
+        text += &format!("fidelity of `{field}`\n{}", summary::fidelity_text(figures));
+    }
+    if report.outcome == Written::PartComplete {
+        text += &format!("this part is complete; `shardpack merge {out_name}` ends the dataset once all parts are\n");
+    }
+    text
+}
+
+fn report_json(report: &Report) -> Value {
+    json!({
+        "outcome": match report.outcome {
+            Written::Complete => "complete",
+            Written::AlreadyComplete => "already-complete",
+            _ => "part-complete",
+        },
+        "dataset_id": report.dataset_id.to_string(),
+        "samples": report.samples,
+        "bytes_in": report.bytes_in,
+        "bytes_out": report.bytes_out,
+        "shards": report.shards,
+        "shards_reused": report.shards_reused,
+        "seconds": report.elapsed.as_secs_f64(),
+        "peak_rss_bytes": peak_rss_bytes(),
+        "fidelity": report.fidelity,
+    })
+}
+
+fn to_json(packed: &PackReport) -> Value {
+    let mut out = report_json(&packed.report);
+    out["classes"] = json!(packed.classes);
+    out["memory_bytes"] = json!(packed.memory_bytes);
+    let bad = packed.bad.iter().map(|b| json!({ "key": b.key, "reason": b.to_string() }));
+    let later = packed.report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason }));
+    out["skipped"] = bad.chain(later).collect();
+    let settings = packed.trials.iter().map(|(field, trial)| (field.clone(), json!(trial.settings)));
+    out["settings"] = Value::Object(settings.collect());
+    out
+}
+
+fn skipped_text(packed: &PackReport) -> String {
+    let bad = packed.bad.iter().map(ToString::to_string);
+    let later = packed.report.skipped.iter().map(|s| format!("{}: {}", s.key.escape_debug(), s.reason));
+    let lines: Vec<String> = bad.chain(later).collect();
+    let mut out = format!("left out {}:", units::plural(lines.len() as u64, "file"));
+    lines.iter().take(SHOWN_SKIPPED).for_each(|line| out += &format!("\n  {line}"));
+    match lines.len().saturating_sub(SHOWN_SKIPPED) {
+        0 => out,
+        n => out + &format!("\n  … and {n} more (--json lists all)"),
+    }
+}
+
+/// Says when many values lost digits to float16's smallest numbers.
+fn warn_subnormal(report: &Report) {
+    for (field, figures) in &report.fidelity {
+        let int = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let share = int("subnormal") as f64 / int("values").max(1) as f64;
+        if share > SUBNORMAL_WARNING {
+            show::note(&format!(
+                "warning: {:.1} % of the values of `{field}` are below 2^-14, where float16 loses digits\n\
+                 hint: `--values fixed --max-error E` bounds the absolute error, `--values keep` loses nothing",
+                100.0 * share
+            ));
+        }
+    }
+}
+
+/// Most memory that the process had resident so far; 0 where the system does not tell.
+fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")).and_then(|n| n.trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}

@@ -1,0 +1,113 @@
+//! What the command prints: results on stdout, everything else on stderr.
+
+use serde::Serialize;
+use serde_json::Value;
+use shardpack_reader::Scalar;
+use std::io::{self, Write};
+
+/// Writes a text to stdout.
+pub(super) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes one JSON object and a line feed to stdout.
+pub(super) fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    print(&text)
+}
+
+/// Writes a note to stderr; a closed stderr is no reason to stop.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// Writes an error and its causes to stderr, hints last.
+pub(super) fn error(error: &anyhow::Error) {
+    let mut hints = Vec::new();
+    let mut lines = Vec::new();
+    let mut said = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        // Many errors repeat their cause in their own text.
+        if said.contains(&text) {
+            continue;
+        }
+        let (hint, body): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("hint:"));
+        hints.extend(hint.into_iter().map(str::to_owned));
+        lines.push(body.join("\n"));
+        said = text;
+    }
+    note(&format!("error: {}", lines.join(": ")));
+    hints.iter().for_each(|hint| note(hint));
+}
+
+/// Whether the reader of our stdout has gone: `shardpack … | head` is no failure.
+pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().filter_map(|e| e.downcast_ref::<io::Error>()).any(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// A scalar as JSON; NaN and infinities, which JSON does not have, as null.
+pub(super) fn scalar(value: Scalar) -> Value {
+    match value {
+        Scalar::Bool(v) => v.into(),
+        Scalar::Unsigned(v) => v.into(),
+        Scalar::Signed(v) => v.into(),
+        Scalar::Float(v) => v.into(),
+    }
+}
+
+/// Lines of a table with two columns, the first one padded.
+pub(super) fn pairs(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    rows.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
+}
+
+/// A table with a header; columns whose cells are all numbers are set to the right.
+pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let cells = |i: usize| rows.iter().filter_map(move |row| row.get(i));
+    let columns: Vec<(usize, bool)> = header
+        .iter()
+        .enumerate()
+        .map(|(i, name)| {
+            let width = cells(i).map(|c| c.chars().count()).max().unwrap_or(0).max(name.chars().count());
+            let number = |c: &String| c.chars().next().is_some_and(|c| c.is_ascii_digit() || c == '-');
+            (width, rows.is_empty() || cells(i).all(number))
+        })
+        .collect();
+    let line = |cells: Vec<&str>| {
+        let mut out = String::from(" ");
+        for (cell, (width, right)) in cells.into_iter().zip(&columns) {
+            let pad = " ".repeat(width.saturating_sub(cell.chars().count()));
+            let (before, after) = if *right { (pad.as_str(), "") } else { ("", pad.as_str()) };
+            out.push_str(&format!(" {before}{cell}{after}"));
+        }
+        out.truncate(out.trim_end().len());
+        out.push('\n');
+        out
+    };
+    let mut out = line(header.to_vec());
+    rows.iter().for_each(|row| out.push_str(&line(row.iter().map(String::as_str).collect())));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_line_up() {
+        let text = table(&["name", "bytes"], &[vec!["a".into(), "5".into()], vec!["longer".into(), "12345".into()]]);
+        assert_eq!(text, "  name   bytes\n  a          5\n  longer 12345\n");
+        assert_eq!(pairs(&[("a", "x".into()), ("bcd", "y".into())]), "  a    x\n  bcd  y\n");
+    }
+
+    #[test]
+    fn a_broken_pipe_is_found_below_a_context() {
+        let error = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("while printing");
+        assert!(is_broken_pipe(&error));
+    }
+}

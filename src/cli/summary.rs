@@ -1,0 +1,53 @@
+//! Recipes and fidelity figures in words, for `pack` and `inspect`.
+
+use super::{show, units};
+use serde_json::Value;
+
+/// A recipe entry on one line.
+pub(super) fn recipe_value(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.escape_debug().to_string(),
+        Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
+        Value::Object(map) => map
+            .iter()
+            .filter(|(_, v)| !v.is_array() && !v.is_null())
+            .map(|(k, v)| format!("{k} {}", recipe_value(v)))
+            .collect::<Vec<_>>()
+            .join(", "),
+        other => other.to_string(),
+    }
+}
+
+/// One field's entry under `fidelity` in a manifest.
+pub(super) fn fidelity_text(figures: &Value) -> String {
+    let int = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let float = |name: &str| figures.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+    let share = |n: u64| format!("{} ({:.2} %)", units::count(n), 100.0 * n as f64 / int("values").max(1) as f64);
+    let (samples, equal) = (int("samples"), int("equal_samples"));
+    let mut rows = vec![("bit-equal", format!("{} of {}", units::count(equal), units::plural(samples, "sample")))];
+    if equal < samples {
+        rows.push(("altered values", share(int("changed"))));
+        let error = |name| units::significant(float(name), 3);
+        rows.push(("absolute error", format!("{} largest, {} mean", error("max_abs_error"), error("mean_abs_error"))));
+        rows.push(("relative error", format!("{} largest", error("max_rel_error"))));
+        if int("spectra") > 0 {
+            let degrees = |name| units::significant(float(name).to_degrees(), 3);
+            rows.push(("spectral angle", format!("{}° largest, {}° mean", degrees("max_angle_rad"), degrees("mean_angle_rad"))));
+        }
+        if let Some(worst) = figures.get("worst_sample").and_then(Value::as_str) {
+            rows.push(("worst sample", worst.escape_debug().to_string()));
+        }
+    }
+    for (name, label) in [
+        ("nan", "NaN"),
+        ("no_data", "no-data"),
+        ("infinite", "infinite"),
+        ("clipped", "clipped"),
+        ("subnormal", "below 2^-14 in float16"),
+    ] {
+        if int(name) > 0 {
+            rows.push((label, share(int(name))));
+        }
+    }
+    show::pairs(&rows)
+}

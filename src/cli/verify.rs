@@ -1,0 +1,107 @@
+//! `shardpack verify`: every byte, and which sample is hurt.
+
+use super::args::VerifyArgs;
+use super::progress::Bar;
+use super::{Outcome, interrupt, open, show, units};
+use serde_json::json;
+use shardpack_codec::PictureCheck;
+use shardpack_format::Limits;
+use shardpack_reader::{Progress, VerifyOptions, VerifyReport, verify};
+use std::cell::RefCell;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+/// Problems that the text lists one by one; `--json` has them all.
+const SHOWN: usize = 50;
+
+pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
+    let limits = open::limits(args.max_record);
+    let cancel = interrupt::flag()?;
+    let bar = OnceLock::new();
+    let on_progress =
+        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).set(p.samples_done, p.bytes_done, None);
+    let decode = |media_type: &str, bytes: &[u8]| check_picture(media_type, bytes, &limits);
+    let options = VerifyOptions {
+        limits: limits.clone(),
+        deep: args.deep.then_some(&decode),
+        digest: args.digest,
+        threads: args.threads.unwrap_or(0),
+        on_progress: Some(&on_progress),
+        cancel: Some(&cancel),
+        ..VerifyOptions::default()
+    };
+    let start = Instant::now();
+    let report = verify(&args.dataset, &options)?;
+    let seconds = start.elapsed().as_secs_f64();
+    if let Some(bar) = bar.get() {
+        bar.finish();
+    }
+    if args.json {
+        show::json(&json!({
+            "whole": report.is_whole(),
+            "shards": report.shards,
+            "samples": report.samples,
+            "damaged_samples": report.damaged_samples,
+            "bytes": report.bytes,
+            "seconds": seconds,
+            "deep": args.deep,
+            "digest": args.digest,
+            "problems": report.problems,
+            "notes": report.notes,
+        }))?;
+    } else {
+        show::print(&to_text(&report, args, seconds))?;
+    }
+    Ok(match (report.cancelled, report.is_whole()) {
+        (true, _) => Outcome::Interrupted,
+        (false, true) => Outcome::Fine,
+        (false, false) => Outcome::Problem,
+    })
+}
+
+fn to_text(report: &VerifyReport, args: &VerifyArgs, seconds: f64) -> String {
+    let mut out: String = report.notes.iter().map(|note| format!("note: {note}\n")).collect();
+    for problem in report.problems.iter().take(SHOWN) {
+        out += &format!("{problem}\n");
+    }
+    if report.problems.len() > SHOWN {
+        out += &format!("… and {} more (--json lists all)\n", units::count((report.problems.len() - SHOWN) as u64));
+    }
+    let checked = match (args.deep, args.digest) {
+        (false, false) => "every byte checked",
+        (true, false) => "every byte checked and every field decoded",
+        (false, true) => "every byte and every digest checked",
+        (true, true) => "every byte and every digest checked, every field decoded",
+    };
+    let read = format!(
+        "{} in {}, {} in {} ({}/s)",
+        units::plural(report.samples, "sample"),
+        units::plural(report.shards, "shard"),
+        units::bytes(report.bytes),
+        units::seconds(seconds),
+        units::bytes((report.bytes as f64 / seconds.max(1e-9)) as u64)
+    );
+    let name = args.dataset.display();
+    out += &match (report.cancelled, report.problems.len() as u64) {
+        (true, n) => format!("interrupted: {} so far in `{name}` ({read})\n", units::plural(n, "problem")),
+        (false, 0) => format!("`{name}` is whole: {checked}: {read}\n"),
+        (false, n) => format!(
+            "`{name}` is damaged: {}, {} hurt: {read}\nhint: `shardpack salvage` copies what is whole\n",
+            units::plural(n, "problem"),
+            units::plural(report.damaged_samples, "sample"),
+        ),
+    };
+    out
+}
+
+/// Decodes a picture with the decoder of this thread.
+fn check_picture(media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(), String> {
+    thread_local!(static CHECK: RefCell<Option<PictureCheck>> = const { RefCell::new(None) });
+    CHECK.with_borrow_mut(|slot| {
+        let check = match slot {
+            Some(check) => check,
+            none => none.insert(PictureCheck::new().map_err(|e| e.to_string())?),
+        };
+        check.check(media_type, bytes, limits).map(|_| ()).map_err(|e| e.to_string())
+    })
+}

@@ -1,0 +1,289 @@
+//! Cubes: loaded, transformed and encoded, one sample to a thread.
+
+use super::fidelity::{self, Totals};
+use super::{PackOptions, SampleError, Tally, schema, tables};
+use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load, load_mask};
+use crate::sources::{Content, Entry, Listing};
+use anyhow::Context;
+use serde_json::{Map, Value, json};
+use shardpack_codec::{Array, ArrayEncoder, ArrayOptions, EncodedArray, Trial, Values, encode_bytes, trial};
+use shardpack_format::{Codec, Dtype, Field, FieldKind, RecordBuilder, Recipe, Schema, StoredField};
+use shardpack_writer::{Encoded, EncodedSample, SampleSource};
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+/// Samples that the trial of codecs looks at: the first, the middle and the last.
+const TRIAL_SAMPLES: usize = 3;
+/// What a record takes beside the payloads: frame, head, metadata and padding.
+const OVERHEAD_BYTES: u64 = 2048;
+
+/// The cubes of a listing, with the settings that were chosen for them.
+pub(super) struct Cubes<'a> {
+    listing: &'a Listing,
+    options: CubeOptions,
+    schema: Schema,
+    skip: bool,
+    /// `cube`, then `mask` if there are masks.
+    trials: Vec<(String, Trial)>,
+    /// Encoders that no thread is using.
+    idle: Mutex<Vec<Encoders>>,
+}
+
+/// What a thread encodes with: for cubes, and for masks.
+struct Encoders {
+    cube: ArrayEncoder,
+    mask: Option<ArrayEncoder>,
+}
+
+/// A stored field value and its descriptor's bytes.
+struct StoredValue {
+    codec: Codec,
+    decoded_bytes: u64,
+    descriptor: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl<'a> Cubes<'a> {
+    /// Tries the codecs on a few samples and settles everything.
+    pub(super) fn new(listing: &'a Listing, options: &PackOptions) -> anyhow::Result<Self> {
+        let cubes = &options.source.cubes;
+        let entries = trial_entries(&listing.samples);
+        let loaded: Vec<LoadedCube> = entries
+            .iter()
+            .map(|entry| load(&listing.path(entry), cubes))
+            .collect::<Result<_, _>>()
+            .context("cannot try codecs")?;
+        let pairs: Vec<_> = loaded.iter().map(|cube| (&cube.array, cube.no_data)).collect();
+        let context = || format!("cannot choose how to store cubes like `{}`", entries.first().map_or("", |e| &e.key));
+        let mut trials = vec![("cube".to_owned(), trial(&pairs, &options.arrays).with_context(context)?)];
+        drop(pairs);
+        drop(loaded);
+        let masks: Vec<LoadedMask> = entries
+            .iter()
+            .filter_map(|entry| entry.mask.as_ref())
+            .map(|mask| load_mask(&mask.path, cubes))
+            .collect::<Result<_, _>>()
+            .context("cannot try codecs on masks")?;
+        if !masks.is_empty() {
+            let pairs: Vec<_> = masks.iter().map(|mask| (&mask.array, mask.no_data)).collect();
+            trials.push(("mask".to_owned(), trial(&pairs, &mask_options(&options.arrays))?));
+        }
+        let metadata = schema::metadata(listing, fields(listing, trials.len() > 1), Recipe::new())?;
+        let (skip, idle) = (options.skips(), Mutex::new(Vec::new()));
+        Ok(Self { listing, options: cubes.clone(), schema: metadata.schema, skip, trials, idle })
+    }
+
+    pub(super) fn fields(&self) -> Vec<Field> {
+        fields(self.listing, self.trials.len() > 1)
+    }
+
+    pub(super) fn trials(&self) -> &[(String, Trial)] {
+        &self.trials
+    }
+
+    pub(super) fn recipe(&self, options: &PackOptions) -> Recipe {
+        let mut recipe = schema::recipe(self.listing, options);
+        if let Some(variable) = &self.options.variable {
+            recipe.insert("variable".into(), json!(variable));
+        }
+        if let Some((height, width)) = self.options.spatial {
+            recipe.insert("spatial".into(), json!([height, width]));
+        }
+        for (field, trial) in &self.trials {
+            let mut entry = Map::new();
+            let asked = if field == "mask" { mask_options(&options.arrays) } else { options.arrays };
+            entry.insert("settings".into(), json!(trial.settings));
+            entry.insert("asked".into(), json!(asked));
+            entry.insert("candidates".into(), json!(trial.table));
+            recipe.insert(field.clone(), Value::Object(entry));
+        }
+        recipe
+    }
+
+    /// Estimated size of a sample's record, from the ratios of the trial.
+    pub(super) fn estimate(&self, entry: &Entry) -> u64 {
+        let ratio = |field: usize| {
+            let best = self.trials.get(field).and_then(|(_, trial)| trial.table.first());
+            best.map_or((1, 1), |c| (c.payload_bytes.max(1), c.source_bytes.max(1)))
+        };
+        // In whole numbers: the plan must come out the same on every machine.
+        let scale = |bytes: u64, (stored, source): (u64, u64)| {
+            u64::try_from(u128::from(bytes) * u128::from(stored) / u128::from(source)).unwrap_or(u64::MAX)
+        };
+        let mask = entry.mask.as_ref().map_or(0, |mask| scale(mask.bytes, ratio(1)));
+        scale(info(entry).map_or(entry.bytes, |i| i.array_bytes), ratio(0)).saturating_add(mask) + OVERHEAD_BYTES
+    }
+
+    fn entry(&self, sample: u64) -> Option<(usize, &'a Entry)> {
+        let position = usize::try_from(sample).ok()?;
+        Some((position, self.listing.samples.get(position)?))
+    }
+
+    /// Runs `work` with encoders that no other thread has.
+    fn with_encoders<T>(&self, work: impl FnOnce(&mut Encoders) -> Result<T, SampleError>) -> Result<T, SampleError> {
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = idle().pop();
+        let mut encoders = match taken {
+            Some(encoders) => encoders,
+            None => {
+                let mut made = self.trials.iter().map(|(_, trial)| ArrayEncoder::new(trial.settings));
+                let missing = || shardpack_format::Error::usage("trial", "settings for cubes", "none");
+                Encoders { cube: made.next().ok_or_else(missing)??, mask: made.next().transpose()? }
+            }
+        };
+        let result = work(&mut encoders);
+        idle().push(encoders);
+        result
+    }
+
+    fn load(&self, entry: &Entry) -> Result<(LoadedCube, Option<LoadedMask>), SampleError> {
+        self.listing.check_unchanged(entry)?;
+        let cube = load(&self.listing.path(entry), &self.options)?;
+        let mask = entry.mask.as_ref().map(|mask| load_mask(&mask.path, &self.options)).transpose()?;
+        self.listing.check_unchanged(entry)?;
+        if let (Some(mask), Some(file)) = (&mask, &entry.mask) {
+            check_mask(&mask.array, &cube.array, &file.path)?;
+        }
+        Ok((cube, mask))
+    }
+}
+
+fn info(entry: &Entry) -> Option<&CubeInfo> {
+    match &entry.content {
+        Content::Cube(info) => Some(info),
+        Content::Picture(_) => None,
+    }
+}
+
+fn check_mask(mask: &Array, cube: &Array, path: &Path) -> Result<(), SampleError> {
+    let (height, width) = match cube.shape() {
+        [height, width, _] => (*height, *width),
+        _ => (0, 0),
+    };
+    if mask.shape() == [height, width] {
+        return Ok(());
+    }
+    let found = mask.shape().iter().map(u64::to_string).collect::<Vec<_>>().join(" × ");
+    Err(SampleError::Mask { mask: path.display().to_string(), height, width, found })
+}
+
+/// Masks are labels: never lossy, whatever is asked of the cubes.
+fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
+    ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
+}
+
+fn trial_entries(samples: &[Entry]) -> Vec<&Entry> {
+    let last = samples.len().saturating_sub(1);
+    let mut positions: Vec<usize> = (0..TRIAL_SAMPLES).map(|i| last * i / (TRIAL_SAMPLES - 1)).collect();
+    positions.dedup();
+    positions.into_iter().filter_map(|i| samples.get(i)).collect()
+}
+
+fn fields(listing: &Listing, masks: bool) -> Vec<Field> {
+    let mut fields = vec![Field::stored("cube", FieldKind::Array)];
+    if masks {
+        fields.push(Field::stored("mask", FieldKind::Array));
+    }
+    fields.push(Field::stored("meta", FieldKind::Json));
+    fields.extend(tables::label_field(listing));
+    fields.extend(["height", "width", "channels"].map(|name| Field::scalar(name, Dtype::U32)));
+    fields.extend(fidelity::fields("cube"));
+    fields
+}
+
+impl SampleSource for Cubes<'_> {
+    type Tally = Tally;
+    type Error = SampleError;
+
+    fn key(&self, sample: u64) -> Cow<'_, str> {
+        Cow::Borrowed(self.entry(sample).map_or("", |(_, entry)| &entry.key))
+    }
+
+    /// The cube, and as much again for its stored form, its payload and the record.
+    fn memory_bytes(&self, sample: u64) -> u64 {
+        let Some((_, entry)) = self.entry(sample) else { return 0 };
+        let cube = info(entry).map_or(entry.bytes, |info| info.array_bytes);
+        cube.saturating_mul(2).saturating_add(entry.source_bytes())
+    }
+
+    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, SampleError> {
+        let Some((position, entry)) = self.entry(sample) else {
+            return Err(shardpack_format::Error::usage("sample", "one of the listing", sample).into());
+        };
+        let (cube, mask) = match self.load(entry) {
+            Ok(loaded) => loaded,
+            Err(error @ (SampleError::Cube(_) | SampleError::Mask { .. })) if self.skip => {
+                return Ok(Encoded::Skipped { reason: error.to_string() });
+            }
+            Err(error) => return Err(error),
+        };
+        let LoadedCube { array, no_data, meta } = cube;
+        let shape = array.shape().to_vec();
+        let (cube, mask) = self.with_encoders(|encoders| {
+            let cube = encoders.cube.encode(&array, no_data)?;
+            let mask = match (&mut encoders.mask, &mask) {
+                (Some(encoder), Some(mask)) => Some(encoder.encode(&mask.array, mask.no_data)?),
+                _ => None,
+            };
+            Ok((cube, mask))
+        })?;
+        // The source's elements are not needed any more: the record may take their place.
+        drop(array);
+        let figures = cube.fidelity;
+        let mut values = vec![Some(stored(cube)?)];
+        if self.trials.len() > 1 {
+            values.push(mask.map(stored).transpose()?);
+        }
+        values.push((!meta.is_empty()).then(|| text(&Value::Object(meta).to_string())).transpose()?);
+        for column in tables::texts(self.listing, position) {
+            values.push(Some(text(column)?));
+        }
+
+        let mut scalars = Vec::with_capacity(160);
+        tables::append_label(&mut scalars, entry);
+        for axis in shape {
+            let axis = u32::try_from(axis).map_err(|_| shardpack_format::Error::usage("axis", "below 2^32", axis))?;
+            scalars.extend(axis.to_le_bytes());
+        }
+        fidelity::append(&mut scalars, &figures);
+        tables::append_columns(&mut scalars, self.listing, position);
+
+        let fields: Vec<_> = values.iter().map(|value| value.as_ref().map(StoredValue::describe)).collect();
+        let mut record =
+            RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
+        for (i, value) in values.into_iter().enumerate() {
+            if let Some(value) = value {
+                record.field_mut(i).copy_from_slice(&value.payload);
+            }
+        }
+        let (record, frame) = record.finish();
+        let tally = Tally::of("cube", Totals::of(&entry.key, figures));
+        Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally }))
+    }
+}
+
+impl StoredValue {
+    fn describe(&self) -> StoredField<'_> {
+        StoredField {
+            codec: self.codec,
+            stored_bytes: self.payload.len() as u64,
+            decoded_bytes: self.decoded_bytes,
+            descriptor: &self.descriptor,
+        }
+    }
+}
+
+fn stored(encoded: EncodedArray) -> Result<StoredValue, SampleError> {
+    Ok(StoredValue {
+        codec: encoded.codec,
+        decoded_bytes: encoded.descriptor.stored_bytes()?,
+        descriptor: encoded.descriptor.encode()?,
+        payload: encoded.payload,
+    })
+}
+
+fn text(text: &str) -> Result<StoredValue, SampleError> {
+    let (codec, payload) = encode_bytes(text.as_bytes())?;
+    Ok(StoredValue { codec, decoded_bytes: text.len() as u64, descriptor: Vec::new(), payload })
+}

@@ -1,0 +1,152 @@
+//! Fidelity figures: as scalar columns of each record, and summed up in the manifest.
+//!
+//! Each array field that a value rule may alter has one scalar field per figure, named `<field>.<figure>`. They are small, they are readable
+//! without touching a record, and the totals of a lost manifest can be rebuilt from them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shardpack_codec::Fidelity;
+use shardpack_format::{Dtype, Field};
+use std::borrow::Cow;
+
+/// One figure: its name, and how it is read from and added to a [`Fidelity`].
+struct Figure {
+    name: &'static str,
+    dtype: Dtype,
+    get: fn(&Fidelity) -> [u8; 8],
+    set: fn(&mut Fidelity, [u8; 8]),
+}
+
+macro_rules! figures {
+    ($($name:ident: $dtype:ident as $type:ty),* $(,)?) => {
+        const FIGURES: &[Figure] = &[$(Figure {
+            name: stringify!($name),
+            dtype: Dtype::$dtype,
+            get: |f| f.$name.to_le_bytes(),
+            set: |f, bytes| f.$name = <$type>::from_le_bytes(bytes),
+        }),*];
+    };
+}
+
+figures! {
+    values: U64 as u64,
+    nan: U64 as u64,
+    no_data: U64 as u64,
+    infinite: U64 as u64,
+    clipped: U64 as u64,
+    subnormal: U64 as u64,
+    changed: U64 as u64,
+    measured: U64 as u64,
+    max_abs_error: F64 as f64,
+    sum_abs_error: F64 as f64,
+    max_rel_error: F64 as f64,
+    spectra: U64 as u64,
+    max_angle: F64 as f64,
+    sum_angle: F64 as f64,
+}
+
+/// The scalar fields that hold the figures of array field `field`.
+#[must_use]
+pub fn fields(field: &str) -> Vec<Field> {
+    FIGURES.iter().map(|f| Field::scalar(format!("{field}.{}", f.name), f.dtype)).collect()
+}
+
+/// Whether `name` is one of the scalar fields that [`fields`] makes for some array field.
+#[must_use]
+pub fn is_figure(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, figure)| FIGURES.iter().any(|f| f.name == figure))
+}
+
+/// Appends the packed scalars of one sample.
+pub fn append(out: &mut Vec<u8>, fidelity: &Fidelity) {
+    FIGURES.iter().for_each(|f| out.extend((f.get)(fidelity)));
+}
+
+/// The figures of one array field over many samples.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Sums and largest values.
+    pub figures: Fidelity,
+    /// Number of samples.
+    pub samples: u64,
+    /// Samples of which every element decodes to the very bits of the source.
+    pub equal_samples: u64,
+    /// Key of the sample with the largest absolute error, if there is an error at all.
+    pub worst_sample: Option<String>,
+}
+
+impl Totals {
+    /// The figures of one sample.
+    #[must_use]
+    pub fn of(key: &str, figures: Fidelity) -> Self {
+        let mut totals = Self::default();
+        totals.add(key, &figures);
+        totals
+    }
+
+    /// Adds the totals of the samples that follow.
+    pub fn merge(&mut self, next: Self) {
+        if next.figures.max_abs_error > self.figures.max_abs_error {
+            self.worst_sample = next.worst_sample;
+        }
+        self.figures.merge(&next.figures);
+        self.samples += next.samples;
+        self.equal_samples += next.equal_samples;
+    }
+
+    /// Adds the figures of one sample. Call in stored order, so that the sums come out the same each time.
+    pub fn add(&mut self, key: &str, figures: &Fidelity) {
+        if figures.max_abs_error > self.figures.max_abs_error {
+            self.worst_sample = Some(key.to_owned());
+        }
+        self.figures.merge(figures);
+        self.samples += 1;
+        self.equal_samples += u64::from(figures.changed == 0);
+    }
+
+    /// Adds `rows` samples from the columns of a shard or a dataset: `column(name)` gives the packed bytes of one, `key(row)` a sample's key.
+    ///
+    /// `None` if a column is missing or of the wrong length.
+    pub fn add_columns<'a>(
+        &mut self,
+        field: &str,
+        rows: u64,
+        column: impl Fn(&str) -> Option<Cow<'a, [u8]>>,
+        key: impl Fn(u64) -> Option<String>,
+    ) -> Option<()> {
+        let columns: Vec<_> = FIGURES.iter().map(|f| column(&format!("{field}.{}", f.name))).collect::<Option<_>>()?;
+        for row in 0..rows {
+            let start = usize::try_from(row).ok()?.checked_mul(8)?;
+            let mut one = Fidelity::default();
+            for (figure, column) in FIGURES.iter().zip(&columns) {
+                (figure.set)(&mut one, column.get(start..)?.first_chunk().copied()?);
+            }
+            self.add(&key(row)?, &one);
+        }
+        Some(())
+    }
+
+    /// The field's entry in the manifest.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let f = &self.figures;
+        json!({
+            "samples": self.samples,
+            "equal_samples": self.equal_samples,
+            "values": f.values,
+            "changed": f.changed,
+            "nan": f.nan,
+            "no_data": f.no_data,
+            "infinite": f.infinite,
+            "clipped": f.clipped,
+            "subnormal": f.subnormal,
+            "max_abs_error": f.max_abs_error,
+            "mean_abs_error": f.mean_abs_error(),
+            "max_rel_error": f.max_rel_error,
+            "spectra": f.spectra,
+            "mean_angle_rad": f.mean_angle(),
+            "max_angle_rad": f.max_angle,
+            "worst_sample": self.worst_sample,
+        })
+    }
+}

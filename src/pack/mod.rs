@@ -1,0 +1,233 @@
+//! Packing: from a listing of sources to a dataset. The order of work is enumerate, try codecs, plan, write.
+
+mod cubes;
+pub mod fidelity;
+mod images;
+mod options;
+mod schema;
+mod tables;
+
+pub use options::{Jpeg, PackOptions};
+
+use crate::sources::{self, BadInput, Kind, Listing, SourceError};
+use anyhow::{Context, bail};
+use fidelity::Totals;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use shardpack_codec::Trial;
+use shardpack_writer::{Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// What a run of [`pack`] did.
+#[derive(Debug)]
+pub struct PackReport {
+    /// What the samples are.
+    pub kind: Kind,
+    /// What the writer did.
+    pub report: Report,
+    /// Number of classes; 0 if there are none.
+    pub classes: u64,
+    /// Files that were left out before the run began (policy: skip).
+    pub bad: Vec<BadInput>,
+    /// Things that the user should know.
+    pub notes: Vec<String>,
+    /// For each array field, the candidates that were tried, best first.
+    pub trials: Vec<(String, Trial)>,
+    /// Bytes of samples in flight that the run was allowed.
+    pub memory_bytes: u64,
+}
+
+/// Called while a run goes on, and able to stop it.
+pub struct Hooks<'a> {
+    /// Called with the plan's size once it stands, before the first sample is read.
+    pub on_plan: &'a dyn Fn(&Planned<'_>),
+    /// Called about ten times a second.
+    pub on_progress: &'a dyn Fn(&Progress),
+    /// Set it to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+/// What is known before the first sample is read for good.
+#[derive(Debug, Clone, Copy)]
+pub struct Planned<'a> {
+    /// What the samples are.
+    pub kind: Kind,
+    /// Number of samples.
+    pub samples: u64,
+    /// Bytes of the sources.
+    pub source_bytes: u64,
+    /// Number of shards.
+    pub shards: u32,
+    /// For each array field, the candidates that were tried, best first.
+    pub trials: &'a [(String, Trial)],
+    /// Bytes of samples in flight that the run is allowed.
+    pub memory_bytes: u64,
+    /// Worker threads.
+    pub threads: usize,
+}
+
+/// Packs `src` into a dataset in the folder `out`.
+///
+/// # Errors
+/// If source and output overlap, if anything in the source cannot be packed (under the policy to stop), if the options do not fit the values, or if the
+/// dataset cannot be written. What was finished stays, and the same call goes on from there.
+pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) -> anyhow::Result<PackReport> {
+    refuse_overlap(src, out)?;
+    options.arrays.check()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let listing = pool.install(|| sources::enumerate(src, &options.source))?;
+    // The pool is for looking at files; the writer has threads of its own.
+    drop(pool);
+    match listing.kind {
+        Kind::Images => {
+            let source = images::Images::new(&listing)?;
+            let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
+            let stored: Vec<u64> = listing.samples.iter().map(|e| e.bytes + images::OVERHEAD_BYTES).collect();
+            run(out, &listing, metadata, &stored, &source, Vec::new(), options, hooks)
+        }
+        Kind::Cubes => {
+            let source = cubes::Cubes::new(&listing, options)?;
+            let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
+            let stored: Vec<u64> = listing.samples.iter().map(|e| source.estimate(e)).collect();
+            let trials = source.trials().to_vec();
+            run(out, &listing, metadata, &stored, &source, trials, options, hooks)
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "the two kinds of sources meet here, and nowhere else")]
+fn run<S: SampleSource>(
+    out: &Path,
+    listing: &Listing,
+    metadata: anyhow::Result<shardpack_format::Metadata>,
+    stored: &[u64],
+    source: &S,
+    trials: Vec<(String, Trial)>,
+    options: &PackOptions,
+    hooks: &Hooks<'_>,
+) -> anyhow::Result<PackReport> {
+    let samples = listing.samples.iter().zip(stored).map(|(entry, stored)| PlanSample {
+        key: &entry.key,
+        source_bytes: entry.source_bytes(),
+        stored_bytes: *stored,
+        mtime_ns: entry.mtime_ns,
+    });
+    let plan_options = PlanOptions { shard_bytes: options.shard_bytes, shuffle: options.shuffle };
+    let plan = Plan::new(samples, metadata?, plan_options)?;
+    let largest = (0..listing.samples.len() as u64).map(|i| source.memory_bytes(i)).max().unwrap_or(0);
+    let memory_bytes = options.memory_bytes.unwrap_or_else(|| default_memory(options.threads, largest));
+    (hooks.on_plan)(&Planned {
+        kind: listing.kind,
+        samples: plan.sample_count(),
+        source_bytes: listing.source_bytes(),
+        shards: plan.shard_count(),
+        trials: &trials,
+        memory_bytes,
+        threads: options.threads,
+    });
+    let write = WriteOptions {
+        threads: options.threads,
+        memory_bytes,
+        part: options.part,
+        force: options.force,
+        on_progress: Some(hooks.on_progress),
+        cancel: Some(hooks.cancel),
+    };
+    let report = write_dataset(out, &plan, source, &write)?;
+    Ok(PackReport {
+        kind: listing.kind,
+        report,
+        classes: listing.classes.len() as u64,
+        bad: listing.bad.clone(),
+        notes: listing.notes.clone(),
+        trials,
+        memory_bytes,
+    })
+}
+
+/// One sample for each thread and one more that waits to be written, and never less than 64 MiB.
+fn default_memory(threads: usize, largest_sample: u64) -> u64 {
+    largest_sample.saturating_mul(threads as u64 + 1).max(64 << 20)
+}
+
+/// Refuses an output that is, or stands in, or holds the source: a second run would pack the first one's shards.
+fn refuse_overlap(src: &Path, out: &Path) -> anyhow::Result<()> {
+    let src_path = src.canonicalize().with_context(|| format!("cannot open the source `{}`", src.display()))?;
+    // The part of the output's path that exists, links resolved, and the rest as given.
+    let mut out_path = std::path::absolute(out)?;
+    let mut rest = Vec::new();
+    let resolved = loop {
+        match out_path.canonicalize() {
+            Ok(found) => break rest.iter().rev().fold(found, |path, part| path.join(part)),
+            Err(_) => match (out_path.file_name().map(ToOwned::to_owned), out_path.parent()) {
+                (Some(name), Some(parent)) => {
+                    rest.push(name);
+                    out_path = parent.to_owned();
+                }
+                _ => bail!("output: expected a folder, found `{}`", out.display()),
+            },
+        }
+    };
+    if resolved.starts_with(&src_path) || src_path.starts_with(&resolved) {
+        bail!(
+            "output: expected a folder outside of the source `{}`, found `{}`\nhint: choose a folder beside the source",
+            src.display(),
+            out.display()
+        );
+    }
+    Ok(())
+}
+
+/// Fidelity figures by field, as the writer adds them up.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Tally(BTreeMap<String, Totals>);
+
+impl Tally {
+    fn of(field: &str, totals: Totals) -> Self {
+        Self(BTreeMap::from([(field.to_owned(), totals)]))
+    }
+}
+
+impl shardpack_writer::Tally for Tally {
+    fn merge(&mut self, next: Self) {
+        for (field, totals) in next.0 {
+            self.0.entry(field).or_default().merge(totals);
+        }
+    }
+
+    fn fidelity(&self) -> Map<String, Value> {
+        self.0.iter().map(|(field, totals)| (field.clone(), totals.to_json())).collect()
+    }
+}
+
+/// Why one sample could not be packed.
+#[derive(Debug, thiserror::Error)]
+pub enum SampleError {
+    /// The file changed under the run, or cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The file is damaged.
+    #[error(transparent)]
+    Cube(#[from] sources::cubes::CubeError),
+    /// The values do not fit the options.
+    #[error(transparent)]
+    Encode(#[from] shardpack_codec::EncodeError),
+    /// The record cannot be laid out.
+    #[error(transparent)]
+    Format(#[from] shardpack_format::Error),
+    /// A mask that does not fit its cube.
+    #[error("mask `{mask}`: expected {height} × {width} pixels as the cube has, found {found}")]
+    Mask {
+        /// The mask.
+        mask: String,
+        /// Height of the cube.
+        height: u64,
+        /// Width of the cube.
+        width: u64,
+        /// Shape of the mask.
+        found: String,
+    },
+}

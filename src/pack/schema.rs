@@ -1,0 +1,43 @@
+//! Schema, classes and recipe of the dataset to be written.
+
+use super::PackOptions;
+use crate::sources::{Listing, Values};
+use anyhow::Context;
+use serde_json::{Value, json};
+use shardpack_format::{Dtype, Field, FieldKind, Metadata, Recipe, Schema};
+
+/// Schema and recipe as every shard holds them: first the fields of the kind, then the columns of the table of labels.
+pub(super) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) -> anyhow::Result<Metadata> {
+    let mut fields = fields;
+    fields.extend(listing.columns.iter().map(|column| match column.values {
+        Values::Bool(_) => Field::scalar(&column.name, Dtype::Bool),
+        Values::Int(_) => Field::scalar(&column.name, Dtype::I64),
+        Values::Float(_) => Field::scalar(&column.name, Dtype::F64),
+        Values::Text(_) => Field::stored(&column.name, FieldKind::Text),
+    }));
+    let schema = Schema::new(fields).context(
+        "the columns of the table of labels cannot all be fields\n\
+         hint: rename the column; `image`, `cube`, `mask`, `meta`, `height`, `width`, `channels` and `gpu_jpeg` are taken",
+    )?;
+    let classes = (!listing.classes.is_empty()).then(|| listing.classes.clone());
+    Ok(Metadata { schema, classes, recipe, shards: None })
+}
+
+/// The part of the recipe that both kinds share.
+pub(super) fn recipe(listing: &Listing, options: &PackOptions) -> Recipe {
+    let mut recipe = Recipe::new();
+    let mut put = |name: &str, value: Value| recipe.insert(name.to_owned(), value);
+    put("shardpack", json!(env!("CARGO_PKG_VERSION")));
+    put("kind", json!(listing.kind.to_string()));
+    put("order", options.shuffle.map_or_else(|| json!("as the keys sort"), |seed| json!({ "shuffle_seed": seed })));
+    put("shard_bytes", json!(options.shard_bytes));
+    put("on_bad_input", json!(if options.skips() { "skip" } else { "stop" }));
+    if options.source.labels.is_some() {
+        let mut columns: Vec<&str> = listing.columns.iter().map(|c| c.name.as_str()).collect();
+        if !listing.classes.is_empty() && !columns.contains(&"label") {
+            columns.insert(0, "label");
+        }
+        put("labels", json!({ "columns": columns }));
+    }
+    recipe
+}

@@ -1,0 +1,37 @@
+//! Values that come from names and tables: labels and columns, packed for a record.
+
+use crate::sources::{Entry, Listing, Values};
+use shardpack_format::{Dtype, Field};
+
+/// The scalar field `label`, if the listing has classes.
+pub(super) fn label_field(listing: &Listing) -> Option<Field> {
+    (!listing.classes.is_empty()).then(|| Field::scalar("label", Dtype::I64))
+}
+
+/// Appends the label, if there are classes.
+pub(super) fn append_label(out: &mut Vec<u8>, entry: &Entry) {
+    if let Some(class) = entry.class {
+        out.extend(i64::from(class).to_le_bytes());
+    }
+}
+
+/// Appends the scalar columns of the table of labels for one sample.
+pub(super) fn append_columns(out: &mut Vec<u8>, listing: &Listing, sample: usize) {
+    for column in &listing.columns {
+        match &column.values {
+            Values::Bool(values) => out.extend(values.get(sample).map(|&v| u8::from(v))),
+            Values::Int(values) => out.extend(values.get(sample).into_iter().flat_map(|v| v.to_le_bytes())),
+            Values::Float(values) => out.extend(values.get(sample).into_iter().flat_map(|v| v.to_le_bytes())),
+            Values::Text(_) => {}
+        }
+    }
+}
+
+/// The text columns of the table of labels for one sample, in order.
+pub(super) fn texts(listing: &Listing, sample: usize) -> Vec<&str> {
+    let texts = listing.columns.iter().filter_map(|column| match &column.values {
+        Values::Text(texts) => Some(texts.get(sample).unwrap_or_default()),
+        _ => None,
+    });
+    texts.collect()
+}
