@@ -107,26 +107,12 @@ pub fn read(bytes: &[u8]) -> Result<u64, Error> {
         let row = index.row(i).ok_or_else(truncated)?;
         let start = usize::try_from(row.offset).map_err(|_| truncated())?;
         let record = Record::parse(bytes.get(start..).ok_or_else(truncated)?, &limits)?;
+        index.check_record(i, header.shard_number, &record, &limits)?;
         let frame = record.frame;
-        let same = frame.shard_number == header.shard_number
-            && frame.sample_id == row.sample_id
-            && frame.record_bytes == row.length
-            && frame.body_crc32 == row.crc32
-            && index.key(i) == Some(record.key)
-            && index.scalars_match(i, record.scalars)
-            && record.fields.len() == index.metadata().schema.stored_count();
-        if !same {
-            return Err(Error::format("record and index row", "the same", "a difference").in_record(i));
-        }
         let end = start + usize::try_from(frame.record_bytes).map_err(|_| truncated())?;
         let padded = start + usize::try_from(frame.padded_bytes()).map_err(|_| truncated())?;
         if bytes.get(end..padded).ok_or_else(truncated)?.iter().any(|&b| b != 0) {
             return Err(Error::format("padding after the record", "zero", "a non-zero byte").in_record(i));
-        }
-        for (field, value) in index.metadata().schema.stored().zip(&record.fields) {
-            if let (FieldKind::Array, Some(value)) = (field.kind, value) {
-                ArrayDescriptor::parse(value.descriptor, &limits)?;
-            }
         }
     }
     Ok(index.len())
