@@ -7,7 +7,7 @@ mod inspect;
 mod interrupt;
 mod pack;
 mod progress;
-
+mod salvage;
 mod open;
 mod show;
 mod summary;
@@ -49,7 +49,7 @@ pub fn main() -> ExitCode {
         Command::Verify(args) => verify::run(&args),
         Command::Unpack(args) => unpack::run(&args),
         Command::Cat(args) => cat::run(&args),
-
+        Command::Salvage(args) => salvage::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     match outcome {
