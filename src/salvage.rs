@@ -12,7 +12,8 @@ use shardpack_format::{
 };
 use shardpack_reader::{ReadAt, Rebuilt, SalvageScan, Salvaged, open_regular, rebuild_manifest};
 use shardpack_writer::{
-    Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Report, SampleSource, Tally as _, WriteOptions, write_dataset,
+    Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Report, SampleSource, Tally as _, WriteOptions,
+    write_dataset,
 };
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -77,7 +78,9 @@ impl Survey {
                 match finding {
                     Salvaged::Whole(record) if !seen.insert(record.key.clone()) => {
                         let key = record.key.escape_debug();
-                        survey.lost.push(format!("`{}`: sample `{key}`: there twice; the first is kept", shard.display()));
+                        survey
+                            .lost
+                            .push(format!("`{}`: sample `{key}`: there twice; the first is kept", shard.display()));
                     }
                     Salvaged::Whole(record) => survey.found.push(Found {
                         file,
@@ -153,7 +156,13 @@ impl Records<'_> {
         self.survey.found.get(usize::try_from(sample).ok()?)
     }
 
-    fn copy(&self, found: &Found, sample: u64, shard_number: u32, buffer: Vec<u8>) -> anyhow::Result<EncodedSample<Tally>> {
+    fn copy(
+        &self,
+        found: &Found,
+        sample: u64,
+        shard_number: u32,
+        buffer: Vec<u8>,
+    ) -> anyhow::Result<EncodedSample<Tally>> {
         let bytes = self.survey.read(found)?;
         let record = Record::parse(&bytes, self.limits)?;
         let fields = record.fields.iter().map(|value| {
@@ -219,7 +228,10 @@ fn shard_paths(path: &Path, limits: &Limits, survey: &mut Survey) -> anyhow::Res
     }
     paths.sort();
     if paths.is_empty() {
-        bail!("`{}`: expected a dataset or a shard, found neither a manifest nor files that end in .shard", path.display());
+        bail!(
+            "`{}`: expected a dataset or a shard, found neither a manifest nor files that end in .shard",
+            path.display()
+        );
     }
     Ok(paths)
 }

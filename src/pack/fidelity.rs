@@ -135,7 +135,9 @@ pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity
     let mut out: BTreeMap<String, Fidelity> = BTreeMap::new();
     let mut rest = packed;
     for (name, dtype) in schema.scalars() {
-        let Some((value, tail)) = usize::try_from(dtype.bytes()).ok().and_then(|n| rest.split_at_checked(n)) else { break };
+        let Some((value, tail)) = usize::try_from(dtype.bytes()).ok().and_then(|n| rest.split_at_checked(n)) else {
+            break;
+        };
         rest = tail;
         let figure = name.rsplit_once('.').and_then(|(field, figure)| {
             let figure = FIGURES.iter().find(|f| f.name == figure && f.dtype == dtype)?;
