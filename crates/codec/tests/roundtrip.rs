@@ -178,6 +178,16 @@ fn output_of_the_wrong_length_and_booleans_beyond_one_are_refused() {
 }
 
 #[test]
+fn arrays_without_elements_take_no_memory_however_long_their_axes() {
+    let mut descriptor = ArrayDescriptor::plain(Dtype::U64, vec![0, (1 << 31) - 1, (1 << 31) - 1]);
+    descriptor.layout = shardpack_format::Layout::BandMajor;
+    for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
+        assert!(ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).is_ok());
+        assert!(ArrayDecoder::new().decode(codec, &descriptor, &[0], &Limits::default()).is_err());
+    }
+}
+
+#[test]
 fn the_trial_is_deterministic_and_respects_what_was_asked() {
     let values: Vec<u8> = (0..64 * 64 * 30_u32)
         .flat_map(|i| ((i % 30) as f32 * 0.01 + (i / 300 % 17) as f32 * 1e-3).to_le_bytes())
