@@ -133,7 +133,8 @@ proptest! {
         prop_assert!((f.sum_abs_error - sum).abs() <= 1e-9 * sum);
         // Angles by the textbook, which sees nothing below 1e-8 but is right above.
         let (mut angles, mut spectra) = (0.0_f64, 0);
-        for (u, v) in values.chunks(bands as usize).zip(back.chunks(bands as usize)) {
+        let spectrum = usize::try_from(bands).unwrap();
+        for (u, v) in values.chunks(spectrum).zip(back.chunks(spectrum)) {
             let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
             let whole = u.iter().all(|u| !u.is_nan() && *u != -9999.0) && bands > 1;
             if whole && dot(u, u) > 0.0 && dot(v, v) > 0.0 {
