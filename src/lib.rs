@@ -15,4 +15,5 @@ pub mod cli;
 pub mod export;
 pub mod npy;
 pub mod pack;
+pub mod salvage;
 pub mod sources;

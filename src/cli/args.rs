@@ -20,7 +20,7 @@ pub(super) enum Command {
     Verify(VerifyArgs),
     Unpack(UnpackArgs),
     Cat(CatArgs),
-
+    Salvage(SalvageArgs),
     Bench(BenchArgs),
 }
 
@@ -200,7 +200,7 @@ pub(super) struct CatArgs {
 pub(super) struct SalvageArgs {
     /// Folder of a dataset, or a lone shard
     pub dataset: PathBuf,
-    /// Folder of the dataset to write; the damaged one is left as it is
+    /// Folder of the dataset to write, the damaged one being left as it is; or the same folder, to rebuild nothing but its manifest
     pub out: PathBuf,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]

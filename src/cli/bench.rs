@@ -51,7 +51,11 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
     } else {
         let what = if args.decode { "decoded" } else { "streamed" };
         let cache = if args.cold { "cold" } else { "warm" };
-        let decoded = if args.decode { format!(", decoded to {:.0} MB/s", rate(median.decoded_bytes) / 1e6) } else { String::new() };
+        let decoded = if args.decode {
+            format!(", decoded to {:.0} MB/s", rate(median.decoded_bytes) / 1e6)
+        } else {
+            String::new()
+        };
         show::print(&format!(
             "{what} {} in {}: {:.0} samples/s, {:.0} MB/s read{decoded} ({cache}, median of {})\n",
             units::plural(median.samples, "sample"),
@@ -101,7 +105,9 @@ fn decode(dataset: &Dataset, threads: usize, limits: &Limits) -> anyhow::Result<
         drop(send);
         let mut total = Pass::default();
         for worker in workers {
-            let pass = worker.join().map_err(|_| anyhow::anyhow!("a worker thread panicked: this is a bug of shardpack"))??;
+            let pass = worker
+                .join()
+                .map_err(|_| anyhow::anyhow!("a worker thread panicked: this is a bug of shardpack"))??;
             total.samples += pass.samples;
             total.read_bytes += pass.read_bytes;
             total.decoded_bytes += pass.decoded_bytes;
@@ -122,7 +128,9 @@ fn decode_sample(
         if field.kind == FieldKind::Array {
             let descriptor = ArrayDescriptor::parse(value.descriptor, limits).map_err(|e| e.in_sample(view.key()))?;
             out.resize(usize::try_from(descriptor.decoded_bytes()?)?, 0);
-            decoder.decode_into(value.codec, &descriptor, value.bytes, out, limits).map_err(|e| e.in_sample(view.key()))?;
+            decoder
+                .decode_into(value.codec, &descriptor, value.bytes, out, limits)
+                .map_err(|e| e.in_sample(view.key()))?;
             bytes += out.len() as u64;
         } else {
             bytes += value.bytes.len() as u64;

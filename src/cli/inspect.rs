@@ -71,16 +71,16 @@ impl Facts {
         let ranges: Map<String, Value> = self
             .spans
             .iter()
-            .filter_map(|s| s.range.map(|(min, max)| (s.field.name.clone(), json!([show::scalar(min), show::scalar(max)]))))
+            .filter_map(|s| {
+                s.range.map(|(min, max)| (s.field.name.clone(), json!([show::scalar(min), show::scalar(max)])))
+            })
             .collect();
         let classes = dataset.classes().map(|names| {
             let entries = names.iter().zip(&self.class_counts);
             entries.map(|(name, count)| json!({ "name": name, "samples": count })).collect::<Vec<_>>()
         });
-        let shards: Vec<Value> = dataset
-            .shards()
-            .map(|s| json!({ "name": s.name, "bytes": s.bytes, "samples": s.samples }))
-            .collect();
+        let shards: Vec<Value> =
+            dataset.shards().map(|s| json!({ "name": s.name, "bytes": s.bytes, "samples": s.samples })).collect();
         json!({
             "dataset_id": dataset.dataset_id().to_string(),
             "samples": dataset.len(),

@@ -5,10 +5,10 @@ mod bench;
 mod cat;
 mod inspect;
 mod interrupt;
+mod open;
 mod pack;
 mod progress;
-
-mod open;
+mod salvage;
 mod show;
 mod summary;
 mod units;
@@ -49,7 +49,7 @@ pub fn main() -> ExitCode {
         Command::Verify(args) => verify::run(&args),
         Command::Unpack(args) => unpack::run(&args),
         Command::Cat(args) => cat::run(&args),
-
+        Command::Salvage(args) => salvage::run(&args),
         Command::Bench(args) => bench::run(&args),
     };
     match outcome {

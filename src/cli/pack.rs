@@ -95,11 +95,7 @@ fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
             BadInputArg::Skip => OnBadInput::Skip,
         },
         exclude: None,
-        cubes: CubeOptions {
-            variable: args.variable.clone(),
-            spatial: args.spatial,
-            max_bytes: args.max_cube,
-        },
+        cubes: CubeOptions { variable: args.variable.clone(), spatial: args.spatial, max_bytes: args.max_cube },
     };
     let arrays = ArrayOptions {
         values: match args.values {
@@ -202,20 +198,17 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
     let mut text = format!(
-        "packed {samples} into `{out_name}` in {}: {:.0} samples/s, {}/s\n",
+        "packed {samples} into `{out_name}` in {}: {:.0} samples/s, {}\n",
         units::seconds(seconds),
         report.samples as f64 / seconds.max(1e-9),
-        units::bytes((bytes_in as f64 / seconds.max(1e-9)) as u64),
+        units::rate(bytes_in, seconds),
     );
     let mut rows = Vec::new();
     if packed.classes > 0 {
         rows.push(("classes", units::count(packed.classes)));
     }
     let ratio = bytes_in as f64 / report.bytes_out.max(1) as f64;
-    rows.push((
-        "size",
-        format!("{} → {} ({ratio:.2} : 1)", units::bytes(bytes_in), units::bytes(report.bytes_out)),
-    ));
+    rows.push(("size", format!("{} → {} ({ratio:.2} : 1)", units::bytes(bytes_in), units::bytes(report.bytes_out))));
     let reused = match report.shards_reused {
         0 => String::new(),
         n => format!(", {n} of them from an earlier run"),

@@ -14,8 +14,11 @@ pub(super) struct Bar {
 impl Bar {
     /// A bar for `total_bytes` of work, with a verb in front.
     pub(super) fn new(verb: &'static str, total_bytes: u64) -> Self {
-        let target =
-            if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr_with_hz(8) } else { ProgressDrawTarget::hidden() };
+        let target = if std::io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr_with_hz(8)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let bar = ProgressBar::with_draw_target(Some(total_bytes), target);
         if let Ok(style) = ProgressStyle::with_template("{prefix} {wide_bar} {percent:>3}% {msg}, {eta} left") {
             bar.set_style(style);

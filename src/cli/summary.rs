@@ -32,7 +32,10 @@ pub(super) fn fidelity_text(figures: &Value) -> String {
         rows.push(("relative error", format!("{} largest", error("max_rel_error"))));
         if int("spectra") > 0 {
             let degrees = |name| units::significant(float(name).to_degrees(), 3);
-            rows.push(("spectral angle", format!("{}° largest, {}° mean", degrees("max_angle_rad"), degrees("mean_angle_rad"))));
+            rows.push((
+                "spectral angle",
+                format!("{}° largest, {}° mean", degrees("max_angle_rad"), degrees("mean_angle_rad")),
+            ));
         }
         if let Some(worst) = figures.get("worst_sample").and_then(Value::as_str) {
             rows.push(("worst sample", worst.escape_debug().to_string()));

@@ -76,6 +76,17 @@ pub(crate) fn bytes(n: u64) -> String {
     format!("{value:.decimals$} {}", units[unit])
 }
 
+/// `1.94 GB/s`.
+pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a rate for people: whole bytes will do"
+    )]
+    let per_s = (bytes as f64 / seconds.max(1e-9)) as u64;
+    format!("{}/s", self::bytes(per_s))
+}
+
 /// `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();

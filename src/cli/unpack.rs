@@ -50,7 +50,8 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
             let sample = match sample {
                 Ok(sample) => sample,
                 Err(e) => {
-                    failure = Some(anyhow!(e).context("cannot read a sample; `shardpack verify` lists all that are hurt"));
+                    failure =
+                        Some(anyhow!(e).context("cannot read a sample; `shardpack verify` lists all that are hurt"));
                     break;
                 }
             };
@@ -80,11 +81,11 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     if args.json {
         show::json(&json!({ "samples": samples, "files": files, "bytes_out": bytes, "seconds": seconds }))?;
     } else {
-        let rate = units::bytes((bytes as f64 / seconds.max(1e-9)) as u64);
+        let rate = units::rate(bytes, seconds);
         let samples = units::plural(samples, "sample");
         let files = units::plural(files, "file");
         let (size, time) = (units::bytes(bytes), units::seconds(seconds));
-        show::print(&format!("unpacked {samples} into {files}: {size} in {time} ({rate}/s)\n"))?;
+        show::print(&format!("unpacked {samples} into {files}: {size} in {time} ({rate})\n"))?;
     }
     Ok(Outcome::Fine)
 }
@@ -104,7 +105,8 @@ impl Unpacker<'_> {
             seen.push(field.kind);
             // Text fields come from a table of labels and go back into one.
             let Some(value) = view.field(&field.name)?.filter(|_| field.kind != FieldKind::Text) else { continue };
-            let content = export::content(field.kind, &value, decoder, self.limits).map_err(|e| e.in_sample(view.key()))?;
+            let content =
+                export::content(field.kind, &value, decoder, self.limits).map_err(|e| e.in_sample(view.key()))?;
             let path = self.place(&export::file_name(view.key(), &field.name, field.kind, first))?;
             let write = || -> std::io::Result<()> {
                 if let Some(parent) = path.parent() {

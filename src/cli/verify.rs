@@ -74,12 +74,12 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, seconds: f64) -> String {
         (true, true) => "every byte and every digest checked, every field decoded",
     };
     let read = format!(
-        "{} in {}, {} in {} ({}/s)",
+        "{} in {}, {} in {} ({})",
         units::plural(report.samples, "sample"),
         units::plural(report.shards, "shard"),
         units::bytes(report.bytes),
         units::seconds(seconds),
-        units::bytes((report.bytes as f64 / seconds.max(1e-9)) as u64)
+        units::rate(report.bytes, seconds)
     );
     let name = args.dataset.display();
     out += &match (report.cancelled, report.problems.len() as u64) {

@@ -7,7 +7,7 @@ use crate::sources::{Content, Entry, Listing};
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 use shardpack_codec::{Array, ArrayEncoder, ArrayOptions, EncodedArray, Trial, Values, encode_bytes, trial};
-use shardpack_format::{Codec, Dtype, Field, FieldKind, RecordBuilder, Recipe, Schema, StoredField};
+use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::path::Path;
@@ -62,7 +62,7 @@ impl<'a> Cubes<'a> {
         let masks: Vec<LoadedMask> = entries
             .iter()
             .filter_map(|entry| entry.mask.as_ref())
-            .map(|mask| load_mask(&mask.path, cubes))
+            .map(|mask| load_mask(&mask.path, &mask_file_options(cubes)))
             .collect::<Result<_, _>>()
             .context("cannot try codecs on masks")?;
         if !masks.is_empty() {
@@ -140,7 +140,8 @@ impl<'a> Cubes<'a> {
     fn load(&self, entry: &Entry) -> Result<(LoadedCube, Option<LoadedMask>), SampleError> {
         self.listing.check_unchanged(entry)?;
         let cube = load(&self.listing.path(entry), &self.options)?;
-        let mask = entry.mask.as_ref().map(|mask| load_mask(&mask.path, &self.options)).transpose()?;
+        let mask =
+            entry.mask.as_ref().map(|mask| load_mask(&mask.path, &mask_file_options(&self.options))).transpose()?;
         self.listing.check_unchanged(entry)?;
         if let (Some(mask), Some(file)) = (&mask, &entry.mask) {
             check_mask(&mask.array, &cube.array, &file.path)?;
@@ -171,6 +172,11 @@ fn check_mask(mask: &Array, cube: &Array, path: &Path) -> Result<(), SampleError
 /// Masks are labels: never lossy, whatever is asked of the cubes.
 fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
     ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
+}
+
+/// Variable and shape are the cubes': a mask file is read for the one array that it holds.
+fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
+    CubeOptions { variable: None, ..cubes.clone() }
 }
 
 fn trial_entries(samples: &[Entry]) -> Vec<&Entry> {
@@ -250,8 +256,7 @@ impl SampleSource for Cubes<'_> {
         tables::append_columns(&mut scalars, self.listing, position);
 
         let fields: Vec<_> = values.iter().map(|value| value.as_ref().map(StoredValue::describe)).collect();
-        let mut record =
-            RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
+        let mut record = RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
         for (i, value) in values.into_iter().enumerate() {
             if let Some(value) = value {
                 record.field_mut(i).copy_from_slice(&value.payload);

@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shardpack_codec::Fidelity;
-use shardpack_format::{Dtype, Field};
-use std::borrow::Cow;
+use shardpack_format::{Dtype, Field, Schema};
+use std::collections::BTreeMap;
 
 /// One figure: its name, and how it is read from and added to a [`Fidelity`].
 struct Figure {
@@ -104,28 +104,6 @@ impl Totals {
         self.equal_samples += u64::from(figures.changed == 0);
     }
 
-    /// Adds `rows` samples from the columns of a shard or a dataset: `column(name)` gives the packed bytes of one, `key(row)` a sample's key.
-    ///
-    /// `None` if a column is missing or of the wrong length.
-    pub fn add_columns<'a>(
-        &mut self,
-        field: &str,
-        rows: u64,
-        column: impl Fn(&str) -> Option<Cow<'a, [u8]>>,
-        key: impl Fn(u64) -> Option<String>,
-    ) -> Option<()> {
-        let columns: Vec<_> = FIGURES.iter().map(|f| column(&format!("{field}.{}", f.name))).collect::<Option<_>>()?;
-        for row in 0..rows {
-            let start = usize::try_from(row).ok()?.checked_mul(8)?;
-            let mut one = Fidelity::default();
-            for (figure, column) in FIGURES.iter().zip(&columns) {
-                (figure.set)(&mut one, column.get(start..)?.first_chunk().copied()?);
-            }
-            self.add(&key(row)?, &one);
-        }
-        Some(())
-    }
-
     /// The field's entry in the manifest.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -149,4 +127,25 @@ impl Totals {
             "worst_sample": self.worst_sample,
         })
     }
+}
+
+/// The figures that one record's packed scalars hold, by array field.
+#[must_use]
+pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity> {
+    let mut out: BTreeMap<String, Fidelity> = BTreeMap::new();
+    let mut rest = packed;
+    for (name, dtype) in schema.scalars() {
+        let Some((value, tail)) = usize::try_from(dtype.bytes()).ok().and_then(|n| rest.split_at_checked(n)) else {
+            break;
+        };
+        rest = tail;
+        let figure = name.rsplit_once('.').and_then(|(field, figure)| {
+            let figure = FIGURES.iter().find(|f| f.name == figure && f.dtype == dtype)?;
+            schema.stored_position(field).map(|_| (field, figure))
+        });
+        if let (Some((field, figure)), Some(bytes)) = (figure, value.first_chunk()) {
+            (figure.set)(out.entry(field.to_owned()).or_default(), *bytes);
+        }
+    }
+    out
 }

@@ -4,7 +4,7 @@ use super::{PackOptions, SampleError, Tally, schema, tables};
 use crate::sources::{Content, Entry, Listing};
 use serde_json::json;
 use shardpack_codec::encode_bytes;
-use shardpack_format::{Codec, Dtype, Field, FieldKind, RecordBuilder, Recipe, Schema, StoredField};
+use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 
@@ -89,8 +89,7 @@ impl SampleSource for Images<'_> {
             let stored_bytes = bytes.len() as u64;
             Some(StoredField { codec: *codec, stored_bytes, decoded_bytes: *decoded_bytes, descriptor: &[] })
         }));
-        let mut record =
-            RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &stored)?;
+        let mut record = RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &stored)?;
         self.listing.read_into(entry, record.field_mut(0))?;
         for (i, (_, bytes, _)) in texts.iter().enumerate() {
             record.field_mut(i + 1).copy_from_slice(bytes);

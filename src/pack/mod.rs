@@ -15,6 +15,7 @@ use fidelity::Totals;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_codec::Trial;
+use shardpack_format::Schema;
 use shardpack_writer::{Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -188,6 +189,12 @@ pub struct Tally(BTreeMap<String, Totals>);
 impl Tally {
     fn of(field: &str, totals: Totals) -> Self {
         Self(BTreeMap::from([(field.to_owned(), totals)]))
+    }
+
+    /// The figures that stand in a record's scalars.
+    pub(crate) fn of_record(schema: &Schema, key: &str, scalars: &[u8]) -> Self {
+        let figures = fidelity::from_scalars(schema, scalars);
+        Self(figures.into_iter().map(|(field, figures)| (field, Totals::of(key, figures))).collect())
     }
 }
 

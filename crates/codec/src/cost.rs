@@ -4,33 +4,54 @@
 
 use crate::settings::{ArrayLayout, ArraySettings, Coder, Filter};
 
-/// Assumed rate at which stored bytes arrive: one core's share of a good NVMe drive or network, and of the copy out of the page cache.
-const READ_NS_PER_BYTE: f64 = 0.5;
+/// What a payload asks of a reader.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work {
+    pub(crate) payload_bytes: u64,
+    /// Bytes of the stored elements.
+    pub(crate) stored_bytes: u64,
+    /// Those of them that the coder makes; the others are runs, or stored as they are.
+    pub(crate) coded_bytes: u64,
+    pub(crate) elements: u64,
+}
 
-/// Nanoseconds to undo the coder and the filter, for each stored byte, one core. Measured by `examples/candidates.rs`; the runs are in the
-/// ADR.
-const fn decode_ns_per_byte(coder: Coder, filter: Filter) -> f64 {
-    match (coder, filter) {
-        (Coder::Raw, _) => 0.03,
-        (Coder::Blosc2Lz4 | Coder::Blosc2Lz4hc, Filter::None) => 0.30,
-        (Coder::Blosc2Lz4 | Coder::Blosc2Lz4hc, Filter::Shuffle) => 0.20,
-        (Coder::Blosc2Lz4 | Coder::Blosc2Lz4hc, Filter::Bitshuffle) => 0.33,
-        (Coder::Blosc2Lz4 | Coder::Blosc2Lz4hc, Filter::Bytedelta) => 0.29,
-        (Coder::Blosc2Zstd | Coder::Zstd, Filter::None) => 0.80,
-        (Coder::Blosc2Zstd | Coder::Zstd, Filter::Shuffle) => 0.50,
-        (Coder::Blosc2Zstd | Coder::Zstd, Filter::Bitshuffle) => 0.60,
-        (Coder::Blosc2Zstd | Coder::Zstd, Filter::Bytedelta) => 0.90,
+/// Nanoseconds for a stored byte to arrive: 2 GB/s, one core's share of a good NVMe drive or network.
+const READ_NS: f64 = 0.5;
+
+/// Nanoseconds for each byte that the coder makes, one core.
+const fn coder_ns(coder: Coder) -> f64 {
+    match coder {
+        Coder::Raw => 0.0,
+        Coder::Blosc2Lz4 | Coder::Blosc2Lz4hc => LZ4_NS,
+        Coder::Blosc2Zstd | Coder::Zstd => ZSTD_NS,
     }
 }
 
-/// Nanoseconds to undo the difference along the bands, for each stored element.
-const DIFFERENCE_NS: f64 = 0.5;
-/// Nanoseconds to bring the bands back to the end, for each stored element.
-const BAND_MAJOR_NS: f64 = 0.4;
+/// Nanoseconds for each stored byte that the filter undoes, the copies between the coder's buffers included.
+const fn filter_ns(filter: Filter) -> f64 {
+    match filter {
+        Filter::None => COPY_NS,
+        Filter::Shuffle => SHUFFLE_NS,
+        Filter::Bitshuffle => BITSHUFFLE_NS,
+        Filter::Bytedelta => BYTEDELTA_NS,
+    }
+}
 
-/// Predicted time in seconds to read and decode `payload_bytes` into `stored_bytes` of `elements`.
+// Measured by `examples/candidates.rs`; the runs and the fit are in the ADR.
+const LZ4_NS: f64 = 0.35;
+const ZSTD_NS: f64 = 1.0;
+const COPY_NS: f64 = 0.05;
+const SHUFFLE_NS: f64 = 0.08;
+const BITSHUFFLE_NS: f64 = 0.2;
+const BYTEDELTA_NS: f64 = 0.2;
+/// To undo the difference along the bands, for each stored element.
+const DIFFERENCE_NS: f64 = 0.6;
+/// To bring the bands back to the end, for each stored element.
+const BAND_MAJOR_NS: f64 = 0.6;
+
+/// Predicted time to read and decode, in microseconds.
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
-pub(crate) fn read_seconds(settings: &ArraySettings, payload_bytes: u64, stored_bytes: u64, elements: u64) -> f64 {
+pub(crate) fn predicted_us(settings: &ArraySettings, work: &Work) -> f64 {
     let mut per_element = 0.0;
     if settings.band_difference {
         per_element += DIFFERENCE_NS;
@@ -38,8 +59,9 @@ pub(crate) fn read_seconds(settings: &ArraySettings, payload_bytes: u64, stored_
     if settings.layout == ArrayLayout::BandMajor {
         per_element += BAND_MAJOR_NS;
     }
-    let ns = payload_bytes as f64 * READ_NS_PER_BYTE
-        + stored_bytes as f64 * decode_ns_per_byte(settings.coder, settings.filter)
-        + elements as f64 * per_element;
-    ns * 1e-9
+    let ns = work.payload_bytes as f64 * READ_NS
+        + work.coded_bytes as f64 * coder_ns(settings.coder)
+        + work.stored_bytes as f64 * filter_ns(settings.filter)
+        + work.elements as f64 * per_element;
+    ns * 1e-3
 }

@@ -37,13 +37,50 @@ pub(crate) trait Float: Element + Default {
     fn to_f64(self) -> f64;
     /// To the nearest; finite numbers beyond the range become the largest finite one.
     fn from_f64(value: f64) -> Self;
-    fn from_f32(value: f32) -> Self;
     fn bits(self) -> u64;
+    /// Compares a run with what it decoded to, in this type's own arithmetic.
+    fn compare(source: &[Self], decoded: &[f32], rel: f64) -> Comparison;
     /// Converts to float16, ties to even, in one rounding.
     fn to_f16(source: &[Self], out: &mut [f16]);
 }
 
+/// What [`Float::compare`] finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Comparison {
+    /// Values whose bits differ.
+    pub(crate) changed: u32,
+    /// Non-zero values of magnitude below 2⁻¹⁴.
+    pub(crate) small: u32,
+    /// Whether the relative error of some value of magnitude 2⁻¹⁴ and above may exceed the bound handed in.
+    pub(crate) worse: bool,
+}
+
+macro_rules! compare {
+    ($type:ty) => {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_lossless,
+            reason = "a little below the bound is near enough"
+        )]
+        fn compare(source: &[Self], decoded: &[f32], rel: f64) -> Comparison {
+            const SMALL: $type = 1.0 / 16_384.0;
+            let rel = (rel * 0.999_999) as $type;
+            let (mut changed, mut small, mut worse) = (0, 0, 0);
+            for (&u, &v) in source.iter().zip(decoded) {
+                let v = v as $type;
+                let m = u.abs();
+                changed += u32::from(u.to_bits() != v.to_bits());
+                small += u32::from((m < SMALL) & (u != 0.0));
+                worse |= u32::from((m >= SMALL) & ((v - u).abs() > rel * m));
+            }
+            Comparison { changed, small, worse: worse != 0 }
+        }
+    };
+}
+
 impl Float for f32 {
+    compare!(f32);
+
     const NAN_BITS: u64 = 0x7FC0_0000;
 
     fn to_f64(self) -> f64 {
@@ -53,10 +90,6 @@ impl Float for f32 {
     #[allow(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
     fn from_f64(value: f64) -> Self {
         if value.is_finite() { (value as Self).clamp(Self::MIN, Self::MAX) } else { value as Self }
-    }
-
-    fn from_f32(value: f32) -> Self {
-        value
     }
 
     fn bits(self) -> u64 {
@@ -69,6 +102,8 @@ impl Float for f32 {
 }
 
 impl Float for f64 {
+    compare!(f64);
+
     const NAN_BITS: u64 = 0x7FF8_0000_0000_0000;
 
     fn to_f64(self) -> f64 {
@@ -77,10 +112,6 @@ impl Float for f64 {
 
     fn from_f64(value: f64) -> Self {
         value
-    }
-
-    fn from_f32(value: f32) -> Self {
-        value.into()
     }
 
     fn bits(self) -> u64 {

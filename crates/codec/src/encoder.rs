@@ -43,7 +43,7 @@ pub struct ArrayEncoder {
     settings: ArraySettings,
     bulk: Bulk,
     /// For payloads that would expand further than a reader's limits allow: LZ4 cannot.
-    fallback: Option<blosc2::Encoder>,
+    fallback: Option<Bulk>,
     stored: Vec<u8>,
 }
 
@@ -80,8 +80,35 @@ impl ArrayEncoder {
     /// Encodes `array`; elements equal to `no_data` are kept apart from the values. `no_data` is compared as the array's own type has it.
     ///
     /// # Errors
-    /// [`EncodeError::OutOfRange`](crate::EncodeError::OutOfRange) and [`EncodeError::ErrorBound`](crate::EncodeError::ErrorBound) if the values do not fit the settings.
+    /// [`EncodeError::OutOfRange`](crate::EncodeError::OutOfRange) and [`EncodeError::ErrorBound`](crate::EncodeError::ErrorBound) if the
+    /// values do not fit the settings.
     pub fn encode(&mut self, array: &Array, no_data: Option<f64>) -> EncodeResult<EncodedArray> {
+        let mut encoded = self.encode_reusing(array, no_data, Vec::new())?;
+        encoded.payload.shrink_to_fit();
+        Ok(encoded)
+    }
+
+    /// As [`ArrayEncoder::encode`], but the payload takes over the memory of `buffer`, whose content is dropped: pages that are already there
+    /// save more time than LZ4 takes.
+    ///
+    /// # Errors
+    /// As [`ArrayEncoder::encode`].
+    pub fn encode_reusing(
+        &mut self,
+        array: &Array,
+        no_data: Option<f64>,
+        buffer: Vec<u8>,
+    ) -> EncodeResult<EncodedArray> {
+        self.encode_counting(array, no_data, buffer).map(|(encoded, _)| encoded)
+    }
+
+    /// Also returns how many stored bytes a reader's coder will have to make, those that are runs or stored as they are left out.
+    pub(crate) fn encode_counting(
+        &mut self,
+        array: &Array,
+        no_data: Option<f64>,
+        buffer: Vec<u8>,
+    ) -> EncodeResult<(EncodedArray, u64)> {
         let ArraySettings { values, layout, band_difference, .. } = self.settings;
         let request = Request { rule: values, layout: layout.into(), difference: band_difference, no_data };
         let stored = values::store(array, &request, &mut self.stored)?;
@@ -98,27 +125,24 @@ impl ArrayEncoder {
             codes,
         };
         let item_bytes = u8::try_from(arrangement.width).unwrap_or(8);
-        let mut payload = Vec::with_capacity(bytes.len() / 2);
-        let (mut codec, coded) = self.bulk.encode(bytes, item_bytes, &mut payload)?;
+        let mut payload = buffer;
+        payload.clear();
+        let (mut codec, mut coded) = self.bulk.encode(bytes, item_bytes, &mut payload)?;
         if expands_too_far(bytes.len() as u64, coded, payload.len() as u64) {
             let filter = if self.settings.coder.is_blosc2() { self.settings.filter } else { Filter::None };
             let fallback = match &mut self.fallback {
                 Some(fallback) => fallback,
-                slot @ None => slot.insert(blosc2::Encoder::new(Blosc2Coder::Lz4, None, filter)?),
+                slot @ None => slot.insert(Bulk::Blosc2(blosc2::Encoder::new(Blosc2Coder::Lz4, None, filter)?)),
             };
             payload.clear();
-            for unit in bytes.chunks(UNIT_BYTES) {
-                fallback.encode(unit, item_bytes, &mut payload)?;
-            }
-            codec = Codec::Blosc2;
+            (codec, coded) = fallback.encode(bytes, item_bytes, &mut payload)?;
         }
-        if payload.len() >= bytes.len() {
+        if codec != Codec::Raw && payload.len() >= bytes.len() {
             payload.clear();
             payload.extend_from_slice(bytes);
-            codec = Codec::Raw;
+            (codec, coded) = (Codec::Raw, 0);
         }
-        payload.shrink_to_fit();
-        Ok(EncodedArray { codec, descriptor, payload, fidelity })
+        Ok((EncodedArray { codec, descriptor, payload, fidelity }, coded))
     }
 }
 
@@ -131,7 +155,6 @@ impl Bulk {
             match self {
                 Self::Blosc2(encoder) => encoder.encode(unit, item_bytes, payload)?,
                 Self::Zstd(encoder) => encoder.encode(unit, payload)?,
-                // The caller falls back to the bytes themselves: an empty payload would be smaller, so it is filled.
                 Self::Raw => payload.extend_from_slice(unit),
             }
             coded += match self {
@@ -140,7 +163,8 @@ impl Bulk {
                     blosc2::Chunk::parse(payload.get(start..).unwrap_or_default(), item_bytes, unit.len())?
                         .coded_out_bytes()
                 }
-                Self::Zstd(_) | Self::Raw => unit.len() as u64,
+                Self::Zstd(_) => unit.len() as u64,
+                Self::Raw => 0,
             };
         }
         let codec = match self {

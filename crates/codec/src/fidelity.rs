@@ -96,7 +96,7 @@ pub(crate) struct Meter<T> {
 }
 
 /// Sums over one run of values.
-#[derive(Default, Clone, Copy)]
+#[derive(Default)]
 struct Sums {
     /// Σ u²
     uu: f64,
@@ -118,35 +118,43 @@ impl<T: Float> Meter<T> {
     /// Takes a run of whole spectra: `source` and what it `decoded` to. `plain` says that none is NaN, infinite or no-data.
     pub(crate) fn add(&mut self, source: &[T], decoded: &[f32], plain: bool, f16: bool) {
         self.total.values += source.len() as u64;
-        self.total.changed +=
-            source.iter().zip(decoded).map(|(u, v)| u64::from((*u).bits() != T::from_f32(*v).bits())).sum::<u64>();
+        let found = T::compare(source, decoded, self.total.max_rel_error);
+        self.total.changed += u64::from(found.changed);
+        if plain {
+            self.total.measured += source.len() as u64;
+            if f16 {
+                self.total.subnormal += u64::from(found.small);
+            }
+            if found.worse {
+                for (&u, v) in source.iter().zip(decoded) {
+                    self.relative(u.to_f64(), f64::from(*v));
+                }
+            }
+        }
         let run = if self.spectrum == 0 { source.len().max(1) } else { self.spectrum };
         for (u, v) in source.chunks(run).zip(decoded.chunks(run)) {
             if plain {
-                self.add_plain(u, v, f16);
+                self.add_plain(u, v);
             } else {
                 self.add_mixed(u, v, f16);
             }
         }
     }
 
-    fn add_plain(&mut self, source: &[T], decoded: &[f32], f16: bool) {
-        let rel = self.total.max_rel_error;
-        let mut sums = [Sums::default(); LANES];
-        let mut worse = [false; LANES];
-        let mut small = [0_u32; LANES];
+    fn add_plain(&mut self, source: &[T], decoded: &[f32]) {
+        // Lane by lane in arrays of their own, so that the compiler keeps each in a vector register.
+        let (mut uu, mut dd, mut ds) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
+        let (mut abs, mut max) = ([0.0; LANES], [0.0_f64; LANES]);
         let mut step = |u: [f64; LANES], v: [f64; LANES]| {
             for lane in 0..LANES {
-                let (u, v, s) = (u[lane], v[lane], &mut sums[lane]);
-                let (d, m) = (v - u, u.abs());
+                let (u, v) = (u[lane], v[lane]);
+                let d = v - u;
                 let e = d.abs();
-                s.uu += u * u;
-                s.dd += d * d;
-                s.ds += d * (u + v);
-                s.abs += e;
-                s.max = if e > s.max { e } else { s.max };
-                worse[lane] |= (m >= F16_MIN_NORMAL) & (e > rel * m);
-                small[lane] += u32::from((m < F16_MIN_NORMAL) & (m > 0.0));
+                uu[lane] += u * u;
+                dd[lane] += d * d;
+                ds[lane] += d * (u + v);
+                abs[lane] += e;
+                max[lane] = if e > max[lane] { e } else { max[lane] };
             }
         };
         let (us, u_rest) = source.as_chunks::<LANES>();
@@ -160,23 +168,9 @@ impl<T: Float> Meter<T> {
             (*u, *v) = ((*from_u).to_f64(), f64::from(*from_v));
         }
         step(u, v);
-        if worse.contains(&true) {
-            for (&u, v) in source.iter().zip(decoded) {
-                self.relative(u.to_f64(), f64::from(*v));
-            }
-        }
-        if f16 {
-            self.total.subnormal += small.iter().map(|&n| u64::from(n)).sum::<u64>();
-        }
-        self.total.measured += source.len() as u64;
-        let sum = sums.iter().skip(1).fold(sums[0], |a, b| Sums {
-            uu: a.uu + b.uu,
-            dd: a.dd + b.dd,
-            ds: a.ds + b.ds,
-            abs: a.abs + b.abs,
-            max: a.max.max(b.max),
-        });
-        self.finish(&sum, true);
+        let sum = |lanes: [f64; LANES]| lanes.iter().sum::<f64>();
+        let max = max.iter().fold(0.0, |a: f64, b| a.max(*b));
+        self.finish(&Sums { uu: sum(uu), dd: sum(dd), ds: sum(ds), abs: sum(abs), max }, true);
     }
 
     /// The slow way, value by value.

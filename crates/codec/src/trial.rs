@@ -34,6 +34,8 @@ pub struct Candidate {
     pub source_bytes: u64,
     /// Bytes that were stored for them.
     pub payload_bytes: u64,
+    /// Bytes that a reader's coder will have to make; the others are runs, or stored as they are.
+    pub coded_bytes: u64,
     /// Predicted time to read and decode them, in microseconds, on one core of the machine of the ADR.
     pub predicted_us: f64,
 }
@@ -88,9 +90,10 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
 
 fn measure(crops: &[(Array, Option<f64>)], settings: ArraySettings) -> EncodeResult<Candidate> {
     let mut encoder = ArrayEncoder::new(settings)?;
-    let mut out = Candidate { settings, source_bytes: 0, payload_bytes: 0, predicted_us: 0.0 };
+    let mut out = Candidate { settings, source_bytes: 0, payload_bytes: 0, coded_bytes: 0, predicted_us: 0.0 };
+    let mut buffer = Vec::new();
     for (array, no_data) in crops {
-        let encoded = encoder.encode(array, *no_data)?;
+        let (encoded, coded_bytes) = encoder.encode_counting(array, *no_data, buffer)?;
         let descriptor = &encoded.descriptor;
         // Costs as it was stored, which may be raw.
         let stored_as = match encoded.codec {
@@ -98,10 +101,17 @@ fn measure(crops: &[(Array, Option<f64>)], settings: ArraySettings) -> EncodeRes
             _ => settings,
         };
         let stored_as = ArraySettings { band_difference: descriptor.band_difference, ..stored_as };
-        let (payload_bytes, stored_bytes) = (encoded.payload.len() as u64, descriptor.stored_bytes()?);
+        let work = cost::Work {
+            payload_bytes: encoded.payload.len() as u64,
+            stored_bytes: descriptor.stored_bytes()?,
+            coded_bytes,
+            elements: descriptor.elements()?,
+        };
         out.source_bytes += array.bytes().len() as u64;
-        out.payload_bytes += payload_bytes;
-        out.predicted_us += 1e6 * cost::read_seconds(&stored_as, payload_bytes, stored_bytes, descriptor.elements()?);
+        out.payload_bytes += work.payload_bytes;
+        out.coded_bytes += coded_bytes;
+        out.predicted_us += cost::predicted_us(&stored_as, &work);
+        buffer = encoded.payload;
     }
     Ok(out)
 }

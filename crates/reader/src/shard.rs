@@ -67,12 +67,7 @@ impl Shard {
     }
 
     /// A shard whose header nobody has looked at: `verify` goes on without it.
-    pub(crate) const fn from_parts(
-        file: ShardFile,
-        footer: Footer,
-        index: Index,
-        options: ShardOptions,
-    ) -> Self {
+    pub(crate) const fn from_parts(file: ShardFile, footer: Footer, index: Index, options: ShardOptions) -> Self {
         Self { file, footer, index, options }
     }
 

@@ -61,7 +61,7 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, context: &str) {
 
 #[test]
 fn t01_cut_at_every_length() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let bytes = small_shard(0..3);
     let (_, index) = index_of(&bytes);
     for length in 0..bytes.len() {
@@ -78,7 +78,7 @@ fn t01_cut_at_every_length() {
 
 #[test]
 fn t03_every_single_bit() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let bytes = small_shard(0..2);
     assert!(bytes.len() <= 4096, "{}", bytes.len());
     read_all(dir.path(), &bytes).unwrap();
@@ -93,7 +93,7 @@ fn t03_every_single_bit() {
 
 #[test]
 fn t05_torn_and_misdirected_writes() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let bytes = small_shard(0..40);
     let (footer, index) = index_of(&bytes);
     let whole = read_all(dir.path(), &bytes).unwrap();
@@ -131,7 +131,7 @@ fn t05_torn_and_misdirected_writes() {
 
 #[test]
 fn t06_bytes_after_the_footer() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let bytes = small_shard(0..3);
     for extra in 1..=64 {
         let mut longer = bytes.clone();
@@ -144,7 +144,7 @@ fn t06_bytes_after_the_footer() {
 
 #[test]
 fn t07_bytes_before_the_header() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     for head in [&b"PK\x03\x04"[..], b"\x7fELF", b"<html>", &[0; 64]] {
         let error = assert_format(open_bytes(dir.path(), &[head, &small_shard(0..3)].concat()), "prefix");
         assert!(error.contains("header magic"), "{error}");
@@ -153,7 +153,7 @@ fn t07_bytes_before_the_header() {
 
 #[test]
 fn t08_what_is_no_file() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let start = Instant::now();
     let open = |path: &Path| Shard::open(path, ShardOptions::default());
     let fifo = dir.path().join("fifo.shard");
@@ -190,7 +190,7 @@ fn twins() -> (Vec<u8>, Index) {
 
 #[test]
 fn t09_swapped_records() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let (mut bytes, index) = twins();
     let (first, second) = (index.row(0).unwrap().offset as usize, index.row(1).unwrap().offset as usize);
     let (head, tail) = bytes.split_at_mut(second);
@@ -220,7 +220,7 @@ fn t10_a_shard_of_another_dataset() {
 
 #[test]
 fn t11_header_and_footer_disagree() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let bytes = small_shard(0..3);
     // Minor version, optional features, dataset id, shard number.
     for at in [10, 24, 40, 48] {
@@ -239,7 +239,7 @@ fn t11_header_and_footer_disagree() {
 
 #[test]
 fn t12_a_stale_index() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let mut samples: Vec<TestSample> = (0..3).map(TestSample::new).collect();
     let old = support::shard(Identity::new(ID, 0), &samples);
     samples[1].text.reverse();
@@ -258,7 +258,7 @@ const HOSTILE: [u64; 10] =
 
 #[test]
 fn l01_every_length_field_takes_every_hostile_value() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let bytes = small_shard(0..3);
     let (footer, index) = index_of(&bytes);
     let length = bytes.len() as u64;
@@ -328,7 +328,7 @@ fn with_rows(edit: impl Fn(usize, &mut u64, &mut u64)) -> Vec<u8> {
 
 #[test]
 fn l02_offset_plus_length_wraps() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     for (offset, length) in [(u64::MAX - 15, 32), (64, u64::MAX - 63), (64, u64::MAX), (u64::MAX - 63, 64)] {
         let bytes = with_rows(|i, o, l| {
             if i == 0 {
@@ -341,7 +341,7 @@ fn l02_offset_plus_length_wraps() {
 
 #[test]
 fn l03_record_count_times_entry_wraps() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let bytes = small_shard(0..3);
     let (footer, _) = index_of(&bytes);
     for count in [1 << 61, u64::MAX / 8 + 1, 1 << 31, 4, 1_000_000] {
@@ -359,7 +359,7 @@ fn l03_record_count_times_entry_wraps() {
 
 #[test]
 fn l08_index_that_overlaps_something() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let bytes = small_shard(0..3);
     let (footer, _) = index_of(&bytes);
     let end = bytes.len() - 128;
@@ -381,7 +381,7 @@ fn l08_index_that_overlaps_something() {
 
 #[test]
 fn l09_lengths_said_twice_must_agree() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     // The frame says less or more than the index; within the padding both leave the next record where it is.
     for change in [-1_i64, 1] {
         let mut bytes = small_shard(0..3);
@@ -407,7 +407,7 @@ fn l09_lengths_said_twice_must_agree() {
 
 #[test]
 fn s01_records_that_overlap() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let edits: [EditRow<'_>; 4] = [
         &|i, offset, _| *offset -= u64::from(i == 1),
         &|i, _, length| *length += if i == 0 { 64 } else { 0 },
@@ -427,7 +427,7 @@ fn s01_records_that_overlap() {
 
 #[test]
 fn s02_holes_between_records() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     // 64 bytes between header and first record, of zeros, then of something; everything else moved on and consistent.
     for fill in [0_u8, 0x5A] {
         let mut bytes = small_shard(0..3);
@@ -452,7 +452,7 @@ fn s02_holes_between_records() {
 
 #[test]
 fn s03_rows_that_point_elsewhere() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let (footer, _) = index_of(&small_shard(0..3));
     let length = footer.file_bytes();
     for target in [0, 32, footer.index_offset, footer.index_offset + footer.index_bytes, length, length + 64] {
@@ -473,7 +473,7 @@ fn s03_rows_that_point_elsewhere() {
 
 #[test]
 fn s04_rows_out_of_order() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let (_, index) = index_of(&small_shard(0..3));
     let bytes = with_rows(|i, offset, length| {
         let row = index.row(2 - i as u64).unwrap();
@@ -496,7 +496,7 @@ fn s05_no_records() {
 
 #[test]
 fn s08_feature_bits() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let samples = [TestSample::new(0)];
     let optional = Identity { optional_features: 1 << 40, ..Identity::new(ID, 0) };
     assert_eq!(read_all(dir.path(), &support::shard(optional, &samples)).unwrap().len(), 1);
@@ -524,7 +524,7 @@ fn s08_feature_bits() {
 
 #[test]
 fn s11_nothing_between_header_and_footer() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let bytes = small_shard(0..3);
     let mut state = 1_u64;
     for _ in 0..500 {
@@ -571,7 +571,7 @@ fn n02_names_that_climb() {
 #[test]
 fn n04_symlinks() {
     let disk = OnDisk::new(&[2, 2]);
-    let outside = tempfile::tempdir().unwrap();
+    let outside = support::scratch();
     let target = outside.path().join("shard");
     std::fs::rename(disk.shard_path(1), &target).unwrap();
     std::os::unix::fs::symlink(&target, disk.shard_path(1)).unwrap();

@@ -32,7 +32,7 @@ proptest! {
             let length = bytes.len();
             bytes.truncate(length - cut * 7);
         }
-        let dir = tempfile::tempdir().unwrap();
+        let dir = support::scratch();
         let path = dir.path().join("x.shard");
         std::fs::write(&path, &bytes).unwrap();
         let limits = Limits { max_record_bytes: 1 << 24, max_decoded_bytes: 1 << 24, ..Limits::default() };

@@ -21,7 +21,7 @@ fn scan(path: &Path) -> (Vec<WholeRecord>, Vec<Lost>) {
 }
 
 fn scan_bytes(bytes: &[u8]) -> (Vec<WholeRecord>, Vec<Lost>) {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let path = dir.path().join("x.shard");
     std::fs::write(&path, bytes).unwrap();
     scan(&path)

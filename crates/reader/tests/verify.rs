@@ -76,7 +76,7 @@ fn several_damaged_records_are_all_listed() {
 
 #[test]
 fn large_records_are_read_in_pieces_and_checked_all_the_same() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     let mut samples: Vec<TestSample> = (0..3).map(TestSample::new).collect();
     samples[1].text = (0..2_500_001_u32).map(|i| (i % 251) as u8 & 0x7F).collect();
     let bytes = support::shard(Identity::new(ID, 0), &samples);
@@ -154,7 +154,7 @@ fn a_lost_manifest_is_one_problem_and_the_shards_are_verified_without_it() {
 
 #[test]
 fn labels_must_be_classes() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = support::scratch();
     for (label, whole) in [(2, true), (3, false), (-1, false)] {
         let mut samples: Vec<TestSample> = (0..3).map(TestSample::new).collect();
         samples[1].label = label;

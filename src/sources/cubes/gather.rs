@@ -6,6 +6,9 @@
 /// Edge of a tile, in elements: 32 rows of 32 elements of 8 bytes are 8 KiB on either side, which stays in a 32 KiB L1.
 const TILE: usize = 32;
 
+/// Rows that are filled together where pixels are copied whole.
+const ROWS: usize = 16;
+
 /// A walk over stored elements: output element `[i, j, k]` stands at `start ± i·s₀ + j·s₁ + k·s₂`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
@@ -90,14 +93,20 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &Plan, out: &mut 
     }
 }
 
-/// The inner axis is contiguous on both sides: copy runs of it.
+/// The inner axis is contiguous on both sides: copy runs of it, a few rows at a time, so that both sides are walked in pieces
+/// of some KiB.
 fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &Plan, to: &mut [[u8; N]]) {
     let [_, w, c] = plan.dims;
-    for (pixel, run) in to.chunks_exact_mut(c).enumerate() {
-        let at = plan.row_start(pixel / w) + (pixel % w) * plan.strides[1];
-        run.copy_from_slice(&from[at..at + c]);
-        if SWAP {
-            run.iter_mut().for_each(|element| element.reverse());
+    for (block, rows) in to.chunks_mut(ROWS * w * c).enumerate() {
+        for j in 0..w {
+            for (row, out) in rows.chunks_exact_mut(w * c).enumerate() {
+                let at = plan.row_start(block * ROWS + row) + j * plan.strides[1];
+                let run = &mut out[j * c..(j + 1) * c];
+                run.copy_from_slice(&from[at..at + c]);
+                if SWAP {
+                    run.iter_mut().for_each(|element| element.reverse());
+                }
+            }
         }
     }
 }

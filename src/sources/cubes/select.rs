@@ -66,13 +66,36 @@ pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> 
         }
     }
     match candidates {
-        // The only array there is: it is meant, and if it cannot be used the reason is its own.
-        [_] => Ok(0),
+        // The only array there is: it is meant, and if it cannot be used the reason is its own. A lone vector is not: it may be
+        // what is left of a MATLAB file that was cut short between two variables.
+        [one] if one.dims.len() != 2 => Ok(0),
         _ => {
             let expected = if ranks.len() == 2 { "one array with 3 or 2 axes" } else { "one array with 2 axes" };
             Err(source.format("arrays in the file", expected, all()))
         }
     }
+}
+
+/// As [`select`], for MATLAB: where the caller gave the picture's shape and no name, a matrix of so many pixels is meant
+/// rather than a cube.
+pub(super) fn select_matlab(source: &Source, want: &Want, candidates: &[Candidate]) -> Result<usize> {
+    let options = want.options();
+    if let (Want::Cube(_), None, Some((height, width))) = (want, &options.variable, options.spatial) {
+        let pixels = height.checked_mul(width);
+        let fits = |dims: &[u64]| matches!(*dims, [a, b] if Some(a) == pixels || Some(b) == pixels);
+        let fitting: Vec<_> = (0..).zip(candidates).filter(|(_, candidate)| fits(candidate.dims)).collect();
+        match fitting.as_slice() {
+            [] => {}
+            [(one, _)] => return Ok(*one),
+            many => {
+                let found: Vec<_> = many.iter().map(|(_, candidate)| candidate.describe()).collect();
+                let expected = format!("one matrix of {height} x {width} pixels, or a name");
+                let error = source.usage("variable", expected, found.join(", "));
+                return Err(error.hint("name one with `--variable NAME`"));
+            }
+        }
+    }
+    select(source, want, candidates)
 }
 
 /// `[height, width, channels]` of an array with two axes (one band) or three.

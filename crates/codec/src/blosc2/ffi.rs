@@ -91,11 +91,11 @@ impl Compressor {
         let room = unit.len() + MAX_OVERHEAD;
         let room_bytes =
             i32::try_from(room).map_err(|_| Error::usage("blosc2 unit", "below 2^31 bytes", unit.len()))?;
-        let start = out.len();
-        out.resize(start + room, 0);
-        let Some(place) = out.get_mut(start..) else { return Ok(()) };
-        // SAFETY: source and destination are live, do not overlap (one is borrowed shared, the other exclusively) and are as long as the
-        // sizes passed; the context is a compression context used by this thread alone.
+        out.reserve(room);
+        let place = out.spare_capacity_mut();
+        // SAFETY: source and destination are live, do not overlap (one is borrowed shared, the other exclusively) and are at least as long as
+        // the sizes passed: `reserve` made room. The library only writes to the destination before it has written there. The context is a
+        // compression context used by this thread alone.
         let written = unsafe {
             sys::blosc2_compress_ctx(
                 self.context.0.as_ptr(),
@@ -107,13 +107,11 @@ impl Compressor {
         };
         match usize::try_from(written) {
             Ok(n) if n > 0 && n <= room => {
-                out.truncate(start + n);
+                // SAFETY: `n` is at most the room reserved, and the library has written that many bytes.
+                unsafe { out.set_len(out.len() + n) };
                 Ok(())
             }
-            _ => {
-                out.truncate(start);
-                Err(Error::usage("blosc2 compression", "a chunk", format!("error {written} of the library")))
-            }
+            _ => Err(Error::usage("blosc2 compression", "a chunk", format!("error {written} of the library"))),
         }
     }
 }

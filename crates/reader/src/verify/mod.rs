@@ -1,6 +1,6 @@
 //! Reads every byte of a dataset and says what is wrong: which file, which sample, which offset.
 //!
-//! The work is cut into spans of consecutive records that threads take in turn. Each thread reads its span in pieces of 1 MiB into a buffer that stays
+//! The work is cut into spans of consecutive records that threads take in turn. Each thread reads its span in pieces of 512 KiB into a buffer that stays
 //! in its cache, and checks there: the CRC32 then costs a few percent of the read. After a damaged record it goes on with the next one.
 
 mod dataset;
@@ -106,7 +106,7 @@ impl VerifyReport {
 /// Verifies the dataset at `path`: a folder, a manifest, or a lone shard.
 ///
 /// Checked are all bytes: header, footer and index of each shard; frame, CRC32, head and padding of each record; that record and index say the same; fields
-/// against the schema; labels against the classes; keys and sample ids, which must be unique; shards against the manifest. Memory: a buffer of 1 MiB, or
+/// against the schema; labels against the classes; keys and sample ids, which must be unique; shards against the manifest. Memory: a buffer of 512 KiB, or
 /// the largest record, for each thread; the indexes of the shards at work; 56 bytes a sample.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use shardpack_format::FRAME_BYTES;
 use std::ops::Range;
 
 /// Bytes of one read: it fits a core's own cache, together with what the checks need.
-pub(crate) const PIECE_BYTES: usize = 1 << 20;
+pub(crate) const PIECE_BYTES: usize = 512 << 10;
 
 /// What one thread keeps from span to span.
 #[derive(Default)]

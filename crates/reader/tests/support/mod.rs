@@ -16,6 +16,17 @@ use std::path::{Path, PathBuf};
 
 pub const ID: DatasetId = DatasetId([7; 16]);
 
+/// A scratch folder, in memory where the system has such a place: the hostile cases write tens of thousands of small files.
+pub fn scratch() -> tempfile::TempDir {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir()
+        && let Ok(dir) = tempfile::tempdir_in(memory)
+    {
+        return dir;
+    }
+    tempfile::tempdir().unwrap()
+}
+
 /// One sample of the test schema: text, a picture (absent where `None`), a small array, label and height.
 #[derive(Debug, Clone)]
 pub struct TestSample {
@@ -146,7 +157,7 @@ pub struct OnDisk {
 
 impl OnDisk {
     pub fn new(counts: &[u64]) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = scratch();
         let metadata = metadata(Some(counts.len() as u32));
         let mut manifest = Manifest::new(ID, metadata.clone());
         let mut all = Vec::new();

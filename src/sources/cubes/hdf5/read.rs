@@ -3,10 +3,10 @@
 use super::super::cube::{CubeInfo, CubeKind, LoadedCube};
 use super::super::error::{CubeError, Result};
 use super::super::layout::{Layout, Order};
-use super::super::select::{Candidate, Want, cube_shape, select};
+use super::super::select::{Candidate, Want, cube_shape, select, select_matlab};
 use super::super::source::Source;
 use super::super::{mat, meta, values};
-use hdf5_pure::{Datatype, DatatypeByteOrder, File, Group};
+use hdf5_pure::{AttrValue, Datatype, DatatypeByteOrder, File, Group};
 use shardpack_format::Dtype;
 use std::fmt;
 
@@ -33,9 +33,19 @@ fn broken(source: &Source, error: impl fmt::Display) -> CubeError {
     source.format("HDF5 file", "a whole one, of features that are read", error)
 }
 
+/// Opens the file for its metadata: a few reads, whatever its size.
 fn open(source: &Source) -> Result<File> {
-    // Streaming: a file of many cubes does not have to fit in memory.
     File::open_streaming(source.path()).map_err(|error| broken(source, error))
+}
+
+/// Opens the file for its values. Small files are held in memory: read as a stream, a damaged chunk size of up to 4 GiB is
+/// allocated before it is compared with the file (hdf5-pure 0.47). A large file of many cubes does not have to fit.
+fn open_for_values(source: &Source, want: &Want) -> Result<File> {
+    if source.len() > want.max_bytes().saturating_mul(2) {
+        return open(source);
+    }
+    let bytes = source.read_at("HDF5 file", 0, source.len())?;
+    File::from_bytes(bytes).map_err(|error| broken(source, error))
 }
 
 /// The numeric datasets of the file, in the order of its groups; those of MATLAB's own bookkeeping are left out.
@@ -57,12 +67,12 @@ fn walk(source: &Source, group: &Group, prefix: &str, depth: usize, found: &mut 
             continue;
         };
         let Ok(mut dims) = dataset.shape() else { continue };
-        let class = dataset.attrs().ok().and_then(|attrs| attrs.get("MATLAB_class").map(|class| format!("{class:?}")));
-        if class.as_ref().is_some_and(|class| class.contains("char") || class.contains("cell")) {
-            continue;
-        }
-        if class.as_ref().is_some_and(|class| class.contains("logical")) && dtype == Dtype::U8 {
-            dtype = Dtype::Bool;
+        let attrs = dataset.attrs().unwrap_or_default();
+        let class = attrs.get("MATLAB_class").and_then(AttrValue::as_str);
+        match class {
+            Some("char" | "cell") => continue,
+            Some("logical") if dtype == Dtype::U8 => dtype = Dtype::Bool,
+            _ => {}
         }
         if class.is_some() {
             dims.reverse();
@@ -90,6 +100,9 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     };
     match datatype {
         Datatype::FixedPoint { size, byte_order, layout } => {
+            if layout.bit_offset != 0 || u32::from(layout.bit_precision) != size * 8 {
+                return None;
+            }
             let dtype = match (size, layout.signed) {
                 (1, false) => Dtype::U8,
                 (1, true) => Dtype::I8,
@@ -103,11 +116,12 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
             };
             Some((dtype, big(byte_order)?))
         }
-        Datatype::FloatingPoint { size, byte_order, .. } => {
-            let dtype = match size {
-                2 => Dtype::F16,
-                4 => Dtype::F32,
-                8 => Dtype::F64,
+        Datatype::FloatingPoint { size, byte_order, layout } => {
+            // The mantissa tells IEEE types from bfloat16 and the like.
+            let dtype = match (size, layout.mantissa_size) {
+                (2, 10) => Dtype::F16,
+                (4, 23) => Dtype::F32,
+                (8, 52) => Dtype::F64,
                 _ => return None,
             };
             Some((dtype, big(byte_order)?))
@@ -122,6 +136,8 @@ fn choose<'d>(source: &Source, want: &Want, datasets: &'d [Dataset]) -> Result<(
         .iter()
         .map(|dataset| Candidate { name: &dataset.name, dtype: dataset.dtype.to_string(), dims: &dataset.dims })
         .collect();
+    let matlab = datasets.iter().any(|dataset| dataset.matlab);
+    let select = if matlab { select_matlab } else { select };
     let chosen = select(source, want, &candidates)?;
     let dataset = datasets.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
     let (shape, order) = if dataset.matlab {
@@ -143,7 +159,7 @@ pub(in super::super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
 }
 
 pub(in super::super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
-    let file = open(source)?;
+    let file = open_for_values(source, want)?;
     let datasets = list(source, &file)?;
     let (dataset, layout) = choose(source, want, &datasets)?;
     layout.bytes(source, want.max_bytes())?;

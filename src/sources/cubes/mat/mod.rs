@@ -6,7 +6,7 @@ mod variable;
 use super::cube::{CubeInfo, CubeKind, LoadedCube};
 use super::error::Result;
 use super::layout::{Layout, Order};
-use super::select::{Candidate, Want, cube_shape, select};
+use super::select::{Candidate, Want, cube_shape, select_matlab};
 use super::source::Source;
 use super::{meta, values};
 use variable::Variable;
@@ -20,7 +20,7 @@ fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result
         .iter()
         .map(|variable| Candidate { name: &variable.name, dtype: variable.describe(), dims: &variable.dims })
         .collect();
-    let chosen = select(source, want, &candidates)?;
+    let chosen = select_matlab(source, want, &candidates)?;
     let variable = variables.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
     if let Some(why) = variable.refused() {
         let what = format!("variable `{}`", variable.name.escape_debug());

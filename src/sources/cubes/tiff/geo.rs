@@ -121,7 +121,8 @@ fn items(xml: &str) -> impl Iterator<Item = Item> {
             rest.split_once('"').map(|(value, _)| unescape(value))
         };
         let band = attribute("sample").map(|band| band.parse().unwrap_or(u64::MAX));
-        Some(Item { name: attribute("name")?, band, value: unescape(value.trim()) })
+        // GDAL escapes its values twice.
+        Some(Item { name: attribute("name")?, band, value: unescape(&unescape(value.trim())) })
     })
 }
 

@@ -52,6 +52,7 @@ impl Page {
         if ifd.uint(source, 32997, 1)? > 1 {
             return Err(source.format("TIFF image depth", 1, ifd.uint(source, 32997, 1)?));
         }
+        let compression = Compression::from_code(source, ifd.uint(source, 259, 1)?)?;
         let dtype = dtype(source, ifd)?;
         let bilevel = dtype == Dtype::Bool;
         if bilevel && bands > 1 {
@@ -60,7 +61,6 @@ impl Page {
         if ifd.uint(source, 266, 1)? != 1 {
             return Err(source.format("TIFF fill order", 1, ifd.uint(source, 266, 1)?));
         }
-        let compression = Compression::from_code(source, ifd.uint(source, 259, 1)?)?;
         let predictor = Predictor::from_code(source, ifd.uint(source, 317, 1)?, dtype, compression)?;
         let planar = bands > 1 && ifd.uint(source, 284, 1)? == 2;
         let tiled = ifd.uints(source, 322)?.is_some();

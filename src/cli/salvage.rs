@@ -1,0 +1,70 @@
+//! `shardpack salvage`: what is whole, out of what is damaged.
+
+use super::args::SalvageArgs;
+use super::{Outcome, interrupt, open, show, units};
+use crate::salvage::{Survey, restore_manifest};
+use serde_json::json;
+use shardpack_writer::WriteOptions;
+
+/// Losses that the text lists one by one; `--json` has them all.
+const SHOWN: usize = 50;
+
+pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
+    let limits = open::limits(args.max_record);
+    if same_folder(args) {
+        return restore(args, &limits);
+    }
+    let cancel = interrupt::flag()?;
+    let mut survey = Survey::scan(&args.dataset, &limits)?;
+    let options = WriteOptions { cancel: Some(&cancel), ..WriteOptions::default() };
+    let report = survey.write(&args.out, &limits, &options)?;
+    if args.json {
+        show::json(&json!({
+            "samples": report.samples,
+            "bytes_out": report.bytes_out,
+            "shards": report.shards,
+            "lost": survey.lost,
+            "damage": survey.damage,
+            "notes": survey.notes,
+        }))?;
+    } else {
+        let mut text = String::new();
+        survey.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
+        survey.damage.iter().for_each(|damage| text += &format!("damaged, nothing lost by it: {damage}\n"));
+        survey.lost.iter().take(SHOWN).for_each(|lost| text += &format!("lost: {lost}\n"));
+        if survey.lost.len() > SHOWN {
+            text += &format!("… and {} more (--json lists all)\n", units::count((survey.lost.len() - SHOWN) as u64));
+        }
+        text += &format!(
+            "salvaged {} ({}) into `{}`; lost: {}\n",
+            units::plural(report.samples, "sample"),
+            units::bytes(report.bytes_out),
+            args.out.display(),
+            units::plural(survey.lost.len() as u64, "place"),
+        );
+        show::print(&text)?;
+    }
+    Ok(if survey.lost.is_empty() { Outcome::Fine } else { Outcome::Problem })
+}
+
+fn same_folder(args: &SalvageArgs) -> bool {
+    match (args.dataset.canonicalize(), args.out.canonicalize()) {
+        (Ok(dataset), Ok(out)) => dataset == out,
+        _ => false,
+    }
+}
+
+fn restore(args: &SalvageArgs, limits: &shardpack_format::Limits) -> anyhow::Result<Outcome> {
+    let rebuilt = restore_manifest(&args.dataset, limits)?;
+    let left_out: Vec<String> = rebuilt.left_out.iter().map(|(_, error)| error.to_string()).collect();
+    let (samples, shards) = (rebuilt.manifest.samples, rebuilt.manifest.shards.len() as u64);
+    if args.json {
+        show::json(&json!({ "samples": samples, "shards": shards, "left_out": left_out }))?;
+    } else {
+        let mut text: String = left_out.iter().map(|reason| format!("note: left out: {reason}\n")).collect();
+        let (samples, shards) = (units::plural(samples, "sample"), units::plural(shards, "shard"));
+        text += &format!("rebuilt the manifest of `{}`: {samples} in {shards}\n", args.dataset.display());
+        show::print(&text)?;
+    }
+    Ok(if left_out.is_empty() { Outcome::Fine } else { Outcome::Problem })
+}

@@ -1,0 +1,121 @@
+use super::*;
+
+fn header(code: u32, interleave: &str, big_endian: bool, offset: u64, [h, w, c]: [usize; 3]) -> String {
+    format!(
+        "ENVI\r\n; a comment = with an equals sign\r\nSamples = {w}\r\nlines={h}\r\nBANDS   = {c}\r\nheader offset = {offset}\r\n\
+         data type = {code}\r\ninterleave = {interleave}\r\nbyte order = {}\r\n",
+        u8::from(big_endian)
+    )
+}
+
+#[test]
+fn every_type_interleave_and_name() {
+    let folder = Folder::new();
+    let shape @ [h, w, c] = [3, 34, 5];
+    let types = [
+        (1, Dtype::U8),
+        (2, Dtype::I16),
+        (3, Dtype::I32),
+        (4, Dtype::F32),
+        (5, Dtype::F64),
+        (12, Dtype::U16),
+        (13, Dtype::U32),
+        (14, Dtype::I64),
+        (15, Dtype::U64),
+    ];
+    let names = ["x", "x.img", "x.RAW", "x.dat", "x.bil", "x.hyspex", "x.someone's own"];
+    let mut names = names.iter().cycle();
+    for (code, dtype) in types {
+        for interleave in ["bsq", "BIL", "Bip"] {
+            for big_endian in [false, true] {
+                for offset in [0, 13] {
+                    let elements = match interleave {
+                        "bsq" => ordered(dtype, big_endian, [c, h, w], |[k, y, x]| [y, x, k]),
+                        "BIL" => ordered(dtype, big_endian, [h, c, w], |[y, k, x]| [y, x, k]),
+                        _ => ordered(dtype, big_endian, [h, w, c], |at| at),
+                    };
+                    let data = folder.write(names.next().unwrap(), [vec![9; offset as usize], elements].concat());
+                    let path = folder.write("x.hdr", header(code, interleave, big_endian, offset, shape));
+                    assert_cube(&path, CubeKind::EnviHeader, dtype, shape, &CubeOptions::default());
+                    assert_eq!(companion(&path).as_deref(), Some(data.as_path()));
+                    assert_eq!(companion(&data), None);
+                    std::fs::remove_file(data).unwrap();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn metadata_keeps_names_order_and_numbers() {
+    let folder = Folder::new();
+    folder.write("x.img", cube(Dtype::U8, [1, 2, 3]));
+    // No byte order, no header offset, no file type: real headers leave them out.
+    let text = "ENVI\ndescription = {\n Field 7, plot = 3 }\nsamples = 2\nlines = 1\nbands = 3\ndata type = 1\ninterleave = bip\n\
+                Wavelength Units = Nanometers\nwavelength = {\n 400,\n 500.5,\n 600\n }\nfwhm = {1, 2}\nbbl = {1,0,1}\n\
+                map info = {UTM, 1, 1, 350000.5, North}\nband names = {a, b, 3}\nreflectance scale factor = 10000\n\
+                data ignore value = -1.5e3\nsensor type = HySpex\n";
+    let path = folder.write("x.hdr", text);
+    let loaded = assert_cube(&path, CubeKind::EnviHeader, Dtype::U8, [1, 2, 3], &CubeOptions::default());
+    assert_eq!(loaded.no_data, Some(-1500.0));
+    assert_eq!(
+        serde_json::to_string(&loaded.meta).unwrap(),
+        "{\"description\":\"Field 7, plot = 3\",\"wavelength_units\":\"Nanometers\",\"wavelengths\":[400,500.5,600],\
+         \"header_fwhm\":[1,2],\"bbl\":[1,0,1],\"map_info\":[\"UTM\",\"1\",\"1\",\"350000.5\",\"North\"],\
+         \"band_names\":[\"a\",\"b\",\"3\"],\"reflectance_scale_factor\":10000,\"sensor_type\":\"HySpex\"}"
+    );
+}
+
+#[test]
+fn the_data_file_that_fits_is_taken() {
+    let folder = Folder::new();
+    let elements = cube(Dtype::U8, [2, 3, 4]);
+    folder.write("x.img", &elements[1..]);
+    let right = folder.write("x.dat", &elements);
+    let path = folder.write("x.hdr", header(1, "bip", false, 0, [2, 3, 4]));
+    assert_eq!(companion(&path), Some(right));
+    assert_cube(&path, CubeKind::EnviHeader, Dtype::U8, [2, 3, 4], &CubeOptions::default());
+    let double = folder.write("y.img.hdr", header(1, "bip", false, 0, [2, 3, 4]));
+    folder.write("y.img", &elements);
+    assert_cube(&double, CubeKind::EnviHeader, Dtype::U8, [2, 3, 4], &CubeOptions::default());
+}
+
+#[test]
+fn refusals_name_the_reason() {
+    let folder = Folder::new();
+    let good = header(4, "bsq", false, 7, [2, 3, 4]);
+    let path = folder.write("x.hdr", &good);
+    assert_eq!(
+        message(load(&path, &CubeOptions::default())),
+        "`x.hdr`: ENVI data file: expected a file of the header's name with `.img`, `.dat`, `.raw`, … or without an extension, found none"
+    );
+    assert_eq!(companion(&path), None);
+    folder.write("x.raw", [0; 102]);
+    for result in [load(&path, &CubeOptions::default()).map(|_| ()), peek(&path, &CubeOptions::default()).map(|_| ())] {
+        assert_eq!(
+            message(result),
+            "`x.raw`: ENVI data: expected 103 bytes for 2 lines, 3 samples, 4 bands of float32, offset 7, found 102"
+        );
+    }
+    for (from, to, why) in [
+        ("type = 4", "type = 6", "`data type` in the ENVI header: expected 1-5 or 12-15, found 6, complex numbers"),
+        ("= bsq", "= bsx", "`interleave` in the ENVI header: expected bsq, bil or bip, found `bsx`"),
+        ("interleave", "interleaved", "ENVI header: expected the key `interleave`, found none"),
+        ("order = 0", "order = 2", "`byte order` in the ENVI header: expected 0 or 1, found `2`"),
+        ("lines=2", "lines=-2", "`lines` in the ENVI header: expected an integer from 0, found `-2`"),
+        ("lines=2", "lines=0", "array shape: expected at least one element, found [0, 3, 4]"),
+        (
+            "; a",
+            "file compression = 1\n; a",
+            "`file compression` in the ENVI header: expected 0, or none, found gzip compression\nhint: write the cube again as plain binary",
+        ),
+        (
+            "; a",
+            "x = {1,\n; a",
+            "`x` in the ENVI header: expected `}` at the end of the list, found the end of the file",
+        ),
+    ] {
+        let path = folder.write("x.hdr", good.replace(from, to));
+        assert_eq!(message(load(&path, &CubeOptions::default())), format!("`x.hdr`: {why}"));
+    }
+}

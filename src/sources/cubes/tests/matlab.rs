@@ -1,0 +1,173 @@
+use super::writers::{MatArray, mat};
+use super::*;
+
+/// mxCLASS, and the type number its elements are usually stored as.
+const CLASSES: [(Dtype, u32, u32); 11] = [
+    (Dtype::Bool, 9 | 0x200, 2),
+    (Dtype::F64, 6, 9),
+    (Dtype::F32, 7, 7),
+    (Dtype::I8, 8, 1),
+    (Dtype::U8, 9, 2),
+    (Dtype::I16, 10, 3),
+    (Dtype::U16, 11, 4),
+    (Dtype::I32, 12, 5),
+    (Dtype::U32, 13, 6),
+    (Dtype::I64, 14, 12),
+    (Dtype::U64, 15, 13),
+];
+
+fn spatial(h: u64, w: u64) -> CubeOptions {
+    CubeOptions { spatial: Some((h, w)), ..Default::default() }
+}
+
+#[test]
+fn every_class_order_and_compression() {
+    let folder = Folder::new();
+    let shape @ [h, w, c] = [4, 33, 5];
+    for (dtype, class, kind) in CLASSES {
+        for (big_endian, compressed) in [(false, false), (false, true), (true, false), (true, true)] {
+            let column_major = ordered(dtype, big_endian, [c, w, h], |[k, x, y]| [y, x, k]);
+            let text = MatArray { name: "note", class: 4, dims: &[1, 2], stored: (4, vec![0; 4]) };
+            let array = MatArray { name: "c", class, dims: &[4, 33, 5], stored: (kind, column_major) };
+            let path = folder.write("a", mat(big_endian, compressed, &[text, array]));
+            assert_cube(&path, CubeKind::Mat5, dtype, shape, &CubeOptions::default());
+            // Bands x pixels: the pixels run down the columns of the picture.
+            let bands_first = ordered(dtype, big_endian, [w, h, c], |[x, y, k]| [y, x, k]);
+            let array = MatArray { name: "Y", class, dims: &[5, 132], stored: (kind, bands_first) };
+            let path = folder.write("a", mat(big_endian, compressed, &[array]));
+            assert_cube(&path, CubeKind::Mat5, dtype, shape, &spatial(4, 33));
+            let pixels_first = ordered(dtype, big_endian, [c, w, h], |[k, x, y]| [y, x, k]);
+            let array = MatArray { name: "Y", class, dims: &[132, 5], stored: (kind, pixels_first) };
+            let path = folder.write("a", mat(big_endian, compressed, &[array]));
+            assert_cube(&path, CubeKind::Mat5, dtype, shape, &spatial(4, 33));
+            let flat = load(&path, &CubeOptions::default()).unwrap();
+            assert_eq!(flat.array.shape(), [132, 5, 1]);
+        }
+    }
+}
+
+#[test]
+fn doubles_stored_as_small_integers() {
+    let folder = Folder::new();
+    // One row is a vector, and a vector is taken for a picture only by name.
+    let named = CubeOptions { variable: Some("c".into()), ..Default::default() };
+    for (kind, stored) in [
+        (1, vec![0xff, 2]),
+        (2, vec![255, 2]),
+        (3, vec![0xff, 0xfe, 0, 2]),
+        (7, [1.5f32, 2.0].map(f32::to_be_bytes).concat()),
+    ] {
+        let expected: [f64; 2] = match kind {
+            1 => [-1.0, 2.0],
+            2 => [255.0, 2.0],
+            3 => [-2.0, 2.0],
+            _ => [1.5, 2.0],
+        };
+        let stored = if kind == 3 { vec![0xff, 0xfe, 0, 2] } else { stored };
+        let path = folder.write(
+            "a.mat",
+            mat(true, false, &[MatArray { name: "c", class: 6, dims: &[1, 2], stored: (kind, stored) }]),
+        );
+        let loaded = load(&path, &named).unwrap();
+        assert_eq!(loaded.array.dtype(), Dtype::F64);
+        assert_eq!(loaded.array.bytes(), expected.map(f64::to_le_bytes).concat());
+    }
+    let wide = MatArray { name: "c", class: 9, dims: &[1, 2], stored: (3, vec![0, 1, 1, 0]) };
+    let path = folder.write("a.mat", mat(true, false, &[wide]));
+    assert_eq!(
+        message(load(&path, &named)),
+        "`a.mat`: MATLAB elements: expected 2 of uint8, found int16 that do not fit"
+    );
+}
+
+#[test]
+fn the_right_variable_is_taken() {
+    let folder = Folder::new();
+    let array = |name, dims: &'static [u32]| MatArray {
+        name,
+        class: 9,
+        dims,
+        stored: (2, vec![7; dims.iter().product::<u32>() as usize]),
+    };
+    let wl = MatArray { name: "wl", class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
+    let path = folder
+        .write("a.mat", mat(false, true, &[array("S_GT", &[2, 2, 2]), array("Y", &[3, 4]), wl, array("M", &[3, 2])]));
+    // One array has three axes; but who gives the picture's shape means a matrix.
+    assert_eq!(load(&path, &CubeOptions::default()).unwrap().meta.get("variable"), Some(&"S_GT".into()));
+    let loaded = load(&path, &spatial(2, 2)).unwrap();
+    assert_eq!(serde_json::to_string(&loaded.meta).unwrap(), r#"{"variable":"Y","wavelengths":[4.0,5.0,6.0]}"#);
+    assert_eq!(loaded.array.shape(), [2, 2, 3]);
+    let options = CubeOptions { variable: Some("Y".into()), ..spatial(5, 5) };
+    assert_eq!(
+        message(load(&path, &options)),
+        "`a.mat`: spatial shape: expected a matrix with one axis of 5 x 5 pixels, found 3 x 4"
+    );
+    let path = folder.write("b.mat", mat(false, true, &[array("Y", &[3, 4]), array("A", &[2, 4])]));
+    assert_eq!(
+        message(load(&path, &spatial(2, 2))),
+        "`b.mat`: variable: expected one matrix of 2 x 2 pixels, or a name, found `Y` [3, 4] uint8, `A` [2, 4] uint8\nhint: name one with `--variable NAME`"
+    );
+    assert_eq!(
+        message(load_mask(&path, &CubeOptions::default())),
+        "`b.mat`: variable: expected one array with 2 axes, or a name, found `Y` [3, 4] uint8, `A` [2, 4] uint8\nhint: name one with `--variable NAME`"
+    );
+    let path = folder.write("wl.mat", mat(false, true, &[array("wl", &[1, 4])]));
+    assert_eq!(
+        message(load(&path, &CubeOptions::default())),
+        "`wl.mat`: arrays in the file: expected one array with 3 or 2 axes, found `wl` [1, 4] uint8"
+    );
+    let path = folder.write("gt.mat", mat(false, true, &[array("gt", &[3, 4]), array("n", &[1, 1])]));
+    assert_eq!(load_mask(&path, &CubeOptions::default()).unwrap().array.shape(), [3, 4]);
+}
+
+#[test]
+fn refusals_name_the_reason() {
+    let folder = Folder::new();
+    for (class, dims, why) in [
+        (6 | 0x800, vec![2, 3], "variable `c`: expected a real, full array, found complex numbers"),
+        (5, vec![2, 3], "variable `c`: expected a real, full array, found a sparse matrix"),
+        (1, vec![2, 3], "arrays in the file: expected one array with 3 or 2 axes, found no numeric array"),
+        (
+            6,
+            vec![1, 1, 1, 2],
+            "array shape: expected 2 or 3 axes: [height, width, channels], found 4 axes: [1, 1, 1, 2]\nhint: save each cube of the stack to a file of its own",
+        ),
+        (6, vec![0, 2], "array shape: expected at least one element, found [0, 2]"),
+        (6, vec![3, 2], "MATLAB elements: expected 6 of float64, found 16 bytes of float64"),
+        (
+            6,
+            vec![2_000_000, 200],
+            "float64 cube of shape [2000000, 200, 1] is over the limit: 3200000000 > 1073741824 bytes\nhint: raise `max_bytes` if you trust this file",
+        ),
+        (6, vec![10_000, 10_000], "variable `c`: expected 100000000 elements, found 64 bytes"),
+    ] {
+        let path = folder
+            .write("a.mat", mat(false, false, &[MatArray { name: "c", class, dims: &dims, stored: (9, vec![0; 16]) }]));
+        assert_eq!(message(load(&path, &CubeOptions::default())), format!("`a.mat`: {why}"));
+    }
+}
+
+#[test]
+fn a_damaged_checksum_is_found() {
+    let folder = Folder::new();
+    let mut file = mat(false, true, &[MatArray { name: "c", class: 9, dims: &[3, 4], stored: (2, vec![7; 12]) }]);
+    let end = file.len();
+    file[end - 1] ^= 1;
+    let error = message(load(&folder.write("a.mat", file), &CubeOptions::default()));
+    assert!(error.starts_with("`a.mat`: compressed MATLAB element: expected a zlib stream, found"), "{error}");
+}
+
+#[test]
+fn hdf5_is_named() {
+    let folder = Folder::new();
+    let mut file = vec![b' '; 512];
+    file.extend(b"\x89HDF\r\n\x1a\n and then nothing that could be read");
+    let path = folder.write("a.mat", file);
+    assert_eq!(probe(&path).unwrap(), Some(CubeKind::Hdf5));
+    let error = message(load(&path, &CubeOptions::default()));
+    if cfg!(feature = "hdf5") {
+        assert!(error.starts_with("`a.mat`: HDF5 file: expected a whole one"), "{error}");
+    } else {
+        assert!(error.starts_with("`a.mat`: file type: expected a format that this build reads, found HDF5 (or MATLAB v7.3)\nhint: convert it: `python -c"), "{error}");
+    }
+}

@@ -1,0 +1,173 @@
+use super::writers::{npy, npy_header, npz};
+use super::*;
+
+const DTYPES: [(Dtype, &str); 12] = [
+    (Dtype::Bool, "b1"),
+    (Dtype::U8, "u1"),
+    (Dtype::I8, "i1"),
+    (Dtype::U16, "u2"),
+    (Dtype::I16, "i2"),
+    (Dtype::U32, "u4"),
+    (Dtype::I32, "i4"),
+    (Dtype::U64, "u8"),
+    (Dtype::I64, "i8"),
+    (Dtype::F16, "f2"),
+    (Dtype::F32, "f4"),
+    (Dtype::F64, "f8"),
+];
+
+#[test]
+fn every_type_order_and_version() {
+    let folder = Folder::new();
+    let [h, w, c] = [3, 35, 4];
+    for (dtype, name) in DTYPES {
+        for big_endian in [false, true] {
+            let order = match (dtype.bytes(), big_endian) {
+                (1, _) => '|',
+                (_, false) => '<',
+                (_, true) => '>',
+            };
+            for version in 1..=3 {
+                for fortran in [false, true] {
+                    let elements = if fortran {
+                        ordered(dtype, big_endian, [c, w, h], |[k, x, y]| [y, x, k])
+                    } else {
+                        ordered(dtype, big_endian, [h, w, c], |at| at)
+                    };
+                    let file = npy(version, &format!("'{order}{name}'"), fortran, "(3, 35, 4)", &elements);
+                    let path = folder.write("cube.bin", file);
+                    assert_cube(&path, CubeKind::Npy, dtype, [h, w, c], &CubeOptions::default());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn two_axes_are_one_band() {
+    let folder = Folder::new();
+    for fortran in [false, true] {
+        let elements = if fortran {
+            ordered(Dtype::I16, true, [40, 5, 1], |[x, y, k]| [y, x, k])
+        } else {
+            ordered(Dtype::I16, true, [5, 40, 1], |at| at)
+        };
+        let path = folder.write("a.npy", npy(1, "'>i2'", fortran, "(5, 40)", &elements));
+        assert_cube(&path, CubeKind::Npy, Dtype::I16, [5, 40, 1], &CubeOptions::default());
+    }
+}
+
+#[test]
+fn any_true_becomes_one() {
+    let folder = Folder::new();
+    let path = folder.write("a.npy", npy(1, "'|b1'", false, "(1, 3)", &[0, 1, 255]));
+    assert_eq!(load(&path, &CubeOptions::default()).unwrap().array.bytes(), [0, 1, 1]);
+}
+
+#[test]
+fn refusals_name_the_reason() {
+    let folder = Folder::new();
+    let refused = |file: Vec<u8>| message(load(&folder.write("a.npy", file), &CubeOptions::default()));
+    let types = "`a.npy`: npy element type: expected bool, integers, float16, float32 or float64, found";
+    for (descr, found) in [
+        ("'<c8'", "complex numbers (\"<c8\")\nhint: save the real and imaginary parts, or `abs()`, as bands"),
+        ("'|O'", "Python objects (\"|O\")\nhint: objects are pickled code and never loaded: save with a numeric dtype"),
+        ("[('a', '<f4')]", "a structured type"),
+        ("'<f16'", "\"<f16\"\nhint: save with `.astype('float64')`"),
+        ("'<U5'", "\"<U5\""),
+        ("'<M8[s]'", "\"<M8[s]\""),
+    ] {
+        assert_eq!(refused(npy(1, descr, false, "(1, 1)", &[0; 8])), format!("{types} {found}"));
+    }
+    let shapes = "`a.npy`: array shape: expected";
+    for (shape, found) in [
+        ("()", "2 or 3 axes: [height, width, channels], found 0 axes: []"),
+        ("(4,)", "2 or 3 axes: [height, width, channels], found 1 axis: [4]"),
+        (
+            "(1, 1, 1, 4)",
+            "2 or 3 axes: [height, width, channels], found 4 axes: [1, 1, 1, 4]\nhint: save each cube of the stack to a file of its own",
+        ),
+        ("(2, 0, 3)", "at least one element, found [2, 0, 3]"),
+        ("(4294967296, 4294967296, 2)", "a product below 2^64 bytes, found [4294967296, 4294967296, 2]"),
+    ] {
+        assert_eq!(refused(npy(1, "'|u1'", false, shape, &[0; 4])), format!("{shapes} {found}"));
+    }
+    assert_eq!(
+        refused(npy(1, "'|u1'", false, "(1, 3)", &[0; 4])),
+        "`a.npy`: npy elements: expected 3 bytes for [1, 3] uint8, found 4\nhint: more than one array in a file: save them as `.npz`"
+    );
+    let over = refused(npy(1, "'|u1'", false, "(65536, 65536)", &[0; 4]));
+    assert!(over.contains("is over the limit: 4294967296 > 1073741824 bytes"), "{over}");
+}
+
+#[test]
+fn the_header_is_no_python() {
+    let folder = Folder::new();
+    let good = "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1)}";
+    assert!(load(&folder.write("a.npy", npy_header(1, good, &[7])), &CubeOptions::default()).is_ok());
+    for bad in [
+        "",
+        "{",
+        "{'descr': '|u1', 'fortran_order': False}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1)} + 1",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1), 'x': 1}",
+        "{'descr': '|u1', 'descr': '|u1', 'fortran_order': False, 'shape': (1, 1)}",
+        "{'descr': '|u1', 'fortran_order': 0, 'shape': (1, 1)}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (1 1)}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (-1, -1)}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (1*1, 1)}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (١, ١)}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (99999999999999999999, 1)}",
+        "{'descr': '\\x7cu1', 'fortran_order': False, 'shape': (1, 1)}",
+        "{'descr': __import__('os').name, 'fortran_order': False, 'shape': (1, 1)}",
+        "{'descr': '=u2', 'fortran_order': False, 'shape': (1, 1)}",
+        "{'descr': 'u2', 'fortran_order': False, 'shape': (1, 1)}",
+    ] {
+        let result = load(&folder.write("a.npy", npy_header(1, bad, &[7])), &CubeOptions::default());
+        assert!(matches!(result, Err(CubeError::Format { .. })), "{bad}");
+    }
+    // A length of 4 GiB in a file of a few bytes.
+    let long = [b"\x93NUMPY\x02\0".as_slice(), &[0xff; 4], b"{}"].concat();
+    assert!(
+        message(load(&folder.write("a.npy", long), &CubeOptions::default()))
+            .contains("npy header: expected at most 65536 bytes")
+    );
+}
+
+#[test]
+fn archives() {
+    let folder = Folder::new();
+    let c = npy(1, "'<u2'", false, "(3, 4, 5)", &cube(Dtype::U16, [3, 4, 5]));
+    let flat = npy(1, "'|u1'", false, "(3, 4)", &cube(Dtype::U8, [3, 4, 1]));
+    let waves: Vec<u8> = [400.5f32, 500.0, 600.0, 700.0, 800.0].iter().flat_map(|wave| wave.to_be_bytes()).collect();
+    let waves = npy(1, "'>f4'", false, "(5,)", &waves);
+    for deflate in [false, true] {
+        let members = [
+            ("readme.txt", b"no array".to_vec()),
+            ("mask.npy", flat.clone()),
+            ("cube.npy", c.clone()),
+            ("wavelengths.npy", waves.clone()),
+        ];
+        let path = folder.write("a.zip", npz(deflate, &members));
+        let loaded = assert_cube(&path, CubeKind::Npz, Dtype::U16, [3, 4, 5], &CubeOptions::default());
+        assert_eq!(
+            serde_json::to_string(&loaded.meta).unwrap(),
+            r#"{"variable":"cube","wavelengths":[400.5,500.0,600.0,700.0,800.0]}"#
+        );
+        let options = CubeOptions { variable: Some("mask".into()), ..Default::default() };
+        assert_cube(&path, CubeKind::Npz, Dtype::U8, [3, 4, 1], &options);
+        assert_eq!(load_mask(&path, &CubeOptions::default()).unwrap().array.shape(), [3, 4]);
+        let options = CubeOptions { variable: Some("cub".into()), ..Default::default() };
+        assert_eq!(
+            message(load(&path, &options)),
+            "`a.zip`: variable: expected a numeric array named `cub`, found `mask` [3, 4] uint8, `cube` [3, 4, 5] uint16, `wavelengths` [5] float32"
+        );
+        let path = folder.write("b.npz", npz(deflate, &[("a.npy", c.clone()), ("b.npy", c.clone())]));
+        assert_eq!(
+            message(peek(&path, &CubeOptions::default())),
+            "`b.npz`: variable: expected one array with 3 axes, or a name, found `a` [3, 4, 5] uint16, `b` [3, 4, 5] uint16\nhint: name one with `--variable NAME`"
+        );
+    }
+    let path = folder.write("c.zip", npz(true, &[("readme.txt", vec![])]));
+    assert_eq!(probe(&path).unwrap(), None);
+}
