@@ -87,8 +87,10 @@ class Interruption(CommandTest):
 
     def test_a_second_packer_is_told_who_holds_the_folder(self):
         process = self.start()
+        process.send_signal(signal.SIGSTOP)  # it holds the folder, however fast the machine
         second = self.expect(2, "pack", self.source, self.out, *SLOW)
         self.assertIn(str(process.pid), second.err)
+        process.send_signal(signal.SIGCONT)
         process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0)
         self.assertEqual(digests(self.out), self.reference())
