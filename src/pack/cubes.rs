@@ -5,8 +5,11 @@ use super::{PackOptions, SampleError, Tally, schema, tables};
 use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load, load_mask, load_reusing};
 use crate::sources::{Content, Entry, Listing};
 use anyhow::Context;
+use rayon::prelude::*;
 use serde_json::{Map, Value, json};
-use shardpack_codec::{Array, ArrayEncoder, ArrayOptions, EncodedArray, Trial, Values, encode_bytes, trial};
+use shardpack_codec::{
+    Array, ArrayEncoder, ArrayOptions, BandDifference, EncodedArray, Trial, Values, encode_bytes, trial,
+};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
@@ -50,9 +53,9 @@ impl<'a> Cubes<'a> {
     /// Tries the codecs on a few samples and settles everything.
     pub(super) fn new(listing: &'a Listing, options: &PackOptions) -> anyhow::Result<Self> {
         let cubes = &options.source.cubes;
-        let entries = trial_entries(&listing.samples);
+        let entries = trial_entries(&listing.samples, &options.arrays);
         let loaded: Vec<LoadedCube> = entries
-            .iter()
+            .par_iter()
             .map(|entry| load(&listing.path(entry), cubes))
             .collect::<Result<_, _>>()
             .context("cannot try codecs")?;
@@ -182,9 +185,17 @@ fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
     CubeOptions { variable: None, ..cubes.clone() }
 }
 
-fn trial_entries(samples: &[Entry]) -> Vec<&Entry> {
+/// The samples to try on. Where nothing is left to choose, one is enough to estimate the size of a record.
+fn trial_entries<'a>(samples: &'a [Entry], options: &ArrayOptions) -> Vec<&'a Entry> {
     let last = samples.len().saturating_sub(1);
-    let mut positions: Vec<usize> = (0..TRIAL_SAMPLES).map(|i| last * i / (TRIAL_SAMPLES - 1)).collect();
+    let settled = options.coder.is_some()
+        && options.filter.is_some()
+        && options.layout.is_some()
+        && options.band_difference != BandDifference::Auto;
+    let mut positions: Vec<usize> = match settled {
+        true => vec![last / 2],
+        false => (0..TRIAL_SAMPLES).map(|i| last * i / (TRIAL_SAMPLES - 1)).collect(),
+    };
     positions.dedup();
     positions.into_iter().filter_map(|i| samples.get(i)).collect()
 }

@@ -79,8 +79,6 @@ pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) ->
     options.arrays.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let listing = pool.install(|| sources::enumerate(src, &options.source))?;
-    // The pool is for looking at files; the writer has threads of its own.
-    drop(pool);
     match listing.kind {
         Kind::Images => {
             let source = images::Images::new(&listing)?;
@@ -89,7 +87,9 @@ pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) ->
             run(out, &listing, metadata, &stored, &source, Vec::new(), options, hooks)
         }
         Kind::Cubes => {
-            let source = cubes::Cubes::new(&listing, options)?;
+            let source = pool.install(|| cubes::Cubes::new(&listing, options))?;
+            // The pool is for looking at files; the writer has threads of its own.
+            drop(pool);
             let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|e| source.estimate(e)).collect();
             let trials = source.trials().to_vec();
