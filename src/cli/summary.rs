@@ -28,7 +28,12 @@ pub(super) fn fidelity_text(figures: &Value) -> String {
     if equal < samples {
         rows.push(("altered values", share(int("changed"))));
         let error = |name| units::significant(float(name), 3);
-        rows.push(("absolute error", format!("{} largest, {} mean", error("max_abs_error"), error("mean_abs_error"))));
+        let measured = units::count(int("measured"));
+        let (largest, mean) = (error("max_abs_error"), error("mean_abs_error"));
+        rows.push((
+            "absolute error",
+            format!("{largest} largest, {mean} mean of the {measured} values stored with loss"),
+        ));
         rows.push(("relative error", format!("{} largest", error("max_rel_error"))));
         if int("spectra") > 0 {
             let degrees = |name| units::significant(float(name).to_degrees(), 3);
