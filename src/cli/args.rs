@@ -1,6 +1,6 @@
 //! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
 
-use super::units::{parse_bytes, parse_part, parse_spatial};
+use super::units::{parse_bytes, parse_part, parse_spatial, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -98,7 +98,7 @@ pub(super) struct PackArgs {
     #[arg(long, help_heading = "Output")]
     pub force: bool,
     /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Bound on the memory of samples in flight [default: what one sample for each thread and one more take]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
@@ -146,7 +146,7 @@ pub(super) struct VerifyArgs {
     #[arg(long)]
     pub digest: bool,
     /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
@@ -164,7 +164,7 @@ pub(super) struct UnpackArgs {
     /// Folder to write to; files that exist are never overwritten
     pub dir: PathBuf,
     /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
@@ -225,7 +225,7 @@ pub(super) struct BenchArgs {
     #[arg(long)]
     pub cold: bool,
     /// Worker threads for decoding [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]

@@ -2,7 +2,7 @@
 
 use super::fidelity::{self, Totals};
 use super::{PackOptions, SampleError, Tally, schema, tables};
-use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load, load_mask};
+use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load, load_mask, load_reusing};
 use crate::sources::{Content, Entry, Listing};
 use anyhow::Context;
 use serde_json::{Map, Value, json};
@@ -26,14 +26,16 @@ pub(super) struct Cubes<'a> {
     skip: bool,
     /// `cube`, then `mask` if there are masks.
     trials: Vec<(String, Trial)>,
-    /// Encoders that no thread is using.
-    idle: Mutex<Vec<Encoders>>,
+    /// Benches that no thread is using.
+    idle: Mutex<Vec<Bench>>,
 }
 
-/// What a thread encodes with: for cubes, and for masks.
-struct Encoders {
+/// What a thread works with: an encoder for cubes, one for masks, and the memory of the sample before, whose pages cost less than fresh ones.
+struct Bench {
     cube: ArrayEncoder,
     mask: Option<ArrayEncoder>,
+    array: Vec<u8>,
+    payload: Vec<u8>,
 }
 
 /// A stored field value and its descriptor's bytes.
@@ -120,26 +122,27 @@ impl<'a> Cubes<'a> {
         Some((position, self.listing.samples.get(position)?))
     }
 
-    /// Runs `work` with encoders that no other thread has.
-    fn with_encoders<T>(&self, work: impl FnOnce(&mut Encoders) -> Result<T, SampleError>) -> Result<T, SampleError> {
+    /// Runs `work` with a bench that no other thread has.
+    fn with_bench<T>(&self, work: impl FnOnce(&mut Bench) -> Result<T, SampleError>) -> Result<T, SampleError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
-        let mut encoders = match taken {
-            Some(encoders) => encoders,
+        let mut bench = match taken {
+            Some(bench) => bench,
             None => {
                 let mut made = self.trials.iter().map(|(_, trial)| ArrayEncoder::new(trial.settings));
                 let missing = || shardpack_format::Error::usage("trial", "settings for cubes", "none");
-                Encoders { cube: made.next().ok_or_else(missing)??, mask: made.next().transpose()? }
+                let cube = made.next().ok_or_else(missing)??;
+                Bench { cube, mask: made.next().transpose()?, array: Vec::new(), payload: Vec::new() }
             }
         };
-        let result = work(&mut encoders);
-        idle().push(encoders);
+        let result = work(&mut bench);
+        idle().push(bench);
         result
     }
 
-    fn load(&self, entry: &Entry) -> Result<(LoadedCube, Option<LoadedMask>), SampleError> {
+    fn load(&self, entry: &Entry, spare: Vec<u8>) -> Result<(LoadedCube, Option<LoadedMask>), SampleError> {
         self.listing.check_unchanged(entry)?;
-        let cube = load(&self.listing.path(entry), &self.options)?;
+        let cube = load_reusing(&self.listing.path(entry), &self.options, spare)?;
         let mask =
             entry.mask.as_ref().map(|mask| load_mask(&mask.path, &mask_file_options(&self.options))).transpose()?;
         self.listing.check_unchanged(entry)?;
@@ -217,7 +220,20 @@ impl SampleSource for Cubes<'_> {
         let Some((position, entry)) = self.entry(sample) else {
             return Err(shardpack_format::Error::usage("sample", "one of the listing", sample).into());
         };
-        let (cube, mask) = match self.load(entry) {
+        self.with_bench(|bench| self.encode_with(bench, position, entry, shard_number, buffer))
+    }
+}
+
+impl Cubes<'_> {
+    fn encode_with(
+        &self,
+        bench: &mut Bench,
+        position: usize,
+        entry: &Entry,
+        shard_number: u32,
+        buffer: Vec<u8>,
+    ) -> Result<Encoded<Tally>, SampleError> {
+        let (cube, mask) = match self.load(entry, std::mem::take(&mut bench.array)) {
             Ok(loaded) => loaded,
             Err(error @ (SampleError::Cube(_) | SampleError::Mask { .. })) if self.skip => {
                 return Ok(Encoded::Skipped { reason: error.to_string() });
@@ -226,16 +242,12 @@ impl SampleSource for Cubes<'_> {
         };
         let LoadedCube { array, no_data, meta } = cube;
         let shape = array.shape().to_vec();
-        let (cube, mask) = self.with_encoders(|encoders| {
-            let cube = encoders.cube.encode(&array, no_data)?;
-            let mask = match (&mut encoders.mask, &mask) {
-                (Some(encoder), Some(mask)) => Some(encoder.encode(&mask.array, mask.no_data)?),
-                _ => None,
-            };
-            Ok((cube, mask))
-        })?;
-        // The source's elements are not needed any more: the record may take their place.
-        drop(array);
+        let cube = bench.cube.encode_reusing(&array, no_data, std::mem::take(&mut bench.payload))?;
+        bench.array = array.into_bytes();
+        let mask = match (&mut bench.mask, &mask) {
+            (Some(encoder), Some(mask)) => Some(encoder.encode(&mask.array, mask.no_data)?),
+            _ => None,
+        };
         let figures = cube.fidelity;
         let mut values = vec![Some(stored(cube)?)];
         if self.trials.len() > 1 {
@@ -256,12 +268,15 @@ impl SampleSource for Cubes<'_> {
         tables::append_columns(&mut scalars, self.listing, position);
 
         let fields: Vec<_> = values.iter().map(|value| value.as_ref().map(StoredValue::describe)).collect();
-        let mut record = RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
-        for (i, value) in values.into_iter().enumerate() {
+        let sample_id = position as u64;
+        let mut record =
+            RecordBuilder::new(buffer, &self.schema, shard_number, sample_id, &entry.key, &scalars, &fields)?;
+        for (i, value) in values.iter().enumerate() {
             if let Some(value) = value {
                 record.field_mut(i).copy_from_slice(&value.payload);
             }
         }
+        bench.payload = values.into_iter().next().flatten().map(|cube| cube.payload).unwrap_or_default();
         let (record, frame) = record.finish();
         let tally = Tally::of("cube", Totals::of(&entry.key, figures));
         Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally }))

@@ -244,7 +244,9 @@ fn a_source_that_changes_is_noticed() {
     let root = tree(&[("a.jpg", jpeg()), ("b.jpg", jpeg())]);
     let listing = list(&root);
     let [a, b] = [0, 1].map(|i| &listing.samples[i]);
-    assert_eq!(listing.read(a).unwrap(), jpeg());
+    let mut bytes = vec![0; jpeg().len()];
+    listing.read_into(a, &mut bytes).unwrap();
+    assert_eq!(bytes, jpeg());
     listing.check_unchanged(b).unwrap();
     // The same length at another time, and another length at the same time.
     let modified = fs::metadata(listing.path(b)).unwrap().modified().unwrap();
@@ -257,11 +259,14 @@ fn a_source_that_changes_is_noticed() {
     put(root.path(), "b.jpg", [jpeg(), vec![0]].concat());
     fs::File::options().write(true).open(listing.path(b)).unwrap().set_modified(modified).unwrap();
     for entry in [a, b] {
-        assert!(matches!(listing.read(entry), Err(SourceError::Changed { .. })));
+        assert!(matches!(
+            listing.read_into(entry, &mut vec![0; usize::try_from(entry.bytes).unwrap()]),
+            Err(SourceError::Changed { .. })
+        ));
         assert!(matches!(listing.check_unchanged(entry), Err(SourceError::Changed { .. })));
     }
     fs::remove_file(listing.path(a)).unwrap();
-    assert!(matches!(listing.read(a), Err(SourceError::Io { .. })));
+    assert!(matches!(listing.read_into(a, &mut bytes), Err(SourceError::Io { .. })));
 }
 
 #[test]

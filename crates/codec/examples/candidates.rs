@@ -1,13 +1,14 @@
 //! Prints what every combination of codec, filter, difference and layout makes of `.npy` cubes: size, and speed on one core.
 //!
 //! The figures behind docs/adr/0002-choosing-a-codec.md and the constants of `src/cost.rs`:
-//! `cargo run --release -p shardpack-codec --example candidates -- [--values RULE] [--max-error E] [--no-data V] [--slow] FILE.npy…`,
-//! RULE one of auto, keep, f16, fixed. `--slow` adds LZ4HC and the higher levels of zstd.
+//! `cargo run --release -p shardpack-codec --example candidates -- [--values RULE] [--max-error E] [--no-data V] [--slow] [--choice] FILE.npy…`,
+//! RULE one of auto, keep, f16, fixed. `--choice` leaves out the table and shows only what a trial chooses. `--slow` adds LZ4HC and the higher levels of zstd.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 use shardpack_codec::blosc2::Chunk;
 use shardpack_codec::{
-    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodedArray, Filter, UNIT_BYTES, ValueRule,
+    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArrayOptions, ArraySettings, Coder, EncodedArray, Filter, Prefer,
+    UNIT_BYTES, ValueRule, Values, trial,
 };
 use shardpack_format::{Codec, Dtype, Limits};
 use std::error::Error;
@@ -26,7 +27,8 @@ const SLOW: [(Coder, Option<i32>); 6] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (mut values, mut max_error, mut no_data, mut slow) = (String::from("auto"), None, None, false);
+    let (mut values, mut max_error, mut no_data, mut slow, mut choice) =
+        (String::from("auto"), None, None, false, false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or(format!("{arg} needs a value"));
@@ -35,6 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             "--max-error" => max_error = Some(value()?.parse()?),
             "--no-data" => no_data = Some(value()?.parse()?),
             "--slow" => slow = true,
+            "--choice" => choice = true,
             file => {
                 let array = read_npy(file)?;
                 let rule = match (values.as_str(), max_error) {
@@ -45,7 +48,12 @@ fn main() -> Result<(), Box<dyn Error>> {
                     ("auto", Some(max_error)) => ValueRule::IntegerOrF16OrFixed { max_error },
                     _ => return Err("values are auto, keep, f16, or fixed with --max-error".into()),
                 };
-                table(file, &array, rule, no_data, slow)?;
+                if choice {
+                    println!("\n{file}");
+                } else {
+                    table(file, &array, rule, no_data, slow)?;
+                }
+                choose(&array, rule, no_data)?;
             }
         }
     }
@@ -72,7 +80,7 @@ fn table(file: &str, array: &Array, values: ValueRule, no_data: Option<f64>, slo
                 let mut encoder = ArrayEncoder::new(settings)?;
                 let mut encoded = encoder.encode(array, no_data)?;
                 let coded = coded_share(&encoded)?;
-                let encode_s = best_of(if slow { 1 } else { 3 }, || {
+                let encode_s = time(|| {
                     let buffer = std::mem::take(&mut encoded.payload);
                     encoded = encoder.encode_reusing(array, no_data, buffer)?;
                     Ok(())
@@ -80,7 +88,7 @@ fn table(file: &str, array: &Array, values: ValueRule, no_data: Option<f64>, slo
                 let mut decoder = ArrayDecoder::new();
                 let descriptor = &encoded.descriptor;
                 let mut out = vec![0; usize::try_from(descriptor.decoded_bytes()?)?];
-                let decode_s = best_of(7, || {
+                let decode_s = time(|| {
                     decoder.decode_into(encoded.codec, descriptor, &encoded.payload, &mut out, &Limits::none())?;
                     Ok(())
                 })?;
@@ -100,6 +108,35 @@ fn table(file: &str, array: &Array, values: ValueRule, no_data: Option<f64>, slo
         }
     }
     println!("{stored}");
+    Ok(())
+}
+
+/// Shows what a trial chooses, and the next best.
+fn choose(array: &Array, values: ValueRule, no_data: Option<f64>) -> Result<(), Box<dyn Error>> {
+    for prefer in [Prefer::Speed, Prefer::Size] {
+        let max_error = match values {
+            ValueRule::Fixed { max_error } | ValueRule::IntegerOrF16OrFixed { max_error } => Some(max_error),
+            _ => None,
+        };
+        let values = match values {
+            ValueRule::Keep => Values::Keep,
+            ValueRule::F16 => Values::F16,
+            ValueRule::Fixed { .. } => Values::Fixed,
+            _ => Values::Auto,
+        };
+        let options = ArrayOptions { values, max_error, prefer, ..Default::default() };
+        let start = now();
+        let trial = trial(&[(array, no_data)], &options)?;
+        println!("auto, prefer {prefer:?}, a trial of {:.2} s:", now() - start);
+        for row in trial.table.iter().take(4) {
+            println!(
+                "  {:<62} ratio {:.3}, predicted {:.0} us",
+                row.settings.to_string(),
+                row.ratio(),
+                row.predicted_us
+            );
+        }
+    }
     Ok(())
 }
 
@@ -123,15 +160,17 @@ fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     })
 }
 
-/// Seconds of the fastest of `runs`.
-fn best_of(runs: u32, mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
-    let mut best = f64::INFINITY;
-    for _ in 0..runs {
-        let start = now();
+/// Seconds of one run: the mean of as many as take half a second, because the system counts a thread's time in ticks of milliseconds.
+fn time(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
+    let (start, mut runs) = (now(), 0.0);
+    loop {
         run()?;
-        best = best.min(now() - start);
+        runs += 1.0;
+        let seconds = now() - start;
+        if seconds > 0.5 {
+            return Ok(seconds / runs);
+        }
     }
-    Ok(best)
 }
 
 /// Seconds that this thread has run, where the system tells (Linux), so that a busy machine does not show in the figures; else wall time.

@@ -68,6 +68,10 @@ impl ArrayDecoder {
         }
         check_size(decoded_bytes.max(stored_bytes), limits)?;
         self.plausible(codec, descriptor, payload, limits)?;
+        if stored_bytes == 0 {
+            // Nothing to decode, however long the other axes are said to be.
+            return end_of(payload, 0);
+        }
         let Self { blosc2, zstd, stored, piece } = self;
         let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
         let stored_bytes = usize::try_from(stored_bytes)

@@ -118,7 +118,7 @@ impl ArrayOptions {
             (Values::Auto, _) if self.lossless => vec![ValueRule::IntegerOrKeep],
             (Values::Auto, None) => vec![ValueRule::IntegerOrF16],
             (Values::Auto, Some(max_error)) => {
-                vec![ValueRule::IntegerOrF16OrFixed { max_error }, ValueRule::IntegerOrFixed { max_error }]
+                vec![ValueRule::IntegerOrFixed { max_error }, ValueRule::IntegerOrF16OrFixed { max_error }]
             }
             (Values::Fixed, Some(max_error)) => vec![ValueRule::Fixed { max_error }],
             (Values::F16, _) | (Values::Fixed, None) => vec![ValueRule::F16],

@@ -86,6 +86,66 @@ proptest! {
         }
     }
 
+    /// The pieces, lanes and tables of the lossy ways against one value at a time.
+    #[test]
+    fn lossy_rules_agree_with_their_slow_twins(
+        (height, width, bands) in (1..12_u64, 1..40_u64, 1..300_u64), seed: u32, scale in -3..4_i32, max_error in 1e-4..1e-1_f64,
+        band_difference: bool, layout in prop_oneof![Just(ArrayLayout::AsShape), Just(ArrayLayout::BandMajor)], holes: bool, fixed: bool,
+    ) {
+        let scale = 10_f32.powi(scale);
+        let mut state = seed;
+        let values: Vec<f32> = (0..height * width * bands)
+            .map(|i| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                match state >> 24 {
+                    0 if holes => f32::NAN,
+                    1 if holes => -9999.0,
+                    _ => ((state >> 8) as f32 / 1e7 - 0.7 + (i % bands) as f32 * 0.01) * scale,
+                }
+            })
+            .collect();
+        let max_error = max_error * f64::from(scale);
+        let shape = vec![height, width, bands];
+        let array = Array::new(Dtype::F32, shape, values.iter().flat_map(|v| v.to_le_bytes()).collect()).unwrap();
+        let rule = if fixed { ValueRule::Fixed { max_error } } else { ValueRule::F16 };
+        let settings =
+            ArraySettings { values: rule, coder: Coder::Blosc2Lz4, level: None, filter: Filter::Shuffle, band_difference, layout };
+        let encoded = ArrayEncoder::new(settings).unwrap().encode(&array, Some(-9999.0)).unwrap();
+        let back = ArrayDecoder::new().decode(encoded.codec, &encoded.descriptor, &encoded.payload, &Limits::default()).unwrap();
+        let back: Vec<f32> = back.bytes().as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+        let (mut worst, mut sum, mut measured) = (0.0_f64, 0.0, 0);
+        for (&u, &v) in values.iter().zip(&back) {
+            if u.is_nan() || u == -9999.0 {
+                prop_assert!(u.to_bits() == v.to_bits());
+                continue;
+            }
+            if !fixed {
+                prop_assert_eq!(half::f16::from_f32(u).to_f32().to_bits(), v.to_bits());
+            }
+            let error = (f64::from(v) - f64::from(u)).abs();
+            worst = worst.max(error);
+            sum += error;
+            measured += 1;
+        }
+        prop_assert!(!fixed || worst <= max_error);
+        let f = encoded.fidelity;
+        prop_assert_eq!((f.max_abs_error, f.measured, f.values), (worst, measured, values.len() as u64));
+        prop_assert!((f.sum_abs_error - sum).abs() <= 1e-9 * sum);
+        // Angles by the textbook, which sees nothing below 1e-8 but is right above.
+        let (mut angles, mut spectra) = (0.0_f64, 0);
+        let spectrum = usize::try_from(bands).unwrap();
+        for (u, v) in values.chunks(spectrum).zip(back.chunks(spectrum)) {
+            let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
+            let whole = u.iter().all(|u| !u.is_nan() && *u != -9999.0) && bands > 1;
+            if whole && dot(u, u) > 0.0 && dot(v, v) > 0.0 {
+                angles += (dot(u, v) / (dot(u, u) * dot(v, v)).sqrt()).min(1.0).acos();
+                spectra += 1;
+            }
+        }
+        prop_assert_eq!(f.spectra, spectra);
+        prop_assert!((f.sum_angle - angles).abs() <= 1e-4 * angles + 5e-7 * spectra as f64, "{} {}", f.sum_angle, angles);
+    }
+
     #[test]
     fn byte_strings_come_back(bytes in prop::collection::vec(any::<u8>(), 0..300), repeats in 1..60_usize) {
         let bytes = bytes.repeat(repeats);
@@ -175,6 +235,16 @@ fn output_of_the_wrong_length_and_booleans_beyond_one_are_refused() {
     assert!(matches!(error, Error::Usage { .. }), "{error}");
     assert!(decoder.decode_into(Codec::Raw, &descriptor, &[0, 1, 1], &mut out[..3], &Limits::default()).is_ok());
     assert!(decoder.decode_into(Codec::Raw, &descriptor, &[0, 1, 2], &mut out[..3], &Limits::default()).is_err());
+}
+
+#[test]
+fn arrays_without_elements_take_no_memory_however_long_their_axes() {
+    let mut descriptor = ArrayDescriptor::plain(Dtype::U64, vec![0, (1 << 31) - 1, (1 << 31) - 1]);
+    descriptor.layout = shardpack_format::Layout::BandMajor;
+    for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
+        assert!(ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).is_ok());
+        assert!(ArrayDecoder::new().decode(codec, &descriptor, &[0], &Limits::default()).is_err());
+    }
 }
 
 #[test]

@@ -98,7 +98,7 @@ impl<'a, T: Float> Job<'a, T> {
 
     fn store(&self, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
         use ValueRule::{F16, Fixed, IntegerOrF16, IntegerOrF16OrFixed, IntegerOrFixed, IntegerOrKeep, Keep};
-        let rule = self.request.rule;
+        let rule = if self.array.bytes().is_empty() { Keep } else { self.request.rule };
         if !matches!(rule, Keep | F16 | Fixed { .. })
             && let Some(scan) = self.scan()
         {

@@ -1,6 +1,6 @@
 //! Do these floats hold integers only?
 
-use super::{Job, is_plain};
+use super::Job;
 use crate::element::Float;
 
 /// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude leaves the nearest integer in the low bits, without a conversion instruction.
@@ -38,20 +38,29 @@ impl<T: Float> Job<'_, T> {
 }
 
 impl Scan {
-    /// Takes a run of integers of 32 bits and nothing else; else returns false and takes nothing.
+    /// Takes a run of integers of 32 bits and no-data and nothing else; else returns false and takes nothing.
     fn add_plain<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
-        let (mut fits, mut min, mut max) = (true, self.min, self.max);
+        // Whole bands of no-data are common: they must not cost the slow way. A no-data value of NaN is like any NaN.
+        let no_data = no_data.filter(|n| !n.to_f64().is_nan());
+        let (known, skipped) = (no_data.is_some(), no_data.unwrap_or_default());
+        let (mut fits, mut min, mut max, mut count) = (true, self.min, self.max, 0_u32);
         for value in values {
             let v = value.to_f64();
-            fits &= ((v + ROUND) - ROUND == v) & (v.abs() <= 4_294_967_296.0) & ((v != 0.0) | v.is_sign_positive());
-            min = if v < min { v } else { min };
-            max = if v > max { v } else { max };
+            let skip = known & (value.bits() == skipped.bits());
+            // The other zero equals a no-data value of zero, but is not it: the slow way knows what to do.
+            let twin = known & (*value == skipped);
+            let sound = ((v + ROUND) - ROUND == v) & (v.abs() <= 4_294_967_296.0) & ((v != 0.0) | v.is_sign_positive());
+            fits &= skip | (sound & !twin);
+            min = if (v < min) & !skip { v } else { min };
+            max = if (v > max) & !skip { v } else { max };
+            count += u32::from(skip);
         }
-        if !fits || !is_plain(values, no_data) {
+        if !fits {
             return false;
         }
         (self.min, self.max) = (min, max);
-        self.exact &= min >= f64::from(i32::MIN) && max <= f64::from(u32::MAX);
+        self.no_data += u64::from(count);
+        self.exact &= min > max || (min >= f64::from(i32::MIN) && max <= f64::from(u32::MAX));
         true
     }
 
