@@ -1,6 +1,6 @@
 //! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
 
-use super::units::{parse_bytes, parse_part, parse_spatial};
+use super::units::{parse_bytes, parse_part, parse_spatial, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -55,12 +55,12 @@ pub(super) struct PackArgs {
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub values: ValuesArg,
     /// Largest absolute error of a stored value, in the data's units: for `--values fixed`, and a bound for `auto`
-    #[arg(long, value_name = "E", help_heading = "Cubes")]
+    #[arg(long, value_name = "E", allow_negative_numbers = true, help_heading = "Cubes")]
     pub max_error: Option<f64>,
     /// Codec of cubes and masks; `auto` tries the candidates on a few samples
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub codec: CodecArg,
-    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 20 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 9) [default: the codec's]
+    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 15 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 9) [default: the codec's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Cubes")]
     pub level: Option<i32>,
     /// Filter before the codec
@@ -89,16 +89,16 @@ pub(super) struct PackArgs {
     #[arg(long, help_heading = "Output")]
     pub no_shuffle: bool,
     /// Seed of the order
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Output")]
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "no_shuffle", help_heading = "Output")]
     pub seed: u64,
     /// Pack the i-th of n slices of the same plan (1/4 … 4/4), on as many machines; then `shardpack merge OUT`
     #[arg(long, value_name = "I/N", value_parser = parse_part, help_heading = "Output")]
     pub part: Option<(u32, u32)>,
-    /// Start over: replace a dataset, finished or not, that shardpack wrote to OUT
+    /// Start over: replace a dataset, finished or not, that shardpack wrote to OUT. The old one is removed before the first new shard is begun
     #[arg(long, help_heading = "Output")]
     pub force: bool,
     /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Bound on the memory of samples in flight [default: what one sample for each thread and one more take]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
@@ -146,7 +146,7 @@ pub(super) struct VerifyArgs {
     #[arg(long)]
     pub digest: bool,
     /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
@@ -164,7 +164,7 @@ pub(super) struct UnpackArgs {
     /// Folder to write to; files that exist are never overwritten
     pub dir: PathBuf,
     /// Worker threads [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
@@ -225,7 +225,7 @@ pub(super) struct BenchArgs {
     #[arg(long)]
     pub cold: bool,
     /// Worker threads for decoding [default: all cores]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]

@@ -55,7 +55,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Problem) => ExitCode::from(1),
-        Ok(Outcome::Interrupted) => ExitCode::from(130),
+        Ok(Outcome::Interrupted) => ExitCode::from(u8::try_from(interrupt::EXIT_CODE).unwrap_or(1)),
         Err(error) if show::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             show::error(&error);

@@ -10,7 +10,7 @@ use crate::sources::cubes::CubeOptions;
 use crate::sources::{Kind, OnBadInput, SourceOptions};
 use serde_json::{Value, json};
 use shardpack_codec::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
-use shardpack_writer::{Error as WriterError, Outcome as Written, Part, Report};
+use shardpack_writer::{Outcome as Written, Part, Report};
 use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -24,12 +24,15 @@ const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     let options = options(args)?;
-    let cancel = interrupt::flag()?;
+    let interrupt = interrupt::install(false)?;
+    let cancel = &interrupt.raised;
     let bar = OnceCell::new();
     let on_plan = |planned: &Planned<'_>| {
         if !args.json {
             show::note(&plan_text(planned));
         }
+        // From here on there are files to clean up.
+        interrupt.graceful.store(true, Ordering::SeqCst);
         let _ = bar.set(Bar::new("pack", planned.source_bytes));
     };
     let on_progress = |p: &shardpack_writer::Progress| {
@@ -37,14 +40,14 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
             bar.set(p.samples, p.bytes_in, Some(p.bytes_out));
         }
     };
-    let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel: &cancel };
+    let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel };
     let result = pack(&args.src, &args.out, &options, &hooks);
     if let Some(bar) = bar.get() {
         bar.finish();
     }
     let packed = match result {
         Ok(packed) => packed,
-        Err(error) if cancel.load(Ordering::Relaxed) && is_cancelled(&error) => {
+        Err(error) if cancel.load(Ordering::Relaxed) && interrupt::is_cancelled(&error) => {
             show::note("interrupted: finished shards are kept\nhint: run the same command again to go on");
             return Ok(Outcome::Interrupted);
         }
@@ -75,10 +78,6 @@ pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
         show::print(&format!("merged {samples} in {shards}, {size}, into `{}`\n", args.out.display()))?;
     }
     Ok(if report.skipped.is_empty() { Outcome::Fine } else { Outcome::Problem })
-}
-
-fn is_cancelled(error: &anyhow::Error) -> bool {
-    error.chain().any(|e| matches!(e.downcast_ref(), Some(WriterError::Cancelled)))
 }
 
 fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
@@ -194,7 +193,10 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     let samples = units::plural(report.samples, "sample");
     if report.outcome == Written::AlreadyComplete {
         let size = units::bytes(report.bytes_out);
-        return format!("already packed: `{out_name}` holds these {samples}, {size}; nothing was written\n");
+        return format!(
+            "already packed: `{out_name}` holds {samples} of the same names, sizes, labels and options, {size}; nothing was written\n\
+             (if the content of a file changed and its size did not: `--force` packs it again)\n"
+        );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
     let mut text = format!(

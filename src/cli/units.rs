@@ -63,6 +63,14 @@ pub(crate) fn parse_part(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
+/// Reads a number of threads.
+pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=1024) => Ok(n),
+        _ => Err(format!("expected a number from 1 to 1024, found `{text}`")),
+    }
+}
+
 /// `109.6 MB`: three significant digits, powers of ten.
 pub(crate) fn bytes(n: u64) -> String {
     let units = ["B", "kB", "MB", "GB", "TB", "PB"];

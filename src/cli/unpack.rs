@@ -21,7 +21,8 @@ const QUEUE: usize = 8;
 pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     let limits = open::limits(args.max_record);
     let dataset = open::dataset(&args.dataset, &limits)?;
-    let cancel = interrupt::flag()?;
+    let interrupt = interrupt::install(true)?;
+    let cancel = &interrupt.raised;
     fs::create_dir_all(&args.dir).with_context(|| format!("cannot create `{}`", args.dir.display()))?;
     let start = Instant::now();
     let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum());

@@ -16,7 +16,8 @@ const SHOWN: usize = 50;
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
     let limits = open::limits(args.max_record);
-    let cancel = interrupt::flag()?;
+    let interrupt = interrupt::install(true)?;
+    let cancel = &interrupt.raised;
     let bar = OnceLock::new();
     let on_progress =
         |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).set(p.samples_done, p.bytes_done, None);
@@ -27,7 +28,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
         digest: args.digest,
         threads: args.threads.unwrap_or(0),
         on_progress: Some(&on_progress),
-        cancel: Some(&cancel),
+        cancel: Some(cancel),
         ..VerifyOptions::default()
     };
     let start = Instant::now();

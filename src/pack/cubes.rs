@@ -1,20 +1,18 @@
 //! Cubes: loaded, transformed and encoded, one sample to a thread.
 
 use super::fidelity::{self, Totals};
-use super::{PackOptions, SampleError, Tally, schema, tables};
-use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load, load_mask};
+use super::tries::{mask_file_options, mask_options};
+use super::{PackOptions, SampleError, Tally, schema, tables, tries};
+use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load_mask, load_reusing};
 use crate::sources::{Content, Entry, Listing};
-use anyhow::Context;
 use serde_json::{Map, Value, json};
-use shardpack_codec::{Array, ArrayEncoder, ArrayOptions, EncodedArray, Trial, Values, encode_bytes, trial};
+use shardpack_codec::{Array, ArrayEncoder, EncodedArray, Trial, encode_bytes};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Samples that the trial of codecs looks at: the first, the middle and the last.
-const TRIAL_SAMPLES: usize = 3;
 /// What a record takes beside the payloads: frame, head, metadata and padding.
 const OVERHEAD_BYTES: u64 = 2048;
 
@@ -26,14 +24,16 @@ pub(super) struct Cubes<'a> {
     skip: bool,
     /// `cube`, then `mask` if there are masks.
     trials: Vec<(String, Trial)>,
-    /// Encoders that no thread is using.
-    idle: Mutex<Vec<Encoders>>,
+    /// Benches that no thread is using.
+    idle: Mutex<Vec<Bench>>,
 }
 
-/// What a thread encodes with: for cubes, and for masks.
-struct Encoders {
+/// What a thread works with: an encoder for cubes, one for masks, and the memory of the sample before, whose pages cost less than fresh ones.
+struct Bench {
     cube: ArrayEncoder,
     mask: Option<ArrayEncoder>,
+    array: Vec<u8>,
+    payload: Vec<u8>,
 }
 
 /// A stored field value and its descriptor's bytes.
@@ -48,27 +48,7 @@ impl<'a> Cubes<'a> {
     /// Tries the codecs on a few samples and settles everything.
     pub(super) fn new(listing: &'a Listing, options: &PackOptions) -> anyhow::Result<Self> {
         let cubes = &options.source.cubes;
-        let entries = trial_entries(&listing.samples);
-        let loaded: Vec<LoadedCube> = entries
-            .iter()
-            .map(|entry| load(&listing.path(entry), cubes))
-            .collect::<Result<_, _>>()
-            .context("cannot try codecs")?;
-        let pairs: Vec<_> = loaded.iter().map(|cube| (&cube.array, cube.no_data)).collect();
-        let context = || format!("cannot choose how to store cubes like `{}`", entries.first().map_or("", |e| &e.key));
-        let mut trials = vec![("cube".to_owned(), trial(&pairs, &options.arrays).with_context(context)?)];
-        drop(pairs);
-        drop(loaded);
-        let masks: Vec<LoadedMask> = entries
-            .iter()
-            .filter_map(|entry| entry.mask.as_ref())
-            .map(|mask| load_mask(&mask.path, &mask_file_options(cubes)))
-            .collect::<Result<_, _>>()
-            .context("cannot try codecs on masks")?;
-        if !masks.is_empty() {
-            let pairs: Vec<_> = masks.iter().map(|mask| (&mask.array, mask.no_data)).collect();
-            trials.push(("mask".to_owned(), trial(&pairs, &mask_options(&options.arrays))?));
-        }
+        let trials = tries::choose(listing, options)?;
         let metadata = schema::metadata(listing, fields(listing, trials.len() > 1), Recipe::new())?;
         let (skip, idle) = (options.skips(), Mutex::new(Vec::new()));
         Ok(Self { listing, options: cubes.clone(), schema: metadata.schema, skip, trials, idle })
@@ -120,26 +100,27 @@ impl<'a> Cubes<'a> {
         Some((position, self.listing.samples.get(position)?))
     }
 
-    /// Runs `work` with encoders that no other thread has.
-    fn with_encoders<T>(&self, work: impl FnOnce(&mut Encoders) -> Result<T, SampleError>) -> Result<T, SampleError> {
+    /// Runs `work` with a bench that no other thread has.
+    fn with_bench<T>(&self, work: impl FnOnce(&mut Bench) -> Result<T, SampleError>) -> Result<T, SampleError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
-        let mut encoders = match taken {
-            Some(encoders) => encoders,
+        let mut bench = match taken {
+            Some(bench) => bench,
             None => {
                 let mut made = self.trials.iter().map(|(_, trial)| ArrayEncoder::new(trial.settings));
                 let missing = || shardpack_format::Error::usage("trial", "settings for cubes", "none");
-                Encoders { cube: made.next().ok_or_else(missing)??, mask: made.next().transpose()? }
+                let cube = made.next().ok_or_else(missing)??;
+                Bench { cube, mask: made.next().transpose()?, array: Vec::new(), payload: Vec::new() }
             }
         };
-        let result = work(&mut encoders);
-        idle().push(encoders);
+        let result = work(&mut bench);
+        idle().push(bench);
         result
     }
 
-    fn load(&self, entry: &Entry) -> Result<(LoadedCube, Option<LoadedMask>), SampleError> {
+    fn load(&self, entry: &Entry, spare: Vec<u8>) -> Result<(LoadedCube, Option<LoadedMask>), SampleError> {
         self.listing.check_unchanged(entry)?;
-        let cube = load(&self.listing.path(entry), &self.options)?;
+        let cube = load_reusing(&self.listing.path(entry), &self.options, spare)?;
         let mask =
             entry.mask.as_ref().map(|mask| load_mask(&mask.path, &mask_file_options(&self.options))).transpose()?;
         self.listing.check_unchanged(entry)?;
@@ -167,23 +148,6 @@ fn check_mask(mask: &Array, cube: &Array, path: &Path) -> Result<(), SampleError
     }
     let found = mask.shape().iter().map(u64::to_string).collect::<Vec<_>>().join(" × ");
     Err(SampleError::Mask { mask: path.display().to_string(), height, width, found })
-}
-
-/// Masks are labels: never lossy, whatever is asked of the cubes.
-fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
-    ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
-}
-
-/// Variable and shape are the cubes': a mask file is read for the one array that it holds.
-fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
-    CubeOptions { variable: None, ..cubes.clone() }
-}
-
-fn trial_entries(samples: &[Entry]) -> Vec<&Entry> {
-    let last = samples.len().saturating_sub(1);
-    let mut positions: Vec<usize> = (0..TRIAL_SAMPLES).map(|i| last * i / (TRIAL_SAMPLES - 1)).collect();
-    positions.dedup();
-    positions.into_iter().filter_map(|i| samples.get(i)).collect()
 }
 
 fn fields(listing: &Listing, masks: bool) -> Vec<Field> {
@@ -217,7 +181,20 @@ impl SampleSource for Cubes<'_> {
         let Some((position, entry)) = self.entry(sample) else {
             return Err(shardpack_format::Error::usage("sample", "one of the listing", sample).into());
         };
-        let (cube, mask) = match self.load(entry) {
+        self.with_bench(|bench| self.encode_with(bench, position, entry, shard_number, buffer))
+    }
+}
+
+impl Cubes<'_> {
+    fn encode_with(
+        &self,
+        bench: &mut Bench,
+        position: usize,
+        entry: &Entry,
+        shard_number: u32,
+        buffer: Vec<u8>,
+    ) -> Result<Encoded<Tally>, SampleError> {
+        let (cube, mask) = match self.load(entry, std::mem::take(&mut bench.array)) {
             Ok(loaded) => loaded,
             Err(error @ (SampleError::Cube(_) | SampleError::Mask { .. })) if self.skip => {
                 return Ok(Encoded::Skipped { reason: error.to_string() });
@@ -226,16 +203,12 @@ impl SampleSource for Cubes<'_> {
         };
         let LoadedCube { array, no_data, meta } = cube;
         let shape = array.shape().to_vec();
-        let (cube, mask) = self.with_encoders(|encoders| {
-            let cube = encoders.cube.encode(&array, no_data)?;
-            let mask = match (&mut encoders.mask, &mask) {
-                (Some(encoder), Some(mask)) => Some(encoder.encode(&mask.array, mask.no_data)?),
-                _ => None,
-            };
-            Ok((cube, mask))
-        })?;
-        // The source's elements are not needed any more: the record may take their place.
-        drop(array);
+        let cube = bench.cube.encode_reusing(&array, no_data, std::mem::take(&mut bench.payload))?;
+        bench.array = array.into_bytes();
+        let mask = match (&mut bench.mask, &mask) {
+            (Some(encoder), Some(mask)) => Some(encoder.encode(&mask.array, mask.no_data)?),
+            _ => None,
+        };
         let figures = cube.fidelity;
         let mut values = vec![Some(stored(cube)?)];
         if self.trials.len() > 1 {
@@ -256,12 +229,15 @@ impl SampleSource for Cubes<'_> {
         tables::append_columns(&mut scalars, self.listing, position);
 
         let fields: Vec<_> = values.iter().map(|value| value.as_ref().map(StoredValue::describe)).collect();
-        let mut record = RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
-        for (i, value) in values.into_iter().enumerate() {
+        let sample_id = position as u64;
+        let mut record =
+            RecordBuilder::new(buffer, &self.schema, shard_number, sample_id, &entry.key, &scalars, &fields)?;
+        for (i, value) in values.iter().enumerate() {
             if let Some(value) = value {
                 record.field_mut(i).copy_from_slice(&value.payload);
             }
         }
+        bench.payload = values.into_iter().next().flatten().map(|cube| cube.payload).unwrap_or_default();
         let (record, frame) = record.finish();
         let tally = Tally::of("cube", Totals::of(&entry.key, figures));
         Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally }))

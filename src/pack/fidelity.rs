@@ -119,6 +119,7 @@ impl Totals {
             "clipped": f.clipped,
             "subnormal": f.subnormal,
             "max_abs_error": f.max_abs_error,
+            "measured": f.measured,
             "mean_abs_error": f.mean_abs_error(),
             "max_rel_error": f.max_rel_error,
             "spectra": f.spectra,

@@ -1,8 +1,8 @@
 //! Streams a dataset and prints its rate next to that of a plain loop of reads over the same files.
 //!
-//! `cargo run --release -p shardpack-reader --example stream -- DATASET [ROUNDS]`
+//! `cargo run --release -p shardpack-reader --example stream -- DATASET [ROUNDS] [cold]`
 //!
-//! The files come from the page cache if they are there; drop the cache first for the rate of the disk. Medians of `ROUNDS` (default 5), taken in turn.
+//! Medians of `ROUNDS` (default 5), taken in turn; the files come from the page cache, or with `cold` are thrown out of it before each measurement.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_reader::{Dataset, VerifyOptions, verify};
@@ -16,8 +16,9 @@ type Measure<'a> = (&'static str, Box<dyn Fn() -> Result<u64, Box<dyn Error>> + 
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let path = PathBuf::from(args.next().ok_or("usage: stream DATASET [ROUNDS]")?);
+    let path = PathBuf::from(args.next().ok_or("usage: stream DATASET [ROUNDS] [cold]")?);
     let rounds: usize = args.next().map_or(Ok(5), |n| n.parse())?;
+    let cold = args.next().is_some_and(|arg| arg == "cold");
     let dataset = Dataset::open(&path)?;
     let folder = if path.is_dir() { path.as_path() } else { path.parent().unwrap_or(Path::new(".")) };
     let files: Vec<PathBuf> = dataset.shards().map(|shard| folder.join(shard.name)).collect();
@@ -39,6 +40,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut rates = vec![Vec::new(); measures.len()];
     for _ in 0..rounds {
         for ((_, measure), rates) in measures.iter().zip(&mut rates) {
+            if cold {
+                files.iter().try_for_each(|path| forget(path))?;
+            }
             let start = Instant::now();
             let bytes = measure()?;
             rates.push(bytes as f64 / 1e6 / start.elapsed().as_secs_f64());
@@ -53,6 +57,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("{name:24} {median:9.0} MB/s (best {best:6.0})  {:5.2} of the plain loop", median / base);
     }
     Ok(())
+}
+
+/// Throws a file, which must not be dirty, out of the page cache.
+fn forget(path: &Path) -> Result<(), Box<dyn Error>> {
+    Ok(rustix::fs::fadvise(File::open(path)?, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
 fn plain_loop(files: &[PathBuf]) -> Result<u64, Box<dyn Error>> {

@@ -1,21 +1,20 @@
 //! All samples in stored order, by large reads that run ahead of the consumer in a thread of their own.
 
+use crate::buffers::{Buffers, RUNS_IN_FLIGHT};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::fetch::slice;
 use crate::sample::{Parts, RecordView, Sample};
 use crate::shard::{Shard, room};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Bytes of consecutive records that one read fetches. A record larger than that is a run of its own. From the page cache 1 MiB streamed at 1.2 times the
 /// rate of 4 MiB, because a run is still in the cache when its CRC32 is computed; from a disk the kernel reads ahead all the same.
 const RUN_BYTES: u64 = 1 << 20;
-/// Runs between the two threads, the one in the consumer's hands included.
-const RUNS_IN_FLIGHT: usize = 6;
 
 /// Consecutive records of one shard, in memory.
 #[derive(Debug)]
@@ -29,51 +28,10 @@ struct Run {
     bytes: usize,
 }
 
-/// Empty buffers, the last one given first to be taken: a consumer that keeps up leaves the same one or two in use, and these in the cache.
-#[derive(Debug)]
-struct Buffers {
-    /// `None` once the consumer is gone.
-    stack: Mutex<Option<Vec<Vec<u8>>>>,
-    given: Condvar,
-}
-
-impl Buffers {
-    fn new(count: usize) -> Self {
-        Self { stack: Mutex::new(Some(vec![Vec::new(); count])), given: Condvar::new() }
-    }
-
-    fn stack(&self) -> MutexGuard<'_, Option<Vec<Vec<u8>>>> {
-        self.stack.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits for a buffer; `None` once the consumer is gone.
-    fn take(&self) -> Option<Vec<u8>> {
-        let mut stack = self.stack();
-        loop {
-            if let Some(buffer) = stack.as_mut()?.pop() {
-                return Some(buffer);
-            }
-            stack = self.given.wait(stack).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn give(&self, buffer: Vec<u8>) {
-        if let Some(stack) = self.stack().as_mut() {
-            stack.push(buffer);
-        }
-        self.given.notify_one();
-    }
-
-    fn close(&self) {
-        *self.stack() = None;
-        self.given.notify_one();
-    }
-}
-
 /// Streams a dataset in stored order. Records are lent, not copied: [`Stream::next_record`] hands out views into the run that was read.
 ///
-/// Six buffers of a run each are recycled between the thread that reads and the caller; CRC32s are compared in the caller's thread, one record at a
-/// time, so that its bytes are in the cache when it is handed out. Memory: six runs of 1 MiB, or six times the largest record.
+/// A few buffers of a run each are recycled between the thread that reads and the caller; CRC32s are compared in the caller's thread, one record at a
+/// time, so that its bytes are in the cache when it is handed out. Memory: up to 24 MiB, or four times the largest record.
 ///
 /// ```no_run
 /// use shardpack_reader::Dataset;
@@ -99,7 +57,7 @@ impl Dataset {
     /// `Io` if no thread can be started.
     pub fn stream(&self) -> Result<Stream> {
         let (full_in, full) = sync_channel(RUNS_IN_FLIGHT);
-        let empty = Arc::new(Buffers::new(RUNS_IN_FLIGHT));
+        let empty = Arc::new(Buffers::default());
         let for_thread = Arc::clone(&empty);
         let dataset = self.clone();
         let thread = std::thread::Builder::new()
@@ -120,8 +78,6 @@ impl Dataset {
 
 /// Runs in its own thread until the dataset ends or the consumer is gone.
 fn read_ahead(dataset: &Dataset, full: &SyncSender<Result<Run>>, empty: &Buffers) {
-    // The buffer of a read that failed: it never went to the consumer, so it does not come back from there.
-    let mut spare = None;
     for (number, slot) in dataset.0.slots.iter().enumerate() {
         let shard = match dataset.shard(number) {
             Ok(shard) => shard,
@@ -135,15 +91,16 @@ fn read_ahead(dataset: &Dataset, full: &SyncSender<Result<Run>>, empty: &Buffers
         }
         let mut next = 0;
         while next < shard.len() {
-            let Some(mut buffer) = spare.take().or_else(|| empty.take()) else { return };
             let records = run_from(&shard, next, RUN_BYTES);
             next = records.end;
+            let bytes = shard.span(&records).map_or(0, |span| span.end - span.start);
+            let Some(mut buffer) = empty.take(bytes) else { return };
             let run = match read_run(&shard, &records, &mut buffer) {
                 Ok((start, bytes)) => {
                     Ok(Run { shard: Arc::clone(&shard), first: slot.first, records, start, buffer, bytes })
                 }
                 Err(e) => {
-                    spare = Some(buffer);
+                    empty.give(buffer, bytes);
                     Err(e)
                 }
             };
@@ -191,7 +148,7 @@ impl Stream {
     fn advance(&mut self) -> Option<Result<(&Run, u64)>> {
         while self.current.as_ref().is_none_or(|run| run.records.is_empty()) {
             if let Some(run) = self.current.take() {
-                self.empty.give(run.buffer);
+                self.empty.give(run.buffer, run.bytes as u64);
             }
             match self.full.as_ref()?.recv() {
                 Ok(Ok(run)) => self.current = Some(run),

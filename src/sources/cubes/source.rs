@@ -1,6 +1,7 @@
 //! File access of this module: reads that know the file's length, and errors that know its name.
 
 use super::error::{CubeError, Result};
+use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Take};
@@ -11,7 +12,12 @@ pub(super) struct Source {
     file: File,
     path: PathBuf,
     len: u64,
+    /// Memory of an earlier cube, for the first large piece of this one.
+    spare: Cell<Vec<u8>>,
 }
+
+/// Pieces smaller than this are not worth the spare memory.
+const LARGE_BYTES: usize = 1 << 20;
 
 impl Source {
     /// Opens a regular file. A FIFO or a device is refused before `open` could block on it.
@@ -23,7 +29,13 @@ impl Source {
         }
         let file = File::open(path).map_err(|error| CubeError::io(path, "cannot open", error))?;
         let len = file.metadata().map_err(|error| CubeError::io(path, "cannot read its size", error))?.len();
-        Ok(Self { file, path: path.to_owned(), len })
+        Ok(Self { file, path: path.to_owned(), len, spare: Cell::default() })
+    }
+
+    /// The same source, with memory to use before any is taken from the system.
+    pub(super) fn with_spare(mut self, spare: Vec<u8>) -> Self {
+        self.spare = Cell::new(spare);
+        self
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -86,8 +98,9 @@ impl Source {
 
     /// Empty memory for `len` bytes; an error instead of an abort where the machine does not have it.
     pub(super) fn alloc(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
-        let mut bytes = Vec::new();
         let count = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
+        let mut bytes = if count >= LARGE_BYTES { self.spare.take() } else { Vec::new() };
+        bytes.clear();
         bytes.try_reserve_exact(count).map_err(|_| self.out_of_memory(what))?;
         Ok(bytes)
     }

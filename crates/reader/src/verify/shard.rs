@@ -42,6 +42,9 @@ impl Worker {
         mut each_run: impl FnMut(u64, u64) -> bool,
     ) -> Outcome {
         let mut out = Outcome::default();
+        if let Ok(handle) = shard.file().handle() {
+            handle.advise_sequential();
+        }
         let mut next = records.start;
         while next < records.end {
             let run = run_from(shard, next, PIECE_BYTES as u64);
