@@ -22,6 +22,7 @@ mod fs;
 mod gate;
 mod journal;
 mod lock;
+mod lock_file;
 mod merge;
 mod options;
 mod permutation;
