@@ -23,8 +23,7 @@ const MAX_BYTES: u64 = 4 << 30;
 
 /// File name of the journal of a run, or of a part of it.
 pub(crate) fn journal_name(part: Option<Part>) -> String {
-    let part = part.map(|p| format!("-{:05}-of-{:05}", p.index(), p.count())).unwrap_or_default();
-    format!("{PREFIX}{part}{SUFFIX}")
+    format!("{PREFIX}{}{SUFFIX}", part.map(Part::suffix).unwrap_or_default())
 }
 
 /// Temporary name that a journal is written under before it begins, or goes on.

@@ -15,7 +15,7 @@ fn part(index: u32, count: u32) -> WriteOptions<'static> {
 fn no_symlink_is_written_through_or_read() {
     let source = Numbers::new(20);
     let plan = source.plan(4000);
-    let names = [".shardpack-lock", ".shardpack-lock-00000-of-00002", ".shardpack-journal.jsonl", "manifest.json"];
+    let names = [".shardpack-lock", ".shardpack-lock-00001-of-00002", ".shardpack-journal.jsonl", "manifest.json"];
     for name in names {
         let (dir, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
         let victim = elsewhere.path().join("victim");

@@ -2,6 +2,7 @@
 
 use super::behaviour::options;
 use super::source::{Numbers, Sum, files};
+use crate::journal::journal_name;
 use crate::{Error, Outcome, Part, Progress, WriteOptions, merge, write_dataset};
 use tempfile::tempdir;
 
@@ -18,6 +19,15 @@ fn parts_cover_every_shard_once() {
             assert!(ends.windows(2).all(|w| w[0].end == w[1].start));
         }
     }
+}
+
+#[test]
+fn parts_are_shown_from_1() {
+    assert_eq!([0, 3].map(|i| Part::new(i, 4).unwrap().to_string()), ["1/4", "4/4"]);
+    let error = Part::new(4, 4).unwrap_err().to_string();
+    assert_eq!(error, "part: expected a number from 1 to 4, found 5/4\nhint: the last of 4 parts is 4/4");
+    let names = [journal_name(Some(Part::new(0, 4).unwrap())), journal_name(Some(Part::new(3, 4).unwrap()))];
+    assert_eq!(names, [".shardpack-journal-00001-of-00004.jsonl", ".shardpack-journal-00004-of-00004.jsonl"]);
 }
 
 #[test]
@@ -75,7 +85,7 @@ fn merge_names_what_is_missing() {
     let missing = shards as usize - Part::new(1, 3).unwrap().shards(shards).len();
     let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
     assert!(error.contains(&format!("expected all {shards}, found {missing} missing, the first is 0: ")), "{error}");
-    assert!(error.contains(" of part 0/3, ") && error.contains(" of part 2/3\nhint: "), "{error}");
+    assert!(error.contains(" of part 1/3, ") && error.contains(" of part 3/3\nhint: "), "{error}");
 }
 
 #[test]
