@@ -119,6 +119,24 @@ impl Survey {
         disk.sync_dir(out)
     }
 
+    /// Removes the shards of a part that starts over, and no shard that another part has put in place of one since. The part's journal stays,
+    /// to be replaced: until then it says whose the rest is.
+    pub(crate) fn remove_part(&self, disk: Disk<'_>, out: &Path, begun: &Journal) -> Result<()> {
+        let Some(part) = begun.head.part else { return Ok(()) };
+        let range = part.shards(begun.head.metadata.shards.unwrap_or(0));
+        let id: DatasetId = begun.head.dataset_id.parse()?;
+        for &number in self.shards.iter().filter(|&n| range.contains(n)) {
+            let ours = match identity(disk, out, number) {
+                Some(identity) => identity.dataset_id == id,
+                None => begun.entries.contains_key(&number),
+            };
+            if ours {
+                disk.remove_if_there(&out.join(shard_name(number)))?;
+            }
+        }
+        disk.sync_dir(out)
+    }
+
     /// Removes temporary files of runs that were killed.
     pub(crate) fn remove_temporaries(&self, disk: Disk<'_>, out: &Path) -> Result<()> {
         self.temporaries.iter().try_for_each(|name| disk.remove_if_there(&out.join(name)))
@@ -151,9 +169,13 @@ fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<Manifest> {
 
 /// Whether a shard was written for one of these datasets.
 fn has_header_of(disk: Disk<'_>, out: &Path, number: u32, ids: &[DatasetId]) -> bool {
-    let ends = disk.0.read_ends(&out.join(shard_name(number)), HEADER_BYTES, 0);
-    let identity = ends.ok().and_then(|ends| Identity::parse_header(&ends.head).ok());
-    identity.is_some_and(|i| i.shard_number == number && ids.contains(&i.dataset_id))
+    identity(disk, out, number).is_some_and(|i| i.shard_number == number && ids.contains(&i.dataset_id))
+}
+
+/// What a shard's header says, if it is whole.
+fn identity(disk: Disk<'_>, out: &Path, number: u32) -> Option<Identity> {
+    let ends = disk.0.read_ends(&out.join(shard_name(number)), HEADER_BYTES, 0).ok()?;
+    Identity::parse_header(&ends.head).ok()
 }
 
 /// Compares a finished shard with what was noted of it, at the price of two small reads: size, header, and every byte of the footer. `Ok(Err)` says what is wrong with it.

@@ -50,14 +50,10 @@ pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
         return Err(Error::usage(what(), "parts of a dataset", "no whole journal", "pack the parts again"));
     };
     for journal in &journals {
-        if let Some((thing, a, b)) = first.head.difference(&journal.head) {
-            let what = format!("parts in {}: {thing}", what());
-            return Err(Error::usage(
-                what,
-                "the same in all",
-                format!("{a} and {b}"),
-                "pack all parts with the same options",
-            ));
+        if let Some(difference) = first.head.difference(&journal.head) {
+            let found = difference.values.map_or_else(|| "others".to_owned(), |(a, b)| format!("{a} and {b}"));
+            let what = format!("parts in {}: {}", what(), difference.what);
+            return Err(Error::usage(what, "the same in all", found, "pack all parts with the same options"));
         }
     }
     let head = &first.head;

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::folder::{MANIFEST_TEMPORARY, Survey, check_shard, keep_present};
 use crate::fs::{Disk, Fs, StdFs};
 use crate::gate::Failure;
-use crate::journal::{Entry, Head, Journal, journal_name};
+use crate::journal::{Difference, Entry, Head, Journal, journal_name};
 use crate::lock::Lock;
 use crate::options::WriteOptions;
 use crate::pipeline::Run;
@@ -183,25 +183,44 @@ fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOptions<'_>) 
         };
         return Err(Error::usage(what(), format!("a new one, or dataset {}", plan.dataset_id()), found, hint));
     }
-    for journal in survey.journals.values().flatten() {
-        refuse_other(&fresh.head, &journal.head, &what())?;
+    let own_name = journal_name(options.part);
+    let mut own = survey.journals.remove(&own_name).flatten();
+    for begun in survey.journals.values().flatten() {
+        // With `force` the other parts may be about to start over as well: `merge` will see whether they did.
+        let difference = if options.force { None } else { fresh.head.difference(&begun.head) };
+        refuse_difference(difference, &what())?;
+        refuse_other_cut(&fresh.head, &begun.head, &what())?;
     }
+    if let Some(begun) = own.take_if(|_| options.force) {
+        survey.remove_part(disk, out, &begun)?;
+    }
+    refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)), &what())?;
     if options.part.is_none() {
         survey.remove_temporaries(disk, out)?;
     }
-    let own = survey.journals.remove(&journal_name(options.part)).flatten().filter(|_| !options.force);
     let entries = own.map(|journal| journal.entries).unwrap_or_default();
     let entries = keep_present(disk, out, plan.dataset_id(), entries)?;
     Ok(Prepared::Begin(Journal { entries, ..fresh }))
 }
 
-/// Refuses to go on with what was begun with another plan, or cut into other parts.
-fn refuse_other(wanted: &Head, begun: &Head, what: &str) -> Result<()> {
-    if let Some((thing, here, there)) = wanted.difference(begun) {
-        let hint = "repeat the old options on unchanged sources to go on, or use --force to start over";
-        let found = format!("an unfinished dataset with {there}");
-        return Err(Error::usage(format!("{what}: {thing}"), here, found, hint));
-    }
+/// Refuses to go on with what was begun with another plan.
+fn refuse_difference(difference: Option<Difference>, what: &str) -> Result<()> {
+    let Some(Difference { what: thing, values }) = difference else { return Ok(()) };
+    let hint = "repeat the old options on unchanged sources to go on, or use --force to start over";
+    Err(match values {
+        Some((here, there)) => {
+            let found = format!("an unfinished dataset with {there}");
+            Error::usage(format!("{what}: {thing}"), here, found, hint)
+        }
+        None => {
+            let what = format!("{what}: {thing} differ");
+            Error::usage(what, "those that the unfinished dataset was begun with", "others", hint)
+        }
+    })
+}
+
+/// Refuses to go on with what was begun in other parts.
+fn refuse_other_cut(wanted: &Head, begun: &Head, what: &str) -> Result<()> {
     let count = |head: &Head| head.part.map(|p| p.count());
     if count(wanted) == count(begun) {
         return Ok(());

@@ -120,11 +120,14 @@ fn other_options_or_inputs_are_refused_by_name() {
 
     let touched = source.samples().map(|s| crate::PlanSample { mtime_ns: 6, ..s });
     let plan = Plan::new(touched, source.metadata(), options).unwrap();
-    assert!(refused(dir.path(), &plan, &source).contains("modification times"));
+    let text = refused(dir.path(), &plan, &source);
+    assert!(text.contains("`: modification times of the sources differ: expected those that the"), "{text}");
+    assert!(text.ends_with(" to go on, or use --force to start over"), "{text}");
 
     let mut renamed = Numbers::new(200);
     renamed.keys[7] = "class1/other.bin".into();
-    assert!(refused(dir.path(), &renamed.plan(40_000), &renamed).contains("names and sizes"));
+    let text = refused(dir.path(), &renamed.plan(40_000), &renamed);
+    assert!(text.contains("`: names or sizes of the sources differ: expected those that the"), "{text}");
 }
 
 #[test]
