@@ -20,7 +20,8 @@ use std::time::Instant;
 ///
 /// # Errors
 /// `Usage` if parts or shards are missing (it lists them), if the parts were made of different plans, or if there are none; `Locked` if a packer is still
-/// at work in the folder; `Format` if a shard that a part had finished is damaged; `Io`.
+/// at work in the folder; `Format` if a shard that a part had finished is damaged; `Damaged` if a complete dataset
+/// is there, and damaged; `Io`.
 pub fn merge<T: Tally>(out: &Path) -> Result<Report> {
     merge_on::<T>(&StdFs, out)
 }
@@ -36,6 +37,7 @@ pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
     }
     let _lock = Lock::take(disk, out, None)?;
     let survey = Survey::take(disk, out)?;
+    survey.refuse_damage()?;
     let journals: Vec<&Journal> = survey.journals.values().flatten().collect();
     if let Some(manifest) = &survey.manifest {
         let id = manifest.dataset_id.to_string();

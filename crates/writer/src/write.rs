@@ -28,7 +28,7 @@ use std::time::Instant;
 /// - `Locked` if another packer is at work there.
 /// - `Source` if a sample fails; `Cancelled`; `Io`, `NoSpace`: finished shards are kept, the temporary files are removed, and the same call goes on.
 ///   A shard that cannot be synced is written once more from the sources before that is an error.
-/// - `Format` if a complete dataset is there, and damaged.
+/// - `Damaged` if a complete dataset is there, and damaged.
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Frame, Metadata, RecordBuilder, Schema, StoredField};
@@ -159,8 +159,9 @@ fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOptions<'_>) 
     let fresh = Journal { head, entries: BTreeMap::new() };
     let what = || format!("output folder `{}`", out.display());
     let mut survey = Survey::take(disk, out)?;
-    survey.refuse_foreign(disk, out, plan.dataset_id())?;
-    if survey.is_being_removed() {
+    let start_over = options.force && options.part.is_none();
+    survey.refuse(disk, out, plan.dataset_id(), start_over)?;
+    if survey.is_being_removed {
         if options.part.is_some() {
             let hint = "run once without a part, with force, or remove the folder";
             return Err(Error::usage(what(), "a new or empty one", "a dataset whose removal was interrupted", hint));
@@ -168,7 +169,7 @@ fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOptions<'_>) 
         survey.remove_all(disk, out)?;
         survey = Survey::take(disk, out)?;
     }
-    if options.force && options.part.is_none() {
+    if start_over {
         survey.remove_all(disk, out)?;
         return Ok(Prepared::Begin(fresh));
     }
@@ -238,7 +239,10 @@ fn refuse_other_cut(wanted: &Head, begun: &Head, what: &str) -> Result<()> {
 /// A dataset that was complete before: each shard is looked at, and what an interrupted end left is cleared away.
 pub(crate) fn already_complete(disk: Disk<'_>, out: &Path, manifest: &Manifest, started: Instant) -> Result<Report> {
     for (number, shard) in (0..).zip(&manifest.shards) {
-        check_shard(disk, out, manifest.dataset_id, number, shard)??;
+        check_shard(disk, out, manifest.dataset_id, number, shard)?.map_err(|e| match e {
+            Error::Format(source) => Error::Damaged { source },
+            other => other,
+        })?;
     }
     let survey = Survey::take(disk, out)?;
     survey.remove_temporaries(disk, out)?;

@@ -170,11 +170,13 @@ fn files_of_others_are_never_touched() {
     write_dataset(dir.path(), &plan, &source, &options(1)).unwrap();
     assert!(dir.path().join(".DS_Store").exists());
     // A manifest of something else is not ours either.
-    let dir = tempdir().unwrap();
-    fs::write(dir.path().join("manifest.json"), b"{\"name\": \"web app\"}").unwrap();
-    let force = WriteOptions { force: true, ..options(1) };
-    assert!(matches!(write_dataset(dir.path(), &plan, &source, &force), Err(Error::Format(_))));
-    assert_eq!(files(dir.path()).len(), 1);
+    for force in [false, true] {
+        let dir = tempdir().unwrap();
+        fs::write(dir.path().join("manifest.json"), b"{\"name\": \"web app\"}").unwrap();
+        let error = write_dataset(dir.path(), &plan, &source, &WriteOptions { force, ..options(1) }).unwrap_err();
+        assert!(error.to_string().contains("found other files: `manifest.json`\nhint: "), "{error}");
+        assert_eq!(files(dir.path()).len(), 1);
+    }
     // A symlink in the way of a temporary file is replaced, and not followed.
     #[cfg(unix)]
     {
