@@ -28,6 +28,7 @@ mod options;
 mod permutation;
 mod pipeline;
 mod plan;
+mod prepare;
 mod report;
 mod shard_file;
 mod source;

@@ -8,7 +8,7 @@ use crate::lock::Lock;
 use crate::options::Part;
 use crate::report::{Outcome, Report};
 use crate::source::Tally;
-use crate::write::{already_complete, end_dataset, report};
+use crate::write::{Figures, already_complete, end_dataset, report};
 use shardpack_format::DatasetId;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -68,8 +68,7 @@ pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
     let fidelity = end_dataset::<T>(disk, out, id, &head.metadata, &entries)?;
     survey.remove_temporaries(disk, out)?;
     survey.remove_journals(disk, out)?;
-    let reused = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-    Ok(report(Outcome::Complete, id, &entries, reused, fidelity, started))
+    Ok(report(Outcome::Complete, id, &entries, Figures::of(&entries), fidelity, started))
 }
 
 fn refuse_missing(head: &Head, entries: &BTreeMap<u32, Entry>, what: &str) -> Result<()> {

@@ -48,6 +48,10 @@ fn a_second_run_reuses_finished_shards_and_writes_the_same_bytes() {
     assert_eq!(report.shards_reused as usize, finished);
     assert!(seen.get().samples_reused > 0);
     assert_eq!(seen.get().samples, 200);
+    let (samples, bytes) = (seen.get().samples_reused, seen.get().bytes_in_reused);
+    assert_eq!((report.samples_reused, report.bytes_in_reused), (samples, Some(bytes)));
+    let noted: u64 = (0..plan.shard_count()).take(finished).map(|n| plan.source_bytes(n)).sum();
+    assert_eq!(bytes, noted);
     assert_eq!(source.encoded.load(Ordering::SeqCst), 200 - seen.get().samples_reused);
     assert_eq!(files(dir.path()), reference(&plan));
     // And a third finds nothing to do.
