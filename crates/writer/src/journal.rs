@@ -98,7 +98,7 @@ impl Head {
             .or_else(|| differ("option shuffle", &seed(self.shuffle), &seed(other.shuffle)))
             .or_else(|| self.recipe_difference(other))
             .or_else(|| differ("number of samples", &self.samples, &other.samples))
-            .or_else(|| unequal("names or sizes of the sources", self.inputs == other.inputs))
+            .or_else(|| unequal("names, sizes or labels of the sources", self.inputs == other.inputs))
             .or_else(|| unequal("schema or classes", self.metadata == other.metadata))
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
     }

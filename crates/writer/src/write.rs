@@ -58,7 +58,7 @@ use std::time::Instant;
 ///
 /// let schema = Schema::new(vec![Field::stored("text", FieldKind::Text)])?;
 /// let keys = ["0.txt", "1.txt"];
-/// let samples = keys.iter().map(|key| PlanSample { key, source_bytes: 2, stored_bytes: 192, mtime_ns: 0 });
+/// let samples = keys.iter().map(|key| PlanSample { key, source_bytes: 2, stored_bytes: 192, ..Default::default() });
 /// let plan = Plan::new(samples, Metadata { schema: schema.clone(), ..Default::default() }, Default::default())?;
 /// let folder = tempfile::tempdir()?;
 /// let report = write_dataset(folder.path(), &plan, &Texts(schema), &WriteOptions::default())?;

@@ -3,7 +3,7 @@
 use super::behaviour::options;
 use super::source::{Numbers, files};
 use crate::journal::journal_name;
-use crate::{Error, Outcome, Plan, PlanOptions, Progress, WriteOptions, write_dataset};
+use crate::{Error, Outcome, Plan, PlanOptions, PlanSample, Progress, WriteOptions, write_dataset};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -122,7 +122,7 @@ fn other_options_or_inputs_are_refused_by_name() {
     let fewer = Numbers::new(199);
     assert!(refused(dir.path(), &fewer.plan(40_000), &fewer).contains("number of samples: expected 199"));
 
-    let touched = source.samples().map(|s| crate::PlanSample { mtime_ns: 6, ..s });
+    let touched = source.samples().map(|s| PlanSample { mtime_ns: 6, ..s });
     let plan = Plan::new(touched, source.metadata(), options).unwrap();
     let text = refused(dir.path(), &plan, &source);
     assert!(text.contains("`: modification times of the sources differ: expected those that the"), "{text}");
@@ -131,7 +131,13 @@ fn other_options_or_inputs_are_refused_by_name() {
     let mut renamed = Numbers::new(200);
     renamed.keys[7] = "class1/other.bin".into();
     let text = refused(dir.path(), &renamed.plan(40_000), &renamed);
-    assert!(text.contains("`: names or sizes of the sources differ: expected those that the"), "{text}");
+    assert!(text.contains("`: names, sizes or labels of the sources differ: expected those that the"), "{text}");
+
+    // The same files with another label.
+    let relabelled = (0..).zip(source.samples()).map(|(n, s)| PlanSample { extra_digest: [u8::from(n == 7); 16], ..s });
+    let plan = Plan::new(relabelled, source.metadata(), options).unwrap();
+    assert_ne!(plan.dataset_id(), source.plan(40_000).dataset_id());
+    assert!(refused(dir.path(), &plan, &source).contains("names, sizes or labels of the sources differ"));
 }
 
 #[test]
