@@ -62,7 +62,7 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
             if send.send(sample).is_err() {
                 break;
             }
-            bar.set(samples, bytes, None);
+            bar.read(samples, bytes);
         }
         drop(send);
         for worker in workers {

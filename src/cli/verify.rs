@@ -20,7 +20,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
     let cancel = &interrupt.raised;
     let bar = OnceLock::new();
     let on_progress =
-        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).set(p.samples_done, p.bytes_done, None);
+        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).read(p.samples_done, p.bytes_done);
     let decode = |media_type: &str, bytes: &[u8]| check_picture(media_type, bytes, &limits);
     let options = VerifyOptions {
         limits: limits.clone(),

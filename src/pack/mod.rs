@@ -111,11 +111,12 @@ fn run<S: SampleSource>(
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> anyhow::Result<PackReport> {
-    let samples = listing.samples.iter().zip(stored).map(|(entry, stored)| PlanSample {
+    let samples = listing.samples.iter().zip(stored).enumerate().map(|(position, (entry, stored))| PlanSample {
         key: &entry.key,
         source_bytes: entry.source_bytes(),
         stored_bytes: *stored,
         mtime_ns: entry.mtime_ns,
+        extra_digest: tables::digest(listing, position),
     });
     let plan_options = PlanOptions { shard_bytes: options.shard_bytes, shuffle: options.shuffle };
     let plan = Plan::new(samples, metadata?, plan_options)?;
