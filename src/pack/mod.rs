@@ -115,7 +115,7 @@ fn run<S: SampleSource>(
         key: &entry.key,
         source_bytes: entry.source_bytes(),
         stored_bytes: *stored,
-        mtime_ns: entry.mtime_ns,
+        mtime_ns: entry.fingerprint_mtime_ns(),
         extra_digest: tables::digest(listing, position),
     });
     let plan_options = PlanOptions { shard_bytes: options.shard_bytes, shuffle: options.shuffle };
@@ -153,6 +153,9 @@ fn run<S: SampleSource>(
 
 /// Refuses options that would have no effect: whoever gives them expects one.
 fn refuse_cube_options(options: &PackOptions) -> anyhow::Result<()> {
+    if options.source.masks.is_some() {
+        bail!("the source holds pictures: masks are paired with cubes");
+    }
     let cubes = &options.source.cubes;
     if options.arrays != ArrayOptions::default() || cubes.variable.is_some() || cubes.spatial.is_some() {
         bail!("the source holds pictures: options on values, codecs and variables are for cubes");
