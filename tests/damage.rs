@@ -13,7 +13,8 @@ struct Scratch {
 
 impl Scratch {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        // In memory where the system has such a folder: this is tens of thousands of files.
+        let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
         Self { path: folder.path().join("x.shard"), _folder: folder }
     }
 
