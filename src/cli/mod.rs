@@ -10,6 +10,7 @@ mod pack;
 mod progress;
 mod salvage;
 mod show;
+mod sniff;
 mod summary;
 mod units;
 mod unpack;
@@ -42,6 +43,8 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    // What `pack` and `merge` refuse is their output folder or their input, never a dataset that somebody wants to read.
+    let reads = !matches!(cli.command, Command::Pack(_) | Command::Merge(_));
     let outcome = match cli.command {
         Command::Pack(args) => pack::run(&args),
         Command::Merge(args) => pack::merge(&args),
@@ -59,7 +62,7 @@ pub fn main() -> ExitCode {
         Err(error) if show::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             show::error(&error);
-            ExitCode::from(2)
+            ExitCode::from(if reads && show::is_about_data(&error) { 1 } else { 2 })
         }
     }
 }
