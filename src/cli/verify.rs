@@ -22,11 +22,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
     let cancel = &interrupt.raised;
     let bar = OnceLock::new();
     let on_progress =
-<<<<<<< HEAD
         |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).read(p.samples_done, p.bytes_done);
-    let decode = |media_type: &str, bytes: &[u8]| check_picture(media_type, bytes, &limits);
-=======
-        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).set(p.samples_done, p.bytes_done, None);
     // Pictures are decoded only once their CRC32 was found right: these are as they were packed.
     let undecodable = AtomicU64::new(0);
     let decode = |media_type: &str, bytes: &[u8]| {
@@ -35,7 +31,6 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
             e.to_string()
         })
     };
->>>>>>> wip-cubes
     let options = VerifyOptions {
         limits: limits.clone(),
         deep: args.deep.then_some(&decode),
