@@ -160,6 +160,7 @@ impl Survey {
             source_bytes: found.record_bytes,
             stored_bytes: found.record_bytes,
             mtime_ns: 0,
+            extra_digest: [0; 16],
         });
         let shard_bytes = metadata.recipe.get("shard_bytes").and_then(serde_json::Value::as_u64).unwrap_or(1 << 30);
         let plan = Plan::new(samples, metadata, PlanOptions { shard_bytes, shuffle: None })?;

@@ -8,6 +8,8 @@ pub(super) fn recipe_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.escape_debug().to_string(),
         Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
+        // How an array field is stored; what was asked, and the candidates, are for `--json`.
+        Value::Object(map) if map.contains_key("settings") => map.get("settings").map(recipe_value).unwrap_or_default(),
         Value::Object(map) => map
             .iter()
             .filter(|(_, v)| !v.is_array() && !v.is_null())

@@ -22,7 +22,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
     let cancel = &interrupt.raised;
     let bar = OnceLock::new();
     let on_progress =
-        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).set(p.samples_done, p.bytes_done, None);
+        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).read(p.samples_done, p.bytes_done);
     // Pictures are decoded only once their CRC32 was found right: these are as they were packed.
     let undecodable = AtomicU64::new(0);
     let decode = |media_type: &str, bytes: &[u8]| {

@@ -111,11 +111,12 @@ fn run<S: SampleSource>(
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> anyhow::Result<PackReport> {
-    let samples = listing.samples.iter().zip(stored).map(|(entry, stored)| PlanSample {
+    let samples = listing.samples.iter().zip(stored).enumerate().map(|(position, (entry, stored))| PlanSample {
         key: &entry.key,
         source_bytes: entry.source_bytes(),
         stored_bytes: *stored,
-        mtime_ns: entry.mtime_ns,
+        mtime_ns: entry.fingerprint_mtime_ns(),
+        extra_digest: tables::digest(listing, position),
     });
     let plan_options = PlanOptions { shard_bytes: options.shard_bytes, shuffle: options.shuffle };
     let plan = Plan::new(samples, metadata?, plan_options)?;
@@ -152,6 +153,9 @@ fn run<S: SampleSource>(
 
 /// Refuses options that would have no effect: whoever gives them expects one.
 fn refuse_cube_options(options: &PackOptions) -> anyhow::Result<()> {
+    if options.source.masks.is_some() {
+        bail!("the source holds pictures: masks are paired with cubes");
+    }
     let cubes = &options.source.cubes;
     if options.arrays != ArrayOptions::default() || cubes.variable.is_some() || cubes.spatial.is_some() {
         bail!("the source holds pictures: options on values, codecs and variables are for cubes");

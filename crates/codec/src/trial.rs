@@ -68,9 +68,11 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
         match measure(&crops, settings) {
             Ok(candidate) => table.push(candidate),
             // A rule that cannot hold these values (float16 out of range) leaves the field to the others.
-            Err(error @ (EncodeError::OutOfRange { .. } | EncodeError::ErrorBound { .. })) => {
-                refused = refused.or(Some(error))
-            }
+            Err(
+                error @ (EncodeError::OutOfRange { .. }
+                | EncodeError::ErrorBound { .. }
+                | EncodeError::BecomesNoData { .. }),
+            ) => refused = refused.or(Some(error)),
             Err(error) => return Err(error),
         }
     }

@@ -8,7 +8,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the packer's engine.
 ///
-/// Families: `Io` and `NoSpace` (the environment), `Format` (bytes of a dataset), `Usage` (the caller), `Limit` (policy), `Source` (what the caller's
+/// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset), `Usage` (the caller), `Limit` (policy), `Source` (what the caller's
 /// [`SampleSource`](crate::SampleSource) said), and the two ways of not running at all: `Locked` and `Cancelled`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -42,6 +42,14 @@ pub enum Error {
     /// Bytes of a dataset that is there already, or of a record, are not as the specification says.
     #[error(transparent)]
     Format(shardpack_format::Error),
+    /// A complete dataset stands there whose manifest, or one of whose shards, is damaged.
+    #[error(
+        "{source}\nhint: `shardpack salvage` rebuilds a manifest and saves what is whole; --force, without --part, starts over"
+    )]
+    Damaged {
+        /// What is wrong, and in which file.
+        source: shardpack_format::Error,
+    },
     /// The caller asked for something that cannot be done.
     #[error("{what}: expected {expected}, found {found}{}", hint_line(hint))]
     Usage {

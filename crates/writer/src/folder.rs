@@ -4,7 +4,8 @@ use crate::error::{Error, Result};
 use crate::fs::Disk;
 use crate::journal::{Entry, Journal, is_journal_name, is_journal_temporary};
 use shardpack_format::{
-    DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, Identity, Limits, MANIFEST_NAME, Manifest, ShardEntry, shard_name,
+    DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Limits, MANIFEST_NAME, Manifest, ShardEntry,
+    shard_name,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -14,6 +15,10 @@ use std::path::Path;
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
 /// The manifest of a dataset that is being removed by `force`: from here on it is no dataset any more, but its files are still known as ours.
 const RETIRED_NAME: &str = ".shardpack-retired.json";
+/// A damaged manifest that `shardpack salvage` has put aside.
+const SET_ASIDE_NAME: &str = "manifest.json.damaged";
+/// By this a manifest of ours is known that cannot be read any more.
+const MANIFEST_MARK: &[u8] = b"\"format\": \"shardpack\"";
 
 /// Temporary name of a shard.
 pub(crate) fn shard_temporary(number: u32) -> String {
@@ -31,11 +36,32 @@ fn is_shard_temporary(name: &str) -> bool {
     number.is_some_and(|n| shard_temporary(n) == name)
 }
 
+#[derive(Debug)]
+struct Unreadable {
+    error: shardpack_format::Error,
+    is_marked: bool,
+}
+
+/// Whose a file with the name of a shard is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// It belongs to the dataset that is to be written, or to one that a manifest or journal in the folder describes.
+    Known,
+    /// This crate wrote it, for a dataset that nothing here describes.
+    Ours,
+    Foreign,
+}
+
 /// The content of an output folder.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) manifest: Option<Manifest>,
+    /// A file in the manifest's place that is no manifest, or none any more.
+    unreadable: Option<Unreadable>,
     retired: Option<Manifest>,
+    /// Whether an earlier `force` was interrupted while it removed the old dataset.
+    pub(crate) is_being_removed: bool,
+    is_set_aside: bool,
     /// Journals by file name; `None` for one without a whole first line.
     pub(crate) journals: BTreeMap<String, Option<Journal>>,
     /// Files with the name of a shard.
@@ -52,9 +78,15 @@ impl Survey {
         let mut survey = Self::default();
         for name in disk.list(out)? {
             if name == MANIFEST_NAME {
-                survey.manifest = Some(read_manifest(disk, &out.join(name))?);
+                match read_manifest(disk, &out.join(name))? {
+                    Ok(manifest) => survey.manifest = Some(manifest),
+                    Err(unreadable) => survey.unreadable = Some(unreadable),
+                }
             } else if name == RETIRED_NAME {
-                survey.retired = Some(read_manifest(disk, &out.join(name))?);
+                survey.is_being_removed = true;
+                survey.retired = read_manifest(disk, &out.join(name))?.ok();
+            } else if name == SET_ASIDE_NAME {
+                survey.is_set_aside = true;
             } else if is_journal_name(&name) {
                 let journal = Journal::read(disk, &out.join(&name))?;
                 survey.journals.insert(name, journal);
@@ -69,53 +101,83 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Whether an earlier `force` was interrupted while it removed the old dataset.
-    pub(crate) const fn is_being_removed(&self) -> bool {
-        self.retired.is_some()
-    }
-
-    /// Refuses a folder with files that are not ours: neither of the dataset `id`, nor of what a manifest or journal in the folder describes.
-    pub(crate) fn refuse_foreign(&self, disk: Disk<'_>, out: &Path, id: DatasetId) -> Result<()> {
-        let ours = self.own_ids(Some(id));
+    /// Refuses a folder with files that are not ours. Unless `force` is to remove what is ours, also one with remains of a dataset that cannot
+    /// be told from the one `id`: a damaged manifest, shards without a manifest.
+    pub(crate) fn refuse(&self, disk: Disk<'_>, out: &Path, id: DatasetId, force: bool) -> Result<()> {
+        let owners: Vec<_> = self.owners(disk, out, Some(id)).collect();
+        let of = |owner| owners.iter().filter(move |(_, o)| *o == owner).map(|(number, _)| shard_name(*number));
         let mut foreign = self.foreign.clone();
-        for &number in &self.shards {
-            if !self.is_listed(number) && !has_header_of(disk, out, number, &ours) {
-                foreign.push(shard_name(number));
-            }
+        foreign.extend(of(Owner::Foreign));
+        // Many programs have a file of this name: where nothing else speaks for it, it must speak for itself.
+        let is_dataset = !self.journals.is_empty() || owners.iter().any(|(_, owner)| *owner != Owner::Foreign);
+        if self.unreadable.as_ref().is_some_and(|unreadable| !unreadable.is_marked && !is_dataset) {
+            foreign.push(MANIFEST_NAME.into());
         }
-        if foreign.is_empty() {
+        let what = format!("output folder `{}`", out.display());
+        if !foreign.is_empty() {
+            let hint = "choose another folder, or move these files away: nothing that the packer did not write is ever removed";
+            let found = format!("other files: {}", list(&foreign));
+            return Err(Error::usage(what, "a new or empty one, or a dataset", found, hint));
+        }
+        if force || self.is_being_removed {
             return Ok(());
         }
-        let names: Vec<String> = foreign.iter().take(3).map(|n| format!("`{}`", n.escape_debug())).collect();
-        let more = if foreign.len() > 3 { format!(" and {} more", foreign.len() - 3) } else { String::new() };
-        let what = format!("output folder `{}`", out.display());
-        let hint =
-            "choose another folder, or move these files away: nothing that the packer did not write is ever removed";
-        Err(Error::usage(
-            what,
-            "a new or empty one, or a dataset",
-            format!("other files: {}{more}", names.join(", ")),
-            hint,
-        ))
+        self.refuse_damage()?;
+        let strays: Vec<String> = of(Owner::Ours).collect();
+        if !strays.is_empty() {
+            let found = format!("shards without their manifest: {}", list(&strays));
+            let hint = "`shardpack salvage` rebuilds a manifest; --force, without --part, starts over";
+            return Err(Error::usage(what, "a new or empty one, or a dataset", found, hint));
+        }
+        Ok(())
+    }
+
+    /// Refuses a manifest that cannot be read.
+    pub(crate) fn refuse_damage(&self) -> Result<()> {
+        match &self.unreadable {
+            Some(unreadable) => Err(Error::Damaged { source: unreadable.error.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// Removes everything of ours, so that a run can start over. The manifest goes out of sight first, so that nobody takes the rest for a dataset;
     /// the files that say what is ours go last, so that an interrupted removal can be ended.
     pub(crate) fn remove_all(&self, disk: Disk<'_>, out: &Path) -> Result<()> {
-        if self.manifest.is_some() {
+        let owners: Vec<_> = self.owners(disk, out, None).collect();
+        if self.manifest.is_some() || self.unreadable.is_some() {
             disk.rename(&out.join(MANIFEST_NAME), &out.join(RETIRED_NAME))?;
             disk.sync_dir(out)?;
         }
-        let ours = self.own_ids(None);
-        for &number in &self.shards {
-            if self.is_listed(number) || has_header_of(disk, out, number, &ours) {
+        for (number, owner) in owners {
+            if owner != Owner::Foreign {
                 disk.remove_if_there(&out.join(shard_name(number)))?;
             }
         }
         self.remove_temporaries(disk, out)?;
+        if self.is_set_aside {
+            disk.remove_if_there(&out.join(SET_ASIDE_NAME))?;
+        }
         disk.sync_dir(out)?;
         self.remove_journals(disk, out)?;
         disk.remove_if_there(&out.join(RETIRED_NAME))?;
+        disk.sync_dir(out)
+    }
+
+    /// Removes the shards of a part that starts over, and no shard that another part has put in place of one since. The part's journal stays,
+    /// to be replaced: until then it says whose the rest is.
+    pub(crate) fn remove_part(&self, disk: Disk<'_>, out: &Path, begun: &Journal) -> Result<()> {
+        let Some(part) = begun.head.part else { return Ok(()) };
+        let range = part.shards(begun.head.metadata.shards.unwrap_or(0));
+        let id: DatasetId = begun.head.dataset_id.parse()?;
+        for &number in self.shards.iter().filter(|&n| range.contains(n)) {
+            let ours = match identity(disk, out, number) {
+                Some(identity) => identity.dataset_id == id,
+                None => begun.entries.contains_key(&number),
+            };
+            if ours {
+                disk.remove_if_there(&out.join(shard_name(number)))?;
+            }
+        }
         disk.sync_dir(out)
     }
 
@@ -127,6 +189,27 @@ impl Survey {
     /// Removes the journals.
     pub(crate) fn remove_journals(&self, disk: Disk<'_>, out: &Path) -> Result<()> {
         self.journals.keys().try_for_each(|name| disk.remove_if_there(&out.join(name)))
+    }
+
+    /// Whose the files with the name of a shard are, if `id` is ours.
+    fn owners(&self, disk: Disk<'_>, out: &Path, id: Option<DatasetId>) -> impl Iterator<Item = (u32, Owner)> {
+        let ids = self.own_ids(id);
+        self.shards.iter().map(move |&number| {
+            if self.is_listed(number) {
+                return (number, Owner::Known);
+            }
+            let Ok(ends) = disk.0.read_ends(&out.join(shard_name(number)), HEADER_BYTES, FOOTER_BYTES) else {
+                return (number, Owner::Foreign);
+            };
+            let identity = Identity::parse_header(&ends.head);
+            if identity.is_ok_and(|i| i.shard_number == number && ids.contains(&i.dataset_id)) {
+                return (number, Owner::Known);
+            }
+            // Of a later version, renumbered, or damaged at one end.
+            let ours =
+                ends.head.starts_with(&HEADER_MAGIC) || Footer::parse(&ends.tail, ends.bytes, &Limits::none()).is_ok();
+            (number, if ours { Owner::Ours } else { Owner::Foreign })
+        })
     }
 
     fn own_ids(&self, id: Option<DatasetId>) -> Vec<DatasetId> {
@@ -143,17 +226,26 @@ impl Survey {
     }
 }
 
-fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<Manifest> {
+fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<std::result::Result<Manifest, Unreadable>> {
     let limits = Limits::default();
     let bytes = disk.read(path, limits.max_manifest_bytes)?;
-    Manifest::parse(&bytes, &limits).map_err(|e| Error::Format(e.in_file(path.display().to_string())))
+    Ok(Manifest::parse(&bytes, &limits).map_err(|e| Unreadable {
+        error: e.in_file(path.display().to_string()),
+        is_marked: bytes.windows(MANIFEST_MARK.len()).any(|window| window == MANIFEST_MARK),
+    }))
 }
 
-/// Whether a shard was written for one of these datasets.
-fn has_header_of(disk: Disk<'_>, out: &Path, number: u32, ids: &[DatasetId]) -> bool {
-    let ends = disk.0.read_ends(&out.join(shard_name(number)), HEADER_BYTES, 0);
-    let identity = ends.ok().and_then(|ends| Identity::parse_header(&ends.head).ok());
-    identity.is_some_and(|i| i.shard_number == number && ids.contains(&i.dataset_id))
+/// Some names, for a message.
+fn list(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(3).map(|n| format!("`{}`", n.escape_debug())).collect();
+    let more = if names.len() > 3 { format!(" and {} more", names.len() - 3) } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+/// What a shard's header says, if it is whole.
+fn identity(disk: Disk<'_>, out: &Path, number: u32) -> Option<Identity> {
+    let ends = disk.0.read_ends(&out.join(shard_name(number)), HEADER_BYTES, 0).ok()?;
+    Identity::parse_header(&ends.head).ok()
 }
 
 /// Compares a finished shard with what was noted of it, at the price of two small reads: size, header, and every byte of the footer. `Ok(Err)` says what is wrong with it.

@@ -1,9 +1,10 @@
 //! Every file operation of this crate: a small trait, so that a test can make any of them fail, and a wrapper that puts the path into the error.
 
 use crate::error::{Error, Result};
-use std::fs::{self, OpenOptions, TryLockError};
+use crate::lock_file::LockFile;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// What this crate asks of a file system. All paths are whole paths.
@@ -18,7 +19,7 @@ pub(crate) trait Fs: Sync {
     fn read_ends(&self, path: &Path, head: u64, tail: u64) -> io::Result<Ends>;
     /// A new file; fails if the name is taken, also by a symlink.
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn FsFile>>;
-    /// A file that is there, to append to.
+    /// A file that is there, to append to. Fails on a symlink.
     fn append(&self, path: &Path) -> io::Result<Arc<dyn FsFile>>;
     /// Renames within a folder, replacing what is there.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -26,7 +27,7 @@ pub(crate) trait Fs: Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a folder durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Tries to take a lock file, created if need be; `None` if another holds it. `text` is left in it by an exclusive holder.
+    /// Tries to take a lock file, created if need be; `None` if another holds it. `text` is left in it by an exclusive holder. Fails on a symlink.
     fn lock(&self, path: &Path, mode: LockMode, text: &str) -> io::Result<Option<Box<dyn Held>>>;
     /// Free bytes for this user, where the system tells.
     fn free_bytes(&self, dir: &Path) -> Option<u64>;
@@ -45,7 +46,7 @@ pub(crate) trait Held {}
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockMode {
-    /// Together with other shared holders. The lock file stays.
+    /// Together with other shared holders. The last of them removes the lock file.
     Shared,
     /// Alone. The lock file is removed when the lock is dropped.
     Exclusive,
@@ -83,7 +84,7 @@ impl Fs for StdFs {
     }
 
     fn read(&self, path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
-        let file = open_regular(path)?;
+        let file = open_regular(path, OpenOptions::new().read(true))?;
         let mut bytes = Vec::new();
         file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > max_bytes {
@@ -93,7 +94,7 @@ impl Fs for StdFs {
     }
 
     fn read_ends(&self, path: &Path, head: u64, tail: u64) -> io::Result<Ends> {
-        let mut file = open_regular(path)?;
+        let mut file = open_regular(path, OpenOptions::new().read(true))?;
         let bytes = file.metadata()?.len();
         let mut ends = Ends { bytes, head: Vec::new(), tail: Vec::new() };
         Read::by_ref(&mut file).take(head).read_to_end(&mut ends.head)?;
@@ -107,7 +108,7 @@ impl Fs for StdFs {
     }
 
     fn append(&self, path: &Path) -> io::Result<Arc<dyn FsFile>> {
-        Ok(Arc::new(OpenOptions::new().append(true).open(path)?))
+        Ok(Arc::new(open_regular(path, OpenOptions::new().append(true))?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -124,27 +125,7 @@ impl Fs for StdFs {
     }
 
     fn lock(&self, path: &Path, mode: LockMode, text: &str) -> io::Result<Option<Box<dyn Held>>> {
-        loop {
-            let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-            let tried = match mode {
-                LockMode::Shared => file.try_lock_shared(),
-                LockMode::Exclusive => file.try_lock(),
-            };
-            match tried {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(e)) => return Err(e),
-            }
-            // The last holder may have removed the file after it was opened here: then the lock just taken guards a file without a name.
-            if !is_at(&file, path) {
-                continue;
-            }
-            if mode == LockMode::Exclusive {
-                file.set_len(0)?;
-                (&file).write_all(text.as_bytes())?;
-            }
-            return Ok(Some(Box::new(LockedFile { file: Some(file), path: path.to_owned(), mode })));
-        }
+        LockFile::take(path, mode, text).map(|held| held.map(|lock| Box::new(lock) as Box<dyn Held>))
     }
 
     #[cfg(unix)]
@@ -171,51 +152,33 @@ impl FsFile for fs::File {
     }
 }
 
-/// Opens without waiting for a FIFO's other end, and refuses what is not a regular file.
-fn open_regular(path: &Path) -> io::Result<fs::File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
+/// Opens a regular file, and nothing else: follows no symlink at the end of the path, and does not wait for a FIFO's other end.
+pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<fs::File> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
         let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOFOLLOW;
         options.custom_flags(flags.bits().cast_signed());
     }
-    let file = options.open(path)?;
-    if file.metadata()?.is_file() {
-        return Ok(file);
+    #[cfg(not(unix))]
+    if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) {
+        return Err(not_regular("a symbolic link"));
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"))
-}
-
-#[cfg(unix)]
-fn is_at(file: &fs::File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let identity = |m: &fs::Metadata| (m.dev(), m.ino());
-    matches!((file.metadata(), fs::metadata(path)), (Ok(a), Ok(b)) if identity(&a) == identity(&b))
-}
-
-#[cfg(not(unix))]
-fn is_at(_: &fs::File, path: &Path) -> bool {
-    path.exists()
-}
-
-struct LockedFile {
-    file: Option<fs::File>,
-    path: PathBuf,
-    mode: LockMode,
-}
-
-impl Held for LockedFile {}
-
-impl Drop for LockedFile {
-    fn drop(&mut self) {
-        // Removed while still locked. A file that cannot be removed does no harm: it is not the file that locks, but the lock on it.
-        if self.mode == LockMode::Exclusive {
-            let _ = fs::remove_file(&self.path);
-        }
-        drop(self.file.take());
+    match options.open(path) {
+        Ok(file) if file.metadata()?.is_file() => Ok(file),
+        Ok(_) => Err(not_regular("something else")),
+        // The system's own words would be "too many levels of symbolic links".
+        Err(_) if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => Err(not_regular("a symbolic link")),
+        Err(e) => Err(e),
     }
+}
+
+fn not_regular(found: &str) -> io::Error {
+    let text = format!(
+        "expected a regular file, found {found}\n\
+         hint: remove it, or choose another folder: the packer opens no links, pipes or devices"
+    );
+    io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
 /// A [`Fs`] whose errors name the path and what was tried.

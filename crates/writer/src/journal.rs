@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shardpack_format::{Metadata, ShardEntry};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,8 +24,7 @@ const MAX_BYTES: u64 = 4 << 30;
 
 /// File name of the journal of a run, or of a part of it.
 pub(crate) fn journal_name(part: Option<Part>) -> String {
-    let part = part.map(|p| format!("-{:05}-of-{:05}", p.index(), p.count())).unwrap_or_default();
-    format!("{PREFIX}{part}{SUFFIX}")
+    format!("{PREFIX}{}{SUFFIX}", part.map(Part::suffix).unwrap_or_default())
 }
 
 /// Temporary name that a journal is written under before it begins, or goes on.
@@ -40,7 +40,7 @@ pub(crate) fn is_journal_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some_and(is_journal_name)
 }
 
-/// The first line: everything that must be the same for a run to go on.
+/// The first line: everything that must be the same for a run to go on; all of it but the modification times must be the same in all parts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
@@ -85,33 +85,44 @@ impl Head {
         }
     }
 
-    /// The first thing in which two heads differ, other than the part: what, here, there.
-    pub(crate) fn difference(&self, other: &Self) -> Option<(String, String, String)> {
-        let differ = |what: &str, a: &dyn std::fmt::Display, b: &dyn std::fmt::Display| {
+    /// The first thing in which two heads differ, other than the part. Modification times are left out: they are those of one machine's copy of the sources.
+    pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
+        let differ = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
             let (a, b) = (a.to_string(), b.to_string());
-            (a != b).then(|| (what.to_owned(), a, b))
+            (a != b).then(|| Difference { what: what.to_owned(), values: Some((a, b)) })
         };
+        let unequal = |what: &str, equal: bool| (!equal).then(|| Difference { what: what.to_owned(), values: None });
         let seed = |s: Option<u64>| s.map_or("none".to_owned(), |s| s.to_string());
         differ("packer version", &self.packer, &other.packer)
             .or_else(|| differ("option shard_bytes", &self.shard_bytes, &other.shard_bytes))
             .or_else(|| differ("option shuffle", &seed(self.shuffle), &seed(other.shuffle)))
             .or_else(|| self.recipe_difference(other))
             .or_else(|| differ("number of samples", &self.samples, &other.samples))
-            .or_else(|| differ("digest of the sources' names and sizes", &self.inputs, &other.inputs))
-            .or_else(|| {
-                (self.metadata != other.metadata)
-                    .then(|| ("schema or classes".into(), "as before".into(), "others".into()))
-            })
-            .or_else(|| differ("digest of the sources' modification times", &self.mtimes, &other.mtimes))
+            .or_else(|| unequal("names, sizes or labels of the sources", self.inputs == other.inputs))
+            .or_else(|| unequal("schema or classes", self.metadata == other.metadata))
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
     }
 
-    fn recipe_difference(&self, other: &Self) -> Option<(String, String, String)> {
+    /// The same for a run that is to go on where `begun` stopped: then the sources must not have been touched in between either.
+    pub(crate) fn difference_on_resume(&self, begun: &Self) -> Option<Difference> {
+        let times = || Difference { what: "modification times of the sources".into(), values: None };
+        self.difference(begun).or_else(|| (self.mtimes != begun.mtimes).then(times))
+    }
+
+    fn recipe_difference(&self, other: &Self) -> Option<Difference> {
         let (a, b) = (&self.metadata.recipe, &other.metadata.recipe);
         let name = a.keys().chain(b.keys()).find(|k| a.get(*k) != b.get(*k))?;
         let show = |v: Option<&Value>| v.map_or_else(|| "absent".to_owned(), Value::to_string);
-        Some((format!("option {name}"), show(a.get(name)), show(b.get(name))))
+        Some(Difference { what: format!("option {name}"), values: Some((show(a.get(name)), show(b.get(name)))) })
     }
+}
+
+/// What two runs differ in.
+#[derive(Debug)]
+pub(crate) struct Difference {
+    pub(crate) what: String,
+    /// Here and there; `None` for what is compared by a digest, which tells nobody anything.
+    pub(crate) values: Option<(String, String)>,
 }
 
 /// What a journal says.

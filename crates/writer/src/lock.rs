@@ -1,7 +1,7 @@
 //! One packer at a time: lock files in the output folder.
 //!
 //! A run that writes the whole dataset, and `merge`, hold `.shardpack-lock` alone. A run that writes part i of n shares it with other parts, and holds
-//! `.shardpack-lock-0000i-of-0000n` alone. The operating system gives a lock back when its holder dies, so a lock file that is left over
+//! `.shardpack-lock-0000i-of-0000n` alone, i from 1. The operating system gives a lock back when its holder dies, so a lock file that is left over
 //! does not stop anybody.
 
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ pub(crate) const LOCK_NAME: &str = ".shardpack-lock";
 
 /// Name of a part's own lock.
 fn part_lock_name(part: Part) -> String {
-    format!("{LOCK_NAME}-{:05}-of-{:05}", part.index(), part.count())
+    format!("{LOCK_NAME}{}", part.suffix())
 }
 
 /// The locks of one run; held until dropped.

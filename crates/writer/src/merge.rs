@@ -8,7 +8,7 @@ use crate::lock::Lock;
 use crate::options::Part;
 use crate::report::{Outcome, Report};
 use crate::source::Tally;
-use crate::write::{already_complete, end_dataset, report};
+use crate::write::{Figures, already_complete, end_dataset, report};
 use shardpack_format::DatasetId;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,8 @@ use std::time::Instant;
 ///
 /// # Errors
 /// `Usage` if parts or shards are missing (it lists them), if the parts were made of different plans, or if there are none; `Locked` if a packer is still
-/// at work in the folder; `Format` if a shard that a part had finished is damaged; `Io`.
+/// at work in the folder; `Format` if a shard that a part had finished is damaged; `Damaged` if a complete dataset
+/// is there, and damaged; `Io`.
 pub fn merge<T: Tally>(out: &Path) -> Result<Report> {
     merge_on::<T>(&StdFs, out)
 }
@@ -36,6 +37,7 @@ pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
     }
     let _lock = Lock::take(disk, out, None)?;
     let survey = Survey::take(disk, out)?;
+    survey.refuse_damage()?;
     let journals: Vec<&Journal> = survey.journals.values().flatten().collect();
     if let Some(manifest) = &survey.manifest {
         let id = manifest.dataset_id.to_string();
@@ -50,14 +52,10 @@ pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
         return Err(Error::usage(what(), "parts of a dataset", "no whole journal", "pack the parts again"));
     };
     for journal in &journals {
-        if let Some((thing, a, b)) = first.head.difference(&journal.head) {
-            let what = format!("parts in {}: {thing}", what());
-            return Err(Error::usage(
-                what,
-                "the same in all",
-                format!("{a} and {b}"),
-                "pack all parts with the same options",
-            ));
+        if let Some(difference) = first.head.difference(&journal.head) {
+            let found = difference.values.map_or_else(|| "others".to_owned(), |(a, b)| format!("{a} and {b}"));
+            let what = format!("parts in {}: {}", what(), difference.what);
+            return Err(Error::usage(what, "the same in all", found, "pack all parts with the same options"));
         }
     }
     let head = &first.head;
@@ -70,8 +68,7 @@ pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
     let fidelity = end_dataset::<T>(disk, out, id, &head.metadata, &entries)?;
     survey.remove_temporaries(disk, out)?;
     survey.remove_journals(disk, out)?;
-    let reused = u32::try_from(entries.len()).unwrap_or(u32::MAX);
-    Ok(report(Outcome::Complete, id, &entries, reused, fidelity, started))
+    Ok(report(Outcome::Complete, id, &entries, Figures::of(&entries), fidelity, started))
 }
 
 fn refuse_missing(head: &Head, entries: &BTreeMap<u32, Entry>, what: &str) -> Result<()> {

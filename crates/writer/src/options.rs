@@ -9,10 +9,12 @@ use std::sync::atomic::AtomicBool;
 
 /// One of several contiguous slices of a plan's shards, so that several machines can write one dataset into one folder.
 ///
+/// Counted from 0 here; shown, and named in files, from 1, as the command line counts.
+///
 /// ```
 /// use shardpack_writer::Part;
 /// let part = Part::new(1, 4)?;
-/// assert_eq!(part.to_string(), "1/4");
+/// assert_eq!(part.to_string(), "2/4");
 /// assert_eq!(part.shards(10), 2..5);
 /// assert!(Part::new(4, 4).is_err());
 /// # Ok::<(), shardpack_writer::Error>(())
@@ -33,8 +35,8 @@ impl Part {
         if index < count {
             return Ok(Self { index, count });
         }
-        let hint = "parts are counted from 0: the last of 4 is 3/4";
-        Err(Error::usage("part", format!("a number below {count}"), index.to_string(), hint))
+        let found = format!("{}/{count}", u64::from(index) + 1);
+        Err(Error::usage("part", format!("a number from 1 to {count}"), found, "the last of 4 parts is 4/4"))
     }
 
     /// Number of this part, from 0.
@@ -49,6 +51,11 @@ impl Part {
         self.count
     }
 
+    /// What the names of this part's own files end with.
+    pub(crate) fn suffix(self) -> String {
+        format!("-{:05}-of-{:05}", u64::from(self.index) + 1, self.count)
+    }
+
     /// The shards of this part, of `shards` in all: `⌊shards · index / count⌋` up to, not including, `⌊shards · (index + 1) / count⌋`.
     #[must_use]
     pub fn shards(self, shards: u32) -> Range<u32> {
@@ -59,7 +66,7 @@ impl Part {
 
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.index, self.count)
+        write!(f, "{}/{}", u64::from(self.index) + 1, self.count)
     }
 }
 

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
 /// What the plan must know of a sample.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanSample<'a> {
     /// Sample key: its path below the source folder.
     pub key: &'a str,
@@ -19,6 +19,8 @@ pub struct PlanSample<'a> {
     pub stored_bytes: u64,
     /// Modification time of the source in nanoseconds since 1970, or 0: shows that inputs changed between two runs; not part of the dataset's id.
     pub mtime_ns: i64,
+    /// Digest of what else goes into the sample and is known before it is read, such as its label and other columns; zeros if there is nothing. Part of the dataset's id.
+    pub extra_digest: [u8; 16],
 }
 
 /// Options of a plan.
@@ -44,7 +46,7 @@ impl Default for PlanOptions {
 ///
 /// ```
 /// use shardpack_writer::{Plan, PlanOptions, PlanSample};
-/// let sample = |key| PlanSample { key, source_bytes: 600, stored_bytes: 600, mtime_ns: 0 };
+/// let sample = |key| PlanSample { key, source_bytes: 600, stored_bytes: 600, ..Default::default() };
 /// let options = PlanOptions { shard_bytes: 1000, shuffle: None };
 /// let plan = Plan::new([sample("a"), sample("b")], Default::default(), options)?;
 /// assert_eq!((plan.shard_count(), plan.samples(1)), (2, &[1][..]));
@@ -67,7 +69,7 @@ pub(crate) struct Fingerprint {
     pub(crate) dataset_id: DatasetId,
     pub(crate) options: PlanOptions,
     pub(crate) samples: u64,
-    /// SHA-256 of keys and sizes.
+    /// SHA-256 of keys, sizes and extra digests.
     pub(crate) inputs: [u8; 32],
     /// SHA-256 of modification times.
     pub(crate) mtimes: [u8; 32],
@@ -83,8 +85,8 @@ struct PlannedShard {
 impl Plan {
     /// Plans a dataset of these samples, numbered from 0 in the order given. `metadata.shards` is set by the plan.
     ///
-    /// The dataset id is the first 16 bytes of SHA-256 over: the format version, the metadata, the options, and key and both sizes of every
-    /// sample. Paths of the machine, times and the number of threads are not in it.
+    /// The dataset id is the first 16 bytes of SHA-256 over: the format version, the metadata, the options, and key, both sizes and extra digest of
+    /// every sample. Paths of the machine, times and the number of threads are not in it.
     ///
     /// # Errors
     /// `Usage` without samples, with a key that occurs twice, or with `shard_bytes` of 0; `Format` with a key that is not allowed; `Limit` at 2³² samples, or more
@@ -108,6 +110,7 @@ impl Plan {
             inputs.update(sample.key.as_bytes());
             inputs.update(sample.source_bytes.to_le_bytes());
             inputs.update(sample.stored_bytes.to_le_bytes());
+            inputs.update(sample.extra_digest);
             mtimes.update(sample.mtime_ns.to_le_bytes());
             sizes.push((sample.source_bytes, sample.stored_bytes));
             key_hashes.push(hash_key(sample.key));

@@ -13,12 +13,14 @@ pub struct Progress {
     pub samples: u64,
     /// Samples planned.
     pub samples_total: u64,
-    /// Of `samples`, those in shards that an earlier run had finished.
+    /// Of `samples`, those in shards that an earlier run had finished: the rate of this run is that of `samples - samples_reused`.
     pub samples_reused: u64,
     /// Samples left out so far.
     pub skipped: u64,
     /// Bytes read from the sources so far.
     pub bytes_in: u64,
+    /// Of `bytes_in`, those that an earlier run had read.
+    pub bytes_in_reused: u64,
     /// Bytes of all planned sources.
     pub bytes_in_total: u64,
     /// Bytes written to shards so far.
@@ -51,15 +53,19 @@ pub struct Report {
     pub dataset_id: DatasetId,
     /// Samples in the dataset or part.
     pub samples: u64,
+    /// Of those, samples in shards that an earlier run had finished: what this run did in `elapsed` is `samples - samples_reused`.
+    pub samples_reused: u64,
     /// Bytes read from the sources; `None` where nobody knows any more (the dataset was complete before).
     pub bytes_in: Option<u64>,
+    /// Of those, bytes that an earlier run had read; `None` together with `bytes_in`.
+    pub bytes_in_reused: Option<u64>,
     /// Bytes of the shards.
     pub bytes_out: u64,
     /// Number of shards.
     pub shards: u32,
     /// Of those, shards that an earlier run had finished.
     pub shards_reused: u32,
-    /// Samples that were left out, in the order of the plan; empty if the dataset was complete before.
+    /// Samples that were left out, in the order of the plan, by earlier runs and other parts too; empty where nobody knows any more, as with `bytes_in`.
     pub skipped: Vec<SkippedSample>,
     /// The figures as in the manifest.
     pub fidelity: Map<String, Value>,

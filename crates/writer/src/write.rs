@@ -2,14 +2,15 @@
 
 use crate::commit::Done;
 use crate::error::{Error, Result};
-use crate::folder::{MANIFEST_TEMPORARY, Survey, check_shard, keep_present};
+use crate::folder::{MANIFEST_TEMPORARY, Survey, check_shard};
 use crate::fs::{Disk, Fs, StdFs};
 use crate::gate::Failure;
-use crate::journal::{Entry, Head, Journal, journal_name};
+use crate::journal::{Entry, Journal, journal_name};
 use crate::lock::Lock;
 use crate::options::WriteOptions;
 use crate::pipeline::Run;
 use crate::plan::Plan;
+use crate::prepare::{Prepared, prepare};
 use crate::report::{Outcome, Progress, Report};
 use crate::source::{SampleSource, Tally};
 use shardpack_format::{DatasetId, MANIFEST_NAME, Manifest, Metadata};
@@ -28,7 +29,7 @@ use std::time::Instant;
 /// - `Locked` if another packer is at work there.
 /// - `Source` if a sample fails; `Cancelled`; `Io`, `NoSpace`: finished shards are kept, the temporary files are removed, and the same call goes on.
 ///   A shard that cannot be synced is written once more from the sources before that is an error.
-/// - `Format` if a complete dataset is there, and damaged.
+/// - `Damaged` if a complete dataset is there, and damaged.
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Frame, Metadata, RecordBuilder, Schema, StoredField};
@@ -57,7 +58,7 @@ use std::time::Instant;
 ///
 /// let schema = Schema::new(vec![Field::stored("text", FieldKind::Text)])?;
 /// let keys = ["0.txt", "1.txt"];
-/// let samples = keys.iter().map(|key| PlanSample { key, source_bytes: 2, stored_bytes: 192, mtime_ns: 0 });
+/// let samples = keys.iter().map(|key| PlanSample { key, source_bytes: 2, stored_bytes: 192, ..Default::default() });
 /// let plan = Plan::new(samples, Metadata { schema: schema.clone(), ..Default::default() }, Default::default())?;
 /// let folder = tempfile::tempdir()?;
 /// let report = write_dataset(folder.path(), &plan, &Texts(schema), &WriteOptions::default())?;
@@ -94,8 +95,8 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     let metadata = plan.metadata().encode()?;
     let run = Run { disk, out, plan, metadata: &metadata, source, options };
     let shards = options.part.map_or(0..plan.shard_count(), |part| part.shards(plan.shard_count()));
-    let reused = u32::try_from(journal.entries.len()).unwrap_or(u32::MAX);
-    let entries = run_all(&run, shards.collect(), journal)?;
+    let reused = Figures::of(&journal.entries);
+    let entries = run_all(&run, shards.collect(), journal, reused)?;
     let fidelity;
     let outcome = if options.part.is_some() {
         fidelity = total::<S::Tally>(out, &entries)?.fidelity();
@@ -110,12 +111,17 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
 
 /// Writes what is missing. A shard that could not be synced is tried once more: what the disk holds of it nobody knows, but the sources are
 /// still there.
-fn run_all<S: SampleSource>(run: &Run<'_, S>, shards: Vec<u32>, mut journal: Journal) -> Result<BTreeMap<u32, Entry>> {
+fn run_all<S: SampleSource>(
+    run: &Run<'_, S>,
+    shards: Vec<u32>,
+    mut journal: Journal,
+    reused: Figures,
+) -> Result<BTreeMap<u32, Entry>> {
     let mut tried_again = BTreeSet::new();
     loop {
         let todo: Vec<u32> = shards.iter().copied().filter(|n| !journal.entries.contains_key(n)).collect();
         let open = journal.begin(run.disk, run.out)?;
-        let progress = progress(run.plan, &shards, &journal.entries);
+        let progress = progress(run.plan, &shards, &journal.entries, reused);
         let done = Done::new(std::mem::take(&mut journal.entries));
         let result = run.shards(&todo, &open, &done, progress);
         journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -129,106 +135,68 @@ fn run_all<S: SampleSource>(run: &Run<'_, S>, shards: Vec<u32>, mut journal: Jou
     }
 }
 
-fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, Entry>) -> Progress {
-    let samples = |numbers: &mut dyn Iterator<Item = u32>| numbers.map(|n| plan.samples(n).len() as u64).sum();
-    let reused = samples(&mut entries.keys().copied());
+fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, Entry>, reused: Figures) -> Progress {
+    let done = Figures::of(entries);
     Progress {
-        samples: reused,
-        samples_total: samples(&mut shards.iter().copied()),
-        samples_reused: reused,
-        skipped: entries.values().map(|e| e.skipped.len() as u64).sum(),
-        bytes_in: entries.values().map(|e| e.source_bytes).sum(),
+        samples: done.samples + done.skipped,
+        samples_total: shards.iter().map(|&n| plan.samples(n).len() as u64).sum(),
+        samples_reused: reused.samples + reused.skipped,
+        skipped: done.skipped,
+        bytes_in: done.bytes_in,
+        bytes_in_reused: reused.bytes_in,
         bytes_in_total: shards.iter().map(|&n| plan.source_bytes(n)).sum(),
         bytes_out: entries.values().map(|e| e.file.bytes).sum(),
-        shards: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+        shards: done.shards,
         shards_total: u32::try_from(shards.len()).unwrap_or(u32::MAX),
     }
 }
 
-/// What there is to do in a folder.
-enum Prepared {
-    /// Nothing: the dataset is complete.
-    Complete(Manifest),
-    /// Begin, or go on with the shards that this journal names.
-    Begin(Journal),
+/// What finished shards add up to; taken before a run begins, what it does not have to do again.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figures {
+    shards: u32,
+    samples: u64,
+    skipped: u64,
+    bytes_in: u64,
 }
 
-/// Looks at what the folder holds, and refuses, clears it, or goes on with it. Changes nothing before all reasons to refuse are ruled out.
-fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
-    let head = Head::new(plan, options.part);
-    let fresh = Journal { head, entries: BTreeMap::new() };
-    let what = || format!("output folder `{}`", out.display());
-    let mut survey = Survey::take(disk, out)?;
-    survey.refuse_foreign(disk, out, plan.dataset_id())?;
-    if survey.is_being_removed() {
-        if options.part.is_some() {
-            let hint = "run once without a part, with force, or remove the folder";
-            return Err(Error::usage(what(), "a new or empty one", "a dataset whose removal was interrupted", hint));
+impl Figures {
+    pub(crate) fn of(entries: &BTreeMap<u32, Entry>) -> Self {
+        Self {
+            shards: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+            samples: entries.values().map(|e| e.file.samples).sum(),
+            skipped: entries.values().map(|e| e.skipped.len() as u64).sum(),
+            bytes_in: entries.values().map(|e| e.source_bytes).sum(),
         }
-        survey.remove_all(disk, out)?;
-        survey = Survey::take(disk, out)?;
     }
-    if options.force && options.part.is_none() {
-        survey.remove_all(disk, out)?;
-        return Ok(Prepared::Begin(fresh));
-    }
-    if let Some(manifest) = survey.manifest.take() {
-        if manifest.dataset_id == plan.dataset_id() && !options.force {
-            return Ok(Prepared::Complete(manifest));
-        }
-        let found = format!("a dataset of {} samples, {}", manifest.samples, manifest.dataset_id);
-        let hint = match options.part {
-            Some(_) => "remove the folder first: a part cannot replace a dataset",
-            None => "use --force to replace it, or choose another folder",
-        };
-        return Err(Error::usage(what(), format!("a new one, or dataset {}", plan.dataset_id()), found, hint));
-    }
-    for journal in survey.journals.values().flatten() {
-        refuse_other(&fresh.head, &journal.head, &what())?;
-    }
-    if options.part.is_none() {
-        survey.remove_temporaries(disk, out)?;
-    }
-    let own = survey.journals.remove(&journal_name(options.part)).flatten().filter(|_| !options.force);
-    let entries = own.map(|journal| journal.entries).unwrap_or_default();
-    let entries = keep_present(disk, out, plan.dataset_id(), entries)?;
-    Ok(Prepared::Begin(Journal { entries, ..fresh }))
-}
-
-/// Refuses to go on with what was begun with another plan, or cut into other parts.
-fn refuse_other(wanted: &Head, begun: &Head, what: &str) -> Result<()> {
-    if let Some((thing, here, there)) = wanted.difference(begun) {
-        let hint = "repeat the old options on unchanged sources to go on, or use --force to start over";
-        let found = format!("an unfinished dataset with {there}");
-        return Err(Error::usage(format!("{what}: {thing}"), here, found, hint));
-    }
-    let count = |head: &Head| head.part.map(|p| p.count());
-    if count(wanted) == count(begun) {
-        return Ok(());
-    }
-    let words = |head: &Head| count(head).map_or_else(|| "the whole".to_owned(), |n| format!("{n} parts"));
-    let hint = "pack the missing parts and merge them, or use --force without a part to start over";
-    Err(Error::usage(
-        what,
-        format!("a dataset written as {}", words(wanted)),
-        format!("one written as {}", words(begun)),
-        hint,
-    ))
 }
 
 /// A dataset that was complete before: each shard is looked at, and what an interrupted end left is cleared away.
 pub(crate) fn already_complete(disk: Disk<'_>, out: &Path, manifest: &Manifest, started: Instant) -> Result<Report> {
     for (number, shard) in (0..).zip(&manifest.shards) {
-        check_shard(disk, out, manifest.dataset_id, number, shard)??;
+        check_shard(disk, out, manifest.dataset_id, number, shard)?.map_err(|e| match e {
+            Error::Format(source) => Error::Damaged { source },
+            other => other,
+        })?;
     }
     let survey = Survey::take(disk, out)?;
     survey.remove_temporaries(disk, out)?;
     survey.remove_journals(disk, out)?;
+    // A run that was stopped after it had written the manifest has left its journals: they know more than the manifest.
+    let id = manifest.dataset_id.to_string();
+    let journals = survey.journals.into_values().flatten().filter(|journal| journal.head.dataset_id == id);
+    let entries: BTreeMap<u32, Entry> = journals.flat_map(|journal| journal.entries).collect();
+    if entries.values().map(|entry| &entry.file).eq(&manifest.shards) {
+        let (reused, fidelity) = (Figures::of(&entries), manifest.fidelity.clone());
+        return Ok(report(Outcome::AlreadyComplete, manifest.dataset_id, &entries, reused, fidelity, started));
+    }
     Ok(Report {
         outcome: Outcome::AlreadyComplete,
         dataset_id: manifest.dataset_id,
         samples: manifest.samples,
+        samples_reused: manifest.samples,
         bytes_in: None,
+        bytes_in_reused: None,
         bytes_out: manifest.shards.iter().map(|s| s.bytes).sum(),
         shards: u32::try_from(manifest.shards.len()).unwrap_or(u32::MAX),
         shards_reused: u32::try_from(manifest.shards.len()).unwrap_or(u32::MAX),
@@ -270,18 +238,21 @@ pub(crate) fn report(
     outcome: Outcome,
     dataset_id: DatasetId,
     entries: &BTreeMap<u32, Entry>,
-    shards_reused: u32,
+    reused: Figures,
     fidelity: serde_json::Map<String, serde_json::Value>,
     started: Instant,
 ) -> Report {
+    let all = Figures::of(entries);
     Report {
         outcome,
         dataset_id,
-        samples: entries.values().map(|e| e.file.samples).sum(),
-        bytes_in: Some(entries.values().map(|e| e.source_bytes).sum()),
+        samples: all.samples,
+        samples_reused: reused.samples,
+        bytes_in: Some(all.bytes_in),
+        bytes_in_reused: Some(reused.bytes_in),
         bytes_out: entries.values().map(|e| e.file.bytes).sum(),
-        shards: u32::try_from(entries.len()).unwrap_or(u32::MAX),
-        shards_reused,
+        shards: all.shards,
+        shards_reused: reused.shards,
         skipped: entries.values().flat_map(|e| e.skipped.iter().cloned()).collect(),
         fidelity,
         elapsed: started.elapsed(),

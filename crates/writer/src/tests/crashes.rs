@@ -69,6 +69,13 @@ impl Case {
         if ended_well && !complete {
             return Err("the run said that it was complete, and it is gone".into());
         }
+        // Shards never stand there without what says which dataset they are of, and how far it has come.
+        let told = run(&fs.with_fault(Fault::None, None), &self.other, &Numbers::new(1), &options(1));
+        if let Err(e) = told
+            && e.to_string().contains("shards without their manifest")
+        {
+            return Err(format!("neither journal nor manifest: {e}"));
+        }
         // Whatever is there is known as ours: `force` may replace it with something else.
         let other = fs.with_fault(Fault::None, None);
         let force = WriteOptions { force: true, ..options(1) };
@@ -116,11 +123,14 @@ fn a_sync_that_is_missing_is_noticed() {
 #[test]
 fn a_crash_while_force_replaces_a_dataset_leaves_the_old_one_or_none() {
     let case = Case::new();
-    let old = MemoryFs::new();
-    run(&old, &case.source.plan(30_000), &case.source, &options(1)).unwrap();
-    let old_files = old.files();
+    let healthy = MemoryFs::new();
+    run(&healthy, &case.source.plan(30_000), &case.source, &options(1)).unwrap();
+    let old_files = healthy.files();
+    // The same with its manifest cut short.
+    let hurt = healthy.with_fault(Fault::None, None);
+    hurt.cut("manifest.json", 100);
     let force = WriteOptions { force: true, ..options(2) };
-    for crash in CRASHES {
+    for (old, crash) in CRASHES.into_iter().flat_map(|crash| [(&healthy, crash), (&hurt, crash)]) {
         for k in 1.. {
             let fs = old.with_fault(Fault::CrashAt(k), None);
             let result = run(&fs, &case.plan, &case.source, &force);
@@ -130,7 +140,7 @@ fn a_crash_while_force_replaces_a_dataset_leaves_the_old_one_or_none() {
             }
             let after = fs.after(crash);
             let files = after.files();
-            if let Some(bytes) = files.get("manifest.json") {
+            if let Some(bytes) = files.get("manifest.json").filter(|bytes| bytes.len() > 100) {
                 let manifest = Manifest::parse(bytes, &Limits::default()).unwrap();
                 let whole = if manifest.dataset_id == case.plan.dataset_id() { &case.expected } else { &old_files };
                 assert!(

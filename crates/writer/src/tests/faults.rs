@@ -5,7 +5,8 @@ use super::memory_fs::{Fault, MemoryFs};
 use super::source::{Numbers, Sum};
 use crate::merge::merge_on;
 use crate::write::write_dataset_on;
-use crate::{Error, Outcome, Part, Plan, Report, Result, WriteOptions};
+use crate::{Error, Outcome, Part, Plan, Progress, Report, Result, WriteOptions};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -57,6 +58,61 @@ fn any_operation_may_fail_once() {
         }
         assert!(errors > 20, "{errors}");
     }
+}
+
+#[test]
+fn what_is_written_once_more_is_not_counted_as_reused() {
+    let source = Numbers::new(40);
+    let plan = source.plan(20_000);
+    let mut went_on = 0;
+    for k in 1.. {
+        let fs = MemoryFs::new().with_fault(Fault::FailAt(k, ErrorKind::Other), None);
+        let seen = Cell::new(Progress::default());
+        let note = |progress: &Progress| seen.set(*progress);
+        let result = run(&fs, &plan, &source, &WriteOptions { on_progress: Some(&note), ..options(1) });
+        assert_eq!((seen.get().samples_reused, seen.get().bytes_in_reused), (0, 0), "operation {k}");
+        match result {
+            Ok(report) => assert_eq!((report.samples_reused, report.bytes_in_reused), (0, Some(0)), "operation {k}"),
+            Err(_) => continue,
+        }
+        if !fs.was_hit() {
+            break;
+        }
+        went_on += 1;
+    }
+    assert!(went_on > 1, "{went_on}");
+}
+
+#[test]
+fn a_merge_that_was_stopped_after_the_manifest_still_tells_what_was_left_out() {
+    let mut source = Numbers::new(40);
+    source.skip = vec![7, 33];
+    let plan = source.plan(20_000);
+    let parts = MemoryFs::new();
+    for i in 0..2 {
+        run(&parts, &plan, &source, &WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options(2) }).unwrap();
+    }
+    let expected = merge_on::<Sum>(&parts.with_fault(Fault::None, None), Path::new(OUT)).unwrap();
+    let mut skipped: Vec<_> = expected.skipped.iter().map(|s| (s.key.as_str(), s.reason.as_str())).collect();
+    skipped.sort_unstable();
+    assert_eq!(skipped, [("class0/0033.bin", "planted skip"), ("class1/0007.bin", "planted skip")]);
+    let mut stopped_late = 0;
+    for k in 1.. {
+        let fs = parts.with_fault(Fault::FailAt(k, ErrorKind::Other), None);
+        let _ = merge_on::<Sum>(&fs, Path::new(OUT));
+        if !fs.was_hit() {
+            break;
+        }
+        let files = fs.files();
+        if !files.contains_key("manifest.json") || files.keys().filter(|n| n.ends_with(".jsonl")).count() < 2 {
+            continue;
+        }
+        stopped_late += 1;
+        let again = merge_on::<Sum>(&fs, Path::new(OUT)).unwrap();
+        assert_eq!(again.outcome, Outcome::AlreadyComplete);
+        assert_eq!((&again.skipped, again.bytes_in), (&expected.skipped, expected.bytes_in), "operation {k}");
+    }
+    assert!(stopped_late > 0);
 }
 
 #[test]

@@ -127,6 +127,14 @@ impl MemoryFs {
         copy
     }
 
+    /// Cuts a file short, durably.
+    pub(crate) fn cut(&self, name: &str, len: usize) {
+        let mut inner = self.inner();
+        let node = inner.names.iter().find(|(path, _)| path.ends_with(name)).map(|(_, &node)| node).unwrap();
+        inner.nodes[node].bytes.truncate(len);
+        inner.nodes[node].durable = len;
+    }
+
     pub(crate) fn was_hit(&self) -> bool {
         self.inner().hit
     }

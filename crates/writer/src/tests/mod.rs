@@ -3,6 +3,7 @@
 mod behaviour;
 mod crashes;
 mod faults;
+mod folder;
 mod memory_fs;
 mod parts;
 mod resume;

@@ -2,7 +2,9 @@
 
 use super::behaviour::options;
 use super::source::{Numbers, Sum, files};
-use crate::{Error, Outcome, Part, Progress, WriteOptions, merge, write_dataset};
+use crate::journal::journal_name;
+use crate::{Error, Outcome, Part, Plan, PlanOptions, PlanSample, Progress, WriteOptions, merge, write_dataset};
+use std::fs;
 use tempfile::tempdir;
 
 fn part(index: u32, count: u32) -> WriteOptions<'static> {
@@ -18,6 +20,15 @@ fn parts_cover_every_shard_once() {
             assert!(ends.windows(2).all(|w| w[0].end == w[1].start));
         }
     }
+}
+
+#[test]
+fn parts_are_shown_from_1() {
+    assert_eq!([0, 3].map(|i| Part::new(i, 4).unwrap().to_string()), ["1/4", "4/4"]);
+    let error = Part::new(4, 4).unwrap_err().to_string();
+    assert_eq!(error, "part: expected a number from 1 to 4, found 5/4\nhint: the last of 4 parts is 4/4");
+    let names = [journal_name(Some(Part::new(0, 4).unwrap())), journal_name(Some(Part::new(3, 4).unwrap()))];
+    assert_eq!(names, [".shardpack-journal-00001-of-00004.jsonl", ".shardpack-journal-00004-of-00004.jsonl"]);
 }
 
 #[test]
@@ -75,7 +86,7 @@ fn merge_names_what_is_missing() {
     let missing = shards as usize - Part::new(1, 3).unwrap().shards(shards).len();
     let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
     assert!(error.contains(&format!("expected all {shards}, found {missing} missing, the first is 0: ")), "{error}");
-    assert!(error.contains(" of part 0/3, ") && error.contains(" of part 2/3\nhint: "), "{error}");
+    assert!(error.contains(" of part 1/3, ") && error.contains(" of part 3/3\nhint: "), "{error}");
 }
 
 #[test]
@@ -96,6 +107,86 @@ fn parts_of_different_plans_do_not_mix() {
     // A part with force does not replace a dataset.
     let force = WriteOptions { force: true, ..part(0, 3) };
     assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Usage { .. })));
+}
+
+/// The plan that a machine makes of its own copy of the sources.
+fn plan_of_copy(source: &Numbers, mtime_ns: i64, shard_bytes: u64) -> Plan {
+    let samples = source.samples().map(|s| PlanSample { mtime_ns, ..s });
+    Plan::new(samples, source.metadata(), PlanOptions { shard_bytes, shuffle: Some(7) }).unwrap()
+}
+
+#[test]
+fn parts_made_from_copies_with_other_times_merge() {
+    let source = Numbers::new(300);
+    let dir = tempdir().unwrap();
+    for i in 0..3 {
+        let plan = plan_of_copy(&source, i64::from(i) * 1000, 40_000);
+        write_dataset(dir.path(), &plan, &source, &part(i, 3)).unwrap();
+    }
+    // The same part again, from sources that were touched in between, is another matter.
+    let touched = plan_of_copy(&source, 77, 40_000);
+    let error = write_dataset(dir.path(), &touched, &source, &part(1, 3)).unwrap_err().to_string();
+    assert!(error.contains("modification times of the sources differ: ") && error.contains("--force"), "{error}");
+    merge::<Sum>(dir.path()).unwrap();
+    let whole = tempdir().unwrap();
+    write_dataset(whole.path(), &source.plan(40_000), &source, &options(2)).unwrap();
+    assert_eq!(files(dir.path()), files(whole.path()));
+}
+
+#[test]
+fn parts_start_over_by_force_with_other_options_in_any_order() {
+    let source = Numbers::new(300);
+    for (old, new) in [(20_000, 40_000), (40_000, 20_000), (40_000, 40_000)] {
+        let (old_plan, plan) = (plan_of_copy(&source, 1, old), plan_of_copy(&source, 2, new));
+        let whole = tempdir().unwrap();
+        write_dataset(whole.path(), &plan, &source, &options(2)).unwrap();
+        for order in [[0, 1, 2], [2, 0, 1], [1, 2, 0]] {
+            let dir = tempdir().unwrap();
+            for i in 0..3 {
+                write_dataset(dir.path(), &old_plan, &source, &part(i, 3)).unwrap();
+            }
+            let refusal = write_dataset(dir.path(), &plan, &source, &part(0, 3)).unwrap_err().to_string();
+            assert!(refusal.contains("--force"), "{refusal}");
+            for i in order {
+                if old != new && i == order[2] {
+                    let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
+                    assert!(error.contains("shard_bytes: expected the same in all, found "), "{error}");
+                }
+                let force = WriteOptions { force: true, ..part(i, 3) };
+                let report = write_dataset(dir.path(), &plan, &source, &force).unwrap();
+                assert_eq!((report.outcome, report.shards_reused), (Outcome::PartComplete, 0));
+            }
+            // Without force they go on as ever.
+            for i in 0..3 {
+                let report = write_dataset(dir.path(), &plan, &source, &part(i, 3)).unwrap();
+                assert_eq!(report.shards, report.shards_reused);
+            }
+            merge::<Sum>(dir.path()).unwrap();
+            assert_eq!(files(dir.path()), files(whole.path()), "{old} to {new}, {order:?}");
+        }
+    }
+}
+
+#[test]
+fn a_part_that_starts_over_takes_what_its_journal_had_not_noted_yet_with_it() {
+    let source = Numbers::new(300);
+    let dir = tempdir().unwrap();
+    let plan = source.plan(20_000);
+    write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap();
+    // As after a crash between the rename of the last shard and its line in the journal.
+    let path = dir.path().join(journal_name(part(0, 2).part));
+    let journal = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = journal.lines().collect();
+    fs::write(&path, lines[..lines.len() - 1].join("\n") + "\n").unwrap();
+    let new = source.plan(100_000);
+    assert!(new.shard_count() < plan.shard_count() / 2);
+    for i in 0..2 {
+        write_dataset(dir.path(), &new, &source, &WriteOptions { force: true, ..part(i, 2) }).unwrap();
+    }
+    merge::<Sum>(dir.path()).unwrap();
+    let whole = tempdir().unwrap();
+    write_dataset(whole.path(), &new, &source, &options(2)).unwrap();
+    assert_eq!(files(dir.path()), files(whole.path()));
 }
 
 #[test]

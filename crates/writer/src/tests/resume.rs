@@ -3,7 +3,7 @@
 use super::behaviour::options;
 use super::source::{Numbers, files};
 use crate::journal::journal_name;
-use crate::{Error, Outcome, Plan, PlanOptions, Progress, WriteOptions, write_dataset};
+use crate::{Error, Outcome, Plan, PlanOptions, PlanSample, Progress, WriteOptions, write_dataset};
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -48,6 +48,10 @@ fn a_second_run_reuses_finished_shards_and_writes_the_same_bytes() {
     assert_eq!(report.shards_reused as usize, finished);
     assert!(seen.get().samples_reused > 0);
     assert_eq!(seen.get().samples, 200);
+    let (samples, bytes) = (seen.get().samples_reused, seen.get().bytes_in_reused);
+    assert_eq!((report.samples_reused, report.bytes_in_reused), (samples, Some(bytes)));
+    let noted: u64 = (0..plan.shard_count()).take(finished).map(|n| plan.source_bytes(n)).sum();
+    assert_eq!(bytes, noted);
     assert_eq!(source.encoded.load(Ordering::SeqCst), 200 - seen.get().samples_reused);
     assert_eq!(files(dir.path()), reference(&plan));
     // And a third finds nothing to do.
@@ -118,13 +122,22 @@ fn other_options_or_inputs_are_refused_by_name() {
     let fewer = Numbers::new(199);
     assert!(refused(dir.path(), &fewer.plan(40_000), &fewer).contains("number of samples: expected 199"));
 
-    let touched = source.samples().map(|s| crate::PlanSample { mtime_ns: 6, ..s });
+    let touched = source.samples().map(|s| PlanSample { mtime_ns: 6, ..s });
     let plan = Plan::new(touched, source.metadata(), options).unwrap();
-    assert!(refused(dir.path(), &plan, &source).contains("modification times"));
+    let text = refused(dir.path(), &plan, &source);
+    assert!(text.contains("`: modification times of the sources differ: expected those that the"), "{text}");
+    assert!(text.ends_with(" to go on, or use --force to start over"), "{text}");
 
     let mut renamed = Numbers::new(200);
     renamed.keys[7] = "class1/other.bin".into();
-    assert!(refused(dir.path(), &renamed.plan(40_000), &renamed).contains("names and sizes"));
+    let text = refused(dir.path(), &renamed.plan(40_000), &renamed);
+    assert!(text.contains("`: names, sizes or labels of the sources differ: expected those that the"), "{text}");
+
+    // The same files with another label.
+    let relabelled = (0..).zip(source.samples()).map(|(n, s)| PlanSample { extra_digest: [u8::from(n == 7); 16], ..s });
+    let plan = Plan::new(relabelled, source.metadata(), options).unwrap();
+    assert_ne!(plan.dataset_id(), source.plan(40_000).dataset_id());
+    assert!(refused(dir.path(), &plan, &source).contains("names, sizes or labels of the sources differ"));
 }
 
 #[test]
@@ -167,11 +180,13 @@ fn files_of_others_are_never_touched() {
     write_dataset(dir.path(), &plan, &source, &options(1)).unwrap();
     assert!(dir.path().join(".DS_Store").exists());
     // A manifest of something else is not ours either.
-    let dir = tempdir().unwrap();
-    fs::write(dir.path().join("manifest.json"), b"{\"name\": \"web app\"}").unwrap();
-    let force = WriteOptions { force: true, ..options(1) };
-    assert!(matches!(write_dataset(dir.path(), &plan, &source, &force), Err(Error::Format(_))));
-    assert_eq!(files(dir.path()).len(), 1);
+    for force in [false, true] {
+        let dir = tempdir().unwrap();
+        fs::write(dir.path().join("manifest.json"), b"{\"name\": \"web app\"}").unwrap();
+        let error = write_dataset(dir.path(), &plan, &source, &WriteOptions { force, ..options(1) }).unwrap_err();
+        assert!(error.to_string().contains("found other files: `manifest.json`\nhint: "), "{error}");
+        assert_eq!(files(dir.path()).len(), 1);
+    }
     // A symlink in the way of a temporary file is replaced, and not followed.
     #[cfg(unix)]
     {

@@ -72,6 +72,7 @@ impl Numbers {
             source_bytes: Self::bytes(n),
             stored_bytes: Self::bytes(n) + 192,
             mtime_ns: 5,
+            extra_digest: [0; 16],
         })
     }
 

@@ -1,0 +1,82 @@
+//! A file in the real file system that is locked while its holder lives, and removed by the last holder.
+
+use crate::fs::{Held, LockMode, open_regular};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// The last shared holder holds the file alone for a moment while it removes it: a new one comes back so many times before it believes that it is shut out.
+const SHARED_TRIES: u32 = 5;
+const SHARED_PAUSE: Duration = Duration::from_millis(10);
+
+/// A lock that is held until it is dropped.
+pub(crate) struct LockFile {
+    file: File,
+    path: PathBuf,
+    mode: LockMode,
+}
+
+impl Held for LockFile {}
+
+impl LockFile {
+    /// Takes the lock; `None` if another holds it.
+    pub(crate) fn take(path: &Path, mode: LockMode, text: &str) -> io::Result<Option<Self>> {
+        let mut tries = if mode == LockMode::Shared { SHARED_TRIES } else { 1 };
+        loop {
+            let options = &mut OpenOptions::new();
+            let file = open_regular(path, options.read(true).write(true).create(true).truncate(false))?;
+            let tried = match mode {
+                LockMode::Shared => file.try_lock_shared(),
+                LockMode::Exclusive => file.try_lock(),
+            };
+            match tried {
+                // The last holder may have removed the file after it was opened here: then the lock just taken guards a file without a name.
+                Ok(()) if !is_at(&file, path) => continue,
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) if tries > 1 => {
+                    tries -= 1;
+                    sleep(SHARED_PAUSE);
+                    continue;
+                }
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(e)) => return Err(e),
+            }
+            // From here on it is removed again whatever happens.
+            let held = Self { file, path: path.to_owned(), mode };
+            if mode == LockMode::Exclusive {
+                held.file.set_len(0)?;
+                (&held.file).write_all(text.as_bytes())?;
+            }
+            return Ok(Some(held));
+        }
+    }
+
+    /// Whether nobody else holds the file that stands at the path.
+    fn is_last(&self) -> bool {
+        self.mode == LockMode::Exclusive
+            || (self.file.unlock().is_ok() && self.file.try_lock().is_ok() && is_at(&self.file, &self.path))
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        // Removed while still locked. A file that cannot be removed does no harm: it is not the file that locks, but the lock on it.
+        if self.is_last() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |m: &fs::Metadata| (m.dev(), m.ino());
+    matches!((file.metadata(), fs::symlink_metadata(path)), (Ok(a), Ok(b)) if identity(&a) == identity(&b))
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, path: &Path) -> bool {
+    path.exists()
+}

@@ -1,0 +1,102 @@
+//! What an output folder means for a run: nothing to do, something to begin, something to go on with, or a reason to refuse.
+
+use crate::error::{Error, Result};
+use crate::folder::{Survey, keep_present};
+use crate::fs::Disk;
+use crate::journal::{Difference, Head, Journal, journal_name};
+use crate::options::WriteOptions;
+use crate::plan::Plan;
+use shardpack_format::Manifest;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// What there is to do in a folder.
+pub(crate) enum Prepared {
+    /// Nothing: the dataset is complete.
+    Complete(Manifest),
+    /// Begin, or go on with the shards that this journal names.
+    Begin(Journal),
+}
+
+/// Looks at what the folder holds, and refuses, clears it, or goes on with it. Changes nothing before all reasons to refuse are ruled out.
+pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
+    let head = Head::new(plan, options.part);
+    let fresh = Journal { head, entries: BTreeMap::new() };
+    let what = || format!("output folder `{}`", out.display());
+    let mut survey = Survey::take(disk, out)?;
+    let start_over = options.force && options.part.is_none();
+    survey.refuse(disk, out, plan.dataset_id(), start_over)?;
+    if survey.is_being_removed {
+        if options.part.is_some() {
+            let hint = "run once without a part, with force, or remove the folder";
+            return Err(Error::usage(what(), "a new or empty one", "a dataset whose removal was interrupted", hint));
+        }
+        survey.remove_all(disk, out)?;
+        survey = Survey::take(disk, out)?;
+    }
+    if start_over {
+        survey.remove_all(disk, out)?;
+        return Ok(Prepared::Begin(fresh));
+    }
+    if let Some(manifest) = survey.manifest.take() {
+        if manifest.dataset_id == plan.dataset_id() && !options.force {
+            return Ok(Prepared::Complete(manifest));
+        }
+        let found = format!("a dataset of {} samples, {}", manifest.samples, manifest.dataset_id);
+        let hint = match options.part {
+            Some(_) => "remove the folder first: a part cannot replace a dataset",
+            None => "use --force to replace it, or choose another folder",
+        };
+        return Err(Error::usage(what(), format!("a new one, or dataset {}", plan.dataset_id()), found, hint));
+    }
+    let own_name = journal_name(options.part);
+    let mut own = survey.journals.remove(&own_name).flatten();
+    for begun in survey.journals.values().flatten() {
+        // With `force` the other parts may be about to start over as well: `merge` will see whether they did.
+        let difference = if options.force { None } else { fresh.head.difference(&begun.head) };
+        refuse_difference(difference, &what())?;
+        refuse_other_cut(&fresh.head, &begun.head, &what())?;
+    }
+    if let Some(begun) = own.take_if(|_| options.force) {
+        survey.remove_part(disk, out, &begun)?;
+    }
+    refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)), &what())?;
+    if options.part.is_none() {
+        survey.remove_temporaries(disk, out)?;
+    }
+    let entries = own.map(|journal| journal.entries).unwrap_or_default();
+    let entries = keep_present(disk, out, plan.dataset_id(), entries)?;
+    Ok(Prepared::Begin(Journal { entries, ..fresh }))
+}
+
+/// Refuses to go on with what was begun with another plan.
+fn refuse_difference(difference: Option<Difference>, what: &str) -> Result<()> {
+    let Some(Difference { what: thing, values }) = difference else { return Ok(()) };
+    let hint = "repeat the old options on unchanged sources to go on, or use --force to start over";
+    Err(match values {
+        Some((here, there)) => {
+            let found = format!("an unfinished dataset with {there}");
+            Error::usage(format!("{what}: {thing}"), here, found, hint)
+        }
+        None => {
+            let what = format!("{what}: {thing} differ");
+            Error::usage(what, "those that the unfinished dataset was begun with", "others", hint)
+        }
+    })
+}
+
+/// Refuses to go on with what was begun in other parts.
+fn refuse_other_cut(wanted: &Head, begun: &Head, what: &str) -> Result<()> {
+    let count = |head: &Head| head.part.map(|p| p.count());
+    if count(wanted) == count(begun) {
+        return Ok(());
+    }
+    let words = |head: &Head| count(head).map_or_else(|| "the whole".to_owned(), |n| format!("{n} parts"));
+    let hint = "pack the missing parts and merge them, or use --force without a part to start over";
+    Err(Error::usage(
+        what,
+        format!("a dataset written as {}", words(wanted)),
+        format!("one written as {}", words(begun)),
+        hint,
+    ))
+}
