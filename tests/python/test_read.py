@@ -71,20 +71,21 @@ class Unpack(CommandTest):
 
     def test_an_interrupted_run_goes_on(self):
         source = pictures(self.tmp / "src", 600)
-        out, back = self.tmp / "out", self.tmp / "back"
+        out = self.tmp / "out"
         self.ok("pack", source, out)
         expected = digests(source)
-        for how, codes in ((signal.SIGKILL, {-9}), (signal.SIGINT, {130, 0})):
+        for how, codes in ((signal.SIGKILL, {-9, 0}), (signal.SIGINT, {130, 0})):
             with self.subTest(how.name):
+                back = self.tmp / how.name
                 process = start("unpack", out, back, "--threads", "2")
                 self.assertTrue(wait_until(lambda: any(back.rglob("*.jpg")), process))
                 process.send_signal(how)
                 process.communicate(timeout=60)
-                self.assertIn(process.returncode, codes | {0})
+                self.assertIn(process.returncode, codes)
                 there = {name: digest for name, digest in digests(back).items() if not name.endswith(".shardpack-tmp")}
                 self.assertLessEqual(there.items(), expected.items(), "a final name holds a whole file")
-        self.ok("unpack", out, back)
-        self.assertEqual(digests(back), expected)
+                self.ok("unpack", out, back)
+                self.assertEqual(digests(back), expected)
 
     def test_damaged_samples_are_listed_and_the_others_unpacked(self):
         self.pack()
@@ -249,13 +250,14 @@ class Inspect(CommandTest):
             )
         self.ok("pack", source, self.tmp / "out", "--codec", "zstd")
         text = self.ok("inspect", self.tmp / "out").out
-        for words in ("float32 array", "[9 to 12, 10, 5]", "float16, zstd", "5 from 400.5 to 800.25 Nanometers"):
+        for words in ("[9 to 12, 10, 5]", "float32 as float16, zstd", "5 from 400.5 to 800.25 Nanometers"):
             self.assertIn(words, text)
         info = self.ok("inspect", self.tmp / "out", "--json").json()
         self.assertEqual(info["wavelengths"], {"count": 5, "min": 400.5, "max": 800.25, "unit": "Nanometers"})
         found = info["arrays"]["cube"]
-        self.assertEqual((found["dtype"], found["shape"]), ("float32", {"min": [9, 10, 5], "max": [12, 10, 5]}))
-        self.assertEqual((found["first_sample"]["stored_dtype"], found["first_sample"]["codec"]), ("float16", "zstd"))
+        self.assertEqual(found["shape"], {"min": [9, 10, 5], "max": [12, 10, 5]})
+        first = found["first_sample"]
+        self.assertEqual((first["dtype"], first["stored_dtype"], first["codec"]), ("float32", "float16", "zstd"))
 
     def test_masks_and_columns_of_the_user_beside_the_figures(self):
         source, masks = cubes(self.tmp / "src", 2), self.tmp / "masks"
@@ -269,7 +271,7 @@ class Inspect(CommandTest):
         fields = text.split("\nfields\n")[1].split("\n\n")[0]
         self.assertRegex(fields, r"my\.nan +int64 +7 to 9")
         self.assertRegex(fields, r"mask\.max_abs_error +float64 +0\.5 to 1\.5")
-        self.assertRegex(fields, r"mask +uint8 array +\[24, 20\] ")
+        self.assertRegex(fields, r"mask +array +\[24, 20\] +uint8 as uint8")
         self.assertNotIn("cube.nan", fields)
 
 

@@ -46,10 +46,6 @@ impl ArrayFacts {
         Ok(out)
     }
 
-    pub(super) fn type_text(&self) -> String {
-        format!("{} array", self.descriptor.decoded)
-    }
-
     /// `[64 to 128, 64, 224]`.
     pub(super) fn shape_text(&self) -> String {
         let text = |(min, max): (u64, u64)| if min == max { min.to_string() } else { format!("{min} to {max}") };
@@ -60,9 +56,10 @@ impl ArrayFacts {
         }
     }
 
+    /// `float32 as float16, blosc2, band-major`. Element types can differ between samples: no column says them all.
     pub(super) fn stored_text(&self) -> String {
         let d = &self.descriptor;
-        let mut text = format!("{}, {}", d.stored, self.codec.name());
+        let mut text = format!("{} as {}, {}", d.decoded, d.stored, self.codec.name());
         if let Transform::Fixed { bits, .. } = d.transform {
             text += &format!(", fixed point of {bits} bits");
         }
@@ -78,12 +75,12 @@ impl ArrayFacts {
     pub(super) fn to_json(&self) -> Value {
         let d = &self.descriptor;
         json!({
-            "dtype": d.decoded,
             "shape": self.range.as_ref().map(|axes| json!({
                 "min": axes.iter().map(|(min, _)| *min).collect::<Vec<_>>(),
                 "max": axes.iter().map(|(_, max)| *max).collect::<Vec<_>>(),
             })),
             "first_sample": {
+                "dtype": d.decoded,
                 "shape": d.shape,
                 "stored_dtype": d.stored,
                 "codec": self.codec.name(),
