@@ -167,8 +167,10 @@ fn tables_give_labels_and_columns() {
 
 #[test]
 fn headers_claim_their_data() {
+    // A data file may begin like a picture.
+    let header = "ENVI\nsamples = 4\nlines = 2\nbands = 2\ndata type = 1\ninterleave = bil\n";
     let root = tree(&[
-        ("a.hdr", b"ENVI\n".to_vec()),
+        ("a.hdr", header.into()),
         ("a.raw", b"BM not a picture".to_vec()),
         ("b.raw", b"no header".to_vec()),
     ]);
@@ -176,10 +178,13 @@ fn headers_claim_their_data() {
     assert_eq!((keys(&listing), bad(&listing.bad)), (vec!["a.hdr"], vec![("b.raw", BadKind::Unknown)]));
     let data = listing.samples[0].data.as_ref().unwrap();
     assert_eq!((data.path.file_name().unwrap().to_str(), data.bytes), (Some("a.raw"), 16));
-    assert_eq!(listing.samples[0].source_bytes(), 21);
-    put(root.path(), "c.hdr", b"ENVI\n");
+    assert_eq!(listing.samples[0].source_bytes(), header.len() as u64 + 16);
+    assert!(matches!(&listing.samples[0].content, Content::Cube(info) if info.shape == [2, 4, 2]));
+    put(root.path(), "c.hdr", header);
     let listing = enumerate(root.path(), &skip()).unwrap();
-    assert_eq!(listing.bad[1].to_string(), "`c.hdr`: no data file", "the path stands there once, and no hint");
+    let text = listing.bad[1].to_string();
+    assert!(text.starts_with("`c.hdr`: ENVI data file: expected a file of the header's name"), "{text}");
+    assert!(text.ends_with("found none") && text.matches("c.hdr").count() == 1, "{text}");
     // A header alone as the source finds its data as well.
     let single = enumerate(&root.path().join("a.hdr"), &SourceOptions::default()).unwrap();
     assert_eq!((keys(&single), single.samples[0].data.as_ref()), (vec!["a.hdr"], Some(data)));
