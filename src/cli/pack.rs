@@ -100,6 +100,7 @@ fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
         },
         exclude: None,
         cubes: CubeOptions { variable: args.variable.clone(), spatial: args.spatial, max_bytes: args.max_cube },
+        ..SourceOptions::default()
     };
     let arrays = ArrayOptions {
         values: match args.values {

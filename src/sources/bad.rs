@@ -1,5 +1,6 @@
 //! Files that cannot be packed: what is wrong with each, and what to do about them.
 
+use super::words::plural;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -30,7 +31,7 @@ impl std::str::FromStr for OnBadInput {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum BadKind {
-    /// The name is not UTF-8, or the path is too long.
+    /// The name is not UTF-8, holds control characters, or the path is too long.
     Name,
     /// A symbolic link that leads out of the source, in a circle, or nowhere.
     Link,
@@ -48,7 +49,7 @@ pub enum BadKind {
     Damaged,
     /// A picture among cubes, or a cube among pictures.
     WrongKind,
-    /// No mask for this sample, or more than one.
+    /// No mask for this sample, more than one, or one that does not fit it.
     Mask,
 }
 
@@ -66,7 +67,7 @@ impl BadKind {
             Self::Unsupported => "unsupported content",
             Self::Damaged => "damaged",
             Self::WrongKind => "other kind of sample",
-            Self::Mask => "no single mask",
+            Self::Mask => "no usable mask",
         }
     }
 }
@@ -154,7 +155,7 @@ impl BadInputs {
 impl fmt::Display for BadInputs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.list.len();
-        writeln!(f, "{count} of {} files cannot be packed:", self.of)?;
+        writeln!(f, "{count} of {} cannot be packed:", plural(self.of, "file"))?;
         for bad in self.list.iter().take(NAMED) {
             writeln!(f, "  {bad}")?;
         }
@@ -195,6 +196,12 @@ mod tests {
         assert_eq!(lines[21..25], ["  … and 5 more", "damaged: 16", "empty file: 9", lines[24]]);
         assert!(lines[24].starts_with("hint: "));
         assert!(!bads(20).to_string().contains("more"));
+    }
+
+    #[test]
+    fn one_file_is_no_files() {
+        let text = BadInputs { of: 1, ..bads(1) }.to_string();
+        assert!(text.starts_with("1 of 1 file cannot be packed:\n"), "{text}");
     }
 
     #[test]

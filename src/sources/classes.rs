@@ -1,6 +1,7 @@
 //! Classes: from the names of folders, or from the text of a column.
 
 use super::columns::Texts;
+use super::words::{list, plural, verb};
 use std::collections::BTreeMap;
 
 /// Classes, and the class of each sample.
@@ -33,7 +34,8 @@ pub(crate) fn by_folder<'a>(
         return (None, None);
     }
     if at_top > 0 {
-        let note = format!("no labels from folder names: {inside} samples stand in folders, but {at_top} beside them");
+        let (samples, stand) = (plural(inside, "sample"), verb(inside, "stands", "stand"));
+        let note = format!("no labels from folder names: {samples} {stand} in folders, but {at_top} beside them");
         return (None, Some(note));
     }
     let mut counts = vec![0u64; folders.len()];
@@ -47,16 +49,12 @@ pub(crate) fn by_folder<'a>(
         }
         labels.push(u32::try_from(place).unwrap_or(u32::MAX));
     }
-    let empty: Vec<_> =
-        folders.iter().zip(counts).filter(|(_, count)| *count == 0).map(|(name, _)| format!("`{name}`")).collect();
-    let note = (!empty.is_empty()).then(|| {
-        let shown = empty.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
-        let more = if empty.len() > 10 { ", …" } else { "" };
-        format!(
-            "{} of {} class folders hold no samples, and keep their labels: {shown}{more}",
-            empty.len(),
-            folders.len()
-        )
+    let empty = || folders.iter().zip(&counts).filter(|(_, count)| **count == 0).map(|(name, _)| name.as_str());
+    let count = empty().count() as u64;
+    let note = (count > 0).then(|| {
+        let all = plural(folders.len() as u64, "class folder");
+        let what = verb(count, "holds no samples, and keeps its label", "hold no samples, and keep their labels");
+        format!("{count} of {all} {what}: {}", list(empty(), 10))
     });
     (Some(Classes { names: folders.to_vec(), labels }), note)
 }
@@ -98,13 +96,17 @@ mod tests {
         let (found, note) = classes(&["a"], &["1", "a/2", "a/3"]);
         assert_eq!(found, None);
         assert_eq!(note.unwrap(), "no labels from folder names: 2 samples stand in folders, but 1 beside them");
+        let (_, note) = classes(&["a"], &["1", "2", "a/3"]);
+        assert_eq!(note.unwrap(), "no labels from folder names: 1 sample stands in folders, but 2 beside them");
     }
 
     #[test]
     fn empty_folders_keep_their_labels() {
         let (found, note) = classes(&["a", "b", "c"], &["a/1", "c/1"]);
         assert_eq!(found.unwrap().labels, [0, 2]);
-        assert_eq!(note.unwrap(), "1 of 3 class folders hold no samples, and keep their labels: `b`");
+        let (_, two) = classes(&["a", "b", "c"], &["b/1"]);
+        assert_eq!(two.unwrap(), "2 of 3 class folders hold no samples, and keep their labels: `a`, `c`");
+        assert_eq!(note.unwrap(), "1 of 3 class folders holds no samples, and keeps its label: `b`");
     }
 
     #[test]

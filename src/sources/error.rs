@@ -1,6 +1,7 @@
 //! What can be wrong with a source as a whole. What is wrong with a single file is a [`BadInput`](super::BadInput).
 
 use super::bad::BadInputs;
+use super::words::plural;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ pub enum SourceError {
         found: &'static str,
     },
     /// There is nothing to pack.
-    #[error("`{}` holds no samples: {files} files looked at, {bad} of them unusable, {ignored} ignored{}", src.display(), first_reason(.first_bad))]
+    #[error("`{}` holds no samples: {} looked at, {bad} unusable, {ignored} ignored{}", src.display(), plural(*.files, "file"), first_reason(.first_bad))]
     Empty {
         /// The source.
         src: PathBuf,
@@ -48,9 +49,9 @@ pub enum SourceError {
     },
     /// Pictures and cubes, and nobody said which are meant.
     #[error(
-        "`{}` holds both pictures and cubes: {pictures} pictures (first: `{first_picture}`), {cubes} cubes (first: `{first_cube}`)\n\
+        "`{}` holds both pictures and cubes: {} (first: `{first_picture}`), {} (first: `{first_cube}`)\n\
          hint: say which with `--kind images` or `--kind cubes`; the others are then bad input, which `--on-bad-input skip` leaves out",
-        src.display()
+        src.display(), plural(*.pictures, "picture"), plural(*.cubes, "cube")
     )]
     Mixed {
         /// The source.
@@ -63,6 +64,16 @@ pub enum SourceError {
         first_picture: String,
         /// Key of the first cube.
         first_cube: String,
+    },
+    /// Masks were given, but what they would belong to are pictures.
+    #[error(
+        "masks `{}`: expected cubes, which masks are paired with, found pictures\n\
+         hint: leave `--masks` out; if the source's TIFFs are cubes, say so with `--kind cubes`",
+        masks.display()
+    )]
+    MasksOfPictures {
+        /// The folder of masks.
+        masks: PathBuf,
     },
     /// Some files cannot be packed, and the policy is to stop.
     #[error("{0}")]
@@ -79,6 +90,9 @@ pub enum SourceError {
         /// Next step, or empty.
         hint: String,
     },
+    /// The caller raised [`SourceOptions::cancel`](super::SourceOptions::cancel).
+    #[error("interrupted while the source was listed")]
+    Cancelled,
     /// A file is not the one that was listed.
     #[error(
         "`{}` changed since it was listed: expected {expected}, found {found}\n\

@@ -115,7 +115,8 @@ fn cube_flaw(error: &CubeError, path: &Path) -> Flaw {
     let kind = match error {
         CubeError::Io { .. } => BadKind::Unreadable,
         CubeError::Format { .. } => BadKind::Damaged,
-        _ => BadKind::Unsupported,
+        // What the options or the limits do not let in may be right as well.
+        CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
     };
     Flaw::new(kind, text.strip_prefix(&named).unwrap_or(&text))
 }

@@ -45,18 +45,22 @@ impl Entry {
         Self { key, bytes, mtime_ns, class: None, content, data: data.map(Box::new), mask: None }
     }
 
-    /// One number that changes when the time of modification of any of the sample's files does.
-    #[must_use]
-    pub fn fingerprint_mtime_ns(&self) -> i64 {
-        // Rotated, so that two files that change by the same amount do not cancel out.
-        let side = [&self.data, &self.mask].into_iter().flatten();
-        side.fold(self.mtime_ns, |mixed, file| mixed.rotate_left(17) ^ file.mtime_ns)
-    }
-
     /// Bytes on disk of everything that belongs to the sample.
     #[must_use]
     pub fn source_bytes(&self) -> u64 {
         [&self.data, &self.mask].into_iter().flatten().fold(self.bytes, |sum, file| sum.saturating_add(file.bytes))
+    }
+
+    /// One number for the times of modification of all files of the sample: for a plan, which must not be gone on with when one of them
+    /// changed. Of a sample of one file it is [`mtime_ns`](Self::mtime_ns); else it is no time, and says nothing about which is newer.
+    #[must_use]
+    pub fn fingerprint_mtime_ns(&self) -> i64 {
+        // An odd factor, so that nothing is lost, and a large one, so that no small shifts of two files make up for each other.
+        const FACTOR: i64 = 0x5851_F42D_4C95_7F2D;
+        [&self.data, &self.mask]
+            .into_iter()
+            .flatten()
+            .fold(self.mtime_ns, |folded, file| folded.wrapping_mul(FACTOR).wrapping_add(file.mtime_ns))
     }
 }
 

@@ -1,16 +1,83 @@
 //! `--masks DIR`: which label mask belongs to which sample.
 //!
 //! A mask belongs to the sample of the same path below its folder, whatever the extensions: `a/x.npy` to `a/x.tif` (and `a/x.tif.npy` as
-//! well). If there is none, the file name alone decides, as long as it is unique on both sides.
+//! well). If there is none, the file name alone decides, as long as it is unique on both sides. It has one band, and the height and the
+//! width of the cube.
 
-use super::SideFile;
-use super::bad::{BadKind, Flaw};
+use super::bad::{BadInput, BadKind, Flaw};
+use super::cancel::Cancel;
+use super::cubes::{CubeOptions, load_mask};
 use super::error::{Result, SourceError};
+use super::kind::Content;
 use super::read_at::{FileAt, ReadAt};
 use super::walk::{Tree, walk};
+use super::words::{plural, verb};
+use super::{Entry, SideFile};
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::path::Path;
+
+/// Gives each of `samples`, which stand in `tree`, its mask; those without, or with one that does not fit, become bad input. What the user
+/// should know, if anything.
+///
+/// The masks are read for it, in parallel: whether floats are labels, only their values tell, and one that is wrong must be known before
+/// the first shard is written.
+pub(crate) fn add(
+    masks: &Masks,
+    tree: &Tree,
+    samples: &mut Vec<Entry>,
+    bad: &mut Vec<BadInput>,
+    options: &CubeOptions,
+    cancel: Cancel<'_>,
+) -> Result<Option<String>> {
+    let wanting: Vec<_> = samples
+        .iter()
+        .map(|sample| {
+            let data =
+                sample.data.as_ref().and_then(|data| data.path.strip_prefix(&tree.root).ok()).and_then(Path::to_str);
+            Wanting { key: &sample.key, data }
+        })
+        .collect();
+    let Paired { masks, note } = masks.pair(&wanting);
+    // Of a file with several arrays, `--variable` names the cube.
+    let options = CubeOptions { variable: None, ..options.clone() };
+    let checked = std::mem::take(samples).into_par_iter().zip(masks).map(|(mut sample, mask)| {
+        cancel.check()?;
+        Ok(match mask.and_then(|mask| fits(&sample, &mask, &options).map(|()| mask)) {
+            Ok(mask) => {
+                sample.mask = Some(Box::new(mask));
+                Ok(sample)
+            }
+            Err(flaw) => Err(flaw.of(sample.key)),
+        })
+    });
+    for sample in checked.collect::<Result<Vec<_>>>()? {
+        match sample {
+            Ok(sample) => samples.push(sample),
+            Err(flaw) => bad.push(flaw),
+        }
+    }
+    Ok(note)
+}
+
+/// Checks that `mask` can be read, and has one label for each pixel of the cube.
+fn fits(sample: &Entry, mask: &SideFile, options: &CubeOptions) -> Result<(), Flaw> {
+    let Content::Cube(info) = &sample.content else { return Err(flaw("a mask of a picture".to_owned())) };
+    let [height, width, _] = info.shape;
+    // The error names the mask.
+    let labels = load_mask(&mask.path, options).map_err(|error| flaw(format!("mask {error}")))?;
+    match *labels.array.shape() {
+        [h, w] if [h, w] == [height, width] => Ok(()),
+        ref other => {
+            let found = other.iter().map(u64::to_string).collect::<Vec<_>>().join(" × ");
+            let path = mask.path.to_string_lossy();
+            Err(flaw(format!(
+                "mask `{}`: expected {height} × {width} pixels, as the cube has, found {found}",
+                path.escape_debug()
+            )))
+        }
+    }
+}
 
 /// The key of a sample, and the path below the source of its data file if that is another.
 pub(crate) struct Wanting<'a> {
@@ -62,7 +129,7 @@ impl<'a> Names<'a> {
 
 impl Masks {
     /// Lists the masks in `folder`; `src`, which may stand in it, is left out.
-    pub(crate) fn list(folder: &Path, src: &Path) -> Result<Self> {
+    pub(crate) fn list(folder: &Path, src: &Path, cancel: Cancel<'_>) -> Result<Self> {
         let metadata = std::fs::metadata(folder).map_err(SourceError::io("open", folder))?;
         if !metadata.is_dir() {
             return Err(SourceError::NotASource {
@@ -71,12 +138,15 @@ impl Masks {
                 found: "a file",
             });
         }
-        let mut tree = walk(folder, &[src])?;
+        let mut tree = walk(folder, &[src], cancel)?;
         let root = &tree.root;
         tree.files = std::mem::take(&mut tree.files)
             .into_par_iter()
-            .filter(|file| is_mask(&root.join(&file.key), file.bytes))
-            .collect();
+            .filter_map(|file| match cancel.check() {
+                Ok(()) => is_mask(&root.join(&file.key), file.bytes).then_some(Ok(file)),
+                Err(error) => Some(Err(error)),
+            })
+            .collect::<Result<_>>()?;
         Ok(Self { tree })
     }
 
@@ -140,12 +210,9 @@ impl Masks {
     fn unused(&self, used: &[bool]) -> Option<String> {
         let mut unused = self.tree.files.iter().zip(used).filter(|(_, used)| !**used);
         let (first, _) = unused.next()?;
-        Some(format!(
-            "{} of {} masks belong to no sample (first: `{}`)",
-            unused.count() + 1,
-            used.len(),
-            first.key.escape_debug()
-        ))
+        let count = unused.count() as u64 + 1;
+        let (all, belong) = (plural(used.len() as u64, "mask"), verb(count, "belongs", "belong"));
+        Some(format!("{count} of {all} {belong} to no sample (first: `{}`)", first.key.escape_debug()))
     }
 }
 
@@ -165,76 +232,5 @@ fn is_mask(path: &Path, bytes: u64) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::sources::testing::{npy, png, put};
-
-    fn pair(masks: &[&str], samples: &[(&str, Option<&str>)]) -> (Vec<Result<String, String>>, Option<String>) {
-        let folder = tempfile::tempdir().unwrap();
-        for key in masks {
-            put(folder.path(), key, if key.ends_with("txt") { b"text".to_vec() } else { npy() });
-        }
-        let samples: Vec<_> = samples.iter().map(|&(key, data)| Wanting { key, data }).collect();
-        let paired = Masks::list(folder.path(), Path::new("elsewhere")).unwrap().pair(&samples);
-        let root = std::fs::canonicalize(folder.path()).unwrap();
-        let name = |file: SideFile| file.path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-        (paired.masks.into_iter().map(|mask| mask.map(name).map_err(|flaw| flaw.detail)).collect(), paired.note)
-    }
-
-    #[test]
-    fn pairs_by_path_then_by_name() {
-        let (masks, note) = pair(
-            &["a/x.npy", "b/x.npy", "deep/er/y.npy", "z.tif.npy", "cube.npy"],
-            &[
-                ("a/x.tif", None),
-                ("b/x.tif", None),
-                ("other/y.tif", None),
-                ("z.tif", None),
-                ("cube.img.hdr", Some("cube.img")),
-            ],
-        );
-        let masks: Vec<_> = masks.into_iter().map(Result::unwrap).collect();
-        assert_eq!(masks, ["a/x.npy", "b/x.npy", "deep/er/y.npy", "z.tif.npy", "cube.npy"]);
-        assert_eq!(note, None);
-    }
-
-    #[test]
-    fn no_mask_or_two_are_flaws() {
-        let (masks, note) = pair(
-            &["a.npy", "a.png", "a.txt", "x/b.npy", "y/b.npy", "c.npy", "lonely.npy"],
-            &[("a.tif", None), ("b.tif", None), ("p/c.tif", None), ("q/c.tif", None), ("d.tif", None)],
-        );
-        let flaws: Vec<_> = masks.into_iter().map(Result::unwrap_err).collect();
-        assert_eq!(
-            flaws,
-            [
-                "expected one mask, found 2: `a.npy`, `a.png`",
-                "expected one mask, found 2: `x/b.npy`, `y/b.npy`",
-                "expected a mask `p/c.*`, found one for the name `c`, which 2 samples share",
-                "expected a mask `q/c.*`, found one for the name `c`, which 2 samples share",
-                "expected a mask `d.*`, found none",
-            ]
-        );
-        assert_eq!(note.unwrap(), "6 of 6 masks belong to no sample (first: `a.npy`)");
-    }
-
-    #[test]
-    fn stems() {
-        for (key, expected) in
-            [("a.b/c", "a.b/c"), ("a.b/c.d", "a.b/c"), ("c.d.e", "c.d"), (".c", ".c"), ("a/.c", "a/.c")]
-        {
-            assert_eq!(stem(key), expected);
-        }
-    }
-
-    #[test]
-    fn content_decides_what_a_mask_is() {
-        let folder = tempfile::tempdir().unwrap();
-        for (name, bytes, expected) in
-            [("a.txt", png(1, 1), true), ("b.png", b"no".to_vec(), false), ("c", npy(), true)]
-        {
-            put(folder.path(), name, &bytes);
-            assert_eq!(is_mask(&folder.path().join(name), bytes.len() as u64), expected, "{name}");
-        }
-    }
-}
+#[path = "masks_tests.rs"]
+mod tests;

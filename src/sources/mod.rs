@@ -1,9 +1,10 @@
 //! Sources: the folder, or the single file, that a dataset is packed from.
 //!
 //! [`enumerate`] lists the samples in a fixed order, tells pictures from cubes by content, finds labels and masks, and names everything
-//! that cannot be packed before the first byte is written. It reads headers and ends of files, no more, on the caller's rayon pool.
+//! that cannot be packed before the first byte is written. It reads headers and ends of files, and masks, no more, on the caller's rayon pool.
 
 pub mod bad;
+mod cancel;
 mod classes;
 pub mod columns;
 pub mod cubes;
@@ -13,6 +14,7 @@ pub mod kind;
 pub mod labels;
 mod listing;
 mod masks;
+mod notes;
 pub mod picture;
 mod read_at;
 mod side_files;
@@ -20,6 +22,7 @@ mod side_files;
 mod testing;
 mod tiff_header;
 mod walk;
+mod words;
 
 pub use bad::{BadInput, BadInputs, BadKind, OnBadInput};
 pub use columns::{Column, Texts, Values};
@@ -28,13 +31,16 @@ pub use kind::{Content, Kind};
 pub use listing::{Entry, Listing, SideFile};
 
 use bad::Flaw;
+use cancel::Cancel;
 use classes::Classes;
 use cubes::CubeOptions;
 use kind::{Found, Tally, examine, wrong_kind};
-use masks::{Masks, Wanting};
+use masks::Masks;
 use rayon::prelude::*;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use walk::{FoundFile, Tree};
 
 /// How to look at a source.
@@ -50,7 +56,7 @@ pub struct SourceOptions {
     pub kind: Option<Kind>,
     /// Table of labels. Default: none.
     pub labels: Option<PathBuf>,
-    /// Folder of masks. Default: none.
+    /// Folder of masks, for cubes. Each is read, to know that it fits its cube. Default: none.
     pub masks: Option<PathBuf>,
     /// Whether first-level folders are classes. Default: for images, if every sample stands in one and no table gives labels. `Some(true)`
     /// asks for the same with cubes, whose folders are as often patients or flights.
@@ -61,6 +67,8 @@ pub struct SourceOptions {
     pub exclude: Option<PathBuf>,
     /// How to read cubes.
     pub cubes: CubeOptions,
+    /// Set it to stop: [`enumerate`] then returns [`SourceError::Cancelled`] as soon as the files in hand are done. Default: none.
+    pub cancel: Option<Arc<AtomicBool>>,
 }
 
 /// Lists the samples of `src`.
@@ -76,26 +84,35 @@ pub struct SourceOptions {
 ///
 /// # Errors
 /// `Io` if the source, the table or the folder of masks cannot be read; `NotASource`; `Mixed` if there are pictures and cubes and no kind
-/// is given; `BadInputs` with the complete list if the policy is to stop; `Empty` if no samples are left; `Labels` if the table is wrong.
+/// is given; `MasksOfPictures`; `BadInputs` with the complete list if the policy is to stop; `Empty` if no samples are left; `Labels` if
+/// the table is wrong; `Cancelled`.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     let exclude: Vec<&Path> =
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
-    let mut tree = walk::walk(src, &exclude)?;
+    let cancel = Cancel::new(options.cancel.as_deref());
+    let refuse_masks_of = |kind| match &options.masks {
+        Some(masks) if kind == Some(Kind::Images) => Err(SourceError::MasksOfPictures { masks: masks.clone() }),
+        _ => Ok(()),
+    };
+    refuse_masks_of(options.kind)?;
+    let mut tree = walk::walk(src, &exclude, cancel)?;
     side_files::drop(&mut tree);
     let of = (tree.files.len() + tree.bad.len()) as u64;
 
-    let found: Vec<_> = tree
-        .files
-        .par_iter()
-        .with_min_len(16)
-        .map(|file| examine(&tree.root.join(&file.key), file, options.kind, &options.cubes))
-        .collect();
+    let look = |file: &FoundFile| {
+        cancel.check()?;
+        Ok(examine(&tree.root.join(&file.key), file, options.kind, &options.cubes))
+    };
+    let found = tree.files.par_iter().with_min_len(16).map(look).collect::<Result<Vec<_>>>()?;
     let mut bad = std::mem::take(&mut tree.bad);
     let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
+    refuse_masks_of(kind)?;
     let mut notes = Vec::new();
     if let Some(folder) = &options.masks {
-        notes.extend(add_masks(folder, src, &tree, &mut samples, &mut bad)?);
+        let masks = Masks::list(folder, src, cancel)?;
+        notes.extend(masks::add(&masks, &tree, &mut samples, &mut bad, &options.cubes, cancel)?);
     }
+    notes.extend(notes::on(&samples));
 
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     if !bad.is_empty() && options.on_bad_input == OnBadInput::Stop {
@@ -165,13 +182,16 @@ fn sort_out(
             continue;
         }
         let flaw = match found {
-            Found::Sample(content, _) if Some(content.kind()) == kind => match data_files.remove(&i).transpose() {
-                Ok(data) => {
-                    samples.push(Entry::new(file, content, data));
-                    continue;
+            Found::Sample(content, _) if Some(content.kind()) == kind => {
+                // Only here: the name of a data file becomes no key.
+                match check_key(&file.key).and_then(|()| data_files.remove(&i).transpose()) {
+                    Ok(data) => {
+                        samples.push(Entry::new(file, content, data));
+                        continue;
+                    }
+                    Err(flaw) => flaw,
                 }
-                Err(flaw) => flaw,
-            },
+            }
             Found::Sample(content, _) => wrong_kind(&content),
             Found::Unknown(flaw) | Found::Bad(flaw, _) => flaw,
         };
@@ -180,36 +200,18 @@ fn sort_out(
     Ok((kind, samples))
 }
 
-/// Gives each sample its mask; those without become bad input.
-fn add_masks(
-    folder: &Path,
-    src: &Path,
-    tree: &Tree,
-    samples: &mut Vec<Entry>,
-    bad: &mut Vec<BadInput>,
-) -> Result<Option<String>> {
-    let masks = Masks::list(folder, src)?;
-    let wanting: Vec<_> = samples
-        .iter()
-        .map(|sample| {
-            let data =
-                sample.data.as_ref().and_then(|data| data.path.strip_prefix(&tree.root).ok()).and_then(Path::to_str);
-            Wanting { key: &sample.key, data }
-        })
-        .collect();
-    let paired = masks.pair(&wanting);
-    let (mut kept, all) = (Vec::with_capacity(samples.len()), std::mem::take(samples));
-    for (mut sample, mask) in all.into_iter().zip(paired.masks) {
-        match mask {
-            Ok(mask) => {
-                sample.mask = Some(Box::new(mask));
-                kept.push(sample);
-            }
-            Err(flaw) => bad.push(flaw.of(sample.key)),
-        }
-    }
-    *samples = kept;
-    Ok(paired.note)
+/// Checks that a path can be a sample's key.
+fn check_key(key: &str) -> Result<(), Flaw> {
+    shardpack_format::check_key(key).map_err(|error| {
+        let why = match error {
+            shardpack_format::Error::Format { expected, .. } => expected,
+            other => other.to_string(),
+        };
+        Flaw::new(
+            BadKind::Name,
+            format!("name that cannot be a key: expected {why}\nhint: rename the file, or its folder"),
+        )
+    })
 }
 
 /// Labels from the table, else from the names of folders.

@@ -34,13 +34,16 @@ pub struct Picture {
 pub struct JpegFacts {
     /// Whether the GPU's fixed-function engine is expected to decode it: see [`JpegHeader::hardware_decodable`].
     pub gpu_jpeg: bool,
+    /// What few decoders read, if it is that: the lossless or the hierarchical process, arithmetic coding, 12 bits, two components. It is
+    /// kept like any other, and `gpu_jpeg` is false.
+    pub rare: Option<&'static str>,
     /// Whether it is progressive.
     pub progressive: bool,
-    /// Components: 1, 3 or 4.
+    /// Components: 1 to 4.
     pub components: u8,
     /// MCUs between restart markers; 0 = none.
     pub restart_interval: u16,
-    /// Exif orientation, 1..=8, if there is one.
+    /// Exif orientation, 1..=8, if there is one. Not looked for in a hierarchical JPEG.
     pub orientation: Option<u8>,
     /// Bytes after EOI, kept like everything else. 0 as well if a second whole JPEG stands there to the end: only the last bytes are read.
     pub trailing_bytes: u64,
@@ -55,8 +58,7 @@ pub struct JpegFacts {
 /// ```
 ///
 /// # Errors
-/// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000, JPEG XL, animated WebP. JPEGs that
-/// few decoders take (arithmetic coding, 12 bits, lossless) are pictures like any other: they are kept to the byte, with `gpu_jpeg` false.
+/// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000, JPEG XL, animated WebP.
 pub fn probe_picture(bytes: &[u8]) -> Result<Option<Picture>, Flaw> {
     match probe(bytes)? {
         Some(Sniffed::Picture(picture)) => Ok(Some(picture)),
@@ -117,7 +119,11 @@ fn unsupported(head: &[u8]) -> Option<&'static str> {
 }
 
 fn jpeg(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
-    let header = jpeg_header(file)?;
+    let header = match jpeg_header(file)? {
+        JpegStart::Frame(header) => header,
+        JpegStart::Hierarchical { offset } => return hierarchical(file, offset),
+    };
+    let rare = rare(&header)?;
     let end = jpeg_end(file, header.scan_offset)?;
     Ok(Picture {
         media_type: "image/jpeg",
@@ -125,6 +131,7 @@ fn jpeg(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
         height: header.height.into(),
         jpeg: Some(JpegFacts {
             gpu_jpeg: header.hardware_decodable(),
+            rare,
             progressive: header.is_progressive(),
             components: u8::try_from(header.components().len()).unwrap_or(0),
             restart_interval: header.restart_interval,
@@ -134,12 +141,65 @@ fn jpeg(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
     })
 }
 
-fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegHeader, Flaw> {
+/// What few decoders read, if it is that. What T.81 does not allow is damage.
+fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
+    match (header.sof, header.precision) {
+        (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG with a differential frame that nothing came before")),
+        (3 | 11, 2..=16) | (_, 8 | 12) => Ok(header.unsupported()),
+        (_, precision) => Err(Flaw::damaged(format!("JPEG of {precision} bits"))),
+    }
+}
+
+/// A hierarchical JPEG, whose segment DHP at `offset` has the layout of a frame header, and the dimensions of the whole (T.81, B.3.2).
+fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<Picture, Flaw> {
+    let short = || Flaw::damaged("JPEG cut off in its header");
+    let segment = file.read_at(offset, 10).map_err(|_| short())?;
+    let side = |at| be16(&segment, at).ok_or_else(short);
+    let (length, height, width) = (side(2)?, side(5)?, side(7)?);
+    let components = segment.get(9).copied().ok_or_else(short)?;
+    if !(1..=4).contains(&components) || length != 8 + 3 * u16::from(components) {
+        return Err(Flaw::damaged(format!(
+            "hierarchical JPEG of {components} components in a header of {length} bytes"
+        )));
+    }
+    let end = jpeg_end(file, offset + 2 + u64::from(length))?;
+    Ok(Picture {
+        media_type: "image/jpeg",
+        width: width.into(),
+        height: height.into(),
+        jpeg: Some(JpegFacts {
+            gpu_jpeg: false,
+            rare: Some("hierarchical JPEG"),
+            progressive: false,
+            components,
+            restart_interval: 0,
+            orientation: None,
+            trailing_bytes: file.len() - end,
+        }),
+    })
+}
+
+/// What comes first after the tables and the metadata.
+enum JpegStart {
+    Frame(JpegHeader),
+    /// The segment that begins a hierarchy of frames.
+    Hierarchical {
+        offset: u64,
+    },
+}
+
+fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
     let mut have = 16 << 10;
     loop {
         let prefix = file.head(have)?;
         match JpegHeader::parse(&prefix) {
-            Ok(header) => return Ok(header),
+            Ok(header) => return Ok(JpegStart::Frame(header)),
+            // The parser knows frames only; it stops where a hierarchy of them begins.
+            Err(JpegError::Damaged { offset, .. })
+                if file.read_at(offset, 2).is_ok_and(|marker| *marker == [0xFF, 0xDE]) =>
+            {
+                return Ok(JpegStart::Hierarchical { offset });
+            }
             Err(JpegError::Truncated { needed }) if needed <= file.len() && prefix.len() as u64 != file.len() => {
                 if needed > MAX_JPEG_HEADER_BYTES {
                     return Err(Flaw::damaged(format!("JPEG header longer than {} MiB", MAX_JPEG_HEADER_BYTES >> 20)));
@@ -160,7 +220,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegHeader, Flaw> {
 
 /// Offset just behind EOI. Nearly every file ends with it; a few are padded, or carry another picture behind it.
 fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw> {
-    let from = file.len().saturating_sub(TAIL_BYTES).max(scan_offset);
+    let from = file.len().saturating_sub(TAIL_BYTES).max(scan_offset).min(file.len());
     let tail = file.read_at(from, file.len() - from)?;
     if tail.ends_with(b"\xFF\xD9") {
         return Ok(file.len());
@@ -176,6 +236,10 @@ fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw
 
 fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
 fn le32(bytes: &[u8], at: usize) -> Option<u32> {

@@ -50,7 +50,6 @@ fn leaves_other_content_alone() {
 #[test]
 fn refuses_types_that_are_not_packed() {
     let animated = webp(b"VP8X", &[2, 0, 0, 0, 4, 0, 0, 6, 0, 0]);
-    let lossless = Jpeg { sof: 3, ..Jpeg::default() }.bytes();
     for (bytes, name) in [
         (b"GIF89a".as_slice(), "GIF"),
         (b"\0\0\0\x18ftypheic\0\0\0\0", "HEIF"),
@@ -58,7 +57,6 @@ fn refuses_types_that_are_not_packed() {
         (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"),
         (b"\xFF\x0A\0\0", "JPEG XL"),
         (&animated, "animated WebP"),
-        (&lossless, "lossless JPEG"),
     ] {
         let (kind, detail) = flaw(bytes);
         assert_eq!(kind, BadKind::Unsupported);
@@ -96,6 +94,7 @@ fn jpeg_facts() {
         facts(&base),
         JpegFacts {
             gpu_jpeg: true,
+            rare: None,
             progressive: false,
             components: 3,
             restart_interval: 0,
@@ -107,6 +106,53 @@ fn jpeg_facts() {
     assert_eq!((facts(&turned).orientation, facts(&turned).restart_interval), (Some(6), 7));
     let progressive = facts(&Jpeg { sof: 2, ..base });
     assert_eq!((progressive.gpu_jpeg, progressive.progressive), (false, true));
+}
+
+/// A hierarchical JPEG: DHP, and a frame of half the size that a decoder would begin with.
+fn hierarchical(components: u8, length: u8) -> Vec<u8> {
+    let mut dhp = vec![0xFF, 0xDE, 0, length, 8, 0, 17, 0, 33, components];
+    dhp.extend([1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0]);
+    let mut bytes = Jpeg { width: 17, height: 9, sof: 1, ..Jpeg::default() }.bytes();
+    bytes.splice(2..2, dhp);
+    bytes
+}
+
+#[test]
+fn what_few_decoders_read_is_kept_and_marked() {
+    let of = |sof, precision| Jpeg { sof, precision, ..Jpeg::default() }.bytes();
+    let two = Jpeg { components: vec![(1, 1, 1), (2, 1, 1)], scan: 2, ..Jpeg::default() }.bytes();
+    for (bytes, rare) in [
+        (of(3, 8), "lossless JPEG"),
+        (of(3, 16), "lossless JPEG"),
+        (of(9, 8), "JPEG with arithmetic coding"),
+        (of(10, 12), "JPEG with arithmetic coding"),
+        (of(11, 14), "JPEG with arithmetic coding"),
+        (of(1, 12), "JPEG of 12 bits"),
+        (of(2, 12), "JPEG of 12 bits"),
+        (two, "JPEG of two components"),
+        (hierarchical(3, 17), "hierarchical JPEG"),
+    ] {
+        let picture = probe_picture(&bytes).unwrap().unwrap();
+        assert_eq!((picture.media_type, picture.width, picture.height), ("image/jpeg", 33, 17), "{rare}");
+        let facts = picture.jpeg.unwrap();
+        assert_eq!((facts.rare, facts.gpu_jpeg, facts.trailing_bytes), (Some(rare), false, 0));
+        // Whole files only, as of the others.
+        assert_eq!(flaw(&bytes[..bytes.len() - 2]).0, BadKind::Damaged, "{rare}");
+    }
+}
+
+#[test]
+fn what_no_decoder_can_read_is_damaged() {
+    let of = |sof, precision| Jpeg { sof, precision, ..Jpeg::default() }.bytes();
+    for bytes in
+        [of(0, 9), of(2, 16), of(3, 1), of(9, 10), of(5, 8), of(15, 8), hierarchical(0, 8), hierarchical(3, 18)]
+    {
+        assert_eq!(flaw(&bytes).0, BadKind::Damaged);
+    }
+    let whole = hierarchical(3, 17);
+    for cut in 3..whole.len() {
+        assert_eq!(flaw(&whole[..cut]).0, BadKind::Damaged, "cut at {cut}");
+    }
 }
 
 #[test]
@@ -128,13 +174,14 @@ fn a_long_header_is_read_to_its_end() {
 
 proptest! {
     #[test]
-    fn survives_mutations(which in 0usize..6, at in prop::collection::vec((0usize..200, any::<u8>()), 0..5), cut in 0usize..400) {
+    fn survives_mutations(which in 0usize..7, at in prop::collection::vec((0usize..200, any::<u8>()), 0..5), cut in 0usize..400) {
         let mut bytes = match which {
             0 => Jpeg::default().bytes(),
             1 => png(5, 7),
             2 => webp(b"VP8 ", b"\0\0\0\x9d\x01\x2a\x05\0\x07\0rest"),
             3 => webp(b"VP8X", &[0x10, 0, 0, 0, 4, 0, 0, 6, 0, 0]),
             4 => bmp(3, 3),
+            5 => hierarchical(3, 17),
             _ => tiff(3, 8, 1, 1),
         };
         for (at, value) in at {

@@ -152,6 +152,27 @@ pub(crate) fn npy() -> Vec<u8> {
     out
 }
 
+/// A NumPy array of zeros, uint8, of any shape.
+pub(crate) fn npy_of(shape: &[usize]) -> Vec<u8> {
+    let axes: String = shape.iter().map(|axis| format!("{axis},")).collect();
+    let header = format!("{{'descr': '|u1', 'fortran_order': False, 'shape': ({axes}), }}");
+    let mut out = b"\x93NUMPY\x01\0\x76\0".to_vec();
+    out.extend(format!("{header:<117}\n").bytes());
+    out.resize(out.len() + shape.iter().product::<usize>(), 0);
+    out
+}
+
+/// A zip archive of NumPy arrays.
+pub(crate) fn npz(arrays: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    use std::io::Write;
+    let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, bytes) in arrays {
+        zip.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
 /// Writes `bytes` at `path` below `root`, with the folders that it needs.
 pub(crate) fn put(root: &std::path::Path, path: &str, bytes: impl AsRef<[u8]>) {
     let path = root.join(path);
@@ -159,8 +180,14 @@ pub(crate) fn put(root: &std::path::Path, path: &str, bytes: impl AsRef<[u8]>) {
     std::fs::write(path, bytes).unwrap();
 }
 
-/// The folder of shared test data, if this checkout has one beside it or above it.
+/// The folder of shared test data, if this checkout has one beside it or above it; else says that the test is skipped.
+#[allow(clippy::print_stderr, reason = "a test that did not run must not look like one that did")]
 pub(crate) fn shared_data() -> Option<std::path::PathBuf> {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().skip(1).map(|folder| folder.join("shared/data")).find(|path| path.is_dir())
+    let found = here.ancestors().skip(1).map(|folder| folder.join("shared/data")).find(|path| path.is_dir());
+    if found.is_none() {
+        let test = std::thread::current().name().unwrap_or("a test").to_owned();
+        eprintln!("skipped: `{test}` needs real files in `shared/data` beside the repository, found none");
+    }
+    found
 }

@@ -1,6 +1,7 @@
-use super::testing::{Jpeg, bmp, npy, png, put, shared_data, tiff, webp};
+use super::testing::{Jpeg, bmp, npy, npy_of, png, put, shared_data, tiff, webp};
 use super::*;
 use std::fs;
+use std::sync::atomic::Ordering;
 use tempfile::{TempDir, tempdir};
 
 fn jpeg() -> Vec<u8> {
@@ -45,7 +46,7 @@ fn class_folders_of_pictures() {
     assert_eq!(keys(&listing), ["cat/2.png", "cat/in/3.bmp", "dog/1.jpg", "eel/4"]);
     assert_eq!(listing.classes, ["ant", "cat", "dog", "eel"]);
     assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 1, 2, 3]);
-    assert_eq!(listing.notes, ["1 of 4 class folders hold no samples, and keep their labels: `ant`"]);
+    assert_eq!(listing.notes, ["1 of 4 class folders holds no samples, and keeps its label: `ant`"]);
     assert!(
         matches!(listing.samples[0].content, Content::Picture(picture) if (picture.width, picture.height) == (2, 3))
     );
@@ -111,9 +112,9 @@ fn bad_input_stops_with_the_complete_list() {
 #[test]
 fn nothing_to_pack_is_an_error() {
     let text = |files: &[(&str, Vec<u8>)]| enumerate(tree(files).path(), &skip()).unwrap_err().to_string();
-    assert!(text(&[]).ends_with("holds no samples: 0 files looked at, 0 of them unusable, 0 ignored"));
+    assert!(text(&[]).ends_with("holds no samples: 0 files looked at, 0 unusable, 0 ignored"));
     assert!(text(&[(".x", vec![1]), ("y", b"text".to_vec())]).ends_with(
-        "holds no samples: 1 files looked at, 1 of them unusable, 1 ignored\n\
+        "holds no samples: 1 file looked at, 1 unusable, 1 ignored\n\
          first: `y`: neither picture nor cube: begins with `text`"
     ));
 }
@@ -124,6 +125,8 @@ fn pictures_and_cubes_do_not_mix() {
         tree(&[("a.jpg", jpeg()), ("b.npy", npy()), ("c.tif", tiff(224, 32, 3, 1)), ("d.tif", tiff(3, 8, 1, 1))]);
     let error = enumerate(root.path(), &SourceOptions::default()).unwrap_err().to_string();
     assert!(error.contains("2 pictures (first: `a.jpg`), 2 cubes (first: `b.npy`)\nhint: "), "{error}");
+    let one = enumerate(tree(&[("a.jpg", jpeg()), ("b.npy", npy())]).path(), &SourceOptions::default()).unwrap_err();
+    assert!(one.to_string().contains("1 picture (first: `a.jpg`), 1 cube (first: `b.npy`)\nhint: "), "{one}");
     // A TIFF of 8-bit RGB is what the user says it is.
     for (kind, samples, others) in [
         (Kind::Images, ["a.jpg", "d.tif"].as_slice(), ["b.npy", "c.tif"].as_slice()),
@@ -167,21 +170,21 @@ fn tables_give_labels_and_columns() {
 
 #[test]
 fn headers_claim_their_data() {
-    let root = tree(&[
-        ("a.hdr", b"ENVI\nlines=2\nsamples=4\nbands=1\ndata type=12\ninterleave=bsq\n".to_vec()),
-        ("a.raw", b"BM not a picture".to_vec()),
-        ("b.raw", b"no header".to_vec()),
-    ]);
+    // A data file may begin like a picture.
+    let header = "ENVI\nsamples = 4\nlines = 2\nbands = 2\ndata type = 1\ninterleave = bil\n";
+    let root =
+        tree(&[("a.hdr", header.into()), ("a.raw", b"BM not a picture".to_vec()), ("b.raw", b"no header".to_vec())]);
     let listing = enumerate(root.path(), &skip()).unwrap();
     assert_eq!((keys(&listing), bad(&listing.bad)), (vec!["a.hdr"], vec![("b.raw", BadKind::Unknown)]));
     let data = listing.samples[0].data.as_ref().unwrap();
     assert_eq!((data.path.file_name().unwrap().to_str(), data.bytes), (Some("a.raw"), 16));
-    let header_bytes = listing.samples[0].bytes;
-    assert_eq!(listing.samples[0].source_bytes(), header_bytes + 16);
-    put(root.path(), "c.hdr", b"ENVI\n");
+    assert_eq!(listing.samples[0].source_bytes(), header.len() as u64 + 16);
+    assert!(matches!(&listing.samples[0].content, Content::Cube(info) if info.shape == [2, 4, 2]));
+    put(root.path(), "c.hdr", header);
     let listing = enumerate(root.path(), &skip()).unwrap();
-    let flaw = listing.bad[1].to_string();
-    assert!(flaw.starts_with("`c.hdr`: ") && flaw.matches("c.hdr").count() == 1, "the path stands there once: {flaw}");
+    let text = listing.bad[1].to_string();
+    assert!(text.starts_with("`c.hdr`: ENVI data file: expected a file of the header's name"), "{text}");
+    assert!(text.ends_with("found none") && text.matches("c.hdr").count() == 1, "{text}");
     // A header alone as the source finds its data as well.
     let single = enumerate(&root.path().join("a.hdr"), &SourceOptions::default()).unwrap();
     assert_eq!((keys(&single), single.samples[0].data.as_ref()), (vec!["a.hdr"], Some(data)));
@@ -210,35 +213,95 @@ fn side_files_of_rasters_are_ignored() {
 }
 
 #[test]
-fn masks_are_paired_and_missing_ones_are_bad_input() {
-    let root = tree(&[
-        ("a.npy", npy()),
-        ("d/b.npy", npy()),
-        ("c.npy", npy()),
-        ("masks/a.png", png(1, 1)),
-        ("masks/d/b.tif", tiff(1, 8, 1, 1)),
-    ]);
-    let options = |on_bad_input| SourceOptions {
-        masks: Some(root.path().join("masks")),
-        on_bad_input,
-        ..SourceOptions::default()
-    };
-    let error = enumerate(root.path(), &options(OnBadInput::Stop)).unwrap_err();
-    assert!(error.to_string().contains("`c.npy`: expected a mask `c.*`, found none"), "{error}");
-    let listing = enumerate(root.path(), &options(OnBadInput::Skip)).unwrap();
-    assert_eq!(keys(&listing), ["a.npy", "d/b.npy"]);
-    let mask = listing.samples[1].mask.as_ref().unwrap();
-    assert!(mask.path.ends_with("masks/d/b.tif") && mask.bytes == tiff(1, 8, 1, 1).len() as u64);
-    assert_eq!(bad(&listing.bad), [("c.npy", BadKind::Mask)]);
-}
-
-#[test]
 fn the_output_inside_the_source_is_left_out() {
     let root = tree(&[("a.jpg", jpeg()), ("out/shard-00000.shard", b"shard".to_vec())]);
     let listing =
         enumerate(root.path(), &SourceOptions { exclude: Some(root.path().join("out")), ..SourceOptions::default() })
             .unwrap();
     assert_eq!(keys(&listing), ["a.jpg"]);
+}
+
+#[test]
+fn names_that_cannot_be_keys_are_bad_input() {
+    let header = "ENVI\nsamples = 4\nlines = 2\nbands = 2\ndata type = 1\ninterleave = bil\n";
+    let root = tree(&[("a.npy", npy()), ("b\n.npy", npy()), ("c\u{85}/d.npy", npy()), ("e\t.txt", b"text".to_vec())]);
+    let listing = enumerate(root.path(), &skip()).unwrap();
+    let expected = [("b\n.npy", BadKind::Name), ("c\u{85}/d.npy", BadKind::Name), ("e\t.txt", BadKind::Unknown)];
+    assert_eq!((keys(&listing), bad(&listing.bad)), (vec!["a.npy"], expected.to_vec()));
+    let text = listing.bad[0].to_string();
+    assert_eq!(text, r"`b\n.npy`: name that cannot be a key: expected no control characters");
+    assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::BadInputs(_))));
+    // Every key that is left is one that a record takes.
+    assert!(listing.samples.iter().all(|sample| shardpack_format::check_key(&sample.key).is_ok()));
+    // The same for a source of one file; the data of a header may be called as it likes.
+    let single = enumerate(&root.path().join("b\n.npy"), &SourceOptions::default()).unwrap_err();
+    assert!(matches!(&single, SourceError::BadInputs(list) if list.list[0].kind == BadKind::Name), "{single}");
+    let root = tree(&[("f.hdr", header.into()), ("f.\x07", vec![0; 16])]);
+    assert_eq!(keys(&list(&root)), ["f.hdr"]);
+}
+
+#[test]
+fn what_is_whole_but_not_read_is_unsupported() {
+    let complex = "ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 6\ninterleave = bil\n";
+    let root = tree(&[
+        ("a.npy", npy()),
+        ("b.npy", npy_of(&[2, 2, 2, 2])),
+        ("c.hdr", complex.into()),
+        ("d.tif", tiff(5, 12, 1, 1)),
+        ("e.npy", npy()[..npy().len() - 1].to_vec()),
+    ]);
+    let listing = enumerate(root.path(), &skip()).unwrap();
+    let unsupported = |key| (key, BadKind::Unsupported);
+    let expected = [unsupported("b.npy"), unsupported("c.hdr"), unsupported("d.tif"), ("e.npy", BadKind::Damaged)];
+    assert_eq!(bad(&listing.bad), expected);
+}
+
+#[cfg(not(feature = "hdf5"))]
+#[test]
+fn hdf5_is_unsupported_and_not_damaged() {
+    let root = tree(&[("a.npy", npy()), ("b.mat", b"\x89HDF\r\n\x1a\n".to_vec())]);
+    assert_eq!(bad(&enumerate(root.path(), &skip()).unwrap().bad), [("b.mat", BadKind::Unsupported)]);
+}
+
+#[test]
+fn listing_can_be_stopped() {
+    let root = tree(&[("a.npy", npy()), ("d/b.npy", npy()), ("masks/a.npy", npy_of(&[1, 1]))]);
+    let flag = Arc::new(AtomicBool::new(false));
+    for masks in [None, Some(root.path().join("masks"))] {
+        let options = SourceOptions { cancel: Some(Arc::clone(&flag)), masks, ..skip() };
+        flag.store(false, Ordering::Relaxed);
+        assert!(enumerate(root.path(), &options).is_ok());
+        flag.store(true, Ordering::Relaxed);
+        assert!(matches!(enumerate(root.path(), &options), Err(SourceError::Cancelled)));
+    }
+}
+
+#[test]
+fn every_file_of_a_sample_counts_in_its_fingerprint() {
+    let header = "ENVI\nsamples = 4\nlines = 2\nbands = 2\ndata type = 1\ninterleave = bil\n";
+    let root = tree(&[("a.hdr", header.into()), ("a.raw", vec![0; 16]), ("masks/a.npy", npy_of(&[2, 4]))]);
+    let masks = root.path().join("masks");
+    let entry = |masks: Option<&Path>| {
+        let options = SourceOptions {
+            masks: masks.map(Path::to_owned),
+            exclude: Some(root.path().join("masks")),
+            ..SourceOptions::default()
+        };
+        enumerate(root.path(), &options).unwrap().samples.remove(0)
+    };
+    let mut seen = HashSet::from([entry(None).fingerprint_mtime_ns(), entry(Some(&masks)).fingerprint_mtime_ns()]);
+    assert_eq!(seen.len(), 2);
+    for (i, name) in ["a.hdr", "a.raw", "masks/a.npy"].iter().enumerate() {
+        let file = fs::File::options().write(true).open(root.path().join(name)).unwrap();
+        // Back as well as forth: what an archive is unpacked to is older.
+        for seconds in [1000, 1_000_000_000 + i as u64] {
+            file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
+            assert!(seen.insert(entry(Some(&masks)).fingerprint_mtime_ns()), "{name}");
+        }
+    }
+    let one = tree(&[("a.npy", npy())]);
+    let listing = list(&one);
+    assert_eq!(listing.samples[0].fingerprint_mtime_ns(), listing.samples[0].mtime_ns);
 }
 
 #[test]

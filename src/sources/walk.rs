@@ -3,9 +3,9 @@
 //! Folders are listed level by level, those of one level in parallel on the caller's rayon pool: no recursion, whatever the tree looks like.
 
 use super::bad::{BadInput, BadKind, Flaw};
+use super::cancel::Cancel;
 use super::error::{Result, SourceError};
 use rayon::prelude::*;
-use shardpack_format::check_key;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
@@ -54,7 +54,7 @@ pub(crate) fn mtime_ns(metadata: &Metadata) -> io::Result<i64> {
 }
 
 /// Lists `src`, a folder or a single file. Paths in `exclude` are left out, uncounted, if they exist and are not `src` itself.
-pub(crate) fn walk(src: &Path, exclude: &[&Path]) -> Result<Tree> {
+pub(crate) fn walk(src: &Path, exclude: &[&Path], cancel: Cancel<'_>) -> Result<Tree> {
     let real = fs::canonicalize(src).map_err(SourceError::io("open", src))?;
     let metadata = fs::metadata(&real).map_err(SourceError::io("open", src))?;
     if metadata.is_file() {
@@ -66,10 +66,11 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path]) -> Result<Tree> {
     }
     let exclude: Vec<_> =
         exclude.iter().filter_map(|path| fs::canonicalize(path).ok()).filter(|path| *path != real).collect();
-    let mut walk = Walk { root: &real, exclude: &exclude, tree: Tree::empty(real.clone()), linked: 0 };
+    let mut walk = Walk { root: &real, exclude: &exclude, tree: Tree::empty(real.clone()), linked: 0, cancel };
     let mut level = vec![Folder { prefix: String::new(), real: real.clone(), entered_by: None }];
     while !level.is_empty() {
         let listed: Vec<_> = level.par_iter().map(|folder| walk.list(folder)).collect();
+        cancel.check()?;
         level = walk.take(&level, listed)?;
     }
     let mut tree = walk.tree;
@@ -153,6 +154,7 @@ struct Walk<'a> {
     exclude: &'a [PathBuf],
     tree: Tree,
     linked: usize,
+    cancel: Cancel<'a>,
 }
 
 impl Walk<'_> {
@@ -169,6 +171,10 @@ impl Walk<'_> {
     }
 
     fn node(&self, folder: &Folder, entry: &DirEntry, excluded: &[&OsStr]) -> Node {
+        if self.cancel.is_raised() {
+            // What the folders hold is thrown away then.
+            return Node::Excluded;
+        }
         let name = entry.file_name();
         if name.as_encoded_bytes().starts_with(b".") || RUBBISH.iter().any(|rubbish| name == *rubbish) {
             return Node::Ignored;
@@ -180,9 +186,6 @@ impl Walk<'_> {
             Some(name) => format!("{}{name}", folder.prefix),
             None => return Node::Bad(not_utf8(folder, &name)),
         };
-        if let Err(error) = check_key(&key) {
-            return Node::Bad(Flaw::new(BadKind::Name, error.to_string()).of(key));
-        }
         match self.inspect(folder, entry, &name, &key) {
             Ok(node) => node,
             Err(flaw) => Node::Bad(flaw.of(key)),

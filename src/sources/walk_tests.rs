@@ -13,7 +13,7 @@ fn bad(tree: &Tree) -> Vec<(&str, BadKind)> {
 }
 
 fn list(root: &Path) -> Tree {
-    walk(root, &[]).unwrap()
+    walk(root, &[], Cancel::default()).unwrap()
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn refuses_what_is_not_a_file() {
         ]
     );
     // A pipe as the source must not be opened: that would wait for a writer.
-    assert!(matches!(walk(&root.path().join("pipe"), &[]), Err(SourceError::NotASource { .. })));
-    assert!(matches!(walk(&root.path().join("nowhere"), &[]), Err(SourceError::Io { .. })));
+    assert!(matches!(walk(&root.path().join("pipe"), &[], Cancel::default()), Err(SourceError::NotASource { .. })));
+    assert!(matches!(walk(&root.path().join("nowhere"), &[], Cancel::default()), Err(SourceError::Io { .. })));
 }
 
 fn make_fifo(path: &Path) {
@@ -151,7 +151,7 @@ fn a_web_of_links_ends() {
             symlink(format!("../{j}"), root.path().join(format!("{i}/to{j}"))).unwrap();
         }
     }
-    let error = walk(root.path(), &[]).unwrap_err();
+    let error = walk(root.path(), &[], Cancel::default()).unwrap_err();
     assert!(error.to_string().contains("at most 65536 folders"), "{error}");
 }
 
@@ -164,7 +164,7 @@ fn excluded_paths_are_left_out_uncounted() {
     symlink("out", root.path().join("to_out")).unwrap();
     symlink("out/shard", root.path().join("to_shard")).unwrap();
     let at = |path: &str| root.path().join(path);
-    let tree = walk(root.path(), &[&at("out"), &at("deep/labels.csv"), &at("not/there")]).unwrap();
+    let tree = walk(root.path(), &[&at("out"), &at("deep/labels.csv"), &at("not/there")], Cancel::default()).unwrap();
     assert_eq!(keys(&tree), ["a", "deep/b", "deep/out/x"]);
     assert_eq!((tree.folders, tree.bad.len(), tree.ignored), (vec!["deep".to_owned()], 0, 0));
 }

@@ -86,12 +86,22 @@ pub struct CubeInfo {
     pub array_bytes: u64,
     /// Bytes of the source on disk: the file, or header and data file together.
     pub source_bytes: u64,
+    /// Name of the array, in files that name theirs (`.npz`, `.mat`, HDF5). [`load`](super::load) puts it into `meta` as `variable`.
+    pub variable: Option<String>,
+    /// Names of the other arrays that the file offers, scalars and vectors apart, if nobody said which is meant.
+    pub others: Vec<String>,
 }
 
 impl CubeInfo {
     pub(super) fn new(kind: CubeKind, layout: &Layout, source: &Source, max_bytes: u64) -> Result<Self> {
         let array_bytes = layout.bytes(source, max_bytes)?;
-        Ok(Self { kind, shape: layout.shape, dtype: layout.dtype, array_bytes, source_bytes: source.len() })
+        let (shape, dtype, source_bytes) = (layout.shape, layout.dtype, source.len());
+        Ok(Self { kind, shape, dtype, array_bytes, source_bytes, variable: None, others: Vec::new() })
+    }
+
+    /// Adds which array it is.
+    pub(super) fn of_array(self, name: &str, others: Vec<String>) -> Self {
+        Self { variable: Some(name.to_owned()), others, ..self }
     }
 }
 
@@ -102,7 +112,7 @@ pub struct LoadedCube {
     pub array: Array,
     /// The value that marks missing data, rounded to the element type as the values are.
     pub no_data: Option<f64>,
-    /// Everything else that the file says: `wavelengths` and `fwhm` (numbers, one per channel), `wavelength_units`, `bbl`,
+    /// Everything else that the file says: `variable` (the name of the array, where arrays have names), `wavelengths` and `fwhm` (numbers, one per channel), `wavelength_units`, `bbl`,
     /// `description`, map information, …. Keys are snake_case, in the order of the file.
     pub meta: Map<String, Value>,
 }

@@ -27,9 +27,23 @@ pub enum CubeError {
         /// What the operating system said.
         error: io::Error,
     },
-    /// The file breaks its format, or holds something that cannot become a cube.
+    /// The file breaks its format, or is cut off.
     #[error("{}: {what}: expected {expected}, found {found}{}", Quoted(path), Hint(hint))]
     Format {
+        /// The file.
+        path: Box<Path>,
+        /// The part of the file, in the words of its format.
+        what: Box<str>,
+        /// What is accepted there.
+        expected: Box<str>,
+        /// What stands there.
+        found: Box<str>,
+        /// What to do next.
+        hint: Option<Box<str>>,
+    },
+    /// The file may be whole, but what it holds cannot become a cube here: complex numbers, four axes, another compression, ….
+    #[error("{}: {what}: expected {expected}, found {found}{}", Quoted(path), Hint(hint))]
+    Unsupported {
         /// The file.
         path: Box<Path>,
         /// The part of the file, in the words of its format.
@@ -77,9 +91,11 @@ impl CubeError {
     #[must_use]
     pub fn path(&self) -> &Path {
         match self {
-            Self::Io { path, .. } | Self::Format { path, .. } | Self::Usage { path, .. } | Self::Limit { path, .. } => {
-                path
-            }
+            Self::Io { path, .. }
+            | Self::Format { path, .. }
+            | Self::Unsupported { path, .. }
+            | Self::Usage { path, .. }
+            | Self::Limit { path, .. } => path,
         }
     }
 
@@ -94,6 +110,16 @@ impl CubeError {
         found: impl fmt::Display,
     ) -> Self {
         Self::Format { path: path.into(), what: text(what), expected: text(expected), found: text(found), hint: None }
+    }
+
+    pub(super) fn unsupported(
+        path: &Path,
+        what: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> Self {
+        let [what, expected, found] = [text(what), text(expected), text(found)];
+        Self::Unsupported { path: path.into(), what, expected, found, hint: None }
     }
 
     pub(super) fn usage(
@@ -112,7 +138,7 @@ impl CubeError {
     /// Adds the next step; variants that have none are left alone.
     #[must_use]
     pub(super) fn hint(mut self, next: impl fmt::Display) -> Self {
-        if let Self::Format { hint, .. } | Self::Usage { hint, .. } = &mut self {
+        if let Self::Format { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } = &mut self {
             *hint = Some(text(next));
         }
         self

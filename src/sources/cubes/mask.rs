@@ -17,7 +17,8 @@ use std::path::Path;
 /// 1, 2 and 4 bits become uint8. `options.variable` names the array in files of several; by default the one with two axes.
 ///
 /// # Errors
-/// As [`load`](super::load); `Format` also if there is more than one band, or a float that is no integer.
+/// As [`load`](super::load); `Unsupported` also if there is more than one band or a PNG of colours, `Format` also if a float is no
+/// integer.
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     let source = Source::open(path)?;
     if source.prefix(8)? == sniff::PNG {
@@ -25,7 +26,7 @@ pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     }
     let cube = load_as(known(&source)?, &source, &Want::Mask(options))?;
     let &[height, width, 1] = cube.array.shape() else {
-        return Err(source.format("label mask", "one band", format_args!("shape {:?}", cube.array.shape())));
+        return Err(source.unsupported("label mask", "one band", format_args!("shape {:?}", cube.array.shape())));
     };
     let dtype = cube.array.dtype();
     let mut bytes = cube.array.into_bytes();
@@ -95,7 +96,7 @@ fn png(source: &Source, options: &CubeOptions) -> Result<Array> {
     let (width, height) = (reader.info().width, reader.info().height);
     let (color, depth) = (reader.info().color_type, reader.info().bit_depth);
     if !matches!(color, png::ColorType::Grayscale | png::ColorType::Indexed) {
-        let error = source.format("label mask", "a grey or palette PNG", format_args!("{color:?}"));
+        let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{color:?}"));
         return Err(error.hint("save the class numbers themselves, not their colours"));
     }
     let dtype = if depth == png::BitDepth::Sixteen { Dtype::U16 } else { Dtype::U8 };

@@ -106,8 +106,8 @@ pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
 /// ```
 ///
 /// # Errors
-/// `Io` from the operating system; `Format` if the file is damaged, or holds what cannot be a cube (complex numbers, four
-/// axes, no elements, …); `Usage` if the options do not fit it; `Limit` if the cube is above `options.max_bytes`.
+/// `Io` from the operating system; `Format` if the file is damaged; `Unsupported` if it holds what cannot be a cube (complex
+/// numbers, four axes, no elements, …); `Usage` if the options do not fit it; `Limit` if the cube is above `options.max_bytes`.
 pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
     load_reusing(path, options, Vec::new())
 }

@@ -50,7 +50,7 @@ pub(super) fn read_header(source: &Source, file: &mut impl Read) -> Result<Heade
             exact(source, file, &mut length)?;
             (12, u64::from(u32::from_le_bytes(length)))
         }
-        _ => return Err(source.format("npy version", "1.0, 2.0 or 3.0", format_args!("{version:?}"))),
+        _ => return Err(source.unsupported("npy version", "1.0, 2.0 or 3.0", format_args!("{version:?}"))),
     };
     if length > MAX_HEADER {
         return Err(source.format("npy header", format_args!("at most {MAX_HEADER} bytes"), length));
@@ -156,7 +156,7 @@ fn dtype(source: &Source, descr: &str) -> Result<(Dtype, bool)> {
 }
 
 fn refused(source: &Source, found: &str) -> CubeError {
-    source.format("npy element type", "bool, integers, float16, float32 or float64", found)
+    source.unsupported("npy element type", "bool, integers, float16, float32 or float64", found)
 }
 
 /// The rest of the header; each method takes a token and the blanks before it.

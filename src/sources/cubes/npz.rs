@@ -2,9 +2,8 @@
 
 use super::cube::{CubeInfo, CubeKind, LoadedCube};
 use super::error::{CubeError, Result};
-use super::layout::Layout;
 use super::npy::{Header, read_header};
-use super::select::{Candidate, Want, select};
+use super::select::{Candidate, Chosen, Want, others, select};
 use super::source::Source;
 use super::{meta, npy};
 use std::fs::File;
@@ -74,7 +73,7 @@ fn members(source: &Source) -> Result<(Archive<'_>, Vec<Member>)> {
     }
 }
 
-fn choose<'m>(source: &Source, want: &Want, members: &'m [Member]) -> Result<(&'m Member, Layout)> {
+fn choose<'m>(source: &Source, want: &Want, members: &'m [Member]) -> Result<Chosen<'m, Member>> {
     let candidates: Vec<_> = members
         .iter()
         .map(|member| Candidate {
@@ -86,7 +85,7 @@ fn choose<'m>(source: &Source, want: &Want, members: &'m [Member]) -> Result<(&'
     let chosen = select(source, want, &candidates)?;
     let member = members.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
     let layout = member.header.layout(source)?;
-    Ok((member, layout))
+    Ok(Chosen { array: member, layout, others: others(want, &candidates, chosen) })
 }
 
 /// The elements of one member, as stored.
@@ -115,13 +114,13 @@ fn elements(source: &Source, archive: &mut Archive, member: &Member, bytes: u64)
 
 pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
     let (_, members) = members(source)?;
-    let (_, layout) = choose(source, want, &members)?;
-    CubeInfo::new(CubeKind::Npz, &layout, source, want.max_bytes())
+    let Chosen { array, layout, others } = choose(source, want, &members)?;
+    Ok(CubeInfo::new(CubeKind::Npz, &layout, source, want.max_bytes())?.of_array(&array.name, others))
 }
 
 pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
     let (mut archive, members) = members(source)?;
-    let (member, layout) = choose(source, want, &members)?;
+    let Chosen { array: member, layout, .. } = choose(source, want, &members)?;
     let bytes = layout.bytes(source, want.max_bytes())?;
     let stored = elements(source, &mut archive, member, bytes)?;
     let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;

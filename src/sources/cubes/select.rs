@@ -2,6 +2,7 @@
 
 use super::cube::CubeOptions;
 use super::error::Result;
+use super::layout::Layout;
 use super::source::Source;
 
 /// What the caller is after, and the options that it gave.
@@ -25,6 +26,13 @@ impl<'a> Want<'a> {
     }
 }
 
+/// The array that is meant, how it lies in the file, and the names of those that were passed over without being asked.
+pub(super) struct Chosen<'a, T> {
+    pub(super) array: &'a T,
+    pub(super) layout: Layout,
+    pub(super) others: Vec<String>,
+}
+
 /// An array that could be meant.
 pub(super) struct Candidate<'a> {
     pub(super) name: &'a str,
@@ -36,6 +44,18 @@ impl Candidate<'_> {
     fn describe(&self) -> String {
         format!("`{}` {:?} {}", self.name.escape_debug(), self.dims, self.dtype)
     }
+}
+
+/// The names of all but the `chosen` array that are pictures or cubes themselves; none if the caller named the one.
+pub(super) fn others(want: &Want, candidates: &[Candidate], chosen: usize) -> Vec<String> {
+    if want.options().variable.is_some() {
+        return Vec::new();
+    }
+    let pictures = candidates
+        .iter()
+        .enumerate()
+        .filter(|(index, candidate)| *index != chosen && candidate.dims.iter().filter(|&&axis| axis > 1).count() > 1);
+    pictures.map(|(_, candidate)| candidate.name.to_owned()).collect()
 }
 
 /// The index of the array that `want` means: the named one; else the only one with three axes; else the only one with two.
@@ -71,7 +91,7 @@ pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> 
         [one] if one.dims.len() != 2 => Ok(0),
         _ => {
             let expected = if ranks.len() == 2 { "one array with 3 or 2 axes" } else { "one array with 2 axes" };
-            Err(source.format("arrays in the file", expected, all()))
+            Err(source.unsupported("arrays in the file", expected, all()))
         }
     }
 }
@@ -105,7 +125,7 @@ pub(super) fn cube_shape(source: &Source, dims: &[u64]) -> Result<[u64; 3]> {
         [h, w, c] => [h, w, c],
         _ => {
             let axes = if dims.len() == 1 { "axis" } else { "axes" };
-            let error = source.format(
+            let error = source.unsupported(
                 "array shape",
                 "2 or 3 axes: [height, width, channels]",
                 format_args!("{} {axes}: {dims:?}", dims.len()),
@@ -115,7 +135,7 @@ pub(super) fn cube_shape(source: &Source, dims: &[u64]) -> Result<[u64; 3]> {
         }
     };
     if shape.contains(&0) {
-        return Err(source.format("array shape", "at least one element", format_args!("{dims:?}")));
+        return Err(source.unsupported("array shape", "at least one element", format_args!("{dims:?}")));
     }
     Ok(shape)
 }

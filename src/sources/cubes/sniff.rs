@@ -40,7 +40,7 @@ pub(super) fn unknown(source: &Source) -> CubeError {
         Ok(head) => format!("a file that begins with `{}`", head.escape_ascii()),
         Err(error) => return error,
     };
-    source.format("file type", "NumPy, ENVI header, MATLAB, TIFF, Tivita or HDF5", found)
+    source.unsupported("file type", "NumPy, ENVI header, MATLAB, TIFF, Tivita or HDF5", found)
 }
 
 /// The first line of an ENVI header is `ENVI`, and nothing else.

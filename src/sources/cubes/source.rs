@@ -118,6 +118,15 @@ impl Source {
         CubeError::format(&self.path, what, expected, found)
     }
 
+    pub(super) fn unsupported(
+        &self,
+        what: impl fmt::Display,
+        expected: impl fmt::Display,
+        found: impl fmt::Display,
+    ) -> CubeError {
+        CubeError::unsupported(&self.path, what, expected, found)
+    }
+
     pub(super) fn usage(
         &self,
         what: impl fmt::Display,

@@ -3,20 +3,93 @@
 use super::{Rows, cells};
 use crate::sources::columns::{Column, Texts, Values};
 use crate::sources::error::{Result, SourceError};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 use std::io::BufRead;
 
 /// One value of one row.
-#[derive(Debug, PartialEq, serde::Deserialize)]
-#[serde(untagged, expecting = "expected true, false, a number in the range of int64 or float64, or a string")]
+#[derive(Debug, PartialEq)]
 enum Cell {
     Bool(bool),
     Int(i64),
-    /// Beyond int64: refused, where `Float` would lose digits.
-    Huge(u64),
     Float(f64),
     Text(String),
+    /// None that a column can hold.
+    Unfit(Unfit),
+}
+
+/// What no column can hold. Refused where the column is known, and only in rows that count.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Unfit {
+    Null,
+    /// Beyond int64, where float64 would lose digits.
+    Huge,
+    List,
+    Object,
+}
+
+impl Unfit {
+    /// What is wrong, and what to do.
+    const fn reason(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Null => ("expected a value, found null", "fill in the missing value, or leave the column out"),
+            Self::Huge => ("expected an integer in the range of int64, found a larger one", "write it as a string"),
+            Self::List => {
+                ("expected true, false, a number or a string, found a list", "give each value a column of its own")
+            }
+            Self::Object => {
+                ("expected true, false, a number or a string, found an object", "give each value a column of its own")
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Cell {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Any;
+        impl<'de> Visitor<'de> for Any {
+            type Value = Cell;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Cell, E> {
+                Ok(Cell::Bool(value))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Cell, E> {
+                Ok(Cell::Int(value))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Cell, E> {
+                Ok(i64::try_from(value).map_or(Cell::Unfit(Unfit::Huge), Cell::Int))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Cell, E> {
+                Ok(Cell::Float(value))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Cell, E> {
+                Ok(Cell::Text(text.to_owned()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Cell, E> {
+                Ok(Cell::Unfit(Unfit::Null))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Cell, A::Error> {
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Cell::Unfit(Unfit::List))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Cell, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Cell::Unfit(Unfit::Object))
+            }
+        }
+        deserializer.deserialize_any(Any)
+    }
 }
 
 /// The values of one line, in the order in which they stand there.
@@ -35,13 +108,7 @@ impl<'de> Deserialize<'de> for Row {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
-                    let cell = map.next_value()?;
-                    if matches!(cell, Cell::Huge(_)) {
-                        return Err(serde::de::Error::custom(format!(
-                            "`{name}` is beyond int64: write it as a string"
-                        )));
-                    }
-                    pairs.push((name, cell));
+                    pairs.push((name, map.next_value()?));
                 }
                 Ok(Row(pairs))
             }
@@ -52,7 +119,8 @@ impl<'de> Deserialize<'de> for Row {
 
 pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
     let mut header: Option<(Vec<String>, usize)> = None;
-    let mut columns: Vec<Values> = Vec::new();
+    // The first row that counts decides on the type of a column.
+    let mut columns: Vec<Option<Values>> = Vec::new();
     let (mut text, mut line) = (Vec::new(), 0);
     loop {
         text.clear();
@@ -71,7 +139,7 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
             None => {
                 let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
                 let key_place = rows.key_column(&names, line)?;
-                columns = pairs.iter().map(|(_, cell)| empty_like(cell)).collect();
+                columns = pairs.iter().map(|_| None).collect();
                 header.insert((pairs.iter().map(|(name, _)| name.clone()).collect(), key_place))
             }
         };
@@ -87,13 +155,14 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
             continue;
         }
         for ((column, cell), name) in columns.iter_mut().zip(cells).zip(&*names) {
-            push(column, cell)
-                .map_err(|message| rows.error(Some(line), format!("`{}`: {message}", name.escape_debug()), ""))?;
+            push(column, cell).map_err(|(message, hint)| {
+                rows.error(Some(line), format!("`{}`: {message}", name.escape_debug()), hint)
+            })?;
         }
     }
     let Some((names, key_place)) = header else { return Ok(Vec::new()) };
     let named = names.into_iter().zip(columns).enumerate().filter(|(i, _)| *i != key_place);
-    Ok(named.map(|(_, (name, values))| Column { name, values }).collect())
+    Ok(named.map(|(_, (name, values))| Column { name, values: values.unwrap_or(Values::Text(Texts::new())) }).collect())
 }
 
 /// The cells of a row in the order of `names`, which must be its names exactly.
@@ -112,33 +181,42 @@ fn in_order(pairs: &mut Vec<(String, Cell)>, names: &[String]) -> Result<Vec<Cel
     Ok(pairs.drain(..).map(|(_, cell)| cell).collect())
 }
 
-const fn empty_like(cell: &Cell) -> Values {
-    match cell {
+/// A column of the type of `cell`, without values.
+const fn empty_like(cell: &Cell) -> Result<Values, Unfit> {
+    Ok(match cell {
         Cell::Bool(_) => Values::Bool(Vec::new()),
-        Cell::Int(_) | Cell::Huge(_) => Values::Int(Vec::new()),
+        Cell::Int(_) => Values::Int(Vec::new()),
         Cell::Float(_) => Values::Float(Vec::new()),
         Cell::Text(_) => Values::Text(Texts::new()),
-    }
+        Cell::Unfit(unfit) => return Err(*unfit),
+    })
 }
 
-/// Adds a cell. Integers and numbers may mix where that loses nothing.
-fn push(column: &mut Values, cell: Cell) -> Result<(), String> {
+/// Adds a cell. Integers and numbers may mix where that loses nothing. Fails with what is wrong, and a hint.
+fn push(column: &mut Option<Values>, cell: Cell) -> Result<(), (String, &'static str)> {
     const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
+    let inexact = || (INEXACT.to_owned(), "");
+    let like = empty_like(&cell).map_err(|unfit| {
+        let (what, hint) = unfit.reason();
+        (what.to_owned(), hint)
+    })?;
+    let found = like.type_name();
+    let column = column.get_or_insert(like);
     match (&mut *column, cell) {
         (Values::Bool(values), Cell::Bool(value)) => values.push(value),
         (Values::Int(values), Cell::Int(value)) => values.push(value),
         (Values::Float(values), Cell::Float(value)) => values.push(value),
-        (Values::Float(values), Cell::Int(value)) => values.push(cells::exact(value).ok_or(INEXACT)?),
+        (Values::Float(values), Cell::Int(value)) => values.push(cells::exact(value).ok_or_else(inexact)?),
         (Values::Int(values), Cell::Float(value)) => {
             let mut floats =
-                values.iter().map(|&value| cells::exact(value)).collect::<Option<Vec<_>>>().ok_or(INEXACT)?;
+                values.iter().map(|&value| cells::exact(value)).collect::<Option<Vec<_>>>().ok_or_else(inexact)?;
             floats.push(value);
             *column = Values::Float(floats);
         }
         (Values::Text(texts), Cell::Text(text)) => texts.push(&text),
-        (column, cell) => {
-            let [expected, found] = [column.type_name(), empty_like(&cell).type_name()];
-            return Err(format!("expected {expected} as in the rows before, found {found}"));
+        (column, _) => {
+            let expected = column.type_name();
+            return Err((format!("expected {expected} as in the rows before, found {found}"), ""));
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ mod json;
 use super::classes::{self, Classes};
 use super::columns::{Column, Values};
 use super::error::{Result, SourceError};
+use super::words::{list, plural, verb};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -104,13 +105,12 @@ impl Rows<'_> {
     /// Checks that every sample has its row.
     fn finish(&self) -> Result<()> {
         let missing = || self.keys.iter().zip(&self.line_of).filter(|(_, line)| **line == 0).map(|(key, _)| key);
-        let count = missing().count();
+        let count = missing().count() as u64;
         if count == 0 {
             return Ok(());
         }
-        let shown: Vec<_> = missing().take(5).map(|key| format!("`{}`", key.escape_debug())).collect();
-        let more = if count > shown.len() { ", …" } else { "" };
-        let message = format!("{count} of {} samples have no row: {}{more}", self.keys.len(), shown.join(", "));
+        let (all, have) = (plural(self.keys.len() as u64, "sample"), verb(count, "has", "have"));
+        let message = format!("{count} of {all} {have} no row: {}", list(missing().copied(), 5));
         Err(self.error(None, message, "add the rows, or take the files out of the source"))
     }
 

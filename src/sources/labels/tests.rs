@@ -118,6 +118,10 @@ fn csv_errors_name_line_and_reason() {
             ": 2 of 3 samples have no row: `a/1.jpg`, `b/3.jpg`\nhint: add the rows, or take the files out of the source",
         ),
         (
+            "key,n\na/2.jpg,1\na/1.jpg,2\n",
+            ": 1 of 3 samples has no row: `b/3.jpg`\nhint: add the rows, or take the files out of the source",
+        ),
+        (
             "key,n\na/1.jpg,1\na/2.jpg,\nb/3.jpg,2\n",
             ", line 3: an empty cell in the column `n` of integers\nhint: fill it in, or write `nan` for an unknown number",
         ),
@@ -146,9 +150,27 @@ fn json_errors_name_line_and_reason() {
         assert!(found.starts_with(", line 2: "), "{found}");
         assert!(found.contains(expected.trim_end_matches(", column 0")), "{found}");
     }
-    for value in ["null", "[1]", "{}", "18446744073709551615", "1e999"] {
-        assert!(error(format!("{{\"key\": \"a/1.jpg\", \"n\": {value}}}")).starts_with(", line 1: "), "{value}");
+    let own = "give each value a column of its own";
+    for (value, expected, hint) in [
+        ("null", "expected a value, found null", "fill in the missing value, or leave the column out"),
+        ("[1, [2]]", "expected true, false, a number or a string, found a list", own),
+        ("{\"a\": {}}", "expected true, false, a number or a string, found an object", own),
+        (
+            "18446744073709551615",
+            "expected an integer in the range of int64, found a larger one",
+            "write it as a string",
+        ),
+    ] {
+        let expected = format!("`n`: {expected}\nhint: {hint}");
+        let row = |key: &str| format!("{{\"key\": \"{key}\", \"n\": {value}}}\n");
+        assert_eq!(error(row("a/1.jpg")), format!(", line 1: {expected}"));
+        assert_eq!(error(first.to_owned() + &row("a/2.jpg")), format!(", line 2: {expected}"));
+        // A row that does not count may hold anything, and does not decide on the type either.
+        let rest = "{\"key\": \"a/2.jpg\", \"n\": 2}\n{\"key\": \"b/3.jpg\", \"n\": 3}\n";
+        let labels = read_text(row("skipped.gif") + first + rest).unwrap();
+        assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
     }
+    assert!(error("{\"key\": \"a/1.jpg\", \"n\": 1e999}").starts_with(", line 1: number out of range"));
     assert_eq!(error("{\"n\": 1}"), ", line 1: expected a column `key` (or `path`, `file`, `filename`), found `n`");
 }
 

@@ -50,7 +50,7 @@ impl Plan {
                 .get(key)
                 .is_some_and(|value| value.split(['{', '}', ',']).any(|part| !matches!(part.trim(), "" | "0")))
             {
-                let error = source.format(format_args!("`{key}` in the ENVI header"), "0, or none", meaning);
+                let error = source.unsupported(format_args!("`{key}` in the ENVI header"), "0, or none", meaning);
                 return Err(error.hint("write the cube again as plain binary"));
             }
         }
@@ -134,8 +134,11 @@ fn dtype(source: &Source, header: &Header) -> Result<Dtype> {
         14 => Dtype::I64,
         15 => Dtype::U64,
         other => {
-            let found = if matches!(other, 6 | 9) { format!("{other}, complex numbers") } else { other.to_string() };
-            return Err(source.format("`data type` in the ENVI header", "1-5 or 12-15", found));
+            let (what, expected) = ("`data type` in the ENVI header", "1-5 or 12-15");
+            return Err(match other {
+                6 | 9 => source.unsupported(what, expected, format_args!("{other}, complex numbers")),
+                _ => source.format(what, expected, other),
+            });
         }
     })
 }

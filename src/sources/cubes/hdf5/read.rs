@@ -3,7 +3,7 @@
 use super::super::cube::{CubeInfo, CubeKind, LoadedCube};
 use super::super::error::{CubeError, Result};
 use super::super::layout::{Layout, Order};
-use super::super::select::{Candidate, Want, cube_shape, select, select_matlab};
+use super::super::select::{Candidate, Chosen, Want, cube_shape, others, select, select_matlab};
 use super::super::source::Source;
 use super::super::{mat, meta, values};
 use hdf5_pure::{AttrValue, Datatype, DatatypeByteOrder, File, Group};
@@ -131,7 +131,7 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     }
 }
 
-fn choose<'d>(source: &Source, want: &Want, datasets: &'d [Dataset]) -> Result<(&'d Dataset, Layout)> {
+fn choose<'d>(source: &Source, want: &Want, datasets: &'d [Dataset]) -> Result<Chosen<'d, Dataset>> {
     let candidates: Vec<_> = datasets
         .iter()
         .map(|dataset| Candidate { name: &dataset.name, dtype: dataset.dtype.to_string(), dims: &dataset.dims })
@@ -145,7 +145,8 @@ fn choose<'d>(source: &Source, want: &Want, datasets: &'d [Dataset]) -> Result<(
     } else {
         (cube_shape(source, &dataset.dims)?, Order::Bip)
     };
-    Ok((dataset, Layout { dtype: dataset.dtype, big_endian: dataset.big_endian, shape, order }))
+    let layout = Layout { dtype: dataset.dtype, big_endian: dataset.big_endian, shape, order };
+    Ok(Chosen { array: dataset, layout, others: others(want, &candidates, chosen) })
 }
 
 fn elements(source: &Source, file: &File, dataset: &Dataset) -> Result<Vec<u8>> {
@@ -154,14 +155,14 @@ fn elements(source: &Source, file: &File, dataset: &Dataset) -> Result<Vec<u8>> 
 
 pub(in super::super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
     let datasets = list(source, &open(source)?)?;
-    let (_, layout) = choose(source, want, &datasets)?;
-    CubeInfo::new(CubeKind::Hdf5, &layout, source, want.max_bytes())
+    let Chosen { array, layout, others } = choose(source, want, &datasets)?;
+    Ok(CubeInfo::new(CubeKind::Hdf5, &layout, source, want.max_bytes())?.of_array(&array.name, others))
 }
 
 pub(in super::super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
     let file = open_for_values(source, want)?;
     let datasets = list(source, &file)?;
-    let (dataset, layout) = choose(source, want, &datasets)?;
+    let Chosen { array: dataset, layout, .. } = choose(source, want, &datasets)?;
     layout.bytes(source, want.max_bytes())?;
     let stored = elements(source, &file, dataset)?;
     let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;

@@ -6,7 +6,7 @@ mod variable;
 use super::cube::{CubeInfo, CubeKind, LoadedCube};
 use super::error::Result;
 use super::layout::{Layout, Order};
-use super::select::{Candidate, Want, cube_shape, select_matlab};
+use super::select::{Candidate, Chosen, Want, cube_shape, others, select_matlab};
 use super::source::Source;
 use super::{meta, values};
 use variable::Variable;
@@ -15,7 +15,7 @@ use variable::Variable;
 const MAX_VECTOR: u64 = 1 << 20;
 
 /// All numeric arrays of the file, and which of them is meant.
-fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result<(&'v Variable, Layout)> {
+fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result<Chosen<'v, Variable>> {
     let candidates: Vec<_> = variables
         .iter()
         .map(|variable| Candidate { name: &variable.name, dtype: variable.describe(), dims: &variable.dims })
@@ -24,10 +24,11 @@ fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result
     let variable = variables.get(chosen).ok_or_else(|| source.format("arrays in the file", "at least one", "none"))?;
     if let Some(why) = variable.refused() {
         let what = format!("variable `{}`", variable.name.escape_debug());
-        return Err(source.format(what, "a real, full array", why));
+        return Err(source.unsupported(what, "a real, full array", why));
     }
     let (shape, order) = axes(source, want, &variable.dims)?;
-    Ok((variable, Layout { dtype: variable.dtype, big_endian: false, shape, order }))
+    let layout = Layout { dtype: variable.dtype, big_endian: false, shape, order };
+    Ok(Chosen { array: variable, layout, others: others(want, &candidates, chosen) })
 }
 
 /// Shape and order of a MATLAB array: always column-major; a matrix may be bands × pixels or pixels × bands.
@@ -48,13 +49,13 @@ pub(super) fn axes(source: &Source, want: &Want, dims: &[u64]) -> Result<([u64; 
 
 pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
     let variables = variable::list(source)?;
-    let (_, layout) = choose(source, want, &variables)?;
-    CubeInfo::new(CubeKind::Mat5, &layout, source, want.max_bytes())
+    let Chosen { array, layout, others } = choose(source, want, &variables)?;
+    Ok(CubeInfo::new(CubeKind::Mat5, &layout, source, want.max_bytes())?.of_array(&array.name, others))
 }
 
 pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
     let variables = variable::list(source)?;
-    let (variable, layout) = choose(source, want, &variables)?;
+    let Chosen { array: variable, layout, .. } = choose(source, want, &variables)?;
     layout.bytes(source, want.max_bytes())?;
     let stored = variable.elements(source)?;
     let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;

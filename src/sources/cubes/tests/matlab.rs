@@ -168,6 +168,6 @@ fn hdf5_is_named() {
     if cfg!(feature = "hdf5") {
         assert!(error.starts_with("`a.mat`: HDF5 file: expected a whole one"), "{error}");
     } else {
-        assert!(error.starts_with("`a.mat`: file type: expected a format that this build reads, found HDF5 (or MATLAB v7.3)\nhint: convert it: `python -c"), "{error}");
+        assert!(error.starts_with("`a.mat`: file type: expected a format that this build reads, found HDF5 (or MATLAB v7.3)\nhint: convert it: `python3 -c '"), "{error}");
     }
 }

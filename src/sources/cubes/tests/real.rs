@@ -2,10 +2,9 @@
 
 use super::*;
 
-/// The folder of real cubes beside the repository.
+/// The folder of real cubes beside the repository; says so where there is none.
 fn data() -> Option<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    root.ancestors().skip(1).map(|folder| folder.join("shared/data/hsi")).find(|folder| folder.is_dir())
+    crate::sources::testing::shared_data().map(|folder| folder.join("hsi"))
 }
 
 fn with(variable: &str, spatial: Option<(u64, u64)>) -> CubeOptions {

@@ -34,7 +34,7 @@ impl Compression {
                     50001 => " (WebP)",
                     _ => "",
                 };
-                let error = source.format(
+                let error = source.unsupported(
                     "TIFF compression",
                     "none, LZW, deflate, PackBits or zstd",
                     format_args!("{code}{name}"),

@@ -37,7 +37,7 @@ impl Plan {
         for (number, page) in pages.iter().enumerate().skip(1) {
             if page.shape() != first.shape() || page.dtype != first.dtype || page.big_endian() != first.big_endian() {
                 let expected = format!("{:?} {}, as the first page", first.shape(), first.dtype);
-                return Err(source.format(
+                return Err(source.unsupported(
                     format_args!("page {number} of the TIFF"),
                     expected,
                     format_args!("{:?} {}", page.shape(), page.dtype),
@@ -47,7 +47,7 @@ impl Plan {
         let [height, width, bands] = first.shape();
         if pages.len() > 1 && bands > 1 {
             let found = format!("4 axes: {} pages of {bands} bands", pages.len());
-            let error = source.format("TIFF shape", "one page, or pages of one band", found);
+            let error = source.unsupported("TIFF shape", "one page, or pages of one band", found);
             return Err(error.hint("save each page to a file of its own"));
         }
         let (shape, order) = match pages.len() as u64 {

@@ -50,16 +50,16 @@ impl Page {
             ));
         }
         if ifd.uint(source, 32997, 1)? > 1 {
-            return Err(source.format("TIFF image depth", 1, ifd.uint(source, 32997, 1)?));
+            return Err(source.unsupported("TIFF image depth", 1, ifd.uint(source, 32997, 1)?));
         }
         let compression = Compression::from_code(source, ifd.uint(source, 259, 1)?)?;
         let dtype = dtype(source, ifd)?;
         let bilevel = dtype == Dtype::Bool;
         if bilevel && bands > 1 {
-            return Err(source.format("bands of one bit", 1, bands));
+            return Err(source.unsupported("bands of one bit", 1, bands));
         }
         if ifd.uint(source, 266, 1)? != 1 {
-            return Err(source.format("TIFF fill order", 1, ifd.uint(source, 266, 1)?));
+            return Err(source.unsupported("TIFF fill order", 1, ifd.uint(source, 266, 1)?));
         }
         let predictor = Predictor::from_code(source, ifd.uint(source, 317, 1)?, dtype, compression)?;
         let planar = bands > 1 && ifd.uint(source, 284, 1)? == 2;
@@ -191,7 +191,7 @@ impl Page {
         let offset = self.offsets.get(number).copied().unwrap_or_default();
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(out.len() as u64);
         if offset == 0 || count == 0 {
-            let error = source.format(format_args!("TIFF strip or tile {number}"), "data", "none (a sparse file)");
+            let error = source.unsupported(format_args!("TIFF strip or tile {number}"), "data", "none (a sparse file)");
             return Err(error.hint("fill it in with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
         }
         chunk::decode(source, self.compression, number, (offset, count), out, packed)?;
@@ -215,13 +215,13 @@ fn dtype(source: &Source, ifd: &Ifd) -> Result<Dtype> {
         let values = ifd.uints(source, tag)?.unwrap_or_default();
         let first = values.first().copied().unwrap_or(default);
         match values.iter().find(|&&value| value != first) {
-            Some(other) => Err(source.format(name, "the same for all bands", format_args!("{first} and {other}"))),
+            Some(other) => Err(source.unsupported(name, "the same for all bands", format_args!("{first} and {other}"))),
             None => Ok(first),
         }
     };
     if matches!(ifd.uint(source, 262, 1)?, 6 | 8..=10) {
         let found = format!("a colour space (photometric interpretation {})", ifd.uint(source, 262, 1)?);
-        return Err(source.format("TIFF bands", "numbers", found));
+        return Err(source.unsupported("TIFF bands", "numbers", found));
     }
     let bits = one(258, "bits per sample", 1)?;
     // 4 = undefined: integers, as every reader takes them.
@@ -247,7 +247,7 @@ fn dtype(source: &Source, ifd: &Ifd) -> Result<Dtype> {
                 5 | 6 => "complex",
                 _ => "unknown",
             };
-            return Err(source.format(
+            return Err(source.unsupported(
                 "TIFF elements",
                 "1, 8, 16, 32 or 64 bits, integer or float",
                 format_args!("{bits} bits, {name}"),

@@ -1,0 +1,146 @@
+use super::*;
+use crate::sources::testing::{Jpeg, npy, npy_of, png, put, tiff};
+use crate::sources::{OnBadInput, SourceOptions, enumerate};
+
+fn pair(masks: &[&str], samples: &[(&str, Option<&str>)]) -> (Vec<Result<String, String>>, Option<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    for key in masks {
+        put(folder.path(), key, if key.ends_with("txt") { b"text".to_vec() } else { npy() });
+    }
+    let samples: Vec<_> = samples.iter().map(|&(key, data)| Wanting { key, data }).collect();
+    let paired = Masks::list(folder.path(), Path::new("elsewhere"), Cancel::default()).unwrap().pair(&samples);
+    let root = std::fs::canonicalize(folder.path()).unwrap();
+    let name = |file: SideFile| file.path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+    (paired.masks.into_iter().map(|mask| mask.map(name).map_err(|flaw| flaw.detail)).collect(), paired.note)
+}
+
+#[test]
+fn pairs_by_path_then_by_name() {
+    let (masks, note) = pair(
+        &["a/x.npy", "b/x.npy", "deep/er/y.npy", "z.tif.npy", "cube.npy"],
+        &[
+            ("a/x.tif", None),
+            ("b/x.tif", None),
+            ("other/y.tif", None),
+            ("z.tif", None),
+            ("cube.img.hdr", Some("cube.img")),
+        ],
+    );
+    let masks: Vec<_> = masks.into_iter().map(Result::unwrap).collect();
+    assert_eq!(masks, ["a/x.npy", "b/x.npy", "deep/er/y.npy", "z.tif.npy", "cube.npy"]);
+    assert_eq!(note, None);
+}
+
+#[test]
+fn no_mask_or_two_are_flaws() {
+    let (masks, note) = pair(
+        &["a.npy", "a.png", "a.txt", "x/b.npy", "y/b.npy", "c.npy", "lonely.npy"],
+        &[("a.tif", None), ("b.tif", None), ("p/c.tif", None), ("q/c.tif", None), ("d.tif", None)],
+    );
+    let flaws: Vec<_> = masks.into_iter().map(Result::unwrap_err).collect();
+    assert_eq!(
+        flaws,
+        [
+            "expected one mask, found 2: `a.npy`, `a.png`",
+            "expected one mask, found 2: `x/b.npy`, `y/b.npy`",
+            "expected a mask `p/c.*`, found one for the name `c`, which 2 samples share",
+            "expected a mask `q/c.*`, found one for the name `c`, which 2 samples share",
+            "expected a mask `d.*`, found none",
+        ]
+    );
+    assert_eq!(note.unwrap(), "6 of 6 masks belong to no sample (first: `a.npy`)");
+}
+
+#[test]
+fn one_mask_is_no_masks() {
+    assert_eq!(pair(&["a.npy"], &[]).1.unwrap(), "1 of 1 mask belongs to no sample (first: `a.npy`)");
+}
+
+#[test]
+fn stems() {
+    for (key, expected) in [("a.b/c", "a.b/c"), ("a.b/c.d", "a.b/c"), ("c.d.e", "c.d"), (".c", ".c"), ("a/.c", "a/.c")]
+    {
+        assert_eq!(stem(key), expected);
+    }
+}
+
+#[test]
+fn content_decides_what_a_mask_is() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes, expected) in [("a.txt", png(1, 1), true), ("b.png", b"no".to_vec(), false), ("c", npy(), true)] {
+        put(folder.path(), name, &bytes);
+        assert_eq!(is_mask(&folder.path().join(name), bytes.len() as u64), expected, "{name}");
+    }
+}
+
+fn options(root: &Path, on_bad_input: OnBadInput) -> SourceOptions {
+    SourceOptions { masks: Some(root.join("masks")), on_bad_input, ..SourceOptions::default() }
+}
+
+#[test]
+fn masks_are_found_below_the_source_and_missing_ones_are_bad_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    for key in ["a.npy", "c.npy"] {
+        put(root, key, npy());
+    }
+    put(root, "d/b.tif", tiff(5, 8, 1, 1));
+    put(root, "masks/a.npy", npy_of(&[1, 1]));
+    put(root, "masks/d/b.tif", tiff(1, 8, 1, 1));
+    let error = enumerate(root, &options(root, OnBadInput::Stop)).unwrap_err();
+    assert!(error.to_string().contains("`c.npy`: expected a mask `c.*`, found none"), "{error}");
+    let listing = enumerate(root, &options(root, OnBadInput::Skip)).unwrap();
+    let keys: Vec<_> = listing.samples.iter().map(|sample| sample.key.as_str()).collect();
+    assert_eq!(keys, ["a.npy", "d/b.tif"]);
+    let mask = listing.samples[1].mask.as_ref().unwrap();
+    assert!(mask.path.ends_with("masks/d/b.tif") && mask.bytes == tiff(1, 8, 1, 1).len() as u64);
+    assert_eq!(
+        listing.bad.iter().map(|bad| (bad.key.as_str(), bad.kind)).collect::<Vec<_>>(),
+        [("c.npy", BadKind::Mask)]
+    );
+}
+
+#[test]
+fn masks_that_do_not_fit_are_all_listed_before_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    let cut = npy_of(&[3, 4]);
+    for (key, mask) in [
+        ("cut.npy", cut[..cut.len() - 1].to_vec()),
+        ("good.npy", npy_of(&[3, 4])),
+        ("broken.png", png(4, 3)),
+        ("turned.npy", npy_of(&[4, 3])),
+        ("bands.npy", npy_of(&[3, 4, 2])),
+    ] {
+        let key = key.split_once('.').unwrap().0;
+        put(root, &format!("{key}.npy"), npy_of(&[3, 4, 5]));
+        put(root, &format!("masks/{key}"), mask);
+    }
+    let error = enumerate(root, &options(root, OnBadInput::Stop)).unwrap_err();
+    let SourceError::BadInputs(bad) = &error else { panic!("{error}") };
+    let masks = std::fs::canonicalize(root.join("masks")).unwrap();
+    let text = |key: &str| {
+        let bad = bad.list.iter().find(|bad| bad.key == format!("{key}.npy")).unwrap();
+        assert_eq!(bad.kind, BadKind::Mask);
+        bad.to_string().replace(&format!("{}/", masks.display()), "")
+    };
+    assert_eq!(bad.list.len(), 4, "{error}");
+    assert_eq!(text("turned"), "`turned.npy`: mask `turned`: expected 3 × 4 pixels, as the cube has, found 4 × 3");
+    assert_eq!(text("bands"), "`bands.npy`: mask `bands`: label mask: expected one band, found shape [3, 4, 2]");
+    assert!(text("broken").starts_with("`broken.npy`: mask `broken`: PNG: expected a whole one"), "{}", text("broken"));
+    assert!(text("cut").starts_with("`cut.npy`: mask `cut`: npy elements: expected 12 bytes"), "{}", text("cut"));
+    let listing = enumerate(root, &options(root, OnBadInput::Skip)).unwrap();
+    assert_eq!((listing.samples.len(), listing.samples[0].key.as_str(), listing.bad.len()), (1, "good.npy", 4));
+}
+
+#[test]
+fn pictures_take_no_masks() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    put(root, "a.jpg", Jpeg::default().bytes());
+    put(root, "masks/a.npy", npy_of(&[17, 33]));
+    for kind in [None, Some(super::super::Kind::Images)] {
+        let error = enumerate(root, &SourceOptions { kind, ..options(root, OnBadInput::Skip) }).unwrap_err();
+        assert!(matches!(error, SourceError::MasksOfPictures { .. }), "{error}");
+    }
+}

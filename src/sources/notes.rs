@@ -1,0 +1,92 @@
+//! What the user should know about samples that are packed, each once for the whole source.
+
+use super::Entry;
+use super::kind::Content;
+use super::words::{list, plural, verb};
+
+/// Most arrays that are named.
+const NAMED: usize = 8;
+
+/// All notes on `samples`.
+pub(crate) fn on(samples: &[Entry]) -> impl Iterator<Item = String> {
+    [chosen_variables(samples), rare_jpegs(samples)].into_iter().flatten()
+}
+
+/// Arrays that were taken though the file has others, and nobody said which.
+fn chosen_variables(samples: &[Entry]) -> Option<String> {
+    let mut chosen = samples.iter().filter_map(|sample| match &sample.content {
+        Content::Cube(info) if !info.others.is_empty() => Some((&sample.key, info.variable.as_deref()?, &info.others)),
+        _ => None,
+    });
+    let (key, variable, others) = chosen.next()?;
+    let (mut more, mut elsewhere) = (0, None);
+    for (_, name, _) in chosen {
+        more += 1;
+        elsewhere = elsewhere.or((name != variable).then_some(name));
+    }
+    let mut note = format!("took variable {} of {}, which also holds ", list([variable], 1), list([key.as_str()], 1));
+    note += &list(others.iter().map(String::as_str), NAMED);
+    if more > 0 {
+        note += &format!("; chose in {} more as well", plural(more, "file"));
+    }
+    if let Some(name) = elsewhere {
+        note += &format!(", not always the same: also {}", list([name], 1));
+    }
+    Some(note + "\nhint: `--variable NAME` says which is meant")
+}
+
+/// JPEGs that hardly any program will show.
+fn rare_jpegs(samples: &[Entry]) -> Option<String> {
+    let mut rare = samples.iter().filter_map(|sample| match &sample.content {
+        Content::Picture(picture) => Some((&sample.key, picture.jpeg?.rare?)),
+        Content::Cube(_) => None,
+    });
+    let (key, what) = rare.next()?;
+    let count = rare.count() as u64 + 1;
+    let (pictures, are) = (plural(count, "picture"), verb(count, "is", "are"));
+    Some(format!("{pictures} that few decoders read {are} kept as found (first: {}, {what})", list([key.as_str()], 1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sources::testing::{Jpeg, npy_of, npz, put};
+    use crate::sources::{Content, SourceOptions, cubes, enumerate};
+
+    #[test]
+    fn a_choice_between_arrays_is_told_once() {
+        let root = tempfile::tempdir().unwrap();
+        let notes = |options: &SourceOptions| enumerate(root.path(), options).unwrap().notes;
+        // A vector or a scalar is no alternative.
+        let beside = [("wl", npy_of(&[3])), ("n", npy_of(&[1, 1]))];
+        put(root.path(), "0.npz", npz(&[&[("x", npy_of(&[2, 2, 3]))][..], &beside].concat()));
+        assert_eq!(notes(&SourceOptions::default()), [""; 0]);
+        put(root.path(), "a.npz", npz(&[("x", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2])), ("Y", npy_of(&[3, 4]))]));
+        let told = "took variable `x` of `a.npz`, which also holds `gt`, `Y`";
+        let hint = "\nhint: `--variable NAME` says which is meant";
+        assert_eq!(notes(&SourceOptions::default()), [format!("{told}{hint}")]);
+        put(root.path(), "b.npz", npz(&[("z", npy_of(&[2, 2, 3])), ("gt", npy_of(&[2, 2]))]));
+        let more = "; chose in 1 file more as well, not always the same: also `z`";
+        let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
+        assert_eq!(listing.notes, [format!("{told}{more}{hint}")]);
+        // It travels with the sample.
+        let Content::Cube(info) = &listing.samples[2].content else { panic!() };
+        assert_eq!(info.variable.as_deref(), Some("z"));
+        let loaded = cubes::load(&listing.path(&listing.samples[2]), &Default::default()).unwrap();
+        assert_eq!(loaded.meta.get("variable"), Some(&"z".into()));
+        // Who names it knows.
+        std::fs::remove_file(root.path().join("b.npz")).unwrap();
+        let named = cubes::CubeOptions { variable: Some("x".into()), ..Default::default() };
+        assert_eq!(notes(&SourceOptions { cubes: named, ..Default::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn rare_jpegs_are_told() {
+        let root = tempfile::tempdir().unwrap();
+        put(root.path(), "a.jpg", Jpeg::default().bytes());
+        put(root.path(), "b.jpg", Jpeg { sof: 3, ..Jpeg::default() }.bytes());
+        let notes = || enumerate(root.path(), &SourceOptions::default()).unwrap().notes;
+        assert_eq!(notes(), ["1 picture that few decoders read is kept as found (first: `b.jpg`, lossless JPEG)"]);
+        put(root.path(), "c.jpg", Jpeg { sof: 9, ..Jpeg::default() }.bytes());
+        assert_eq!(notes(), ["2 pictures that few decoders read are kept as found (first: `b.jpg`, lossless JPEG)"]);
+    }
+}
