@@ -1,16 +1,30 @@
 """Packing float cubes against Blosc2's own compressor on all cores with the same settings. Goal: at least 0.9 of its rate.
 
-Both sides take the same .npy files from the page cache and make the same Blosc2 chunks. Blosc2 alone reads the file, casts to float16 with NumPy where the
-packer casts, compresses with `nthreads` = all cores, and writes nothing: it is the compressor, no more. The packer reads, checks ranges, casts, measures the
-errors, compresses, checksums, writes and fsyncs.
+All sides take the same .npy files from the page cache and make the same Blosc2 chunks. *Blosc2 alone* compresses arrays that are in memory, already cast, and
+writes nothing: the compressor, no more. *The same job* reads, casts with NumPy, compresses with `nthreads` = all cores, writes and fsyncs, but does not check ranges,
+measure errors or compute checksums. The packer does all of it. Once in memory (`/dev/shm`), where no disk is in the way, and once on the disk.
 """
 
 import os
+import shutil
 from pathlib import Path
 
 import blosc2
 import numpy as np
-from bench import SHARDPACK, arguments, build, finish, interleave, median, remove, run, scratch, seconds, tree_bytes, warm
+from bench import (
+    SHARDPACK,
+    arguments,
+    build,
+    finish,
+    interleave,
+    median,
+    remove,
+    run,
+    scratch,
+    seconds,
+    tree_bytes,
+    warm,
+)
 from cubes import write
 
 UNIT_BYTES = 4 << 20
@@ -22,10 +36,10 @@ CASES = [
 ]
 
 
-def alone(files, codec, dtype):
-    """Blosc2 on all cores, one chunk of 4 MiB after the other, blocks of 64 KiB a stream; returns seconds of compression alone, and the bytes."""
+def parameters(codec, dtype):
+    """Settings of python-blosc2 that give the chunks which the packer writes."""
     typesize = np.dtype(dtype).itemsize
-    parameters = {
+    return {
         "codec": blosc2.Codec.LZ4 if codec == "blosc2-lz4" else blosc2.Codec.ZSTD,
         "clevel": 5 if codec == "blosc2-lz4" else 1,
         "typesize": typesize,
@@ -34,47 +48,82 @@ def alone(files, codec, dtype):
         "filters": [blosc2.Filter.SHUFFLE],
         "nthreads": len(os.sched_getaffinity(0)),
     }
-    spent, size = 0.0, 0
+
+
+def chunks(array, settings):
+    """An array as Blosc2 chunks of 4 MiB."""
+    data = array.reshape(-1).view(np.uint8)
+    for at in range(0, len(data), UNIT_BYTES):
+        yield blosc2.compress2(data[at : at + UNIT_BYTES], **settings)
+
+
+def alone(files, codec, dtype):
+    """Seconds of compression alone, over all files."""
+    spent, settings = 0.0, parameters(codec, dtype)
     for path in files:
-        data = np.load(path).astype(dtype, copy=False).reshape(-1).view(np.uint8)
+        array = np.load(path).astype(dtype, copy=False)
+        spent += seconds(lambda: sum(map(len, chunks(array, settings))))
+    return spent
 
-        def work():
-            nonlocal size
-            for at in range(0, len(data), UNIT_BYTES):
-                size += len(blosc2.compress2(data[at : at + UNIT_BYTES], **parameters))
 
-        spent += seconds(work)
-    return spent, size
+def same_job(files, codec, dtype, out):
+    """Seconds of reading, casting, compressing, writing and one fsync at the end."""
+    out.unlink(missing_ok=True)
+
+    def work():
+        with out.open("wb") as file:
+            for path in files:
+                file.writelines(chunks(np.load(path).astype(dtype, copy=False), parameters(codec, dtype)))
+            file.flush()
+            os.fsync(file.fileno())
+
+    return seconds(work)
+
+
+def measure(place, folder, options, kept):
+    """Rows of all cases, in one folder."""
+    source = write(folder / "src", options.cubes)
+    files = sorted(source.iterdir())
+    size = tree_bytes(source)
+    warm(source)
+    out, rows = folder / "packed", []
+    for label, values, codec, level, dtype in CASES:
+        packing = ["--kind", "cubes", "--values", values, "--codec", codec, "--filter", "shuffle", "--layout", "as-given", "--band-difference", "off"]
+        packing += ["--level", level] if level else []
+
+        def pack():
+            remove(out)
+            return seconds(lambda: run(SHARDPACK, "pack", source, out, *packing, "--json"))
+
+        pack()
+        times = interleave(
+            options.rounds,
+            alone=lambda: alone(files, codec, dtype),
+            same_job=lambda: same_job(files, codec, dtype, folder / "chunks"),
+            pack=pack,
+        )
+        kept[f"{place}: {label}"] = times
+        base, job, packed = (median(times[side]) for side in ("alone", "same_job", "pack"))
+        rows.append({
+            "place": place, "stored as": label, "Blosc2 alone, MB/s": size / base / 1e6, "the same job, MB/s": size / job / 1e6, "`pack`, MB/s": size / packed / 1e6,
+            "rate ÷ alone": base / packed, "rate ÷ the same job": job / packed, "bytes ÷ Blosc2": tree_bytes(out) / (folder / "chunks").stat().st_size,
+        })
+    return rows, size
 
 
 def main():
     options = arguments(__doc__.splitlines()[0], cubes=(12, "number of cubes, 480 × 640 × 100 float32"))
     build()
-    rows, kept = [], {}
-    with scratch(options) as folder:
-        folder = Path(folder)
-        source = write(folder / "src", options.cubes)
-        files = sorted(source.iterdir())
-        size = tree_bytes(source)
-        warm(source)
-        for label, values, codec, level, dtype in CASES:
-            out = folder / "packed"
-            packing = ["--kind", "cubes", "--values", values, "--codec", codec, "--filter", "shuffle", "--layout", "as-given", "--band-difference", "off"]
-            packing += ["--level", level] if level else []
-
-            def pack():
-                remove(out)
-                return seconds(lambda: run(SHARDPACK, "pack", source, out, *packing, "--json"))
-
-            pack()
-            times = interleave(options.rounds, alone=lambda: alone(files, codec, dtype)[0], pack=pack)
-            kept[label] = times
-            base, packed = median(times["alone"]), median(times["pack"])
-            alone_bytes = alone(files[:1], codec, dtype)[1] * len(files)
-            rows.append({
-                "stored as": label, "Blosc2 alone, MB/s": size / base / 1e6, "`pack`, MB/s": size / packed / 1e6, "rate ÷ Blosc2": base / packed,
-                "bytes ÷ Blosc2": tree_bytes(out) / alone_bytes,
-            })
+    rows, kept, size = [], {}, 0
+    places = {"disk": options.dir}
+    memory = Path("/dev/shm")
+    if memory.is_dir() and shutil.disk_usage(memory).free > options.cubes * 300e6:
+        places = {"memory": memory, **places}
+    for place, folder in places.items():
+        options.dir = folder
+        with scratch(options) as name:
+            more, size = measure(place, Path(name), options, kept)
+            rows += more
     return finish("pack-cubes", options, {"source": f"{options.cubes} synthetic cubes 480 × 640 × 100 float32", "bytes": size, "times": kept}, rows)
 
 

@@ -8,7 +8,19 @@ import json
 import os
 from pathlib import Path
 
-from bench import PLAIN_READ, SHARDPACK, arguments, build, finish, interleave, median, run, scratch, seconds, tree_bytes
+from bench import (
+    PLAIN_READ,
+    SHARDPACK,
+    arguments,
+    build,
+    finish,
+    interleave,
+    median,
+    run,
+    scratch,
+    seconds,
+    tree_bytes,
+)
 from pack_keep import source
 
 
@@ -31,12 +43,12 @@ def stream(dataset):
 
 
 def main():
-    options = arguments(__doc__.splitlines()[0], copies=(8, "copies of the pictures"))
+    options = arguments(__doc__.splitlines()[0], megabytes=(1600, "about the size of the dataset"))
     build()
     rows, kept = [], {}
     with scratch(options) as folder:
         folder = Path(folder)
-        tree, what = source(folder, options.copies)
+        tree, what = source(folder, options.megabytes)
         run(SHARDPACK, "pack", tree, folder / "packed", "--shard-size", "256MiB")
         files = sorted((folder / "packed").glob("*.shard"))
         size = tree_bytes(folder / "packed")

@@ -1,22 +1,30 @@
-//! Reads paths from standard input, one a line, and says of each what the crates make of it: `ok` and the SHA-256 of its table of values, or
-//! the kind of the error and its message. For the comparison with the independent reader in `tests/python/test_agreement.py`.
-#![allow(missing_docs, clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::print_stdout)]
+//! Reads paths from standard input, one a line, and says of each what the reader makes of it: `ok` and the SHA-256 of its table of values, or
+//! the kind and the text of the first problem. For the comparison with the independent reader in `tests/python/test_agreement.py`.
+#![allow(missing_docs, clippy::print_stdout)]
 
-#[path = "../tests/plain/mod.rs"]
-mod plain;
+#[path = "../tests/reading/mod.rs"]
+mod reading;
 
 use sha2::{Digest as _, Sha256};
 use std::io::BufRead as _;
 use std::path::Path;
 
+/// A file that `verify` finds whole must be read to the end.
+fn verdict(path: &Path) -> (&'static str, String) {
+    let read = reading::verify(path).and_then(|report| match report.problems.first() {
+        Some(problem) => Ok((problem.kind, problem.to_string())),
+        None => {
+            let digest = Sha256::digest(reading::values(path)?.join("\n"));
+            Ok(("ok", digest.iter().map(|b| format!("{b:02x}")).collect()))
+        }
+    });
+    read.unwrap_or_else(|error| ("unread", error.to_string()))
+}
+
 fn main() -> std::io::Result<()> {
     for line in std::io::stdin().lock().lines() {
-        let result = plain::read(Path::new(&line?));
-        let detail = match &result {
-            Ok(lines) => Sha256::digest(lines.join("\n")).iter().map(|b| format!("{b:02x}")).collect(),
-            Err(error) => error.to_string().replace('\n', " "),
-        };
-        println!("{}\t{detail}", plain::verdict(&result));
+        let (kind, detail) = verdict(Path::new(&line?));
+        println!("{kind}\t{}", detail.replace('\n', " "));
     }
     Ok(())
 }

@@ -1,19 +1,31 @@
-"""Arrays and codecs of shardpack 1.0, sections 4 and 5 of the specification, and the checks that reader.py shares with them.
+"""What a value is: strict JSON, arrays and codecs of shardpack 1.0 (sections 3, 4 and 5 of the specification), and the checks that
+reader.py shares with them (section 1).
 
 numpy, zstandard and blosc2 are imported where a value needs them; a `raw` value that was not transformed needs none.
 """
 
+import json
+import re
 import struct
+from zlib import crc32
 
 # ---- §1 Conventions
+def align(n):
+    return n + -n % 64
+
+
+def check_crc(data, at, what):
+    need(crc32(data[:at]) == int.from_bytes(data[at:at + 4], "little"), f"{what} CRC32: damaged")
 
 
 class Bad(Exception):
     """The bytes break the specification."""
+    kind = "format"
 
 
 class Limit(Bad):
     """The bytes may be right, but ask for more than this reader gives (§6)."""
+    kind = "limit"
 
 
 def need(condition, what):
@@ -40,15 +52,70 @@ class Cursor:
     def unpack(self, layout):
         return struct.unpack("<" + layout, self.take(struct.calcsize("<" + layout)))
 
-    def zeros(self, n):
-        need(not any(self.take(n)), f"{self.what}: reserved bytes or padding before {self.pos} are not zero")
-
     def pad(self):
-        self.zeros(-self.pos % 64)
+        need(not any(self.take(-self.pos % 64)), f"{self.what}: padding before {self.pos} is not zero")
+
+
+# ---- §3 JSON
+def parse_json(data, what):
+    def unique(pairs):
+        need(len(dict(pairs)) == len(pairs), f"{what}: duplicate key")
+        return dict(pairs)
+
+    def number(text):
+        need(abs(float(text)) != float("inf"), f"{what}: number out of range")
+        return int(text) if text.lstrip("-").isdigit() and text != "-0" and -1 << 63 <= int(text) < 1 << 64 else float(text)
+
+    def walk(value, depth):
+        depth += isinstance(value, (dict, list))
+        need(depth <= 16, f"{what}: nested too deeply")
+        if isinstance(value, str):
+            value.encode()  # fails on unpaired surrogates
+        for part in [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ():
+            walk(part, depth)
+
+    try:  # NaN and Infinity are numbers to Python's parser: out of range, here
+        value = json.loads(data.decode(), object_pairs_hook=unique, parse_float=number, parse_int=number,
+                           parse_constant=lambda _: number("inf"))
+        walk(value, 0)
+        return value
+    except (ValueError, RecursionError) as e:
+        raise Bad(f"{what}: not strict JSON: {e}") from None
+
+
+def parse_text(data, what):
+    try:
+        return data.decode()
+    except UnicodeDecodeError as e:
+        raise Bad(f"{what}: not UTF-8: {e}") from None
+
+
+def same(a, b):
+    """The order of keys has no meaning; 1, 1.0 and true are three values."""
+    return json.dumps(a, sort_keys=True) == json.dumps(b, sort_keys=True)
+
+
+def check(value, shape, what):
+    """Compares with a shape: a dict of keys ('?' marks optional ones), a list of one shape, a pattern, or a bound of integers."""
+    if isinstance(shape, dict):
+        need(type(value) is dict, f"{what}: expected an object")
+        need(not shape or {*value} <= {key.rstrip("?") for key in shape}, f"{what}: unknown keys")
+        for key, inner in shape.items():
+            name = key.rstrip("?")
+            need(name in value or name != key, f"{what}: key {name!r} is missing")
+            if name in value:
+                check(value[name], inner, f"{what}: {name}")
+    elif isinstance(shape, list):
+        need(type(value) is list, f"{what}: expected an array")
+        for part in value:
+            check(part, shape[0], what)
+    elif isinstance(shape, int):
+        need(type(value) is int and 0 <= value < shape, f"{what}: expected an integer, found {value!r}")
+    else:
+        need(type(value) is str and re.fullmatch(shape, value, re.DOTALL), f"{what}: {value!r}")
 
 
 # ---- §4.1 Element types: name → code, bytes, NumPy's spelling
-
 TYPES = {name: (code, int(spelling[-1]), spelling) for code, (name, spelling) in enumerate((
     ("bool", "<u1"), ("uint8", "<u1"), ("int8", "<i1"), ("uint16", "<u2"), ("int16", "<i2"), ("uint32", "<u4"),
     ("int32", "<i4"), ("uint64", "<u8"), ("int64", "<i8"), ("float16", "<f2"), ("float32", "<f4"), ("float64", "<f8")), 1)}
@@ -56,7 +123,6 @@ NAMES = list(TYPES)
 
 
 # ---- §4.2 Array descriptor
-
 NONE, F16, INTEGER, FIXED = range(4)
 
 
@@ -103,7 +169,6 @@ def parse_descriptor(data):
 
 
 # ---- §4.3 Transforms, §4.4 Band difference
-
 def decode_array(d, payload):
     """The values' bytes, little-endian, C-contiguous in the order of the shape."""
     need(d["stored"] != "bool" or not payload.strip(b"\0\1"), "bool array: bytes other than 0 and 1")
@@ -136,64 +201,57 @@ def decode_array(d, payload):
 
 
 # ---- §5 Codecs
-
 RAW, ZSTD, BLOSC2, JPEG = 1, 2, 3, 4
 UNIT = 4 << 20
 
 
 def decode(codec, payload, decoded_bytes, item=1):
-    """Undoes the codec. Everything is walked before anything is decoded; `item` is the size of a stored element."""
+    """Undoes the codec; `item` is the size of a stored element."""
     if codec in (RAW, JPEG):
         return payload
-    walk, undo = (walk_zstd, decode_zstd) if codec == ZSTD else (walk_blosc2, decode_blosc2)
-    parts, pos, work = [], 0, 0
+    undo, values, rest, coded = undo_zstd if codec == ZSTD else undo_blosc2, [], payload, 0
     for start in range(0, decoded_bytes, UNIT):
-        length, coded = walk(payload[pos:], min(UNIT, decoded_bytes - start), item)
-        parts.append(payload[pos:pos + length])
-        pos, work = pos + length, work + coded
-    need(pos == len(payload), "bytes after the last unit")
-    if decoded_bytes > 1 << 20:
-        within(work, 1000 * len(payload), "expansion")
-    result = b"".join(map(undo, parts))
-    need(len(result) == decoded_bytes, f"decoded bytes: expected {decoded_bytes}, found {len(result)}")
-    return result
+        value, rest, made = undo(rest, min(UNIT, decoded_bytes - start), item)
+        values.append(value)
+        coded += made
+        if decoded_bytes > 1 << 20:
+            within(coded, 1000 * len(payload), "expansion")
+    need(not rest, "bytes after the last unit")
+    return b"".join(values)
 
 
 # ---- §5.2 zstd
-
-def walk_zstd(data, content_bytes, _item=1):
-    """Length of the frame at the start of `data`, and the number of bytes that decoding makes."""
-    cursor = Cursor(data, "zstd frame")
-    need(cursor.take(4) == b"\x28\xb5\x2f\xfd", "zstd magic")
-    (descriptor,) = cursor.unpack("B")
-    need(descriptor & 15 == 0, "zstd frame with a checksum, a dictionary or a reserved bit")
-    single, size_code = descriptor >> 5 & 1, descriptor >> 6
-    need(single or size_code, "zstd content size: absent")
-    window = 0 if single else cursor.take(1)[0]
-    size = int.from_bytes(cursor.take((1, 2, 4, 8)[size_code]), "little") + 256 * (size_code == 1)
-    need((size if single else (8 + (window & 7) << 7 + (window >> 3))) <= 8 << 20, "zstd window")
-    need(size == content_bytes, f"zstd content size: expected {content_bytes}, found {size}")
-    last = 0
-    while not last:
-        header = int.from_bytes(cursor.take(3), "little")
-        last, kind, block = header & 1, header >> 1 & 3, header >> 3
-        need(kind != 3 and block <= 128 << 10, "zstd block")
-        cursor.take(1 if kind == 1 else block)
-    return cursor.pos, content_bytes
-
-
-def decode_zstd(frame):
+def undo_zstd(data, size, _item=1):
+    """Value of the frame at the start of `data`; the bytes after the frame; how many bytes the decoder made."""
     import zstandard
+    need(data[:4] == b"\x28\xb5\x2f\xfd", "zstd magic")
+    need(len(data) > 4 and data[4] & 15 == 0, "zstd frame: cut, or with a checksum, a dictionary or a reserved bit")
     try:
-        return zstandard.ZstdDecompressor().decompress(frame)
+        header = zstandard.get_frame_parameters(data)
+        need(header.content_size == size, f"zstd content size: expected {size}, found {header.content_size}")
+        need(header.window_size <= 8 << 20, "zstd window")
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        value = frame.decompress(data)
     except zstandard.ZstdError as e:
         raise Bad(f"zstd frame: {e}") from None
+    need(frame.eof and len(value) == size, "zstd frame: cut, or of another size")
+    return value, frame.unused_data, size
 
 
 # ---- §5.3 blosc2
+def undo_blosc2(data, unit, item):
+    """Value of the chunk at the start of `data`; the bytes after the chunk; how many bytes the coder of its streams made."""
+    import blosc2
+    coded, length = walk_blosc2(data, unit, item)
+    try:
+        value = blosc2.decompress2(data[:length])
+    except (RuntimeError, ValueError, TypeError) as e:
+        raise Bad(f"blosc2 chunk: {e}") from None
+    need(len(value) == unit, f"blosc2 chunk: expected {unit} bytes, found {len(value)}")
+    return value, data[length:], coded
+
 
 def walk_blosc2(data, unit, item):
-    """Length of the chunk at the start of `data`, and the number of bytes that the coder of its streams makes."""
     cursor = Cursor(data, "blosc2 chunk")
     version, coder_version, flags, size, nbytes, block, length = cursor.unpack("4B3I")
     filters, coder, parameter, metas, second, third = cursor.unpack("6sBB6sBB")
@@ -204,7 +262,7 @@ def walk_blosc2(data, unit, item):
     if special or flags & 2:
         need(length - 32 == {0: unit, 1: 0, 2: 0, 3: item}.get(special), "blosc2 special or stored chunk")
         need(special != 2 or item >= 4, "blosc2 chunk of NaN")
-        return length, 0
+        return 0, length
     need((flags >> 5, coder) in ((1, 1), (1, 2), (4, 5)) and not flags & 16, "blosc2 coder or split mode")
     used = [(f, m) for f, m in zip(filters, metas) if f]
     need([f for f, _ in used] in ([], [1], [2], [35], [1, 35]), f"blosc2 filters: {used}")
@@ -212,7 +270,7 @@ def walk_blosc2(data, unit, item):
     need(block == min(item << 16, unit), "blosc2 block size")
     cursor = Cursor(data[:length], "blosc2 chunk")
     cursor.take(32)
-    starts, work = cursor.unpack(f"{-(-unit // block)}I"), 0
+    starts, coded = cursor.unpack(f"{-(-unit // block)}I"), 0
     for i, start in enumerate(starts):
         need(start == cursor.pos, "blosc2 block start")
         here = min(block, unit - i * block)
@@ -224,15 +282,24 @@ def walk_blosc2(data, unit, item):
             stream = cursor.take(c if c >= 0 else 1)
             need(c >= 0 or stream == b"\1", "blosc2 run")
             if 0 < c < m:
-                work += m
-                need(coder != 5 or walk_zstd(stream, m)[0] == c, "blosc2 stream: bytes after the zstd frame")
+                coded += m
+                need(coder != 5 or not undo_zstd(stream, m)[1], "blosc2 stream: bytes after the zstd frame")
     need(cursor.pos == length, "blosc2 chunk size")
-    return length, work
+    return coded, length
 
 
-def decode_blosc2(chunk):
-    import blosc2
-    try:
-        return blosc2.decompress2(chunk)
-    except (RuntimeError, ValueError, TypeError) as e:
-        raise Bad(f"blosc2 chunk: {e}") from None
+# ---- A field's value
+def decode_field(field, stored):
+    """Type and value of a field."""
+    kind = field["kind"]
+    if kind == "scalar" or stored is None:
+        return field.get("dtype", "absent"), stored
+    codec, descriptor, decoded_bytes, payload = stored
+    if kind == "array":
+        d = parse_descriptor(descriptor)
+        value = decode_array(d, decode(codec, payload, decoded_bytes, TYPES[d["stored"]][1]))
+        return f"{d['decoded']}[{','.join(map(str, d['shape']))}]", value
+    value = decode(codec, payload, decoded_bytes)
+    if kind in ("text", "json"):
+        (parse_text if kind == "text" else parse_json)(value, kind)
+    return descriptor.decode() if kind == "image" else kind, value

@@ -30,7 +30,8 @@ step() {
   fi
   printf '%-28s %-6s %5d s\n' "$name" "$verdict" "$((SECONDS - started))"
   if [[ $verdict == FAILED ]]; then
-    tail -n 60 "$log" | sed 's/^/    /'
+    # What failed, by name, before the end of the log: with many test binaries the two are far apart.
+    { grep -E '^(test .* FAILED|FAIL:|ERROR:)' "$log"; grep -A3 -E '^(error|thread .* panicked)' "$log" | head -n 60; echo '…'; tail -n 20 "$log"; } | sed 's/^/    /'
     printf '    (whole log: %s)\n' "$log"
   else
     # What the test runners say they ran, so that a step that ran nothing is seen.

@@ -13,7 +13,7 @@ trap 'verdict $?' EXIT
 title() { printf '\n\033[1m%s\033[0m\n' "$*"; }
 [[ -t 1 ]] || title() { printf '\n== %s ==\n' "$*"; }
 # Show the command as a user would type it, then run it.
-run() { printf '$ shardpack %s\n' "${*/#$demo\//}"; "$shardpack" "$@"; }
+run() { printf '\n$ shardpack %s\n' "$*"; "$shardpack" "$@"; }
 
 scripts/setup.sh
 title "Build"
@@ -21,29 +21,33 @@ cargo build --release --quiet --bin shardpack
 shardpack=$PWD/target/release/shardpack
 printf 'built: target/release/shardpack, %s\n' "$("$shardpack" --version)"
 
-demo=$PWD/target/demo
-rm -rf "$demo"
+# From here on in the demo's own folder, so that commands and messages read as in a session.
+scripts=$PWD/scripts python=$PWD/.venv/bin/python
+rm -rf target/demo
+mkdir -p target/demo
+cd target/demo
+
 title "Make two small datasets"
-.venv/bin/python scripts/make_demo.py "$demo"
-(cd "$demo" && du -sh --apparent-size pictures cubes masks)
+"$python" "$scripts/make_demo.py" .
+du -sh --apparent-size pictures cubes masks
 
 title "Pictures: pack, verify, look, stream, unpack"
-run pack "$demo/pictures" "$demo/pictures-packed"
-run verify "$demo/pictures-packed" --deep --digest
-run inspect "$demo/pictures-packed"
-run bench "$demo/pictures-packed"
-run unpack "$demo/pictures-packed" "$demo/pictures-unpacked"
-diff -r "$demo/pictures" "$demo/pictures-unpacked"
+run pack pictures pictures-packed
+run verify pictures-packed --deep --digest
+run inspect pictures-packed
+run bench pictures-packed
+run unpack pictures-packed pictures-unpacked
+diff -r pictures pictures-unpacked
 echo "diff -r: no difference between the sources and what came back"
 
 title "Cubes: pack, verify, look, stream, unpack"
-run pack "$demo/cubes" "$demo/cubes-packed" --masks "$demo/masks"
-run verify "$demo/cubes-packed" --deep --digest
-run inspect "$demo/cubes-packed"
-run bench "$demo/cubes-packed"
-run unpack "$demo/cubes-packed" "$demo/cubes-unpacked"
-.venv/bin/python scripts/compare_cubes.py "$demo/truth" "$demo/cubes-unpacked" "$demo/cubes-packed"
+run pack cubes cubes-packed --masks masks
+run verify cubes-packed --deep --digest
+run inspect cubes-packed
+run bench cubes-packed
+run unpack cubes-packed cubes-unpacked
+"$python" "$scripts/compare_cubes.py" truth cubes-unpacked cubes-packed
 
 title "On disk"
-(cd "$demo" && du -sh --apparent-size pictures pictures-packed cubes masks cubes-packed)
+du -sh --apparent-size pictures pictures-packed cubes masks cubes-packed
 printf '\ndemo: passed\n'

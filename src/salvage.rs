@@ -18,8 +18,10 @@ use shardpack_writer::{
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a salvage found.
 #[derive(Debug, Default)]
@@ -51,52 +53,89 @@ impl Survey {
         self.found.len() as u64
     }
 
-    /// Scans a lone shard, or all shards of a folder: those that its manifest names and all others that end in `.shard`.
+    /// Scans a lone shard, or all shards of a folder: those that its manifest names and all others that end in `.shard`. Raising `cancel` ends it early.
     ///
     /// # Errors
     /// If the path cannot be read, or holds no shard at all.
-    pub fn scan(path: &Path, limits: &Limits) -> anyhow::Result<Self> {
+    pub fn scan(path: &Path, limits: &Limits, cancel: &AtomicBool) -> anyhow::Result<Self> {
         let mut survey = Self::default();
-        let mut seen = HashSet::new();
+        let folder = Folder::look(path, limits, &mut survey)?;
         let mut scans = Vec::new();
-        for shard in shard_paths(path, limits, &mut survey)? {
-            match SalvageScan::open(&shard, limits) {
-                Ok(scan) => scans.push((scan.identity().map(|i| i.shard_number), shard, scan)),
-                Err(error) => survey.lost.push(format!("`{}`: the whole shard: {error}", shard.display())),
-            }
-        }
-        // Shards whose number is known in its order, so that the samples stay mixed as they were.
-        scans.sort_by_key(|(number, _, _)| number.unwrap_or(u32::MAX));
-        for (_, shard, scan) in scans {
-            survey.damage.extend(scan.damage().iter().map(ToString::to_string));
-            if survey.metadata.is_none() {
-                survey.metadata = scan.metadata().map(|(metadata, _)| metadata.clone());
-            }
-            let file = survey.files.len();
-            survey.files.push(open_regular(&shard)?);
-            for finding in scan {
-                match finding {
-                    Salvaged::Whole(record) if !seen.insert(record.key.clone()) => {
-                        let key = record.key.escape_debug();
-                        survey
-                            .lost
-                            .push(format!("`{}`: sample `{key}`: there twice; the first is kept", shard.display()));
-                    }
-                    Salvaged::Whole(record) => survey.found.push(Found {
-                        file,
-                        offset: record.offset,
-                        record_bytes: record.frame.record_bytes,
-                        key: record.key,
-                    }),
-                    Salvaged::Lost(lost) => {
-                        let key = lost.key.map(|key| format!("sample `{}`: ", key.escape_debug())).unwrap_or_default();
-                        let range = format!("bytes {} to {}", lost.range.start, lost.range.end);
-                        survey.lost.push(format!("`{}`: {range}: {key}{}", shard.display(), lost.why));
-                    }
+        for shard in &folder.shards {
+            match SalvageScan::open(shard, limits) {
+                Ok(scan) => scans.push((shard, scan)),
+                Err(error) => {
+                    let samples = folder.samples(shard).map(|n| format!(" of {n} samples")).unwrap_or_default();
+                    survey.lost.push(format!("`{}`: the whole shard{samples}: {error}", shard.display()));
                 }
             }
         }
+        // One dataset only: that of the manifest, else that of the first shard which says what it is.
+        let ids = || scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.dataset_id));
+        let id = folder.manifest.as_ref().map(|m| m.dataset_id).or_else(|| ids().next());
+        scans.retain(|(shard, scan)| match (id, scan.identity()) {
+            (Some(id), Some(identity)) if identity.dataset_id != id => {
+                let other = identity.dataset_id;
+                survey
+                    .lost
+                    .push(format!("`{}`: the whole shard: of another dataset, {other}, not {id}", shard.display()));
+                false
+            }
+            _ => true,
+        });
+        // In the order of their numbers, so that the samples stay mixed as they were.
+        scans.sort_by_key(|(_, scan)| scan.identity().map_or(u32::MAX, |i| i.shard_number));
+        survey.metadata = scans.iter().find_map(|(_, scan)| scan.metadata().map(|(metadata, _)| metadata.clone()));
+        survey.note_missing_shards(&scans, folder.manifest.as_ref());
+        let mut seen = HashSet::new();
+        for (shard, scan) in scans {
+            let expected = scan.expected_records().or_else(|| folder.samples(shard));
+            let (found, lost) = (survey.found.len(), survey.lost.len());
+            survey.damage.extend(scan.damage().iter().map(ToString::to_string));
+            survey.files.push(open_regular(shard)?);
+            for finding in scan {
+                if cancel.load(Ordering::Relaxed) {
+                    return Err(shardpack_writer::Error::Cancelled.into());
+                }
+                survey.take(shard, finding, &mut seen);
+            }
+            let accounted = (survey.found.len() - found + survey.lost.len() - lost) as u64;
+            if let Some(missing) = expected.and_then(|n| n.checked_sub(accounted)).filter(|&n| n > 0) {
+                survey.lost.push(format!("`{}`: {missing} more samples: cut off, or overwritten", shard.display()));
+            }
+        }
         Ok(survey)
+    }
+
+    /// Files one finding of the shard that was opened last.
+    fn take(&mut self, shard: &Path, finding: Salvaged, seen: &mut HashSet<String>) {
+        match finding {
+            Salvaged::Whole(record) if !seen.insert(record.key.clone()) => {
+                let key = record.key.escape_debug();
+                self.lost.push(format!("`{}`: sample `{key}`: there twice; the first is kept", shard.display()));
+            }
+            Salvaged::Whole(record) => self.found.push(Found {
+                file: self.files.len().saturating_sub(1),
+                offset: record.offset,
+                record_bytes: record.frame.record_bytes,
+                key: record.key,
+            }),
+            Salvaged::Lost(lost) => {
+                let key = lost.key.map(|key| format!("sample `{}`: ", key.escape_debug())).unwrap_or_default();
+                let range = format!("bytes {} to {}", lost.range.start, lost.range.end);
+                self.lost.push(format!("`{}`: {range}: {key}{}", shard.display(), lost.why));
+            }
+        }
+    }
+
+    /// Shards whose numbers are missing in a row that the shards themselves count. (Those that a manifest names are known by name.)
+    fn note_missing_shards(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
+        let count = self.metadata.as_ref().and_then(|metadata| metadata.shards);
+        let (None, Some(count)) = (manifest, count.filter(|_| scans.len() > 1)) else { return };
+        let there: HashSet<u32> =
+            scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.shard_number)).collect();
+        let missing = (0..count).filter(|number| !there.contains(number));
+        self.lost.extend(missing.map(|number| format!("shard {number} of {count}: the whole shard: not there")));
     }
 
     /// Writes what was found as a new dataset. The samples are numbered anew, in the order in which they stood.
@@ -121,6 +160,7 @@ impl Survey {
             source_bytes: found.record_bytes,
             stored_bytes: found.record_bytes,
             mtime_ns: 0,
+            extra_digest: [0; 16],
         });
         let shard_bytes = metadata.recipe.get("shard_bytes").and_then(serde_json::Value::as_u64).unwrap_or(1 << 30);
         let plan = Plan::new(samples, metadata, PlanOptions { shard_bytes, shuffle: None })?;
@@ -206,34 +246,45 @@ impl SampleSource for Records<'_> {
     }
 }
 
-/// The shards to look at.
-fn shard_paths(path: &Path, limits: &Limits, survey: &mut Survey) -> anyhow::Result<Vec<PathBuf>> {
-    if !fs::metadata(path).with_context(|| format!("cannot open `{}`", path.display()))?.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let mut paths = Vec::new();
-    match fs::read(path.join(MANIFEST_NAME)) {
-        Ok(bytes) => match Manifest::parse(&bytes, limits) {
-            Ok(manifest) => paths.extend(manifest.shards.iter().map(|shard| path.join(&shard.name))),
-            Err(error) => survey.damage.push(format!("`{MANIFEST_NAME}`: {error}")),
-        },
-        Err(error) => survey.damage.push(format!("`{MANIFEST_NAME}`: {error}")),
-    }
-    for entry in fs::read_dir(path).with_context(|| format!("cannot list `{}`", path.display()))? {
-        let shard = entry?.path();
-        // A manifest may be stale or of another dataset: what lies there and looks like a shard is looked at as well.
-        if shard.extension().is_some_and(|e| e == "shard") && !paths.contains(&shard) {
-            paths.push(shard);
+/// What there is to scan.
+struct Folder {
+    shards: Vec<PathBuf>,
+    manifest: Option<Manifest>,
+    root: PathBuf,
+}
+
+impl Folder {
+    fn look(path: &Path, limits: &Limits, survey: &mut Survey) -> anyhow::Result<Self> {
+        if !fs::metadata(path).with_context(|| format!("cannot open `{}`", path.display()))?.is_dir() {
+            return Ok(Self { shards: vec![path.to_owned()], manifest: None, root: PathBuf::new() });
         }
+        let manifest = fs::read(path.join(MANIFEST_NAME)).map_err(anyhow::Error::from);
+        let manifest = manifest.and_then(|bytes| Ok(Manifest::parse(&bytes, limits)?));
+        let manifest = manifest.map_err(|error| survey.damage.push(format!("`{MANIFEST_NAME}`: {error}"))).ok();
+        let mut shards: Vec<PathBuf> =
+            manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
+        for entry in fs::read_dir(path).with_context(|| format!("cannot list `{}`", path.display()))? {
+            let shard = entry?.path();
+            // A manifest may be stale or of another dataset: what lies there and looks like a shard is looked at as well.
+            if shard.extension().is_some_and(|e| e == "shard") && !shards.contains(&shard) {
+                shards.push(shard);
+            }
+        }
+        shards.sort();
+        if shards.is_empty() {
+            bail!(
+                "`{}`: expected a dataset or a shard, found neither a manifest nor files that end in .shard",
+                path.display()
+            );
+        }
+        Ok(Self { shards, manifest, root: path.to_owned() })
     }
-    paths.sort();
-    if paths.is_empty() {
-        bail!(
-            "`{}`: expected a dataset or a shard, found neither a manifest nor files that end in .shard",
-            path.display()
-        );
+
+    /// How many samples the manifest says that a shard has.
+    fn samples(&self, shard: &Path) -> Option<u64> {
+        let entries = &self.manifest.as_ref()?.shards;
+        entries.iter().find(|entry| self.root.join(&entry.name) == shard).map(|entry| entry.samples)
     }
-    Ok(paths)
 }
 
 /// A schema for records whose own is lost: from what each field's codec and descriptor say.
@@ -277,18 +328,38 @@ pub fn restore_manifest(folder: &Path, limits: &Limits) -> anyhow::Result<Rebuil
         manifest.fidelity = total.fidelity();
         Ok(())
     })?;
+    replace_manifest(folder, &rebuilt.manifest.encode()?)
+        .with_context(|| format!("cannot write `{}`", folder.join(MANIFEST_NAME).display()))?;
+    Ok(rebuilt)
+}
+
+/// Puts a manifest in place at once and for good; the one that was there stays under the first free name `manifest.json.damaged…`.
+fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let path = folder.join(MANIFEST_NAME);
     let temporary = folder.join(".manifest.json.tmp");
-    let write = || -> std::io::Result<()> {
-        let bytes = rebuilt.manifest.encode().map_err(std::io::Error::other)?;
-        fs::write(&temporary, bytes)?;
-        fs::File::open(&temporary)?.sync_all()?;
-        if path.symlink_metadata().is_ok() {
-            fs::rename(&path, folder.join("manifest.json.damaged"))?;
+    // Whatever stands under the temporary name is ours, or a trap: a link is removed, never written through.
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = fs::File::options().write(true).create_new(true).open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    if path.symlink_metadata().is_ok() {
+        let kept = (0..).map(|n| match n {
+            0 => folder.join("manifest.json.damaged"),
+            n => folder.join(format!("manifest.json.damaged-{n}")),
+        });
+        for name in kept.take(1000) {
+            match fs::hard_link(&path, &name) {
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                other => {
+                    other?;
+                    break;
+                }
+            }
         }
-        fs::rename(&temporary, &path)?;
-        fs::File::open(folder)?.sync_all()
-    };
-    write().with_context(|| format!("cannot write `{}`", path.display()))?;
-    Ok(rebuilt)
+    }
+    fs::rename(&temporary, &path)?;
+    fs::File::open(folder)?.sync_all()
 }

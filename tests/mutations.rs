@@ -10,6 +10,8 @@
     unreachable_pub
 )]
 
+#[path = "../fuzz/src/payload.rs"]
+mod payload;
 #[path = "../fuzz/src/shard.rs"]
 mod shard;
 
@@ -188,6 +190,24 @@ fn manifests(count: u64) {
     );
 }
 
+fn payloads(count: u64) {
+    for (i, (codec, descriptor, valid)) in payload::payloads().into_iter().enumerate() {
+        assert!(payload::decode(codec, &descriptor, &valid).is_ok());
+        let check = |bytes: &[u8]| {
+            if let Ok(array) = payload::decode(codec, &descriptor, bytes) {
+                assert_eq!(array.bytes().len() as u64, descriptor.decoded_bytes().expect("a size"));
+            }
+        };
+        campaign(&format!("payload {i} ({codec})"), &valid, count, |_| (), check);
+    }
+}
+
+/// Damage in front of the C libraries: there a mistake would end the process, not only the test.
+#[test]
+fn no_payload_makes_a_decoder_panic() {
+    payloads(3_000);
+}
+
 #[test]
 fn no_shard_makes_a_parser_panic() {
     shards(100_000);
@@ -235,6 +255,7 @@ fn long_campaigns() {
     records(20_000_000);
     descriptors(20_000_000);
     manifests(2_000_000);
+    payloads(200_000);
 }
 
 /// Every single flipped bit of a shard is noticed: no byte is outside a checksum, and no padding may differ from zero.

@@ -1,6 +1,6 @@
 //! Writes the inputs that the fuzzer starts from into `corpus/`, from the same shard that the tests damage.
-use shardpack_format::{Limits, Record};
-use shardpack_fuzz::shard;
+use shardpack_format::{Codec, Limits, Record};
+use shardpack_fuzz::{payload, shard};
 use std::fs;
 
 fn main() -> std::io::Result<()> {
@@ -17,6 +17,12 @@ fn main() -> std::io::Result<()> {
         let folder = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
         fs::create_dir_all(&folder)?;
         fs::write(format!("{folder}/golden"), bytes)?;
+    }
+    for (i, (codec, _, bytes)) in payload::payloads().into_iter().enumerate() {
+        let target = if codec == Codec::Zstd { "zstd_frame" } else { "blosc2_chunk" };
+        let folder = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));
+        fs::create_dir_all(&folder)?;
+        fs::write(format!("{folder}/golden{i}"), bytes)?;
     }
     Ok(())
 }

@@ -1,2 +1,3 @@
 //! What the fuzz targets share.
+pub mod payload;
 pub mod shard;

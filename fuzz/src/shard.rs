@@ -35,7 +35,7 @@ fn descriptors() -> Vec<ArrayDescriptor> {
     fixed.band_difference = true;
     fixed.layout = Layout::BandMajor;
     fixed.no_data = Some(-9999.0);
-    fixed.codes = Codes { nan: Some(4096), no_data: Some(4097), ..Codes::default() };
+    fixed.codes = Codes { nan: Some(4094), no_data: Some(4095), ..Codes::default() };
     let mut half = ArrayDescriptor::plain(Dtype::F32, vec![5, 3, 2]);
     half.stored = Dtype::F16;
     half.transform = Transform::F16;

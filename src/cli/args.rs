@@ -4,9 +4,16 @@ use super::units::{parse_bytes, parse_part, parse_spatial, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    fine
+  1    a problem in the data was found
+  2    could not run: wrong arguments, missing files, a full disk
+  130  interrupted";
+
 /// Pack images and hyperspectral cubes into shards that feed a GPU at the speed of the disk.
 #[derive(Debug, Parser)]
-#[command(name = "shardpack", version, max_term_width = 110)]
+#[command(name = "shardpack", version, max_term_width = 110, after_help = EXIT_CODES)]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub command: Command,
@@ -55,12 +62,12 @@ pub(super) struct PackArgs {
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub values: ValuesArg,
     /// Largest absolute error of a stored value, in the data's units: for `--values fixed`, and a bound for `auto`
-    #[arg(long, value_name = "E", help_heading = "Cubes")]
+    #[arg(long, value_name = "E", allow_negative_numbers = true, help_heading = "Cubes")]
     pub max_error: Option<f64>,
     /// Codec of cubes and masks; `auto` tries the candidates on a few samples
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub codec: CodecArg,
-    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 20 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 9) [default: the codec's]
+    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 15 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 9) [default: the codec's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Cubes")]
     pub level: Option<i32>,
     /// Filter before the codec
@@ -89,12 +96,12 @@ pub(super) struct PackArgs {
     #[arg(long, help_heading = "Output")]
     pub no_shuffle: bool,
     /// Seed of the order
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Output")]
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "no_shuffle", help_heading = "Output")]
     pub seed: u64,
     /// Pack the i-th of n slices of the same plan (1/4 … 4/4), on as many machines; then `shardpack merge OUT`
     #[arg(long, value_name = "I/N", value_parser = parse_part, help_heading = "Output")]
     pub part: Option<(u32, u32)>,
-    /// Start over: replace a dataset, finished or not, that shardpack wrote to OUT
+    /// Start over: replace a dataset, finished or not, that shardpack wrote to OUT. The old one is removed before the first new shard is begun
     #[arg(long, help_heading = "Output")]
     pub force: bool,
     /// Worker threads [default: all cores]
@@ -157,11 +164,13 @@ pub(super) struct VerifyArgs {
 }
 
 /// Write the samples back as files: pictures to the byte under their old names, cubes as .npy.
+///
+/// Damaged samples are listed and left out, with exit code 1. A run that was interrupted goes on when the same command is given again.
 #[derive(Debug, Args)]
 pub(super) struct UnpackArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
-    /// Folder to write to; files that exist are never overwritten
+    /// Folder to write to. Files that exist are never overwritten: the same content is passed over, other content is an error
     pub dir: PathBuf,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
@@ -184,7 +193,7 @@ pub(super) struct CatArgs {
     /// Field to write [default: the first one of the schema that is stored]
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
-    /// File to write [default: stdout]
+    /// File to write; `-` is stdout, also where that is a terminal [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Largest record or decoded field to accept
@@ -219,7 +228,7 @@ pub(super) struct BenchArgs {
     #[arg(long)]
     pub decode: bool,
     /// Times to go through the dataset; the median is printed
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub epochs: u32,
     /// Drop the dataset's files from the page cache before each epoch
     #[arg(long)]

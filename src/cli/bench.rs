@@ -1,11 +1,10 @@
 //! `shardpack bench`: how fast the records of a dataset come off the disk, in stored order.
 
 use super::args::BenchArgs;
-use super::{Outcome, open, show, units};
+use super::{Outcome, open, show, sniff, units};
 use serde_json::json;
-use shardpack_codec::ArrayDecoder;
-use shardpack_format::{ArrayDescriptor, FieldKind, Limits};
-use shardpack_reader::{Dataset, RecordView, Sample};
+use shardpack_format::FieldKind;
+use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
 use std::time::Instant;
 
 /// What one pass over the dataset moved.
@@ -13,21 +12,26 @@ use std::time::Instant;
 struct Pass {
     samples: u64,
     read_bytes: u64,
+    /// Bytes of the arrays that were decoded; nothing else is.
     decoded_bytes: u64,
     seconds: f64,
 }
 
 pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
-    let limits = open::limits(args.max_record);
-    let dataset = open::dataset(&args.dataset, &limits)?;
+    sniff::check(&args.dataset)?;
+    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
+    let decodes = args.decode && dataset.schema().stored().any(|f| f.kind == FieldKind::Array);
+    if args.decode && !decodes {
+        show::note("note: the dataset has no arrays: nothing is decoded (`--decode` leaves pictures encoded)");
+    }
     let mut passes = Vec::new();
-    for _ in 0..args.epochs.max(1) {
+    for _ in 0..args.epochs {
         if args.cold {
             dataset.drop_page_cache()?;
         }
         let start = Instant::now();
-        let mut pass = if args.decode {
-            decode(&dataset, args.threads.unwrap_or_else(open::all_cores).max(1), &limits)?
+        let mut pass = if decodes {
+            decode(&dataset, args.threads.unwrap_or_else(open::all_cores).max(1))?
         } else {
             stream(&dataset)?
         };
@@ -43,29 +47,32 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
             "seconds": median.seconds,
             "samples_per_s": rate(median.samples),
             "read_mb_per_s": rate(median.read_bytes) / 1e6,
-            "output_mb_per_s": rate(if args.decode { median.decoded_bytes } else { median.read_bytes }) / 1e6,
+            "decoded_mb_per_s": decodes.then(|| rate(median.decoded_bytes) / 1e6),
             "epochs": args.epochs,
             "cold": args.cold,
-            "decode": args.decode,
+            "decode": decodes,
         }))?;
     } else {
-        let what = if args.decode { "decoded" } else { "streamed" };
         let cache = if args.cold { "cold" } else { "warm" };
-        let decoded = if args.decode {
-            format!(", decoded to {:.0} MB/s", rate(median.decoded_bytes) / 1e6)
+        let decoded = if decodes {
+            format!(", arrays decoded to {:.0} MB/s", rate(median.decoded_bytes) / 1e6)
         } else {
             String::new()
         };
         show::print(&format!(
-            "{what} {} in {}: {:.0} samples/s, {:.0} MB/s read{decoded} ({cache}, median of {})\n",
+            "streamed {} in {}: {:.0} samples/s, {:.0} MB/s read{decoded} ({cache}, median of {})\n",
             units::plural(median.samples, "sample"),
             units::seconds(median.seconds),
             rate(median.samples),
             rate(median.read_bytes) / 1e6,
-            units::plural(u64::from(args.epochs.max(1)), "pass").replace("passs", "passes"),
+            passes_text(args.epochs),
         ))?;
     }
     Ok(Outcome::Fine)
+}
+
+fn passes_text(n: u32) -> String {
+    format!("{} {}", units::count(u64::from(n)), if n == 1 { "pass" } else { "passes" })
 }
 
 fn stream(dataset: &Dataset) -> anyhow::Result<Pass> {
@@ -79,7 +86,7 @@ fn stream(dataset: &Dataset) -> anyhow::Result<Pass> {
 }
 
 /// Streams, and decodes arrays on `threads` threads into buffers that are used again.
-fn decode(dataset: &Dataset, threads: usize, limits: &Limits) -> anyhow::Result<Pass> {
+fn decode(dataset: &Dataset, threads: usize) -> anyhow::Result<Pass> {
     let (send, receive) = crossbeam_channel::bounded::<Sample>(threads);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
@@ -90,7 +97,7 @@ fn decode(dataset: &Dataset, threads: usize, limits: &Limits) -> anyhow::Result<
                     for sample in receive {
                         pass.samples += 1;
                         pass.read_bytes += sample.record_bytes().len() as u64;
-                        pass.decoded_bytes += decode_sample(&sample.view(), &mut decoder, &mut out, limits)?;
+                        pass.decoded_bytes += decode_sample(&sample.view(), &mut decoder, &mut out)?;
                     }
                     Ok(pass)
                 })
@@ -116,24 +123,14 @@ fn decode(dataset: &Dataset, threads: usize, limits: &Limits) -> anyhow::Result<
     })
 }
 
-fn decode_sample(
-    view: &RecordView<'_>,
-    decoder: &mut ArrayDecoder,
-    out: &mut Vec<u8>,
-    limits: &Limits,
-) -> anyhow::Result<u64> {
+/// Decodes the arrays of a sample; returns their bytes.
+fn decode_sample(view: &RecordView<'_>, decoder: &mut ArrayDecoder, out: &mut Vec<u8>) -> anyhow::Result<u64> {
     let mut bytes = 0;
-    for field in view.schema().stored() {
-        let Some(value) = view.field(&field.name)? else { continue };
-        if field.kind == FieldKind::Array {
-            let descriptor = ArrayDescriptor::parse(value.descriptor, limits).map_err(|e| e.in_sample(view.key()))?;
-            out.resize(usize::try_from(descriptor.decoded_bytes()?)?, 0);
-            decoder
-                .decode_into(value.codec, &descriptor, value.bytes, out, limits)
-                .map_err(|e| e.in_sample(view.key()))?;
+    for field in view.schema().stored().filter(|f| f.kind == FieldKind::Array) {
+        if view.field(&field.name)?.is_some() {
+            out.resize(usize::try_from(view.descriptor(&field.name)?.decoded_bytes()?)?, 0);
+            view.array_into(&field.name, decoder, out)?;
             bytes += out.len() as u64;
-        } else {
-            bytes += value.bytes.len() as u64;
         }
     }
     Ok(bytes)

@@ -1,17 +1,18 @@
 //! `shardpack cat`: one field of one sample, to a file or to stdout.
 
 use super::args::CatArgs;
-use super::{Outcome, open, show};
-use crate::export;
-use anyhow::{Context, bail};
+use super::{Outcome, open, show, sniff};
+use crate::export::{self, Content, Pending, Placed};
+use anyhow::{Context, anyhow, bail};
 use serde_json::{Map, Value, json};
-use shardpack_codec::ArrayDecoder;
 use shardpack_format::{ArrayDescriptor, FieldKind, Limits};
-use shardpack_reader::{Dataset, RecordView};
-use std::fs::File;
+use shardpack_reader::{ArrayDecoder, Dataset, RecordView};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::Path;
 
 pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
+    sniff::check(&args.dataset)?;
     let limits = open::limits(args.max_record);
     let dataset = open::dataset(&args.dataset, &limits)?;
     let index = find(&dataset, &args.sample)?;
@@ -32,25 +33,21 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
         let names: Vec<&str> = dataset.schema().fields().iter().map(|f| f.name.as_str()).collect();
         bail!("field: expected one of {}, found `{}`", names.join(", "), name.escape_debug());
     };
-    if field.kind == FieldKind::Scalar {
-        show::print(&format!("{}\n", view.scalar(name)?))?;
-        return Ok(Outcome::Fine);
-    }
-    let Some(value) = view.field(name)? else {
+    let content = match field.kind {
+        FieldKind::Scalar => Some(Content::from(format!("{}\n", view.scalar(name)?))),
+        _ => export::content(&view, field, &mut ArrayDecoder::new())?,
+    };
+    let Some(content) = content else {
         bail!("sample `{}` has no value for field `{name}`", view.key().escape_debug());
     };
-    let content = export::content(field.kind, &value, &mut ArrayDecoder::new(), &limits)
-        .map_err(|e| e.in_file(args.dataset.to_string_lossy()).in_sample(view.key()))?;
-    match &args.output {
-        Some(path) => {
-            let file = File::options().write(true).create_new(true).open(path);
-            let mut file = file.with_context(|| format!("cannot create `{}`", path.display()))?;
-            content.write_to(&mut file).with_context(|| format!("cannot write `{}`", path.display()))?;
-        }
-        None => {
-            let binary = !matches!(field.kind, FieldKind::Text | FieldKind::Json);
-            if binary && io::stdout().is_terminal() {
-                bail!("field `{name}` is binary\nhint: name a file with `--output`, or redirect stdout");
+    match args.output.as_deref() {
+        Some(path) if path != Path::new("-") => write(path, &content)?,
+        asked => {
+            let binary = matches!(field.kind, FieldKind::Image | FieldKind::Array | FieldKind::Bytes);
+            if binary && asked.is_none() && io::stdout().is_terminal() {
+                bail!(
+                    "field `{name}` is binary\nhint: name a file with `--output` (`-` for the terminal all the same), or redirect stdout"
+                );
             }
             let mut out = BufWriter::new(io::stdout().lock());
             content.write_to(&mut out)?;
@@ -60,19 +57,74 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
+/// Writes a new file, whole or not at all; or into what is no file: a device, a pipe.
+fn write(path: &Path, content: &Content<'_>) -> anyhow::Result<()> {
+    let failed = || format!("cannot write `{}`", path.display());
+    match fs::metadata(path) {
+        Ok(there) if there.is_file() => bail!("`{}` exists already, and is not overwritten", path.display()),
+        Ok(_) => {
+            let mut file = File::options().write(true).open(path).with_context(failed)?;
+            return content.write_to(&mut file).with_context(failed);
+        }
+        Err(_) => {}
+    }
+    let written = Pending::create(path).and_then(|mut file| {
+        content.write_to(&mut file)?;
+        file.commit()
+    });
+    match written.with_context(failed)? {
+        Placed::New | Placed::AlreadyThere => Ok(()),
+        Placed::Occupied => bail!("something else stands at `{}`, and is not overwritten", path.display()),
+    }
+}
+
 /// The sample with this key; else, if it is a number, the sample with this index.
 fn find(dataset: &Dataset, sample: &str) -> anyhow::Result<u64> {
-    if let Some(index) = dataset.by_key(sample)? {
-        return Ok(index);
-    }
-    match sample.parse::<u64>() {
-        Ok(index) if index < dataset.len() => Ok(index),
-        Ok(index) => bail!("sample index: expected one below {}, found {index}", dataset.len()),
-        Err(_) => bail!(
+    let found = match dataset.by_key(sample) {
+        Ok(found) => found,
+        Err(error) => return find_without_table(dataset, sample, error.into()),
+    };
+    match (found, sample.parse::<u64>()) {
+        (Some(index), _) => Ok(index),
+        (None, Ok(index)) if index < dataset.len() => Ok(index),
+        (None, Ok(index)) => bail!("sample index: expected one below {}, found {index}", dataset.len()),
+        (None, Err(_)) => bail!(
             "sample: expected a key of the dataset or an index below {}, found `{}`",
             dataset.len(),
             sample.escape_debug()
         ),
+    }
+}
+
+/// As [`find`], where some shard cannot be opened, or a key occurs twice: from the keys that can be read.
+fn find_without_table(dataset: &Dataset, sample: &str, error: anyhow::Error) -> anyhow::Result<u64> {
+    let (mut found, mut number_keys, mut first) = (Vec::new(), false, 0);
+    for (number, info) in dataset.shards().enumerate() {
+        if let Ok(shard) = dataset.shard(number) {
+            for (record, key) in (0..shard.len()).filter_map(|record| Some((record, shard.index().key(record)?))) {
+                number_keys |= key.parse::<u64>().is_ok();
+                if key == sample {
+                    found.push(first + record);
+                }
+            }
+        }
+        first += info.samples;
+    }
+    match (found.as_slice(), sample.parse::<u64>()) {
+        (&[index], _) => Ok(index),
+        ([], Ok(index)) if index < dataset.len() => {
+            if number_keys {
+                show::note(&format!(
+                    "note: {index} is taken as an index: not all keys can be read, and some are numbers"
+                ));
+            }
+            Ok(index)
+        }
+        ([], _) => {
+            let what = format!("`{}` is not among the keys that can be read", sample.escape_debug());
+            Err(error.context(what))
+        }
+        _ => Err(error.context(anyhow!("`{}` is the key of {} samples", sample.escape_debug(), found.len()))),
     }
 }
 

@@ -1,17 +1,41 @@
-//! Ctrl-C and SIGTERM: the first asks the command to stop, the second ends the process.
+//! Ctrl-C and SIGTERM: the first asks the command to stop, and the process ends two seconds later at the latest; a second ends it at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// Installs the handler and returns the flag that it raises.
-pub(super) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
-    let flag = Arc::new(AtomicBool::new(false));
-    let raised = Arc::clone(&flag);
+/// Exit code of an interrupted command: 128 and the number of SIGINT.
+pub(super) const EXIT_CODE: i32 = 130;
+/// How long a command has to clean up. A worker in the middle of a large cube can take longer; what it leaves is a temporary file, which the
+/// next run removes.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// What the signals set.
+pub(super) struct Interrupt {
+    /// Raised by the first signal.
+    pub(super) raised: AtomicBool,
+    /// Whether there is anything to clean up. Until this is set, the first signal ends the process.
+    pub(super) graceful: AtomicBool,
+}
+
+/// Whether this error says that the flag was raised.
+pub(super) fn is_cancelled(error: &anyhow::Error) -> bool {
+    error.chain().any(|e| matches!(e.downcast_ref(), Some(shardpack_writer::Error::Cancelled)))
+}
+
+/// Installs the handler; `graceful` as in [`Interrupt::graceful`].
+pub(super) fn install(graceful: bool) -> anyhow::Result<Arc<Interrupt>> {
+    let interrupt = Arc::new(Interrupt { raised: AtomicBool::new(false), graceful: AtomicBool::new(graceful) });
+    let shared = Arc::clone(&interrupt);
     ctrlc::set_handler(move || {
-        if raised.swap(true, Ordering::SeqCst) {
-            // Nothing finished is lost: final names only ever hold whole files.
-            std::process::exit(130);
+        // Nothing finished is lost by leaving: final names only ever hold whole files.
+        if shared.raised.swap(true, Ordering::SeqCst) || !shared.graceful.load(Ordering::SeqCst) {
+            std::process::exit(EXIT_CODE);
         }
+        std::thread::spawn(|| {
+            std::thread::sleep(GRACE);
+            std::process::exit(EXIT_CODE);
+        });
     })?;
-    Ok(flag)
+    Ok(interrupt)
 }

@@ -10,6 +10,7 @@ mod pack;
 mod progress;
 mod salvage;
 mod show;
+mod sniff;
 mod summary;
 mod units;
 mod unpack;
@@ -42,6 +43,8 @@ pub fn main() -> ExitCode {
             return ExitCode::from(code);
         }
     };
+    // What `pack` and `merge` refuse is their output folder or their input, never a dataset that somebody wants to read.
+    let reads = !matches!(cli.command, Command::Pack(_) | Command::Merge(_));
     let outcome = match cli.command {
         Command::Pack(args) => pack::run(&args),
         Command::Merge(args) => pack::merge(&args),
@@ -55,11 +58,11 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::Problem) => ExitCode::from(1),
-        Ok(Outcome::Interrupted) => ExitCode::from(130),
+        Ok(Outcome::Interrupted) => ExitCode::from(u8::try_from(interrupt::EXIT_CODE).unwrap_or(1)),
         Err(error) if show::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             show::error(&error);
-            ExitCode::from(2)
+            ExitCode::from(if reads && show::is_about_data(&error) { 1 } else { 2 })
         }
     }
 }

@@ -7,10 +7,10 @@ use super::progress::Bar;
 use super::{Outcome, interrupt, show, summary, units};
 use crate::pack::{Hooks, Jpeg, PackOptions, PackReport, Planned, pack};
 use crate::sources::cubes::CubeOptions;
-use crate::sources::{Kind, OnBadInput, SourceOptions};
+use crate::sources::{BadInput, Kind, OnBadInput, SourceOptions};
 use serde_json::{Value, json};
 use shardpack_codec::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
-use shardpack_writer::{Error as WriterError, Outcome as Written, Part, Report};
+use shardpack_writer::{Outcome as Written, Part, Report};
 use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -24,45 +24,53 @@ const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     let options = options(args)?;
-    let cancel = interrupt::flag()?;
+    let interrupt = interrupt::install(false)?;
+    let cancel = &interrupt.raised;
     let bar = OnceCell::new();
     let on_plan = |planned: &Planned<'_>| {
         if !args.json {
             show::note(&plan_text(planned));
         }
+        // From here on there are files to clean up.
+        interrupt.graceful.store(true, Ordering::SeqCst);
         let _ = bar.set(Bar::new("pack", planned.source_bytes));
     };
     let on_progress = |p: &shardpack_writer::Progress| {
         if let Some(bar) = bar.get() {
-            bar.set(p.samples, p.bytes_in, Some(p.bytes_out));
+            bar.pack(p.samples.saturating_sub(p.samples_reused), p.bytes_in, p.bytes_in_reused, p.bytes_out);
         }
     };
-    let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel: &cancel };
+    let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel };
     let result = pack(&args.src, &args.out, &options, &hooks);
     if let Some(bar) = bar.get() {
         bar.finish();
     }
     let packed = match result {
         Ok(packed) => packed,
-        Err(error) if cancel.load(Ordering::Relaxed) && is_cancelled(&error) => {
+        Err(error) if cancel.load(Ordering::Relaxed) && interrupt::is_cancelled(&error) => {
             show::note("interrupted: finished shards are kept\nhint: run the same command again to go on");
             return Ok(Outcome::Interrupted);
         }
         Err(error) => return Err(error),
     };
     packed.notes.iter().for_each(|note| show::note(&format!("note: {note}")));
-    let skipped = packed.bad.len() + packed.report.skipped.len();
+    let skipped = skipped_lines(&packed.bad, &packed.report);
     if args.json {
         show::json(&to_json(&packed))?;
     } else {
         show::print(&to_text(&packed, &args.out))?;
     }
     warn_subnormal(&packed.report);
-    if skipped > 0 {
-        show::note(&skipped_text(&packed));
-        return Ok(Outcome::Problem);
+    Ok(outcome_of(&skipped))
+}
+
+/// Lists what was left out, and says what that makes of the command.
+fn outcome_of(skipped: &[String]) -> Outcome {
+    if skipped.is_empty() {
+        return Outcome::Fine;
     }
-    Ok(Outcome::Fine)
+    show::note(&skipped_text(skipped));
+    Outcome::Problem
 }
 
 pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
@@ -74,11 +82,7 @@ pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
         let (samples, size) = (units::plural(report.samples, "sample"), units::bytes(report.bytes_out));
         show::print(&format!("merged {samples} in {shards}, {size}, into `{}`\n", args.out.display()))?;
     }
-    Ok(if report.skipped.is_empty() { Outcome::Fine } else { Outcome::Problem })
-}
-
-fn is_cancelled(error: &anyhow::Error) -> bool {
-    error.chain().any(|e| matches!(e.downcast_ref(), Some(WriterError::Cancelled)))
+    Ok(outcome_of(&skipped_lines(&[], &report)))
 }
 
 fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
@@ -194,14 +198,20 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     let samples = units::plural(report.samples, "sample");
     if report.outcome == Written::AlreadyComplete {
         let size = units::bytes(report.bytes_out);
-        return format!("already packed: `{out_name}` holds these {samples}, {size}; nothing was written\n");
+        return format!(
+            "already packed: `{out_name}` holds {samples} of the same names, sizes, labels and options, {size}; nothing was written\n\
+             (if the content of a file changed and its size did not: `--force` packs it again)\n"
+        );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
+    // Rates are of this run's own work; sizes are of the whole.
+    let own_samples = report.samples.saturating_sub(report.samples_reused);
+    let own_bytes = bytes_in.saturating_sub(report.bytes_in_reused.unwrap_or(0));
     let mut text = format!(
         "packed {samples} into `{out_name}` in {}: {:.0} samples/s, {}\n",
         units::seconds(seconds),
-        report.samples as f64 / seconds.max(1e-9),
-        units::rate(bytes_in, seconds),
+        own_samples as f64 / seconds.max(1e-9),
+        units::rate(own_bytes, seconds),
     );
     let mut rows = Vec::new();
     if packed.classes > 0 {
@@ -247,6 +257,7 @@ fn report_json(report: &Report) -> Value {
         "seconds": report.elapsed.as_secs_f64(),
         "peak_rss_bytes": peak_rss_bytes(),
         "fidelity": report.fidelity,
+        "skipped": report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason })).collect::<Vec<_>>(),
     })
 }
 
@@ -262,10 +273,13 @@ fn to_json(packed: &PackReport) -> Value {
     out
 }
 
-fn skipped_text(packed: &PackReport) -> String {
-    let bad = packed.bad.iter().map(ToString::to_string);
-    let later = packed.report.skipped.iter().map(|s| format!("{}: {}", s.key.escape_debug(), s.reason));
-    let lines: Vec<String> = bad.chain(later).collect();
+/// What was left out before the run began, and after.
+fn skipped_lines(bad: &[BadInput], report: &Report) -> Vec<String> {
+    let bad = bad.iter().map(ToString::to_string);
+    bad.chain(report.skipped.iter().map(|s| format!("{}: {}", s.key.escape_debug(), s.reason))).collect()
+}
+
+fn skipped_text(lines: &[String]) -> String {
     let mut out = format!("left out {}:", units::plural(lines.len() as u64, "file"));
     lines.iter().take(SHOWN_SKIPPED).for_each(|line| out += &format!("\n  {line}"));
     match lines.len().saturating_sub(SHOWN_SKIPPED) {

@@ -28,16 +28,25 @@ impl Bar {
         Self { bar, start: Instant::now() }
     }
 
-    /// Where the work stands; `out` is the size of the output so far, where there is one.
-    pub(super) fn set(&self, samples: u64, bytes: u64, out: Option<u64>) {
+    /// Where reading stands: samples and bytes so far.
+    pub(super) fn read(&self, samples: u64, bytes: u64) {
+        self.show(samples, bytes, bytes, String::new());
+    }
+
+    /// Where packing stands: samples of this run, bytes read in all, those of them that an earlier run had read, bytes written.
+    pub(super) fn pack(&self, samples: u64, bytes: u64, bytes_reused: u64, bytes_out: u64) {
+        let sizes = format!(", {} → {}", units::bytes(bytes), units::bytes(bytes_out));
+        self.show(samples, bytes.saturating_sub(bytes_reused), bytes, sizes);
+    }
+
+    fn show(&self, samples: u64, own_bytes: u64, position: u64, sizes: String) {
         if self.bar.is_hidden() {
             return;
         }
         let seconds = self.start.elapsed().as_secs_f64().max(1e-3);
-        let rate = format!("{:.0} samples/s, {:.0} MB/s", samples as f64 / seconds, bytes as f64 / seconds / 1e6);
-        let sizes = out.map(|out| format!(", {} → {}", units::bytes(bytes), units::bytes(out))).unwrap_or_default();
-        self.bar.set_message(format!("{rate}{sizes}"));
-        self.bar.set_position(bytes);
+        let (samples, megabytes) = (samples as f64 / seconds, own_bytes as f64 / seconds / 1e6);
+        self.bar.set_message(format!("{samples:.0} samples/s, {megabytes:.0} MB/s{sizes}"));
+        self.bar.set_position(position);
     }
 
     /// Takes the bar away.

@@ -14,10 +14,21 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
     if same_folder(args) {
         return restore(args, &limits);
     }
-    let cancel = interrupt::flag()?;
-    let mut survey = Survey::scan(&args.dataset, &limits)?;
-    let options = WriteOptions { cancel: Some(&cancel), ..WriteOptions::default() };
-    let report = survey.write(&args.out, &limits, &options)?;
+    let interrupt = interrupt::install(true)?;
+    let cancel = &interrupt.raised;
+    let options = WriteOptions { cancel: Some(cancel), ..WriteOptions::default() };
+    let salvaged = Survey::scan(&args.dataset, &limits, cancel).and_then(|mut survey| {
+        let report = survey.write(&args.out, &limits, &options)?;
+        Ok((survey, report))
+    });
+    let (survey, report) = match salvaged {
+        Ok(salvaged) => salvaged,
+        Err(error) if interrupt::is_cancelled(&error) => {
+            show::note("interrupted: the damaged dataset is as it was");
+            return Ok(Outcome::Interrupted);
+        }
+        Err(error) => return Err(error),
+    };
     if args.json {
         show::json(&json!({
             "samples": report.samples,

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use shardpack_reader::Scalar;
+use shardpack_format::Error as FormatError;
+use shardpack_reader::{Error as ReaderError, Scalar};
 use std::io::{self, Write};
 
 /// Writes a text to stdout.
@@ -48,6 +49,14 @@ pub(super) fn error(error: &anyhow::Error) {
 /// Whether the reader of our stdout has gone: `shardpack … | head` is no failure.
 pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().filter_map(|e| e.downcast_ref::<io::Error>()).any(|e| e.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Whether the bytes of a dataset are at fault, not the environment or the caller: a problem in the data was found, exit code 1.
+pub(super) fn is_about_data(error: &anyhow::Error) -> bool {
+    error.chain().any(|e| {
+        let format = || matches!(e.downcast_ref(), Some(FormatError::Format { .. } | FormatError::Limit { .. }));
+        e.downcast_ref().is_some_and(ReaderError::is_about_data) || format()
+    })
 }
 
 /// A scalar as JSON; NaN and infinities, which JSON does not have, as null.
@@ -103,6 +112,16 @@ mod tests {
         let text = table(&["name", "bytes"], &[vec!["a".into(), "5".into()], vec!["longer".into(), "12345".into()]]);
         assert_eq!(text, "  name   bytes\n  a          5\n  longer 12345\n");
         assert_eq!(pairs(&[("a", "x".into()), ("bcd", "y".into())]), "  a    x\n  bcd  y\n");
+    }
+
+    #[test]
+    fn errors_about_data_are_told_from_the_others_below_a_context() {
+        let is_about_data = |error: anyhow::Error| is_about_data(&error.context("cannot open"));
+        let format = FormatError::format("footer", "a whole one", "half");
+        assert!(is_about_data(format.clone().into()) && is_about_data(ReaderError::from(format).into()));
+        assert!(is_about_data(ReaderError::from(FormatError::limit("record", "max_record_bytes", 1, 2)).into()));
+        assert!(!is_about_data(ReaderError::from(FormatError::usage("index", "below 3", 4)).into()));
+        assert!(!is_about_data(io::Error::from(io::ErrorKind::NotFound).into()));
     }
 
     #[test]

@@ -8,6 +8,8 @@ pub(super) fn recipe_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.escape_debug().to_string(),
         Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
+        // How an array field is stored; what was asked, and the candidates, are for `--json`.
+        Value::Object(map) if map.contains_key("settings") => map.get("settings").map(recipe_value).unwrap_or_default(),
         Value::Object(map) => map
             .iter()
             .filter(|(_, v)| !v.is_array() && !v.is_null())
@@ -28,7 +30,12 @@ pub(super) fn fidelity_text(figures: &Value) -> String {
     if equal < samples {
         rows.push(("altered values", share(int("changed"))));
         let error = |name| units::significant(float(name), 3);
-        rows.push(("absolute error", format!("{} largest, {} mean", error("max_abs_error"), error("mean_abs_error"))));
+        let measured = units::count(int("measured"));
+        let (largest, mean) = (error("max_abs_error"), error("mean_abs_error"));
+        rows.push((
+            "absolute error",
+            format!("{largest} largest, {mean} mean of the {measured} values stored with loss"),
+        ));
         rows.push(("relative error", format!("{} largest", error("max_rel_error"))));
         if int("spectra") > 0 {
             let degrees = |name| units::significant(float(name).to_degrees(), 3);

@@ -2,32 +2,42 @@
 
 use super::args::VerifyArgs;
 use super::progress::Bar;
-use super::{Outcome, interrupt, open, show, units};
+use super::{Outcome, interrupt, open, show, sniff, units};
 use serde_json::json;
 use shardpack_codec::PictureCheck;
-use shardpack_format::Limits;
+use shardpack_format::{Error as FormatError, Limits};
 use shardpack_reader::{Progress, VerifyOptions, VerifyReport, verify};
 use std::cell::RefCell;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Problems that the text lists one by one; `--json` has them all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
+    sniff::check(&args.dataset)?;
     let limits = open::limits(args.max_record);
-    let cancel = interrupt::flag()?;
+    let interrupt = interrupt::install(true)?;
+    let cancel = &interrupt.raised;
     let bar = OnceLock::new();
     let on_progress =
-        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).set(p.samples_done, p.bytes_done, None);
-    let decode = |media_type: &str, bytes: &[u8]| check_picture(media_type, bytes, &limits);
+        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).read(p.samples_done, p.bytes_done);
+    // Pictures are decoded only once their CRC32 was found right: these are as they were packed.
+    let undecodable = AtomicU64::new(0);
+    let decode = |media_type: &str, bytes: &[u8]| {
+        check_picture(media_type, bytes, &limits).map_err(|e| {
+            undecodable.fetch_add(u64::from(matches!(e, FormatError::Format { .. })), Ordering::Relaxed);
+            e.to_string()
+        })
+    };
     let options = VerifyOptions {
         limits: limits.clone(),
         deep: args.deep.then_some(&decode),
         digest: args.digest,
         threads: args.threads.unwrap_or(0),
         on_progress: Some(&on_progress),
-        cancel: Some(&cancel),
+        cancel: Some(cancel),
         ..VerifyOptions::default()
     };
     let start = Instant::now();
@@ -36,12 +46,14 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
     if let Some(bar) = bar.get() {
         bar.finish();
     }
+    let undecodable = undecodable.load(Ordering::Relaxed);
     if args.json {
         show::json(&json!({
             "whole": report.is_whole(),
             "shards": report.shards,
             "samples": report.samples,
             "damaged_samples": report.damaged_samples,
+            "undecodable_pictures": undecodable,
             "bytes": report.bytes,
             "seconds": seconds,
             "deep": args.deep,
@@ -50,7 +62,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
             "notes": report.notes,
         }))?;
     } else {
-        show::print(&to_text(&report, args, seconds))?;
+        show::print(&to_text(&report, args, undecodable, seconds))?;
     }
     Ok(match (report.cancelled, report.is_whole()) {
         (true, _) => Outcome::Interrupted,
@@ -59,7 +71,7 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
     })
 }
 
-fn to_text(report: &VerifyReport, args: &VerifyArgs, seconds: f64) -> String {
+fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: f64) -> String {
     let mut out: String = report.notes.iter().map(|note| format!("note: {note}\n")).collect();
     for problem in report.problems.iter().take(SHOWN) {
         out += &format!("{problem}\n");
@@ -85,6 +97,14 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, seconds: f64) -> String {
     out += &match (report.cancelled, report.problems.len() as u64) {
         (true, n) => format!("interrupted: {} so far in `{name}` ({read})\n", units::plural(n, "problem")),
         (false, 0) => format!("`{name}` is whole: {checked}: {read}\n"),
+        (false, n) if n == undecodable => format!(
+            "`{name}` is as it was packed, but {} in it: {read}\n\
+             hint: the stored bytes are those of the source files: these were damaged already, and `shardpack salvage` changes nothing about it\n",
+            match n {
+                1 => "1 picture does not decode".to_owned(),
+                n => format!("{} pictures do not decode", units::count(n)),
+            },
+        ),
         (false, n) => format!(
             "`{name}` is damaged: {}, {} hurt: {read}\nhint: `shardpack salvage` copies what is whole\n",
             units::plural(n, "problem"),
@@ -95,13 +115,13 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, seconds: f64) -> String {
 }
 
 /// Decodes a picture with the decoder of this thread.
-fn check_picture(media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(), String> {
+fn check_picture(media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(), FormatError> {
     thread_local!(static CHECK: RefCell<Option<PictureCheck>> = const { RefCell::new(None) });
     CHECK.with_borrow_mut(|slot| {
         let check = match slot {
             Some(check) => check,
-            none => none.insert(PictureCheck::new().map_err(|e| e.to_string())?),
+            none => none.insert(PictureCheck::new()?),
         };
-        check.check(media_type, bytes, limits).map(|_| ()).map_err(|e| e.to_string())
+        check.check(media_type, bytes, limits).map(|_| ())
     })
 }

@@ -1,20 +1,18 @@
 //! Cubes: loaded, transformed and encoded, one sample to a thread.
 
 use super::fidelity::{self, Totals};
-use super::{PackOptions, SampleError, Tally, schema, tables};
-use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load, load_mask, load_reusing};
+use super::tries::{mask_file_options, mask_options};
+use super::{PackOptions, SampleError, Tally, schema, tables, tries};
+use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load_mask, load_reusing};
 use crate::sources::{Content, Entry, Listing};
-use anyhow::Context;
 use serde_json::{Map, Value, json};
-use shardpack_codec::{Array, ArrayEncoder, ArrayOptions, EncodedArray, Trial, Values, encode_bytes, trial};
+use shardpack_codec::{Array, ArrayEncoder, EncodedArray, Trial, encode_bytes};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Samples that the trial of codecs looks at: the first, the middle and the last.
-const TRIAL_SAMPLES: usize = 3;
 /// What a record takes beside the payloads: frame, head, metadata and padding.
 const OVERHEAD_BYTES: u64 = 2048;
 
@@ -50,27 +48,7 @@ impl<'a> Cubes<'a> {
     /// Tries the codecs on a few samples and settles everything.
     pub(super) fn new(listing: &'a Listing, options: &PackOptions) -> anyhow::Result<Self> {
         let cubes = &options.source.cubes;
-        let entries = trial_entries(&listing.samples);
-        let loaded: Vec<LoadedCube> = entries
-            .iter()
-            .map(|entry| load(&listing.path(entry), cubes))
-            .collect::<Result<_, _>>()
-            .context("cannot try codecs")?;
-        let pairs: Vec<_> = loaded.iter().map(|cube| (&cube.array, cube.no_data)).collect();
-        let context = || format!("cannot choose how to store cubes like `{}`", entries.first().map_or("", |e| &e.key));
-        let mut trials = vec![("cube".to_owned(), trial(&pairs, &options.arrays).with_context(context)?)];
-        drop(pairs);
-        drop(loaded);
-        let masks: Vec<LoadedMask> = entries
-            .iter()
-            .filter_map(|entry| entry.mask.as_ref())
-            .map(|mask| load_mask(&mask.path, &mask_file_options(cubes)))
-            .collect::<Result<_, _>>()
-            .context("cannot try codecs on masks")?;
-        if !masks.is_empty() {
-            let pairs: Vec<_> = masks.iter().map(|mask| (&mask.array, mask.no_data)).collect();
-            trials.push(("mask".to_owned(), trial(&pairs, &mask_options(&options.arrays))?));
-        }
+        let trials = tries::choose(listing, options)?;
         let metadata = schema::metadata(listing, fields(listing, trials.len() > 1), Recipe::new())?;
         let (skip, idle) = (options.skips(), Mutex::new(Vec::new()));
         Ok(Self { listing, options: cubes.clone(), schema: metadata.schema, skip, trials, idle })
@@ -170,23 +148,6 @@ fn check_mask(mask: &Array, cube: &Array, path: &Path) -> Result<(), SampleError
     }
     let found = mask.shape().iter().map(u64::to_string).collect::<Vec<_>>().join(" × ");
     Err(SampleError::Mask { mask: path.display().to_string(), height, width, found })
-}
-
-/// Masks are labels: never lossy, whatever is asked of the cubes.
-fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
-    ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
-}
-
-/// Variable and shape are the cubes': a mask file is read for the one array that it holds.
-fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
-    CubeOptions { variable: None, ..cubes.clone() }
-}
-
-fn trial_entries(samples: &[Entry]) -> Vec<&Entry> {
-    let last = samples.len().saturating_sub(1);
-    let mut positions: Vec<usize> = (0..TRIAL_SAMPLES).map(|i| last * i / (TRIAL_SAMPLES - 1)).collect();
-    positions.dedup();
-    positions.into_iter().filter_map(|i| samples.get(i)).collect()
 }
 
 fn fields(listing: &Listing, masks: bool) -> Vec<Field> {

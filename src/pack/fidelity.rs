@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shardpack_codec::Fidelity;
-use shardpack_format::{Dtype, Field, Schema};
+use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
 
 /// One figure: its name, and how it is read from and added to a [`Fidelity`].
@@ -51,10 +51,20 @@ pub fn fields(field: &str) -> Vec<Field> {
     FIGURES.iter().map(|f| Field::scalar(format!("{field}.{}", f.name), f.dtype)).collect()
 }
 
-/// Whether `name` is one of the scalar fields that [`fields`] makes for some array field.
+/// Whether `name` is one of the scalar fields that [`fields`] makes for an array field of this schema. A user's own column
+/// `my.nan` or `mask.nan` is not: a field has all figures, with their types, or none.
 #[must_use]
-pub fn is_figure(name: &str) -> bool {
-    name.rsplit_once('.').is_some_and(|(_, figure)| FIGURES.iter().any(|f| f.name == figure))
+pub fn is_figure(schema: &Schema, name: &str) -> bool {
+    let Some((field, figure)) = name.rsplit_once('.') else { return false };
+    let all = || {
+        FIGURES.iter().all(|f| {
+            let full = format!("{field}.{}", f.name);
+            schema.scalars().any(|(name, dtype)| name == full && dtype == f.dtype)
+        })
+    };
+    FIGURES.iter().any(|f| f.name == figure)
+        && schema.stored().any(|f| f.name == field && f.kind == FieldKind::Array)
+        && all()
 }
 
 /// Appends the packed scalars of one sample.
@@ -119,6 +129,7 @@ impl Totals {
             "clipped": f.clipped,
             "subnormal": f.subnormal,
             "max_abs_error": f.max_abs_error,
+            "measured": f.measured,
             "mean_abs_error": f.mean_abs_error(),
             "max_rel_error": f.max_rel_error,
             "spectra": f.spectra,
@@ -148,4 +159,30 @@ pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_the_user_are_no_figures() {
+        let schema = |more: Vec<Field>| {
+            let mut all = vec![Field::stored("cube", FieldKind::Array), Field::stored("mask", FieldKind::Array)];
+            all.extend(fields("cube"));
+            all.extend(more);
+            Schema::new(all).unwrap()
+        };
+        let all = schema(vec![
+            Field::scalar("my.nan", Dtype::U64),
+            Field::scalar("mask.max_abs_error", Dtype::F64),
+            Field::scalar("cube.mean", Dtype::F64),
+            Field::scalar("nan", Dtype::U64),
+        ]);
+        let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
+        let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
+        assert_eq!(figures, expected);
+        let picture = Schema::new([vec![Field::stored("cube", FieldKind::Image)], fields("cube")].concat()).unwrap();
+        assert!(!is_figure(&picture, "cube.nan"));
+    }
 }

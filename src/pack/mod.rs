@@ -6,6 +6,7 @@ mod images;
 mod options;
 mod schema;
 mod tables;
+mod tries;
 
 pub use options::{Jpeg, PackOptions};
 
@@ -14,7 +15,7 @@ use anyhow::{Context, bail};
 use fidelity::Totals;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shardpack_codec::Trial;
+use shardpack_codec::{ArrayOptions, Trial};
 use shardpack_format::Schema;
 use shardpack_writer::{Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset};
 use std::collections::BTreeMap;
@@ -79,17 +80,18 @@ pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) ->
     options.arrays.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let listing = pool.install(|| sources::enumerate(src, &options.source))?;
-    // The pool is for looking at files; the writer has threads of its own.
-    drop(pool);
     match listing.kind {
         Kind::Images => {
+            refuse_cube_options(options)?;
             let source = images::Images::new(&listing)?;
             let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|e| e.bytes + images::OVERHEAD_BYTES).collect();
             run(out, &listing, metadata, &stored, &source, Vec::new(), options, hooks)
         }
         Kind::Cubes => {
-            let source = cubes::Cubes::new(&listing, options)?;
+            let source = pool.install(|| cubes::Cubes::new(&listing, options))?;
+            // The pool is for looking at files; the writer has threads of its own.
+            drop(pool);
             let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|e| source.estimate(e)).collect();
             let trials = source.trials().to_vec();
@@ -109,11 +111,12 @@ fn run<S: SampleSource>(
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> anyhow::Result<PackReport> {
-    let samples = listing.samples.iter().zip(stored).map(|(entry, stored)| PlanSample {
+    let samples = listing.samples.iter().zip(stored).enumerate().map(|(position, (entry, stored))| PlanSample {
         key: &entry.key,
         source_bytes: entry.source_bytes(),
         stored_bytes: *stored,
-        mtime_ns: entry.mtime_ns,
+        mtime_ns: entry.fingerprint_mtime_ns(),
+        extra_digest: tables::digest(listing, position),
     });
     let plan_options = PlanOptions { shard_bytes: options.shard_bytes, shuffle: options.shuffle };
     let plan = Plan::new(samples, metadata?, plan_options)?;
@@ -146,6 +149,18 @@ fn run<S: SampleSource>(
         trials,
         memory_bytes,
     })
+}
+
+/// Refuses options that would have no effect: whoever gives them expects one.
+fn refuse_cube_options(options: &PackOptions) -> anyhow::Result<()> {
+    if options.source.masks.is_some() {
+        bail!("the source holds pictures: masks are paired with cubes");
+    }
+    let cubes = &options.source.cubes;
+    if options.arrays != ArrayOptions::default() || cubes.variable.is_some() || cubes.spatial.is_some() {
+        bail!("the source holds pictures: options on values, codecs and variables are for cubes");
+    }
+    Ok(())
 }
 
 /// One sample for each thread and one more that waits to be written, and never less than 64 MiB.

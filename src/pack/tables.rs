@@ -1,6 +1,7 @@
 //! Values that come from names and tables: labels and columns, packed for a record.
 
 use crate::sources::{Entry, Listing, Values};
+use sha2::{Digest, Sha256};
 use shardpack_format::{Dtype, Field};
 
 /// The scalar field `label`, if the listing has classes.
@@ -25,6 +26,22 @@ pub(super) fn append_columns(out: &mut Vec<u8>, listing: &Listing, sample: usize
             Values::Text(_) => {}
         }
     }
+}
+
+/// A digest of everything that a sample takes from names and tables: the dataset of other labels is another dataset.
+pub(super) fn digest(listing: &Listing, sample: usize) -> [u8; 16] {
+    let mut values = Vec::new();
+    if let Some(entry) = listing.samples.get(sample) {
+        append_label(&mut values, entry);
+    }
+    append_columns(&mut values, listing, sample);
+    for text in texts(listing, sample) {
+        values.extend((text.len() as u64).to_le_bytes());
+        values.extend(text.as_bytes());
+    }
+    let mut digest = [0; 16];
+    digest.iter_mut().zip(Sha256::digest(&values)).for_each(|(to, from)| *to = from);
+    digest
 }
 
 /// The text columns of the table of labels for one sample, in order.

@@ -296,7 +296,7 @@ impl JpegHeader {
         }
     }
 
-    /// Why no decoder of ours reads this process, if so: lossless, differential, arithmetic, not 8 bits, two components.
+    /// Why few decoders read this process, if so: lossless, differential, arithmetic, not 8 bits, two components.
     #[must_use]
     pub const fn unsupported(&self) -> Option<&'static str> {
         match (self.sof, self.precision, self.component_count) {

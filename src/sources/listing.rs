@@ -45,6 +45,14 @@ impl Entry {
         Self { key, bytes, mtime_ns, class: None, content, data: data.map(Box::new), mask: None }
     }
 
+    /// One number that changes when the time of modification of any of the sample's files does.
+    #[must_use]
+    pub fn fingerprint_mtime_ns(&self) -> i64 {
+        // Rotated, so that two files that change by the same amount do not cancel out.
+        let side = [&self.data, &self.mask].into_iter().flatten();
+        side.fold(self.mtime_ns, |mixed, file| mixed.rotate_left(17) ^ file.mtime_ns)
+    }
+
     /// Bytes on disk of everything that belongs to the sample.
     #[must_use]
     pub fn source_bytes(&self) -> u64 {

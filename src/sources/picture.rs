@@ -55,8 +55,8 @@ pub struct JpegFacts {
 /// ```
 ///
 /// # Errors
-/// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000, JPEG XL, animated WebP; lossless,
-/// arithmetic or 12-bit JPEG.
+/// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000, JPEG XL, animated WebP. JPEGs that
+/// few decoders take (arithmetic coding, 12 bits, lossless) are pictures like any other: they are kept to the byte, with `gpu_jpeg` false.
 pub fn probe_picture(bytes: &[u8]) -> Result<Option<Picture>, Flaw> {
     match probe(bytes)? {
         Some(Sniffed::Picture(picture)) => Ok(Some(picture)),
@@ -118,9 +118,6 @@ fn unsupported(head: &[u8]) -> Option<&'static str> {
 
 fn jpeg(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
     let header = jpeg_header(file)?;
-    if let Some(reason) = header.unsupported() {
-        return Err(Flaw::unsupported(format!("{reason} is not supported: convert it to baseline JPEG or PNG")));
-    }
     let end = jpeg_end(file, header.scan_offset)?;
     Ok(Picture {
         media_type: "image/jpeg",

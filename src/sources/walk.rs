@@ -5,6 +5,7 @@
 use super::bad::{BadInput, BadKind, Flaw};
 use super::error::{Result, SourceError};
 use rayon::prelude::*;
+use shardpack_format::check_key;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
@@ -179,6 +180,9 @@ impl Walk<'_> {
             Some(name) => format!("{}{name}", folder.prefix),
             None => return Node::Bad(not_utf8(folder, &name)),
         };
+        if let Err(error) = check_key(&key) {
+            return Node::Bad(Flaw::new(BadKind::Name, error.to_string()).of(key));
+        }
         match self.inspect(folder, entry, &name, &key) {
             Ok(node) => node,
             Err(flaw) => Node::Bad(flaw.of(key)),

@@ -90,7 +90,7 @@ def spec_verdict(path):
     try:
         problems = reader.verify(path)
         if problems:
-            return "refused", problems[0][3]
+            return "refused", problems[0][-1]
         return "ok", hashlib.sha256("\n".join(reader.digest(path)).encode()).hexdigest()
     except Exception as e:  # anything but a list of problems is a fault of the reader
         return "crash", repr(e)

@@ -85,7 +85,8 @@ class RealCubes(CommandTest):
         self.check(self.folder(DATA / "hsi/mat" / name), {Path(name).stem: array}, "--variable", variable, *options)
 
     def load(self, name):
-        return scipy.io.loadmat(DATA / "hsi/mat" / name)
+        # `mat_dtype`: the class that MATLAB shows, not the smaller integers that the file may hold a double array in.
+        return scipy.io.loadmat(DATA / "hsi/mat" / name, mat_dtype=True)
 
     def test_salton_sea_with_its_nan(self):
         self.mat("salton_sea_roi.mat", "I", self.load("salton_sea_roi.mat")["I"])

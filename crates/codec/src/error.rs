@@ -35,6 +35,19 @@ pub enum EncodeError {
         /// The smallest bound that this array allows.
         smallest: f64,
     },
+    /// A value that was measured would decode to the no-data value, and nobody could tell the two apart again.
+    #[error(
+        "value at {position:?} would become the no-data value {no_data}: {value}\n\
+         hint: `--values keep` stores the values as they are"
+    )]
+    BecomesNoData {
+        /// Where, one index for each axis: `[y, x, band]` in a cube.
+        position: Vec<u64>,
+        /// The first such value in storage order.
+        value: f64,
+        /// The no-data value, as the decoded type has it.
+        no_data: f64,
+    },
     /// The settings contradict each other, or the array and its descriptor do.
     #[error(transparent)]
     Format(#[from] Error),

@@ -45,4 +45,4 @@ pub use fidelity::{F16_MIN_NORMAL, Fidelity};
 pub use options::{ArrayOptions, BandDifference, Prefer, Values};
 pub use picture::PictureCheck;
 pub use settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
-pub use trial::{Candidate, MAX_TRIAL_SAMPLES, Trial, trial};
+pub use trial::{Candidate, MAX_TRIAL_SAMPLES, Trial, crop_for_trial, trial};

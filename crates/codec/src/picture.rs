@@ -56,6 +56,14 @@ impl PictureCheck {
 
     fn check_jpeg(&mut self, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
         let fail = |e: turbojpeg::Error| Error::format("JPEG", "a picture that decodes", e);
+        if let Some((precision, width, height)) = rare_precision(bytes) {
+            // libjpeg-turbo's 8-bit decoder would refuse what is no damage: such a picture is taken at its header's word.
+            pixel_bytes(width, height, 8, limits)?;
+            return match bytes.ends_with(b"\xFF\xD9") {
+                true => Ok((width, height)),
+                false => Err(Error::format(format!("JPEG of {precision} bits"), "an end-of-image marker", "none")),
+            };
+        }
         let scans = memchr::memmem::find_iter(bytes, b"\xFF\xDA").count() as u64;
         if scans > MAX_SCANS {
             return Err(Error::format("JPEG scans", format!("at most {MAX_SCANS}"), scans));
@@ -84,6 +92,26 @@ impl PictureCheck {
         let image = turbojpeg::Image { pixels: self.pixels.as_mut_slice(), width, pitch, height, format };
         jpeg.decompress(bytes, image).map_err(fail)?;
         Ok((header.width as u64, header.height as u64))
+    }
+}
+
+/// Bits of a sample, width and height of a JPEG of other than 8 bits; `None` for all others, and for what has no frame header.
+fn rare_precision(bytes: &[u8]) -> Option<(u8, u64, u64)> {
+    let mut rest = bytes.strip_prefix(b"\xFF\xD8")?;
+    loop {
+        let (&[prefix, marker], tail) = rest.split_first_chunk::<2>()?;
+        if prefix != 0xFF || marker == 0xDA {
+            return None;
+        }
+        let length = usize::from(u16::from_be_bytes(*tail.first_chunk()?));
+        let body = tail.get(2..length)?;
+        // Every SOF; C4, C8 and CC among them are tables.
+        if matches!(marker, 0xC0..=0xCF) && !matches!(marker, 0xC4 | 0xC8 | 0xCC) {
+            let &[precision, h1, h0, w1, w0] = body.first_chunk()?;
+            let axis = |high, low| u64::from(u16::from_be_bytes([high, low]));
+            return (precision != 8).then(|| (precision, axis(w1, w0), axis(h1, h0)));
+        }
+        rest = tail.get(length..)?;
     }
 }
 
@@ -150,6 +178,17 @@ mod tests {
         whole[sof + 5..sof + 9].copy_from_slice(&[0x9C, 0x40, 0x9C, 0x40]);
         let error = PictureCheck::new().unwrap().check("image/jpeg", &whole, &Limits::default()).unwrap_err();
         assert!(matches!(error, Error::Limit { .. }), "{error}");
+    }
+
+    #[test]
+    fn twelve_bits_are_no_damage() {
+        let mut whole = jpeg(61, 35);
+        let sof = memchr::memmem::find(&whole, b"\xFF\xC0").unwrap();
+        whole[sof + 4] = 12;
+        let mut check = PictureCheck::new().unwrap();
+        assert_eq!(check.check("image/jpeg", &whole, &Limits::default()), Ok((61, 35)));
+        whole.truncate(whole.len() - 1);
+        assert!(check.check("image/jpeg", &whole, &Limits::default()).is_err());
     }
 
     #[test]

@@ -9,6 +9,8 @@ use std::fmt;
 /// descriptor.
 ///
 /// Integers and booleans are never made lossy: under every rule but `Keep` they are stored as the smallest integer type that holds them.
+///
+/// No rule turns a value into the no-data value: exactly those elements decode to it that were it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -17,9 +19,9 @@ pub enum ValueRule {
     Keep,
     /// The smallest exact integer type where there is one, else as they are. Lossless.
     IntegerOrKeep,
-    /// The smallest exact integer type where there is one, else float16.
+    /// The smallest exact integer type where there is one, else float16; as they are if a value would round to the no-data value.
     IntegerOrF16,
-    /// The smallest exact integer type where there is one, else float16 where it keeps the bound, else fixed point.
+    /// The smallest exact integer type where there is one, else float16 where it keeps the bound and no-data apart, else fixed point.
     IntegerOrF16OrFixed {
         /// Largest absolute error, in the data's units.
         max_error: f64,
@@ -29,7 +31,7 @@ pub enum ValueRule {
         /// Largest absolute error, in the data's units.
         max_error: f64,
     },
-    /// Floats become float16.
+    /// Floats become float16; an error if a value would become infinite or no-data.
     F16,
     /// Floats become fixed point.
     Fixed {

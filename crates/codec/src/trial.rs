@@ -60,7 +60,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     let crops: Vec<(Array, Option<f64>)> = samples
         .iter()
         .take(MAX_TRIAL_SAMPLES)
-        .map(|(array, no_data)| Ok((crop(array)?, *no_data)))
+        .map(|(array, no_data)| Ok((crop_for_trial(array)?, *no_data)))
         .collect::<EncodeResult<_>>()?;
     let mut table = Vec::new();
     let mut refused = None;
@@ -68,9 +68,11 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
         match measure(&crops, settings) {
             Ok(candidate) => table.push(candidate),
             // A rule that cannot hold these values (float16 out of range) leaves the field to the others.
-            Err(error @ (EncodeError::OutOfRange { .. } | EncodeError::ErrorBound { .. })) => {
-                refused = refused.or(Some(error))
-            }
+            Err(
+                error @ (EncodeError::OutOfRange { .. }
+                | EncodeError::ErrorBound { .. }
+                | EncodeError::BecomesNoData { .. }),
+            ) => refused = refused.or(Some(error)),
             Err(error) => return Err(error),
         }
     }
@@ -116,8 +118,11 @@ fn measure(crops: &[(Array, Option<f64>)], settings: ArraySettings) -> EncodeRes
     Ok(out)
 }
 
-/// The middle rows of `array`, 8 MiB of them.
-fn crop(array: &Array) -> EncodeResult<Array> {
+/// The middle rows of `array`, 8 MiB of them: all that a trial looks at. To crop before the next sample is loaded saves memory.
+///
+/// # Errors
+/// `Format` if the shape overflows.
+pub fn crop_for_trial(array: &Array) -> EncodeResult<Array> {
     let Some((&rows, rest)) = array.shape().split_first() else { return Ok(array.clone()) };
     let row_bytes = array.dtype().array_bytes(rest)?;
     let wanted = (MAX_SAMPLE_BYTES as u64 / row_bytes.max(1)).clamp(1, rows.max(1));

@@ -239,11 +239,18 @@ fn output_of_the_wrong_length_and_booleans_beyond_one_are_refused() {
 
 #[test]
 fn arrays_without_elements_take_no_memory_however_long_their_axes() {
-    let mut descriptor = ArrayDescriptor::plain(Dtype::U64, vec![0, (1 << 31) - 1, (1 << 31) - 1]);
+    // 2^60 elements of eight bytes, were it not for the first axis.
+    let mut descriptor = ArrayDescriptor::plain(Dtype::U64, vec![0, 1 << 30, 1 << 30]);
     descriptor.layout = shardpack_format::Layout::BandMajor;
     for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
         assert!(ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).is_ok());
         assert!(ArrayDecoder::new().decode(codec, &descriptor, &[0], &Limits::default()).is_err());
+    }
+    // The axes that are not 0 must stay below 2^64 bytes all the same (spec §4.2).
+    descriptor.shape = vec![0, 1 << 31, 1 << 30];
+    for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
+        let error = ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).unwrap_err();
+        assert!(matches!(error, Error::Format { .. }), "{error}");
     }
 }
 

@@ -7,7 +7,7 @@ use shardpack_format::{
 use std::path::{Path, PathBuf};
 
 /// Faults that show only when values are decoded, when the whole of a dataset is seen, or when files are looked for.
-const BEYOND_THE_LAYOUT: [&str; 13] = [
+const BEYOND_THE_LAYOUT: [&str; 14] = [
     "N10-shard-missing",
     "N10-digest-of-a-shard",
     "S06-key-twice",
@@ -16,6 +16,7 @@ const BEYOND_THE_LAYOUT: [&str; 13] = [
     "S09-bool-array-of-2",
     "S10-classes-of-a-shard",
     "S10-number-of-shards",
+    "S10-recipe-of-a-shard",
     "T03-padding-after-a-record",
     "V01-label-negative",
     "V01-label-outside-the-classes",

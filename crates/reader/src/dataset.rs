@@ -322,7 +322,9 @@ impl Dataset {
         };
         let file = ShardFile::pooled(&source.handles, &entry.name)?;
         let shard = Shard::from_file(file, self.0.options.clone())?;
-        check_shard(&source.manifest, number, entry, &shard).map_err(|e| e.in_file(shard.path().to_string_lossy()))?;
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
+        let same = source.manifest.check_shard(number, shard.footer(), shard.index().metadata());
+        same.map_err(|e| e.in_file(shard.path().to_string_lossy()))?;
         Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))))
     }
 
@@ -365,38 +367,4 @@ impl Dataset {
             _ => column.to_i64s().ok_or_else(expected),
         }
     }
-}
-
-/// Compares a shard with what the manifest says of it.
-pub(crate) fn check_shard(
-    manifest: &Manifest,
-    number: usize,
-    entry: &ShardEntry,
-    shard: &Shard,
-) -> Result<(), FormatError> {
-    let identity = shard.identity();
-    let metadata = shard.index().metadata();
-    let differs = |what: &str, manifest: String, shard: String| {
-        Err(FormatError::format(format!("{what} of the shard"), format!("{manifest}, as in the manifest"), shard))
-    };
-    if identity.dataset_id != manifest.dataset_id {
-        return differs("dataset id", manifest.dataset_id.to_string(), identity.dataset_id.to_string());
-    }
-    if u64::from(identity.shard_number) != number as u64 {
-        return differs("number", number.to_string(), identity.shard_number.to_string());
-    }
-    if shard.file_bytes() != entry.bytes {
-        return differs("size", format!("{} bytes", entry.bytes), shard.file_bytes().to_string());
-    }
-    if shard.len() != entry.samples {
-        return differs("record count", entry.samples.to_string(), shard.len().to_string());
-    }
-    if shard.footer_crc32() != entry.footer_crc32 {
-        let found = format!("{:#010x}", shard.footer_crc32());
-        return differs("footer CRC32", format!("{:#010x}", entry.footer_crc32), found);
-    }
-    if metadata.schema != manifest.schema || metadata.classes != manifest.classes {
-        return differs("schema", "the same fields and classes".into(), "others".into());
-    }
-    Ok(())
 }

@@ -1,34 +1,9 @@
-//! Field values decoded: arrays, text, bytes. The codecs are those of `shardpack_codec`; here stands which field may use which.
+//! Field values decoded: arrays, text, bytes, by the codecs of `shardpack_codec`. Which field may use which codec was checked with the record.
 
 use crate::error::Result;
 use crate::sample::{RecordView, Sample};
 use shardpack_codec::{Array, ArrayDecoder, decode_bytes};
-use shardpack_format::{ArrayDescriptor, Codec, Error as FormatError, FieldKind, FieldValue, Limits};
-
-/// Refuses a codec that fields of this kind cannot have.
-pub(crate) fn check_codec(kind: FieldKind, codec: Codec) -> Result<(), FormatError> {
-    let allowed = match kind {
-        FieldKind::Image => matches!(codec, Codec::Jpeg | Codec::Raw),
-        FieldKind::Array => matches!(codec, Codec::Raw | Codec::Zstd | Codec::Blosc2),
-        _ => matches!(codec, Codec::Raw | Codec::Zstd),
-    };
-    if allowed {
-        return Ok(());
-    }
-    Err(FormatError::format("codec", format!("one for fields of kind {kind:?}"), codec))
-}
-
-/// The descriptor of an array, compared with what the field table says.
-pub(crate) fn array_descriptor(value: &FieldValue<'_>, limits: &Limits) -> Result<ArrayDescriptor, FormatError> {
-    check_codec(FieldKind::Array, value.codec)?;
-    let descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
-    let stored = descriptor.stored_bytes()?;
-    if stored != value.decoded_bytes {
-        let expected = format!("{stored}, as its shape says");
-        return Err(FormatError::format("bytes of the array", expected, value.decoded_bytes));
-    }
-    Ok(descriptor)
-}
+use shardpack_format::{ArrayDescriptor, Error as FormatError, FieldKind};
 
 /// Puts the field's name before what is wrong with it.
 pub(crate) fn name_field(name: &str, error: FormatError) -> FormatError {
@@ -50,7 +25,7 @@ impl RecordView<'_> {
     /// `Usage` if there is no such array field, or if this sample has no value for it; `Format` or `Limit` if the descriptor is not as it should be.
     pub fn descriptor(&self, name: &str) -> Result<ArrayDescriptor> {
         let value = self.present(name, &[FieldKind::Array])?;
-        array_descriptor(&value, self.limits()).map_err(|e| self.field_error(name, e))
+        ArrayDescriptor::parse(value.descriptor, self.limits()).map_err(|e| self.field_error(name, e))
     }
 
     /// Decodes an array field; `decoder` keeps its scratch memory for the next one.
@@ -59,7 +34,7 @@ impl RecordView<'_> {
     /// As [`RecordView::descriptor`]; `Format` too if the payload is damaged or does not decode to the array's size.
     pub fn array(&self, name: &str, decoder: &mut ArrayDecoder) -> Result<Array> {
         let value = self.present(name, &[FieldKind::Array])?;
-        let decoded = array_descriptor(&value, self.limits())
+        let decoded = ArrayDescriptor::parse(value.descriptor, self.limits())
             .and_then(|descriptor| decoder.decode(value.codec, &descriptor, value.bytes, self.limits()));
         decoded.map_err(|e| self.field_error(name, e))
     }
@@ -70,7 +45,7 @@ impl RecordView<'_> {
     /// As [`RecordView::array`]; `Usage` too if `out` has another length.
     pub fn array_into(&self, name: &str, decoder: &mut ArrayDecoder, out: &mut [u8]) -> Result<()> {
         let value = self.present(name, &[FieldKind::Array])?;
-        let decoded = array_descriptor(&value, self.limits())
+        let decoded = ArrayDescriptor::parse(value.descriptor, self.limits())
             .and_then(|descriptor| decoder.decode_into(value.codec, &descriptor, value.bytes, out, self.limits()));
         decoded.map_err(|e| self.field_error(name, e))
     }
@@ -81,8 +56,7 @@ impl RecordView<'_> {
     /// `Usage` if there is no such field, or if this sample has no value for it; `Format` or `Limit` if it does not decode as it should.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>> {
         let value = self.present(name, &[FieldKind::Text, FieldKind::Json, FieldKind::Bytes])?;
-        let decoded = check_codec(FieldKind::Bytes, value.codec)
-            .and_then(|()| decode_bytes(value.codec, value.bytes, value.decoded_bytes, self.limits()));
+        let decoded = decode_bytes(value.codec, value.bytes, value.decoded_bytes, self.limits());
         decoded.map_err(|e| self.field_error(name, e))
     }
 

@@ -143,14 +143,10 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// The media type stands in the descriptor; the codec `jpeg` may leave it out.
+/// The media type is the descriptor, which was checked with the record.
 pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpack_format::Error> {
-    let media_type = match (value.codec, value.descriptor) {
-        (Codec::Jpeg, b"") => "image/jpeg",
-        (_, descriptor) => {
-            std::str::from_utf8(descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?
-        }
-    };
+    let media_type =
+        std::str::from_utf8(value.descriptor).map_err(|e| shardpack_format::Error::format("media type", "UTF-8", e))?;
     Ok(Image { media_type, bytes: value.bytes })
 }
 

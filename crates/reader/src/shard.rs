@@ -167,14 +167,18 @@ impl Shard {
 
     /// Checks the bytes of a record, padding included; errors name everything that is known of it.
     pub(crate) fn check<'b>(&self, record: u64, bytes: &'b [u8], crc: Crc) -> Result<Record<'b>, FormatError> {
-        check_record(self, record, bytes, crc).map_err(|e| self.in_record(record, e))
+        check_record(self, record, bytes, crc).map_err(|e| self.name_record(record, e))
     }
 
     /// Adds file, record, key and offset to an error found in the bytes of a record.
     pub(crate) fn in_record(&self, record: u64, error: FormatError) -> FormatError {
         let offset = self.index.row(record).map_or(0, |row| row.offset);
+        self.name_record(record, error.at(offset))
+    }
+
+    /// As [`Shard::in_record`], for an error that knows its offset in the file.
+    fn name_record(&self, record: u64, error: FormatError) -> FormatError {
         error
-            .at(offset)
             .in_record(record)
             .in_sample(self.index.key(record).unwrap_or_default())
             .in_file(self.path().to_string_lossy())

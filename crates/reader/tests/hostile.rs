@@ -196,7 +196,7 @@ fn t09_swapped_records() {
     let (head, tail) = bytes.split_at_mut(second);
     head[first..].swap_with_slice(&mut tail[..second - first]);
     let error = assert_format(read_all(dir.path(), &bytes), "swapped");
-    assert!(error.contains("as in the index"), "{error}");
+    assert!(error.contains("as the index says"), "{error}");
 }
 
 #[test]
@@ -209,12 +209,12 @@ fn t10_a_shard_of_another_dataset() {
     std::fs::write(disk.shard_path(1), foreign).unwrap();
     assert!(assert_format(open(), "another dataset").contains("dataset id"));
     std::fs::copy(disk.shard_path(0), disk.shard_path(1)).unwrap();
-    assert!(assert_format(open(), "another number").contains("number of the shard"));
+    assert!(assert_format(open(), "another number").contains("shard number"));
     // The same dataset and number, other samples.
     let samples: Vec<TestSample> = (5..7).map(TestSample::new).collect();
     let stale = support::shard_with(Identity::new(ID, 1), &samples, &support::metadata(Some(2)));
     std::fs::write(disk.shard_path(1), stale).unwrap();
-    assert!(assert_format(open(), "stale").contains("as in the manifest"));
+    assert!(assert_format(open(), "stale").contains("as the manifest says"));
     assert_eq!(Dataset::open(disk.path()).unwrap().get(1).unwrap().key(), disk.samples[1].key);
 }
 
@@ -392,7 +392,7 @@ fn l09_lengths_said_twice_must_agree() {
         bytes[at + 16..at + 24].copy_from_slice(&length.to_le_bytes());
         fix_record(&mut bytes, at);
         let error = assert_format(read_all(dir.path(), &bytes), "frame against index");
-        assert!(error.contains("record length in the record's frame"), "{error}");
+        assert!(error.contains("record bytes: expected"), "{error}");
         let report = verify(dir.path().join("x.shard"), &VerifyOptions::default()).unwrap();
         assert_eq!(report.damaged_samples, 1);
 

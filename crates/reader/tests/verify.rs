@@ -120,7 +120,7 @@ fn shards_are_compared_with_the_manifest() {
     // Another one under its name.
     std::fs::copy(disk.shard_path(0), disk.shard_path(1)).unwrap();
     let report = check(disk.path());
-    assert!(report.problems.iter().any(|p| p.what == "number of the shard"), "{:?}", report.problems);
+    assert!(report.problems.iter().any(|p| p.what == "shard number"), "{:?}", report.problems);
     assert!(report.problems.iter().any(|p| p.what == "sample key"), "{:?}", report.problems);
     assert!(report.problems.iter().any(|p| p.what == "sample id"), "{:?}", report.problems);
     // Extra.

@@ -32,16 +32,17 @@ struct Plan {
 pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
     check_max_error(max_error)?;
     let bands = arrangement(job.array, Dtype::U16, job.request).bands;
-    let plan = Plan::new(&Ranges::of(job, bands), max_error)?;
+    let no_data = job.decoded_no_data();
+    let plan = Plan::new(&Ranges::of(job, bands), max_error, no_data)?;
     let stored = if plan.bits == 8 { Dtype::U8 } else { Dtype::U16 };
     let arrangement = arrangement(job.array, stored, job.request);
-    let no_data = job.no_data.map(|v| f32::from_f64(v.to_f64()));
     let mut meter = Meter::new(job.no_data, job.spectrum());
     // The offsets of a whole piece, so that the loops below run over pieces, not over the bands of one pixel.
     let offsets = plan.offset.repeat(arrangement.piece_pixels());
     let inverse = 1.0 / f64::from(plan.scale);
     let mut decoded = Vec::new();
     let mut steps = Vec::new();
+    let mut first = 0_u64;
     job.for_each_piece(&arrangement, payload, |source, out| {
         decoded.resize(source.len(), 0.0_f32);
         steps.resize(source.len(), 0_u16);
@@ -66,6 +67,10 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, payload: &mut Ve
                 *decoded = special;
             }
         }
+        if let Some(no_data) = no_data {
+            job.check_apart(source, &decoded, first, no_data)?;
+        }
+        first += source.len() as u64;
         meter.add(source, &decoded, plain, false);
         if stored == Dtype::U8 {
             for (step, out) in steps.iter().zip(out) {
@@ -148,7 +153,10 @@ impl Ranges {
 impl Plan {
     /// A reader computes `fl(offset + fl(q × scale))`. Against the real number, half a step is lost to `q`, and at most 2⁻²⁴ of the range
     /// and of the magnitude to the two roundings; so the step is 2·(bound − those), rounded down to float32.
-    fn new(ranges: &Ranges, max_error: f64) -> EncodeResult<Self> {
+    ///
+    /// `no_data` must be no step of any band: offsets are lowered where it is. That takes part of one more step, and of the rounding errors
+    /// less than the spare that the scale leaves.
+    fn new(ranges: &Ranges, max_error: f64, no_data: Option<f32>) -> EncodeResult<Self> {
         // A hundredth more for the products of these small terms.
         let rounding = 1.01 * 2_f64.powi(-24);
         let (mut offset, mut range, mut slack) = (Vec::with_capacity(ranges.min.len()), 0.0_f64, 0.0_f64);
@@ -164,8 +172,9 @@ impl Plan {
             [ranges.nan, ranges.no_data, ranges.pos_inf, ranges.neg_inf].map(usize::from).iter().sum::<usize>();
         #[allow(clippy::cast_precision_loss, reason = "at most 4")]
         let top = 65_535.0 - reserved as f64;
+        let spare_steps = if no_data.is_some() { 1.5 } else { 0.5 };
         let refused = || {
-            let smallest = round_up((range / (2.0 * (top - 0.5)) + slack) * (1.0 + 32.0 * rounding));
+            let smallest = round_up((range / (2.0 * (top - spare_steps)) + slack) * (1.0 + 32.0 * rounding));
             EncodeError::ErrorBound { max_error, smallest: smallest.max(round_up(slack * 1.25)) }
         };
         let scale = below((2.0 * (max_error * (1.0 - 8.0 * rounding) - slack)).min(f64::from(f32::MAX)));
@@ -173,7 +182,15 @@ impl Plan {
         if !sound {
             return Err(refused());
         }
-        let steps = (range / f64::from(scale)).round_ties_even() + 1.0;
+        let mut steps = (range / f64::from(scale)).round_ties_even() + 1.0;
+        if let Some(no_data) = no_data {
+            for ((&min, &max), offset) in ranges.min.iter().zip(&ranges.max).zip(&mut offset) {
+                if min <= max {
+                    *offset = apart(*offset, scale, max, no_data);
+                    steps = steps.max(((max - f64::from(*offset)) / f64::from(scale)).round_ties_even() + 1.0);
+                }
+            }
+        }
         #[allow(clippy::cast_precision_loss, reason = "at most 65536")]
         let bits = (8..=16_u8).find(|bits| steps + reserved as f64 <= f64::from(1_u32 << bits)).ok_or_else(refused)?;
         let mut next = 1_u32 << bits;
@@ -191,6 +208,33 @@ impl Plan {
         };
         Ok(Self { scale, offset, bits, codes })
     }
+}
+
+/// `offset`, or if `no_data` is one of the steps from there to `max`, one lower by a part of a step, so that it lies between two steps.
+///
+/// Where float32 is as coarse as the steps, there may be none: [`Job::check_apart`] has the last word.
+fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
+    let hits = |offset: f32| {
+        let near = ((f64::from(no_data) - f64::from(offset)) / f64::from(scale)).round();
+        let last = ((max - f64::from(offset)) / f64::from(scale)).round() + 1.0;
+        // Two to either side for the roundings of the division and of the reader's formula.
+        (-2..=2).map(|i| near + f64::from(i)).filter(|q| (0.0..=last).contains(q)).any(|q| {
+            let mut decoded = [0.0];
+            decode(&[low_16(q)], &[offset], scale, &mut decoded);
+            decoded == [no_data]
+        })
+    };
+    if !hits(offset) {
+        return offset;
+    }
+    let lower = [0.5, 0.25, 0.75].map(|part| offset - part * scale);
+    lower.into_iter().find(|lower| lower.is_finite() && !hits(*lower)).unwrap_or(offset)
+}
+
+/// A step that is known to be an integer of 16 bits.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+fn low_16(step: f64) -> u16 {
+    step as u16
 }
 
 /// The largest float32 that is not above `value`, never −0.

@@ -17,7 +17,8 @@ const NO_DATA_CODE: u16 = 0x7E01;
 
 pub(super) fn store<T: Float>(job: &Job<'_, T>, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
     let arrangement = arrangement(job.array, Dtype::F16, job.request);
-    let no_data = job.no_data.map(|v| f32::from_f64(v.to_f64()));
+    let no_data = job.decoded_no_data();
+    // A no-data value that float16 cannot hold is none that a value could be rounded to.
     let held = no_data.map(f16::from_f32).filter(|h| Some(h.to_f32()) == no_data);
     let mut meter = Meter::new(job.no_data, job.spectrum());
     let mut halves = Vec::new();
@@ -50,6 +51,9 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, payload: &mut Vec<u8>) -> Encode
                     *decoded = if job.no_data == Some(value) { no_data.unwrap_or(f32::NAN) } else { f32::NAN };
                 }
             }
+        }
+        if let Some(held) = held {
+            job.check_apart(source, &decoded, first, held.to_f32())?;
         }
         meter.add(source, &decoded, plain, true);
         f16::store(&halves, out);

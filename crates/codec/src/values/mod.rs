@@ -111,10 +111,17 @@ impl<'a, T: Float> Job<'a, T> {
             F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => {
                 Ok(self.keep(payload))
             }
-            F16 | IntegerOrF16 => float16::store(self, payload),
+            F16 => float16::store(self, payload),
+            IntegerOrF16 => match float16::store(self, payload) {
+                // Nobody asked for float16: twice the size is better than measurements that turn into "not measured".
+                Err(EncodeError::BecomesNoData { .. }) => Ok(self.keep(payload)),
+                result => result,
+            },
             IntegerOrF16OrFixed { max_error } => match float16::store(self, payload) {
                 Ok(stored) if stored.fidelity.max_abs_error <= max_error => Ok(stored),
-                Ok(_) | Err(EncodeError::OutOfRange { .. }) => self.fixed(max_error, payload),
+                Ok(_) | Err(EncodeError::OutOfRange { .. } | EncodeError::BecomesNoData { .. }) => {
+                    self.fixed(max_error, payload)
+                }
                 Err(error) => Err(error),
             },
             Fixed { max_error } | IntegerOrFixed { max_error } => self.fixed(max_error, payload),
@@ -164,6 +171,30 @@ impl<'a, T: Float> Job<'a, T> {
             if !each(run) {
                 return;
             }
+        }
+    }
+
+    /// The no-data value as a decoded float32.
+    fn decoded_no_data(&self) -> Option<f32> {
+        self.no_data.map(|v| f32::from_f64(v.to_f64()))
+    }
+
+    /// Fails if an element of `source`, whose first has the number `first`, is not no-data but `decoded` to it.
+    ///
+    /// A reserved code would keep the two apart in the payload only: readers hand out values, and these would be equal.
+    fn check_apart(&self, source: &[T], decoded: &[f32], first: u64, no_data: f32) -> EncodeResult<()> {
+        // The whole run first, because that is a loop without branches.
+        if !decoded.iter().fold(false, |any, v| any | (*v == no_data)) {
+            return Ok(());
+        }
+        let mut pairs = source.iter().zip(decoded);
+        match pairs.position(|(u, v)| *v == no_data && self.no_data != Some(*u)) {
+            None => Ok(()),
+            Some(i) => Err(EncodeError::BecomesNoData {
+                position: position(self.array.shape(), first + i as u64),
+                value: source.get(i).map_or(f64::NAN, |v| v.to_f64()),
+                no_data: no_data.into(),
+            }),
         }
     }
 

@@ -119,6 +119,9 @@ impl Seen {
             }
             if let Some(manifest) = manifest {
                 // Dataset id, number, size, counts and schema were compared when the shard was opened.
+                if metadata.classes != manifest.classes {
+                    put(*target, "classes of the shard", "those of the manifest".into(), "others".into());
+                }
                 if metadata.recipe != manifest.recipe {
                     put(*target, "recipe of the shard", "that of the manifest".into(), "another".into());
                 }

@@ -15,6 +15,9 @@ pub struct Problem {
     pub record: Option<u64>,
     /// Key of the sample that is hurt.
     pub key: Option<String>,
+    /// What kind of problem: `format` if the bytes break the specification, `limit` if they ask for more than the caller allows, `io` if the system could not
+    /// give them.
+    pub kind: &'static str,
     /// The part of the layout.
     pub what: String,
     /// What should stand there.
@@ -30,6 +33,7 @@ impl Problem {
             offset: None,
             record: None,
             key: None,
+            kind: "io",
             what: String::new(),
             expected: String::new(),
             found: String::new(),
@@ -53,16 +57,19 @@ impl Problem {
     fn fill(&mut self, error: FormatError) {
         let place = match error {
             FormatError::Format { place, what, expected, found } => {
+                self.kind = "format";
                 (self.what, self.expected, self.found) = (what, expected, found);
                 place
             }
             FormatError::Limit { place, what, name, limit, found } => {
+                self.kind = "limit";
                 self.what = what;
                 self.expected = format!("at most {limit} (`Limits::{name}`)");
                 self.found = found.to_string();
                 place
             }
             other => {
+                self.kind = "format";
                 self.what = other.to_string();
                 return;
             }

@@ -5,7 +5,6 @@ use super::problem::Problem;
 use super::shard::{Outcome, Worker, hash_range};
 use super::{Progress, VerifyOptions};
 use crate::anatomy::Anatomy;
-use crate::dataset::check_shard;
 use crate::error::{Error, Result};
 use crate::handles::{Handles, ShardFile};
 use crate::salvage::walk::{Step, Walk};
@@ -230,9 +229,9 @@ impl Run<'_> {
         };
         let options = ShardOptions { limits: self.options.limits.clone(), check_crc: true };
         let shard = Arc::new(Shard::from_parts(file, footer, index, options));
-        let entry = self.manifest.and_then(|m| m.shards.get(target).map(|entry| (m, entry)));
-        if let Some((manifest, entry)) = entry
-            && let Err(e) = check_shard(manifest, target, entry, &shard)
+        let number = u32::try_from(target).unwrap_or(u32::MAX);
+        if let Some(manifest) = self.manifest
+            && let Err(e) = manifest.check_shard(number, shard.footer(), shard.index().metadata())
         {
             self.problem(target, e);
         }

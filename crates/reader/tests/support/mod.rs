@@ -143,7 +143,7 @@ pub fn entry(name: &str, bytes: &[u8]) -> ShardEntry {
         name: name.into(),
         bytes: bytes.len() as u64,
         samples: footer.record_count,
-        footer_crc32: crc32fast::hash(&bytes[bytes.len() - 128..]),
+        footer_crc32: crc32fast::hash(&bytes[bytes.len() - 128..bytes.len() - 12]),
         sha256: Sha256::digest(bytes).into(),
     }
 }

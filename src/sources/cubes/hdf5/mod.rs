@@ -20,7 +20,7 @@ mod without {
         let name = want.options().variable.as_deref().unwrap_or("NAME");
         let path = source.path().with_extension("npy");
         let convert = format!(
-            "convert it: `python -c \"import h5py, numpy; numpy.save({:?}, h5py.File({:?})[{name:?}][()].T)\"` \
+            "convert it: `python -c \"import h5py, numpy; numpy.save('{}', h5py.File('{}')['{name}'][()].T)\"` \
              (`.T` for MATLAB files only), or build with `--features hdf5`",
             path.to_string_lossy(),
             source.path().to_string_lossy(),

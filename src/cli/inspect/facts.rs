@@ -1,0 +1,103 @@
+//! Everything that `inspect` finds out: from the manifest, from the indexes of the shards that can be read, and from one record.
+
+use super::first::{ArrayFacts, Wavelengths};
+use crate::pack::fidelity;
+use shardpack_format::{Field, FieldKind};
+use shardpack_reader::{Dataset, Sample, Scalar, Shard};
+use std::sync::Arc;
+
+/// Smallest and largest value of a scalar field.
+pub(super) struct Span {
+    pub(super) field: Field,
+    pub(super) range: Option<(Scalar, Scalar)>,
+}
+
+pub(super) struct Facts {
+    /// Size of all shards.
+    pub(super) bytes: u64,
+    /// Smallest and largest record; `None` if there is none.
+    pub(super) record_bytes: Option<(u64, u64)>,
+    pub(super) spans: Vec<Span>,
+    /// Samples of each class.
+    pub(super) class_counts: Vec<u64>,
+    pub(super) arrays: Vec<ArrayFacts>,
+    pub(super) wavelengths: Option<Wavelengths>,
+    /// Shards that cannot be read, and what else is wrong.
+    pub(super) unreadable_shards: u64,
+    pub(super) problems: Vec<String>,
+}
+
+impl Facts {
+    pub(super) fn gather(dataset: &Dataset) -> Self {
+        let mut problems = Vec::new();
+        // Each with the index of its first sample.
+        let (mut shards, mut first) = (Vec::new(), 0);
+        for (number, info) in dataset.shards().enumerate() {
+            match dataset.shard(number) {
+                Ok(shard) => shards.push((first, shard)),
+                Err(error) => problems.push(error.to_string()),
+            }
+            first += info.samples;
+        }
+        let unreadable_shards = problems.len() as u64;
+        let spans = spans(dataset, &shards);
+        let (mut arrays, mut wavelengths) = (Vec::new(), None);
+        if let Some(sample) = first_sample(dataset, &shards, &mut problems) {
+            let found = ArrayFacts::of(&sample, &spans).and_then(|a| Ok((a, Wavelengths::of(&sample)?)));
+            match found {
+                Ok(found) => (arrays, wavelengths) = found,
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        let lengths = || {
+            let rows =
+                shards.iter().flat_map(|(_, shard)| (0..shard.len()).filter_map(|record| shard.row(record).ok()));
+            rows.map(|row| row.length)
+        };
+        Self {
+            bytes: dataset.shards().map(|s| s.bytes).sum(),
+            record_bytes: lengths().min().zip(lengths().max()),
+            class_counts: class_counts(dataset, &shards),
+            spans,
+            arrays,
+            wavelengths,
+            unreadable_shards,
+            problems,
+        }
+    }
+}
+
+fn spans(dataset: &Dataset, shards: &[(u64, Arc<Shard>)]) -> Vec<Span> {
+    let schema = dataset.schema();
+    let shown = |f: &&Field| f.kind == FieldKind::Scalar && !fidelity::is_figure(schema, &f.name);
+    let span = |field: &Field| {
+        let columns: Vec<_> = shards.iter().filter_map(|(_, shard)| shard.column(&field.name)).collect();
+        let values = || columns.iter().flat_map(shardpack_reader::Column::values);
+        let order = |a: &Scalar, b: &Scalar| a.as_f64().total_cmp(&b.as_f64());
+        Span { field: field.clone(), range: values().min_by(order).zip(values().max_by(order)) }
+    };
+    schema.fields().iter().filter(shown).map(span).collect()
+}
+
+fn class_counts(dataset: &Dataset, shards: &[(u64, Arc<Shard>)]) -> Vec<u64> {
+    let mut counts = vec![0; dataset.classes().map_or(0, <[String]>::len)];
+    for column in shards.iter().filter_map(|(_, shard)| shard.column("label")) {
+        for label in column.values().filter_map(Scalar::as_i64) {
+            if let Some(count) = usize::try_from(label).ok().and_then(|i| counts.get_mut(i)) {
+                *count += 1;
+            }
+        }
+    }
+    counts
+}
+
+/// The first record of the first shard where that can be read.
+fn first_sample(dataset: &Dataset, shards: &[(u64, Arc<Shard>)], problems: &mut Vec<String>) -> Option<Sample> {
+    shards.iter().filter(|(_, shard)| !shard.is_empty()).find_map(|(first, _)| match dataset.get(*first) {
+        Ok(sample) => Some(sample),
+        Err(error) => {
+            problems.push(error.to_string());
+            None
+        }
+    })
+}

@@ -1,0 +1,170 @@
+//! `shardpack inspect`: what a dataset is, from its manifest, the indexes of its shards, and its first record.
+
+mod facts;
+mod first;
+
+use super::args::InspectArgs;
+use super::{Outcome, open, show, sniff, summary, units};
+use crate::pack::fidelity;
+use facts::Facts;
+use serde_json::{Map, Value, json};
+use shardpack_format::FieldKind;
+use shardpack_reader::Dataset;
+
+/// Classes and shards that the text names one by one; `--json` has them all.
+const SHOWN: usize = 8;
+
+pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Outcome> {
+    sniff::check(&args.dataset)?;
+    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
+    let facts = Facts::gather(&dataset);
+    if args.json {
+        show::json(&to_json(&facts, &dataset))?;
+    } else {
+        show::print(&to_text(&facts, &dataset, &args.dataset.display().to_string()))?;
+    }
+    if facts.problems.is_empty() {
+        return Ok(Outcome::Fine);
+    }
+    show::note("hint: `shardpack verify` lists everything that is wrong, `shardpack salvage` copies what is whole");
+    Ok(Outcome::Problem)
+}
+
+fn to_json(facts: &Facts, dataset: &Dataset) -> Value {
+    let ranges: Map<String, Value> = facts
+        .spans
+        .iter()
+        .filter_map(|s| s.range.map(|(min, max)| (s.field.name.clone(), json!([show::scalar(min), show::scalar(max)]))))
+        .collect();
+    let arrays: Map<String, Value> = facts.arrays.iter().map(|a| (a.field.clone(), a.to_json())).collect();
+    let classes = dataset.classes().map(|names| {
+        let entries = names.iter().zip(&facts.class_counts);
+        entries.map(|(name, count)| json!({ "name": name, "samples": count })).collect::<Vec<_>>()
+    });
+    let shards: Vec<Value> =
+        dataset.shards().map(|s| json!({ "name": s.name, "bytes": s.bytes, "samples": s.samples })).collect();
+    json!({
+        "dataset_id": dataset.dataset_id().to_string(),
+        "samples": dataset.len(),
+        "bytes": facts.bytes,
+        "record_bytes": facts.record_bytes.map(|(min, max)| json!({ "min": min, "max": max })),
+        "schema": dataset.schema(),
+        "ranges": ranges,
+        "arrays": arrays,
+        "wavelengths": facts.wavelengths.as_ref().map(|w| w.to_json()),
+        "classes": classes,
+        "recipe": dataset.recipe(),
+        "fidelity": dataset.fidelity(),
+        "shards": shards,
+        "problems": facts.problems,
+    })
+}
+
+fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
+    let mut out = format!(
+        "{name}: {} in {}, {}\n",
+        units::plural(dataset.len(), "sample"),
+        units::plural(dataset.shards().len() as u64, "shard"),
+        units::bytes(facts.bytes)
+    );
+    let mut rows = vec![("dataset id", dataset.dataset_id().to_string())];
+    if let Some((min, max)) = facts.record_bytes {
+        rows.push(("records", format!("{} to {}", units::bytes(min), units::bytes(max))));
+    }
+    if let Some(wavelengths) = &facts.wavelengths {
+        rows.push(("wavelengths", wavelengths.to_text()));
+    }
+    out += &show::pairs(&rows);
+    out += &fields_text(facts, dataset);
+    if let Some(classes) = dataset.classes() {
+        out += &format!("\nclasses ({})\n", units::count(classes.len() as u64));
+        let rows = classes.iter().zip(&facts.class_counts).take(SHOWN).enumerate();
+        let row = |(i, (name, n)): (usize, (&String, &u64))| {
+            vec![i.to_string(), units::count(*n), name.escape_debug().to_string()]
+        };
+        out += &show::table(&["label", "samples", "name"], &rows.map(row).collect::<Vec<_>>());
+        out += &more(classes.len());
+    }
+    out += "\nrecipe\n";
+    let recipe: Vec<(&str, String)> =
+        dataset.recipe().iter().map(|(k, v)| (k.as_str(), summary::recipe_value(v))).collect();
+    out += &show::pairs(&recipe);
+    if let Some(figures) = dataset.fidelity().filter(|f| !f.is_empty()) {
+        for (field, figures) in figures {
+            out += &format!("\nfidelity of `{}`\n", field.escape_debug());
+            out += &summary::fidelity_text(figures);
+        }
+    }
+    out += "\nshards\n";
+    let rows = dataset.shards().take(SHOWN);
+    out += &show::table(
+        &["name", "samples", "bytes"],
+        &rows.map(|s| vec![s.name, units::count(s.samples), units::bytes(s.bytes)]).collect::<Vec<_>>(),
+    );
+    out += &more(dataset.shards().len());
+    if !facts.problems.is_empty() {
+        out += &problems_text(facts, dataset.shards().len());
+    }
+    out
+}
+
+/// One line for each field; the fidelity figures have a place of their own.
+fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
+    let schema = dataset.schema();
+    let fields = schema.fields().iter().filter(|f| !fidelity::is_figure(schema, &f.name));
+    let rows: Vec<Vec<String>> =
+        fields
+            .map(|field| {
+                if let Some(array) = facts.arrays.iter().find(|a| a.field == field.name) {
+                    return vec![field.name.clone(), "array".into(), array.shape_text(), array.stored_text()];
+                }
+                let range = facts.spans.iter().find(|s| s.field.name == field.name).and_then(|s| s.range);
+                vec![
+                    field.name.clone(),
+                    field.dtype.map_or_else(|| kind_name(field.kind).to_owned(), |d| d.name().to_owned()),
+                    range.map_or_else(String::new, |(min, max)| {
+                        if min == max { min.to_string() } else { format!("{min} to {max}") }
+                    }),
+                ]
+            })
+            .collect();
+    let header: &[&str] = match facts.arrays.is_empty() {
+        true => &["name", "type", "range"],
+        false => &["name", "type", "range or shape", "first sample"],
+    };
+    format!("\nfields\n{}", show::table(header, &rows))
+}
+
+fn problems_text(facts: &Facts, shards: usize) -> String {
+    let mut out = match facts.unreadable_shards {
+        0 => "\nproblems\n".to_owned(),
+        n => format!(
+            "\nproblems: {} of {} cannot be read; ranges and class counts leave {} out\n",
+            units::count(n),
+            units::plural(shards as u64, "shard"),
+            if n == 1 { "it" } else { "them" },
+        ),
+    };
+    for problem in facts.problems.iter().take(SHOWN) {
+        out += &format!("  {}\n", problem.replace('\n', "\n  "));
+    }
+    out + &more(facts.problems.len())
+}
+
+fn more(len: usize) -> String {
+    match len.saturating_sub(SHOWN) {
+        0 => String::new(),
+        n => format!("  … and {} more (--json lists all)\n", units::count(n as u64)),
+    }
+}
+
+fn kind_name(kind: FieldKind) -> &'static str {
+    match kind {
+        FieldKind::Image => "image",
+        FieldKind::Array => "array",
+        FieldKind::Text => "text",
+        FieldKind::Json => "json",
+        FieldKind::Bytes => "bytes",
+        _ => "scalar",
+    }
+}

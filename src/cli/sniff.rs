@@ -1,0 +1,51 @@
+//! Whether a path can be a dataset at all: what never was one is not damaged.
+
+use anyhow::bail;
+use shardpack_format::{HEADER_MAGIC, MANIFEST_NAME};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+
+/// Bytes from the start of a file that tell a manifest: its first key says `"format": "shardpack"`.
+const START_BYTES: u64 = 4096;
+
+/// Refuses a file that is neither a shard nor a manifest by its content, nor by its name. Everything else is left to whoever opens it.
+pub(super) fn check(path: &Path) -> anyhow::Result<()> {
+    let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
+    if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {
+        return Ok(());
+    }
+    let mut start = Vec::new();
+    let Ok(_) = File::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start)) else { return Ok(()) };
+    let manifest = start.trim_ascii_start().starts_with(b"{") && start.windows(11).any(|w| w == b"\"shardpack\"");
+    if manifest || start.starts_with(&HEADER_MAGIC) {
+        return Ok(());
+    }
+    bail!(
+        "not a dataset: expected a folder with a {MANIFEST_NAME}, or a shard, found another file: `{}`",
+        path.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_or_name_must_speak_for_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_refused = |name: &str, content: &[u8]| {
+            let path = folder.path().join(name);
+            fs::write(&path, content).unwrap();
+            check(&path).is_err()
+        };
+        assert!(is_refused("passwd", b"root:x:0:0::/root:/bin/sh\n"));
+        assert!(is_refused("package.json", b"{\"name\": \"left-pad\"}"));
+        assert!(is_refused("empty", b""));
+        assert!(!is_refused("manifest.json", b"root:x"));
+        assert!(!is_refused("a.shard", b""));
+        assert!(!is_refused("copy of a shard", &HEADER_MAGIC));
+        assert!(!is_refused("train.json", b"\n{\"format\": \"shardpack\"}"));
+        assert!(check(folder.path()).is_ok() && check(&folder.path().join("nowhere")).is_ok());
+    }
+}

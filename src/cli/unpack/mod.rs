@@ -1,0 +1,115 @@
+//! `shardpack unpack`: the samples as files again.
+
+mod table;
+mod work;
+
+use super::args::UnpackArgs;
+use super::progress::Bar;
+use super::{Outcome, interrupt, open, show, sniff, units};
+use crate::export::FileNames;
+use anyhow::{Context, bail};
+use serde_json::json;
+use shardpack_format::{Field, FieldKind};
+use shardpack_reader::Dataset;
+use std::fs::{self, File, TryLockError};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+use work::{Tally, Unpacker};
+
+/// Samples and files that the text lists one by one; `--json` has them all.
+const SHOWN: usize = 50;
+
+pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
+    sniff::check(&args.dataset)?;
+    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
+    let interrupt = interrupt::install(true)?;
+    let cancel = &interrupt.raised;
+    let columns = table::columns(&dataset);
+    let names = names(&dataset, columns.as_deref())?;
+    fs::create_dir_all(&args.dir).with_context(|| format!("cannot create `{}`", args.dir.display()))?;
+    let _held = hold(&args.dir)?;
+    let start = Instant::now();
+    let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum());
+    let unpacker = Unpacker::new(&args.dir, names, cancel);
+    let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
+    let done = unpacker.run(&dataset, threads, |samples, bytes| bar.read(samples, bytes));
+    bar.finish();
+    let mut tally = done?;
+    if cancel.load(Ordering::Relaxed) {
+        let so_far = units::plural(tally.samples, "sample");
+        show::note(&format!("interrupted after {so_far}\nhint: run the same command again to go on"));
+        return Ok(Outcome::Interrupted);
+    }
+    if let Some(columns) = columns {
+        table::write(&dataset, &columns, &args.dir, &mut tally)?;
+    }
+    report(args, &dataset, &tally, start.elapsed().as_secs_f64())
+}
+
+/// Settles the name of every file before the first one is written. Keys of shards that cannot be opened are left out: nothing is unpacked from them.
+fn names(dataset: &Dataset, columns: Option<&[String]>) -> anyhow::Result<FileNames> {
+    let shards: Vec<_> = (0..dataset.shards().len()).filter_map(|number| dataset.shard(number).ok()).collect();
+    // Text that came from a table of labels goes back into one.
+    let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
+    let taken: &[&str] = if columns.is_some() { &[table::NAME] } else { &[] };
+    let keys = || shards.iter().flat_map(|shard| (0..shard.len()).filter_map(|record| shard.index().key(record)));
+    let wanted = |field: &Field| field.kind != FieldKind::Text || !in_table(&field.name);
+    let names = FileNames::plan(dataset.schema(), wanted, taken, keys);
+    names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
+}
+
+/// Keeps a second `unpack` away from the folder: each would take the other's unfinished files for those of a run that was killed.
+fn hold(dir: &Path) -> anyhow::Result<Option<File>> {
+    // Not every system opens folders, and not every file system has locks: there the user has to take care.
+    let Ok(folder) = File::open(dir) else { return Ok(None) };
+    match folder.try_lock() {
+        Err(TryLockError::WouldBlock) => bail!("another `shardpack unpack` is writing to `{}`", dir.display()),
+        _ => Ok(Some(folder)),
+    }
+}
+
+fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> anyhow::Result<Outcome> {
+    let damaged = tally.damaged();
+    let list = |what: &str, items: &[&str]| {
+        items.iter().take(SHOWN).for_each(|item| show::note(&format!("{what}: {item}")));
+        if items.len() > SHOWN {
+            show::note(&format!("… and {} more (--json lists all)", units::count((items.len() - SHOWN) as u64)));
+        }
+    };
+    list("damaged", &damaged);
+    if args.json {
+        show::json(&json!({
+            "samples": tally.samples,
+            "files": tally.files,
+            "already_there": tally.already_there,
+            "bytes_out": tally.bytes,
+            "seconds": seconds,
+            "damaged": damaged,
+            "occupied": tally.occupied,
+        }))?;
+    } else {
+        let of =
+            if tally.samples < dataset.len() { format!("{} of ", units::count(tally.samples)) } else { String::new() };
+        let samples = units::plural(dataset.len(), "sample");
+        let files = units::plural(tally.files, "file");
+        let there = match tally.already_there {
+            0 => String::new(),
+            n => format!("; {} already there", units::plural(n, "file")),
+        };
+        let (size, time, rate) =
+            (units::bytes(tally.bytes), units::seconds(seconds), units::rate(tally.bytes, seconds));
+        show::print(&format!("unpacked {of}{samples} into {files}: {size} in {time} ({rate}){there}\n"))?;
+    }
+    let occupied: Vec<&str> = tally.occupied.iter().map(String::as_str).collect();
+    if !occupied.is_empty() {
+        list("not overwritten, with other content", &occupied);
+        let files = units::plural(occupied.len() as u64, "file");
+        bail!("{files} not written: other ones stand there\nhint: unpack into another folder, or move them away");
+    }
+    if !damaged.is_empty() {
+        show::note("hint: `shardpack verify` lists everything that is wrong with the dataset");
+        return Ok(Outcome::Problem);
+    }
+    Ok(Outcome::Fine)
+}

@@ -1,0 +1,175 @@
+//! The threads that decode samples and write their files.
+
+use crate::cli::show;
+use crate::export::{self, FileField, FileNames, Placed};
+use anyhow::{Context, anyhow, bail};
+use shardpack_format::check_key;
+use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Samples that wait for a worker, at most.
+const QUEUE: usize = 8;
+
+/// What was done.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    /// Samples of which every file is there.
+    pub(super) samples: u64,
+    /// Files written.
+    pub(super) files: u64,
+    /// Bytes written.
+    pub(super) bytes: u64,
+    /// Files that were there with the same content.
+    pub(super) already_there: u64,
+    /// Paths where something else stands.
+    pub(super) occupied: Vec<String>,
+    /// What could not be read, by the index of its sample. A record, a run of records or a shard that the stream passes over has no sample: it stands
+    /// at the index of the next one that was read.
+    damaged: BTreeMap<u64, Vec<String>>,
+}
+
+impl Tally {
+    pub(super) fn add_damage(&mut self, index: u64, error: impl std::fmt::Display) {
+        self.damaged.entry(index).or_default().push(error.to_string());
+    }
+
+    /// Everything that could not be read, in stored order.
+    pub(super) fn damaged(&self) -> Vec<&str> {
+        self.damaged.values().flatten().map(String::as_str).collect()
+    }
+}
+
+/// Unpacks samples into a folder.
+pub(super) struct Unpacker<'a> {
+    dir: &'a Path,
+    names: FileNames,
+    cancel: &'a AtomicBool,
+    stop: AtomicBool,
+    tally: Mutex<Tally>,
+}
+
+impl<'a> Unpacker<'a> {
+    pub(super) fn new(dir: &'a Path, names: FileNames, cancel: &'a AtomicBool) -> Self {
+        Self { dir, names, cancel, stop: AtomicBool::new(false), tally: Mutex::default() }
+    }
+
+    /// Unpacks everything that can be read. The first error that is not about the data stops all threads and is returned.
+    pub(super) fn run(
+        self,
+        dataset: &Dataset,
+        threads: usize,
+        on_progress: impl Fn(u64, u64),
+    ) -> anyhow::Result<Tally> {
+        let (send, receive) = crossbeam_channel::bounded::<Sample>(QUEUE);
+        std::thread::scope(|scope| -> anyhow::Result<()> {
+            let workers: Vec<_> = (0..threads)
+                .map(|_| {
+                    let receive = receive.clone();
+                    scope.spawn(|| self.work(receive))
+                })
+                .collect();
+            drop(receive);
+            let (mut samples, mut bytes, mut next) = (0, 0, 0);
+            for sample in dataset.iter()? {
+                if self.is_stopped() {
+                    break;
+                }
+                match sample {
+                    Ok(sample) => {
+                        bytes += sample.record_bytes().len() as u64;
+                        samples += 1;
+                        next = sample.index() + 1;
+                        // No worker is left only if all of them panicked, which is said below.
+                        if send.send(sample).is_err() {
+                            break;
+                        }
+                    }
+                    Err(error) => self.tally().add_damage(next, error),
+                }
+                on_progress(samples, bytes);
+            }
+            drop(send);
+            let mut first = Ok(());
+            for worker in workers {
+                let ended = worker.join().map_err(|_| anyhow!("a worker thread panicked: this is a bug of shardpack"));
+                first = first.and(ended.and_then(|ended| ended));
+            }
+            first
+        })?;
+        Ok(self.tally.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.cancel.load(Ordering::Relaxed)
+    }
+
+    fn work(&self, samples: crossbeam_channel::Receiver<Sample>) -> anyhow::Result<()> {
+        let mut decoder = ArrayDecoder::new();
+        for sample in samples {
+            // Nobody may be left waiting in front of a full queue.
+            if self.is_stopped() {
+                continue;
+            }
+            if let Err(error) = self.unpack(&sample.view(), &mut decoder) {
+                self.stop.store(true, Ordering::Relaxed);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the files of one sample: those that are whole, where one of its fields is damaged.
+    fn unpack(&self, view: &RecordView<'_>, decoder: &mut ArrayDecoder) -> anyhow::Result<()> {
+        let mut whole = true;
+        for field in self.names.fields() {
+            if let Err(error) = self.write(view, field, decoder).map(|complete| whole &= complete) {
+                if !show::is_about_data(&error) {
+                    return Err(error);
+                }
+                whole = false;
+                self.tally().add_damage(view.index(), error);
+            }
+        }
+        self.tally().samples += u64::from(whole);
+        Ok(())
+    }
+
+    /// Whether the file is there now, or has no reason to be.
+    fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> anyhow::Result<bool> {
+        let Some(content) = export::content(view, &field.field, decoder)? else { return Ok(true) };
+        let path = self.path(&self.names.name(view.key(), field))?;
+        let write = || {
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            export::place(&path, &content)
+        };
+        let placed = write()
+            .with_context(|| format!("cannot write `{}` for sample `{}`", path.display(), view.key().escape_debug()))?;
+        let mut tally = self.tally();
+        match placed {
+            Placed::New => {
+                tally.files += 1;
+                tally.bytes += content.len();
+            }
+            Placed::AlreadyThere => tally.already_there += 1,
+            Placed::Occupied => tally.occupied.push(path.display().to_string()),
+        }
+        Ok(placed != Placed::Occupied)
+    }
+
+    /// A path below the folder. The key was checked when the record was parsed; here once more, with what another system takes for a separator.
+    fn path(&self, name: &str) -> anyhow::Result<PathBuf> {
+        check_key(name)?;
+        if cfg!(windows) && name.contains(['\\', ':']) {
+            bail!("sample key: expected a name without \\ and :, found `{}`", name.escape_debug());
+        }
+        Ok(self.dir.join(name))
+    }
+}

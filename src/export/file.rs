@@ -1,0 +1,223 @@
+//! Files that appear under their names only when they are complete, and never in the place of another one.
+
+use super::Content;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+/// Ends the names of files that are not complete. A run that was killed leaves one for each thread; the next run replaces them.
+const SUFFIX: &str = ".shardpack-tmp";
+/// Longest file name that file systems take.
+const MAX_NAME_BYTES: usize = 255;
+
+/// What became of a file that was to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// It was written.
+    New,
+    /// It was there already, with the same content.
+    AlreadyThere,
+    /// Something else stands there, and was left as it is.
+    Occupied,
+}
+
+/// Writes a file, unless something stands there. Its folder must exist.
+///
+/// # Errors
+/// If it cannot be written; no part of it is left then.
+pub fn place(path: &Path, content: &Content<'_>) -> io::Result<Placed> {
+    match stands_at(path)? {
+        Standing::Nothing => {}
+        Standing::File(file) if file.metadata()?.len() == content.len() => return compare(content.reader(), file),
+        Standing::File(_) | Standing::Other => return Ok(Placed::Occupied),
+    }
+    let mut pending = Pending::create(path)?;
+    content.write_to(&mut pending)?;
+    pending.commit()
+}
+
+/// A file that is being written beside its final place, and removed unless it gets there.
+#[derive(Debug)]
+pub struct Pending {
+    file: File,
+    temporary: PathBuf,
+    path: PathBuf,
+}
+
+impl Pending {
+    /// Begins a file that shall stand at `path`. Its folder must exist.
+    ///
+    /// # Errors
+    /// If no file can be created there.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let temporary = temporary_of(path);
+        let create = || File::options().read(true).write(true).create_new(true).open(&temporary);
+        let file = match create() {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                fs::remove_file(&temporary)?;
+                create()?
+            }
+            created => created?,
+        };
+        Ok(Self { file, temporary, path: path.to_owned() })
+    }
+
+    /// Gives the file its name, unless something stands there.
+    ///
+    /// # Errors
+    /// If it cannot be renamed, or what stands there cannot be read.
+    pub fn commit(mut self) -> io::Result<Placed> {
+        match stands_at(&self.path)? {
+            Standing::Nothing => {
+                // Dropped afterwards: there is nothing left under the temporary name.
+                fs::rename(&self.temporary, &self.path)?;
+                Ok(Placed::New)
+            }
+            Standing::File(other) => {
+                self.file.rewind()?;
+                compare(&self.file, other)
+            }
+            Standing::Other => Ok(Placed::Occupied),
+        }
+    }
+}
+
+impl Write for Pending {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+enum Standing {
+    Nothing,
+    File(File),
+    /// A folder, a device, a link that leads nowhere.
+    Other,
+}
+
+fn stands_at(path: &Path) -> io::Result<Standing> {
+    match fs::symlink_metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Standing::Nothing),
+        found => found?,
+    };
+    // A pipe would block whoever opens it.
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.is_file() => Ok(Standing::File(File::open(path)?)),
+        _ => Ok(Standing::Other),
+    }
+}
+
+fn compare(new: impl Read, old: impl Read) -> io::Result<Placed> {
+    let (mut new, mut old) = (BufReader::with_capacity(1 << 16, new), BufReader::with_capacity(1 << 16, old));
+    loop {
+        let (a, b) = (new.fill_buf()?, old.fill_buf()?);
+        let n = a.len().min(b.len());
+        if a.get(..n) != b.get(..n) || (n == 0 && a.len() != b.len()) {
+            return Ok(Placed::Occupied);
+        }
+        if n == 0 {
+            return Ok(Placed::AlreadyThere);
+        }
+        new.consume(n);
+        old.consume(n);
+    }
+}
+
+/// `.<name>.shardpack-tmp` in the same folder; a digest in the place of a name that would become too long.
+fn temporary_of(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default();
+    let mut out = OsString::from(".");
+    if name.len() + 1 + SUFFIX.len() <= MAX_NAME_BYTES {
+        out.push(name);
+    } else {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        out.push(format!("{:016x}", hasher.finish()));
+    }
+    out.push(SUFFIX);
+    path.with_file_name(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::borrow::Cow;
+
+    fn content(text: &str) -> Content<'_> {
+        Content { head: text.as_bytes()[..1].to_vec(), body: Cow::Borrowed(&text.as_bytes()[1..]) }
+    }
+
+    fn names(folder: &Path) -> Vec<OsString> {
+        let mut names: Vec<_> = fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_is_written_once_and_never_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        assert_eq!(place(&path, &content("one")).unwrap(), Placed::New);
+        assert_eq!(place(&path, &content("one")).unwrap(), Placed::AlreadyThere);
+        assert_eq!(place(&path, &content("two")).unwrap(), Placed::Occupied);
+        assert_eq!(place(&path, &content("longer")).unwrap(), Placed::Occupied);
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        fs::create_dir(folder.path().join("b")).unwrap();
+        assert_eq!(place(&folder.path().join("b"), &content("one")).unwrap(), Placed::Occupied);
+        assert_eq!(names(folder.path()), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_file_that_is_not_committed_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        let mut pending = Pending::create(&path).unwrap();
+        pending.write_all(b"half").unwrap();
+        assert_eq!(names(folder.path()), [".a.shardpack-tmp"]);
+        drop(pending);
+        assert_eq!(names(folder.path()), [""; 0]);
+    }
+
+    #[test]
+    fn what_a_killed_run_left_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        fs::write(temporary_of(&path), "half of something longer").unwrap();
+        assert_eq!(place(&path, &content("one")).unwrap(), Placed::New);
+        assert_eq!((fs::read(&path).unwrap(), names(folder.path())), (b"one".to_vec(), vec!["a".into()]));
+    }
+
+    #[test]
+    fn a_file_that_appears_meanwhile_is_compared() {
+        let folder = tempfile::tempdir().unwrap();
+        for (theirs, expected) in [("one", Placed::AlreadyThere), ("on", Placed::Occupied), ("ones", Placed::Occupied)]
+        {
+            let path = folder.path().join(theirs);
+            let mut pending = Pending::create(&path).unwrap();
+            pending.write_all(b"one").unwrap();
+            fs::write(&path, theirs).unwrap();
+            assert_eq!(pending.commit().unwrap(), expected);
+            assert_eq!(fs::read_to_string(&path).unwrap(), theirs);
+        }
+    }
+
+    #[test]
+    fn the_longest_names_have_room_for_a_temporary_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = "n".repeat(MAX_NAME_BYTES);
+        assert_eq!(place(&folder.path().join(&name), &content("one")).unwrap(), Placed::New);
+        assert_eq!(names(folder.path()), [name.as_str()]);
+    }
+}

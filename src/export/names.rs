@@ -1,0 +1,218 @@
+//! Under which names the fields of the samples are unpacked: one name for each, whatever the keys are.
+
+use shardpack_format::{Error, Field, FieldKind, Result, Schema};
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hasher};
+
+/// The usual name of a field's file: the key itself for the first image field of the schema, `<key>.npy` for the first array field (a key that ends
+/// in `.npy` as it is), `<key>.<field>.<extension>` for every other field, with the key's own `.npy` left out.
+///
+/// Two keys can ask for one name: `a.tif` and `a.tif.npy` both for `a.tif.npy`. [`FileNames`] then gives each of them its full name.
+#[must_use]
+pub fn file_name(key: &str, field: &str, kind: FieldKind, first_of_kind: bool) -> String {
+    let stem = key.strip_suffix(".npy").unwrap_or(key);
+    match (kind, first_of_kind) {
+        (FieldKind::Image, true) => key.to_owned(),
+        (FieldKind::Array, true) => format!("{stem}.npy"),
+        (FieldKind::Array | FieldKind::Text | FieldKind::Json, _) => full_name(stem, field, kind),
+        _ => full_name(key, field, kind),
+    }
+}
+
+fn full_name(key: &str, field: &str, kind: FieldKind) -> String {
+    let extension = match kind {
+        FieldKind::Array => "npy",
+        FieldKind::Text => "txt",
+        FieldKind::Json => "json",
+        _ => "bin",
+    };
+    format!("{key}.{field}.{extension}")
+}
+
+/// A field that goes into a file of its own.
+#[derive(Debug, Clone)]
+pub struct FileField {
+    /// The field.
+    pub field: Field,
+    first_of_kind: bool,
+}
+
+/// The names of all files that a dataset unpacks into: no two the same, none the name of a folder that another one needs.
+///
+/// A file whose usual name ([`file_name`]) another file or a folder has, too, gets its full name: `<key>.<field>.<extension>` with the whole key. So do
+/// all that share that name. The names follow from the keys alone, not from their order.
+#[derive(Debug)]
+pub struct FileNames {
+    fields: Vec<FileField>,
+    /// Hashes of the usual names that cannot be given. Were two names to share a hash by chance, they would get their full names.
+    crowded: HashSet<u64>,
+}
+
+impl FileNames {
+    /// Names for the fields of `schema` that `wanted` accepts. `keys` goes through the keys of all samples, each time it is called; the names in
+    /// `taken` are not given away.
+    ///
+    /// # Errors
+    /// `Format` if a key occurs twice, `Usage` if fields cannot be told apart even by their full names.
+    pub fn plan<'k, I: Iterator<Item = &'k str>>(
+        schema: &Schema,
+        wanted: impl Fn(&Field) -> bool,
+        taken: &[&str],
+        keys: impl Fn() -> I,
+    ) -> Result<Self> {
+        let mut kinds = Vec::new();
+        let fields = schema.stored().filter(|field| wanted(field)).map(|field| {
+            let first_of_kind = !kinds.contains(&field.kind);
+            kinds.push(field.kind);
+            FileField { field: field.clone(), first_of_kind }
+        });
+        let mut names = Self { fields: fields.collect(), crowded: HashSet::new() };
+        loop {
+            let crowd = names.crowd(taken, keys());
+            // Names that are still shared, although all who have them have their full names.
+            if let Some(&stuck) = crowd.iter().find(|&name| names.crowded.contains(name)) {
+                return Err(names.clash(stuck, keys()));
+            }
+            if crowd.is_empty() {
+                return Ok(names);
+            }
+            names.crowded.extend(crowd);
+        }
+    }
+
+    /// The fields that go into files, in the order of the schema.
+    #[must_use]
+    pub fn fields(&self) -> &[FileField] {
+        &self.fields
+    }
+
+    /// The name of the file of one field of one sample, relative to the folder, with `/`.
+    #[must_use]
+    pub fn name(&self, key: &str, field: &FileField) -> String {
+        let FileField { field: Field { name, kind, .. }, first_of_kind } = field;
+        let usual = file_name(key, name, *kind, *first_of_kind);
+        if self.crowded.contains(&hash(&usual)) { full_name(key, name, *kind) } else { usual }
+    }
+
+    /// Hashes of the names that more than one file has, or a file and a folder. 8 bytes of memory a file.
+    fn crowd<'k>(&self, taken: &[&str], keys: impl Iterator<Item = &'k str>) -> HashSet<u64> {
+        let mut files: Vec<u64> = taken.iter().map(|name| hash(name)).collect();
+        let mut folders = HashSet::new();
+        for key in keys {
+            for field in &self.fields {
+                let name = self.name(key, field);
+                files.push(hash(&name));
+                let parents = name.match_indices('/').filter_map(|(end, _)| name.get(..end));
+                folders.extend(parents.map(hash));
+            }
+        }
+        files.sort_unstable();
+        let twice = files.windows(2).filter(|pair| pair.first() == pair.last());
+        let twice = twice.filter_map(|pair| pair.first().copied());
+        twice.chain(files.iter().copied().filter(|name| folders.contains(name))).collect()
+    }
+
+    fn clash<'k>(&self, name: u64, keys: impl Iterator<Item = &'k str>) -> Error {
+        let mut owners: Vec<(String, &str)> = Vec::new();
+        let mut shared = String::new();
+        for key in keys {
+            for field in &self.fields {
+                let own = self.name(key, field);
+                if hash(&own) == name {
+                    owners.push((key.to_owned(), &field.field.name));
+                    shared = own;
+                }
+            }
+        }
+        match owners.as_slice() {
+            [(a, _), (b, _), ..] if a == b => {
+                Error::format("sample key", "each once in the dataset", format!("`{}` twice", a.escape_debug()))
+            }
+            _ => {
+                let owners: Vec<String> = owners
+                    .iter()
+                    .take(2)
+                    .map(|(key, field)| format!("field `{field}` of sample `{}`", key.escape_debug()))
+                    .collect();
+                Error::usage(
+                    format!("file name `{}`", shared.escape_debug()),
+                    "one field of one sample to ask for it",
+                    format!("{}\nhint: `shardpack cat` writes single fields", owners.join(" and ")),
+                )
+            }
+        }
+    }
+}
+
+/// The same in each run, so that a second run finds what the first one wrote.
+fn hash(name: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(name.as_bytes());
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cubes() -> Schema {
+        let kinds = [("cube", FieldKind::Array), ("mask", FieldKind::Array), ("meta", FieldKind::Json)];
+        Schema::new(kinds.map(|(name, kind)| Field::stored(name, kind)).to_vec()).unwrap()
+    }
+
+    /// Every name of every key, as `plan` settles them.
+    fn plan(schema: &Schema, taken: &[&str], keys: &[&str]) -> Result<Vec<String>> {
+        let names = FileNames::plan(schema, |_| true, taken, || keys.iter().copied())?;
+        Ok(keys.iter().flat_map(|key| names.fields().iter().map(|f| names.name(key, f)).collect::<Vec<_>>()).collect())
+    }
+
+    #[test]
+    fn names_tell_the_fields_apart() {
+        assert_eq!(file_name("a/b.JPEG", "image", FieldKind::Image, true), "a/b.JPEG");
+        assert_eq!(file_name("a/b.tif", "cube", FieldKind::Array, true), "a/b.tif.npy");
+        assert_eq!(file_name("a/b.npy", "cube", FieldKind::Array, true), "a/b.npy");
+        assert_eq!(file_name("a/b.npy", "mask", FieldKind::Array, false), "a/b.mask.npy");
+        assert_eq!(file_name("a/b.npy", "meta", FieldKind::Json, true), "a/b.meta.json");
+        assert_eq!(file_name("a/b.npy", "blob", FieldKind::Bytes, true), "a/b.npy.blob.bin");
+    }
+
+    #[test]
+    fn keys_that_ask_for_one_name_get_their_full_names() {
+        let expected = [
+            ["a.tif.cube.npy", "a.tif.mask.npy", "a.tif.meta.json"].map(str::to_owned),
+            ["a.tif.npy.cube.npy", "a.tif.npy.mask.npy", "a.tif.npy.meta.json"].map(str::to_owned),
+            ["b.npy", "b.mask.npy", "b.meta.json"].map(str::to_owned),
+        ];
+        assert_eq!(plan(&cubes(), &[], &["a.tif", "a.tif.npy", "b.npy"]).unwrap(), expected.concat());
+        let turned = plan(&cubes(), &[], &["b.npy", "a.tif.npy", "a.tif"]).unwrap();
+        assert_eq!(
+            turned,
+            expected.into_iter().rev().collect::<Vec<_>>().concat(),
+            "the order of the keys plays no part"
+        );
+    }
+
+    #[test]
+    fn a_full_name_that_is_the_usual_name_of_another_moves_that_one_on() {
+        let one = Schema::new(vec![Field::stored("cube", FieldKind::Array)]).unwrap();
+        let names = plan(&one, &[], &["a", "a.npy", "a.cube", "z"]).unwrap();
+        assert_eq!(names, ["a.cube.npy", "a.npy.cube.npy", "a.cube.cube.npy", "z.npy"]);
+    }
+
+    #[test]
+    fn no_file_takes_the_name_of_a_folder_or_one_that_is_taken() {
+        let one = Schema::new(vec![Field::stored("cube", FieldKind::Array)]).unwrap();
+        assert_eq!(plan(&one, &[], &["a", "a.npy/b"]).unwrap(), ["a.cube.npy", "a.npy/b.npy"]);
+        let image = Schema::new(vec![Field::stored("image", FieldKind::Image)]).unwrap();
+        assert_eq!(plan(&image, &["labels.jsonl"], &["labels.jsonl", "b"]).unwrap(), ["labels.jsonl.image.bin", "b"]);
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_is_an_error_before_anything_is_written() {
+        let twice = plan(&cubes(), &[], &["a", "b", "a"]).unwrap_err();
+        assert_eq!(twice.to_string(), "sample key: expected each once in the dataset, found `a` twice");
+        let schema = ["x", "y.z", "z"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
+        let error = plan(&Schema::new(schema).unwrap(), &[], &["a", "a.y"]).unwrap_err().to_string();
+        assert!(error.contains("field `y.z` of sample `a` and field `z` of sample `a.y`"), "{error}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Choosing codecs: a few samples are loaded, cropped, and handed to the trial.
+
+use super::PackOptions;
+use crate::sources::cubes::{CubeOptions, load, load_mask};
+use crate::sources::{Entry, Listing};
+use anyhow::Context;
+use rayon::prelude::*;
+use shardpack_codec::{Array, ArrayOptions, BandDifference, Trial, Values, crop_for_trial, trial};
+
+/// Samples that the trial looks at: the first, the middle and the last.
+const SAMPLES: usize = 3;
+
+/// The middle of a sample.
+struct Crop {
+    cube: Array,
+    no_data: Option<f64>,
+    mask: Option<(Array, Option<f64>)>,
+}
+
+/// The settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the caller's rayon pool.
+pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result<Vec<(String, Trial)>> {
+    let positions = positions(listing.samples.len(), &options.arrays);
+    let crops: Vec<Crop> = positions
+        .par_iter()
+        .map(|&position| load_from(listing, position, options).context("cannot try codecs"))
+        .collect::<Result<_, _>>()?;
+    let cubes: Vec<_> = crops.iter().map(|crop| (&crop.cube, crop.no_data)).collect();
+    let first = listing.samples.first().map_or("", |entry| &entry.key);
+    let context = || format!("cannot choose how to store cubes like `{}`", first.escape_debug());
+    let mut trials = vec![("cube".to_owned(), trial(&cubes, &options.arrays).with_context(context)?)];
+    let masks: Vec<_> = crops.iter().filter_map(|crop| crop.mask.as_ref()).map(|(mask, no)| (mask, *no)).collect();
+    if !masks.is_empty() {
+        trials.push(("mask".to_owned(), trial(&masks, &mask_options(&options.arrays))?));
+    }
+    Ok(trials)
+}
+
+/// Masks are labels: never lossy, whatever is asked of the cubes.
+pub(super) fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
+    ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
+}
+
+/// Variable and shape are the cubes': a mask file is read for the one array that it holds.
+pub(super) fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
+    CubeOptions { variable: None, ..cubes.clone() }
+}
+
+/// Where to look. If nothing is left to choose, one sample is enough to estimate the size of a record.
+fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
+    let last = samples.saturating_sub(1);
+    let settled = options.coder.is_some()
+        && options.filter.is_some()
+        && options.layout.is_some()
+        && options.band_difference != BandDifference::Auto;
+    let mut positions: Vec<usize> = match settled {
+        true => vec![last / 2],
+        false => (0..SAMPLES).map(|i| last * i / (SAMPLES - 1)).collect(),
+    };
+    positions.dedup();
+    positions
+}
+
+/// Loads the sample at `position`; where damaged samples are skipped, the next one that is whole.
+fn load_from(listing: &Listing, position: usize, options: &PackOptions) -> anyhow::Result<Crop> {
+    let mut first_error = None;
+    let samples = listing.samples.iter().cycle().skip(position).take(listing.samples.len());
+    for entry in samples {
+        match load_one(listing, entry, &options.source.cubes) {
+            Ok(crop) => return Ok(crop),
+            Err(error) if options.skips() => first_error = first_error.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(first_error.unwrap_or_else(|| anyhow::anyhow!("no sample to try codecs on")))
+}
+
+fn load_one(listing: &Listing, entry: &Entry, options: &CubeOptions) -> anyhow::Result<Crop> {
+    let cube = load(&listing.path(entry), options)?;
+    let mask = entry.mask.as_ref().map(|mask| load_mask(&mask.path, &mask_file_options(options))).transpose()?;
+    let mask = mask.map(|mask| Ok::<_, anyhow::Error>((crop_for_trial(&mask.array)?, mask.no_data))).transpose()?;
+    Ok(Crop { cube: crop_for_trial(&cube.array)?, no_data: cube.no_data, mask })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_codec::{ArrayLayout, Coder, Filter};
+
+    #[test]
+    fn three_samples_are_tried_where_there_is_a_choice_and_one_where_there_is_none() {
+        let open = ArrayOptions::default();
+        assert_eq!(positions(1, &open), [0]);
+        assert_eq!(positions(2, &open), [0, 1]);
+        assert_eq!(positions(11, &open), [0, 5, 10]);
+        let settled = ArrayOptions {
+            coder: Some(Coder::Blosc2Lz4),
+            filter: Some(Filter::Shuffle),
+            layout: Some(ArrayLayout::AsShape),
+            band_difference: BandDifference::Off,
+            ..open
+        };
+        assert_eq!(positions(11, &settled), [5]);
+    }
+
+    #[test]
+    fn masks_are_lossless_whatever_is_asked_of_the_cubes() {
+        let cubes = ArrayOptions { values: Values::Fixed, max_error: Some(1.0), ..ArrayOptions::default() };
+        let masks = mask_options(&cubes);
+        assert!(masks.lossless && masks.max_error.is_none());
+        assert!(masks.check().is_ok());
+    }
+}

@@ -1,0 +1,90 @@
+//! What `crates/reader` makes of a file: the verdict of `verify`, and the values that `Dataset` hands out.
+//!
+//! Shared by the tests of the fixtures, by the tests of damage, and by the comparison with the independent reader in `format-spec/`.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+
+use sha2::{Digest as _, Sha256};
+use shardpack_format::FieldKind;
+use shardpack_reader::{ArrayDecoder, DatasetOptions, Error, RecordView, VerifyOptions, VerifyReport};
+use std::path::Path;
+
+/// Every byte, every digest, every field decoded. Pictures are taken as they are: what is in them is no matter of the format.
+///
+/// # Errors
+/// If there is nothing to verify.
+pub fn verify(path: &Path) -> Result<VerifyReport, Error> {
+    let options = VerifyOptions {
+        deep: Some(&|_, _| Ok(())),
+        digest: true,
+        threads: 1,
+        follow_symlinks: true,
+        ..VerifyOptions::default()
+    };
+    shardpack_reader::verify(path, &options)
+}
+
+/// Key, field, type and SHA-256 of each value, in stored order.
+///
+/// # Errors
+/// The first that the reader comes upon.
+pub fn values(path: &Path) -> Result<Vec<String>, Error> {
+    let dataset = DatasetOptions::new().follow_symlinks(true).open(path)?;
+    let schema = dataset.schema().clone();
+    let columns = schema.scalars().map(|(name, _)| dataset.column(name)).collect::<Result<Vec<_>, _>>()?;
+    let (mut stream, mut decoder) = (dataset.stream()?, ArrayDecoder::new());
+    let mut lines = Vec::new();
+    while let Some(record) = stream.next_record() {
+        let record = record?;
+        let mut columns = columns.iter();
+        for field in schema.fields() {
+            let (kind, digest) = match (field.dtype, columns.as_slice()) {
+                (Some(dtype), [column, ..]) => {
+                    columns.next();
+                    let mut values = column.bytes().chunks(usize::try_from(dtype.bytes()).unwrap_or(1));
+                    let value = values.nth(usize::try_from(record.index()).unwrap_or(usize::MAX));
+                    (dtype.to_string(), sha256(value.unwrap_or_default()))
+                }
+                _ if record.field(&field.name)?.is_none() => ("absent".to_owned(), "-".to_owned()),
+                _ => value(&record, &field.name, field.kind, &mut decoder)?,
+            };
+            lines.push(format!("{}\t{}\t{kind}\t{digest}", record.key(), field.name));
+        }
+    }
+    Ok(lines)
+}
+
+fn value(
+    record: &RecordView<'_>,
+    name: &str,
+    kind: FieldKind,
+    decoder: &mut ArrayDecoder,
+) -> Result<(String, String), Error> {
+    Ok(match kind {
+        FieldKind::Image => {
+            let image = record.image(name)?;
+            (image.media_type.to_owned(), sha256(image.bytes))
+        }
+        FieldKind::Array => {
+            let array = record.array(name, decoder)?;
+            let axes: Vec<String> = array.shape().iter().map(u64::to_string).collect();
+            (format!("{}[{}]", array.dtype(), axes.join(",")), sha256(array.bytes()))
+        }
+        FieldKind::Text => ("text".to_owned(), sha256(record.text(name)?.as_bytes())),
+        FieldKind::Json => ("json".to_owned(), sha256(record.text(name)?.as_bytes())),
+        _ => ("bytes".to_owned(), sha256(&record.bytes(name)?)),
+    })
+}
+
+/// The kind of an error as `fixtures/expected.txt` spells it.
+pub fn kind(error: &Error) -> &'static str {
+    match error {
+        Error::Format(_) => "format",
+        Error::Limit(_) => "limit",
+        Error::Io { .. } => "io",
+        _ => "usage",
+    }
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
+}
