@@ -8,7 +8,8 @@
 //! - [`merge`]: joins the parts that several machines wrote into one folder.
 //!
 //! **What is promised.** A final name holds a complete shard that has reached the disk, or nothing; the manifest comes last. Nothing that this crate
-//! did not write is ever removed. An interrupted run loses at most the shards that were being written.
+//! did not write is ever removed, and no symlink in the folder is followed. An interrupted run loses at most the shards that were being written; a
+//! refused one leaves nothing behind.
 //!
 //! **How.** Each shard is written under a temporary name in the output folder, synced, renamed, the folder synced, and then entered into a journal
 //! that is synced too. The manifest is made of the journal; after it, the journal goes.

@@ -84,7 +84,8 @@ pub struct WriteOptions<'a> {
     pub memory_bytes: u64,
     /// Write only this slice of the shards; [`merge`](crate::merge) ends the dataset. Default: all of it.
     pub part: Option<Part>,
-    /// Start over: remove what an earlier run of this crate left in the folder, finished or not. Default: false.
+    /// Start over: remove what an earlier run of this crate left in the folder, finished or not, damaged or not. With a part: only what an earlier
+    /// run of that part left; a complete dataset is not replaced by a part. Default: false.
     pub force: bool,
     /// Called on the calling thread, about ten times a second and at the end.
     pub on_progress: Option<&'a dyn Fn(&Progress)>,

@@ -15,8 +15,13 @@ fn interrupted() -> (TempDir, Plan) {
     let plan = source.plan(40_000);
     let middle = plan.shard_count() / 2;
     source.fail = Some(u64::from(plan.samples(middle)[3]));
-    let dir = tempdir().unwrap();
-    write_dataset(dir.path(), &plan, &source, &options(1)).unwrap_err();
+    // On a busy machine the run may fail before two shards are committed.
+    let tries = std::iter::repeat_with(|| {
+        let dir = tempdir().unwrap();
+        write_dataset(dir.path(), &plan, &source, &options(1)).unwrap_err();
+        dir
+    });
+    let dir = tries.take(100).find(|dir| dir.path().join("shard-00001.shard").exists()).unwrap();
     (dir, plan)
 }
 
