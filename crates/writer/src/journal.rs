@@ -15,7 +15,7 @@ use shardpack_format::{Metadata, ShardEntry};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const PREFIX: &str = ".shardpack-journal";
 const SUFFIX: &str = ".jsonl";
@@ -151,7 +151,7 @@ impl Journal {
         }
         disk.replace(out, &name, &journal_temporary(self.head.part), &bytes)?;
         let path = out.join(name);
-        Ok(OpenJournal { file: disk.append(&path)?, path })
+        Ok(OpenJournal { file: disk.append(&path)?, path, not_noted: Mutex::default() })
     }
 }
 
@@ -159,13 +159,24 @@ impl Journal {
 pub(crate) struct OpenJournal {
     file: Arc<dyn FsFile>,
     path: PathBuf,
+    not_noted: Mutex<Vec<Entry>>,
 }
 
 impl OpenJournal {
     /// Adds a finished shard, durably.
     pub(crate) fn add(&self, entry: &Entry) -> Result<()> {
-        self.file.append(&line(entry)?).map_err(|e| Error::io("write", &self.path, e))?;
-        self.file.sync().map_err(|e| Error::io("sync", &self.path, e))
+        let add = || {
+            self.file.append(&line(entry)?).map_err(|e| Error::io("write", &self.path, e))?;
+            self.file.sync().map_err(|e| Error::io("sync", &self.path, e))
+        };
+        add().inspect_err(|_| {
+            self.not_noted.lock().unwrap_or_else(PoisonError::into_inner).push(entry.clone());
+        })
+    }
+
+    /// Finished shards whose line could not be written.
+    pub(crate) fn not_noted(self) -> Vec<Entry> {
+        self.not_noted.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -120,18 +120,29 @@ fn run_all<S: SampleSource>(
     let mut tried_again = BTreeSet::new();
     loop {
         let todo: Vec<u32> = shards.iter().copied().filter(|n| !journal.entries.contains_key(n)).collect();
-        let open = journal.begin(run.disk, run.out)?;
+        let no_space = |error: Error, entries: &BTreeMap<u32, Entry>| {
+            let missing = todo.iter().filter(|n| !entries.contains_key(n)).map(|&n| run.plan.stored_bytes(n));
+            error.with_space(missing.sum(), |_| run.disk.0.free_bytes(run.out))
+        };
+        let open = journal.begin(run.disk, run.out).map_err(|e| no_space(e, &journal.entries))?;
         let progress = progress(run.plan, &shards, &journal.entries, reused);
         let done = Done::new(std::mem::take(&mut journal.entries));
         let result = run.shards(&todo, &open, &done, progress);
         journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // A shard that was finished while the disk ran full: its line finds room once the temporary file is gone.
+        let not_noted = open.not_noted();
+        let is_noted = not_noted.is_empty();
+        journal.entries.extend(not_noted.into_iter().map(|entry| (entry.number, entry)));
         let error = match result {
             Ok(()) => return Ok(journal.entries),
             Err(Failure::Sync { shard, .. }) if tried_again.insert(shard) => continue,
             Err(Failure::Sync { error, .. } | Failure::Fatal(error)) => error,
         };
-        let missing = todo.iter().filter(|n| !journal.entries.contains_key(n)).map(|&n| run.plan.stored_bytes(n));
-        return Err(error.with_space(missing.sum(), |_| run.disk.0.free_bytes(run.out)));
+        if !is_noted {
+            // The first error is the one to tell; the shard is packed again if this fails too.
+            let _ = journal.begin(run.disk, run.out);
+        }
+        return Err(no_space(error, &journal.entries));
     }
 }
 

@@ -61,6 +61,18 @@ fn any_operation_may_fail_once() {
 }
 
 #[test]
+fn a_finished_shard_whose_line_could_not_be_written_is_noted_after_all() {
+    let source = Numbers::new(40);
+    let plan = source.plan(20_000);
+    let fs = MemoryFs::new().with_fault(Fault::FailJournalLine, None);
+    let error = run(&fs, &plan, &source, &options(1)).unwrap_err().to_string();
+    assert!(error.contains("no space left to write `/data/out/.shardpack-journal.jsonl`"), "{error}");
+    let finished = fs.files().keys().filter(|name| is_final(name)).count();
+    assert_eq!(finished, 1);
+    assert_eq!(run(&fs, &plan, &source, &options(1)).unwrap().shards_reused, 1);
+}
+
+#[test]
 fn what_is_written_once_more_is_not_counted_as_reused() {
     let source = Numbers::new(40);
     let plan = source.plan(20_000);
@@ -144,7 +156,8 @@ fn a_full_disk_says_what_is_missing_and_the_run_goes_on_later() {
     let expected = reference(&plan, &source);
     let total: usize = expected.values().map(Vec::len).sum();
     let mut fs = MemoryFs::new();
-    for capacity in [30_000, 60_000] {
+    // More than once: how far a run has come when it fails is a matter of time.
+    for capacity in (0..20).map(|i| if i % 2 == 0 { 30_000 } else { 60_000 }) {
         fs = fs.with_fault(Fault::Capacity(capacity), None);
         let error = run(&fs, &plan, &source, &options(2)).unwrap_err();
         let Error::NoSpace { needed_bytes, free_bytes, .. } = &error else { panic!("{error}") };
@@ -154,6 +167,10 @@ fn a_full_disk_says_what_is_missing_and_the_run_goes_on_later() {
     }
     let reused = fs.files().keys().filter(|n| is_final(n)).count();
     assert!(reused > 0);
+    // So full that not even a journal can be begun.
+    let full = fs.with_fault(Fault::Capacity(0), None);
+    let error = run(&full, &plan, &source, &options(2)).unwrap_err();
+    assert!(matches!(error, Error::NoSpace { free_bytes: Some(0), .. }), "{error}");
     fs = fs.with_fault(Fault::Capacity(2 * total as u64), None);
     assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().shards_reused as usize, reused);
     assert_eq!(fs.files(), expected);

@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     CrashAt(u64),
     /// Syncing the content of a shard fails, this many times.
     FailShardSyncs(u64),
+    /// The disk is full when the first line is added to a journal.
+    FailJournalLine,
     /// No more than this many bytes fit.
     Capacity(u64),
 }
@@ -248,6 +250,11 @@ impl FsFile for MemoryFile {
     fn append(&self, bytes: &[u8]) -> io::Result<()> {
         let mut inner = self.fs.step()?;
         let mut bytes = bytes;
+        if inner.fault == Fault::FailJournalLine && self.name.ends_with(".jsonl") {
+            inner.fault = Fault::None;
+            inner.hit = true;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         if let Fault::Capacity(capacity) = inner.fault {
             let room = usize::try_from(capacity.saturating_sub(inner.used())).unwrap();
             if bytes.len() > room {
