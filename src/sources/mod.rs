@@ -9,6 +9,7 @@ mod classes;
 pub mod columns;
 pub mod cubes;
 pub mod error;
+mod jpeg_file;
 pub mod jpeg_header;
 pub mod kind;
 pub mod labels;
