@@ -153,9 +153,6 @@ fn run<S: SampleSource>(
 
 /// Refuses options that would have no effect: whoever gives them expects one.
 fn refuse_cube_options(options: &PackOptions) -> anyhow::Result<()> {
-    if options.source.masks.is_some() {
-        bail!("the source holds pictures: masks are paired with cubes");
-    }
     let cubes = &options.source.cubes;
     if options.arrays != ArrayOptions::default() || cubes.variable.is_some() || cubes.spatial.is_some() {
         bail!("the source holds pictures: options on values, codecs and variables are for cubes");
