@@ -120,7 +120,10 @@ fn every_promise_holds_whenever_the_machine_dies() {
 fn a_sync_that_is_missing_is_noticed() {
     let case = Case::new();
     for lie in LIES {
-        assert!(case.first_violation(Some(lie)).is_some(), "{lie:?} could be left out and nobody would know");
+        // Which operation the machine dies at depends on how the threads of the run meet: a window that one round of crashes misses, another finds. A sync
+        // that nothing depends on is found by none.
+        let noticed = (0..100).any(|_| case.first_violation(Some(lie)).is_some());
+        assert!(noticed, "{lie:?} could be left out and nobody would know");
     }
 }
 
