@@ -29,6 +29,7 @@ mod element;
 mod encoder;
 mod error;
 mod fidelity;
+pub mod jpeg;
 mod options;
 mod picture;
 mod settings;

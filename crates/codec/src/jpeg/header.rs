@@ -75,7 +75,7 @@ pub enum Sampling {
 /// What a JPEG says about itself before its first scan.
 ///
 /// ```
-/// use shardpack::sources::jpeg_header::{JpegError, JpegHeader};
+/// use shardpack_codec::jpeg::{JpegError, JpegHeader};
 /// assert_eq!(JpegHeader::parse(b"\x89PNG"), Err(JpegError::NotJpeg));
 /// assert_eq!(JpegHeader::parse(b"\xFF\xD8\xFF"), Err(JpegError::Truncated { needed: 4 }));
 /// ```
@@ -412,5 +412,5 @@ fn exif_orientation(tiff: &[u8]) -> Option<u8> {
 }
 
 #[cfg(test)]
-#[path = "jpeg_header_tests.rs"]
+#[path = "header_tests.rs"]
 mod tests;
