@@ -407,6 +407,14 @@ impl Transcoder {
         Self { handle: None, bounds }
     }
 
+    /// Changes what the next picture may ask for.
+    pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
+        if bounds != self.bounds {
+            self.handle = None;
+            self.bounds = bounds;
+        }
+    }
+
     fn handle(&mut self) -> Result<&mut Handle> {
         if self.handle.is_none() {
             let mut handle = Handle::new(sys::TJINIT_TJINIT_TRANSFORM)?;
@@ -428,6 +436,9 @@ impl Transcoder {
         let bounds = self.bounds;
         let handle = self.handle()?;
         check_pixels(&handle.frame(jpeg)?, bounds)?;
+        // Reading the header has set the instance to the source's own process, which the output would follow.
+        handle.set(sys::TJPARAM_TJPARAM_PROGRESSIVE, 0)?;
+        handle.set(sys::TJPARAM_TJPARAM_ARITHMETIC, 0)?;
         handle.set(sys::TJPARAM_TJPARAM_RESTARTBLOCKS, how.restart_interval)?;
         let mut options = sys::TJXOPT_OPTIMIZE | sys::TJXOPT_PERFECT;
         if !how.keep_metadata {
@@ -474,6 +485,17 @@ pub(crate) struct Encoding {
     pub(crate) restart_interval: u16,
 }
 
+/// Processes and colour spaces that only tests write.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Process {
+    Progressive,
+    Arithmetic,
+    Lossless,
+    Rgb,
+    Cmyk,
+}
+
 /// An encoder for one thread.
 pub(crate) struct Compressor {
     handle: Handle,
@@ -484,6 +506,19 @@ impl Compressor {
         let mut handle = Handle::new(sys::TJINIT_TJINIT_COMPRESS)?;
         handle.set(sys::TJPARAM_TJPARAM_OPTIMIZE, 1)?;
         Ok(Self { handle })
+    }
+
+    /// Writes from now on what [`Encoding`] does not offer: sources for tests.
+    #[cfg(test)]
+    pub(crate) fn write(&mut self, process: Process) -> Result<()> {
+        let (parameter, value) = match process {
+            Process::Progressive => (sys::TJPARAM_TJPARAM_PROGRESSIVE, 1),
+            Process::Arithmetic => (sys::TJPARAM_TJPARAM_ARITHMETIC, 1),
+            Process::Lossless => (sys::TJPARAM_TJPARAM_LOSSLESS, 1),
+            Process::Rgb => (sys::TJPARAM_TJPARAM_COLORSPACE, sys::TJCS_TJCS_RGB),
+            Process::Cmyk => (sys::TJPARAM_TJPARAM_COLORSPACE, sys::TJCS_TJCS_CMYK),
+        };
+        self.handle.set(parameter, value)
     }
 
     /// Appends `pixels`, tightly packed rows of `width` pixels, to `out` as a JPEG.
