@@ -73,16 +73,28 @@ impl PixelFormat {
 }
 
 /// DCT scaling: the picture is decoded at 1/n of its width and height.
+///
+/// ```
+/// use shardpack_codec::jpeg::Scale;
+/// assert_eq!(Scale::Quarter.denominator(), 4);
+/// assert_eq!(Scale::Quarter.of(501), 126);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Scale {
+pub enum Scale {
+    /// As it is.
     Full,
+    /// 1/2.
     Half,
+    /// 1/4.
     Quarter,
+    /// 1/8: one pixel of each DCT block.
     Eighth,
 }
 
 impl Scale {
-    pub(crate) const fn denominator(self) -> u32 {
+    /// n of 1/n.
+    #[must_use]
+    pub const fn denominator(self) -> u32 {
         match self {
             Self::Full => 1,
             Self::Half => 2,
@@ -92,7 +104,8 @@ impl Scale {
     }
 
     /// An axis after scaling, rounded up as libjpeg does.
-    pub(crate) const fn of(self, pixels: u32) -> u32 {
+    #[must_use]
+    pub const fn of(self, pixels: u32) -> u32 {
         pixels.div_ceil(self.denominator())
     }
 }
