@@ -256,9 +256,5 @@ fn damaged(error: JpegError) -> Error {
 }
 
 #[cfg(test)]
-#[path = "cut_tests.rs"]
+#[path = "cut_tests/mod.rs"]
 mod tests;
-
-#[cfg(test)]
-#[path = "cut_example_tests.rs"]
-mod example_tests;

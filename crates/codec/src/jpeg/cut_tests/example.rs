@@ -1,8 +1,6 @@
 //! The worked example of `docs/tiled-jpeg.md`: what stands there is what happens.
-#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
 
 use super::*;
-use crate::jpeg::{Compressor, Encoding, PixelFormat, Subsampling};
 use std::fmt::Write as _;
 
 /// 48 × 32 pixels, 4:2:0, so that an MCU is 16 × 16, and a restart marker behind each: three tiles in each of two rows, each of one colour.
