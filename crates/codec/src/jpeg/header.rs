@@ -125,7 +125,7 @@ impl JpegHeader {
         if bytes.get(..3).is_some_and(|head| head != [0xFF, 0xD8, 0xFF]) || bytes.first().is_some_and(|&b| b != 0xFF) {
             return Err(JpegError::NotJpeg);
         }
-        let mut walk = Walk { bytes, pos: 2 };
+        let mut walk = Walk::new(bytes);
         let mut header = Self::blank();
         let mut seen_frame = false;
         loop {
@@ -343,11 +343,16 @@ pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
 
 /// A position in a JPEG.
 pub(super) struct Walk<'a> {
-    pub(super) bytes: &'a [u8],
+    bytes: &'a [u8],
     pub(super) pos: usize,
 }
 
 impl<'a> Walk<'a> {
+    /// Stands behind SOI.
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, pos: 2 }
+    }
+
     /// The next marker and its offset; stands behind it afterwards. Bytes before it, fill bytes apart, are counted in `stray`.
     pub(super) fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
         loop {

@@ -23,7 +23,7 @@ pub enum Interval {
 
 /// The MCUs of a picture in one interleaved scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Grid {
+pub(super) struct McuGrid {
     pub(super) columns: u32,
     pub(super) rows: u32,
     /// Pixels.
@@ -31,7 +31,7 @@ pub(super) struct Grid {
     pub(super) mcu_height: u32,
 }
 
-impl Grid {
+impl McuGrid {
     pub(super) fn of(header: &JpegHeader) -> Self {
         // The factors of a lone component have no meaning (T.81, A.2.2): its MCU is one block.
         let side = |factor: fn(&super::Component) -> u8| match header.components() {
@@ -50,7 +50,7 @@ impl Grid {
 }
 
 impl Interval {
-    pub(super) fn of(self, grid: Grid, source_bytes: usize) -> u16 {
+    pub(super) fn of(self, grid: McuGrid, source_bytes: usize) -> u16 {
         match self {
             Self::Auto => restart_interval(grid.columns, grid.rows, source_bytes),
             Self::Row => narrow(grid.columns),

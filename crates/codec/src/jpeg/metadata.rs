@@ -178,12 +178,12 @@ pub(super) fn set_upright(jpeg: &mut [u8]) {
 
 /// The segments before the first scan: marker, content, offset of the byte behind.
 fn segments(jpeg: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
-    let mut walk = Walk { bytes: jpeg, pos: 2 };
+    let mut walk = Walk::new(jpeg);
     std::iter::from_fn(move || {
         loop {
             match walk.marker(&mut 0).ok()?.0 {
                 0x01 | 0xD0..=0xD7 => {}
-                0xD8 | 0xD9 | 0xDA => return None,
+                0xD8..=0xDA => return None,
                 marker => return Some((marker, walk.segment().ok()?, walk.pos)),
             }
         }

@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
+
 use super::*;
 use crate::jpeg::testing::{Jpeg, exif};
 use proptest::prelude::*;

@@ -4,7 +4,7 @@
 //! cut out by copying bytes ([`cut`](super::cut)).
 #![deny(clippy::indexing_slicing)]
 
-use super::interval::{Grid, Interval};
+use super::interval::{Interval, McuGrid};
 use super::keep::KeepReason;
 use super::metadata;
 use super::turbo::{Bounds, Decompressor, Operation, Scale, Transcoder, Transcoding, Warnings};
@@ -152,7 +152,7 @@ impl JpegTiler {
             out.extend_from_slice(jpeg);
             return Ok(kept(reason));
         }
-        let source = Grid::of(&header);
+        let source = McuGrid::of(&header);
         let operation = match options.upright {
             true => upright(orientation, &header, source),
             false => Operation::None,
@@ -185,7 +185,7 @@ impl JpegTiler {
         jpeg: &[u8],
         options: &TileOptions,
         operation: Operation,
-        grid: Grid,
+        grid: McuGrid,
         out: &mut Vec<u8>,
     ) -> Result<Result<u16, KeepReason>> {
         let start = out.len();
@@ -252,7 +252,7 @@ pub(super) const fn swaps_axes(orientation: u8) -> bool {
 }
 
 /// The operation that turns a picture upright, if the picture's edges allow it without loss.
-fn upright(orientation: u8, header: &JpegHeader, grid: Grid) -> Operation {
+fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     let operation = operation(orientation);
     // Partial MCUs stand at the right and at the bottom; an edge that moves to the left or to the top must have none.
     let width = u32::from(header.width).is_multiple_of(grid.mcu_width);

@@ -1,3 +1,5 @@
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
+
 use super::*;
 use crate::jpeg::testing::{Jpeg, exif, shared_data};
 use crate::jpeg::turbo::{Compressor, Encoding, PixelFormat, Process, Subsampling};
@@ -64,7 +66,7 @@ fn check_tiles(source: &[u8], tiled: Tiled, stored: &[u8]) {
     let header = JpegHeader::parse(stored).unwrap();
     assert!(header.is_baseline() && usize::from(header.scan_components) == header.components().len());
     assert_eq!(header.restart_interval, interval);
-    let grid = Grid::of(&header);
+    let grid = McuGrid::of(&header);
     assert_eq!((u32::from(interval) * tiles_per_row, tile_rows), (grid.columns, grid.rows));
     let markers =
         stored[header.scan_offset as usize..].windows(2).filter(|w| w[0] == 0xFF && (0xD0..=0xD7).contains(&w[1]));
@@ -235,7 +237,7 @@ fn unusual_sampling_is_tiled() {
     assert_eq!(header.sampling(), Sampling::Other);
     let (tiled, stored) = tile(&source, &lenient()).unwrap();
     check_tiles(&source, tiled, &stored);
-    assert_eq!((Grid::of(&header).columns, Grid::of(&header).mcu_width), (4, 16));
+    assert_eq!((McuGrid::of(&header).columns, McuGrid::of(&header).mcu_width), (4, 16));
 }
 
 #[test]
