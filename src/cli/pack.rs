@@ -11,6 +11,7 @@ use crate::sources::cubes::CubeOptions;
 use crate::sources::{BadInput, Kind, OnBadInput, SourceOptions};
 use anyhow::bail;
 use serde_json::{Value, json};
+use shardpack_codec::jpeg::{Encoder, Quality, ReencodeOptions, Resize, Subsampling};
 use shardpack_codec::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
 use shardpack_writer::{Outcome as Written, Part, Report};
 use std::cell::OnceCell;
