@@ -15,9 +15,13 @@ mod keep;
 mod metadata;
 mod orientation;
 mod rect;
+mod reencode;
 mod render;
 mod resize;
 mod scan;
+mod score;
+#[cfg(test)]
+mod sources;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tile;
@@ -34,8 +38,11 @@ pub use interval::{Interval, restart_interval};
 pub use keep::KeepReason;
 pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};
 pub use rect::Rect;
+pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
 pub use render::{PixelLayout, Rendering};
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;
-pub(crate) use turbo::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Subsampling, Warnings};
+pub(crate) use turbo::{Bounds, Decompressor, Warnings};
+#[cfg(test)]
+pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
 pub use view::{Area, Crop, Framing, View};
