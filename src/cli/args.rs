@@ -72,9 +72,6 @@ pub(super) struct PackArgs {
     /// Shrink pictures whose longer side is longer than this to it, in pixels
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Pictures")]
     pub long_side: Option<u32>,
-    /// Encoder of re-encoded pictures [default: fast]
-    #[arg(long, value_enum, help_heading = "Pictures")]
-    pub encoder: Option<EncoderArg>,
     /// Which re-encoded pictures to score against their sources (SSIMULACRA2: 90 = cannot be told apart, 70 = high quality) [default: sample]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub score: Option<ShareArg>,
@@ -310,14 +307,6 @@ pub(super) enum SubsamplingArg {
     /// 4:4:4
     #[value(name = "444")]
     S444,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum EncoderArg {
-    /// libjpeg-turbo with optimised Huffman tables
-    Fast,
-    /// Trellis quantisation
-    Small,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

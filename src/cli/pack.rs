@@ -1,7 +1,7 @@
 //! `shardpack pack` and `shardpack merge`.
 
 use super::args::{
-    BadInputArg, CodecArg, EncoderArg, FilterArg, JpegArg, KindArg, LayoutArg, MergeArgs, PackArgs, PreferArg, ShareArg,
+    BadInputArg, CodecArg, FilterArg, JpegArg, KindArg, LayoutArg, MergeArgs, PackArgs, PreferArg, ShareArg,
     SubsamplingArg, ValuesArg, WhenArg,
 };
 use super::progress::Bar;
@@ -11,7 +11,7 @@ use crate::sources::cubes::CubeOptions;
 use crate::sources::{BadInput, Kind, OnBadInput, SourceOptions};
 use anyhow::bail;
 use serde_json::{Value, json};
-use shardpack_codec::jpeg::{Encoder, Quality, ReencodeOptions, Resize, Subsampling};
+use shardpack_codec::jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
 use shardpack_codec::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
 use shardpack_writer::{Outcome as Written, Part, Report};
 use std::cell::OnceCell;
@@ -176,7 +176,6 @@ fn pictures(args: &PackArgs) -> anyhow::Result<PictureOptions> {
         needs(args.subsampling.is_some(), "--subsampling", "reencode")?;
         needs(args.short_side.is_some(), "--short-side", "reencode")?;
         needs(args.long_side.is_some(), "--long-side", "reencode")?;
-        needs(args.encoder.is_some(), "--encoder", "reencode")?;
         needs(args.score.is_some(), "--score", "reencode")?;
     }
     needs(args.upright && args.jpeg != JpegArg::Tile, "--upright", "tile")?;
@@ -191,21 +190,16 @@ fn pictures(args: &PackArgs) -> anyhow::Result<PictureOptions> {
                 (None, quality) => Quality::Fixed(quality.unwrap_or(90)),
             },
             subsampling: match args.subsampling {
-                None | Some(SubsamplingArg::Keep) => Subsampling::Keep,
-                Some(SubsamplingArg::S420) => Subsampling::S420,
-                Some(SubsamplingArg::S444) => Subsampling::S444,
+                None | Some(SubsamplingArg::Keep) => ChromaSampling::Keep,
+                Some(SubsamplingArg::S420) => ChromaSampling::S420,
+                Some(SubsamplingArg::S444) => ChromaSampling::S444,
             },
             resize: match (args.short_side, args.long_side) {
                 (Some(side), _) => Resize::ShortSide(side),
                 (None, Some(side)) => Resize::LongSide(side),
-                (None, None) => Resize::None,
+                (None, None) => Resize::No,
             },
-            encoder: match args.encoder {
-                None | Some(EncoderArg::Fast) => Encoder::Fast,
-                Some(EncoderArg::Small) => Encoder::Small,
-            },
-            keep_metadata: args.keep_metadata,
-            ..ReencodeOptions::default()
+            tile: TileOptions { keep_metadata: args.keep_metadata, ..TileOptions::default() },
         }),
     };
     Ok(PictureOptions {

@@ -86,7 +86,10 @@ fn pictures_text(figures: &Value) -> String {
         rows.push(("", format!("{}: {}", units::count(count.as_u64().unwrap_or(0)), why.escape_debug())));
     }
     if int("pixels_checked") > 0 {
-        rows.push(("pixels", format!("equal to the source in all {} that were decoded", units::count(int("pixels_checked")))));
+        rows.push((
+            "pixels",
+            format!("equal to the source in all {} that were decoded", units::count(int("pixels_checked"))),
+        ));
     }
     if let Some(score) = figures.get("ssimulacra2") {
         let count = score.get("count").and_then(Value::as_u64).unwrap_or(0);

@@ -7,7 +7,10 @@ use crate::sources::{Content, Entry, Listing};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use shardpack_codec::encode_bytes;
-use shardpack_codec::jpeg::{JpegHeader, JpegReencoder, JpegTiler, Metadata, PixelCheck, TileOptions, TileOutcome};
+use shardpack_codec::jpeg::{
+    ChromaSampling, JpegHeader, JpegReencoder, JpegTiler, Metadata, PixelCheck, Quality, ReencodeOptions,
+    ReencodeOutcome, Resize, TileOptions, TileOutcome,
+};
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Limits, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
@@ -35,7 +38,7 @@ pub(super) struct Images<'a> {
 #[derive(Default)]
 struct Bench {
     tiler: JpegTiler,
-    reencoder: JpegReencoder,
+    reencoder: Option<JpegReencoder>,
     check: PixelCheck,
     source: Vec<u8>,
     made: Vec<u8>,
@@ -113,7 +116,7 @@ impl<'a> Images<'a> {
                 image.insert("check_pixels".into(), json!(self.options.check_pixels.name()));
             }
             Jpeg::Reencode(how) => {
-                image.insert("reencode".into(), json!(how));
+                image.insert("reencode".into(), recipe_of(how));
                 image.insert("score".into(), json!(self.options.score.name()));
             }
         }
@@ -205,15 +208,25 @@ impl<'a> Images<'a> {
                 (tiled.width, tiled.height, tiled.orientation, tiled.applied, tiled.outcome)
             }
             Jpeg::Reencode(how) => {
-                let made = bench.reencoder.reencode(&bench.source, how, look.score, &mut bench.made).map_err(bad)?;
+                let reencoder = match &mut bench.reencoder {
+                    Some(reencoder) => reencoder,
+                    none => none.insert(JpegReencoder::new()?),
+                };
+                let made = reencoder.reencode(&bench.source, how, look.score, &mut bench.made).map_err(bad)?;
                 #[allow(clippy::cast_possible_truncation, reason = "a score has three digits")]
                 let score = made.score.map_or(f32::NAN, |score| score as f32);
-                figures.reencoded = Some(ReencodedFigures { quality: made.quality.unwrap_or(0), score });
-                (made.width, made.height, made.orientation, 1, made.outcome)
+                let (quality, outcome) = match made.outcome {
+                    ReencodeOutcome::Encoded { quality, interval, tiles_per_row, tile_rows } => {
+                        (quality, TileOutcome::Tiled { interval, tiles_per_row, tile_rows })
+                    }
+                    ReencodeOutcome::Source(outcome) => (0, outcome),
+                };
+                figures.reencoded = Some(ReencodedFigures { quality, score });
+                (made.width, made.height, made.orientation, made.applied, outcome)
             }
         };
         let tiles_per_row = match outcome {
-            TileOutcome::Kept(why) => return Ok(kept(&bench.source, Some(why.name()))),
+            TileOutcome::Kept(why) => return Ok(Stored { figures, ..kept(&bench.source, Some(why.name())) }),
             TileOutcome::Tiled { tiles_per_row, .. } => tiles_per_row,
         };
         figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
@@ -224,12 +237,22 @@ impl<'a> Images<'a> {
             }
             figures.pixels_checked = true;
         }
-        let icc = match facts.icc && self.icc {
+        // The profile of a CMYK picture says nothing of the RGB one that was made of it.
+        let icc = match facts.icc && self.icc && facts.components != 4 {
             true => Metadata::read(&bench.source).map_err(bad)?.icc,
             false => None,
         };
         let gpu_jpeg = JpegHeader::parse(&bench.made).is_ok_and(|header| header.hardware_decodable());
-        Ok(Stored { body: Body::Bytes(&bench.made), width, height, orientation, gpu_jpeg, icc, figures, kept_because: None })
+        Ok(Stored {
+            body: Body::Bytes(&bench.made),
+            width,
+            height,
+            orientation,
+            gpu_jpeg,
+            icc,
+            figures,
+            kept_because: None,
+        })
     }
 }
 
@@ -254,6 +277,26 @@ fn fields(listing: &Listing, options: &PictureOptions, icc: bool) -> Vec<Field> 
         fields.extend(picture_totals::fields(matches!(options.jpeg, Jpeg::Reencode(_))));
     }
     fields
+}
+
+/// Options of re-encoding, as the recipe spells them.
+fn recipe_of(how: &ReencodeOptions) -> Value {
+    let quality = match how.quality {
+        Quality::Fixed(quality) => json!(quality),
+        Quality::Ssimulacra2(score) => json!({ "ssimulacra2": score }),
+    };
+    let subsampling = match how.subsampling {
+        ChromaSampling::Keep => "keep",
+        ChromaSampling::S420 => "4:2:0",
+        ChromaSampling::S444 => "4:4:4",
+    };
+    let mut out = json!({ "quality": quality, "subsampling": subsampling });
+    match how.resize {
+        Resize::No => {}
+        Resize::ShortSide(side) => out["short_side"] = json!(side),
+        Resize::LongSide(side) => out["long_side"] = json!(side),
+    }
+    out
 }
 
 /// Which costly looks are taken at a picture.
@@ -384,8 +427,7 @@ impl Images<'_> {
             }))
             .collect();
         let sample = position as u64;
-        let mut record =
-            RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
+        let mut record = RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
         match stored.body {
             Body::File => self.listing.read_into(entry, record.field_mut(0))?,
             Body::Bytes(bytes) => record.field_mut(0).copy_from_slice(bytes),

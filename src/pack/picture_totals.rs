@@ -30,11 +30,8 @@ pub(super) struct ReencodedFigures {
     pub(super) score: f32,
 }
 
-const TILED: [(&str, Dtype); 3] = [
-    ("image.source_bytes", Dtype::U64),
-    ("image.tiles_per_row", Dtype::U16),
-    ("image.pixels_checked", Dtype::Bool),
-];
+const TILED: [(&str, Dtype); 3] =
+    [("image.source_bytes", Dtype::U64), ("image.tiles_per_row", Dtype::U16), ("image.pixels_checked", Dtype::Bool)];
 const REENCODED: [(&str, Dtype); 2] = [("image.quality", Dtype::U8), ("image.score", Dtype::F32)];
 
 /// The scalar fields that hold the figures.
