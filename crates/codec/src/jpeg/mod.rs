@@ -42,7 +42,7 @@ pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, Reen
 pub use render::{PixelLayout, Rendering};
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;
-pub(crate) use turbo::{Bounds, Decompressor, Warnings};
+pub(crate) use turbo::{Bounds, Decompressor, PixelFormat, Warnings};
 #[cfg(test)]
-pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
+pub(crate) use turbo::{Compressor, Encoding, Subsampling};
 pub use view::{Area, Crop, Framing, View};
