@@ -17,7 +17,7 @@ class Damage(CommandTest):
         super().setUp()
         self.source = pictures(self.tmp / "src", 40)
         self.out = self.tmp / "out"
-        self.ok("pack", self.source, self.out, "--shard-size", "25KiB")
+        self.ok("pack", self.source, self.out, "--jpeg", "keep", "--shard-size", "25KiB")
         self.assertGreaterEqual(len(shards(self.out)), 3)
 
     def flip(self, path, at):

@@ -72,7 +72,7 @@ class Unpack(CommandTest):
     def test_an_interrupted_run_goes_on(self):
         source = pictures(self.tmp / "src", 600)
         out = self.tmp / "out"
-        self.ok("pack", source, out)
+        self.ok("pack", source, out, "--jpeg", "keep")
         expected = digests(source)
         for how, codes in ((signal.SIGKILL, {-9, 0}), (signal.SIGINT, {130, 0})):
             with self.subTest(how.name):
