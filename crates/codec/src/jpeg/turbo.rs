@@ -416,8 +416,10 @@ impl Output {
     /// Appends what the library wrote.
     fn append_to(&self, out: &mut Vec<u8>) {
         if !self.bytes.is_null() {
+            // What lies in memory has a length that fits.
+            let len = usize::try_from(self.len).unwrap_or_default();
             // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`, which it allocated and nobody else holds.
-            out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, self.len as usize) });
+            out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, len) });
         }
     }
 }
@@ -451,6 +453,14 @@ impl Transcoder {
         Self { handle: None, bounds }
     }
 
+    /// Changes what the next picture may ask for.
+    pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
+        if bounds != self.bounds {
+            self.handle = None;
+            self.bounds = bounds;
+        }
+    }
+
     fn handle(&mut self) -> Result<&mut Handle> {
         if self.handle.is_none() {
             let mut handle = Handle::new(sys::TJINIT_TJINIT_TRANSFORM)?;
@@ -472,6 +482,9 @@ impl Transcoder {
         let bounds = self.bounds;
         let handle = self.handle()?;
         check_pixels(&handle.frame(jpeg)?, bounds)?;
+        // Reading the header has set the instance to the source's own process, which the output would follow.
+        handle.set(sys::TJPARAM_TJPARAM_PROGRESSIVE, 0)?;
+        handle.set(sys::TJPARAM_TJPARAM_ARITHMETIC, 0)?;
         handle.set(sys::TJPARAM_TJPARAM_RESTARTBLOCKS, how.restart_interval)?;
         let mut options = sys::TJXOPT_OPTIMIZE | sys::TJXOPT_PERFECT;
         if !how.keep_metadata {
@@ -518,6 +531,17 @@ pub(crate) struct Encoding {
     pub(crate) restart_interval: u16,
 }
 
+/// Processes and colour spaces that only tests write.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Process {
+    Progressive,
+    Arithmetic,
+    Lossless,
+    Rgb,
+    Cmyk,
+}
+
 /// An encoder for one thread.
 pub(crate) struct Compressor {
     handle: Handle,
@@ -528,6 +552,19 @@ impl Compressor {
         let mut handle = Handle::new(sys::TJINIT_TJINIT_COMPRESS)?;
         handle.set(sys::TJPARAM_TJPARAM_OPTIMIZE, 1)?;
         Ok(Self { handle })
+    }
+
+    /// Writes from now on what [`Encoding`] does not offer: sources for tests.
+    #[cfg(test)]
+    pub(crate) fn write(&mut self, process: Process) -> Result<()> {
+        let (parameter, value) = match process {
+            Process::Progressive => (sys::TJPARAM_TJPARAM_PROGRESSIVE, 1),
+            Process::Arithmetic => (sys::TJPARAM_TJPARAM_ARITHMETIC, 1),
+            Process::Lossless => (sys::TJPARAM_TJPARAM_LOSSLESS, 1),
+            Process::Rgb => (sys::TJPARAM_TJPARAM_COLORSPACE, sys::TJCS_TJCS_RGB),
+            Process::Cmyk => (sys::TJPARAM_TJPARAM_COLORSPACE, sys::TJCS_TJCS_CMYK),
+        };
+        self.handle.set(parameter, value)
     }
 
     /// Appends `pixels`, tightly packed rows of `width` pixels, to `out` as a JPEG.
