@@ -168,6 +168,25 @@ fn ways() -> Vec<Way> {
     ]
 }
 
+/// Mean difference between pixels decoded at a scale and the exact ones, in levels of 255, over the pictures that were scaled, and how many those were.
+fn cost_of_scaling(pictures: &[Picture], view: View) -> Result<(f64, usize)> {
+    let mut scaled = JpegDecoder::new(DecodeOptions::default());
+    let mut exact = JpegDecoder::new(DecodeOptions { scaled: false, ..Default::default() });
+    let (height, width) = view.size().ok_or("a view of a size of its own")?;
+    let bytes = height as usize * width as usize * 3;
+    let (mut a, mut b) = (vec![0; bytes], vec![0; bytes]);
+    let (mut sum, mut count) = (0.0, 0_u32);
+    for (sample, picture) in (0..).zip(pictures) {
+        let how = Rendering { view, key: DrawKey { seed: 1, epoch: 0, sample }, ..Default::default() };
+        if scaled.decode_into(&picture.source, &how, &mut a)?.scale > 1 {
+            exact.decode_into(&picture.source, &how, &mut b)?;
+            sum += a.iter().zip(&b).map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>() / bytes as f64;
+            count += 1;
+        }
+    }
+    Ok((sum / f64::from(count), count as usize))
+}
+
 fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
@@ -212,6 +231,16 @@ fn main() -> Result<()> {
         let each = seconds / pictures.len() as f64;
         let share = way.handed as f64 / (rounds * source) as f64;
         println!("{:<50} {:>9.1} {:>9.0} {:>8.3} {:>8.3}", way.name, each * 1e6, 1.0 / each, base / seconds, share);
+    }
+    let views = [
+        ("random 224", View::random_resized_crop(224, 224)),
+        ("random 96", View::random_resized_crop(96, 96)),
+        ("whole at 160 × 160", View::resize(160, 160)),
+        ("whole at 64 × 64", View::resize(64, 64)),
+    ];
+    for (name, view) in views {
+        let (mean, count) = cost_of_scaling(&pictures, view)?;
+        println!("{name}: DCT scaling in {count} of {}, mean difference there {mean:.2} of 255", pictures.len());
     }
     Ok(())
 }

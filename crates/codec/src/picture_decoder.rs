@@ -79,8 +79,9 @@ impl PictureDecoder {
             kind: CutKind::Whole,
             handed_bytes: bytes.len(),
         };
-        // `open` compared both with the limits.
-        let (total, count) = (decoder.total_bytes() as usize, width as usize * height as usize);
+        let total = usize::try_from(decoder.total_bytes())
+            .map_err(|_| Error::usage("decoded picture", "what the address space holds", decoder.total_bytes()))?;
+        let count = width as usize * height as usize;
         let color = decoder.color_type();
         if color == ColorType::Rgb8 {
             if plan.is_plain() && plan.exact() == Some(whole) {

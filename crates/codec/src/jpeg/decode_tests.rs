@@ -189,6 +189,17 @@ prop_compose! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn the_same_pixels_whether_parts_are_decoded_or_the_whole((jpeg, how) in any_large_case()) {
+        let (parts, _) = shown(&mut decoder(true), &jpeg, &how);
+        let mut whole = JpegDecoder::new(DecodeOptions { partial: false, ..Default::default() });
+        prop_assert!(parts == shown(&mut whole, &jpeg, &how).0, "{how:?}");
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
@@ -206,13 +217,6 @@ proptest! {
         }
         let far = fast.iter().zip(&slow).map(|(a, b)| a.abs_diff(*b)).max();
         prop_assert!(far <= Some(2), "{far:?} {how:?}");
-    }
-
-    #[test]
-    fn the_same_pixels_whether_parts_are_decoded_or_the_whole((jpeg, how) in any_large_case()) {
-        let (parts, _) = shown(&mut decoder(true), &jpeg, &how);
-        let mut whole = JpegDecoder::new(DecodeOptions { partial: false, ..Default::default() });
-        prop_assert!(parts == shown(&mut whole, &jpeg, &how).0, "{how:?}");
     }
 
     #[test]
