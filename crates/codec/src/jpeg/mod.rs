@@ -15,9 +15,13 @@ mod keep;
 mod metadata;
 mod orientation;
 mod rect;
+mod reencode;
 mod render;
 mod resize;
 mod scan;
+mod score;
+#[cfg(test)]
+mod sources;
 #[cfg(test)]
 pub(crate) mod testing;
 mod tile;
@@ -35,10 +39,13 @@ pub use keep::KeepReason;
 pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};
 pub(crate) use orientation::Turn;
 pub use rect::Rect;
+pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
 pub use render::{PixelLayout, Rendering};
 pub(crate) use render::{Plan, Renderer, grown};
 pub(crate) use resize::Pixels;
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;
-pub(crate) use turbo::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Subsampling, Warnings};
+pub(crate) use turbo::{Bounds, Decompressor, Warnings};
+#[cfg(test)]
+pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
 pub use view::{Area, Crop, Framing, View};

@@ -29,7 +29,8 @@ pub struct TileOptions {
     /// orientation stays to be applied on decoding. No coefficient is lost, but decoders round a rotated picture differently by a step or
     /// two. Default no.
     pub upright: bool,
-    /// How much larger than the source the tiled picture may be, as a part of the source. Default 0.1.
+    /// How much larger than the source the tiled picture may be, as a part of the source: with [`Interval::Auto`], whole rows are
+    /// tried before it is kept. Default 0.15, which a progressive source seldom exceeds.
     pub max_growth: f64,
     /// What a picture may ask for: pixels, and memory for its coefficients, follow from `max_decoded_bytes`.
     pub limits: Limits,
@@ -41,7 +42,7 @@ impl Default for TileOptions {
             interval: Interval::Auto,
             keep_metadata: false,
             upright: false,
-            max_growth: 0.1,
+            max_growth: 0.15,
             limits: Limits::default(),
         }
     }
