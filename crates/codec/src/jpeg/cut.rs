@@ -256,5 +256,4 @@ fn damaged(error: JpegError) -> Error {
 }
 
 #[cfg(test)]
-#[path = "cut_tests/mod.rs"]
 mod tests;
