@@ -4,12 +4,10 @@ use super::color::cmyk_to_rgb;
 use super::orientation::Turn;
 use super::render::{Plan, Renderer, grown};
 use super::resize::Pixels;
-use super::turbo::Frame;
+use super::turbo::{Frame, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;
-use super::{
-    Bounds, CutKind, CutPlan, Decompressor, JpegHeader, PixelFormat, Rect, Rendering, Sampling, Scale, Warnings,
-};
+use super::{Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings};
 use shardpack_format::{Error, Limits, Result};
 
 /// How pictures are decoded.
