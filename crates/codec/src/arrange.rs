@@ -37,6 +37,19 @@ impl Arrangement {
         }
     }
 
+    /// Puts all of `elements`, which are in shape order, where they belong; `payload` is overwritten.
+    pub(crate) fn place_all(&self, elements: &[u8], payload: &mut Vec<u8>) {
+        payload.clear();
+        payload.resize(elements.len(), 0);
+        let piece_bytes = self.piece_pixels() * self.bands * self.width;
+        let mut scratch = vec![0; piece_bytes.min(elements.len())];
+        for (i, piece) in elements.chunks(piece_bytes).enumerate() {
+            if let Some(scratch) = scratch.get_mut(..piece.len()) {
+                self.place(piece, scratch, i * self.piece_pixels(), payload);
+            }
+        }
+    }
+
     /// Puts `piece`, the elements of the pixels from `first` on in shape order, where they belong in `payload`. Overwrites `piece`'s twin
     /// `scratch`, which is as long.
     pub(crate) fn place(&self, piece: &[u8], scratch: &mut [u8], first: usize, payload: &mut [u8]) {

@@ -240,14 +240,7 @@ fn keep(
 ) -> Stored {
     let arrangement = arrangement(array, dtype, request);
     if !arrangement.is_identity() {
-        let piece_bytes = arrangement.piece_pixels() * arrangement.bands * arrangement.width;
-        payload.resize(array.bytes().len(), 0);
-        let mut scratch = vec![0; piece_bytes.min(array.bytes().len())];
-        for (i, piece) in array.bytes().chunks(piece_bytes).enumerate() {
-            if let Some(scratch) = scratch.get_mut(..piece.len()) {
-                arrangement.place(piece, scratch, i * arrangement.piece_pixels(), payload);
-            }
-        }
+        arrangement.place_all(array.bytes(), payload);
     }
     Stored { decoded: dtype, stored: dtype, transform: Transform::None, no_data, codes, arrangement, fidelity }
 }
