@@ -34,6 +34,7 @@ mod picture;
 mod settings;
 mod trial;
 mod values;
+mod vector;
 mod zstd_frame;
 
 pub use array::Array;
