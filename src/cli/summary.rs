@@ -6,7 +6,7 @@ use serde_json::Value;
 /// A recipe entry on one line.
 pub(super) fn recipe_value(value: &Value) -> String {
     match value {
-        Value::String(text) => text.escape_debug().to_string(),
+        Value::String(text) => show::plain(text),
         Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
         // How an array field is stored; what was asked, and the candidates, are for `--json`.
         Value::Object(map) if map.contains_key("settings") => map.get("settings").map(recipe_value).unwrap_or_default(),
@@ -48,7 +48,7 @@ pub(super) fn fidelity_text(figures: &Value) -> String {
             ));
         }
         if let Some(worst) = figures.get("worst_sample").and_then(Value::as_str) {
-            rows.push(("worst sample", worst.escape_debug().to_string()));
+            rows.push(("worst sample", show::plain(worst)));
         }
     }
     for (name, label) in [

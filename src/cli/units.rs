@@ -120,9 +120,11 @@ pub(crate) fn plural(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// `0.42 s`, `12.3 s`, `3 min 20 s`.
+/// `4.2 ms`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
+        s if s < 9.95e-3 => format!("{:.1} ms", s * 1e3),
+        s if s < 0.0995 => format!("{:.0} ms", s * 1e3),
         s if s < 10.0 => format!("{s:.2} s"),
         s if s < 120.0 => format!("{s:.1} s"),
         s => format!("{:.0} min {:.0} s", (s / 60.0).floor(), s % 60.0),
@@ -183,6 +185,9 @@ mod tests {
         assert_eq!(significant(0.000_244_14, 3), "0.000244");
         assert_eq!(significant(1.5e-7, 3), "1.50e-7");
         assert_eq!(significant(12345.678, 3), "12346");
-        assert_eq!(seconds(200.0), "3 min 20 s");
+        assert_eq!(
+            [0.00042, 0.00996, 0.0421, 0.0996, 0.42, 12.34, 200.0].map(seconds),
+            ["0.4 ms", "10 ms", "42 ms", "0.10 s", "0.42 s", "12.3 s", "3 min 20 s"]
+        );
     }
 }

@@ -5,23 +5,23 @@ mod work;
 
 use super::args::UnpackArgs;
 use super::progress::Bar;
-use super::{Outcome, interrupt, open, show, sniff, units};
+use super::{Outcome, interrupt, open, show, units};
 use crate::export::{FileNames, ICC_FIELD};
 use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{Field, FieldKind};
-use shardpack_reader::Dataset;
+use shardpack_reader::{Dataset, RecordView};
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use table::Table;
 use work::{Tally, Unpacker};
 
 /// Samples and files that the text lists one by one; `--json` has them all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
-    sniff::check(&args.dataset)?;
     let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;
@@ -33,7 +33,9 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum());
     let unpacker = Unpacker::new(&args.dir, names, cancel);
     let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
-    let done = unpacker.run(&dataset, threads, |samples, bytes| bar.read(samples, bytes));
+    let mut table = columns.as_ref().map(|columns| Table::create(&dataset, columns, &args.dir)).transpose()?;
+    let on_sample = |view: &RecordView<'_>| table.as_mut().map_or(Ok(()), |table| table.add(view));
+    let done = unpacker.run(&dataset, threads, on_sample, |samples, bytes| bar.read(samples, bytes));
     bar.finish();
     let mut tally = done?;
     if cancel.load(Ordering::Relaxed) {
@@ -41,8 +43,8 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
         show::note(&format!("interrupted after {so_far}\nhint: run the same command again to go on"));
         return Ok(Outcome::Interrupted);
     }
-    if let Some(columns) = columns {
-        table::write(&dataset, &columns, &args.dir, &mut tally)?;
+    if let Some(table) = table {
+        table.finish(&mut tally)?;
     }
     report(args, &dataset, &tally, start.elapsed().as_secs_f64())
 }
