@@ -15,7 +15,8 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Gives each weight its slots, at least one if it is above zero, and spreads them: slot `k` of a source with `n` slots wants to be at `(k + ½) / n` of the round.
+    /// Gives each weight its slots, at least one if it is above zero, and spreads them: slot `k` of a source with `n`
+    /// slots wants to be at `(k + ½) / n` of the round.
     pub(super) fn new(weights: &[f64]) -> Result<Self> {
         let counts = counts(weights)?;
         let mut wishes = Vec::new();
