@@ -122,14 +122,17 @@ struct Followed {
     open: usize,
 }
 
+/// Reads that are open, by name: where they are, and what is still to be taken out of them. Several where one ends after the next of its name began.
+type Open = HashMap<(u32, u64, u64), VecDeque<(std::ops::Range<u64>, u64)>>;
+
 /// Follows one rank that reads `ahead` steps before it hands out: what it is given lies in what it was told to read,
 /// reads begin and end once, and no more is held than promised.
 fn follow(steps: Steps, ahead: usize, held_max: u64) -> Followed {
-    let mut open: HashMap<(u32, u64, u64), VecDeque<(std::ops::Range<u64>, u64)>> = HashMap::new();
+    let mut open = Open::new();
     let mut given = Vec::new();
     let (mut samples_read, mut reads, mut held) = (0, 0, 0);
     let mut waiting = VecDeque::new();
-    let mut hand_out = |step: Step, open: &mut HashMap<_, VecDeque<(std::ops::Range<u64>, u64)>>| {
+    let mut hand_out = |step: Step, open: &mut Open| {
         let name = (step.at.source, step.read_start, step.pass);
         let same = open.get_mut(&name).expect("a read brings the sample");
         let (samples, needed) = same.front_mut().unwrap();
