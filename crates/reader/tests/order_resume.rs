@@ -46,13 +46,13 @@ fn sampling() -> impl Strategy<Value = Arc<dyn Sampling>> {
         Arc::new(Weighted::balanced(&labels, seed).unwrap()) as Arc<dyn Sampling>
     });
     let sources = prop::collection::vec((order(), 0.01..10.0), 1..4);
-    let mixture = (sources, any::<u64>()).prop_map(|(sources, seed)| {
+    let mixture = (sources, 1..600_u64, any::<u64>()).prop_map(|(sources, draws, seed)| {
         let full = sources.into_iter().filter(|(order, _)| !order.is_empty());
         let mut sources: Vec<_> = full.map(|(order, weight)| (Arc::new(order) as Arc<dyn Sampling>, weight)).collect();
         sources.push((Arc::new(Order::new(Runs::new(100, 9), 1)), 1.0));
-        Arc::new(Mixture::new(sources, seed).unwrap()) as Arc<dyn Sampling>
+        Arc::new(Mixture::new(sources, seed).unwrap().draws(draws)) as Arc<dyn Sampling>
     });
-    prop_oneof![6 => order().prop_map(|order| Arc::new(order) as Arc<dyn Sampling>), 1 => weighted, 1 => mixture]
+    prop_oneof![8 => order().prop_map(|order| Arc::new(order) as Arc<dyn Sampling>), 1 => weighted, 1 => mixture]
 }
 
 /// What all ranks are given in at most `batches` batches, with the checks that each rank can make for itself.
