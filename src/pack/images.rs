@@ -314,14 +314,19 @@ impl SampleSource for Images<'_> {
         Cow::Borrowed(self.entry(sample).map_or("", |(_, entry)| &entry.key))
     }
 
-    /// The record; where a JPEG is made anew also its source, and its coefficients (6 bytes a pixel) or pixels.
+    /// The record; where a JPEG is made anew also its source, and its coefficients (6 bytes a pixel) or pixels (9: as decoded, as resized, as compared);
+    /// a score takes planes of floats, about 80 bytes a pixel as measured.
     fn memory_bytes(&self, sample: u64) -> u64 {
         let Some((_, entry)) = self.entry(sample) else { return 0 };
         let pixels = picture(entry).map_or(0, |p| u64::from(p.width) * u64::from(p.height));
         match self.options.jpeg {
             Jpeg::Keep => entry.bytes + OVERHEAD_BYTES,
             Jpeg::Tile => entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(6)),
-            Jpeg::Reencode(_) => entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(9)),
+            Jpeg::Reencode(ref how) => {
+                let count = self.listing.samples.len() as u64;
+                let scored = matches!(how.quality, Quality::Ssimulacra2(_)) || self.options.score.takes(sample, count);
+                entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(if scored { 80 } else { 9 }))
+            }
         }
     }
 
