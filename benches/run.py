@@ -8,11 +8,13 @@ import sys
 
 import memory
 import pack_cubes
+import pack_jpeg
 import pack_keep
 import stream
 
 TITLES = {
     pack_keep: "Packing JPEGs against copying them",
+    pack_jpeg: "Tiling and re-encoding JPEGs against libjpeg-turbo alone",
     stream: "Streaming and verifying against a plain read",
     pack_cubes: "Packing cubes against Blosc2 alone",
     memory: "Peak memory of packing cubes",

@@ -1,10 +1,14 @@
 //! How fast one thread tiles and re-encodes photos, against libjpeg-turbo called in a bare loop; and that no pixel is lost.
 //!
 //! `cargo run --release -p shardpack-codec --example jpeg_pack_rates -- FOLDER [rounds]`
+//!
+//! With `alone tile|reencode THREADS` in place of the rounds, only the bare loop runs, on that many threads over all photos, and its seconds are
+//! printed: the yardstick of `benches/pack_jpeg.py`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
     clippy::expect_used,
+    clippy::panic,
     clippy::indexing_slicing,
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -15,6 +19,7 @@ use shardpack_codec::jpeg::{
     JpegReencoder, JpegTiler, PixelCheck, Quality, ReencodeOptions, ReencodeOutcome, TileOptions, TileOutcome,
 };
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use turbojpeg_sys as sys;
 
@@ -22,12 +27,16 @@ const QUALITY: u8 = 85;
 
 fn main() {
     let folder = std::env::args().nth(1).expect("a folder of JPEGs");
-    let rounds: u32 = std::env::args().nth(2).map_or(3, |n| n.parse().expect("a number of rounds"));
     let mut paths = Vec::new();
     walk(Path::new(&folder), &mut paths);
     paths.sort();
     let photos: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
     let source: usize = photos.iter().map(Vec::len).sum();
+    let rounds: u32 = match std::env::args().nth(2).as_deref() {
+        None => 3,
+        Some("alone") => return alone(&photos),
+        Some(n) => n.parse().expect("a number of rounds"),
+    };
 
     let (mut tiler, mut check, mut out) = (JpegTiler::new(), PixelCheck::new(), Vec::new());
     let options = TileOptions::default();
@@ -95,6 +104,40 @@ fn main() {
     let count = photos.len() as f64 * f64::from(rounds);
     show("tile", count, tile, count, bare_tile);
     show("re-encode", count, reencode, f64::from(encoded) * f64::from(rounds), bare_reencode);
+}
+
+/// The bare loop on several threads: what packing could reach if it were free.
+fn alone(photos: &[Vec<u8>]) {
+    let mut arguments = std::env::args().skip(3);
+    let what = arguments.next().expect("tile or reencode");
+    let threads: usize = arguments.next().expect("a number of threads").parse().expect("a number of threads");
+    let mut tiler = JpegTiler::new();
+    let interval = |photo: &Vec<u8>| match tiler.tile(photo, &TileOptions::default(), &mut Vec::new()).unwrap().outcome
+    {
+        TileOutcome::Tiled { interval, .. } => i32::from(interval),
+        TileOutcome::Kept(_) => 0,
+    };
+    let intervals: Vec<i32> = photos.iter().map(interval).collect();
+    let next = AtomicUsize::new(0);
+    let elapsed = time(|| {
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let (bare, mut pixels) = (Bare::new(), Vec::new());
+                    loop {
+                        let i = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(photo) = photos.get(i) else { break };
+                        match what.as_str() {
+                            "tile" => bare.transform(photo, intervals[i]),
+                            "reencode" => bare.reencode(photo, intervals[i], &mut pixels),
+                            other => panic!("expected tile or reencode, found {other}"),
+                        }
+                    }
+                });
+            }
+        });
+    });
+    println!("{}", elapsed.as_secs_f64());
 }
 
 fn show(name: &str, count: f64, time: Duration, bare_count: f64, bare: Duration) {
