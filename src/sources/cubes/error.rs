@@ -71,7 +71,7 @@ pub enum CubeError {
     },
     /// The file may be right, but it asks for more memory than [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
     #[error(
-        "{}: {what} is over the limit: {found} > {limit} bytes\nhint: raise `max_bytes` if you trust this file",
+        "{}: {what} is over the limit: {found} > {limit} bytes\nhint: raise `--max-cube` if you trust this file",
         Quoted(path)
     )]
     Limit {
