@@ -137,7 +137,7 @@ fn refusals_name_the_reason() {
         (
             6,
             vec![2_000_000, 200],
-            "float64 cube of shape [2000000, 200, 1] is over the limit: 3200000000 > 1073741824 bytes\nhint: raise `max_bytes` if you trust this file",
+            "float64 cube of shape [2000000, 200, 1] is over the limit: 3200000000 > 1073741824 bytes\nhint: raise `--max-cube` if you trust this file",
         ),
         (6, vec![10_000, 10_000], "variable `c`: expected 100000000 elements, found 64 bytes"),
     ] {
