@@ -66,7 +66,8 @@ pub(super) struct PackArgs {
     /// Chroma subsampling of re-encoded pictures [default: keep]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub subsampling: Option<SubsamplingArg>,
-    /// Shrink pictures whose shorter side is longer than this to it, in pixels (Lanczos, antialiased); with `--jpeg reencode`
+    /// Shrink pictures whose shorter side is longer than this to it, in pixels (Lanczos, antialiased); with `--jpeg reencode`. PNG, WebP, BMP and TIFF
+    /// pictures, and JPEGs that few decoders read, keep their size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535), conflicts_with = "long_side", help_heading = "Pictures")]
     pub short_side: Option<u32>,
     /// Shrink pictures whose longer side is longer than this to it, in pixels
@@ -81,7 +82,7 @@ pub(super) struct PackArgs {
     /// Turn tiled pictures upright on their coefficients where their edges allow it, so that decoders need not (their pixels then differ by a step or two)
     #[arg(long, help_heading = "Pictures")]
     pub upright: bool,
-    /// Keep Exif, ICC profile, comments and all other metadata inside tiled and re-encoded JPEGs. Without it the ICC profile goes into the field `icc`, the
+    /// Keep Exif, ICC profile, comments and all other metadata inside tiled JPEGs, and the ICC profile inside re-encoded ones. Without it the ICC profile goes into the field `icc`, the
     /// orientation into the column `orientation`, and the rest is dropped
     #[arg(long, help_heading = "Pictures")]
     pub keep_metadata: bool,

@@ -58,6 +58,7 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     };
     packed.notes.iter().for_each(|note| show::note(&format!("note: {note}")));
     let skipped = skipped_lines(&packed.bad, &packed.report);
+    warn_below_target(&packed.report);
     if args.json {
         show::json(&to_json(&packed))?;
     } else {
@@ -279,7 +280,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         n => format!(", {n} of them from an earlier run"),
     };
     rows.push(("shards", format!("{}{reused}", units::count(u64::from(report.shards)))));
-    if packed.kind == Kind::Images && report.fidelity.is_empty() {
+    if packed.kind == Kind::Images && report.fidelity.is_empty() && report.samples > 0 {
         rows.push(("pictures", "kept to the byte".to_owned()));
     }
     for (field, trial) in &packed.trials {
@@ -340,6 +341,18 @@ fn skipped_text(lines: &[String]) -> String {
     match lines.len().saturating_sub(SHOWN_SKIPPED) {
         0 => out,
         n => out + &format!("\n  … and {n} more (--json lists all)"),
+    }
+}
+
+/// Says when pictures did not reach the score that was asked for.
+fn warn_below_target(report: &Report) {
+    let below = |figures: &Value| figures.get("below_target").and_then(Value::as_u64).unwrap_or(0);
+    let count: u64 = report.fidelity.values().map(below).sum();
+    if count > 0 {
+        let pictures = units::plural(count, "picture");
+        show::note(&format!(
+            "warning: {pictures} did not reach the score asked for by `--target`, not even at quality 100"
+        ));
     }
 }
 

@@ -91,6 +91,18 @@ fn pictures_text(figures: &Value) -> String {
             format!("equal to the source in all {} that were decoded", units::count(int("pixels_checked"))),
         ));
     }
+    if int("profiles_dropped") > 0 {
+        rows.push((
+            "ICC profiles",
+            format!(
+                "dropped from {}: damaged, or of colours that the picture no longer has",
+                units::count(int("profiles_dropped"))
+            ),
+        ));
+    }
+    if int("below_target") > 0 {
+        rows.push(("below target", of(int("below_target"))));
+    }
     if let Some(score) = figures.get("ssimulacra2") {
         let count = score.get("count").and_then(Value::as_u64).unwrap_or(0);
         rows.push(("SSIMULACRA2", format!("{} of {} scored", spread(score, 1), units::count(count))));

@@ -18,8 +18,13 @@ use std::sync::{Mutex, PoisonError};
 
 /// What a record takes beside the picture: frame, head and padding.
 const OVERHEAD_BYTES: u64 = 256;
-/// Pictures that are re-encoded before the run, to know how large they become.
-const TRIED: usize = 24;
+/// Pictures that are re-encoded before the run, to know how large they become, and how large they may be: together they take a moment.
+const TRIED: usize = 8;
+const MAX_TRIED_PIXELS: u64 = 4 << 20;
+/// Most pixels of a picture that is decoded: the default limit on decoded bytes.
+const MAX_PIXELS: u64 = 1 << 28;
+const SCORE_BYTES_PER_PIXEL: u64 = 115;
+const MAX_SCORED_PIXELS: u64 = 8 << 20;
 
 /// The pictures of a listing.
 pub(super) struct Images<'a> {
@@ -62,6 +67,8 @@ struct Stored<'a> {
     icc: Option<Vec<u8>>,
     figures: PictureFigures,
     kept_because: Option<&'static str>,
+    /// An ICC profile that is damaged, or of colours that the picture no longer has.
+    profile_dropped: bool,
 }
 
 impl<'a> Stored<'a> {
@@ -81,6 +88,7 @@ impl<'a> Stored<'a> {
                 reencoded: Some(ReencodedFigures { quality: 0, score: f32::NAN }),
             },
             kept_because: because,
+            profile_dropped: false,
         }
     }
 }
@@ -93,6 +101,9 @@ impl<'a> Images<'a> {
         let icc = pictures.jpeg != Jpeg::Keep && !pictures.keep_metadata && listing.samples.iter().any(has_icc);
         let schema = schema::metadata(listing, fields(listing, pictures, icc), Recipe::new())?.schema;
         let skip = options.skips();
+        if pictures.jpeg != Jpeg::Keep && !skip {
+            refuse_huge(listing)?;
+        }
         let mut images =
             Self { listing, options: pictures, schema, icc, skip, ratio: (1, 1), idle: Mutex::new(Vec::new()) };
         images.ratio = images.try_ratio()?;
@@ -132,31 +143,41 @@ impl<'a> Images<'a> {
         let (stored, source) = self.ratio;
         // In whole numbers: the plan must come out the same on every machine.
         let bytes = u128::from(entry.bytes) * u128::from(stored) / u128::from(source.max(1));
+        let bytes = match (&self.options.jpeg, picture(entry)) {
+            (Jpeg::Reencode(how), Some(picture)) if picture.jpeg.is_some() => {
+                let (width, height) = how.resize.of((picture.width, picture.height));
+                let (before, after) = (u128::from(pixels(picture)), u128::from(width) * u128::from(height));
+                // A smaller picture of the same scene takes more bytes a pixel: by a quarter, where it was tried.
+                if after < before { bytes * after * 5 / (before.max(1) * 4) } else { bytes }
+            }
+            _ => bytes,
+        };
         u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(OVERHEAD_BYTES)
     }
 
     /// What becomes of the size, found on a few pictures where they are re-encoded: else a shard would be far from the size that was asked for.
+    ///
+    /// At a fixed quality and without resizing: libjpeg-turbo gives the same bytes on every CPU, which scores and resizers need not, and parts of a
+    /// dataset that several machines pack must have one plan.
     fn try_ratio(&self) -> anyhow::Result<(u64, u64)> {
-        if !matches!(self.options.jpeg, Jpeg::Reencode(_)) {
-            return Ok((1, 1));
-        }
-        let stride = self.listing.samples.len().div_ceil(TRIED);
-        let tried: Vec<_> = (0..self.listing.samples.len()).step_by(stride.max(1)).collect();
-        let sizes = tried.par_iter().map(|&position| {
-            let Some(entry) = self.listing.samples.get(position) else { return Ok((0, 0)) };
-            let stored = self.with_bench(|bench| {
-                let how = Look { check: false, score: false };
-                match self.make(bench, entry, how)?.body {
-                    Body::Bytes(bytes) => Ok(bytes.len() as u64),
-                    Body::File => Ok(entry.bytes),
-                }
-            });
-            match stored {
-                Ok(stored) => Ok((stored, entry.bytes)),
-                // What is damaged is dealt with when its turn comes.
-                Err(SampleError::Picture { .. }) => Ok((0, 0)),
-                Err(error) => Err(error),
-            }
+        let Jpeg::Reencode(how) = &self.options.jpeg else { return Ok((1, 1)) };
+        let quality = match how.quality {
+            Quality::Fixed(quality) => quality,
+            Quality::Ssimulacra2(score) => usual_quality(score),
+        };
+        let how = ReencodeOptions { quality: Quality::Fixed(quality), resize: Resize::No, ..how.clone() };
+        let small = |entry: &&Entry| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) <= MAX_TRIED_PIXELS);
+        let candidates: Vec<&Entry> = self.listing.samples.iter().filter(small).collect();
+        let tried: Vec<&Entry> = candidates.iter().copied().step_by(candidates.len().div_ceil(TRIED).max(1)).collect();
+        let sizes = tried.par_iter().map(|entry| -> Result<(u64, u64), SampleError> {
+            let mut source = vec![0; usize::try_from(entry.bytes).unwrap_or(usize::MAX)];
+            self.listing.read_into(entry, &mut source)?;
+            let mut made = Vec::new();
+            // What is damaged is dealt with when its turn comes.
+            Ok(match JpegReencoder::new()?.reencode(&source, &how, false, &mut made) {
+                Ok(_) => (made.len() as u64, entry.bytes),
+                Err(_) => (0, 0),
+            })
         });
         let sum = sizes.try_reduce(|| (0, 0), |a, b| Ok((a.0 + b.0, a.1 + b.1)))?;
         Ok(if sum.1 == 0 { (1, 1) } else { sum })
@@ -179,7 +200,7 @@ impl<'a> Images<'a> {
 
     /// Reads a picture and makes what is stored of it.
     fn make<'b>(&self, bench: &'b mut Bench, entry: &Entry, look: Look) -> Result<Stored<'b>, SampleError> {
-        let bad = |error| SampleError::Picture { path: self.listing.path(entry).display().to_string(), error };
+        let bad = |error| SampleError::Picture { error };
         let Some(picture) = picture(entry) else {
             return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
         };
@@ -196,14 +217,16 @@ impl<'a> Images<'a> {
             return Ok(kept(&bench.source, Some(rare)));
         }
         let mut figures = kept(&[], None).figures;
+        // The profile of a CMYK picture says nothing of the RGB one that may be made of it.
+        let beside = facts.icc && self.icc && facts.components != 4;
+        let icc = if beside { Metadata::read(&bench.source).map_err(bad)?.icc } else { None };
+        // A profile that cannot be taken out stays in.
+        let keep_metadata = self.options.keep_metadata || (beside && icc.is_none());
+        let mut profile_dropped = false;
         let (width, height, orientation, applied, outcome) = match &self.options.jpeg {
             Jpeg::Keep => return Ok(kept(&bench.source, None)),
             Jpeg::Tile => {
-                let options = TileOptions {
-                    keep_metadata: self.options.keep_metadata,
-                    upright: self.options.upright,
-                    ..TileOptions::default()
-                };
+                let options = TileOptions { keep_metadata, upright: self.options.upright, ..TileOptions::default() };
                 let tiled = bench.tiler.tile(&bench.source, &options, &mut bench.made).map_err(bad)?;
                 (tiled.width, tiled.height, tiled.orientation, tiled.applied, tiled.outcome)
             }
@@ -222,6 +245,7 @@ impl<'a> Images<'a> {
                     ReencodeOutcome::Source(outcome) => (0, outcome),
                 };
                 figures.reencoded = Some(ReencodedFigures { quality, score });
+                profile_dropped = facts.icc && self.icc && icc.is_none();
                 (made.width, made.height, made.orientation, made.applied, outcome)
             }
         };
@@ -237,11 +261,6 @@ impl<'a> Images<'a> {
             }
             figures.pixels_checked = true;
         }
-        // The profile of a CMYK picture says nothing of the RGB one that was made of it.
-        let icc = match facts.icc && self.icc && facts.components != 4 {
-            true => Metadata::read(&bench.source).map_err(bad)?.icc,
-            false => None,
-        };
         let gpu_jpeg = JpegHeader::parse(&bench.made).is_ok_and(|header| header.hardware_decodable());
         Ok(Stored {
             body: Body::Bytes(&bench.made),
@@ -252,8 +271,33 @@ impl<'a> Images<'a> {
             icc,
             figures,
             kept_because: None,
+            profile_dropped,
         })
     }
+}
+
+/// Refuses, before the run, what could not be decoded in it.
+fn refuse_huge(listing: &Listing) -> anyhow::Result<()> {
+    let huge = |entry: &&Entry| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);
+    let Some((entry, found)) = listing.samples.iter().find(huge).and_then(|e| Some((e, picture(e)?))) else {
+        return Ok(());
+    };
+    anyhow::bail!(
+        "`{}`: expected at most {MAX_PIXELS} pixels, found {} × {}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is",
+        listing.path(entry).display(),
+        found.width,
+        found.height
+    )
+}
+
+fn pixels(picture: &Picture) -> u64 {
+    u64::from(picture.width) * u64::from(picture.height)
+}
+
+/// The quality that photos mostly take to reach a score: for an estimate of their size.
+fn usual_quality(score: f64) -> u8 {
+    const USUAL: [(f64, u8); 6] = [(50.0, 40), (60.0, 55), (70.0, 66), (80.0, 78), (85.0, 86), (90.0, 93)];
+    USUAL.iter().find(|(most, _)| score <= *most).map_or(97, |&(_, quality)| quality)
 }
 
 fn picture(entry: &Entry) -> Option<&Picture> {
@@ -314,20 +358,24 @@ impl SampleSource for Images<'_> {
         Cow::Borrowed(self.entry(sample).map_or("", |(_, entry)| &entry.key))
     }
 
-    /// The record; where a JPEG is made anew also its source, and its coefficients (6 bytes a pixel) or pixels (9: as decoded, as resized, as compared);
-    /// a score takes planes of floats, about 80 bytes a pixel as measured.
+    /// The record; where a JPEG is made anew also its source, and its coefficients (6 bytes a pixel, twice where it is turned) or pixels (as decoded, as
+    /// resized, as compared: 3 bytes each); a score takes planes of floats, 115 bytes a pixel as measured.
     fn memory_bytes(&self, sample: u64) -> u64 {
         let Some((_, entry)) = self.entry(sample) else { return 0 };
-        let pixels = picture(entry).map_or(0, |p| u64::from(p.width) * u64::from(p.height));
-        match self.options.jpeg {
-            Jpeg::Keep => entry.bytes + OVERHEAD_BYTES,
-            Jpeg::Tile => entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(6)),
-            Jpeg::Reencode(ref how) => {
-                let count = self.listing.samples.len() as u64;
+        let pixels = picture(entry).filter(|p| p.jpeg.is_some()).map_or(0, |p| pixels(p).min(MAX_PIXELS));
+        let count = self.listing.samples.len() as u64;
+        let each = match &self.options.jpeg {
+            Jpeg::Keep => return entry.bytes + OVERHEAD_BYTES,
+            Jpeg::Tile if self.options.upright || self.options.check_pixels.takes(sample, count) => 12,
+            Jpeg::Tile => 6,
+            Jpeg::Reencode(how) => {
                 let scored = matches!(how.quality, Quality::Ssimulacra2(_)) || self.options.score.takes(sample, count);
-                entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(if scored { 80 } else { 9 }))
+                let scored =
+                    if scored { pixels.min(MAX_SCORED_PIXELS).saturating_mul(SCORE_BYTES_PER_PIXEL) } else { 0 };
+                return entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(9)).saturating_add(scored);
             }
-        }
+        };
+        entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(each))
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, SampleError> {
@@ -345,7 +393,7 @@ impl SampleSource for Images<'_> {
         self.with_bench(|bench| {
             let stored = match self.make(bench, entry, look) {
                 Ok(stored) => stored,
-                Err(error @ SampleError::Picture { .. }) if self.skip => {
+                Err(SampleError::Picture { error }) if self.skip => {
                     return Ok(Encoded::Skipped { reason: error.to_string() });
                 }
                 Err(error) => return Err(error),
@@ -396,7 +444,12 @@ impl Images<'_> {
                 let reencoded = stored.figures.reencoded.filter(|_| reencode);
                 let figures = PictureFigures { reencoded, ..stored.figures };
                 figures.append(&mut scalars);
-                let totals = PictureTotals::of(&entry.key, &figures, stored.kept_because);
+                let target = match &self.options.jpeg {
+                    Jpeg::Reencode(ReencodeOptions { quality: Quality::Ssimulacra2(target), .. }) => Some(*target),
+                    _ => None,
+                };
+                let mut totals = PictureTotals::of(&entry.key, &figures, stored.kept_because);
+                totals.note(stored.profile_dropped, target);
                 Tally::of("image", FieldTotals::Picture(totals))
             }
         };

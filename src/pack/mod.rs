@@ -277,11 +277,9 @@ pub enum SampleError {
     /// The record cannot be laid out.
     #[error(transparent)]
     Format(#[from] shardpack_format::Error),
-    /// A picture that is damaged, or that the options do not fit.
-    #[error("{path}: {error}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is")]
+    /// A picture that is damaged, or too large.
+    #[error("{error}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is")]
     Picture {
-        /// The file.
-        path: String,
         /// What is wrong with it.
         error: shardpack_format::Error,
     },

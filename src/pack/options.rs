@@ -60,9 +60,14 @@ impl Share {
             Self::None => false,
             Self::All => true,
             Self::Sample => {
+                // One of each block of neighbours, another one each time: every n-th could be the first of each class.
                 let stride = count / 16;
                 let stride = if stride > 64 { 64 } else { stride };
-                stride == 0 || position.is_multiple_of(stride)
+                if stride == 0 {
+                    return true;
+                }
+                let block = (position / stride + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                position % stride == (block >> 32) % stride
             }
         }
     }
@@ -147,6 +152,8 @@ mod tests {
         assert_eq!(taken(31), 31);
         assert!((16..=17).contains(&taken(1000)), "{}", taken(1000));
         assert_eq!(taken(64_000), 1000);
+        let firsts = (0..64_000).filter(|&i| Share::Sample.takes(i, 64_000) && i % 64 == 0).count();
+        assert!(firsts < 50, "{firsts} of 1000 are the first of their block");
         assert!((0..100).all(|i| Share::All.takes(i, 100) && !Share::None.takes(i, 100)));
     }
 }

@@ -138,6 +138,9 @@ pub struct PictureTotals {
     quality: Spread,
     score: Spread,
     worst_sample: Option<String>,
+    /// Pictures whose ICC profile was dropped, and pictures that no quality brought to the score that was asked for: not in the columns either.
+    profiles_dropped: u64,
+    below_target: u64,
 }
 
 impl PictureTotals {
@@ -158,12 +161,20 @@ impl PictureTotals {
                 totals.reencoded = 1;
                 totals.quality.add(quality.into());
             }
-            if !score.is_nan() {
+            if !score.is_nan() && quality > 0 {
                 totals.score.add(score.into());
                 totals.worst_sample = Some(key.to_owned());
             }
         }
         totals
+    }
+
+    /// Counts what the columns do not tell, for one picture.
+    pub(super) fn note(&mut self, profile_dropped: bool, target: Option<f64>) {
+        self.profiles_dropped = u64::from(profile_dropped);
+        // A score is stored as a float of 32 bits.
+        let missed = |target: f64| self.reencoded > 0 && self.score.count > 0 && self.score.max < target - 1e-3;
+        self.below_target = u64::from(target.is_some_and(missed));
     }
 
     /// Adds the totals of the samples that follow.
@@ -182,6 +193,8 @@ impl PictureTotals {
         }
         self.pixels_checked += next.pixels_checked;
         self.reencoded += next.reencoded;
+        self.profiles_dropped += next.profiles_dropped;
+        self.below_target += next.below_target;
         self.quality.merge(&next.quality);
         self.score.merge(&next.score);
     }
@@ -199,6 +212,11 @@ impl PictureTotals {
             put("kept_because", json!(self.kept_because));
         }
         put("pixels_checked", json!(self.pixels_checked));
+        for (name, count) in [("profiles_dropped", self.profiles_dropped), ("below_target", self.below_target)] {
+            if count > 0 {
+                put(name, json!(count));
+            }
+        }
         if self.reencoded > 0 {
             put("reencoded", json!(self.reencoded));
             put("quality", self.quality.to_json());

@@ -96,6 +96,28 @@ class Tiled(CommandTest):
             self.assertEqual(picture.info["icc_profile"], PROFILE)
         self.assertNotIn("icc", [f["name"] for f in self.manifest()["schema"]["fields"]])
 
+    def test_a_profile_that_cannot_be_taken_out_stays_in(self):
+        source = self.tmp / "src"
+        source.mkdir()
+        (source / "odd.jpg").write_bytes(photo(1, icc_profile=b"no profile at all" * 20))
+        self.ok("pack", source, self.tmp / "out")
+        self.ok("unpack", self.tmp / "out", self.tmp / "back")
+        with Image.open(self.tmp / "back" / "odd.jpg") as picture:
+            self.assertEqual(picture.info["icc_profile"], b"no profile at all" * 20)
+
+    def test_a_picture_too_large_to_decode_is_refused_before_the_run(self):
+        source = pictures(self.tmp / "src", 3)
+        huge = bytearray(jpeg(1))
+        frame = huge.index(b"\xff\xc0")
+        huge[frame + 5 : frame + 9] = b"\xff\xff\xff\xff"
+        (source / "class 0" / "huge.jpg").write_bytes(huge)
+        result = self.expect(2, "pack", source, self.tmp / "out")
+        self.assertIn("65535 × 65535", result.err)
+        result = self.expect(1, "pack", source, self.tmp / "out", "--on-bad-input", "skip", "--json")
+        self.assertEqual([entry["key"] for entry in result.json()["skipped"]], ["class 0/huge.jpg"])
+        self.assertNotIn("hint", result.json()["skipped"][0]["reason"])
+        self.ok("pack", source, self.tmp / "kept", "--jpeg", "keep")
+
     def test_upright_turns_what_can_be_turned(self):
         source = kinds(self.tmp / "src")
         self.ok("pack", source, self.tmp / "out", "--upright", "--check-pixels", "all")
@@ -185,6 +207,17 @@ class Reencoded(CommandTest):
         how = ("--jpeg", "reencode", "--target", "ssimulacra2=70", "--score", "all")
         figures = self.ok("pack", source, self.tmp / "out", *how, "--json").json()["fidelity"]["image"]
         self.assertGreaterEqual(figures["ssimulacra2"]["min"], 69.9)
+        self.assertNotIn("below_target", figures)
+
+    def test_a_target_that_cannot_be_reached_is_said_to_be_missed(self):
+        source = self.tmp / "src"
+        source.mkdir()
+        noise = np.random.default_rng(1).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+        Image.fromarray(noise).save(source / "noise.jpg", quality=100, subsampling=0)
+        how = ("--jpeg", "reencode", "--target", "ssimulacra2=100", "--subsampling", "420")
+        result = self.ok("pack", source, self.tmp / "out", *how)
+        self.assertIn("did not reach", result.err)
+        self.assertIn("below target", result.out)
 
     def test_shards_come_near_the_size_that_was_asked_for(self):
         source = pictures(self.tmp / "src", 60)

@@ -65,7 +65,9 @@ pub enum Resize {
 }
 
 impl Resize {
-    fn of(self, (width, height): (u32, u32)) -> (u32, u32) {
+    /// Width and height of what is made of a picture of `width` × `height` pixels.
+    #[must_use]
+    pub fn of(self, (width, height): (u32, u32)) -> (u32, u32) {
         let (side, most) = match self {
             Self::No => return (width, height),
             Self::ShortSide(most) => (width.min(height), most),
