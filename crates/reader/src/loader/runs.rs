@@ -154,7 +154,8 @@ impl Runs {
     pub(super) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
         let run = self.runs.get(self.queue.front()?)?;
         let (bytes, needed_by) = (run.bytes, run.needed_by);
-        while self.held.saturating_add(bytes) > self.budget && self.forget_one() {}
+        // A run that is idle is needed again, as a rule: reading ahead is not worth reading twice, going on is.
+        while needed_by <= front && self.held.saturating_add(bytes) > self.budget && self.forget_one() {}
         (self.held.saturating_add(bytes) <= self.budget || needed_by <= front).then_some(needed_by)
     }
 
