@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use proptest::prelude::*;
-use shardpack_reader::order::{End, Members, Mode, Order, Runs, Sampling, Share, State, Steps, World};
+use shardpack_reader::order::{
+    End, Members, Mixture, Mode, Order, Runs, SampleRef, Sampling, Share, State, Steps, Weighted, World,
+};
+use std::sync::Arc;
 
 /// One stretch of a run: so many ranks, batches of that size, killed after so many of them.
 #[derive(Debug, Clone, Copy)]
@@ -37,8 +40,23 @@ fn order() -> impl Strategy<Value = Order> {
     )
 }
 
+fn sampling() -> impl Strategy<Value = Arc<dyn Sampling>> {
+    let weighted = (1..2000_i64, any::<u64>()).prop_map(|(samples, seed)| {
+        let labels: Vec<i64> = (0..samples).map(|i| i % 7).collect();
+        Arc::new(Weighted::balanced(&labels, seed).unwrap()) as Arc<dyn Sampling>
+    });
+    let sources = prop::collection::vec((order(), 0.01..10.0), 1..4);
+    let mixture = (sources, 1..600_u64, any::<u64>()).prop_map(|(sources, draws, seed)| {
+        let full = sources.into_iter().filter(|(order, _)| !order.is_empty());
+        let mut sources: Vec<_> = full.map(|(order, weight)| (Arc::new(order) as Arc<dyn Sampling>, weight)).collect();
+        sources.push((Arc::new(Order::new(Runs::new(100, 9), 1)), 1.0));
+        Arc::new(Mixture::new(sources, seed).unwrap().draws(draws)) as Arc<dyn Sampling>
+    });
+    prop_oneof![8 => order().prop_map(|order| Arc::new(order) as Arc<dyn Sampling>), 1 => weighted, 1 => mixture]
+}
+
 /// What all ranks are given in at most `batches` batches, with the checks that each rank can make for itself.
-fn deliver(order: &Order, state: &State, leg: Leg, end: End, batches: u64) -> (Vec<u64>, u64) {
+fn deliver(order: &dyn Sampling, state: &State, leg: Leg, end: End, batches: u64) -> (Vec<SampleRef>, u64) {
     let (mut given, mut consumed) = (Vec::new(), None);
     let mut counts = Vec::new();
     for rank in 0..leg.world_size {
@@ -50,7 +68,7 @@ fn deliver(order: &Order, state: &State, leg: Leg, end: End, batches: u64) -> (V
         for step in Steps::new(epoch, share.clone()).take_while(|step| step.batch < batches) {
             assert_eq!(share.position(step.batch, step.row), Some(step.position));
             assert!(step.row < share.filled(step.batch) && step.batch < share.batches());
-            given.push(step.at.sample);
+            given.push(step.at);
             own += 1;
             last = Some(step.batch);
         }
@@ -70,11 +88,11 @@ fn deliver(order: &Order, state: &State, leg: Leg, end: End, batches: u64) -> (V
     (given, consumed.unwrap())
 }
 
-fn check(order: &Order, legs: &[Leg], end: End) {
+fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
     let mut state = State { epoch: 5, ..State::start(order) };
     let whole = order.epoch_of(&state).unwrap();
     let expected = |from: u64, to: u64| {
-        let mut samples: Vec<u64> = (from..to).map(|p| whole.sample(p).unwrap().sample).collect();
+        let mut samples: Vec<SampleRef> = (from..to).map(|p| whole.sample(p).unwrap()).collect();
         samples.sort_unstable();
         samples
     };
@@ -90,7 +108,7 @@ fn check(order: &Order, legs: &[Leg], end: End) {
     let (mut given, consumed) = deliver(order, &state, last[0], end, u64::MAX);
     given.sort_unstable();
     assert_eq!(given, expected(state.samples_consumed, consumed));
-    let left = order.len() - consumed;
+    let left = whole.len() - consumed;
     match end {
         End::Drop => assert!(left < u64::from(last[0].world_size * last[0].batch_size)),
         _ => assert_eq!(left, 0),
@@ -102,10 +120,10 @@ proptest! {
 
     #[test]
     fn no_sample_is_lost_or_repeated(
-        order in order(),
+        sampling in sampling(),
         legs in legs(),
         end in prop_oneof![Just(End::Drop), Just(End::Pad), Just(End::Uneven)],
     ) {
-        check(&order, &legs, end);
+        check(&*sampling, &legs, end);
     }
 }

@@ -256,9 +256,4 @@ fn damaged(error: JpegError) -> Error {
 }
 
 #[cfg(test)]
-#[path = "cut_tests.rs"]
 mod tests;
-
-#[cfg(test)]
-#[path = "cut_example_tests.rs"]
-mod example_tests;

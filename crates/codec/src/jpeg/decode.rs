@@ -5,8 +5,11 @@ use super::orientation::Turn;
 use super::render::{Plan, Renderer, grown};
 use super::resize::Pixels;
 use super::turbo::Frame;
+use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;
-use super::{Bounds, CutKind, Decompressor, JpegHeader, PixelFormat, Rect, Rendering, Scale, Warnings, cut};
+use super::{
+    Bounds, CutKind, CutPlan, Decompressor, JpegHeader, PixelFormat, Rect, Rendering, Sampling, Scale, Warnings,
+};
 use shardpack_format::{Error, Limits, Result};
 
 /// How pictures are decoded.
@@ -25,8 +28,8 @@ pub struct DecodeOptions {
     /// Whether pictures that are to shrink to half or less along both axes are decoded at 1/2, 1/4 or 1/8 of their size (DCT scaling), and resized from
     /// there. Faster; pixels differ slightly from the exact ones (on photographs by 1 to 2 levels of 255 on average). Default on.
     pub scaled: bool,
-    /// Whether only those parts of a picture are decoded that a view needs, where the picture's restart markers allow. The pixels are the same; it
-    /// can be switched off for comparison. Default on.
+    /// Whether only those parts of a picture are decoded that a view needs: the tiles that it touches where the picture has restart markers, and
+    /// pixels of nothing else in any picture. The pixels are the same, but damage in other parts is not noticed. Default on.
     pub partial: bool,
 }
 
@@ -113,15 +116,22 @@ impl JpegDecoder {
     /// taken of this picture or the slot has another size.
     pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let frame = self.jpeg.frame(jpeg)?;
-        let whole = Rect { x: 0, y: 0, width: frame.width, height: frame.height };
-        let plan = Plan::new(how, (frame.width, frame.height), slot.len())?;
+        let stored = (frame.width, frame.height);
+        let plan = Plan::new(how, stored, slot.len())?;
         let scale = self.scale(&plan, &frame);
-        let (bytes, shown, kind) = match self.options.partial && plan.window != whole && is_divided(jpeg) {
-            true => {
-                let cut = cut(jpeg, plan.window, &mut self.cut)?;
-                (self.cut.as_slice(), cut.shown, cut.kind)
+        let whole = Rect::whole(frame.width, frame.height);
+        let needed = match self.options.partial && plan.window != whole {
+            // A header that is too odd for the walk, but not for libjpeg, is left to libjpeg as a whole.
+            true => JpegHeader::parse(jpeg).ok(),
+            false => None,
+        };
+        let cut = needed.as_ref().map(|header| CutPlan::new(jpeg, header, plan.window, scale)).transpose()?;
+        let (bytes, shown, kind) = match cut {
+            Some(plan) if plan.cut().kind != CutKind::Whole => {
+                plan.write(&mut self.cut)?;
+                (self.cut.as_slice(), plan.cut().shown, plan.cut().kind)
             }
-            false => (jpeg, whole, CutKind::Whole),
+            _ => (jpeg, whole, CutKind::Whole),
         };
         let decoded = Decoded {
             height: plan.output.1,
@@ -138,18 +148,22 @@ impl JpegDecoder {
             self.jpeg.decode(bytes, Scale::Full, format, slot, shown.width as usize * 3)?;
             return Ok(decoded);
         }
-        let (width, height) = (scale.of(shown.width), scale.of(shown.height));
+        let (window, area) = scaled(&plan, shown, scale)?;
+        let all = Rect::whole(scale.of(shown.width), scale.of(shown.height));
+        let region = needed.and_then(|header| region(&header, window, all, scale)).unwrap_or(all);
+        let (width, height) = (region.width, region.height);
         let count = width as usize * height as usize;
         let pixels = grown(&mut self.pixels, count * 3);
         if format == PixelFormat::Cmyk {
             let inks = grown(&mut self.cmyk, count * 4);
-            self.jpeg.decode(bytes, scale, format, inks, width as usize * 4)?;
+            self.jpeg.decode_region(bytes, scale, Some(region), format, inks, width as usize * 4)?;
             cmyk_to_rgb(inks, pixels);
         } else {
-            self.jpeg.decode(bytes, scale, format, pixels, width as usize * 3)?;
+            self.jpeg.decode_region(bytes, scale, Some(region), format, pixels, width as usize * 3)?;
         }
-        let (window, area) = scaled(&plan, shown, scale)?;
-        self.renderer.render(&plan, Pixels { bytes: pixels, width, height }, window, area, slot)?;
+        let (x, y) = (area.x - f64::from(region.x), area.y - f64::from(region.y));
+        let window = Rect { x: window.x - region.x, y: window.y - region.y, ..window };
+        self.renderer.render(&plan, Pixels { bytes: pixels, width, height }, window, Area { x, y, ..area }, slot)?;
         Ok(decoded)
     }
 
@@ -166,9 +180,20 @@ impl JpegDecoder {
     }
 }
 
-/// Whether there are restart markers to cut at.
-fn is_divided(jpeg: &[u8]) -> bool {
-    JpegHeader::parse(jpeg).is_ok_and(|header| header.restart_interval > 0)
+/// The part of the scaled picture `all` to make pixels of, so that those of `window` are exact; `None` for all of it.
+fn region(header: &JpegHeader, window: Rect, all: Rect, scale: Scale) -> Option<Rect> {
+    // Where libjpeg-turbo's own interface does not know the sampling, it decodes no regions.
+    if header.sof == 3 || matches!(header.sampling(), Sampling::Other | Sampling::S410) {
+        return None;
+    }
+    let needs = Needs::of(header.components(), u32::from(header.width), scale);
+    let (beside, above) = (u32::from(needs.beside), u32::from(needs.above));
+    let mcu = BLOCK * max_factors(header.components()).0 / scale.denominator();
+    let x = window.x.saturating_sub(beside) / mcu * mcu;
+    let right = ((window.right() + beside).div_ceil(mcu) * mcu).min(all.width);
+    let y = window.y.saturating_sub(above);
+    let bottom = (window.bottom() + above).min(all.height);
+    Some(Rect { x, y, width: right - x, height: bottom - y })
 }
 
 /// Window and area of the plan in pixels of what was decoded.

@@ -159,9 +159,18 @@ fn any_framing(width: u32, height: u32) -> impl Strategy<Value = Framing> {
     ]
 }
 
+/// Sides at which every scale comes up.
+fn any_large_case() -> impl Strategy<Value = (Vec<u8>, Rendering)> {
+    any_case_of(100..500)
+}
+
+fn any_case() -> impl Strategy<Value = (Vec<u8>, Rendering)> {
+    any_case_of(1..130)
+}
+
 prop_compose! {
-    fn any_case()(
-        size in (1..130_u32, 1..130_u32),
+    fn any_case_of(side: std::ops::Range<u32>)(
+        size in (side.clone(), side),
         orientation in 1..=8_u8,
     )(
         framing in if orientation > 4 { any_framing(size.1, size.0).boxed() } else { any_framing(size.0, size.1).boxed() },
@@ -176,6 +185,17 @@ prop_compose! {
         let key = DrawKey { seed: 3, epoch: 1, sample };
         let jpeg = encoded(size.0, size.1, PixelFormat::Rgb, subsampling, restart_interval);
         (jpeg, Rendering { view: View { framing, flip }, key, orientation, layout })
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn the_same_pixels_whether_parts_are_decoded_or_the_whole((jpeg, how) in any_large_case()) {
+        let (parts, _) = shown(&mut decoder(true), &jpeg, &how);
+        let mut whole = JpegDecoder::new(DecodeOptions { partial: false, ..Default::default() });
+        prop_assert!(parts == shown(&mut whole, &jpeg, &how).0, "{how:?}");
     }
 }
 

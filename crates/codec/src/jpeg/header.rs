@@ -344,7 +344,7 @@ pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
 /// A position in a JPEG.
 pub(super) struct Walk<'a> {
     bytes: &'a [u8],
-    pos: usize,
+    pub(super) pos: usize,
 }
 
 impl<'a> Walk<'a> {
@@ -397,6 +397,13 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// Orientation from the TIFF structure of an Exif segment. Damage means none: a picture is not refused for its metadata.
 fn exif_orientation(tiff: &[u8]) -> Option<u8> {
+    let (at, little) = exif_orientation_at(tiff)?;
+    let value = be16(tiff, at).map(|v| if little { v.swap_bytes() } else { v })?;
+    u8::try_from(value).ok().filter(|o| (1..=8).contains(o))
+}
+
+/// Where the TIFF structure of an Exif segment holds the orientation, and whether it is little-endian.
+pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     let little = match tiff.get(..2)? {
         b"II" => true,
         b"MM" => false,
@@ -410,7 +417,7 @@ fn exif_orientation(tiff: &[u8]) -> Option<u8> {
     let count = usize::from(u16_at(ifd)?);
     for entry in (0..count).map(|i| ifd + 2 + 12 * i) {
         if u16_at(entry)? == 0x0112 {
-            return u8::try_from(u16_at(entry + 8)?).ok().filter(|o| (1..=8).contains(o));
+            return Some((entry + 8, little));
         }
     }
     None

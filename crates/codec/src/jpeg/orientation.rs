@@ -7,7 +7,7 @@ use shardpack_format::{Error, Result};
 /// How a stored picture becomes upright: pixel (x, y) of the upright picture is pixel (x, y), or (y, x) if transposed, of the stored one, counted from
 /// its other edge where mirrored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(crate) struct Turn {
     transposed: bool,
     /// Along the stored x axis.
     mirrored_x: bool,
@@ -17,7 +17,7 @@ pub(super) struct Turn {
 
 impl Turn {
     /// By the Exif orientation, 1..=8.
-    pub(super) fn of(orientation: u8) -> Result<Self> {
+    pub(crate) fn of(orientation: u8) -> Result<Self> {
         let (transposed, mirrored_x, mirrored_y) = match orientation {
             1 => (false, false, false),
             2 => (false, true, false),
@@ -33,7 +33,7 @@ impl Turn {
     }
 
     /// The same, and a reflection of the upright picture left to right.
-    pub(super) const fn flipped(self) -> Self {
+    pub(crate) const fn flipped(self) -> Self {
         match self.transposed {
             true => Self { mirrored_y: !self.mirrored_y, ..self },
             false => Self { mirrored_x: !self.mirrored_x, ..self },
@@ -41,27 +41,27 @@ impl Turn {
     }
 
     /// Whether rows stay rows in their order, so that at most each row is mirrored.
-    pub(super) const fn keeps_rows(self) -> bool {
+    pub(crate) const fn keeps_rows(self) -> bool {
         !self.transposed && !self.mirrored_y
     }
 
     /// Whether rows are mirrored.
-    pub(super) const fn mirrors_rows(self) -> bool {
+    pub(crate) const fn mirrors_rows(self) -> bool {
         self.mirrored_x
     }
 
     /// Whether nothing is turned at all.
-    pub(super) const fn is_none(self) -> bool {
+    pub(crate) const fn is_none(self) -> bool {
         !self.transposed && !self.mirrored_x && !self.mirrored_y
     }
 
     /// Width and height on the other side.
-    pub(super) const fn size(self, (width, height): (u32, u32)) -> (u32, u32) {
+    pub(crate) const fn size(self, (width, height): (u32, u32)) -> (u32, u32) {
         if self.transposed { (height, width) } else { (width, height) }
     }
 
     /// A rectangle of the upright picture in a stored picture of the given size.
-    pub(super) const fn stored_rect(self, rect: Rect, (width, height): (u32, u32)) -> Rect {
+    pub(crate) const fn stored_rect(self, rect: Rect, (width, height): (u32, u32)) -> Rect {
         let Rect { mut x, mut y, width: mut w, height: mut h } = rect;
         if self.transposed {
             (x, y, w, h) = (y, x, h, w);
@@ -76,7 +76,7 @@ impl Turn {
     }
 
     /// The same for an area.
-    pub(super) fn stored_area(self, area: Area, (width, height): (u32, u32)) -> Area {
+    pub(crate) fn stored_area(self, area: Area, (width, height): (u32, u32)) -> Area {
         let Area { mut x, mut y, width: mut w, height: mut h } = area;
         if self.transposed {
             (x, y, w, h) = (y, x, h, w);
@@ -91,7 +91,7 @@ impl Turn {
     }
 
     /// Writes the stored pixels `rows` (`height` slices of as many RGB pixels each) upright into `out`. `width` and `height` are those of `out`.
-    pub(super) fn write<'a>(
+    pub(crate) fn write<'a>(
         self,
         rows: impl DoubleEndedIterator<Item = &'a [[u8; 3]]>,
         (width, height): (usize, usize),

@@ -95,6 +95,12 @@ pub(crate) struct Renderer {
     resized: Vec<u8>,
 }
 
+impl std::fmt::Debug for Renderer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Renderer").finish_non_exhaustive()
+    }
+}
+
 impl Renderer {
     pub(crate) fn new() -> Self {
         Self { resizer: Resizer::new(), resized: Vec::new() }

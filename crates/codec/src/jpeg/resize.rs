@@ -13,10 +13,10 @@ use shardpack_format::{Error, Result};
 
 /// RGB pixels, rows without gaps.
 #[derive(Clone, Copy)]
-pub(super) struct Pixels<'a> {
-    pub(super) bytes: &'a [u8],
-    pub(super) width: u32,
-    pub(super) height: u32,
+pub(crate) struct Pixels<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) width: u32,
+    pub(crate) height: u32,
 }
 
 impl<'a> Pixels<'a> {

@@ -5,6 +5,7 @@
 //! would go on with in the next picture.
 #![allow(unsafe_code)]
 
+use super::Rect;
 use shardpack_format::{Error, Limits, Result};
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -321,8 +322,29 @@ impl Decompressor {
         out: &mut [u8],
         pitch: usize,
     ) -> Result<Frame> {
+        self.decode_region(jpeg, scale, None, format, out, pitch)
+    }
+
+    /// Decodes `region` of the scaled picture, or all of it. Entropy-coded data above it and beside it are read, below it they are not; pixels are
+    /// made of the region alone. Its left edge must be one of an MCU. libjpeg interpolates chroma within the region: where that
+    /// matters, it must be a pixel larger on each side than what is used of it.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode); `Format` too if libjpeg cannot decode such a region.
+    pub(crate) fn decode_region(
+        &mut self,
+        jpeg: &[u8],
+        scale: Scale,
+        region: Option<Rect>,
+        format: PixelFormat,
+        out: &mut [u8],
+        pitch: usize,
+    ) -> Result<Frame> {
         let frame = self.frame(jpeg)?;
-        let (width, height) = (scale.of(frame.width) as usize, scale.of(frame.height) as usize);
+        let whole = Rect::whole(scale.of(frame.width), scale.of(frame.height));
+        let region = region.unwrap_or(whole);
+        region.check(whole.width, whole.height)?;
+        let (width, height) = (region.width as usize, region.height as usize);
         let row = width * format.bytes();
         let needed = pitch.checked_mul(height - 1).and_then(|n| n.checked_add(row));
         let pitch = match needed {
@@ -344,8 +366,17 @@ impl Decompressor {
         let status = unsafe { sys::tj3SetScalingFactor(handle.0.as_ptr(), factor) };
         let mut result = handle.outcome(status);
         if result.is_ok() {
-            // SAFETY: `jpeg` is a live slice that the library only reads. It writes rows of `row` bytes, `pitch` apart: `height` of them, which
-            // fit in `out` as compared above with the header of these same bytes, which nobody can change while they are borrowed.
+            // All zero is the library's word for the whole picture; a region stays set until the next.
+            let [x, y, w, h] = if region == whole { [0; 4] } else { [region.x, region.y, region.width, region.height] };
+            let [x, y, w, h] = [x, y, w, h].map(u32::cast_signed);
+            // SAFETY: the instance is alive; the library compares the region with the scaled picture whose header was read last, this one.
+            let status = unsafe { sys::tj3SetCroppingRegion(handle.0.as_ptr(), sys::tjregion { x, y, w, h }) };
+            result = handle.outcome(status);
+        }
+        if result.is_ok() {
+            // SAFETY: `jpeg` is a live slice that the library only reads. It writes rows of `row` bytes, `pitch` apart: `height` of them, those of the
+            // region (or it fails, if it cannot decode just that), which lies in the picture and whose rows fit in `out` as compared above
+            // with the header of these same bytes, which nobody can change while they are borrowed.
             let status = unsafe {
                 sys::tj3Decompress8(
                     handle.0.as_ptr(),
@@ -385,8 +416,10 @@ impl Output {
     /// Appends what the library wrote.
     fn append_to(&self, out: &mut Vec<u8>) {
         if !self.bytes.is_null() {
+            // What lies in memory has a length that fits.
+            let len = usize::try_from(self.len).unwrap_or_default();
             // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`, which it allocated and nobody else holds.
-            out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, self.len as usize) });
+            out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, len) });
         }
     }
 }
@@ -420,6 +453,14 @@ impl Transcoder {
         Self { handle: None, bounds }
     }
 
+    /// Changes what the next picture may ask for.
+    pub(crate) fn set_bounds(&mut self, bounds: Bounds) {
+        if bounds != self.bounds {
+            self.handle = None;
+            self.bounds = bounds;
+        }
+    }
+
     fn handle(&mut self) -> Result<&mut Handle> {
         if self.handle.is_none() {
             let mut handle = Handle::new(sys::TJINIT_TJINIT_TRANSFORM)?;
@@ -441,6 +482,9 @@ impl Transcoder {
         let bounds = self.bounds;
         let handle = self.handle()?;
         check_pixels(&handle.frame(jpeg)?, bounds)?;
+        // Reading the header has set the instance to the source's own process, which the output would follow.
+        handle.set(sys::TJPARAM_TJPARAM_PROGRESSIVE, 0)?;
+        handle.set(sys::TJPARAM_TJPARAM_ARITHMETIC, 0)?;
         handle.set(sys::TJPARAM_TJPARAM_RESTARTBLOCKS, how.restart_interval)?;
         let mut options = sys::TJXOPT_OPTIMIZE | sys::TJXOPT_PERFECT;
         if !how.keep_metadata {
@@ -487,6 +531,17 @@ pub(crate) struct Encoding {
     pub(crate) restart_interval: u16,
 }
 
+/// Processes and colour spaces that only tests write.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Process {
+    Progressive,
+    Arithmetic,
+    Lossless,
+    Rgb,
+    Cmyk,
+}
+
 /// An encoder for one thread.
 pub(crate) struct Compressor {
     handle: Handle,
@@ -497,6 +552,19 @@ impl Compressor {
         let mut handle = Handle::new(sys::TJINIT_TJINIT_COMPRESS)?;
         handle.set(sys::TJPARAM_TJPARAM_OPTIMIZE, 1)?;
         Ok(Self { handle })
+    }
+
+    /// Writes from now on what [`Encoding`] does not offer: sources for tests.
+    #[cfg(test)]
+    pub(crate) fn write(&mut self, process: Process) -> Result<()> {
+        let (parameter, value) = match process {
+            Process::Progressive => (sys::TJPARAM_TJPARAM_PROGRESSIVE, 1),
+            Process::Arithmetic => (sys::TJPARAM_TJPARAM_ARITHMETIC, 1),
+            Process::Lossless => (sys::TJPARAM_TJPARAM_LOSSLESS, 1),
+            Process::Rgb => (sys::TJPARAM_TJPARAM_COLORSPACE, sys::TJCS_TJCS_RGB),
+            Process::Cmyk => (sys::TJPARAM_TJPARAM_COLORSPACE, sys::TJCS_TJCS_CMYK),
+        };
+        self.handle.set(parameter, value)
     }
 
     /// Appends `pixels`, tightly packed rows of `width` pixels, to `out` as a JPEG.

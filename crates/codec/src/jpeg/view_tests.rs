@@ -107,7 +107,8 @@ fn parameters_are_distributed_as_documented() {
     let side = 60_000;
     let parts: Vec<Rect> = (0..n).map(|i| part(view, side, side, i)).collect();
     let total = f64::from(side) * f64::from(side);
-    let checks: [(&str, Box<dyn Fn(&Rect) -> f64>); 4] = [
+    type Share = Box<dyn Fn(&Rect) -> f64>;
+    let checks: [(&str, Share); 4] = [
         ("area", Box::new(move |r| (f64::from(r.width) * f64::from(r.height) / total - 0.1) / 0.3)),
         ("ratio", Box::new(|r| ((f64::from(r.width) / f64::from(r.height)).ln() - 0.5_f64.ln()) / 4_f64.ln())),
         ("column", Box::new(move |r| f64::from(r.x) / f64::from(side - r.width + 1))),

@@ -21,14 +21,16 @@ use shardpack_format::DatasetId;
 pub enum Mode {
     /// As they are stored.
     Stored,
-    /// Runs in permuted order, the samples of as many runs as there are lanes mixed. A set that fits into the window is permuted as in [`Mode::Full`].
+    /// Runs in permuted order, the samples of as many runs as there are lanes mixed. A set that fits into the window is
+    /// permuted as in [`Mode::Full`].
     #[default]
     Windowed,
     /// All samples permuted: every one is a read of its own.
     Full,
 }
 
-/// The order of a dataset: with an epoch and a position it gives a sample, and depends on nothing else. 120 bytes, and 8 for each member of a subset.
+/// The order of a dataset: with an epoch and a position it gives a sample, and depends on nothing else. 120 bytes, and
+/// 8 for each member of a subset.
 ///
 /// ```
 /// use shardpack_reader::order::{Order, Positions, Runs};
@@ -78,8 +80,8 @@ impl Order {
         self
     }
 
-    /// Runs that are mixed at a time, at least 1, default [`Order::LANES`]. More mix better and take more memory: about `lanes` runs, all ranks
-    /// together. World sizes that divide 64 × `lanes` read no byte twice.
+    /// Runs that are mixed at a time, at least 1, default [`Order::LANES`]. More mix better and take more memory: about
+    /// `lanes` runs, all ranks together. World sizes that divide 64 × `lanes` read no byte twice.
     #[must_use]
     pub const fn lanes(mut self, lanes: u64) -> Self {
         self.lanes = if lanes == 0 { 1 } else { lanes };
@@ -150,7 +152,7 @@ impl Sampling for Order {
         digest.bytes(&self.dataset.0);
         digest.numbers(&[self.runs.samples(), self.runs.run_samples(), mode, self.lanes]);
         if let Some(members) = &self.members {
-            digest.numbers(members.samples());
+            digest.bytes(members.fingerprint().to_string().as_bytes());
         }
         digest.finish()
     }
@@ -188,7 +190,8 @@ enum Way {
     Full(Permutation),
 }
 
-/// Samples of this size or more are better read alone than with others that nobody wants: reads of 64 KiB keep a disk busy. Of runs of 4 MiB, 64 fit.
+/// Samples of this size or more are better read alone than with others that nobody wants: reads of 64 KiB keep a disk
+/// busy. Of runs of 4 MiB, 64 fit.
 const READ_ALONE_UP_TO: u64 = 64;
 
 impl Epoch {
@@ -273,7 +276,7 @@ impl Positions for Epoch {
                     false => run.div_ceil(sharing),
                 };
                 // A rank has a part in every lane that it shares: `lanes × sharing / world_size` of them.
-                (self.lanes * sharing / world_size.max(1)).saturating_mul(portion)
+                (self.lanes.saturating_mul(sharing) / world_size.max(1)).saturating_mul(portion)
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Random numbers without a state: any draw is a pure function of (seed, epoch, stream, counter).
 //!
-//! Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11), which passes BigCrush and needs no state: draw
-//! number 10⁸ costs what draw number 0 costs, and two threads that ask for the same draw get the same answer. The tests compare it with the vectors
-//! that its authors publish with Random123.
+//! Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11), which passes
+//! BigCrush and needs no state: draw number 10⁸ costs what draw number 0 costs, and two threads that ask for the same
+//! draw get the same answer. The tests compare it with the vectors that its authors publish with Random123.
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
 const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
@@ -25,7 +25,8 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// The draws of `stream` in `epoch` under `seed`. Streams are numbers that the caller gives to its purposes, so that no two share a draw.
+    /// The draws of `stream` in `epoch` under `seed`. Streams are numbers that the caller gives to its purposes, so
+    /// that no two share a draw.
     #[must_use]
     pub const fn new(seed: u64, epoch: u32, stream: u32) -> Self {
         Self { key: halves(seed), epoch, stream }
@@ -45,7 +46,8 @@ impl Keyed {
         (a as u64 | (b as u64) << 32, c as u64 | (d as u64) << 32)
     }
 
-    /// Draw number `counter` as a number below `bound` (0 if `bound` is 0), by multiplication: no value is favoured by more than `bound / 2⁶⁴`.
+    /// Draw number `counter` as a number below `bound` (0 if `bound` is 0), by multiplication: no value is favoured by
+    /// more than `bound / 2⁶⁴`.
     #[must_use]
     pub const fn below(&self, bound: u64, counter: u64) -> u64 {
         scale(self.draw(counter), bound)
@@ -79,8 +81,9 @@ const fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [a, b, c, d]
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants "Mix13"): a bijection on 64 bits in which every input bit
-/// changes every output bit with a probability near one half. Three multiplications cheaper than Philox; used where a key that Philox drew is spread.
+/// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants "Mix13"): a bijection on
+/// 64 bits in which every input bit changes every output bit with a probability near one half. Three multiplications
+/// cheaper than Philox; used where a key that Philox drew is spread.
 pub(super) const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

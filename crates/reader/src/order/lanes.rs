@@ -1,8 +1,9 @@
 //! The windowed order: permuted runs in lanes, one sample of each lane in turn.
 //!
-//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` takes turn `p / lanes` of lane `p % lanes`, so every lane has
-//! one run open at a time, and `lanes` runs make up the window. Each lane starts at a place of its own, drawn, and goes round: runs are opened and
-//! finished one by one, at an even rate, and no edge of a window ever comes. Within a run, [`deal`](super::deal) says which sample a turn takes.
+//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` takes turn `p / lanes` of lane
+//! `p % lanes`, so every lane has one run open at a time, and `lanes` runs make up the window. Each lane starts at a
+//! place of its own, drawn, and goes round: runs are opened and finished one by one, at an even rate, and no edge of a
+//! window ever comes. Within a run, [`deal`](super::deal) says which sample a turn takes.
 
 use super::deal::{self, LEVELS, SPANS};
 use super::keyed::{Keyed, mix};
@@ -86,8 +87,9 @@ impl Lanes {
     }
 }
 
-/// How many of `world_size` ranks share a lane.
+/// How many of `world_size` ranks share a lane; no ranks count as one.
 pub(super) const fn sharing(lanes: u64, world_size: u64) -> u64 {
+    let world_size = if world_size == 0 { 1 } else { world_size };
     let (mut a, mut b) = (lanes, world_size);
     while b != 0 {
         (a, b) = (b, a % b);

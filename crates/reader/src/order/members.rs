@@ -1,6 +1,7 @@
 //! A subset: some samples of a dataset, in an order of their own.
 
 use super::runs::Runs;
+use super::state::{Digest, Fingerprint};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use std::sync::Arc;
 pub struct Members {
     samples: Arc<[u64]>,
     runs: Runs,
+    fingerprint: Fingerprint,
 }
 
 impl Members {
@@ -31,10 +33,13 @@ impl Members {
             touched += u64::from(run != last);
             last = run;
         }
-        // A run of members is what a run of the dataset holds of them on average, where it holds any: one read of the usual size.
+        // A run of members is what a run of the dataset holds of them on average, where it holds any: one read of the
+        // usual size.
         let count = samples.len() as u64;
         let run_samples = count.div_ceil(touched.max(1));
-        Self { samples: samples.into(), runs: Runs::new(count, run_samples) }
+        let mut digest = Digest::new("members");
+        digest.numbers(&samples);
+        Self { samples: samples.into(), runs: Runs::new(count, run_samples), fingerprint: digest.finish() }
     }
 
     /// Number of members.
@@ -55,6 +60,10 @@ impl Members {
         &self.samples
     }
 
+    pub(super) const fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
     pub(super) const fn runs(&self) -> Runs {
         self.runs
     }
@@ -64,7 +73,8 @@ impl Members {
         usize::try_from(index).ok().and_then(|index| self.samples.get(index)).copied().unwrap_or_default()
     }
 
-    /// The samples from the first to the last of the members `span`; `None` if fewer than half of them are members, so that each is better read alone.
+    /// The samples from the first to the last of the members `span`; `None` if fewer than half of them are members, so
+    /// that each is better read alone.
     pub(super) fn span(&self, span: &Range<u64>) -> Option<Range<u64>> {
         let samples = self.sample(span.start)..self.sample(span.end.saturating_sub(1)) + 1;
         (samples.end - samples.start <= 2 * (span.end - span.start)).then_some(samples)

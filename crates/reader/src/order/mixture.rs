@@ -1,9 +1,10 @@
 //! Several datasets mixed by weight, each in an order of its own.
 //!
-//! Positions are laid out in rows of as many columns as there are lanes; column `u` of row `v` belongs to the source of slot `u + v` of a fixed, even round. A
-//! source's own positions keep the column: what is congruent in the mixture is congruent in the source. So a rank that takes every
-//! 8th position of the mixture takes every 8th of each source, and reads each run once; and each column goes through its source
-//! from first to last. A source that ends starts again, with its next epoch, while the others go on.
+//! Positions take the slots of a fixed, even round, one after the other, and each slot is a source's. They are laid out
+//! in rows of as many columns as there are lanes, and a source's own positions keep the column: what is congruent in the
+//! mixture is congruent in the source. So a rank that takes every 8th position of the mixture takes every 8th of each
+//! source, and reads each run once; and each column goes through its source from first to last. A source that ends starts
+//! again, with its next epoch, while the others go on.
 
 use super::keyed::Keyed;
 use super::pattern::{Pattern, SLOTS};
@@ -13,8 +14,8 @@ use super::streams;
 use crate::error::{Error, Result};
 use std::sync::Arc;
 
-/// Datasets mixed by weight: under the rules of an [`Order`](super::Order). Ranks read whole parts of runs if their number divides the lanes, which all sources should share; else
-/// sample by sample.
+/// Datasets mixed by weight: under the rules of an [`Order`](super::Order). Ranks read whole parts of runs if their
+/// number divides the lanes, which all sources should share; else sample by sample.
 ///
 /// ```
 /// use shardpack_reader::order::{Mixture, Order, Runs, Sampling};
@@ -42,14 +43,14 @@ struct Inner {
 }
 
 impl Mixture {
-    /// Mixes `sources` by their weights; `seed` chooses where in the round the first epoch starts, the sources have seeds of their own. The weights are kept to a thousandth of their sum; a weight above zero is at least that. An epoch has as many draws as the sources
-    /// have samples.
+    /// Mixes `sources` by their weights; `seed` chooses where in the round the first epoch starts, the sources have
+    /// seeds of their own. The weights are kept to about a thousandth of their sum; a weight above zero is at least that. An
+    /// epoch has as many draws as the sources have samples.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if none or more than a thousand are above zero, or if a source is empty.
+    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a source is empty.
     pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
-        let pattern = Pattern::new(&weights)?;
         let sources: Vec<_> =
             sources.into_iter().map(|(source, _)| (Arc::clone(&source), source.epoch(0).len())).collect();
         if let Some(number) = sources.iter().position(|(_, len)| *len == 0) {
@@ -57,6 +58,7 @@ impl Mixture {
         }
         let draws = sources.iter().fold(0_u64, |sum, (_, len)| sum.saturating_add(*len));
         let columns = sources.iter().map(|(source, _)| source.aligned()).max().unwrap_or(1).max(1);
+        let pattern = Pattern::new(&weights, columns)?;
         Ok(Self { seed, draws, inner: Arc::new(Inner { sources, pattern, columns }) })
     }
 
@@ -84,7 +86,8 @@ impl Sampling for Mixture {
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
-        // The sources go on where the last epoch left them: no sample waits longer for its turn because epochs are short.
+        // The sources go on where the last epoch left them: no sample waits longer for its turn because epochs are
+        // short.
         let start = self.draws.saturating_mul(epoch.into());
         let first_slot = Keyed::new(self.seed, 0, streams::ROUND).below(SLOTS, 0);
         Box::new(Mixed { start, first_slot, draws: self.draws, inner: Arc::clone(&self.inner) })

@@ -1,7 +1,7 @@
 //! In which order samples come, who gets which, and how to go on after a stop.
 //!
-//! Everything here is a pure function: of a dataset, a seed, an epoch and a position. No file is touched, no table of samples is kept, and nothing depends
-//! on the number of ranks, threads, or samples in a batch.
+//! Everything here is a pure function: of a dataset, a seed, an epoch and a position. No file is touched, no table of
+//! samples is kept, and nothing depends on the number of ranks, threads, or samples in a batch.
 //!
 //! ```text
 //! Sampling (Order, Weighted, Mixture) ── epoch ──▶ Positions: position → sample
@@ -56,12 +56,13 @@ pub use mixture::Mixture;
 pub use permutation::Permutation;
 pub use positions::{Dealing, Own, Pick, Positions, SampleRef};
 pub use ranks::{End, Share, World};
-pub use runs::{Runs, samples_by_key, samples_by_label};
+pub use runs::{Runs, records_of, samples_by_key, samples_by_label};
 pub use state::{Fingerprint, Sampling, State};
 pub use steps::{Read, Step, Steps};
 pub use weighted::Weighted;
 
-/// What each family of draws is for: no two purposes share one. Part of the order: a change makes all states stale, so `state::VERSION` counts with it.
+/// What each family of draws is for: no two purposes share one. Part of the order: a change makes all states stale, so
+/// `state::VERSION` counts with it.
 mod streams {
     pub(super) const RUNS: u32 = 1;
     pub(super) const STARTS: u32 = 2;

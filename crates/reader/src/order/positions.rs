@@ -57,7 +57,8 @@ pub struct Pick {
     pub span: Range<u64>,
     /// How many samples of the span the rank takes from here on, this one included. At 1 its bytes can go.
     pub rest: u64,
-    /// How often the order has gone through the dataset before: the same span may be open twice where a mixture repeats a small dataset.
+    /// How often the order has gone through the dataset before: the same span may be open twice where a mixture repeats
+    /// a small dataset.
     pub pass: u64,
 }
 
@@ -107,6 +108,17 @@ pub trait Positions: Debug + Send + Sync {
         Dealing::Interleaved
     }
 
-    /// Most samples that a rank of `world_size` holds at a time because it has read them and not yet handed them out, without reading ahead.
+    /// Most samples that a rank of `world_size` holds at a time because it has read them and not yet handed them out,
+    /// without reading ahead.
     fn open_samples_max(&self, world_size: u64) -> u64;
+
+    /// Most samples that a rank holds if its reads are `ahead` steps before what it hands out. About half of it, plus
+    /// `ahead`, is usual: a part of a run is held whole until its last sample is handed out. Times the mean size of a
+    /// record, these are bytes; of records of different sizes, runs differ.
+    fn held_samples_max(&self, world_size: u64, ahead: u64) -> u64 {
+        let open = self.open_samples_max(world_size);
+        // What is open where the reads are, and what ended between there and the hand-out: `ahead` samples, and the
+        // parts of runs that began before.
+        if ahead == 0 { open } else { open.saturating_mul(2).saturating_add(ahead) }
+    }
 }

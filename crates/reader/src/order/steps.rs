@@ -60,9 +60,9 @@ pub struct Step {
 
 /// The samples of a rank, batch after batch, row after row.
 ///
-/// To read ahead, run the iterator ahead: reads come in the order in which they are needed. A rank then holds at most [`Positions::open_samples_max`] samples, and one read
-/// for each step ahead that brought one. The iterator itself holds 24 bytes, and some for the hash table, for each read that is open. Reads still open when it ends, because
-/// the epoch dropped what they held, can go.
+/// To read ahead, run the iterator ahead: reads come in the order in which they are needed, and a rank holds at most
+/// [`Positions::held_samples_max`] samples. The iterator itself holds 24 bytes, and some for the hash table, for each
+/// read that is open. Reads that are open when it ends can go: the epoch drops what they still hold.
 #[derive(Debug)]
 pub struct Steps {
     epoch: Box<dyn Positions>,
