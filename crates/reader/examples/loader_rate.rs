@@ -107,7 +107,8 @@ fn main() -> Outcome<()> {
 /// One epoch.
 fn load(dataset: &Dataset, image: ImageMode, mode: Mode, threads: usize) -> Outcome<Run> {
     let fields = Some(vec!["image".into(), "label".into()]);
-    let options = LoaderOptions { batch_size: 64, image, mode, threads, fields, end: End::Uneven, ..Default::default() };
+    let options =
+        LoaderOptions { batch_size: 64, image, mode, threads, fields, end: End::Uneven, ..Default::default() };
     let mut loader = Loader::open(dataset, options)?;
     let (mut samples, mut bytes) = (0, 0);
     while let Some(batch) = loader.next_batch() {

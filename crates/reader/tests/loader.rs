@@ -61,10 +61,10 @@ fn dense_batches_hold_what_the_dataset_holds() {
 fn batches_are_the_same_whatever_threads_and_slots() {
     let disk = Disk::varied(&[30, 41, 17]);
     let dense = ImageMode::View(View::random_resized_crop(8, 8).with_flip(0.5));
-    for (mode, image) in [(Mode::Windowed, dense), (Mode::Full, LoaderOptions::default().image), (Mode::Stored, dense)] {
-        let with = |threads, slots| {
-            load(&disk, LoaderOptions { threads, slots, mode, image, end: End::Uneven, ..options(7) })
-        };
+    for (mode, image) in [(Mode::Windowed, dense), (Mode::Full, LoaderOptions::default().image), (Mode::Stored, dense)]
+    {
+        let with =
+            |threads, slots| load(&disk, LoaderOptions { threads, slots, mode, image, end: End::Uneven, ..options(7) });
         let expected = with(1, 1);
         assert_eq!(expected.len(), 13);
         for (threads, slots) in [(1, 3), (2, 2), (2, 3), (7, 1), (7, 4)] {
@@ -220,7 +220,8 @@ fn layouts_and_raw_modes() {
 #[test]
 fn offsets_of_ragged_rows_are_where_the_rows_are() {
     let disk = Disk::varied(&[33]);
-    let mut loader = Loader::open(&disk.open(), LoaderOptions { fields: Some(vec!["cube".into()]), ..options(11) }).unwrap();
+    let mut loader =
+        Loader::open(&disk.open(), LoaderOptions { fields: Some(vec!["cube".into()]), ..options(11) }).unwrap();
     while let Some(batch) = loader.next_batch() {
         let batch = batch.unwrap();
         assert_eq!(batch.names().collect::<Vec<_>>(), ["cube"]);

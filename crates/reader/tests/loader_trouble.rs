@@ -63,12 +63,20 @@ fn damaged_records_can_be_skipped_up_to_a_count() {
 #[test]
 fn an_index_that_lies_is_an_error_of_its_row() {
     let lie = |said_height| {
-        Disk::new(&[12], move |id| {
-            Made { id, height: 16, width: 8 + id as u32, said_height: if id == 5 { said_height } else { 16 } }
+        Disk::new(&[12], move |id| Made {
+            id,
+            height: 16,
+            width: 8 + id as u32,
+            said_height: if id == 5 { said_height } else { 16 },
         })
     };
     // A little, in both directions; more than a record can hold; more than a number of bytes can be.
-    for (said, words) in [(17, "by height and width in the index"), (8, "in the index"), (1 << 20, "max_expansion"), (u32::MAX, "max_decoded_bytes")] {
+    for (said, words) in [
+        (17, "by height and width in the index"),
+        (8, "in the index"),
+        (1 << 20, "max_expansion"),
+        (u32::MAX, "max_decoded_bytes"),
+    ] {
         let disk = lie(said);
         let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
         assert!(loader.next_batch().unwrap().is_ok());

@@ -6,7 +6,9 @@ use crate::error::{Error, Result};
 use crate::scalar::Scalar;
 use crate::shard::Shard;
 use shardpack_codec::jpeg::{PixelLayout, View};
-use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema, Transform};
+use shardpack_format::{
+    ArrayDescriptor, Dtype, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema, Transform,
+};
 
 /// A column of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,9 +113,8 @@ impl FieldPlan {
         }
         let bytes = self.dtype.array_bytes(dims)?;
         let limits = &shard.options().limits;
-        let too_large = |name, limit| {
-            FormatError::limit(format!("field `{}`: size in the index", self.name), name, limit, bytes)
-        };
+        let too_large =
+            |name, limit| FormatError::limit(format!("field `{}`: size in the index", self.name), name, limit, bytes);
         if bytes > limits.max_decoded_bytes {
             return Err(too_large("max_decoded_bytes", limits.max_decoded_bytes));
         }
@@ -216,7 +217,8 @@ fn picture(schema: &Schema, position: usize, view: View, layout: PixelLayout) ->
     if let Some((height, width)) = view.size() {
         let shape = axes(layout, u64::from(height), u64::from(width), 3).to_vec();
         let bytes = Dtype::U8.array_bytes(&shape)?;
-        let bytes = usize::try_from(bytes).map_err(|_| Error::usage("size of a view", "one that fits memory", bytes))?;
+        let bytes =
+            usize::try_from(bytes).map_err(|_| Error::usage("size of a view", "one that fits memory", bytes))?;
         return Ok((from, Dtype::U8, shape, Size::Dense { bytes }));
     }
     let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {

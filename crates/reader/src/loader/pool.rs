@@ -1,10 +1,10 @@
 //! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that can be decoded, else the next run, else it sleeps.
 
+use super::memory::Allocate;
 use super::plan::{Plan, Planner};
 use super::rows::Rows;
 use super::state::{Claim, Job, Outcome, State, Want};
 use super::stats::{Counters, add, add_since};
-use super::memory::Allocate;
 use super::work::{Bench, Recipe, SampleAt};
 use crate::error::Error;
 use crate::shard::Shard;
@@ -121,7 +121,9 @@ impl Shared {
                         self.state().add_slot(Rows::new(memory));
                         self.work.notify_all();
                     }
-                    Err(error) => self.state().broken = Some(format!("no memory for a batch of {bytes} bytes: {error}")),
+                    Err(error) => {
+                        self.state().broken = Some(format!("no memory for a batch of {bytes} bytes: {error}"))
+                    }
                 },
                 Job::Wait(_) => {}
                 Job::Exit => return,

@@ -62,6 +62,10 @@ impl Claim {
 }
 
 /// The next useful thing to do.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives on the stack of one loop; a box would be an allocation for each batch"
+)]
 pub(super) enum Job {
     /// Rows were put into the thread's list.
     Decode,

@@ -9,8 +9,8 @@ use crate::decode::name_field;
 use crate::error::{Error, Result};
 use crate::fetch::slice;
 use crate::shard::Shard;
-use shardpack_codec::ArrayDecoder;
-use shardpack_codec::jpeg::{DecodeOptions, DrawKey, JpegDecoder, JpegHeader, PixelLayout, Rendering, View};
+use shardpack_codec::jpeg::{DecodeOptions, DrawKey, JpegHeader, PixelLayout, Rendering, View};
+use shardpack_codec::{ArrayDecoder, PictureDecoder};
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, Error as FormatError, FieldValue, Frame, Layout, Limits, Record, Transform,
 };
@@ -37,7 +37,7 @@ impl Recipe {
 /// One thread's decoders and scratch memory: used again for every row.
 pub(super) struct Bench {
     arrays: ArrayDecoder,
-    jpeg: JpegDecoder,
+    pictures: PictureDecoder,
     scratch: Vec<u8>,
     /// By field the last descriptor of an array: in most datasets all are alike.
     descriptors: Vec<Option<(Vec<u8>, ArrayDescriptor)>>,
@@ -55,7 +55,7 @@ impl Bench {
     pub(super) fn new(recipe: &Recipe) -> Self {
         Self {
             arrays: ArrayDecoder::new(),
-            jpeg: JpegDecoder::new(recipe.decode.clone()),
+            pictures: PictureDecoder::new(recipe.decode.clone()),
             scratch: Vec::new(),
             descriptors: recipe.fields.plans.iter().map(|_| None).collect(),
         }
@@ -138,29 +138,29 @@ impl Bench {
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<(), FormatError> {
-        if value.codec != Codec::Jpeg {
-            let found = String::from_utf8_lossy(value.descriptor);
-            return Err(FormatError::format("picture to decode", "image/jpeg\nhint: load it with `ImageMode::Raw`", found));
-        }
+        let media_type = std::str::from_utf8(value.descriptor)
+            .map_err(|e| FormatError::format("media type of a picture", "UTF-8", e))?;
         // What the packer found, or, in datasets that do not say, what the file itself says.
         let orientation = match orientation {
             Some(stored) => u8::try_from(stored).unwrap_or(0),
+            None if value.codec != Codec::Jpeg => 1,
             None => JpegHeader::parse(value.bytes).ok().and_then(|header| header.orientation).unwrap_or(1),
         };
         let orientation = if (1..=8).contains(&orientation) { orientation } else { 1 };
         let key = DrawKey { seed: recipe.seed, epoch: of.at.epoch.into(), sample: of.at.sample };
         let rendering = Rendering { view, key, orientation, layout: recipe.layout };
         let room = out.len();
-        let decoded = self.jpeg.decode_into(value.bytes, &rendering, out).map_err(|error| match error {
-            // The slot was made by what the index says: it is not the caller who is wrong.
-            FormatError::Usage { what, expected, .. } if dims.len() == 3 => FormatError::format(
-                what,
-                format!("{room} bytes, by height and width in the index"),
-                format!("{expected}, by the picture itself"),
-            ),
-            FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
-            other => other,
-        })?;
+        let decoded =
+            self.pictures.decode_into(media_type, value.bytes, &rendering, out).map_err(|error| match error {
+                // The slot was made by what the index says: it is not the caller who is wrong.
+                FormatError::Usage { what, expected, .. } if dims.len() == 3 => FormatError::format(
+                    what,
+                    format!("{room} bytes, by height and width in the index"),
+                    format!("{expected}, by the picture itself"),
+                ),
+                FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
+                other => other,
+            })?;
         // Only now it is known whether the upright picture is the stored one turned by 90°; the bytes are as many.
         let (height, width) = (u64::from(decoded.height), u64::from(decoded.width));
         if let [a, b, c] = dims {
@@ -218,11 +218,8 @@ impl Bench {
         let &[height, width, channels] = &*descriptor.shape else { return Ok(()) };
         if is_stored_channels_first(descriptor) {
             // As stored: nothing to turn.
-            let turned = ArrayDescriptor {
-                layout: Layout::AsShape,
-                shape: vec![channels, height, width],
-                ..descriptor.clone()
-            };
+            let turned =
+                ArrayDescriptor { layout: Layout::AsShape, shape: vec![channels, height, width], ..descriptor.clone() };
             return self.arrays.decode_into(value.codec, &turned, value.bytes, out, limits);
         }
         if self.scratch.len() < out.len() {
@@ -314,7 +311,7 @@ mod tests {
     #[test]
     fn turning_moves_every_element() {
         for (pixels, channels) in [(1, 1), (5, 3), (64, 2), (200, 7)] {
-            let from: Vec<u8> = (0..pixels * channels * 2).map(|i| (i * 7 % 251) as u8).collect();
+            let from: Vec<u8> = (0..251).cycle().take(pixels * channels * 2).collect();
             let mut to = vec![0; from.len()];
             turn(&from, channels, Dtype::U16, &mut to);
             for pixel in 0..pixels {
