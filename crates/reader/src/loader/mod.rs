@@ -91,6 +91,8 @@ pub struct Loader {
     found_ready: u64,
     handed_bytes: u64,
     batches: u64,
+    /// Batches of this epoch that were handed out.
+    delivered: u64,
 }
 
 impl Loader {
@@ -145,6 +147,7 @@ impl Loader {
             found_ready: 0,
             handed_bytes: 0,
             batches: 0,
+            delivered: 0,
         })
     }
 
@@ -170,8 +173,10 @@ impl Loader {
         self.asked += 1;
         self.found_ready += state.finished() as u64;
         let mut waiting = None;
+        let mut broken = false;
         let taken = loop {
             if let Some(text) = &state.broken {
+                broken = true;
                 break Some(Err(Error::usage("loader", "threads that work", text)));
             }
             if let Some(taken) = state.take() {
@@ -193,7 +198,10 @@ impl Loader {
             self.waited += start.elapsed();
         }
         let taken = taken?;
-        self.batches += 1;
+        if !broken {
+            self.batches += 1;
+            self.delivered += 1;
+        }
         Some(taken.map(|(slot, plan)| {
             self.handed_bytes += plan.bytes as u64;
             let home = Arc::downgrade(&self.shared);
@@ -234,8 +242,7 @@ impl Loader {
     /// of batches.
     #[must_use]
     pub fn state(&self) -> Progress {
-        let delivered = if self.pool.is_some() { self.shared.state().delivered } else { 0 };
-        Progress { samples_consumed: self.share.consumed_after(delivered), ..self.start }
+        Progress { samples_consumed: self.share.consumed_after(self.delivered), ..self.start }
     }
 
     /// Goes on from a state that was saved with any world size, batch size or number of threads. Batches that the caller holds stay valid.
@@ -249,6 +256,7 @@ impl Loader {
         let epoch = self.sampling.epoch_of(state)?;
         self.share = Share::new(self.world, self.options.end, &*epoch, state);
         self.start = *state;
+        self.delivered = 0;
         let mut planner = self.shared.planner();
         planner.restart(Steps::new(epoch, self.share.clone()));
         let generation = planner.generation;

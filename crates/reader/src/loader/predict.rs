@@ -11,7 +11,7 @@ use crate::order::Positions;
 pub(super) struct Predicted {
     /// One slot.
     pub(super) slot_bytes: u64,
-    /// Runs: the window of the order, and what is read ahead.
+    /// Most that runs may take: the window of the order, and what may be read ahead.
     pub(super) run_bytes: u64,
     pub(super) total: u64,
 }
@@ -74,10 +74,13 @@ pub(super) fn predict(
     let bytes = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
     let mean = bytes.checked_div(dataset.len()).unwrap_or(0);
     let window = epoch.open_samples_max(options.world_size.into()).saturating_mul(mean);
-    let run_bytes = window.saturating_add(options.read_ahead_bytes).min(bytes.saturating_mul(2).max(1 << 20));
+    // What may be held; and what will be: no more is planned than the slots, and a batch to read ahead.
+    let planned = (options.slots as u64 + 1).saturating_mul(rows).saturating_mul(mean);
+    let run_bytes = window.saturating_add(options.read_ahead_bytes.max(1 << 20));
+    let held = window.saturating_add(planned.min(options.read_ahead_bytes)).min(bytes);
     let total = slot_bytes
         .saturating_mul(options.slots as u64)
-        .saturating_add(run_bytes)
+        .saturating_add(held)
         .saturating_add(scratch.saturating_mul(threads as u64));
     Ok(Predicted { slot_bytes, run_bytes, total })
 }

@@ -107,7 +107,6 @@ pub(super) struct State {
     lent: usize,
     extra: usize,
     limits: Bounds,
-    pub(super) delivered: u64,
     pub(super) samples: u64,
     pub(super) skipped: u64,
     pub(super) extra_slots: u64,
@@ -145,7 +144,6 @@ impl State {
             lent: 0,
             extra: 0,
             limits,
-            delivered: 0,
             samples: 0,
             skipped: 0,
             extra_slots: 0,
@@ -167,7 +165,6 @@ impl State {
         self.generation = generation;
         self.planning = false;
         self.exhausted = false;
-        self.delivered = 0;
         while let Some(mut open) = self.batches.pop_front() {
             open.work.clear();
             self.spare_work.push(open.work);
@@ -359,7 +356,6 @@ impl State {
             return None;
         }
         let Open { mut plan, slot, mut work, .. } = self.batches.pop_front()?;
-        self.delivered += 1;
         let verdict = self.judge(&mut plan, &mut work);
         work.clear();
         self.spare_work.push(work);
