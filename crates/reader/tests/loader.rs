@@ -253,3 +253,10 @@ fn options_that_make_no_sense_are_refused_in_words() {
     let view = ImageMode::View(View::random_resized_crop(0, 8));
     assert!(refused(LoaderOptions { image: view, ..options(2) }).contains("at least 1 × 1"));
 }
+
+#[test]
+fn loaders_and_batches_go_from_thread_to_thread() {
+    const fn goes<T: Send + Sync>() {}
+    goes::<Loader>();
+    goes::<shardpack_reader::Batch>();
+}

@@ -154,6 +154,7 @@ fn memory_that_cannot_be_had_is_an_error() {
     let mut loader = Loader::open(&disk.open(), LoaderOptions { memory: Arc::new(None), ..options(4) }).unwrap();
     let text = loader.next_batch().unwrap().unwrap_err().to_string();
     assert!(text.contains("no memory for a batch"), "{text}");
+    assert!(loader.next_batch().is_none(), "said once");
 }
 
 /// Bytes that come when they are let, or never, or with a panic.

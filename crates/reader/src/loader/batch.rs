@@ -54,6 +54,19 @@ impl Drop for Lent {
 ///
 /// Dense: `bytes` is a C-contiguous array of [`Tensor::shape`], the first axis counting the samples. Ragged: row `i` begins at `offsets()[i]` and has the shape
 /// `row_shape(i)`; between rows there may be bytes that belong to none.
+///
+/// ```no_run
+/// # use shardpack_reader::{Dataset, Loader, LoaderOptions};
+/// # let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+/// let batch = loader.next_batch().unwrap()?;
+/// let image = batch.field("image").unwrap();
+/// for i in 0..batch.len() {
+///     if let Some([height, width, 3]) = image.row_shape(i) {
+///         assert_eq!(image.row(i).unwrap().len() as u64, height * width * 3);
+///     }
+/// }
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Tensor<'a> {
     plan: &'a Plan,

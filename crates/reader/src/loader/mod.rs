@@ -93,6 +93,8 @@ pub struct Loader {
     batches: u64,
     /// Batches of this epoch that were handed out.
     delivered: u64,
+    /// Whether the caller knows that the pool has broken down.
+    told: bool,
 }
 
 impl Loader {
@@ -148,20 +150,21 @@ impl Loader {
             handed_bytes: 0,
             batches: 0,
             delivered: 0,
+            told: false,
         })
     }
 
     /// The next batch of the epoch; `None` at its end, until [`Loader::set_epoch`]. Waits only if the batch is not ready.
     ///
     /// # Errors
-    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it cannot be read: the next call goes on with the batch after it. `Usage` in a process
-    /// that was forked after the first call, or if the pool has broken down.
+    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it cannot be read: the next call goes on with the batch after it. `Usage` in a fork of
+    /// the process that opened the loader, or if the pool has broken down: once, then nothing more comes.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         // Before the lock: in a fork, a thread that is not there may hold it.
         if self.shared.is_forked() {
             let expected = "used in the process that opened it";
             let found = "a fork of that process\nhint: open the loader after the fork, or start workers with spawn";
-            return Some(Err(Error::usage("loader", expected, found)));
+            return (!std::mem::replace(&mut self.told, true)).then(|| Err(Error::usage("loader", expected, found)));
         }
         if self.pool.is_none() {
             match Pool::start(Arc::clone(&self.shared), self.threads) {
@@ -176,6 +179,10 @@ impl Loader {
         let mut broken = false;
         let taken = loop {
             if let Some(text) = &state.broken {
+                // Said once: a loop that goes past errors must come to an end.
+                if std::mem::replace(&mut self.told, true) {
+                    break None;
+                }
                 broken = true;
                 break Some(Err(Error::usage("loader", "threads that work", text)));
             }
@@ -257,6 +264,7 @@ impl Loader {
         self.share = Share::new(self.world, self.options.end, &*epoch, state);
         self.start = *state;
         self.delivered = 0;
+        self.told = false;
         let mut planner = self.shared.planner();
         planner.restart(Steps::new(epoch, self.share.clone()));
         let generation = planner.generation;

@@ -6,6 +6,13 @@ use shardpack_codec::jpeg::{DecodeOptions, PixelLayout, View};
 use std::sync::Arc;
 
 /// What a batch holds of the pictures.
+///
+/// ```
+/// use shardpack_codec::jpeg::View;
+/// use shardpack_reader::{ImageMode, LoaderOptions};
+/// let evaluate = ImageMode::View(View::center_crop(256, 224, 224));
+/// assert_ne!(LoaderOptions::default().image, evaluate);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ImageMode {
@@ -16,6 +23,10 @@ pub enum ImageMode {
 }
 
 /// What a batch holds of arrays (cubes, masks).
+///
+/// ```
+/// assert_eq!(shardpack_reader::CubeMode::default(), shardpack_reader::CubeMode::Whole);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CubeMode {
@@ -27,6 +38,12 @@ pub enum CubeMode {
 }
 
 /// What becomes of a sample whose bytes are damaged, over the limits, or not what the index says.
+///
+/// ```
+/// use shardpack_reader::{LoaderOptions, OnCorrupt};
+/// let lenient = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 10 }, ..Default::default() };
+/// assert_ne!(lenient.on_corrupt, OnCorrupt::default());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnCorrupt {

@@ -134,6 +134,8 @@ impl Shared {
     /// Posts what was decoded and takes the next job: one short turn with the lock. Waits until there is one.
     fn next(&self, desk: &mut Desk) -> Job {
         let mut state = self.state();
+        // What was let go of may be what others wait for.
+        let wake = !desk.outcomes.is_empty() && state.asleep > 0;
         if state.post(&mut desk.outcomes, &desk.dims) {
             self.done.notify_all();
         }
@@ -142,14 +144,22 @@ impl Shared {
             match state.next(&mut desk.claims, &mut desk.dims) {
                 Job::Wait(want) => {
                     let start = Instant::now();
+                    state.asleep += 1;
                     state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.asleep -= 1;
                     match want {
                         Want::Data => add_since(&self.counters.idle_for_data, start),
                         Want::Slot => add_since(&self.counters.idle_for_consumer, start),
                         Want::Nothing => {}
                     }
                 }
-                job => return job,
+                job => {
+                    drop(state);
+                    if wake {
+                        self.work.notify_one();
+                    }
+                    return job;
+                }
             }
         }
     }

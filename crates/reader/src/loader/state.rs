@@ -94,6 +94,8 @@ pub(super) struct State {
     pub(super) generation: u64,
     /// Threads that run.
     pub(super) alive: usize,
+    /// Threads that wait for work.
+    pub(super) asleep: usize,
     planning: bool,
     pub(super) exhausted: bool,
     batches: VecDeque<Open>,
@@ -133,6 +135,7 @@ impl State {
             broken: None,
             generation: 0,
             alive: 0,
+            asleep: 0,
             planning: false,
             exhausted: false,
             batches: VecDeque::new(),
