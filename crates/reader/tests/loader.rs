@@ -5,7 +5,7 @@
 mod loader_support;
 mod support;
 
-use loader_support::{Disk, Seen, epoch, seen};
+use loader_support::{Disk, Made, Seen, epoch, seen};
 use shardpack_codec::jpeg::{PixelLayout, View};
 use shardpack_format::Dtype;
 use shardpack_reader::order::{End, Mode, Order};
@@ -259,4 +259,25 @@ fn loaders_and_batches_go_from_thread_to_thread() {
     const fn goes<T: Send + Sync>() {}
     goes::<Loader>();
     goes::<shardpack_reader::Batch>();
+}
+
+#[test]
+fn float16_comes_as_it_is_stored_if_asked() {
+    let disk = Disk::new(&[8], |id| Made { id, height: 8, width: 8, said_height: 8, half: true });
+    let with = |keep_float16| {
+        let fields = Some(vec!["cube".into()]);
+        let options = LoaderOptions { keep_float16, fields, mode: Mode::Stored, ..options(8) };
+        let mut loader = Loader::open(&disk.open(), options).unwrap();
+        let batch = loader.next_batch().unwrap().unwrap();
+        (batch.field("cube").unwrap().dtype(), seen(&batch).2.remove(0).2)
+    };
+    let ((half_type, halves), (full_type, floats)) = (with(true), with(false));
+    assert_eq!((half_type, full_type), (Dtype::F16, Dtype::F32));
+    for ((made, halves), floats) in disk.samples.iter().zip(halves).zip(floats) {
+        assert_eq!(halves, made.cube(), "the bits as stored");
+        for (half, float) in halves.as_chunks().0.iter().zip(floats.as_chunks().0) {
+            let half = half::f16::from_le_bytes(*half).to_f32();
+            assert_eq!(half.to_bits(), f32::from_le_bytes(*float).to_bits());
+        }
+    }
 }

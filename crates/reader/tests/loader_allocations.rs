@@ -44,8 +44,8 @@ fn per_sample(disk: &Disk, options: LoaderOptions) -> f64 {
     let mut loader = Loader::open(&disk.open(), options).unwrap();
     let mut samples = 0;
     let mut before = 0;
-    for epoch in 0..6 {
-        if epoch == 3 {
+    for epoch in 0..20 {
+        if epoch == 12 {
             before = COUNT.load(Ordering::Relaxed);
             samples = 0;
         }

@@ -68,6 +68,7 @@ fn an_index_that_lies_is_an_error_of_its_row() {
             height: 16,
             width: 8 + id as u32,
             said_height: if id == 5 { said_height } else { 16 },
+            half: false,
         })
     };
     // A little, in both directions; more than a record can hold; more than a number of bytes can be.

@@ -70,12 +70,20 @@ impl ReadJob {
         // Only a run of one record can be over the limit, unless the limit is below the size of a run: then every record counts.
         self.records.clone().try_for_each(|record| self.shard.check_length(record))?;
         let span = self.shard.span(&self.records)?;
-        let bytes = room(&mut loaded.buffer, span.end - span.start)?;
+        let length = span.end - span.start;
+        let bytes = room(&mut loaded.buffer, whole_class(length))?;
+        let bytes = bytes.get_mut(..usize::try_from(length).unwrap_or(usize::MAX)).unwrap_or_default();
         self.shard.file().read_exact_at(bytes, span.start)?;
         (loaded.start, loaded.used) = (span.start, bytes.len());
         loaded.shard = Some(Arc::clone(&self.shard));
-        Ok(span.end - span.start)
+        Ok(length)
     }
+}
+
+/// Size of the buffer for a run: steps of 3 to 6 %, so that buffers fit again and again though no two runs are alike.
+fn whole_class(bytes: u64) -> u64 {
+    let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 32).max(512);
+    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
 }
 
 /// All runs that are wanted or in memory.
@@ -127,7 +135,7 @@ impl Runs {
             Run {
                 shard: Arc::clone(&planned.shard),
                 records: planned.records.clone(),
-                bytes: span.end - span.start,
+                bytes: whole_class(span.end - span.start),
                 state: RunState::Queued,
                 first_waiting: None,
                 more_waiting: Vec::new(),
@@ -187,26 +195,26 @@ impl Runs {
         Some(ReadJob { generation: self.generation, key, shard, records, into, bytes })
     }
 
-    /// A buffer that holds `bytes`, out of those that are free; else, an empty one in place of a free one.
+    /// A buffer for `bytes`, out of those that are free; where none is large enough, an empty one in place of the largest: so there are never more than were needed at
+    /// a time, and they fit soon.
     fn buffer(&mut self, bytes: u64) -> Arc<Loaded> {
         let fits = |loaded: &Arc<Loaded>| loaded.buffer.len() as u64 >= bytes;
         // The last one given back is the one that is in the processor's cache.
-        let place = self.free.iter().rposition(fits);
-        if place.is_none() {
-            // Of free buffers that are all too small, the first makes room, so that their number stays bounded.
-            while self.held.saturating_add(self.free_bytes) > self.budget && !self.free.is_empty() {
-                self.free_bytes -= self.free.swap_remove(0).buffer.len() as u64;
-            }
+        let fitting = self.free.iter().rposition(fits);
+        let largest = || (0..self.free.len()).max_by_key(|&i| self.free.get(i).map_or(0, |free| free.buffer.len()));
+        let mut loaded = match fitting.or_else(largest) {
+            Some(place) => self.free.remove(place),
+            None => Arc::default(),
+        };
+        self.free_bytes -= loaded.buffer.len() as u64;
+        if fitting.is_none()
+            && let Some(own) = Arc::get_mut(&mut loaded)
+        {
+            // Not grown: what it holds would be copied for nothing.
+            own.buffer = Vec::new();
         }
         self.peak = self.peak.max(self.held.saturating_add(self.free_bytes));
-        match place {
-            Some(place) => {
-                let loaded = self.free.remove(place);
-                self.free_bytes -= loaded.buffer.len() as u64;
-                loaded
-            }
-            None => Arc::default(),
-        }
+        loaded
     }
 
     /// A run has been read: the rows that waited for it. Nothing if nobody wants it any more.

@@ -21,6 +21,8 @@ pub struct Made {
     pub width: u32,
     /// What the index says, where a test lets it lie.
     pub said_height: u32,
+    /// Whether the array is float16 that stands for float32, rather than uint16.
+    pub half: bool,
 }
 
 impl Made {
@@ -45,7 +47,12 @@ impl Made {
     fn record(&self, schema: &Schema, shard: u32) -> (Vec<u8>, Frame, Vec<u8>) {
         let (jpeg, cube) = (self.jpeg(), self.cube());
         let shape = vec![self.height.into(), self.width.into(), 3];
-        let descriptor = ArrayDescriptor::plain(Dtype::U16, shape).encode().unwrap();
+        let mut descriptor = ArrayDescriptor::plain(Dtype::U16, shape);
+        if self.half {
+            descriptor.transform = Transform::F16;
+            (descriptor.stored, descriptor.decoded) = (Dtype::F16, Dtype::F32);
+        }
+        let descriptor = descriptor.encode().unwrap();
         let stored = |bytes: &[u8], codec, descriptor| {
             let length = bytes.len() as u64;
             Some(StoredField { codec, stored_bytes: length, decoded_bytes: length, descriptor })
@@ -83,14 +90,14 @@ pub struct Disk {
 impl Disk {
     /// All pictures of 16 × 24.
     pub fn alike(counts: &[u64]) -> Self {
-        Self::new(counts, |id| Made { id, height: 16, width: 24, said_height: 16 })
+        Self::new(counts, |id| Made { id, height: 16, width: 24, said_height: 16, half: false })
     }
 
     /// Pictures of many sizes.
     pub fn varied(counts: &[u64]) -> Self {
         Self::new(counts, |id| {
             let (height, width) = (8 + (id * 5 % 23) as u32, 8 + (id * 11 % 37) as u32);
-            Made { id, height, width, said_height: height }
+            Made { id, height, width, said_height: height, half: false }
         })
     }
 
