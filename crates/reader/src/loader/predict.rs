@@ -74,10 +74,11 @@ pub(super) fn predict(
     let bytes = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
     let mean = bytes.checked_div(dataset.len()).unwrap_or(0);
     let window = epoch.open_samples_max(options.world_size.into()).saturating_mul(mean);
-    // What may be held; and what will be: no more is planned than the slots, and a batch to read ahead.
-    let planned = (options.slots as u64 + 1).saturating_mul(rows).saturating_mul(mean);
     let run_bytes = window.saturating_add(options.read_ahead_bytes.max(1 << 20));
-    let held = window.saturating_add(planned.min(options.read_ahead_bytes)).min(bytes);
+    // What will be held besides the window: for each thread a run that it reads and one that it decodes out of.
+    let run = if window > mean { crate::order::Runs::BYTES.max(mean) } else { mean };
+    let ahead = run.saturating_mul(2 * threads as u64).min(options.read_ahead_bytes.max(2 * mean));
+    let held = window.saturating_add(ahead).min(bytes.saturating_add(2 * mean));
     let total = slot_bytes
         .saturating_mul(options.slots as u64)
         .saturating_add(held)

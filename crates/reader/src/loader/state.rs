@@ -222,7 +222,9 @@ impl State {
         let decodable = self.batches.iter().take_while(|open| open.slot.is_some()).find(|o| !o.work.ready.is_empty());
         let decodable = decodable.map(|open| open.plan.number);
         let front = self.batches.front().map_or(0, |open| open.plan.number);
-        let readable = self.runs.next_needed_by(front);
+        // For a batch without a slot nothing is read: the system has been told, and holds it; here it would only take memory.
+        let filling = self.batches.iter().take_while(|open| open.slot.is_some()).last().map(|open| open.plan.number);
+        let readable = filling.and_then(|last| self.runs.next_needed_by(front).filter(|&by| by <= last));
         if let (Some(needed_by), decodable) = (readable, decodable.unwrap_or(u64::MAX))
             && needed_by < decodable
             && let Some(job) = self.runs.take()
