@@ -107,10 +107,13 @@ impl Clock {
     }
 }
 
+/// Decodes all pictures, as of an epoch; returns the bytes that were handed to the decoder.
+type Run = Box<dyn FnMut(&[Picture], u64) -> Result<u64>>;
+
 /// One way through all pictures.
 struct Way {
     name: &'static str,
-    run: Box<dyn FnMut(&[Picture], u64) -> Result<u64>>,
+    run: Run,
     seconds: Vec<f64>,
     handed: u64,
 }

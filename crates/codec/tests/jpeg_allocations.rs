@@ -70,7 +70,7 @@ fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
             PixelLayout::HeightWidthChannels,
             0,
         ),
-        // 32 weights of at most 5 for each row and column, at 8 and 2 bytes, and their lists: below 100 bytes for each row and column.
+        // Tables of weights alone: below 120 bytes for each row and column of the output.
         (View::resize(40, 33), 1, PixelLayout::HeightWidthChannels, 73 * 120),
         (View::random_resized_crop(24, 16), 8, PixelLayout::ChannelsHeightWidth, 40 * 120),
     ];

@@ -4,12 +4,10 @@ use super::color::cmyk_to_rgb;
 use super::orientation::Turn;
 use super::render::{Plan, Renderer, grown};
 use super::resize::Pixels;
-use super::turbo::Frame;
+use super::turbo::{Frame, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;
-use super::{
-    Bounds, CutKind, CutPlan, Decompressor, JpegHeader, PixelFormat, Rect, Rendering, Sampling, Scale, Warnings,
-};
+use super::{Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings};
 use shardpack_format::{Error, Limits, Result};
 
 /// How pictures are decoded.
@@ -26,7 +24,7 @@ pub struct DecodeOptions {
     /// Whether pictures are shown in which the decoder found damage that it could go on behind. Default: they are an error.
     pub lenient: bool,
     /// Whether pictures that are to shrink to half or less along both axes are decoded at 1/2, 1/4 or 1/8 of their size (DCT scaling), and resized from
-    /// there. Faster; pixels differ slightly from the exact ones (on photographs by 1 to 2 levels of 255 on average). Default on.
+    /// there. Faster; pixels differ slightly from the exact ones (on photographs by about 1 level of 255 on average). Default on.
     pub scaled: bool,
     /// Whether only those parts of a picture are decoded that a view needs: the tiles that it touches where the picture has restart markers, and
     /// pixels of nothing else in any picture. The pixels are the same, but damage in other parts is not noticed. Default on.

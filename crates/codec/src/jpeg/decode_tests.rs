@@ -1,4 +1,5 @@
 use super::*;
+use crate::jpeg::turbo::Process;
 use crate::jpeg::{Compressor, DrawKey, Encoding, Framing, PixelLayout, Subsampling, View};
 use proptest::prelude::*;
 
@@ -12,11 +13,25 @@ fn pixels(width: u32, height: u32, channels: u32) -> Vec<u8> {
 }
 
 fn encoded(width: u32, height: u32, format: PixelFormat, subsampling: Subsampling, restart_interval: u16) -> Vec<u8> {
+    encoded_by(None, width, height, format, subsampling, restart_interval)
+}
+
+fn encoded_by(
+    process: Option<Process>,
+    width: u32,
+    height: u32,
+    format: PixelFormat,
+    subsampling: Subsampling,
+    restart_interval: u16,
+) -> Vec<u8> {
     let mut out = Vec::new();
     let how = Encoding { quality: 92, subsampling, restart_interval };
-    let channels = format.bytes() as u32;
-    let source = pixels(width, height, channels);
-    Compressor::new().unwrap().encode(&source, (width, height), format, how, &mut out).unwrap();
+    let source = pixels(width, height, format.bytes() as u32);
+    let mut compressor = Compressor::new().unwrap();
+    if let Some(process) = process {
+        compressor.write(process).unwrap();
+    }
+    compressor.encode(&source, (width, height), format, how, &mut out).unwrap();
     out
 }
 
@@ -176,6 +191,7 @@ prop_compose! {
         framing in if orientation > 4 { any_framing(size.1, size.0).boxed() } else { any_framing(size.0, size.1).boxed() },
         subsampling in prop::sample::select(vec![Subsampling::S444, Subsampling::S422, Subsampling::S420, Subsampling::S440, Subsampling::S411]),
         restart_interval in 0..5_u16,
+        process in prop::sample::select(vec![None, None, Some(Process::Progressive), Some(Process::Arithmetic)]),
         flip in prop::sample::select(vec![0.0, 0.5]),
         layout in prop::sample::select(vec![PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth]),
         sample in any::<u64>(),
@@ -183,7 +199,7 @@ prop_compose! {
         size in Just(size),
     ) -> (Vec<u8>, Rendering) {
         let key = DrawKey { seed: 3, epoch: 1, sample };
-        let jpeg = encoded(size.0, size.1, PixelFormat::Rgb, subsampling, restart_interval);
+        let jpeg = encoded_by(process, size.0, size.1, PixelFormat::Rgb, subsampling, restart_interval);
         (jpeg, Rendering { view: View { framing, flip }, key, orientation, layout })
     }
 }
