@@ -82,8 +82,8 @@ const fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants "Mix13"): a bijection on
-/// 64 bits in which every input bit changes every output bit with a probability near one half. Three multiplications
-/// cheaper than Philox; used where a key that Philox drew is spread.
+/// 64 bits in which every input bit changes every output bit with a probability near one half. Two multiplications
+/// where Philox takes twenty; used where a key that Philox drew is spread over many values.
 pub(super) const fn mix(value: u64) -> u64 {
     let value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

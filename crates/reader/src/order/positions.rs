@@ -112,9 +112,9 @@ pub trait Positions: Debug + Send + Sync {
     /// without reading ahead.
     fn open_samples_max(&self, world_size: u64) -> u64;
 
-    /// Most samples that a rank holds if its reads are `ahead` steps before what it hands out. About half of it, plus
-    /// `ahead`, is usual: a part of a run is held whole until its last sample is handed out. Times the mean size of a
-    /// record, these are bytes; of records of different sizes, runs differ.
+    /// Most samples that a rank holds if its reads are `ahead` steps before what it hands out; `open_samples_max + ahead`
+    /// is usual. A part of a run counts whole until its last sample is handed out. Times the mean size of a record, these
+    /// are bytes; where records differ in size, runs do.
     fn held_samples_max(&self, world_size: u64, ahead: u64) -> u64 {
         let open = self.open_samples_max(world_size);
         // What is open where the reads are, and what ended between there and the hand-out: `ahead` samples, and the
