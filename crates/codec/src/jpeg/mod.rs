@@ -45,7 +45,7 @@ pub(crate) use render::{Plan, Renderer, grown};
 pub(crate) use resize::Pixels;
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;
-pub(crate) use turbo::{Bounds, Decompressor, PixelFormat, Warnings};
+pub(crate) use turbo::{Bounds, Decompressor, Warnings};
 #[cfg(test)]
-pub(crate) use turbo::{Compressor, Encoding, Subsampling};
+pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
 pub use view::{Area, Crop, Framing, View};
