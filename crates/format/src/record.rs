@@ -338,8 +338,7 @@ impl<'a> Record<'a> {
     ) -> Result<Option<FieldValue<'a>>> {
         let mut head = Cursor::new(bytes, "record");
         head.take(FRAME_BYTES)?;
-        let mut entries =
-            Cursor::new(head.take(u64::from(frame.field_count) * FIELD_ENTRY_BYTES)?, "field table");
+        let mut entries = Cursor::new(head.take(u64::from(frame.field_count) * FIELD_ENTRY_BYTES)?, "field table");
         head.take(u64::from(frame.scalar_bytes))?;
         let mut values = Cursor::new(bytes, "record");
         values.take(u64::from(frame.head_bytes))?;

@@ -281,3 +281,24 @@ fn float16_comes_as_it_is_stored_if_asked() {
         }
     }
 }
+
+/// The loader walks to one field of a record; everybody else parses the whole of it.
+#[test]
+fn one_field_alone_is_what_the_whole_record_says() {
+    use shardpack_format::{Frame, Limits, Record};
+    let disk = support::OnDisk::new(&[12]);
+    let limits = Limits::default();
+    for sample in shardpack_reader::Dataset::open(disk.path()).unwrap().iter().unwrap() {
+        let sample = sample.unwrap();
+        let bytes = sample.record_bytes();
+        let (frame, whole) = (Frame::parse(bytes).unwrap(), Record::parse(bytes, &limits).unwrap());
+        for (position, expected) in whole.fields.iter().enumerate() {
+            assert_eq!(Record::field_at(&frame, bytes, position, &limits).unwrap(), *expected);
+        }
+        assert!(Record::field_at(&frame, bytes, whole.fields.len(), &limits).is_err());
+        for end in 0..bytes.len() {
+            // The last field ends where the record ends.
+            assert!(Record::field_at(&frame, &bytes[..end], whole.fields.len() - 1, &limits).is_err(), "{end} bytes");
+        }
+    }
+}
