@@ -1,7 +1,7 @@
 //! `shardpack bench`: how fast the records of a dataset come off the disk, in stored order.
 
 use super::args::BenchArgs;
-use super::{Outcome, open, show, sniff, units};
+use super::{Outcome, open, show, units};
 use serde_json::json;
 use shardpack_format::FieldKind;
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
@@ -18,7 +18,6 @@ struct Pass {
 }
 
 pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
-    sniff::check(&args.dataset)?;
     let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
     let decodes = args.decode && dataset.schema().stored().any(|f| f.kind == FieldKind::Array);
     if args.decode && !decodes {

@@ -1,7 +1,7 @@
 //! `shardpack cat`: one field of one sample, to a file or to stdout.
 
 use super::args::CatArgs;
-use super::{Outcome, open, show, sniff};
+use super::{Outcome, open, show};
 use crate::export::{self, Content, Pending, Placed};
 use anyhow::{Context, anyhow, bail};
 use serde_json::{Map, Value, json};
@@ -12,7 +12,6 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
 pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
-    sniff::check(&args.dataset)?;
     let limits = open::limits(args.max_record);
     let dataset = open::dataset(&args.dataset, &limits)?;
     let index = find(&dataset, &args.sample)?;
@@ -31,14 +30,14 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
     };
     let Some(field) = dataset.schema().fields().iter().find(|f| f.name == name) else {
         let names: Vec<&str> = dataset.schema().fields().iter().map(|f| f.name.as_str()).collect();
-        bail!("field: expected one of {}, found `{}`", names.join(", "), name.escape_debug());
+        bail!("field: expected one of {}, found `{}`", names.join(", "), show::plain(name));
     };
     let content = match field.kind {
         FieldKind::Scalar => Some(Content::from(format!("{}\n", view.scalar(name)?))),
         _ => export::content(&view, field, &mut ArrayDecoder::new())?,
     };
     let Some(content) = content else {
-        bail!("sample `{}` has no value for field `{name}`", view.key().escape_debug());
+        bail!("sample `{}` has no value for field `{name}`", show::plain(view.key()));
     };
     match args.output.as_deref() {
         Some(path) if path != Path::new("-") => write(path, &content)?,
@@ -91,7 +90,7 @@ fn find(dataset: &Dataset, sample: &str) -> anyhow::Result<u64> {
         (None, Err(_)) => bail!(
             "sample: expected a key of the dataset or an index below {}, found `{}`",
             dataset.len(),
-            sample.escape_debug()
+            show::plain(sample)
         ),
     }
 }
@@ -121,10 +120,10 @@ fn find_without_table(dataset: &Dataset, sample: &str, error: anyhow::Error) -> 
             Ok(index)
         }
         ([], _) => {
-            let what = format!("`{}` is not among the keys that can be read", sample.escape_debug());
+            let what = format!("`{}` is not among the keys that can be read", show::plain(sample));
             Err(error.context(what))
         }
-        _ => Err(error.context(anyhow!("`{}` is the key of {} samples", sample.escape_debug(), found.len()))),
+        _ => Err(error.context(anyhow!("`{}` is the key of {} samples", show::plain(sample), found.len()))),
     }
 }
 

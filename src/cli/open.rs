@@ -1,5 +1,6 @@
 //! Opening datasets for the commands that read.
 
+use super::sniff;
 use anyhow::Context;
 use shardpack_format::Limits;
 use shardpack_reader::{Dataset, DatasetOptions};
@@ -12,6 +13,7 @@ pub(super) fn limits(max_record: u64) -> Limits {
 
 /// Opens a dataset, its manifest, or a lone shard.
 pub(super) fn dataset(path: &Path, limits: &Limits) -> anyhow::Result<Dataset> {
+    sniff::check(path)?;
     DatasetOptions::new().limits(limits.clone()).open(path).context("cannot open the dataset")
 }
 

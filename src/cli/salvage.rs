@@ -1,7 +1,7 @@
 //! `shardpack salvage`: what is whole, out of what is damaged.
 
 use super::args::SalvageArgs;
-use super::{Outcome, interrupt, open, show, units};
+use super::{Outcome, interrupt, open, show, sniff, units};
 use crate::salvage::{Survey, restore_manifest};
 use serde_json::json;
 use shardpack_writer::WriteOptions;
@@ -10,6 +10,7 @@ use shardpack_writer::WriteOptions;
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
+    sniff::check(&args.dataset)?;
     let limits = open::limits(args.max_record);
     if same_folder(args) {
         return restore(args, &limits);
@@ -29,33 +30,35 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
         }
         Err(error) => return Err(error),
     };
+    let in_flags = |texts: &[String]| texts.iter().map(|text| show::in_flags(text)).collect::<Vec<_>>();
+    let (lost, damage) = (in_flags(&survey.lost), in_flags(&survey.damage));
     if args.json {
         show::json(&json!({
             "samples": report.samples,
             "bytes_out": report.bytes_out,
             "shards": report.shards,
-            "lost": survey.lost,
-            "damage": survey.damage,
+            "lost": lost,
+            "damage": damage,
             "notes": survey.notes,
         }))?;
     } else {
         let mut text = String::new();
         survey.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
-        survey.damage.iter().for_each(|damage| text += &format!("damaged, nothing lost by it: {damage}\n"));
-        survey.lost.iter().take(SHOWN).for_each(|lost| text += &format!("lost: {lost}\n"));
-        if survey.lost.len() > SHOWN {
-            text += &format!("… and {} more (--json lists all)\n", units::count((survey.lost.len() - SHOWN) as u64));
+        damage.iter().for_each(|damage| text += &format!("damaged, nothing lost by it: {damage}\n"));
+        lost.iter().take(SHOWN).for_each(|lost| text += &format!("lost: {lost}\n"));
+        if lost.len() > SHOWN {
+            text += &format!("… and {} more (--json lists all)\n", units::count((lost.len() - SHOWN) as u64));
         }
         text += &format!(
             "salvaged {} ({}) into `{}`; lost: {}\n",
             units::plural(report.samples, "sample"),
             units::bytes(report.bytes_out),
             args.out.display(),
-            units::plural(survey.lost.len() as u64, "place"),
+            units::plural(lost.len() as u64, "place"),
         );
         show::print(&text)?;
     }
-    Ok(if survey.lost.is_empty() { Outcome::Fine } else { Outcome::Problem })
+    Ok(if lost.is_empty() { Outcome::Fine } else { Outcome::Problem })
 }
 
 fn same_folder(args: &SalvageArgs) -> bool {
@@ -67,7 +70,7 @@ fn same_folder(args: &SalvageArgs) -> bool {
 
 fn restore(args: &SalvageArgs, limits: &shardpack_format::Limits) -> anyhow::Result<Outcome> {
     let rebuilt = restore_manifest(&args.dataset, limits)?;
-    let left_out: Vec<String> = rebuilt.left_out.iter().map(|(_, error)| error.to_string()).collect();
+    let left_out: Vec<String> = rebuilt.left_out.iter().map(|(_, error)| show::in_flags(&error.to_string())).collect();
     let (samples, shards) = (rebuilt.manifest.samples, rebuilt.manifest.shards.len() as u64);
     if args.json {
         show::json(&json!({ "samples": samples, "shards": shards, "left_out": left_out }))?;

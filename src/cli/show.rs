@@ -32,7 +32,7 @@ pub(super) fn error(error: &anyhow::Error) {
     let mut lines = Vec::new();
     let mut said = String::new();
     for cause in error.chain() {
-        let text = cause.to_string();
+        let text = in_flags(&cause.to_string());
         // Many errors repeat their cause in their own text.
         if said.contains(&text) {
             continue;
@@ -57,6 +57,31 @@ pub(super) fn is_about_data(error: &anyhow::Error) -> bool {
         let format = || matches!(e.downcast_ref(), Some(FormatError::Format { .. } | FormatError::Limit { .. }));
         e.downcast_ref().is_some_and(ReaderError::is_about_data) || format()
     })
+}
+
+/// A text from a dataset for the terminal: on one line, nothing invisible, quotes as they are.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match c {
+            '\'' | '"' => out.push(c),
+            c => out.extend(c.escape_debug()),
+        }
+        out
+    })
+}
+
+/// What a library says, in the words of the command: limits by the flag that raises them. A limit without a flag is one that no dataset of ours comes
+/// near, so that there is no next step to hint at.
+pub(super) fn in_flags(text: &str) -> String {
+    let text = text
+        .replace("`Limits::max_record_bytes`", "`--max-record`")
+        .replace("`Limits::max_decoded_bytes`", "`--max-record`");
+    let lines: Vec<&str> = text.split('\n').filter(|line| !line.starts_with("hint: raise `Limits::")).collect();
+    let text = lines.join("\n");
+    match text.split_once(" (`Limits::") {
+        Some((before, rest)) => before.to_owned() + rest.split_once("`)").map_or("", |(_, after)| after),
+        None => text,
+    }
 }
 
 /// A scalar as JSON; NaN and infinities, which JSON does not have, as null.
@@ -122,6 +147,23 @@ mod tests {
         assert!(is_about_data(ReaderError::from(FormatError::limit("record", "max_record_bytes", 1, 2)).into()));
         assert!(!is_about_data(ReaderError::from(FormatError::usage("index", "below 3", 4)).into()));
         assert!(!is_about_data(io::Error::from(io::ErrorKind::NotFound).into()));
+    }
+
+    #[test]
+    fn quotes_stay_and_what_is_invisible_shows() {
+        assert_eq!(plain("the dog's \"bone\", d'été\n\u{202e}"), "the dog's \"bone\", d'été\\n\\u{202e}");
+    }
+
+    #[test]
+    fn limits_are_called_by_their_flags() {
+        let text = |name| FormatError::limit("record", name, 1, 2).to_string();
+        assert_eq!(
+            in_flags(&text("max_decoded_bytes")),
+            "record is over the limit: 2 > 1\nhint: raise `--max-record` if you trust this file"
+        );
+        assert_eq!(in_flags(&text("max_axis")), "record is over the limit: 2 > 1");
+        assert_eq!(in_flags("at most 1 (`Limits::max_record_bytes`)"), "at most 1 (`--max-record`)");
+        assert_eq!(in_flags("at most 1 (`Limits::max_axis`), no more"), "at most 1, no more");
     }
 
     #[test]

@@ -1,28 +1,38 @@
 //! Whether a path can be a dataset at all: what never was one is not damaged.
 
 use anyhow::bail;
-use shardpack_format::{HEADER_MAGIC, MANIFEST_NAME};
+use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Limits, MANIFEST_NAME};
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 /// Bytes from the start of a file that tell a manifest: its first key says `"format": "shardpack"`.
 const START_BYTES: u64 = 4096;
 
-/// Refuses a file that is neither a shard nor a manifest by its content, nor by its name. Everything else is left to whoever opens it.
+/// Refuses a file that is neither a shard nor a manifest by its start, its end or its name. Everything else is left to whoever opens it.
 pub(super) fn check(path: &Path) -> anyhow::Result<()> {
     let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
     if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {
         return Ok(());
     }
     let mut start = Vec::new();
-    let Ok(_) = File::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start)) else { return Ok(()) };
+    let mut end = Vec::new();
+    let mut read = || {
+        let mut file = File::open(path)?;
+        file.by_ref().take(START_BYTES).read_to_end(&mut start)?;
+        let bytes = file.seek(SeekFrom::End(0))?;
+        file.seek(SeekFrom::Start(bytes.saturating_sub(FOOTER_BYTES)))?;
+        file.take(FOOTER_BYTES).read_to_end(&mut end)?;
+        std::io::Result::Ok(bytes)
+    };
+    let Ok(bytes) = read() else { return Ok(()) };
     let manifest = start.trim_ascii_start().starts_with(b"{") && start.windows(11).any(|w| w == b"\"shardpack\"");
-    if manifest || start.starts_with(&HEADER_MAGIC) {
+    if manifest || start.starts_with(&HEADER_MAGIC) || Footer::parse(&end, bytes, &Limits::default()).is_ok() {
         return Ok(());
     }
     bail!(
-        "not a dataset: expected a folder with a {MANIFEST_NAME}, or a shard, found another file: `{}`",
+        "not a dataset: expected a folder with a {MANIFEST_NAME}, or a shard, found another file: `{}`\n\
+         hint: a shard that lost both its ends is searched for whole records if its name ends in .shard",
         path.display()
     )
 }

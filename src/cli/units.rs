@@ -63,6 +63,13 @@ pub(crate) fn parse_part(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
+/// Reads `ssimulacra2=80`.
+pub(crate) fn parse_target(text: &str) -> Result<f64, String> {
+    let fail = || format!("expected ssimulacra2=S with S between 1 and 100, found `{text}`");
+    let score = text.strip_prefix("ssimulacra2=").and_then(|score| score.parse().ok()).ok_or_else(fail)?;
+    if (1.0..=100.0).contains(&score) { Ok(score) } else { Err(fail()) }
+}
+
 /// Reads a number of threads.
 pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -113,9 +120,11 @@ pub(crate) fn plural(n: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
 }
 
-/// `0.42 s`, `12.3 s`, `3 min 20 s`.
+/// `4.2 ms`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`.
 pub(crate) fn seconds(s: f64) -> String {
     match s {
+        s if s < 9.95e-3 => format!("{:.1} ms", s * 1e3),
+        s if s < 0.0995 => format!("{:.0} ms", s * 1e3),
         s if s < 10.0 => format!("{s:.2} s"),
         s if s < 120.0 => format!("{s:.1} s"),
         s => format!("{:.0} min {:.0} s", (s / 60.0).floor(), s % 60.0),
@@ -158,6 +167,10 @@ mod tests {
         for bad in ["0/4", "5/4", "1", "a/b", "1/0"] {
             assert!(parse_part(bad).is_err(), "{bad}");
         }
+        assert_eq!(parse_target("ssimulacra2=80.5"), Ok(80.5));
+        for bad in ["80", "ssimulacra2=", "ssimulacra2=0", "ssimulacra2=101", "psnr=40", "ssimulacra2=NaN"] {
+            assert!(parse_target(bad).is_err(), "{bad}");
+        }
         assert_eq!(parse_spatial("100x95"), Ok((100, 95)));
         assert!(parse_spatial("100").is_err() && parse_spatial("0x4").is_err());
     }
@@ -172,6 +185,9 @@ mod tests {
         assert_eq!(significant(0.000_244_14, 3), "0.000244");
         assert_eq!(significant(1.5e-7, 3), "1.50e-7");
         assert_eq!(significant(12345.678, 3), "12346");
-        assert_eq!(seconds(200.0), "3 min 20 s");
+        assert_eq!(
+            [0.00042, 0.00996, 0.0421, 0.0996, 0.42, 12.34, 200.0].map(seconds),
+            ["0.4 ms", "10 ms", "42 ms", "0.10 s", "0.42 s", "12.3 s", "3 min 20 s"]
+        );
     }
 }

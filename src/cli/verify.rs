@@ -41,7 +41,8 @@ pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
         ..VerifyOptions::default()
     };
     let start = Instant::now();
-    let report = verify(&args.dataset, &options)?;
+    let mut report = verify(&args.dataset, &options)?;
+    report.problems.iter_mut().for_each(|problem| problem.expected = show::in_flags(&problem.expected));
     let seconds = start.elapsed().as_secs_f64();
     if let Some(bar) = bar.get() {
         bar.finish();

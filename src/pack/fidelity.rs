@@ -55,16 +55,25 @@ pub fn fields(field: &str) -> Vec<Field> {
 /// `my.nan` or `mask.nan` is not: a field has all figures, with their types, or none.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
-    let Some((field, figure)) = name.rsplit_once('.') else { return false };
-    let all = || {
-        FIGURES.iter().all(|f| {
-            let full = format!("{field}.{}", f.name);
-            schema.scalars().any(|(name, dtype)| name == full && dtype == f.dtype)
+    figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
+}
+
+/// The field and the figure that `name` speaks of.
+fn figure(name: &str) -> Option<(&str, &'static Figure)> {
+    let (field, figure) = name.rsplit_once('.')?;
+    Some((field, FIGURES.iter().find(|f| f.name == figure)?))
+}
+
+/// The array fields that have all figures, with their types.
+fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
+    let has = |field: &str, wanted: &Figure| {
+        schema.scalars().any(|(name, dtype)| {
+            let figure = name.strip_prefix(field).and_then(|rest| rest.strip_prefix('.'));
+            figure == Some(wanted.name) && dtype == wanted.dtype
         })
     };
-    FIGURES.iter().any(|f| f.name == figure)
-        && schema.stored().any(|f| f.name == field && f.kind == FieldKind::Array)
-        && all()
+    let arrays = schema.stored().filter(|field| field.kind == FieldKind::Array).map(|field| field.name.as_str());
+    arrays.filter(move |field| FIGURES.iter().all(|figure| has(field, figure)))
 }
 
 /// Appends the packed scalars of one sample.
@@ -143,6 +152,7 @@ impl Totals {
 /// The figures that one record's packed scalars hold, by array field.
 #[must_use]
 pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity> {
+    let known: Vec<&str> = fields_with_figures(schema).collect();
     let mut out: BTreeMap<String, Fidelity> = BTreeMap::new();
     let mut rest = packed;
     for (name, dtype) in schema.scalars() {
@@ -150,11 +160,9 @@ pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity
             break;
         };
         rest = tail;
-        let figure = name.rsplit_once('.').and_then(|(field, figure)| {
-            let figure = FIGURES.iter().find(|f| f.name == figure && f.dtype == dtype)?;
-            schema.stored_position(field).map(|_| (field, figure))
-        });
-        if let (Some((field, figure)), Some(bytes)) = (figure, value.first_chunk()) {
+        if let Some((field, figure)) = figure(name).filter(|(field, _)| known.contains(field))
+            && let Some(bytes) = value.first_chunk()
+        {
             (figure.set)(out.entry(field.to_owned()).or_default(), *bytes);
         }
     }
@@ -182,6 +190,13 @@ mod tests {
         let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
         let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
         assert_eq!(figures, expected);
+        // Nor do they become figures when a manifest is made anew.
+        let mut packed = Vec::new();
+        append(&mut packed, &Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
+        packed.extend([1; 8 * 4]);
+        let found = from_scalars(&all, &packed);
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["cube"]);
+        assert_eq!(found["cube"], Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
         let picture = Schema::new([vec![Field::stored("cube", FieldKind::Image)], fields("cube")].concat()).unwrap();
         assert!(!is_figure(&picture, "cube.nan"));
     }

@@ -27,11 +27,13 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result
     let cubes: Vec<_> = crops.iter().map(|crop| (&crop.cube, crop.no_data)).collect();
     let first = listing.samples.first().map_or("", |entry| &entry.key);
     let context = || format!("cannot choose how to store cubes like `{}`", first.escape_debug());
-    let mut trials = vec![("cube".to_owned(), trial(&cubes, &options.arrays).with_context(context)?)];
     let masks: Vec<_> = crops.iter().filter_map(|crop| crop.mask.as_ref()).map(|(mask, no)| (mask, *no)).collect();
-    if !masks.is_empty() {
-        trials.push(("mask".to_owned(), trial(&masks, &mask_options(&options.arrays))?));
-    }
+    let (cube, mask) = rayon::join(
+        || trial(&cubes, &options.arrays).with_context(context),
+        || (!masks.is_empty()).then(|| trial(&masks, &mask_options(&options.arrays))).transpose(),
+    );
+    let mut trials = vec![("cube".to_owned(), cube?)];
+    trials.extend(mask?.map(|mask| ("mask".to_owned(), mask)));
     Ok(trials)
 }
 

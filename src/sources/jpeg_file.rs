@@ -28,6 +28,7 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
             components: u8::try_from(header.components().len()).unwrap_or(0),
             restart_interval: header.restart_interval,
             orientation: header.orientation,
+            icc: header.icc,
             trailing_bytes: file.len() - end,
         }),
     })
@@ -66,6 +67,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<Picture, F
             components,
             restart_interval: 0,
             orientation: None,
+            icc: false,
             trailing_bytes: file.len() - end,
         }),
     })

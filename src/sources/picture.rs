@@ -42,6 +42,8 @@ pub struct JpegFacts {
     pub restart_interval: u16,
     /// Exif orientation, 1..=8, if there is one. Not looked for in a hierarchical JPEG.
     pub orientation: Option<u8>,
+    /// Whether there is an ICC profile. Not looked for in a hierarchical JPEG.
+    pub icc: bool,
     /// Bytes after EOI, kept like everything else. 0 as well if a second whole JPEG stands there to the end: only the last bytes are read.
     pub trailing_bytes: u64,
 }

@@ -4,6 +4,7 @@
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
     clippy::cast_precision_loss,
@@ -52,30 +53,38 @@ fn main() {
     let nearest = |p: &Photo, target: u32, most: u32| {
         (3..=most).filter(|k| p.columns.is_multiple_of(*k)).min_by_key(|k| k.abs_diff(target)).unwrap_or(p.columns)
     };
-    println!("| rule | size / source | cut / source | in both directions | segments a photo |\n|---|---|---|---|---|");
+    println!("| rule | size / source | cut / source | in both directions | segments a photo | largest growth |");
+    println!("|---|---|---|---|---|---|");
     show("whole rows", &photos, |p| p.columns);
-    for target in [4, 6, 8, 12] {
+    for target in [12, 8, 6, 4] {
         show(&format!("divisor in 3..=16 nearest to {target}, else row"), &photos, |p| nearest(p, target, 16));
     }
-    show("the same, nearest to 8, else 1 or 2", &photos, |p| match nearest(p, 8, 16) {
-        k if k == p.columns && k > 16 => {
-            if k.is_multiple_of(2) {
-                2
-            } else {
-                1
-            }
-        }
+    show("nearest to 8, else 2 or 1", &photos, |p| match nearest(p, 8, 16) {
+        k if k == p.columns && k > 16 => 1 + u32::from(k.is_multiple_of(2)),
         k => k,
     });
     show("always 1", &photos, |_| 1);
-    show("fewest bytes of a cut, by trying all", &photos, |p| {
+    show("the smallest cut, by trying all", &photos, |p| {
         p.measured.iter().min_by(|a, b| a.2.total_cmp(&b.2)).map_or(p.columns, |m| m.0)
     });
-    show("the rule: `restart_interval`", &photos, |p| u32::from(restart_interval(p.columns, p.rows, p.source)));
+    for (segment, stored) in [(3.0, 1.0), (8.0, 1.0), (8.0, 1.25), (8.0, 2.0)] {
+        show(&format!("model, {segment} bytes a segment, stored {stored}"), &photos, |p| model(p, segment, stored));
+    }
+    show("`restart_interval`", &photos, |p| u32::from(restart_interval(p.columns, p.rows, p.source)));
+}
+
+/// [`restart_interval`] with other constants.
+fn model(photo: &Photo, segment: f64, stored: f64) -> u32 {
+    let mcu_bytes = photo.source as f64 / (f64::from(photo.columns) * f64::from(photo.rows));
+    let cost = |k: u32| {
+        let touched = (0.68 + 0.75 * f64::from(k) / f64::from(photo.columns)).min(1.0);
+        (mcu_bytes + segment / f64::from(k)) * (stored + touched)
+    };
+    photo.measured.iter().map(|m| m.0).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).expect("a divisor")
 }
 
 fn show(rule: &str, photos: &[Photo], choose: impl Fn(&Photo) -> u32) {
-    let (mut source, mut bytes, mut cut, mut both, mut segments) = (0, 0, 0.0, 0, 0);
+    let (mut source, mut bytes, mut cut, mut both, mut segments, mut growth) = (0, 0, 0.0, 0, 0, 0.0_f64);
     for photo in photos {
         let k = choose(photo);
         let found = photo.measured.iter().find(|m| m.0 == k).expect("a divisor");
@@ -84,14 +93,16 @@ fn show(rule: &str, photos: &[Photo], choose: impl Fn(&Photo) -> u32) {
         cut += found.2;
         both += usize::from(k < photo.columns);
         segments += found.3;
+        growth = growth.max(found.1 as f64 / photo.source as f64 - 1.0);
     }
     let n = photos.len();
     println!(
-        "| {rule} | {:.4} | {:.3} | {:.1} % | {} |",
+        "| {rule} | {:.4} | {:.3} | {:.1} % | {} | {:.1} % |",
         bytes as f64 / source as f64,
         cut / source as f64,
         100.0 * both as f64 / n as f64,
-        segments / n
+        segments / n,
+        100.0 * growth
     );
 }
 

@@ -3,6 +3,7 @@
 //! Works on pieces of whole pixels (runs along the last axis) that fit the first-level cache, so that no step makes a pass of its own over
 //! memory.
 
+use crate::vector::vectorised;
 use shardpack_format::Layout;
 
 /// Bytes of a piece that still fits the first-level cache beside its source.
@@ -34,6 +35,18 @@ impl Arrangement {
             0 => 1,
             n if n >= 32 => n / 32 * 32,
             n => n,
+        }
+    }
+
+    /// Puts all of `elements`, which are in shape order, where they belong; `payload` is overwritten.
+    pub(crate) fn place_all(&self, elements: &[u8], payload: &mut Vec<u8>) {
+        payload.resize(elements.len(), 0);
+        let piece_bytes = self.piece_pixels() * self.bands * self.width;
+        let mut scratch = vec![0; piece_bytes.min(elements.len())];
+        for (i, piece) in elements.chunks(piece_bytes).enumerate() {
+            if let Some(scratch) = scratch.get_mut(..piece.len()) {
+                self.place(piece, scratch, i * self.piece_pixels(), payload);
+            }
         }
     }
 
@@ -76,6 +89,14 @@ impl Arrangement {
 
     /// Zigzag-coded wrapping differences; the first band's from 0.
     fn difference(&self, piece: &[u8], out: &mut [u8]) {
+        vectorised(
+            #[inline(always)]
+            || self.difference_in(piece, out),
+        );
+    }
+
+    #[inline(always)]
+    fn difference_in(&self, piece: &[u8], out: &mut [u8]) {
         if self.width == 1 {
             // The whole run first, across pixels, because that is one long loop; then the first band of each pixel as it should be.
             for ((x, before), out) in piece.iter().skip(1).zip(piece).zip(out.iter_mut().skip(1)) {

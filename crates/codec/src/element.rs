@@ -1,5 +1,6 @@
 //! Elements of arrays as Rust numbers, read from and written to little-endian bytes.
 
+use fearless_simd::{Simd, SimdFrom, f32x8, f64x4};
 use half::f16;
 
 /// A number that arrays hold.
@@ -35,11 +36,14 @@ pub(crate) trait Float: Element + Default {
     /// The canonical quiet NaN's bits.
     const NAN_BITS: u64;
     fn to_f64(self) -> f64;
+    fn abs(self) -> Self;
     /// To the nearest; finite numbers beyond the range become the largest finite one.
     fn from_f64(value: f64) -> Self;
     fn bits(self) -> u64;
     /// Compares a run with what it decoded to, in this type's own arithmetic.
     fn compare(source: &[Self], decoded: &[f32], rel: f64) -> Comparison;
+    /// As two vectors of doubles.
+    fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> [f64x4<S>; 2];
     /// Converts to float16, ties to even, in one rounding.
     fn to_f16(source: &[Self], out: &mut [f16]);
 }
@@ -62,6 +66,7 @@ macro_rules! compare {
             clippy::cast_lossless,
             reason = "a little below the bound is near enough"
         )]
+        #[inline(always)]
         fn compare(source: &[Self], decoded: &[f32], rel: f64) -> Comparison {
             const SMALL: $type = 1.0 / 16_384.0;
             let rel = (rel * 0.999_999) as $type;
@@ -83,8 +88,14 @@ impl Float for f32 {
 
     const NAN_BITS: u64 = 0x7FC0_0000;
 
+    #[inline(always)]
     fn to_f64(self) -> f64 {
         self.into()
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        self.abs()
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
@@ -92,8 +103,14 @@ impl Float for f32 {
         if value.is_finite() { (value as Self).clamp(Self::MIN, Self::MAX) } else { value as Self }
     }
 
+    #[inline(always)]
     fn bits(self) -> u64 {
         self.to_bits().into()
+    }
+
+    #[inline(always)]
+    fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> [f64x4<S>; 2] {
+        simd.widen_f32x8(f32x8::simd_from(simd, *from)).into()
     }
 
     fn to_f16(source: &[Self], out: &mut [f16]) {
@@ -106,16 +123,29 @@ impl Float for f64 {
 
     const NAN_BITS: u64 = 0x7FF8_0000_0000_0000;
 
+    #[inline(always)]
     fn to_f64(self) -> f64 {
         self
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        self.abs()
     }
 
     fn from_f64(value: f64) -> Self {
         value
     }
 
+    #[inline(always)]
     fn bits(self) -> u64 {
         self.to_bits()
+    }
+
+    #[inline(always)]
+    fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> [f64x4<S>; 2] {
+        let &[a, b, c, d, e, f, g, h] = from;
+        [f64x4::simd_from(simd, [a, b, c, d]), f64x4::simd_from(simd, [e, f, g, h])]
     }
 
     fn to_f16(source: &[Self], out: &mut [f16]) {

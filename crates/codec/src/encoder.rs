@@ -99,50 +99,52 @@ impl ArrayEncoder {
         no_data: Option<f64>,
         buffer: Vec<u8>,
     ) -> EncodeResult<EncodedArray> {
-        self.encode_counting(array, no_data, buffer).map(|(encoded, _)| encoded)
-    }
-
-    /// Also returns how many stored bytes a reader's coder will have to make, those that are runs or stored as they are left out.
-    pub(crate) fn encode_counting(
-        &mut self,
-        array: &Array,
-        no_data: Option<f64>,
-        buffer: Vec<u8>,
-    ) -> EncodeResult<(EncodedArray, u64)> {
         let ArraySettings { values, layout, band_difference, .. } = self.settings;
         let request = Request { rule: values, layout: layout.into(), difference: band_difference, no_data };
-        let stored = values::store(array, &request, &mut self.stored)?;
-        let Stored { decoded, stored: stored_dtype, transform, no_data, codes, arrangement, fidelity } = stored;
-        let bytes = if self.stored.is_empty() { array.bytes() } else { &self.stored };
-        let descriptor = ArrayDescriptor {
-            decoded,
-            stored: stored_dtype,
-            transform,
-            band_difference: arrangement.difference,
-            layout: arrangement.layout,
-            shape: array.shape().to_vec(),
-            no_data,
-            codes,
-        };
-        let item_bytes = u8::try_from(arrangement.width).unwrap_or(8);
-        let mut payload = buffer;
+        let mut elements = std::mem::take(&mut self.stored);
+        let stored = values::store(array, &request, &mut elements);
+        let encoded = stored.and_then(|stored| {
+            let bytes = if elements.is_empty() { array.bytes() } else { &elements };
+            let mut payload = buffer;
+            let (codec, _) = self.code(bytes, stored.arrangement.width, &mut payload)?;
+            let Stored { decoded, stored, transform, no_data, codes, arrangement, fidelity } = stored;
+            let descriptor = ArrayDescriptor {
+                decoded,
+                stored,
+                transform,
+                band_difference: arrangement.difference,
+                layout: arrangement.layout,
+                shape: array.shape().to_vec(),
+                no_data,
+                codes,
+            };
+            Ok(EncodedArray { codec, descriptor, payload, fidelity })
+        });
+        self.stored = elements;
+        encoded
+    }
+
+    /// Overwrites `payload` with what the coder makes of `elements`, arranged, of `width` bytes each. Also returns how many of their bytes a
+    /// reader's coder will have to make: those that are runs or stored as they are left out.
+    pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
+        let item_bytes = u8::try_from(width).unwrap_or(8);
         payload.clear();
-        let (mut codec, mut coded) = self.bulk.encode(bytes, item_bytes, &mut payload)?;
-        if expands_too_far(bytes.len() as u64, coded, payload.len() as u64) {
+        let (mut codec, mut coded) = self.bulk.encode(elements, item_bytes, payload)?;
+        if expands_too_far(elements.len() as u64, coded, payload.len() as u64) {
             let filter = if self.settings.coder.is_blosc2() { self.settings.filter } else { Filter::None };
             let fallback = match &mut self.fallback {
                 Some(fallback) => fallback,
                 slot @ None => slot.insert(Bulk::Blosc2(blosc2::Encoder::new(Blosc2Coder::Lz4, None, filter)?)),
             };
             payload.clear();
-            (codec, coded) = fallback.encode(bytes, item_bytes, &mut payload)?;
+            (codec, coded) = fallback.encode(elements, item_bytes, payload)?;
         }
-        if codec != Codec::Raw && payload.len() >= bytes.len() {
+        if codec != Codec::Raw && payload.len() >= elements.len() {
             payload.clear();
-            payload.extend_from_slice(bytes);
+            payload.extend_from_slice(elements);
             (codec, coded) = (Codec::Raw, 0);
         }
-        Ok((EncodedArray { codec, descriptor, payload, fidelity }, coded))
+        Ok((codec, coded))
     }
 }
 

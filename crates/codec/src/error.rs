@@ -26,13 +26,13 @@ pub enum EncodeError {
     },
     /// Fixed point cannot keep the error bound for this array.
     #[error(
-        "largest error is too small for fixed point of 16 bits decoded to float32: {max_error}; the smallest for this array: {smallest}\n\
-         hint: `--max-error {smallest}`, or `--values keep` to store the values as they are"
+        "largest error of fixed point of 16 bits decoded to float32: expected {}, found {max_error}\nhint: {}`--values keep` stores the values as they are",
+        at_least(*smallest), bound_hint(*smallest)
     )]
     ErrorBound {
         /// The bound that was asked for.
         max_error: f64,
-        /// The smallest bound that this array allows.
+        /// The smallest bound that this array allows; infinite if there is none.
         smallest: f64,
     },
     /// A value that was measured would decode to the no-data value, and nobody could tell the two apart again.
@@ -51,4 +51,27 @@ pub enum EncodeError {
     /// The settings contradict each other, or the array and its descriptor do.
     #[error(transparent)]
     Format(#[from] Error),
+}
+
+fn at_least(smallest: f64) -> String {
+    match smallest.is_finite() {
+        true => format!("at least {smallest} for this array"),
+        false => "another way to store this array, whose range no bound fits".to_owned(),
+    }
+}
+
+fn bound_hint(smallest: f64) -> String {
+    if smallest.is_finite() { format!("`--max-error {smallest}`; or ") } else { String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_that_nobody_can_give_is_no_hint() {
+        let text = |smallest| EncodeError::ErrorBound { max_error: 0.5, smallest }.to_string();
+        assert!(text(0.75).contains("at least 0.75") && text(0.75).contains("`--max-error 0.75`; or `--values keep`"));
+        assert!(!text(f64::INFINITY).contains("inf") && text(f64::INFINITY).contains("hint: `--values keep`"));
+    }
 }

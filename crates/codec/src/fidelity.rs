@@ -1,6 +1,9 @@
 //! What a lossy value transform did to the values: measured from what a reader will decode, not from what should happen.
 
+use crate::element::Comparison;
 use crate::values::Float;
+use fearless_simd::prelude::{Simd, SimdBase};
+use fearless_simd::{Level, dispatch, f64x4};
 use serde::{Deserialize, Serialize};
 
 /// Below this magnitude float16 has no normal numbers, and relative errors say nothing about it: 2⁻¹⁴.
@@ -93,9 +96,11 @@ pub(crate) struct Meter<T> {
     no_data: Option<T>,
     /// Elements of one spectrum, or 0 if the array has none.
     spectrum: usize,
+    /// Those of the piece at hand.
+    sums: Vec<Sums>,
 }
 
-/// Sums over one run of values.
+/// Sums over one spectrum, or over a piece of an array that has none.
 #[derive(Default)]
 struct Sums {
     /// Σ u²
@@ -108,69 +113,37 @@ struct Sums {
     max: f64,
 }
 
-const LANES: usize = 4;
+/// Values that are summed side by side: two vectors of four, so that one addition need not wait for the one before it.
+const LANES: usize = 8;
 
 impl<T: Float> Meter<T> {
     pub(crate) fn new(no_data: Option<T>, spectrum: usize) -> Self {
-        Self { total: Fidelity::default(), no_data, spectrum }
+        Self { total: Fidelity::default(), no_data, spectrum, sums: Vec::new() }
     }
 
     /// Takes a run of whole spectra: `source` and what it `decoded` to. `plain` says that none is NaN, infinite or no-data.
     pub(crate) fn add(&mut self, source: &[T], decoded: &[f32], plain: bool, f16: bool) {
         self.total.values += source.len() as u64;
-        let found = T::compare(source, decoded, self.total.max_rel_error);
-        self.total.changed += u64::from(found.changed);
-        if plain {
-            self.total.measured += source.len() as u64;
-            if f16 {
-                self.total.subnormal += u64::from(found.small);
-            }
-            if found.worse {
-                for (&u, v) in source.iter().zip(decoded) {
-                    self.relative(u.to_f64(), f64::from(*v));
-                }
-            }
-        }
         let run = if self.spectrum == 0 { source.len().max(1) } else { self.spectrum };
-        for (u, v) in source.chunks(run).zip(decoded.chunks(run)) {
-            if plain {
-                self.add_plain(u, v);
-            } else {
-                self.add_mixed(u, v, f16);
-            }
+        let (rel, sums) = (self.total.max_rel_error, &mut self.sums);
+        sums.resize_with(source.len().div_ceil(run), Sums::default);
+        // While both are in the first-level cache.
+        let found = dispatch!(Level::new(), simd => compare_and_sum(simd, (source, decoded), run, rel, plain, sums));
+        self.total.changed += u64::from(found.changed);
+        if !plain {
+            source.chunks(run).zip(decoded.chunks(run)).for_each(|(u, v)| self.add_mixed(u, v, f16));
+            return;
         }
-    }
-
-    fn add_plain(&mut self, source: &[T], decoded: &[f32]) {
-        // Lane by lane in arrays of their own, so that the compiler keeps each in a vector register.
-        let (mut uu, mut dd, mut ds) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-        let (mut abs, mut max) = ([0.0; LANES], [0.0_f64; LANES]);
-        let mut step = |u: [f64; LANES], v: [f64; LANES]| {
-            for lane in 0..LANES {
-                let (u, v) = (u[lane], v[lane]);
-                let d = v - u;
-                let e = d.abs();
-                uu[lane] += u * u;
-                dd[lane] += d * d;
-                ds[lane] += d * (u + v);
-                abs[lane] += e;
-                max[lane] = if e > max[lane] { e } else { max[lane] };
-            }
-        };
-        let (us, u_rest) = source.as_chunks::<LANES>();
-        let (vs, v_rest) = decoded.as_chunks::<LANES>();
-        for (u, v) in us.iter().zip(vs) {
-            step(u.map(T::to_f64), v.map(f64::from));
+        self.total.measured += source.len() as u64;
+        if f16 {
+            self.total.subnormal += u64::from(found.small);
         }
-        // Zeros fill the last lanes: they add nothing to any figure.
-        let (mut u, mut v) = ([0.0; LANES], [0.0; LANES]);
-        for ((u, v), (from_u, from_v)) in u.iter_mut().zip(&mut v).zip(u_rest.iter().zip(v_rest)) {
-            (*u, *v) = ((*from_u).to_f64(), f64::from(*from_v));
+        if found.worse {
+            source.iter().zip(decoded).for_each(|(u, v)| self.relative(u.to_f64(), f64::from(*v)));
         }
-        step(u, v);
-        let sum = |lanes: [f64; LANES]| lanes.iter().sum::<f64>();
-        let max = max.iter().fold(0.0, |a: f64, b| a.max(*b));
-        self.finish(&Sums { uu: sum(uu), dd: sum(dd), ds: sum(ds), abs: sum(abs), max }, true);
+        let sums = std::mem::take(&mut self.sums);
+        sums.iter().for_each(|sum| self.finish(sum, true));
+        self.sums = sums;
     }
 
     /// The slow way, value by value.
@@ -222,6 +195,72 @@ impl<T: Float> Meter<T> {
     }
 }
 
+/// Compares whole runs, and if they are `plain`, sums each of `run` values.
+#[inline(always)]
+fn compare_and_sum<T: Float, S: Simd>(
+    simd: S,
+    (source, decoded): (&[T], &[f32]),
+    run: usize,
+    rel: f64,
+    plain: bool,
+    sums: &mut [Sums],
+) -> Comparison {
+    let found = T::compare(source, decoded, rel);
+    if plain {
+        for ((u, v), sum) in source.chunks(run).zip(decoded.chunks(run)).zip(sums) {
+            *sum = sum_plain(simd, u, v);
+        }
+    }
+    found
+}
+
+#[inline(always)]
+fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32]) -> Sums {
+    let zero = simd.splat_f64x4(0.0);
+    let mut lanes = Lanes { uu: [zero; 2], dd: [zero; 2], ds: [zero; 2], abs: [zero; 2], max: [zero; 2] };
+    let (us, u_rest) = source.as_chunks::<LANES>();
+    let (vs, v_rest) = decoded.as_chunks::<LANES>();
+    for (u, v) in us.iter().zip(vs) {
+        lanes.add(T::widen(simd, u), f32::widen(simd, v));
+    }
+    if !u_rest.is_empty() {
+        // Zeros fill the last lanes: they add nothing to any figure.
+        let (mut u, mut v) = ([T::default(); LANES], [0.0; LANES]);
+        u.iter_mut().zip(u_rest).for_each(|(u, from)| *u = *from);
+        v.iter_mut().zip(v_rest).for_each(|(v, from)| *v = *from);
+        lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
+    }
+    let sum = |[a, b]: [f64x4<S>; 2]| simd.reduce_sum_f64x4(a + b);
+    let [a, b] = lanes.max;
+    let max = simd.reduce_max_f64x4(a.max(b));
+    Sums { uu: sum(lanes.uu), dd: sum(lanes.dd), ds: sum(lanes.ds), abs: sum(lanes.abs), max }
+}
+
+/// [`Sums`] of every eighth value. Written with vectors by name, because the compiler does not find them in loops over arrays of lanes.
+struct Lanes<S: Simd> {
+    uu: [f64x4<S>; 2],
+    dd: [f64x4<S>; 2],
+    ds: [f64x4<S>; 2],
+    abs: [f64x4<S>; 2],
+    max: [f64x4<S>; 2],
+}
+
+impl<S: Simd> Lanes<S> {
+    #[inline(always)]
+    fn add(&mut self, u: [f64x4<S>; 2], v: [f64x4<S>; 2]) {
+        for half in 0..2 {
+            let (u, v) = (u[half], v[half]);
+            let d = v - u;
+            let e = d.abs();
+            self.uu[half] += u * u;
+            self.dd[half] += d * d;
+            self.ds[half] += d * (u + v);
+            self.abs[half] += e;
+            self.max[half] = self.max[half].max(e);
+        }
+    }
+}
+
 /// Angle between u and v from Σu², Σ(v−u)² and Σv² − Σu²; `None` if one has no length.
 ///
 /// The usual arccos(u·v / |u||v|) cannot tell angles below 1e-8 from 0. This is Kahan's 2·asin(½·|u/|u| − v/|v||) ("How futile are
@@ -235,8 +274,13 @@ fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     let (a, b) = (uu.sqrt(), vv.sqrt());
     let growth = ds / (a + b);
     let chord = ((dd - growth * growth) / (a * b)).max(0.0).sqrt();
+    let half = (chord / 2.0).min(1.0);
+    // Nearly every angle is so small that the next term of the series, 3/40·half⁵, is below the last digit.
+    if half < 1e-4 {
+        return Some(2.0 * (half + half * half * half / 6.0));
+    }
     // libm rather than the platform's: the same figures everywhere, because they are stored.
-    Some(2.0 * libm::asin((chord / 2.0).min(1.0)))
+    Some(2.0 * libm::asin(half))
 }
 
 #[cfg(test)]

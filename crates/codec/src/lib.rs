@@ -37,6 +37,7 @@ mod picture_decoder;
 mod settings;
 mod trial;
 mod values;
+mod vector;
 mod zstd_frame;
 
 pub use array::Array;

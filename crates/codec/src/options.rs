@@ -83,7 +83,8 @@ impl ArrayOptions {
         match (self.coder, self.level) {
             (Some(coder), Some(level)) => coder.check_level(Some(level))?,
             (None, Some(level)) => {
-                return Err(Error::usage("level", "a codec that it belongs to\nhint: name one with `--codec`", level));
+                let found = format!("{level} without one\nhint: name one with `--codec`");
+                return Err(Error::usage("level", "a codec that it belongs to", found));
             }
             (_, None) => {}
         }
@@ -96,8 +97,8 @@ impl ArrayOptions {
         match (self.values, self.max_error) {
             (Values::Fixed, None) => Err(Error::usage(
                 "fixed-point values",
-                "an error bound\nhint: `--max-error E`, in the data's units",
-                "none",
+                "a largest error",
+                "none\nhint: `--max-error E` sets it, in the data's units",
             )),
             (Values::Keep | Values::F16, Some(max_error)) => {
                 Err(Error::usage("largest error", "values auto or fixed", format!("{max_error} with keep or f16")))

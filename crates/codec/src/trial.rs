@@ -1,15 +1,19 @@
 //! A trial: encodes a few samples with every candidate and chooses one (docs/adr/0002-choosing-a-codec.md).
 //!
-//! The choice depends on the sizes measured and on a table of constants, never on a clock.
+//! The choice depends on the sizes measured and on a table of constants, never on a clock, and the work runs on the caller's rayon pool:
+//! the table is the same whatever the number of threads.
 
+use crate::arrange::Arrangement;
 use crate::array::Array;
 use crate::cost;
 use crate::encoder::ArrayEncoder;
 use crate::error::{EncodeError, EncodeResult};
 use crate::options::{ArrayOptions, BandDifference, Prefer};
-use crate::settings::{ArrayLayout, ArraySettings, Coder, Filter};
+use crate::settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+use crate::values::{self, Request};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use shardpack_format::{Codec, Error};
+use shardpack_format::{Codec, Error, Layout};
 
 /// Samples that a trial looks at; more are ignored.
 pub const MAX_TRIAL_SAMPLES: usize = 4;
@@ -52,6 +56,9 @@ impl Candidate {
 /// Tries the candidates that `options` leave on `samples`, each with its no-data value, and chooses. Looks at the first
 /// [`MAX_TRIAL_SAMPLES`] and at 8 MiB in the middle of each. With no samples, or nothing to choose, it takes the first candidate.
 ///
+/// Runs on the rayon pool that it is called from (elsewhere on the global one), with up to about 50 MiB for each thread; the result does not
+/// depend on the number of threads.
+///
 /// # Errors
 /// `Usage` if the options contradict each other; [`EncodeError::OutOfRange`] and [`EncodeError::ErrorBound`] if no candidate can hold the
 /// samples' values.
@@ -62,11 +69,11 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
         .take(MAX_TRIAL_SAMPLES)
         .map(|(array, no_data)| Ok((crop_for_trial(array)?, *no_data)))
         .collect::<EncodeResult<_>>()?;
-    let mut table = Vec::new();
-    let mut refused = None;
-    for settings in candidates(options) {
-        match measure(&crops, settings) {
-            Ok(candidate) => table.push(candidate),
+    let candidates = candidates(options);
+    let (mut table, mut refused) = (Vec::new(), None);
+    for group in candidates.chunk_by(|a, b| a.values == b.values) {
+        match measure(&crops, group) {
+            Ok(rows) => table.extend(rows),
             // A rule that cannot hold these values (float16 out of range) leaves the field to the others.
             Err(
                 error @ (EncodeError::OutOfRange { .. }
@@ -90,32 +97,98 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     }
 }
 
-fn measure(crops: &[(Array, Option<f64>)], settings: ArraySettings) -> EncodeResult<Candidate> {
-    let mut encoder = ArrayEncoder::new(settings)?;
-    let mut out = Candidate { settings, source_bytes: 0, payload_bytes: 0, coded_bytes: 0, predicted_us: 0.0 };
-    let mut buffer = Vec::new();
-    for (array, no_data) in crops {
-        let (encoded, coded_bytes) = encoder.encode_counting(array, *no_data, buffer)?;
-        let descriptor = &encoded.descriptor;
-        // Costs as it was stored, which may be raw.
-        let stored_as = match encoded.codec {
-            Codec::Raw => ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings },
-            _ => settings,
-        };
-        let stored_as = ArraySettings { band_difference: descriptor.band_difference, ..stored_as };
-        let work = cost::Work {
-            payload_bytes: encoded.payload.len() as u64,
-            stored_bytes: descriptor.stored_bytes()?,
-            coded_bytes,
-            elements: descriptor.elements()?,
-        };
-        out.source_bytes += array.bytes().len() as u64;
-        out.payload_bytes += work.payload_bytes;
-        out.coded_bytes += coded_bytes;
-        out.predicted_us += cost::predicted_us(&stored_as, &work);
-        buffer = encoded.payload;
+/// Measures candidates that share a value rule.
+fn measure(crops: &[(Array, Option<f64>)], candidates: &[ArraySettings]) -> EncodeResult<Vec<Candidate>> {
+    let empty =
+        |&settings| Candidate { settings, source_bytes: 0, payload_bytes: 0, coded_bytes: 0, predicted_us: 0.0 };
+    let mut rows: Vec<Candidate> = candidates.iter().map(empty).collect();
+    let measured: Vec<_> = crops.par_iter().map(|(crop, no_data)| measure_crop(crop, *no_data, candidates)).collect();
+    // Added up in the order of the samples, whichever thread was first, because sums of floats depend on it.
+    for ((crop, _), measured) in crops.iter().zip(measured) {
+        for (row, coded) in rows.iter_mut().zip(measured?) {
+            row.source_bytes += crop.bytes().len() as u64;
+            row.payload_bytes += coded.work.payload_bytes;
+            row.coded_bytes += coded.work.coded_bytes;
+            row.predicted_us += cost::predicted_us(&coded.settings, &coded.work);
+        }
     }
-    Ok(out)
+    Ok(rows)
+}
+
+/// What a candidate made of one crop.
+#[derive(Clone, Copy)]
+struct Coded {
+    /// As it came out.
+    settings: ArraySettings,
+    work: cost::Work,
+}
+
+/// Measures candidates that share a value rule on one crop: its values are transformed once, arranged once for each arrangement that really
+/// differs, and coded once for each coder.
+fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]) -> EncodeResult<Vec<Coded>> {
+    let Some(rule) = candidates.first().map(|settings| settings.values) else { return Ok(Vec::new()) };
+    let plain = Request { rule, layout: Layout::AsShape, difference: false, no_data };
+    let mut transformed = Vec::new();
+    let stored = values::store(crop, &plain, &mut transformed)?;
+    let elements = if transformed.is_empty() { crop.bytes() } else { &transformed };
+    let arrangement = |settings: &ArraySettings| {
+        let request = Request { layout: settings.layout.into(), difference: settings.band_difference, ..plain };
+        values::arrangement(crop, stored.stored, &request)
+    };
+    let coded: Vec<Vec<_>> = distinct(candidates.iter().map(arrangement))
+        .into_par_iter()
+        .map(|way| {
+            let mut arranged = Vec::new();
+            if !way.is_identity() {
+                way.place_all(elements, &mut arranged);
+            }
+            let elements = if way.is_identity() { elements } else { &arranged };
+            let here = candidates.iter().filter(|settings| arrangement(settings) == way);
+            let coders = distinct(here.map(|settings| (settings.coder, settings.level, settings.filter)));
+            let code = |&coder| code(elements, way, coder).map(|(codec, work)| (way, coder, codec, work));
+            coders.par_iter().map(code).collect::<EncodeResult<_>>()
+        })
+        .collect::<EncodeResult<_>>()?;
+    let of = |settings: &ArraySettings| {
+        let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
+        coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder)).map(|&(way, _, codec, work)| {
+            // Costs as it was stored: elements of four bytes have no differences, and what does not shrink is raw.
+            let settings = ArraySettings { band_difference: way.difference, ..*settings };
+            let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
+            Coded { settings: if codec == Codec::Raw { raw } else { settings }, work }
+        })
+    };
+    Ok(candidates.iter().filter_map(of).collect())
+}
+
+/// Codes arranged `elements` and throws the payload away.
+fn code(
+    elements: &[u8],
+    arrangement: Arrangement,
+    (coder, level, filter): (Coder, Option<i32>, Filter),
+) -> EncodeResult<(Codec, cost::Work)> {
+    // Values, difference and layout are settled already; the coder does not look at them.
+    let (values, layout) = (ValueRule::Keep, ArrayLayout::AsShape);
+    let settings = ArraySettings { values, coder, level, filter, band_difference: false, layout };
+    let mut payload = Vec::new();
+    let (codec, coded_bytes) = ArrayEncoder::new(settings)?.code(elements, arrangement.width, &mut payload)?;
+    let work = cost::Work {
+        payload_bytes: payload.len() as u64,
+        stored_bytes: elements.len() as u64,
+        coded_bytes,
+        elements: (elements.len() / arrangement.width) as u64,
+    };
+    Ok((codec, work))
+}
+
+/// The items in the order in which they first come, each once.
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(Vec::new(), |mut seen, item| {
+        if !seen.contains(&item) {
+            seen.push(item);
+        }
+        seen
+    })
 }
 
 /// The middle rows of `array`, 8 MiB of them: all that a trial looks at. To crop before the next sample is loaded saves memory.

@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 use shardpack_codec::{
-    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArrayOptions, ArraySettings, Coder, Filter, ValueRule, Values,
-    decode_bytes, encode_bytes, trial,
+    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArrayOptions, ArraySettings, Coder, Filter, Prefer, ValueRule,
+    Values, decode_bytes, encode_bytes, trial,
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Limits};
 
@@ -281,4 +281,38 @@ fn the_trial_is_deterministic_and_respects_what_was_asked() {
     let contradictory = ArrayOptions { values: Values::F16, lossless: true, ..Default::default() };
     assert!(trial(&samples, &contradictory).is_err());
     assert!(trial(&[], &ArrayOptions::default()).is_ok());
+}
+
+#[test]
+fn a_trial_finds_what_the_encoder_makes_whatever_the_number_of_threads() {
+    let of = |dtype: Dtype, bytes: Vec<u8>| {
+        let bands = 25;
+        Array::new(dtype, vec![30, bytes.len() as u64 / dtype.bytes() / bands / 30, bands], bytes).unwrap()
+    };
+    let wave = |i: u32| (f64::from(i % 25) * 0.3).sin() * 0.4 + f64::from(i / 25 % 97) * 1e-3;
+    let floats = of(
+        Dtype::F32,
+        (0..75_000_u32)
+            .flat_map(|i| ((i % 25 * 31 % 17) as f32 * 0.01 + (i / 25 % 97) as f32 * 1e-3).to_le_bytes())
+            .collect(),
+    );
+    let wide = of(Dtype::F64, (0..75_000).flat_map(|i| wave(i).to_le_bytes()).collect());
+    let whole =
+        of(Dtype::F32, (0..75_000_u32).flat_map(|i| ((i % 25 * 31 + i / 25 % 97) as f32).to_le_bytes()).collect());
+    let line = Array::new(Dtype::U16, vec![5000], (0..10_000_u32).map(|i| (i / 7).to_le_bytes()[0]).collect()).unwrap();
+    for (samples, asked) in [
+        (vec![(&floats, None), (&wide, Some(0.0))], ArrayOptions::default()),
+        (vec![(&floats, None)], ArrayOptions { max_error: Some(1e-3), ..Default::default() }),
+        (vec![(&floats, None), (&line, None)], ArrayOptions { values: Values::Keep, ..Default::default() }),
+        (vec![(&whole, None), (&line, Some(3.0))], ArrayOptions { prefer: Prefer::Size, ..Default::default() }),
+    ] {
+        let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let found = pool(1).install(|| trial(&samples, &asked)).unwrap();
+        assert_eq!(pool(5).install(|| trial(&samples, &asked)).unwrap(), found);
+        for row in &found.table {
+            let mut encoder = ArrayEncoder::new(row.settings).unwrap();
+            let payloads = samples.iter().map(|(array, no_data)| encoder.encode(array, *no_data).unwrap().payload);
+            assert_eq!(row.payload_bytes, payloads.map(|p| p.len() as u64).sum::<u64>(), "{}", row.settings);
+        }
+    }
 }

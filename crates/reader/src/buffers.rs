@@ -1,8 +1,8 @@
-//! The buffers that go round between the thread that reads ahead and the consumer: bounded in number and in bytes.
+//! The buffers that go round between the threads that read ahead and the consumer: bounded in number and in bytes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Runs between the two threads, the one in the consumer's hands included.
+/// Runs between the readers and the consumer, the one in the consumer's hands included.
 pub(crate) const RUNS_IN_FLIGHT: usize = 6;
 /// Bytes of these runs; beyond, as with records of many MiB, there are two: one being read, one being used.
 const BYTES_IN_FLIGHT: u64 = 24 << 20;
@@ -62,7 +62,7 @@ impl Buffers {
     /// The consumer is gone: nobody waits any longer.
     pub(crate) fn close(&self) {
         self.state().closed = true;
-        self.given.notify_one();
+        self.given.notify_all();
     }
 }
 

@@ -1,37 +1,69 @@
-//! All samples in stored order, by large reads that run ahead of the consumer in a thread of their own.
+//! All samples in stored order, by large reads that run ahead of the consumer in threads of their own.
 
 use crate::buffers::{Buffers, RUNS_IN_FLIGHT};
+use crate::check::Crc;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::fetch::slice;
 use crate::sample::{Parts, RecordView, Sample};
 use crate::shard::{Shard, room};
+use shardpack_format::FRAME_BYTES;
+use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// Bytes of consecutive records that one read fetches. A record larger than that is a run of its own. From the page cache 1 MiB streamed at 1.2 times the
 /// rate of 4 MiB, because a run is still in the cache when its CRC32 is computed; from a disk the kernel reads ahead all the same.
 const RUN_BYTES: u64 = 1 << 20;
+/// Threads that read and compute CRC32s: one alone is slower than a loop of plain reads by the time that the CRC32 takes.
+const READERS: usize = 2;
 
-/// Consecutive records of one shard, in memory.
+/// Consecutive records of one shard.
 #[derive(Debug)]
-struct Run {
+struct Place {
     shard: Arc<Shard>,
     /// Index of the shard's first sample.
     first: u64,
     records: Range<u64>,
-    start: u64,
+}
+
+/// What a reader hands over: a run of records in memory, or why there is none. Either holds a buffer, so that errors cannot pile up either.
+#[derive(Debug)]
+struct Delivery {
+    /// Its place in the order of the dataset.
+    number: u64,
     buffer: Vec<u8>,
+    /// What the buffer was taken for.
+    bytes: u64,
+    run: Result<Run>,
+}
+
+/// A run whose bytes are in the buffer.
+#[derive(Debug)]
+struct Run {
+    place: Place,
+    start: u64,
     bytes: usize,
+    /// CRC32 of the body of each record of the run; empty if they are not compared.
+    crcs: Vec<u32>,
+    first_record: u64,
+}
+
+/// A run in the consumer's hands.
+#[derive(Debug)]
+struct Current {
+    run: Run,
+    buffer: Vec<u8>,
+    bytes: u64,
 }
 
 /// Streams a dataset in stored order. Records are lent, not copied: [`Stream::next_record`] hands out views into the run that was read.
 ///
-/// A few buffers of a run each are recycled between the thread that reads and the caller; CRC32s are compared in the caller's thread, one record at a
-/// time, so that its bytes are in the cache when it is handed out. Memory: up to 24 MiB, or four times the largest record.
+/// Two threads read alternate runs ahead of the caller and compute their CRC32s while the bytes are in the cache; the caller's thread only walks. A few
+/// buffers of a run each are recycled among them. Memory: up to 24 MiB, or four times the largest record.
 ///
 /// ```no_run
 /// use shardpack_reader::Dataset;
@@ -44,10 +76,14 @@ struct Run {
 /// ```
 #[derive(Debug)]
 pub struct Stream {
-    full: Option<Receiver<Result<Run>>>,
+    full: Option<Receiver<Delivery>>,
     empty: Arc<Buffers>,
-    thread: Option<JoinHandle<()>>,
-    current: Option<Run>,
+    threads: Vec<JoinHandle<()>>,
+    /// Deliveries that overtook an earlier one.
+    early: BTreeMap<u64, Delivery>,
+    /// Number of the delivery whose turn it is.
+    next: u64,
+    current: Option<Current>,
 }
 
 impl Dataset {
@@ -58,13 +94,19 @@ impl Dataset {
     pub fn stream(&self) -> Result<Stream> {
         let (full_in, full) = sync_channel(RUNS_IN_FLIGHT);
         let empty = Arc::new(Buffers::default());
-        let for_thread = Arc::clone(&empty);
-        let dataset = self.clone();
-        let thread = std::thread::Builder::new()
-            .name("shardpack-read".into())
-            .spawn(move || read_ahead(&dataset, &full_in, &for_thread))
-            .map_err(|e| Error::io(self.path(), "start a thread to read", e))?;
-        Ok(Stream { full: Some(full), empty, thread: Some(thread), current: None })
+        let plan = Arc::new(Mutex::new(Plan { dataset: self.clone(), slot: 0, shard: None, number: 0 }));
+        // Made first: if a thread cannot be started, dropping it ends those that were.
+        let mut stream =
+            Stream { full: Some(full), empty, threads: Vec::new(), early: BTreeMap::new(), next: 0, current: None };
+        for reader in 0..READERS {
+            let (plan, full, empty) = (Arc::clone(&plan), full_in.clone(), Arc::clone(&stream.empty));
+            let thread = std::thread::Builder::new()
+                .name(format!("shardpack-read-{reader}"))
+                .spawn(move || read_ahead(&plan, &full, &empty))
+                .map_err(|e| Error::io(self.path(), "start a thread to read", e))?;
+            stream.threads.push(thread);
+        }
+        Ok(stream)
     }
 
     /// All samples in stored order, each owning its bytes: [`Dataset::stream`] at the price of one copy.
@@ -76,37 +118,74 @@ impl Dataset {
     }
 }
 
-/// Runs in its own thread until the dataset ends or the consumer is gone.
-fn read_ahead(dataset: &Dataset, full: &SyncSender<Result<Run>>, empty: &Buffers) {
-    for (number, slot) in dataset.0.slots.iter().enumerate() {
-        let shard = match dataset.shard(number) {
-            Ok(shard) => shard,
-            Err(e) => match full.send(Err(e)) {
-                Ok(()) => continue,
-                Err(_) => return,
-            },
-        };
-        if let Ok(handle) = shard.file().handle() {
-            handle.advise_sequential();
-        }
-        let mut next = 0;
-        while next < shard.len() {
-            let records = run_from(&shard, next, RUN_BYTES);
-            next = records.end;
-            let bytes = shard.span(&records).map_or(0, |span| span.end - span.start);
-            let Some(mut buffer) = empty.take(bytes) else { return };
-            let run = match read_run(&shard, &records, &mut buffer) {
-                Ok((start, bytes)) => {
-                    Ok(Run { shard: Arc::clone(&shard), first: slot.first, records, start, buffer, bytes })
-                }
+/// What is to be read next; the readers share it.
+struct Plan {
+    dataset: Dataset,
+    /// Number of the next shard.
+    slot: usize,
+    /// The shard at hand and its next record.
+    shard: Option<(Place, u64)>,
+    /// Number of the next delivery.
+    number: u64,
+}
+
+/// Records to read, or why a shard has none, and the buffer for them.
+struct Job {
+    number: u64,
+    buffer: Vec<u8>,
+    bytes: u64,
+    place: Result<Place>,
+}
+
+impl Plan {
+    /// Waits for a buffer; `None` at the end of the dataset, or once the consumer is gone.
+    ///
+    /// Buffers are taken in the order of the deliveries, so that the one whose turn it is never waits for those behind it.
+    fn job(&mut self, empty: &Buffers) -> Option<Job> {
+        let (place, bytes) = self.place()?;
+        let buffer = empty.take(bytes)?;
+        let number = self.number;
+        self.number += 1;
+        Some(Job { number, buffer, bytes, place })
+    }
+
+    fn place(&mut self) -> Option<(Result<Place>, u64)> {
+        loop {
+            if let Some((place, next)) = &mut self.shard
+                && *next < place.records.end
+            {
+                let shard = Arc::clone(&place.shard);
+                let records = run_from(&shard, *next, RUN_BYTES);
+                *next = records.end;
+                let bytes = shard.span(&records).map_or(0, |span| span.end - span.start);
+                return Some((Ok(Place { shard, first: place.first, records }), bytes));
+            }
+            let slot = self.dataset.0.slots.get(self.slot)?;
+            let shard = match self.dataset.shard(self.slot) {
+                Ok(shard) => shard,
                 Err(e) => {
-                    empty.give(buffer, bytes);
-                    Err(e)
+                    (self.slot, self.shard) = (self.slot + 1, None);
+                    return Some((Err(e), 0));
                 }
             };
-            if full.send(run).is_err() {
-                return;
+            self.slot += 1;
+            if let Ok(handle) = shard.file().handle() {
+                handle.advise_sequential();
             }
+            let records = 0..shard.len();
+            self.shard = Some((Place { shard, first: slot.first, records }, 0));
+        }
+    }
+}
+
+/// Runs in threads of their own until the dataset ends or the consumer is gone.
+fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) {
+    loop {
+        let job = plan.lock().unwrap_or_else(PoisonError::into_inner).job(empty);
+        let Some(Job { number, mut buffer, bytes, place }) = job else { return };
+        let run = place.and_then(|place| read_run(place, &mut buffer));
+        if full.send(Delivery { number, buffer, bytes, run }).is_err() {
+            return;
         }
     }
 }
@@ -122,13 +201,29 @@ pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> 
     first..end
 }
 
-fn read_run(shard: &Shard, records: &Range<u64>, buffer: &mut Vec<u8>) -> Result<(u64, usize)> {
+fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
+    let Place { shard, records, .. } = &place;
     // Only a run of one record can be over the limit, unless the limit is below the size of a run: then every record counts.
     records.clone().try_for_each(|record| shard.check_length(record))?;
     let span = shard.span(records)?;
     let bytes = room(buffer, span.end - span.start)?;
     shard.file().read_exact_at(bytes, span.start)?;
-    Ok((span.start, bytes.len()))
+    let crcs = match shard.crc() {
+        Crc::Compute => {
+            records.clone().map(|record| body_crc(shard, record, span.start, bytes)).collect::<Result<_>>()?
+        }
+        _ => Vec::new(),
+    };
+    let (first_record, bytes) = (records.start, bytes.len());
+    Ok(Run { place, start: span.start, bytes, crcs, first_record })
+}
+
+/// CRC32 of a record's body, as long as the index says that it is; whether the frame says the same is looked at when the record's turn comes.
+fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
+    let length = usize::try_from(shard.row(record)?.length).unwrap_or(usize::MAX);
+    let padded = slice(shard, record, start, run)?;
+    let frame = usize::try_from(FRAME_BYTES).unwrap_or(0);
+    Ok(crc32fast::hash(padded.get(frame..length).unwrap_or_default()))
 }
 
 impl Stream {
@@ -137,59 +232,84 @@ impl Stream {
     /// # Errors
     /// `Io` if a run cannot be read, `Format` if a record or a shard is damaged, `Limit` if one is too large.
     pub fn next_record(&mut self) -> Option<Result<RecordView<'_>>> {
-        let (run, record) = match self.advance()? {
+        let (current, record) = match self.advance()? {
             Ok(place) => place,
             Err(e) => return Some(Err(e)),
         };
-        Some(run.view(record))
+        Some(current.view(record))
     }
 
     /// Moves to the next record: the run that holds it and its number in the shard.
-    fn advance(&mut self) -> Option<Result<(&Run, u64)>> {
-        while self.current.as_ref().is_none_or(|run| run.records.is_empty()) {
-            if let Some(run) = self.current.take() {
-                self.empty.give(run.buffer, run.bytes as u64);
+    fn advance(&mut self) -> Option<Result<(&Current, u64)>> {
+        while self.current.as_ref().is_none_or(|current| current.run.place.records.is_empty()) {
+            if let Some(current) = self.current.take() {
+                self.empty.give(current.buffer, current.bytes);
             }
-            match self.full.as_ref()?.recv() {
-                Ok(Ok(run)) => self.current = Some(run),
-                Ok(Err(e)) => return Some(Err(e)),
-                // The thread is done.
-                Err(_) => return None,
+            let Delivery { buffer, bytes, run, .. } = self.receive()?;
+            match run {
+                Ok(run) => self.current = Some(Current { run, buffer, bytes }),
+                Err(e) => {
+                    self.empty.give(buffer, bytes);
+                    return Some(Err(e));
+                }
             }
         }
-        let run = self.current.as_mut()?;
-        let record = run.records.next()?;
-        Some(Ok((run, record)))
+        let current = self.current.as_mut()?;
+        let record = current.run.place.records.next()?;
+        Some(Ok((current, record)))
+    }
+
+    /// The delivery whose turn it is; `None` once the threads are done.
+    fn receive(&mut self) -> Option<Delivery> {
+        loop {
+            if let Some(delivery) = self.early.remove(&self.next) {
+                self.next += 1;
+                return Some(delivery);
+            }
+            let delivery = self.full.as_ref()?.recv().ok()?;
+            self.early.insert(delivery.number, delivery);
+        }
     }
 }
 
-impl Run {
+impl Current {
     fn view(&self, record: u64) -> Result<RecordView<'_>> {
+        let shard = &self.run.place.shard;
         let padded = self.padded(record)?;
-        let parsed = self.shard.check(record, padded, self.shard.crc())?;
+        let parsed = shard.check(record, padded, self.crc(record))?;
         let length = usize::try_from(parsed.frame.record_bytes).unwrap_or(usize::MAX);
         let bytes = padded.get(..length).unwrap_or_default();
-        Ok(RecordView::new(self.first.saturating_add(record), record, parsed, bytes, &self.shard))
+        Ok(RecordView::new(self.index(record), record, parsed, bytes, shard))
     }
 
     fn sample(&self, record: u64) -> Result<Sample> {
+        let shard = &self.run.place.shard;
         let padded = self.padded(record)?;
-        let parts = Parts::of(&self.shard.check(record, padded, self.shard.crc())?, padded);
+        let parts = Parts::of(&shard.check(record, padded, self.crc(record))?, padded);
         let own = padded.get(..parts.record_bytes()).unwrap_or_default().to_vec();
-        Ok(Sample::new(self.first.saturating_add(record), record, Arc::clone(&self.shard), parts, own))
+        Ok(Sample::new(self.index(record), record, Arc::clone(shard), parts, own))
+    }
+
+    fn index(&self, record: u64) -> u64 {
+        self.run.place.first.saturating_add(record)
+    }
+
+    fn crc(&self, record: u64) -> Crc {
+        let at = usize::try_from(record - self.run.first_record).unwrap_or(usize::MAX);
+        self.run.crcs.get(at).map_or_else(|| self.run.place.shard.crc(), |crc| Crc::Known(*crc))
     }
 
     fn padded(&self, record: u64) -> Result<&[u8]> {
-        slice(&self.shard, record, self.start, self.buffer.get(..self.bytes).unwrap_or_default())
+        slice(&self.run.place.shard, record, self.run.start, self.buffer.get(..self.run.bytes).unwrap_or_default())
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // The thread notices at its next send, or when no buffer comes back.
+        // The threads notice at their next send, or when no buffer comes back.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
-        // A read that hangs must not hang the caller: wait for it as long as a disk that is slow, then let the thread end by itself.
+        // A read that hangs must not hang the caller: wait for it as long as a disk that is slow, then let the threads end by themselves.
         let mut patience = 100;
         loop {
             match full.recv_timeout(Duration::from_millis(10)) {
@@ -199,7 +319,7 @@ impl Drop for Stream {
                 Err(RecvTimeoutError::Timeout) => patience -= 1,
             }
         }
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }
@@ -213,6 +333,6 @@ impl Iterator for Samples {
     type Item = Result<Sample>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        Some(self.0.advance()?.and_then(|(run, record)| run.sample(record)))
+        Some(self.0.advance()?.and_then(|(current, record)| current.sample(record)))
     }
 }

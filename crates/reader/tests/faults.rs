@@ -93,3 +93,34 @@ fn r03_files_that_change_while_they_are_open() {
     assert!(matches!(error, Error::Io { .. }) && error.to_string().contains("too early"), "{error}");
     assert!(dataset.iter().unwrap().skip(4).all(|r| r.is_err()));
 }
+
+/// Two threads read; whichever is first, records and errors come in their order.
+#[test]
+fn a_stream_keeps_its_order_and_its_errors_in_their_places() {
+    let per_shard = 3;
+    let disk = OnDisk::new(&[per_shard; 40]);
+    std::fs::remove_file(disk.shard_path(5)).unwrap();
+    std::fs::remove_file(disk.shard_path(6)).unwrap();
+    // The last byte before the padding of some record, far from any frame.
+    let row = Dataset::open(disk.path()).unwrap().shard(9).unwrap().row(1).unwrap();
+    disk.edit(9, |bytes| bytes[(row.offset + row.length - 1) as usize] ^= 1);
+    let mut expected: Vec<Option<u64>> = Vec::new();
+    for shard in 0..40 {
+        match shard {
+            5 | 6 => expected.push(None),
+            _ => expected.extend((0..3).map(|i| (shard != 9 || i != 1).then_some(shard * 3 + i))),
+        }
+    }
+    for round in 0..100 {
+        let dataset = Dataset::open(disk.path()).unwrap();
+        let mut stream = dataset.stream().unwrap();
+        let mut found = Vec::new();
+        while let Some(record) = stream.next_record() {
+            found.push(record.ok().map(|view| view.index()));
+        }
+        assert_eq!(found, expected, "round {round}");
+        // Dropped at any moment, it ends its threads and hangs nobody.
+        let mut stream = dataset.stream().unwrap();
+        (0..round).for_each(|_| drop(stream.next_record()));
+    }
+}

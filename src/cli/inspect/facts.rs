@@ -1,7 +1,8 @@
 //! Everything that `inspect` finds out: from the manifest, from the indexes of the shards that can be read, and from one record.
 
 use super::first::{ArrayFacts, Wavelengths};
-use crate::pack::fidelity;
+use crate::cli::show;
+use crate::pack::is_figure;
 use shardpack_format::{Field, FieldKind};
 use shardpack_reader::{Dataset, Sample, Scalar, Shard};
 use std::sync::Arc;
@@ -35,7 +36,7 @@ impl Facts {
         for (number, info) in dataset.shards().enumerate() {
             match dataset.shard(number) {
                 Ok(shard) => shards.push((first, shard)),
-                Err(error) => problems.push(error.to_string()),
+                Err(error) => problems.push(show::in_flags(&error.to_string())),
             }
             first += info.samples;
         }
@@ -46,7 +47,7 @@ impl Facts {
             let found = ArrayFacts::of(&sample, &spans).and_then(|a| Ok((a, Wavelengths::of(&sample)?)));
             match found {
                 Ok(found) => (arrays, wavelengths) = found,
-                Err(error) => problems.push(error.to_string()),
+                Err(error) => problems.push(show::in_flags(&error.to_string())),
             }
         }
         let lengths = || {
@@ -69,7 +70,7 @@ impl Facts {
 
 fn spans(dataset: &Dataset, shards: &[(u64, Arc<Shard>)]) -> Vec<Span> {
     let schema = dataset.schema();
-    let shown = |f: &&Field| f.kind == FieldKind::Scalar && !fidelity::is_figure(schema, &f.name);
+    let shown = |f: &&Field| f.kind == FieldKind::Scalar && !is_figure(schema, &f.name);
     let span = |field: &Field| {
         let columns: Vec<_> = shards.iter().filter_map(|(_, shard)| shard.column(&field.name)).collect();
         let values = || columns.iter().flat_map(shardpack_reader::Column::values);
@@ -96,7 +97,7 @@ fn first_sample(dataset: &Dataset, shards: &[(u64, Arc<Shard>)], problems: &mut 
     shards.iter().filter(|(_, shard)| !shard.is_empty()).find_map(|(first, _)| match dataset.get(*first) {
         Ok(sample) => Some(sample),
         Err(error) => {
-            problems.push(error.to_string());
+            problems.push(show::in_flags(&error.to_string()));
             None
         }
     })

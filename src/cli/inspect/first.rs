@@ -1,6 +1,7 @@
 //! What only a record can tell, taken from the first one: how arrays are stored, and where the bands lie.
 
 use super::facts::Span;
+use crate::cli::show;
 use serde_json::{Value, json};
 use shardpack_format::{ArrayDescriptor, Codec, FieldKind, Layout, Transform};
 use shardpack_reader::Sample;
@@ -122,7 +123,7 @@ impl Wavelengths {
     }
 
     pub(super) fn to_text(&self) -> String {
-        let unit = self.unit.as_ref().map(|unit| format!(" {}", unit.escape_debug())).unwrap_or_default();
+        let unit = self.unit.as_ref().map(|unit| format!(" {}", show::plain(unit))).unwrap_or_default();
         format!("{} from {} to {}{unit}, in the first sample", self.count, self.first, self.last)
     }
 

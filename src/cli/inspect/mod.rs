@@ -4,8 +4,8 @@ mod facts;
 mod first;
 
 use super::args::InspectArgs;
-use super::{Outcome, open, show, sniff, summary, units};
-use crate::pack::fidelity;
+use super::{Outcome, open, show, summary, units};
+use crate::pack::is_figure;
 use facts::Facts;
 use serde_json::{Map, Value, json};
 use shardpack_format::FieldKind;
@@ -15,7 +15,6 @@ use shardpack_reader::Dataset;
 const SHOWN: usize = 8;
 
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Outcome> {
-    sniff::check(&args.dataset)?;
     let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
     let facts = Facts::gather(&dataset);
     if args.json {
@@ -79,9 +78,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     if let Some(classes) = dataset.classes() {
         out += &format!("\nclasses ({})\n", units::count(classes.len() as u64));
         let rows = classes.iter().zip(&facts.class_counts).take(SHOWN).enumerate();
-        let row = |(i, (name, n)): (usize, (&String, &u64))| {
-            vec![i.to_string(), units::count(*n), name.escape_debug().to_string()]
-        };
+        let row = |(i, (name, n)): (usize, (&String, &u64))| vec![i.to_string(), units::count(*n), show::plain(name)];
         out += &show::table(&["label", "samples", "name"], &rows.map(row).collect::<Vec<_>>());
         out += &more(classes.len());
     }
@@ -91,7 +88,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     out += &show::pairs(&recipe);
     if let Some(figures) = dataset.fidelity().filter(|f| !f.is_empty()) {
         for (field, figures) in figures {
-            out += &format!("\nfidelity of `{}`\n", field.escape_debug());
+            out += &format!("\nfidelity of `{}`\n", show::plain(field));
             out += &summary::fidelity_text(figures);
         }
     }
@@ -111,7 +108,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
 /// One line for each field; the fidelity figures have a place of their own.
 fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
     let schema = dataset.schema();
-    let fields = schema.fields().iter().filter(|f| !fidelity::is_figure(schema, &f.name));
+    let fields = schema.fields().iter().filter(|f| !is_figure(schema, &f.name));
     let rows: Vec<Vec<String>> =
         fields
             .map(|field| {

@@ -5,23 +5,23 @@ mod work;
 
 use super::args::UnpackArgs;
 use super::progress::Bar;
-use super::{Outcome, interrupt, open, show, sniff, units};
-use crate::export::FileNames;
+use super::{Outcome, interrupt, open, show, units};
+use crate::export::{FileNames, ICC_FIELD};
 use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{Field, FieldKind};
-use shardpack_reader::Dataset;
+use shardpack_reader::{Dataset, RecordView};
 use std::fs::{self, File, TryLockError};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+use table::Table;
 use work::{Tally, Unpacker};
 
 /// Samples and files that the text lists one by one; `--json` has them all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
-    sniff::check(&args.dataset)?;
     let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;
@@ -33,7 +33,9 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum());
     let unpacker = Unpacker::new(&args.dir, names, cancel);
     let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
-    let done = unpacker.run(&dataset, threads, |samples, bytes| bar.read(samples, bytes));
+    let mut table = columns.as_ref().map(|columns| Table::create(&dataset, columns, &args.dir)).transpose()?;
+    let on_sample = |view: &RecordView<'_>| table.as_mut().map_or(Ok(()), |table| table.add(view));
+    let done = unpacker.run(&dataset, threads, on_sample, |samples, bytes| bar.read(samples, bytes));
     bar.finish();
     let mut tally = done?;
     if cancel.load(Ordering::Relaxed) {
@@ -41,8 +43,8 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
         show::note(&format!("interrupted after {so_far}\nhint: run the same command again to go on"));
         return Ok(Outcome::Interrupted);
     }
-    if let Some(columns) = columns {
-        table::write(&dataset, &columns, &args.dir, &mut tally)?;
+    if let Some(table) = table {
+        table.finish(&mut tally)?;
     }
     report(args, &dataset, &tally, start.elapsed().as_secs_f64())
 }
@@ -54,7 +56,10 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> anyhow::Result<FileNa
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
     let taken: &[&str] = if columns.is_some() { &[table::NAME] } else { &[] };
     let keys = || shards.iter().flat_map(|shard| (0..shard.len()).filter_map(|record| shard.index().key(record)));
-    let wanted = |field: &Field| field.kind != FieldKind::Text || !in_table(&field.name);
+    let has_pictures = dataset.schema().stored().any(|field| field.kind == FieldKind::Image);
+    // Profiles go back into their pictures.
+    let in_picture = |field: &Field| has_pictures && field.kind == FieldKind::Bytes && field.name == ICC_FIELD;
+    let wanted = |field: &Field| !in_picture(field) && (field.kind != FieldKind::Text || !in_table(&field.name));
     let names = FileNames::plan(dataset.schema(), wanted, taken, keys);
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde_json::{Map, Value, json};
 use shardpack_reader::{Dataset, RecordView};
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Name of the table in the folder.
 pub(super) const NAME: &str = "labels.jsonl";
@@ -18,39 +18,55 @@ pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
     Some(columns.iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// Writes the table. Samples that cannot be read have no line, as they have no files.
-pub(super) fn write(dataset: &Dataset, columns: &[String], dir: &Path, tally: &mut Tally) -> anyhow::Result<()> {
-    let path = dir.join(NAME);
-    let failed = || format!("cannot write `{}`", path.display());
-    let mut out = BufWriter::new(Pending::create(&path).with_context(failed)?);
-    let mut bytes = 0;
-    let mut stream = dataset.stream()?;
-    while let Some(record) = stream.next_record() {
-        // What cannot be read was listed when the files were written.
-        let Ok(view) = record else { continue };
-        let row = match row(dataset, columns, &view) {
+/// The table while the samples come by, in stored order. Samples that cannot be read have no line, as they have no files.
+pub(super) struct Table<'a> {
+    dataset: &'a Dataset,
+    columns: &'a [String],
+    path: PathBuf,
+    out: BufWriter<Pending>,
+    bytes: u64,
+    /// Samples of which a column cannot be read.
+    damaged: Vec<(u64, anyhow::Error)>,
+}
+
+impl<'a> Table<'a> {
+    pub(super) fn create(dataset: &'a Dataset, columns: &'a [String], dir: &Path) -> anyhow::Result<Self> {
+        let path = dir.join(NAME);
+        let out = Pending::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(Self { dataset, columns, path, out: BufWriter::new(out), bytes: 0, damaged: Vec::new() })
+    }
+
+    /// Adds the line of one sample.
+    pub(super) fn add(&mut self, view: &RecordView<'_>) -> anyhow::Result<()> {
+        let row = match row(self.dataset, self.columns, view) {
             Ok(row) => row,
             Err(error) if show::is_about_data(&error) => {
-                tally.add_damage(view.index(), error);
-                continue;
+                self.damaged.push((view.index(), error));
+                return Ok(());
             }
             Err(error) => return Err(error),
         };
         let mut line = serde_json::to_vec(&row)?;
         line.push(b'\n');
-        bytes += line.len() as u64;
-        out.write_all(&line).with_context(failed)?;
+        self.bytes += line.len() as u64;
+        self.out.write_all(&line).with_context(|| format!("cannot write `{}`", self.path.display()))
     }
-    let placed = out.into_inner().map_err(|e| e.into_error()).and_then(Pending::commit);
-    match placed.with_context(failed)? {
-        Placed::New => {
-            tally.files += 1;
-            tally.bytes += bytes;
+
+    /// Puts the table in place. Dropped before, it leaves nothing behind.
+    pub(super) fn finish(self, tally: &mut Tally) -> anyhow::Result<()> {
+        let Self { path, out, bytes, damaged, .. } = self;
+        damaged.into_iter().for_each(|(index, error)| tally.add_damage(index, error));
+        let placed = out.into_inner().map_err(|e| e.into_error()).and_then(Pending::commit);
+        match placed.with_context(|| format!("cannot write `{}`", path.display()))? {
+            Placed::New => {
+                tally.files += 1;
+                tally.bytes += bytes;
+            }
+            Placed::AlreadyThere => tally.already_there += 1,
+            Placed::Occupied => tally.occupied.push(path.display().to_string()),
         }
-        Placed::AlreadyThere => tally.already_there += 1,
-        Placed::Occupied => tally.occupied.push(path.display().to_string()),
+        Ok(())
     }
-    Ok(())
 }
 
 fn row(dataset: &Dataset, columns: &[String], view: &RecordView<'_>) -> anyhow::Result<Map<String, Value>> {

@@ -34,7 +34,7 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn add_damage(&mut self, index: u64, error: impl std::fmt::Display) {
-        self.damaged.entry(index).or_default().push(error.to_string());
+        self.damaged.entry(index).or_default().push(show::in_flags(&error.to_string()));
     }
 
     /// Everything that could not be read, in stored order.
@@ -57,11 +57,13 @@ impl<'a> Unpacker<'a> {
         Self { dir, names, cancel, stop: AtomicBool::new(false), tally: Mutex::default() }
     }
 
-    /// Unpacks everything that can be read. The first error that is not about the data stops all threads and is returned.
+    /// Unpacks everything that can be read, and hands each sample to `on_sample` in stored order. The first error that is not about the data stops all
+    /// threads and is returned.
     pub(super) fn run(
         self,
         dataset: &Dataset,
         threads: usize,
+        mut on_sample: impl FnMut(&RecordView<'_>) -> anyhow::Result<()>,
         on_progress: impl Fn(u64, u64),
     ) -> anyhow::Result<Tally> {
         let (send, receive) = crossbeam_channel::bounded::<Sample>(QUEUE);
@@ -74,6 +76,7 @@ impl<'a> Unpacker<'a> {
                 .collect();
             drop(receive);
             let (mut samples, mut bytes, mut next) = (0, 0, 0);
+            let mut first = Ok(());
             for sample in dataset.iter()? {
                 if self.is_stopped() {
                     break;
@@ -83,6 +86,11 @@ impl<'a> Unpacker<'a> {
                         bytes += sample.record_bytes().len() as u64;
                         samples += 1;
                         next = sample.index() + 1;
+                        first = on_sample(&sample.view());
+                        if first.is_err() {
+                            self.stop.store(true, Ordering::Relaxed);
+                            break;
+                        }
                         // No worker is left only if all of them panicked, which is said below.
                         if send.send(sample).is_err() {
                             break;
@@ -93,7 +101,6 @@ impl<'a> Unpacker<'a> {
                 on_progress(samples, bytes);
             }
             drop(send);
-            let mut first = Ok(());
             for worker in workers {
                 let ended = worker.join().map_err(|_| anyhow!("a worker thread panicked: this is a bug of shardpack"));
                 first = first.and(ended.and_then(|ended| ended));

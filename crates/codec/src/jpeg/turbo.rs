@@ -464,7 +464,9 @@ impl Transcoder {
     fn handle(&mut self) -> Result<&mut Handle> {
         if self.handle.is_none() {
             let mut handle = Handle::new(sys::TJINIT_TJINIT_TRANSFORM)?;
-            handle.bound(self.bounds)?;
+            // A rotation holds the coefficients twice.
+            let max_memory_mib = self.bounds.max_memory_mib.saturating_mul(2);
+            handle.bound(Bounds { max_memory_mib, ..self.bounds })?;
             self.handle = Some(handle);
         }
         self.handle.as_mut().ok_or_else(|| Error::usage("JPEG transcoder", "one", "none"))

@@ -5,6 +5,7 @@ use crate::element::{Element, Float};
 use crate::error::{EncodeError, EncodeResult};
 use crate::fidelity::Meter;
 use crate::settings::check_max_error;
+use crate::vector::vectorised;
 use shardpack_format::{Codes, Dtype, Transform};
 
 /// 2⁵²: the double nearest to x + 2⁵² has the integer nearest to x, ties to even, in its low bits.
@@ -46,8 +47,13 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, payload: &mut Ve
     job.for_each_piece(&arrangement, payload, |source, out| {
         decoded.resize(source.len(), 0.0_f32);
         steps.resize(source.len(), 0_u16);
-        quantise(source, &offsets, inverse, &mut steps);
-        decode(&steps, &offsets, plan.scale, &mut decoded);
+        vectorised(
+            #[inline(always)]
+            || {
+                quantise(source, &offsets, inverse, &mut steps);
+                decode(&steps, &offsets, plan.scale, &mut decoded);
+            },
+        );
         let plain = is_plain(source, job.no_data);
         if !plain {
             for ((&value, step), decoded) in source.iter().zip(&mut steps).zip(&mut decoded) {
@@ -99,6 +105,7 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, payload: &mut Ve
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "the low 16 bits are what is asked for")]
+#[inline(always)]
 fn quantise<T: Float>(source: &[T], offsets: &[f32], inverse: f64, steps: &mut [u16]) {
     for ((value, offset), step) in source.iter().zip(offsets).zip(steps) {
         *step = ((value.to_f64() - f64::from(*offset)) * inverse + ROUND).to_bits() as u16;
@@ -106,6 +113,7 @@ fn quantise<T: Float>(source: &[T], offsets: &[f32], inverse: f64, steps: &mut [
 }
 
 /// The formula of spec §4.3, each operation rounded to float32.
+#[inline(always)]
 pub(super) fn decode(steps: &[u16], offsets: &[f32], scale: f32, out: &mut [f32]) {
     for ((step, offset), out) in steps.iter().zip(offsets).zip(out) {
         *out = offset + f32::from(*step) * scale;

@@ -1,6 +1,6 @@
 //! Floats stored as float16, rounded to nearest, ties to even, after a range check.
 
-use super::{Job, Stored, arrangement, is_plain};
+use super::{Job, Stored, arrangement, is_below};
 use crate::element::{Element, Float};
 use crate::error::{EncodeError, EncodeResult};
 use crate::fidelity::Meter;
@@ -28,8 +28,7 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, payload: &mut Vec<u8>) -> Encode
         halves.resize(source.len(), f16::ZERO);
         decoded.resize(source.len(), 0.0_f32);
         T::to_f16(source, &mut halves);
-        let over = source.iter().fold(false, |any, v| any | (v.to_f64().abs() >= OVERFLOW));
-        let plain = !over && is_plain(source, job.no_data);
+        let plain = is_below(source, OVERFLOW, job.no_data);
         if !plain {
             for (i, (&value, half)) in source.iter().zip(&mut halves).enumerate() {
                 let v = value.to_f64();

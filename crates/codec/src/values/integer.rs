@@ -7,6 +7,7 @@ use crate::element::{Element, Float};
 use crate::error::EncodeResult;
 use crate::fidelity::Fidelity;
 use crate::settings::ValueRule;
+use crate::vector::vectorised;
 use shardpack_format::{Codes, Dtype, Transform};
 
 /// Types to try, smallest first, with their ranges.
@@ -27,7 +28,10 @@ pub(super) fn store_float<T: Float>(job: &Job<'_, T>, scan: &Scan, payload: &mut
     let special = codes != Codes::default();
     let width = arrangement.width;
     job.for_each_piece(&arrangement, payload, |source, out| {
-        store_low_bits(source, width, out);
+        vectorised(
+            #[inline(always)]
+            || store_low_bits(source, width, out),
+        );
         if !special || is_plain(source, no_data) {
             return Ok(());
         }
@@ -110,12 +114,14 @@ fn pattern(value: f64, dtype: Dtype) -> u32 {
 }
 
 /// The integer `value` modulo 2³².
+#[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
 fn low_bits(value: f64) -> u32 {
     (value + ROUND).to_bits() as u32
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "the low bits are what is asked for")]
+#[inline(always)]
 fn store_low_bits<T: Float>(source: &[T], width: usize, out: &mut [u8]) {
     match width {
         1 => {

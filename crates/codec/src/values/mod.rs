@@ -17,6 +17,7 @@ use crate::element::Element;
 use crate::error::{EncodeError, EncodeResult};
 use crate::fidelity::Fidelity;
 use crate::settings::ValueRule;
+use crate::vector::vectorised;
 use half::f16;
 use shardpack_format::{Codes, Dtype, Layout, Transform};
 
@@ -43,7 +44,6 @@ pub(crate) struct Request {
 /// Transforms and arranges `array` into `payload`, which is overwritten. When `payload` comes back empty, the array's own bytes are the
 /// payload: that saves a copy.
 pub(crate) fn store(array: &Array, request: &Request, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
-    payload.clear();
     match array.dtype() {
         Dtype::F16 => Job::<f32>::new(array, request, load_f16).store(payload),
         Dtype::F32 => Job::<f32>::new(array, request, f32::load).store(payload),
@@ -137,7 +137,6 @@ impl<'a, T: Float> Job<'a, T> {
     }
 
     fn keep(&self, payload: &mut Vec<u8>) -> Stored {
-        payload.clear();
         let mut fidelity = Fidelity { values: self.elements() as u64, ..Fidelity::default() };
         self.for_each_run(|values| {
             if !is_plain(values, self.no_data) {
@@ -184,7 +183,11 @@ impl<'a, T: Float> Job<'a, T> {
     /// A reserved code would keep the two apart in the payload only: readers hand out values, and these would be equal.
     fn check_apart(&self, source: &[T], decoded: &[f32], first: u64, no_data: f32) -> EncodeResult<()> {
         // The whole run first, because that is a loop without branches.
-        if !decoded.iter().fold(false, |any, v| any | (*v == no_data)) {
+        let meets = vectorised(
+            #[inline(always)]
+            || decoded.iter().fold(false, |any, v| any | (*v == no_data)),
+        );
+        if !meets {
             return Ok(());
         }
         let mut pairs = source.iter().zip(decoded);
@@ -224,8 +227,18 @@ impl<'a, T: Float> Job<'a, T> {
 
 /// Whether no value is NaN, infinite or no-data.
 fn is_plain<T: Float>(values: &[T], no_data: Option<T>) -> bool {
-    let finite = values.iter().fold(true, |all, v| all & (v.to_f64().abs() < f64::INFINITY));
-    finite && no_data.is_none_or(|no_data| values.iter().fold(true, |all, v| all & (*v != no_data)))
+    is_below(values, f64::INFINITY, no_data)
+}
+
+/// Whether every value is below `limit` in magnitude, so no NaN, and none is no-data. `limit` must be a float32.
+fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
+    let limit = T::from_f64(limit);
+    // A limit for no-data: nothing equals NaN.
+    let no_data = no_data.unwrap_or(T::from_f64(f64::NAN));
+    vectorised(
+        #[inline(always)]
+        || values.iter().fold(true, |all, v| all & (v.abs() < limit) & (*v != no_data)),
+    )
 }
 
 /// Stores the elements as they are.
@@ -239,15 +252,10 @@ fn keep(
     payload: &mut Vec<u8>,
 ) -> Stored {
     let arrangement = arrangement(array, dtype, request);
-    if !arrangement.is_identity() {
-        let piece_bytes = arrangement.piece_pixels() * arrangement.bands * arrangement.width;
-        payload.resize(array.bytes().len(), 0);
-        let mut scratch = vec![0; piece_bytes.min(array.bytes().len())];
-        for (i, piece) in array.bytes().chunks(piece_bytes).enumerate() {
-            if let Some(scratch) = scratch.get_mut(..piece.len()) {
-                arrangement.place(piece, scratch, i * arrangement.piece_pixels(), payload);
-            }
-        }
+    if arrangement.is_identity() {
+        payload.clear();
+    } else {
+        arrangement.place_all(array.bytes(), payload);
     }
     Stored { decoded: dtype, stored: dtype, transform: Transform::None, no_data, codes, arrangement, fidelity }
 }
@@ -277,11 +285,16 @@ fn for_each_piece(
     mut each: impl FnMut(&[u8], &mut [u8]) -> EncodeResult<()>,
 ) -> EncodeResult<()> {
     let elements = array.bytes().len() / source_width;
+    // Not cleared first: every byte is written anyway, and zeros would be a pass over memory for nothing.
     payload.resize(elements * arrangement.width, 0);
     let pixels = arrangement.piece_pixels();
     let piece = (pixels * arrangement.bands).min(elements.max(1));
+    let sources = array.bytes().chunks(piece * source_width);
+    if arrangement.is_identity() {
+        return sources.zip(payload.chunks_mut(piece * arrangement.width)).try_for_each(|(from, to)| each(from, to));
+    }
     let (mut stored, mut scratch) = (vec![0; piece * arrangement.width], vec![0; piece * arrangement.width]);
-    for (i, bytes) in array.bytes().chunks(piece * source_width).enumerate() {
+    for (i, bytes) in sources.enumerate() {
         let length = bytes.len() / source_width * arrangement.width;
         let (Some(stored), Some(scratch)) = (stored.get_mut(..length), scratch.get_mut(..length)) else { continue };
         each(bytes, stored)?;

@@ -2,6 +2,7 @@
 
 use super::Job;
 use crate::element::Float;
+use crate::vector::vectorised;
 
 /// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude leaves the nearest integer in the low bits, without a conversion instruction.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
@@ -28,7 +29,11 @@ impl<T: Float> Job<'_, T> {
             Scan { min: f64::INFINITY, max: f64::NEG_INFINITY, nan: 0, no_data: 0, infinite: 0, exact: true };
         let mut integers = true;
         self.for_each_run(|values| {
-            if !scan.add_plain(values, self.no_data) {
+            let plain = vectorised(
+                #[inline(always)]
+                || scan.add_plain(values, self.no_data),
+            );
+            if !plain {
                 integers = scan.add_mixed(values, self.no_data);
             }
             integers
@@ -39,6 +44,7 @@ impl<T: Float> Job<'_, T> {
 
 impl Scan {
     /// Takes a run of integers of 32 bits and no-data and nothing else; else returns false and takes nothing.
+    #[inline(always)]
     fn add_plain<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
         // Whole bands of no-data are common: they must not cost the slow way. A no-data value of NaN is like any NaN.
         let no_data = no_data.filter(|n| !n.to_f64().is_nan());

@@ -16,7 +16,7 @@
 //!   order. A caller who keeps batches gets more slots ([`Batch`]).
 //! - Memory is `slots × batch bytes + window + read ahead + scratch of the threads` ([`Loader::predicted_bytes`]).
 //!
-//! Why so: `docs/adr/0007-loader.md`.
+//! Why so: `docs/adr/0008-loader.md`.
 
 mod batch;
 mod fields;

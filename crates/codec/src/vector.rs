@@ -1,0 +1,14 @@
+//! Plain loops, compiled for the vector instructions that the processor has.
+
+/// Runs `work` as compiled for AVX2 where the processor has it, else as compiled for every processor of the kind.
+///
+/// The results are the same to the bit: the compiler neither reorders sums of floats nor fuses a product into a sum, so it may only do more
+/// lanes at a time. What `work` calls must be inlined to count, and so must `work` itself: write `vectorised(#[inline(always)] || …)`.
+#[inline(always)]
+pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+    if let Some(avx2) = fearless_simd::Level::new().as_avx2() {
+        return fearless_simd::Simd::vectorize(avx2, work);
+    }
+    work()
+}

@@ -1,0 +1,156 @@
+//! Salvage as a library: a bad manifest, a shard without its end, foreign and double shards; and a manifest made anew.
+#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod making;
+
+use making::{contents, run, write_cubes};
+use serde_json::Value;
+use shardpack::pack::PackOptions;
+use shardpack::salvage::{Survey, restore_manifest};
+use shardpack::sources::SourceOptions;
+use shardpack_format::{FOOTER_BYTES, Limits, MANIFEST_NAME};
+use shardpack_reader::{VerifyOptions, verify};
+use shardpack_writer::{Report, WriteOptions};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use tempfile::TempDir;
+
+/// Six cubes in a few shards.
+fn packed() -> (TempDir, PathBuf, PathBuf) {
+    let scratch = tempfile::tempdir().unwrap();
+    let (dataset, out) = (scratch.path().join("packed"), scratch.path().join("saved"));
+    write_cubes(&scratch.path().join("src"), 6);
+    run(&scratch.path().join("src"), &dataset, &PackOptions { shard_bytes: 2500, ..PackOptions::default() }).unwrap();
+    (scratch, dataset, out)
+}
+
+fn salvage(path: &Path, out: &Path) -> (Survey, Report) {
+    let (limits, cancel) = (Limits::default(), AtomicBool::new(false));
+    let mut survey = Survey::scan(path, &limits, &cancel).unwrap();
+    let report = survey.write(out, &limits, &WriteOptions::default()).unwrap();
+    assert_eq!(report.samples, survey.samples());
+    let verified = verify(out, &VerifyOptions::default()).unwrap();
+    assert!(verified.is_whole(), "{:?}", verified.problems);
+    (survey, report)
+}
+
+fn shards(dataset: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(dataset).unwrap().map(|entry| entry.unwrap().path());
+    let mut shards: Vec<_> = paths.filter(|path| path.extension().is_some_and(|e| e == "shard")).collect();
+    shards.sort();
+    assert!(shards.len() > 1);
+    shards
+}
+
+#[test]
+fn a_bad_manifest_costs_nothing() {
+    for bad in [b"{".as_slice(), b"", b"{\"format\": \"shardpack\"}", &[0xFF; 300]] {
+        let (_scratch, dataset, out) = packed();
+        fs::write(dataset.join(MANIFEST_NAME), bad).unwrap();
+        let (survey, _) = salvage(&dataset, &out);
+        assert_eq!((survey.lost.as_slice(), survey.damage.len()), ([].as_slice(), 1));
+        assert!(survey.damage[0].contains(MANIFEST_NAME), "{}", survey.damage[0]);
+        assert_eq!(contents(&out), contents_of_good());
+    }
+}
+
+fn contents_of_good() -> Vec<(String, shardpack_codec::Array)> {
+    let (_scratch, dataset, _) = packed();
+    contents(&dataset)
+}
+
+#[test]
+fn a_lone_shard_without_its_footer_gives_all_its_samples() {
+    let (_scratch, dataset, out) = packed();
+    let shard = &shards(&dataset)[0];
+    let there = contents(shard);
+    let bytes = fs::read(shard).unwrap();
+    let cut = bytes.len() - usize::try_from(FOOTER_BYTES).unwrap();
+    fs::write(shard, &bytes[..cut]).unwrap();
+    let (survey, report) = salvage(shard, &out);
+    assert_eq!((report.samples, survey.lost.len()), (there.len() as u64, 0));
+    assert!(!survey.damage.is_empty());
+    assert_eq!(contents(&out), there);
+}
+
+#[test]
+fn samples_that_are_gone_are_counted_by_the_manifest() {
+    let (_scratch, dataset, out) = packed();
+    let shards = shards(&dataset);
+    let there = contents(&shards[0]).len() as u64;
+    // Header and a part of the first record; and a shard that is not there at all.
+    fs::write(&shards[0], &fs::read(&shards[0]).unwrap()[..200]).unwrap();
+    let missing = contents(&shards[1]).len() as u64;
+    fs::remove_file(&shards[1]).unwrap();
+    let (survey, report) = salvage(&dataset, &out);
+    assert_eq!(report.samples, 6 - there - missing);
+    let lost = survey.lost.join("\n");
+    assert!(lost.contains(&format!("the whole shard of {missing} samples")), "{lost}");
+    let name = shards[0].file_name().unwrap().to_string_lossy();
+    assert!(survey.lost.iter().any(|lost| lost.contains(&*name)), "{lost}");
+}
+
+#[test]
+fn shards_of_others_and_copies_are_left_out() {
+    let (_scratch, dataset, out) = packed();
+    let (other_scratch, other, _) = packed();
+    // Another dataset: the same cubes under other options.
+    fs::remove_dir_all(&other).unwrap();
+    let options = PackOptions { shuffle: None, ..PackOptions::default() };
+    run(&other_scratch.path().join("src"), &other, &options).unwrap();
+    fs::copy(other.join("shard-00000.shard"), dataset.join("foreign.shard")).unwrap();
+    let shard = &shards(&dataset).into_iter().find(|path| path.ends_with("shard-00000.shard")).unwrap();
+    let double = contents(shard).len();
+    fs::copy(shard, dataset.join("zz-copy.shard")).unwrap();
+    let (survey, report) = salvage(&dataset, &out);
+    assert_eq!(report.samples, 6);
+    let count = |words: &str| survey.lost.iter().filter(|lost| lost.contains(words)).count();
+    assert_eq!((count("of another dataset"), count("there twice"), survey.lost.len()), (1, double, 1 + double));
+}
+
+#[test]
+fn nothing_to_save_is_an_error() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (limits, cancel) = (Limits::default(), AtomicBool::new(false));
+    assert!(Survey::scan(&scratch.path().join("nowhere"), &limits, &cancel).is_err());
+    let error = Survey::scan(scratch.path(), &limits, &cancel).unwrap_err();
+    assert!(error.to_string().contains("found neither a manifest nor files that end in .shard"), "{error}");
+    fs::write(scratch.path().join("noise.shard"), [7; 5000]).unwrap();
+    let mut survey = Survey::scan(scratch.path(), &limits, &cancel).unwrap();
+    let out = scratch.path().join("out");
+    assert!(survey.write(&out, &limits, &WriteOptions::default()).is_err());
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_manifest_made_anew_says_what_the_lost_one_said() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (src, dataset) = (scratch.path().join("src"), scratch.path().join("packed"));
+    write_cubes(&src, 6);
+    // Columns of the user that are named like figures of a field.
+    let rows = (0..6).map(|i| format!("cube{i}.npy,{i},{}\n", i * 2));
+    let table = "key,mask.nan,meta.max_abs_error\n".to_owned() + &rows.collect::<String>();
+    fs::write(scratch.path().join("labels.csv"), table).unwrap();
+    let source = SourceOptions { labels: Some(scratch.path().join("labels.csv")), ..SourceOptions::default() };
+    run(&src, &dataset, &PackOptions { source, shard_bytes: 2500, ..PackOptions::default() }).unwrap();
+
+    let path = dataset.join(MANIFEST_NAME);
+    let manifest = || serde_json::from_slice::<Value>(&fs::read(&path).unwrap()).unwrap();
+    let before = manifest();
+    assert!(before["fidelity"]["cube"]["changed"].as_u64() > Some(0));
+    fs::remove_file(&path).unwrap();
+    restore_manifest(&dataset, &Limits::default()).unwrap();
+    assert_eq!(manifest(), before);
+
+    // One that is there is kept, under a free name each time.
+    for name in ["manifest.json.damaged", "manifest.json.damaged-1"] {
+        fs::write(&path, name).unwrap();
+        restore_manifest(&dataset, &Limits::default()).unwrap();
+        assert_eq!((manifest(), fs::read_to_string(dataset.join(name)).unwrap()), (before.clone(), name.to_owned()));
+    }
+    // A damaged shard has no place in a manifest that says all is whole.
+    fs::write(dataset.join("shard-00001.shard"), b"gone").unwrap();
+    assert!(restore_manifest(&dataset, &Limits::default()).is_err());
+    assert_eq!(manifest(), before);
+}
