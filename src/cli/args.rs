@@ -1,6 +1,6 @@
 //! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
 
-use super::bench::{PictureView, parse_view};
+use super::bench::{ArrayView, PictureView, parse_array_view, parse_view};
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -262,9 +262,9 @@ pub(super) struct BenchArgs {
     /// centre N × N of the picture at a shorter side of 8/7 N, as in evaluation) [default: full]
     #[arg(long, value_name = "VIEW", value_parser = parse_view, help_heading = "Batches")]
     pub image: Option<PictureView>,
-    /// What to load of cubes, masks and other arrays [default: whole]
-    #[arg(long, value_enum, value_name = "PART", help_heading = "Batches")]
-    pub cube: Option<CubeArg>,
+    /// What to load of cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes) [default: whole]
+    #[arg(long, value_name = "VIEW", value_parser = parse_array_view, help_heading = "Batches")]
+    pub cube: Option<ArrayView>,
     /// Fields to load, with commas between them [default: all scalars, pictures and arrays]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Batches")]
     pub fields: Option<Vec<String>>,
@@ -310,14 +310,6 @@ pub(super) struct BenchArgs {
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum CubeArg {
-    /// All values
-    Whole,
-    /// The stored bytes
-    Raw,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -3,7 +3,7 @@
 use super::epoch::Epoch;
 use crate::cli::units;
 
-/// Share of the cores' time above which they count as busy.
+/// Share of a time spent on cores above which they count as busy with it.
 const BUSY: f64 = 0.75;
 /// Share of the threads' time spent ready to run but without a core, above which the cores are short.
 const QUEUED: f64 = 0.25;
@@ -98,15 +98,16 @@ pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
     let stages = [epoch.waited_for_slot_s, reading, epoch.crc_s, epoch.decode_s, idle];
     let largest = stages.iter().copied().fold(0.0, f64::max);
     let is = |seconds: f64| seconds >= largest;
-    let busy = busy(epoch, setting) >= BUSY;
-    let crowded = epoch.queued_s.map(|seconds| seconds >= QUEUED * epoch.seconds * setting.threads as f64);
     let disk = match epoch.disk_bytes {
         Some(bytes) => bytes as f64 > FROM_DISK * epoch.read_bytes as f64,
-        None => !busy,
+        None => busy(epoch, setting) < BUSY,
     };
+    let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * setting.threads as f64);
+    // A quota, too, takes cores away; it does not show as waiting for one.
+    let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
     if is(reading) && disk {
         Limit::Disk
-    } else if crowded.unwrap_or(!busy && is(epoch.decode_s.max(epoch.crc_s))) {
+    } else if starved {
         Limit::Cores
     } else if is(epoch.waited_for_slot_s) {
         Limit::Consumer

@@ -94,7 +94,7 @@ impl Report<'_> {
         let (setup, setting) = (self.setup, &self.setup.setting);
         let dataset = setup.loader.dataset();
         let image = setup.image.as_ref().map(|view| format!("images {view}"));
-        let parts = image.into_iter().chain(setup.cube.map(|part| format!("arrays {part}")));
+        let parts = image.into_iter().chain(setup.cube.as_ref().map(|part| format!("arrays {part}")));
         let loaded = parts.map(|part| part + ", ").collect::<String>();
         format!(
             "{} in {}, {}: {loaded}batches of {}, order {}, {} on {}, {}, {}\n\n",

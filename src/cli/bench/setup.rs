@@ -2,8 +2,8 @@
 
 use super::limit::{Content, Setting};
 use super::system;
-use super::view::PictureView;
-use crate::cli::args::{BenchArgs, CubeArg, OrderArg};
+use super::view::{ArrayView, PictureView};
+use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{open, units};
 use anyhow::bail;
 use shardpack_format::FieldKind;
@@ -20,7 +20,8 @@ pub(super) struct Setup {
     pub(super) setting: Setting,
     /// What is loaded of pictures, in the words of `--image`; `None` if there are none.
     pub(super) image: Option<String>,
-    pub(super) cube: Option<&'static str>,
+    /// The same of arrays, in the words of `--cube`.
+    pub(super) cube: Option<String>,
     /// Memory of the process before the loader was made, with all indexes open.
     pub(super) resident_bytes: u64,
 }
@@ -41,17 +42,19 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     let names = |kind| chosen(&dataset, args, kind);
     let (pictures, arrays) = (names(FieldKind::Image), names(FieldKind::Array));
     fits("--image", "pictures", args.image.as_ref().map(|view| &*view.name), &pictures, &dataset)?;
-    fits("--cube", "arrays", args.cube.map(name_of), &arrays, &dataset)?;
+    fits("--cube", "arrays", args.cube.as_ref().map(|view| &*view.name), &arrays, &dataset)?;
     let view = args.image.clone().unwrap_or_else(PictureView::full);
-    let cube = args.cube.unwrap_or(CubeArg::Whole);
+    let cube = args.cube.clone().unwrap_or_else(ArrayView::whole);
     // Every index is in memory before anything is measured: reading them is not the loader's work.
     for number in 0..dataset.shards().len() {
         dataset.shard(number)?;
     }
     let batch_size = match args.batch_size {
         Some(samples) => samples,
-        None => default_batch_size(&dataset, &arrays, cube),
+        None => default_batch_size(&dataset, &arrays, &cube),
     };
+    // A batch that the dataset cannot fill would only take memory.
+    let batch_size = batch_size.min(u32::try_from(dataset.len()).unwrap_or(u32::MAX));
     let threads = args.threads.unwrap_or_else(open::all_cores);
     let options = LoaderOptions {
         batch_size,
@@ -64,10 +67,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         // Every sample counts, those that fill no whole batch, too.
         end: End::Uneven,
         image: view.mode,
-        cube: match cube {
-            CubeArg::Whole => CubeMode::Whole,
-            CubeArg::Raw => CubeMode::Raw,
-        },
+        cube: cube.mode,
         fields: args.fields.clone(),
         threads,
         slots: usize::try_from(args.slots)?,
@@ -78,7 +78,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         },
         ..LoaderOptions::default()
     };
-    let content = content(&dataset, &pictures, &arrays, &view, cube);
+    let content = content(&dataset, &pictures, &arrays, &view, &cube);
     let resident_bytes = system::resident_bytes();
     let setting = Setting {
         threads,
@@ -96,16 +96,9 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         loader,
         setting,
         image: (!pictures.is_empty()).then_some(view.name),
-        cube: (!arrays.is_empty()).then_some(name_of(cube)),
+        cube: (!arrays.is_empty()).then_some(cube.name),
         resident_bytes,
     })
-}
-
-const fn name_of(cube: CubeArg) -> &'static str {
-    match cube {
-        CubeArg::Whole => "whole",
-        CubeArg::Raw => "raw",
-    }
 }
 
 /// Names of the fields of one kind that will be loaded. What is not in the dataset is said by the loader.
@@ -128,19 +121,19 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
 }
 
 /// Large cubes come in small batches, so that the first try fits into memory. By the first sample: what is wrong with it is said by the loader.
-fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: CubeArg) -> u32 {
+fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView) -> u32 {
     let Ok(sample) = dataset.get(0) else { return BATCH_SIZE };
     let bytes = |name: &&str| sample.descriptor(name).ok()?.decoded_bytes().ok();
-    let bytes: u64 = match cube {
-        CubeArg::Whole => arrays.iter().filter_map(bytes).fold(0, u64::saturating_add),
-        CubeArg::Raw if arrays.is_empty() => 0,
-        CubeArg::Raw => sample.record_bytes().len() as u64,
+    let bytes: u64 = match cube.mode {
+        _ if arrays.is_empty() => 0,
+        CubeMode::Raw => sample.record_bytes().len() as u64,
+        _ => arrays.iter().filter_map(bytes).fold(0, u64::saturating_add),
     };
     let fit = BATCH_BYTES.checked_div(bytes).and_then(|samples| samples.try_into().ok()).unwrap_or(BATCH_SIZE);
     fit.clamp(1, BATCH_SIZE)
 }
 
-fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &PictureView, cube: CubeArg) -> Content {
+fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &PictureView, cube: &ArrayView) -> Content {
     let recipe = |field: &str, of: &[&str]| {
         of.iter().try_fold(dataset.recipe().get(field)?, |value, name| value.get(name))?.as_str()
     };
@@ -150,7 +143,7 @@ fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &Picture
             tiled: recipe(picture, &["jpeg"]).is_some_and(|how| how != "keep"),
             short_side: short_side(dataset),
         },
-        (_, [array, ..]) if cube == CubeArg::Whole => {
+        (_, [array, ..]) if cube.mode != CubeMode::Raw => {
             Content::Arrays { codec: recipe(array, &["settings", "coder"]).map(str::to_owned) }
         }
         _ => Content::Stored,

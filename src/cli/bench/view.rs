@@ -1,7 +1,7 @@
-//! `--image`: a view of pictures by its name.
+//! `--image` and `--cube`: views of pictures and of arrays by their names.
 
 use shardpack_codec::jpeg::View;
-use shardpack_reader::ImageMode;
+use shardpack_reader::{CubeMode, ImageMode};
 
 /// Largest side of a view: that of a JPEG.
 const SIDE_MAX: u32 = 65_535;
@@ -25,6 +25,31 @@ impl PictureView {
     pub(super) fn full() -> Self {
         Self { name: "full".into(), mode: ImageMode::View(View::whole()), side: None }
     }
+}
+
+/// What `--cube` asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::cli) struct ArrayView {
+    /// As typed.
+    pub(super) name: String,
+    pub(super) mode: CubeMode,
+}
+
+impl ArrayView {
+    /// Whole arrays.
+    pub(super) fn whole() -> Self {
+        Self { name: "whole".into(), mode: CubeMode::Whole }
+    }
+}
+
+/// Reads `whole`, `raw`.
+pub(in crate::cli) fn parse_array_view(text: &str) -> Result<ArrayView, String> {
+    let mode = match text {
+        "whole" => CubeMode::Whole,
+        "raw" => CubeMode::Raw,
+        _ => return Err(format!("expected whole or raw, found `{text}`")),
+    };
+    Ok(ArrayView { name: text.into(), mode })
 }
 
 /// Reads `full`, `raw`, `rrc224`, `center224`.
@@ -55,6 +80,13 @@ pub(in crate::cli) fn parse_view(text: &str) -> Result<PictureView, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arrays_come_whole_or_as_stored() {
+        assert_eq!(parse_array_view("whole"), Ok(ArrayView::whole()));
+        assert_eq!(parse_array_view("raw").unwrap().mode, CubeMode::Raw);
+        assert_eq!(parse_array_view("half").unwrap_err(), "expected whole or raw, found `half`");
+    }
 
     #[test]
     fn views_are_called_by_their_names() {
