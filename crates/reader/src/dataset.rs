@@ -257,6 +257,11 @@ impl Dataset {
         self.manifest().map_or_else(|| lone().unwrap_or_default(), |m| m.dataset_id)
     }
 
+    /// What the files may ask for.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.0.options.limits
+    }
+
     /// Number of samples.
     #[must_use]
     pub fn len(&self) -> u64 {

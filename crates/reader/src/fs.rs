@@ -33,6 +33,11 @@ pub trait ReadAt: Send + Sync + Debug {
     /// Tells the operating system that the file will be read from front to back. A hint: failures do not matter.
     fn advise_sequential(&self) {}
 
+    /// Tells the operating system that these bytes will be read soon. A hint: failures do not matter.
+    fn advise_soon(&self, offset: u64, bytes: u64) {
+        let _ = (offset, bytes);
+    }
+
     /// Asks the operating system to drop the file's pages from its cache. A hint: failures do not matter.
     fn drop_cached(&self) {}
 }
@@ -97,6 +102,17 @@ impl ReadAt for LocalFile {
 
     fn advise_sequential(&self) {
         let _ = rustix::fs::fadvise(&self.file, 0, None, Advice::Sequential);
+    }
+
+    fn advise_soon(&self, offset: u64, bytes: u64) {
+        // Linux reads no more than one request of the device ahead for each call, often 1 MiB.
+        let end = offset.saturating_add(bytes);
+        let mut at = offset;
+        while at < end {
+            let step = (end - at).min(1 << 20);
+            let _ = rustix::fs::fadvise(&self.file, at, std::num::NonZeroU64::new(step), Advice::WillNeed);
+            at += step;
+        }
     }
 
     fn drop_cached(&self) {

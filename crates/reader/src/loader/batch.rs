@@ -1,0 +1,216 @@
+//! A batch: fields of many samples, in a slot that goes back to the ring when the batch is dropped.
+
+use super::fields::{FieldPlan, Fields, Size};
+use super::plan::Plan;
+use super::pool::Shared;
+use super::rows::Rows;
+use crate::dataset::Dataset;
+use shardpack_format::Dtype;
+use std::sync::{Arc, Weak};
+
+/// A batch. Cloning it shares it; the slot goes back to the loader when the last clone is dropped, and may outlive the loader.
+///
+/// Batches may be kept: when all slots are in the caller's hands, the loader makes another one, and gives it up when it comes back
+/// ([`LoaderStats::extra_slots`](super::LoaderStats::extra_slots) counts them). The caller then pays for every batch that it keeps.
+///
+/// ```no_run
+/// # use shardpack_reader::{Dataset, Loader, LoaderOptions};
+/// let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+/// while let Some(batch) = loader.next_batch() {
+///     let batch = batch?;
+///     let label = batch.field("label").unwrap();
+///     assert_eq!(label.bytes().len(), batch.len() * 8);
+/// }
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Batch(Arc<Lent>);
+
+/// What a batch holds, and where it goes back to.
+pub(super) struct Lent {
+    pub(super) slot: Option<Arc<Rows>>,
+    pub(super) plan: Plan,
+    pub(super) fields: Arc<Fields>,
+    pub(super) dataset: Dataset,
+    pub(super) home: Weak<Shared>,
+}
+
+impl std::fmt::Debug for Lent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = self.fields.plans.iter().map(|field| field.name.as_str()).collect();
+        f.debug_struct("Lent").field("indices", &self.plan.indices).field("fields", &names).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let (Some(slot), Some(home)) = (self.slot.take(), self.home.upgrade()) {
+            home.give_back(slot, std::mem::take(&mut self.plan));
+        }
+    }
+}
+
+/// One field of a batch, borrowed.
+///
+/// Dense: `bytes` is a C-contiguous array of [`Tensor::shape`], the first axis counting the samples. Ragged: row `i` begins at `offsets()[i]` and has the shape
+/// `row_shape(i)`; between rows there may be bytes that belong to none.
+///
+/// ```no_run
+/// # use shardpack_reader::{Dataset, Loader, LoaderOptions};
+/// # let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+/// let batch = loader.next_batch().unwrap()?;
+/// let image = batch.field("image").unwrap();
+/// for i in 0..batch.len() {
+///     if let Some([height, width, 3]) = image.row_shape(i) {
+///         assert_eq!(image.row(i).unwrap().len() as u64, height * width * 3);
+///     }
+/// }
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct Tensor<'a> {
+    plan: &'a Plan,
+    fields: &'a Fields,
+    field: &'a FieldPlan,
+    /// Place of the field among the fields.
+    number: usize,
+    all: &'a [u8],
+}
+
+impl Batch {
+    pub(super) fn new(lent: Lent) -> Self {
+        Self(Arc::new(lent))
+    }
+
+    /// Number of rows, padding and skipped ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.plan.indices.len()
+    }
+
+    /// Whether there is no row.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.plan.indices.is_empty()
+    }
+
+    /// For each row the index of its sample in the dataset; `u64::MAX` for padding.
+    #[must_use]
+    pub fn indices(&self) -> &[u64] {
+        &self.0.plan.indices
+    }
+
+    /// For each row whether it holds a sample: false for padding and for samples that were skipped, whose values are zero.
+    #[must_use]
+    pub fn mask(&self) -> &[bool] {
+        &self.0.plan.mask
+    }
+
+    /// Key of the sample of each row, from the index; empty for padding.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = String> {
+        let key = |index: &u64| {
+            let (shard, record) = self.0.dataset.locate(*index).ok()?;
+            Some(self.0.dataset.shard(shard).ok()?.index().key(record)?.to_owned())
+        };
+        self.0.plan.indices.iter().map(move |index| key(index).unwrap_or_default())
+    }
+
+    /// Names of the fields, in order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.0.fields.plans.iter().map(|field| field.name.as_str())
+    }
+
+    /// One field; `None` if the batch has none of this name.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<Tensor<'_>> {
+        let lent = &*self.0;
+        let number = lent.fields.plans.iter().position(|field| field.name == name)?;
+        let field = lent.fields.plans.get(number)?;
+        let all = lent.slot.as_ref().and_then(Rows::bytes).unwrap_or_default();
+        Some(Tensor { plan: &lent.plan, fields: &lent.fields, field, number, all })
+    }
+
+    /// Every field.
+    pub fn fields(&self) -> impl Iterator<Item = Tensor<'_>> {
+        self.names().filter_map(|name| self.field(name))
+    }
+
+    /// Bytes of all rows of all fields.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.fields().map(|field| field.bytes().len() as u64).sum()
+    }
+}
+
+impl<'a> Tensor<'a> {
+    /// The field's name.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        &self.field.name
+    }
+
+    /// Type of an element.
+    #[must_use]
+    pub const fn dtype(&self) -> Dtype {
+        self.field.dtype
+    }
+
+    fn rows(&self) -> usize {
+        self.plan.indices.len()
+    }
+
+    fn parts(&self) -> &'a [std::ops::Range<usize>] {
+        let (start, rows) = (self.number * self.rows(), self.rows());
+        self.plan.parts.get(start..start + rows).unwrap_or_default()
+    }
+
+    /// Shape with the samples as first axis, where all rows have one; `None` if the field is ragged.
+    #[must_use]
+    pub fn shape(&self) -> Option<Vec<u64>> {
+        match self.field.size {
+            Size::Dense { .. } => {
+                Some(std::iter::once(self.rows() as u64).chain(self.field.shape.iter().copied()).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// All rows: from the first byte of the first to the last byte of the last, little-endian.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        let parts = self.parts();
+        let range = parts.first().map_or(0, |part| part.start)..parts.last().map_or(0, |part| part.end);
+        self.all.get(range).unwrap_or_default()
+    }
+
+    /// Where row `i` begins in [`Tensor::bytes`], in bytes.
+    pub fn offsets(&self) -> impl ExactSizeIterator<Item = usize> + 'a {
+        let parts = self.parts();
+        let base = parts.first().map_or(0, |part| part.start);
+        parts.iter().map(move |part| part.start - base)
+    }
+
+    /// Shape of row `i`; `None` past the end. The one axis of stored bytes is their number. All zero for padding and skipped rows of ragged fields.
+    #[must_use]
+    pub fn row_shape(&self, i: usize) -> Option<&'a [u64]> {
+        if i >= self.rows() {
+            return None;
+        }
+        if !self.field.is_ragged() {
+            return Some(&self.field.shape);
+        }
+        let start = i * self.fields.dims + self.field.dims_at;
+        self.plan.dims.get(start..start + self.field.shape.len())
+    }
+
+    /// The bytes of row `i`; `None` past the end.
+    #[must_use]
+    pub fn row(&self, i: usize) -> Option<&'a [u8]> {
+        let part = self.parts().get(i)?;
+        let bytes = self.all.get(part.clone())?;
+        match self.field.is_ragged() {
+            false => Some(bytes),
+            true => bytes.get(..usize::try_from(self.field.dtype.array_bytes(self.row_shape(i)?).ok()?).ok()?),
+        }
+    }
+}

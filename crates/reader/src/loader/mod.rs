@@ -1,0 +1,324 @@
+//! Batches for a training loop: read, check and decode on all cores, straight into the slots of a ring.
+//!
+//! ```text
+//! order ── Planner ──▶ State: batches in order ◀── one lock ──▶ threads: read a run, or decode rows into a slot
+//!                        │            ▲
+//!              Batch ◀───┘            └── the slot comes back when the batch is dropped
+//! ```
+//!
+//! - A batch is *planned* before anything of it is read: its samples, the reads that bring them, and, from the index alone, where every row goes. So rows are decoded in place, dense
+//!   or ragged, and nothing is copied together afterwards.
+//! - All threads are alike. Each takes the next useful thing: rows of the earliest batch whose run is in memory; a run that an earlier batch needs; else it sleeps. Runs that come
+//!   later are announced to the operating system, which fetches them meanwhile. One turn with one lock posts what was done and takes the next; it takes
+//!   up to 16 rows at the start of a batch and one at its end.
+//! - The CRC32 of a record is compared by the thread that decodes it, just before: its bytes are in that core's cache then.
+//! - Batches come in the order of the plan, whatever the threads do. A slow consumer stops the pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the
+//!   order. A caller who keeps batches gets more slots ([`Batch`]).
+//! - Memory is `slots × batch bytes + window + read ahead + scratch of the threads` ([`Loader::predicted_bytes`]).
+//!
+//! Why so: `docs/adr/0008-loader.md`.
+
+mod batch;
+mod fields;
+mod memory;
+mod options;
+mod plan;
+mod pool;
+mod predict;
+mod rows;
+mod runs;
+mod state;
+mod stats;
+mod work;
+
+pub use batch::{Batch, Tensor};
+pub use memory::{Allocate, Heap, SlotMemory};
+pub use options::{CubeMode, ImageMode, LoaderOptions, OnCorrupt};
+pub use stats::LoaderStats;
+
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::order::{Order, Sampling, Share, State as Progress, Steps, World};
+use fields::Fields;
+use plan::Planner;
+use pool::{Pool, Shared};
+use state::{Bounds, State};
+use stats::seconds;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use work::Recipe;
+
+/// Loads a dataset batch by batch, epoch by epoch.
+///
+/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A process that forks after that cannot use the loader in
+/// the child: it is told so.
+///
+/// ```no_run
+/// use shardpack_codec::jpeg::View;
+/// use shardpack_reader::{Dataset, ImageMode, Loader, LoaderOptions};
+/// let dataset = Dataset::open("train")?;
+/// let options = LoaderOptions {
+///     batch_size: 256,
+///     image: ImageMode::View(View::random_resized_crop(224, 224).with_flip(0.5)),
+///     ..Default::default()
+/// };
+/// let mut loader = Loader::open(&dataset, options)?;
+/// for epoch in 0..90 {
+///     loader.set_epoch(epoch)?;
+///     while let Some(batch) = loader.next_batch() {
+///         let batch = batch?;
+///         let image = batch.field("image").unwrap();
+///         assert_eq!(image.shape().unwrap(), [256, 224, 224, 3]);
+///     }
+/// }
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Loader {
+    dataset: Dataset,
+    options: LoaderOptions,
+    sampling: Arc<dyn Sampling>,
+    fields: Arc<Fields>,
+    world: World,
+    start: Progress,
+    share: Share,
+    threads: usize,
+    predicted: predict::Predicted,
+    shared: Arc<Shared>,
+    pool: Option<Pool>,
+    waited: Duration,
+    asked: u64,
+    found_ready: u64,
+    handed_bytes: u64,
+    batches: u64,
+    /// Batches of this epoch that were handed out.
+    delivered: u64,
+    /// Whether the caller knows that the pool has broken down.
+    told: bool,
+}
+
+impl Loader {
+    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but the first.
+    ///
+    /// # Errors
+    /// `Usage` if the options contradict each other or the dataset; else as [`Dataset::get`].
+    pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
+        let mut options = options;
+        options.decode.limits = dataset.limits().clone();
+        options.slots = options.slots.max(1);
+        let world = World::new(options.rank, options.world_size, options.batch_size)?;
+        let sampling: Arc<dyn Sampling> = match &options.sampling {
+            Some(sampling) => Arc::clone(sampling),
+            None => Arc::new(Order::of(dataset, options.seed).mode(options.mode)),
+        };
+        let fields = Arc::new(Fields::plan(dataset, &options)?);
+        let threads = match options.threads {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
+            threads => threads,
+        };
+        let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
+        let epoch = sampling.epoch_of(&start)?;
+        let predicted = predict::predict(dataset, &options, &fields, &*epoch, threads)?;
+        let share = Share::new(world, options.end, &*epoch, &start);
+        let steps = Steps::new(epoch, share.clone());
+        let planner = Planner::new(dataset.clone(), Arc::clone(&fields), options.max_batch_bytes, steps);
+        let state = State::new(Bounds {
+            slots: options.slots,
+            slot_bytes: usize::try_from(predicted.slot_bytes).unwrap_or(usize::MAX),
+            threads,
+            run_bytes: predicted.run_bytes,
+            on_corrupt: options.on_corrupt,
+            dims: fields.dims,
+        });
+        let recipe = Recipe::new(Arc::clone(&fields), sampling.seed(), &options);
+        let shared = Arc::new(Shared::new(state, planner, recipe, options.epoch, Arc::clone(&options.memory)));
+        Ok(Self {
+            dataset: dataset.clone(),
+            options,
+            sampling,
+            fields,
+            world,
+            start,
+            share,
+            threads,
+            predicted,
+            shared,
+            pool: None,
+            waited: Duration::ZERO,
+            asked: 0,
+            found_ready: 0,
+            handed_bytes: 0,
+            batches: 0,
+            delivered: 0,
+            told: false,
+        })
+    }
+
+    /// The next batch of the epoch; `None` at its end, until [`Loader::set_epoch`]. Waits only if the batch is not ready.
+    ///
+    /// # Errors
+    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it cannot be read: the next call goes on with the batch after it. `Usage` in a fork of
+    /// the process that opened the loader, or if the pool has broken down: once, then nothing more comes.
+    pub fn next_batch(&mut self) -> Option<Result<Batch>> {
+        // Before the lock: in a fork, a thread that is not there may hold it.
+        if self.shared.is_forked() {
+            let expected = "used in the process that opened it";
+            let found = "a fork of that process\nhint: open the loader after the fork, or start workers with spawn";
+            return (!std::mem::replace(&mut self.told, true)).then(|| Err(Error::usage("loader", expected, found)));
+        }
+        if self.pool.is_none() {
+            match Pool::start(Arc::clone(&self.shared), self.threads) {
+                Ok(pool) => self.pool = Some(pool),
+                Err(error) => return Some(Err(Error::io(self.dataset.path(), "start threads to load", error))),
+            }
+        }
+        let mut state = self.shared.state();
+        self.asked += 1;
+        self.found_ready += state.finished() as u64;
+        let mut waiting = None;
+        let mut broken = false;
+        let taken = loop {
+            if let Some(text) = &state.broken {
+                // Said once: a loop that goes past errors must come to an end.
+                if std::mem::replace(&mut self.told, true) {
+                    break None;
+                }
+                broken = true;
+                break Some(Err(Error::usage("loader", "threads that work", text)));
+            }
+            if let Some(taken) = state.take() {
+                break Some(taken);
+            }
+            if state.is_over() {
+                break None;
+            }
+            if state.unblock() {
+                self.shared.wake_threads();
+            }
+            waiting.get_or_insert_with(Instant::now);
+            state = self.shared.wait_done(state);
+        };
+        drop(state);
+        // There is room for one more batch in the making.
+        self.shared.wake_threads();
+        if let Some(start) = waiting {
+            self.waited += start.elapsed();
+        }
+        let taken = taken?;
+        if !broken {
+            self.batches += 1;
+            self.delivered += 1;
+        }
+        Some(taken.map(|(slot, plan)| {
+            self.handed_bytes += plan.bytes as u64;
+            let home = Arc::downgrade(&self.shared);
+            Batch::new(state::lend((slot, plan), &self.fields, &self.dataset, home))
+        }))
+    }
+
+    /// Batches that this rank gets from the start of the epoch, or from where [`Loader::restore`] went on: exact before the first.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.share.batches()
+    }
+
+    /// Whether there is no batch.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The dataset.
+    #[must_use]
+    pub const fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// The options, as they are in force.
+    #[must_use]
+    pub const fn options(&self) -> &LoaderOptions {
+        &self.options
+    }
+
+    /// Names of the fields of a batch.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.fields.plans.iter().map(|field| field.name.as_str())
+    }
+
+    /// How far this loader has come: what was handed out counts, what was prepared does not. The same on all ranks that were handed the same number
+    /// of batches.
+    #[must_use]
+    pub fn state(&self) -> Progress {
+        Progress { samples_consumed: self.share.consumed_after(self.delivered), ..self.start }
+    }
+
+    /// Goes on from a state that was saved with any world size, batch size or number of threads. Batches that the caller holds stay valid.
+    ///
+    /// # Errors
+    /// `Usage` if the state is of another dataset, seed or order.
+    pub fn restore(&mut self, state: &Progress) -> Result<()> {
+        if self.shared.is_forked() {
+            return Err(Error::usage("loader", "used in the process that opened it", "a fork of that process"));
+        }
+        let epoch = self.sampling.epoch_of(state)?;
+        self.share = Share::new(self.world, self.options.end, &*epoch, state);
+        self.start = *state;
+        self.delivered = 0;
+        self.told = false;
+        let mut planner = self.shared.planner();
+        planner.restart(Steps::new(epoch, self.share.clone()));
+        let generation = planner.generation;
+        // While the planner is held: no thread can plan for the new epoch before the state knows of it.
+        self.shared.restart(generation, state.epoch);
+        Ok(())
+    }
+
+    /// Begins epoch `epoch`, from its start.
+    ///
+    /// # Errors
+    /// As [`Loader::restore`].
+    pub fn set_epoch(&mut self, epoch: u32) -> Result<()> {
+        let state = Progress { epoch, samples_consumed: 0, ..self.start };
+        // The epoch that the loader was opened with, before its first batch.
+        if state == self.start && self.pool.is_none() {
+            return Ok(());
+        }
+        self.restore(&state)
+    }
+
+    /// Figures since the loader was opened.
+    #[must_use]
+    pub fn stats(&self) -> LoaderStats {
+        let counters = &self.shared.counters;
+        let mut stats = LoaderStats {
+            batches: self.batches,
+            output_bytes: self.handed_bytes,
+            read_bytes: counters.read_bytes.load(std::sync::atomic::Ordering::Relaxed),
+            read_s: seconds(&counters.read),
+            crc_s: seconds(&counters.crc),
+            decode_s: seconds(&counters.decode),
+            idle_for_consumer_s: seconds(&counters.idle_for_consumer),
+            idle_for_data_s: seconds(&counters.idle_for_data),
+            consumer_wait_s: self.waited.as_secs_f64(),
+            queue_fill: if self.asked > 0 { self.found_ready as f64 / self.asked as f64 } else { 0.0 },
+            peak_rss_bytes: stats::peak_rss_bytes(),
+            predicted_bytes: self.predicted_bytes(),
+            ..Default::default()
+        };
+        if !self.shared.is_forked() {
+            let state = self.shared.state();
+            stats.samples = state.samples;
+            stats.skipped = state.skipped;
+            stats.extra_slots = state.extra_slots;
+            stats.grown_slots = state.grown_slots;
+            stats.peak_run_bytes = state.peak_run_bytes();
+        }
+        stats
+    }
+
+    /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, window of the order, what is read ahead, and the threads' scratch.
+    #[must_use]
+    pub const fn predicted_bytes(&self) -> u64 {
+        self.predicted.total
+    }
+}

@@ -1,0 +1,143 @@
+//! What a caller may choose.
+
+use super::memory::{Allocate, Heap};
+use crate::order::{End, Mode, Sampling};
+use shardpack_codec::jpeg::{DecodeOptions, PixelLayout, View};
+use std::sync::Arc;
+
+/// What a batch holds of the pictures.
+///
+/// ```
+/// use shardpack_codec::jpeg::View;
+/// use shardpack_reader::{ImageMode, LoaderOptions};
+/// let evaluate = ImageMode::View(View::center_crop(256, 224, 224));
+/// assert_ne!(LoaderOptions::default().image, evaluate);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum ImageMode {
+    /// Pixels, uint8: dense if the view has one size for all pictures, ragged for whole pictures and others whose size follows the picture.
+    View(View),
+    /// The encoded bytes as stored, ragged.
+    Raw,
+}
+
+/// What a batch holds of arrays (cubes, masks).
+///
+/// ```
+/// assert_eq!(shardpack_reader::CubeMode::default(), shardpack_reader::CubeMode::Whole);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum CubeMode {
+    /// The whole array: dense if all samples have one shape, else ragged.
+    #[default]
+    Whole,
+    /// The encoded bytes as stored, ragged.
+    Raw,
+}
+
+/// What becomes of a sample whose bytes are damaged, over the limits, or not what the index says.
+///
+/// ```
+/// use shardpack_reader::{LoaderOptions, OnCorrupt};
+/// let lenient = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 10 }, ..Default::default() };
+/// assert_ne!(lenient.on_corrupt, OnCorrupt::default());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnCorrupt {
+    /// The batch that should hold it is an error that names it. The batches before and after it come as usual.
+    #[default]
+    Error,
+    /// Its row is zero, its mask false, and it is counted.
+    Skip {
+        /// Most samples to skip in the life of the loader; the next one is an error.
+        max: u64,
+    },
+}
+
+/// How a loader works. Every field has a default; `LoaderOptions::default()` loads whole pictures and cubes in windowed order, 32 at a time.
+///
+/// ```
+/// use shardpack_codec::jpeg::View;
+/// use shardpack_reader::{ImageMode, LoaderOptions};
+/// let train = LoaderOptions {
+///     batch_size: 256,
+///     seed: 42,
+///     image: ImageMode::View(View::random_resized_crop(224, 224).with_flip(0.5)),
+///     ..Default::default()
+/// };
+/// assert_eq!((train.slots, train.world_size), (3, 1));
+/// ```
+#[derive(Debug, Clone)]
+pub struct LoaderOptions {
+    /// Samples in a batch of this rank. Default 32.
+    pub batch_size: u32,
+    /// Seed of the order and of random views. Default 0.
+    pub seed: u64,
+    /// First epoch. Default 0.
+    pub epoch: u32,
+    /// Order of the samples. Default [`Mode::Windowed`].
+    pub mode: Mode,
+    /// An order of your own (a subset, weights, more lanes), in place of `seed` and `mode`, over this dataset alone. Random views draw from its seed.
+    /// Default none.
+    pub sampling: Option<Arc<dyn Sampling>>,
+    /// This rank, from 0. Default 0.
+    pub rank: u32,
+    /// Number of ranks. Default 1.
+    pub world_size: u32,
+    /// What becomes of samples that fill no whole batch on every rank. Default [`End::Drop`].
+    pub end: End,
+    /// Pictures. Default: whole, as pixels.
+    pub image: ImageMode,
+    /// Arrays. Default: whole.
+    pub cube: CubeMode,
+    /// Order of the axes of pictures and of arrays of three axes. Default `[height, width, channels]`.
+    pub layout: PixelLayout,
+    /// Whether arrays that are stored as float16 come as float16, at half the bytes, where their values are float32. Default false: as float32.
+    pub keep_float16: bool,
+    /// Names of the fields to load. Default: all scalars, images and arrays. Text, JSON and bytes are not batched: their sizes are not in the index.
+    pub fields: Option<Vec<String>>,
+    /// Threads that read and decode. Default 0: one for each core that the process may use.
+    pub threads: usize,
+    /// Batches in memory: one in the caller's hands, the others being filled. At least 1, default 3; with 1, nothing is prepared while the caller works.
+    pub slots: usize,
+    /// Bytes that may be read ahead of the samples being decoded, besides the window of the order. Default 32 MiB.
+    pub read_ahead_bytes: u64,
+    /// Largest batch. Default 8 GiB. Sizes come from the index of the files, so this bounds what a hostile one can make the loader allocate.
+    pub max_batch_bytes: u64,
+    /// Damaged samples. Default: an error.
+    pub on_corrupt: OnCorrupt,
+    /// How pictures are decoded: DCT scaling, lenience. Its limits are replaced by those of the dataset.
+    pub decode: DecodeOptions,
+    /// Where the memory of batches comes from. Default [`Heap`].
+    pub memory: Arc<dyn Allocate>,
+}
+
+impl Default for LoaderOptions {
+    fn default() -> Self {
+        Self {
+            batch_size: 32,
+            seed: 0,
+            epoch: 0,
+            mode: Mode::default(),
+            sampling: None,
+            rank: 0,
+            world_size: 1,
+            end: End::default(),
+            image: ImageMode::View(View::whole()),
+            cube: CubeMode::default(),
+            layout: PixelLayout::default(),
+            keep_float16: false,
+            fields: None,
+            threads: 0,
+            slots: 3,
+            read_ahead_bytes: 32 << 20,
+            max_batch_bytes: 8 << 30,
+            on_corrupt: OnCorrupt::default(),
+            decode: DecodeOptions::default(),
+            memory: Arc::new(Heap),
+        }
+    }
+}

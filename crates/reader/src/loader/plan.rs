@@ -1,0 +1,268 @@
+//! What one batch will be, before any of it is read: its samples, where every row goes, and the reads that bring them.
+
+use super::fields::Fields;
+use crate::dataset::Dataset;
+use crate::error::{Error, Result};
+use crate::order::{Share, Step, Steps};
+use crate::shard::Shard;
+use shardpack_format::Error as FormatError;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Index of a row that holds no sample.
+pub(super) const PADDING: u64 = u64::MAX;
+/// Instead of the number of a read, or of a row.
+pub(super) const NONE: u32 = u32::MAX;
+/// Fields of a batch begin at multiples of this from its start.
+const ALIGNMENT: usize = 64;
+
+/// Names a read: its first sample, and how often the order has gone through the dataset before.
+pub(super) type Key = (u64, u64);
+
+/// One batch.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) generation: u64,
+    pub(super) number: u64,
+    pub(super) indices: Vec<u64>,
+    pub(super) mask: Vec<bool>,
+    /// Row by row the axes of all ragged fields.
+    pub(super) dims: Vec<u64>,
+    /// Field by field the part of each row.
+    pub(super) parts: Vec<Range<usize>>,
+    pub(super) bytes: usize,
+    pub(super) rows: Vec<Row>,
+    pub(super) reads: Vec<PlannedRead>,
+    /// Rows that can be known to fail.
+    pub(super) faults: Vec<(u32, Error)>,
+    /// What is wrong with the batch as a whole.
+    pub(super) error: Option<Error>,
+}
+
+/// One row of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    pub(super) record: u64,
+    /// Which of the plan's reads brings it; [`NONE`] for padding and for rows that have failed already.
+    pub(super) read: u32,
+    /// The next row of the same read.
+    pub(super) next: u32,
+}
+
+/// Consecutive records of one shard, and the rows of this batch that are among them.
+#[derive(Debug)]
+pub(super) struct PlannedRead {
+    pub(super) key: Key,
+    pub(super) shard: Arc<Shard>,
+    pub(super) records: Range<u64>,
+    /// First of the rows; the others hang on it.
+    pub(super) first_row: u32,
+    pub(super) rows: usize,
+    /// Nobody needs its bytes after these rows.
+    pub(super) closing: bool,
+}
+
+/// Plans the batches of an epoch, one after the other.
+#[derive(Debug)]
+pub(super) struct Planner {
+    dataset: Dataset,
+    fields: Arc<Fields>,
+    max_batch_bytes: u64,
+    pub(super) generation: u64,
+    steps: Steps,
+    next: u64,
+    /// Reads that have begun, of which more samples will come.
+    open: HashMap<Key, Range<u64>>,
+    /// Of the batch that is being planned.
+    reads: HashMap<Key, u32>,
+    sizes: Vec<usize>,
+}
+
+impl Planner {
+    pub(super) fn new(dataset: Dataset, fields: Arc<Fields>, max_batch_bytes: u64, steps: Steps) -> Self {
+        Self {
+            dataset,
+            fields,
+            max_batch_bytes,
+            generation: 0,
+            steps,
+            next: 0,
+            open: HashMap::new(),
+            reads: HashMap::new(),
+            sizes: Vec::new(),
+        }
+    }
+
+    /// Begins another epoch, or the same one elsewhere.
+    pub(super) fn restart(&mut self, steps: Steps) {
+        self.generation += 1;
+        self.steps = steps;
+        self.next = 0;
+        self.open.clear();
+    }
+
+    pub(super) const fn share(&self) -> &Share {
+        self.steps.share()
+    }
+
+    /// Plans the next batch into `plan`, whose memory is used again; false at the end of the epoch.
+    pub(super) fn fill(&mut self, plan: &mut Plan) -> bool {
+        let number = self.next;
+        let rows = self.share().rows(number);
+        if number >= self.share().batches() || rows == 0 {
+            return false;
+        }
+        let filled = self.share().filled(number);
+        self.next += 1;
+        plan.clear(self.generation, number);
+        self.reads.clear();
+        self.sizes.clear();
+        for row in 0..rows {
+            let step = if row < filled { self.steps.next() } else { None };
+            match step {
+                Some(step) => self.put(plan, &step),
+                None => self.put_nothing(plan, PADDING, None),
+            }
+        }
+        self.lay_out(plan);
+        true
+    }
+
+    fn put(&mut self, plan: &mut Plan, step: &Step) {
+        let key = (step.read_start, step.pass);
+        let known = match &step.read {
+            Some(read) => Some(read.samples.clone()),
+            None => self.open.get(&key).cloned(),
+        };
+        // An order that names a read which it never opened reads the sample alone.
+        let span = known.unwrap_or(step.at.sample..step.at.sample.saturating_add(1));
+        match (step.done, &step.read) {
+            (true, _) => drop(self.open.remove(&key)),
+            (false, Some(_)) => drop(self.open.insert(key, span.clone())),
+            (false, None) => {}
+        }
+        if step.at.source != 0 {
+            let error = Error::usage("dataset of a sample", "the only one, 0", step.at.source);
+            return self.put_nothing(plan, step.at.sample, Some(error));
+        }
+        if let Err(error) = self.put_sample(plan, step, &span) {
+            self.put_nothing(plan, step.at.sample, Some(error));
+        }
+    }
+
+    fn put_sample(&mut self, plan: &mut Plan, step: &Step, span: &Range<u64>) -> Result<()> {
+        let sample = step.at.sample;
+        let (number, record) = self.dataset.locate(sample)?;
+        let shard = self.dataset.shard(number)?;
+        let before = (self.sizes.len(), plan.dims.len());
+        plan.dims.resize(before.1 + self.fields.dims, 0);
+        for field in &self.fields.plans {
+            let start = before.1 + field.dims_at;
+            let axes = if field.is_ragged() { field.shape.len() } else { 0 };
+            let dims = plan.dims.get_mut(start..start + axes).unwrap_or_default();
+            match field.row(&shard, record, dims) {
+                Ok(bytes) => self.sizes.push(bytes),
+                Err(error) => {
+                    self.sizes.truncate(before.0);
+                    plan.dims.truncate(before.1);
+                    return Err(shard.in_record(record, error).into());
+                }
+            }
+        }
+        // The part of the span that lies in this shard: runs may cross from one shard into the next.
+        let first = sample - record;
+        let records = span.start.saturating_sub(first).min(record)
+            ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
+        let key = (first + records.start, step.pass);
+        let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
+        let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
+        let read = *self.reads.entry(key).or_insert(count);
+        let place = usize::try_from(read).unwrap_or(usize::MAX);
+        if read == count {
+            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, closing: false });
+        }
+        let mut next = NONE;
+        if let Some(planned) = plan.reads.get_mut(place) {
+            next = std::mem::replace(&mut planned.first_row, row);
+            planned.rows += 1;
+            planned.closing |= step.done;
+        }
+        plan.rows.push(Row { record, read, next });
+        plan.indices.push(sample);
+        plan.mask.push(true);
+        Ok(())
+    }
+
+    /// Padding, or a row that has failed.
+    fn put_nothing(&mut self, plan: &mut Plan, sample: u64, fault: Option<Error>) {
+        if let Some(error) = fault {
+            plan.faults.push((u32::try_from(plan.rows.len()).unwrap_or(NONE), error));
+        }
+        let dense = |field: &super::fields::FieldPlan| match field.size {
+            super::fields::Size::Dense { bytes } => bytes,
+            _ => 0,
+        };
+        self.sizes.extend(self.fields.plans.iter().map(dense));
+        plan.dims.resize(plan.dims.len() + self.fields.dims, 0);
+        plan.rows.push(Row { record: 0, read: NONE, next: NONE });
+        plan.indices.push(sample);
+        plan.mask.push(false);
+    }
+
+    /// Field after field, row after row.
+    fn lay_out(&self, plan: &mut Plan) {
+        let count = self.fields.plans.len();
+        let mut end = 0_usize;
+        for field in 0..count {
+            end = end.next_multiple_of(ALIGNMENT);
+            for sizes in self.sizes.chunks(count) {
+                let start = end;
+                end = start.saturating_add(sizes.get(field).copied().unwrap_or(0));
+                plan.parts.push(start..end);
+            }
+        }
+        plan.bytes = end;
+        if end as u64 > self.max_batch_bytes {
+            let found = end as u64;
+            let what = format!("batch {}", plan.number);
+            let error = FormatError::limit(what, "max_batch_bytes (of LoaderOptions)", self.max_batch_bytes, found);
+            plan.spoil(error.into());
+        }
+    }
+}
+
+impl Plan {
+    fn clear(&mut self, generation: u64, number: u64) {
+        let Self { indices, mask, dims, parts, rows, reads, faults, .. } = self;
+        indices.clear();
+        mask.clear();
+        dims.clear();
+        parts.clear();
+        rows.clear();
+        reads.clear();
+        faults.clear();
+        self.error = None;
+        (self.generation, self.number, self.bytes) = (generation, number, 0);
+    }
+
+    /// Makes the batch one that only says what is wrong.
+    fn spoil(&mut self, error: Error) {
+        self.error = Some(error);
+        self.bytes = 0;
+        self.parts.iter_mut().for_each(|part| *part = 0..0);
+        self.reads.clear();
+        self.rows.iter_mut().for_each(|row| row.read = NONE);
+    }
+
+    /// The rows that a read brings.
+    pub(super) fn rows_of(&self, read: u32) -> impl Iterator<Item = u32> {
+        let read = usize::try_from(read).ok().and_then(|read| self.reads.get(read));
+        let mut next = read.map_or(NONE, |read| read.first_row);
+        std::iter::from_fn(move || {
+            let row = next;
+            next = usize::try_from(row).ok().and_then(|row| self.rows.get(row))?.next;
+            Some(row)
+        })
+    }
+}

@@ -1,0 +1,174 @@
+//! The fence around the one thing that safe Rust cannot say: many threads write disjoint rows of one block of memory, whose borders are known
+//! only at run time. All `unsafe` of this crate stands here.
+//!
+//! The rules, which the types uphold and nobody outside can break:
+//! 1. Only [`Rows::lend`] makes handles. It needs the only reference to the block (`Arc::get_mut`), so no handle, and no reader, exists before it.
+//! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no byte belongs to two handles.
+//! 3. A handle gives its bytes to one caller at a time (`&mut self`), and cannot be cloned.
+//! 4. [`Rows::bytes`] lends everything for reading, if no handle is left; and none can come while it is lent, because of rule 1.
+//!
+//! Every handle and every reader holds a reference to the block, so the memory outlives them all.
+#![allow(unsafe_code)]
+
+use super::memory::SlotMemory;
+use crate::error::{Error, Result};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A block of memory and the rows it is divided into at the moment.
+pub(super) struct Rows {
+    base: *mut u8,
+    len: usize,
+    /// Field by field, the part of each row, ascending.
+    parts: Vec<Range<usize>>,
+    rows: usize,
+    /// Handles that are alive.
+    lent: AtomicUsize,
+    /// Never touched again once `base` was taken from it; dropped last of all.
+    _memory: Box<dyn SlotMemory>,
+}
+
+// SAFETY: `base` points into `_memory`, which is `Send + Sync` itself; access through it follows the rules above, which hold for any threads.
+unsafe impl Send for Rows {}
+// SAFETY: as above; `&Rows` alone gives access to no byte but by `bytes`, for reading.
+unsafe impl Sync for Rows {}
+
+/// One row: the right to write its parts.
+pub(super) struct RowMut {
+    block: Arc<Rows>,
+    row: usize,
+}
+
+impl Rows {
+    pub(super) fn new(mut memory: Box<dyn SlotMemory>) -> Self {
+        let bytes = memory.bytes_mut();
+        let (base, len) = (bytes.as_mut_ptr(), bytes.len());
+        Self { base, len, parts: Vec::new(), rows: 0, lent: AtomicUsize::new(0), _memory: memory }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are field by field those of each row. `false`, and nothing
+    /// happens, if somebody still uses the block.
+    ///
+    /// # Errors
+    /// `Usage` if the parts are not ascending or leave the block.
+    pub(super) fn lend(
+        this: &mut Arc<Self>,
+        rows: usize,
+        parts: &[Range<usize>],
+        handles: &mut Vec<Option<RowMut>>,
+    ) -> Result<bool> {
+        let Some(block) = Arc::get_mut(this) else { return Ok(false) };
+        let mut end = 0;
+        for part in parts {
+            if part.start < end || part.end < part.start {
+                return Err(Error::usage("parts of a batch", format!("one from {end} on"), format!("{part:?}")));
+            }
+            end = part.end;
+        }
+        if end > block.len || rows.checked_mul(parts.len().checked_div(rows).unwrap_or(0)) != Some(parts.len()) {
+            let expected = format!("whole rows in {} bytes", block.len);
+            return Err(Error::usage("parts of a batch", expected, format!("{} that end at {end}", parts.len())));
+        }
+        block.parts.clear();
+        block.parts.extend_from_slice(parts);
+        block.rows = rows;
+        *block.lent.get_mut() = rows;
+        handles.extend((0..rows).map(|row| Some(RowMut { block: Arc::clone(this), row })));
+        Ok(true)
+    }
+
+    /// Everything, for reading; `None` while there are handles.
+    pub(super) fn bytes(this: &Arc<Self>) -> Option<&[u8]> {
+        // Acquire: what handles wrote before they were dropped is seen.
+        if this.lent.load(Ordering::Acquire) != 0 {
+            return None;
+        }
+        // SAFETY: base and length are those of the memory, initialised. No handle exists, and none is made while the result lives: that takes the
+        // only reference to the block mutably, and the result borrows one.
+        Some(unsafe { std::slice::from_raw_parts(this.base, this.len) })
+    }
+}
+
+impl RowMut {
+    /// The bytes of part `field` of this row; empty if there is no such field.
+    pub(super) fn part(&mut self, field: usize) -> &mut [u8] {
+        let at = field.checked_mul(self.block.rows).and_then(|at| at.checked_add(self.row));
+        let Some(part) = at.and_then(|at| self.block.parts.get(at)) else { return &mut [] };
+        // SAFETY: `lend` has checked that the part is inside the block and overlaps no other; only this handle has it, and it is borrowed mutably.
+        // Nobody reads while there are handles.
+        unsafe { std::slice::from_raw_parts_mut(self.block.base.add(part.start), part.end - part.start) }
+    }
+}
+
+impl Drop for RowMut {
+    fn drop(&mut self) {
+        // Release: pairs with the load of `bytes`.
+        self.block.lent.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::{Allocate, Heap};
+    use super::*;
+
+    fn block(bytes: usize) -> Arc<Rows> {
+        Arc::new(Rows::new(Heap.allocate(bytes).unwrap()))
+    }
+
+    #[test]
+    fn threads_write_their_rows_and_nothing_else() {
+        let mut block = block(64);
+        // Two fields of four rows: 4 bytes each, then 8.
+        let parts: Vec<_> = (0..4).map(|r| r * 4..r * 4 + 4).chain((0..4).map(|r| 16 + r * 8..24 + r * 8)).collect();
+        for round in 0..20_u8 {
+            let mut handles = Vec::new();
+            assert!(Rows::lend(&mut block, 4, &parts, &mut handles).unwrap());
+            assert!(Rows::bytes(&block).is_none(), "rows are being written");
+            std::thread::scope(|scope| {
+                for (row, handle) in (0_u8..).zip(handles) {
+                    let mut handle = handle.unwrap();
+                    scope.spawn(move || {
+                        handle.part(0).fill(round + row);
+                        handle.part(1).fill(round + row + 100);
+                        assert!(handle.part(2).is_empty());
+                    });
+                }
+            });
+            let bytes = Rows::bytes(&block).unwrap();
+            for row in 0..4_u8 {
+                let at = usize::from(row);
+                assert!(bytes[at * 4..at * 4 + 4].iter().all(|&b| b == round + row));
+                assert!(bytes[16 + at * 8..24 + at * 8].iter().all(|&b| b == round + row + 100));
+            }
+        }
+    }
+
+    #[test]
+    fn a_block_in_use_is_not_lent_again() {
+        let mut block = block(8);
+        let whole = std::slice::from_ref(&(0..8));
+        let mut handles = Vec::new();
+        assert!(Rows::lend(&mut block, 1, whole, &mut handles).unwrap());
+        assert!(!Rows::lend(&mut block, 1, whole, &mut Vec::new()).unwrap(), "a handle is out");
+        handles.clear();
+        let reader = Arc::clone(&block);
+        assert!(!Rows::lend(&mut block, 1, whole, &mut Vec::new()).unwrap(), "a reader is out");
+        drop(reader);
+        assert!(Rows::lend(&mut block, 1, whole, &mut handles).unwrap());
+    }
+
+    #[test]
+    fn parts_that_overlap_or_leave_the_block_are_refused() {
+        let mut block = block(8);
+        for parts in [&[0..4, 3..8][..], &[0..4, 4..9], &[2..4, 0..1], &[0..1, 1..2, 2..3]] {
+            assert!(Rows::lend(&mut block, 2, parts, &mut Vec::new()).is_err(), "{parts:?}");
+        }
+        assert!(Rows::bytes(&block).is_some());
+    }
+}

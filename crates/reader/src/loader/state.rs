@@ -1,0 +1,483 @@
+//! What the threads of a loader share, under one lock: batches in order, their slots, the runs they wait for.
+
+use super::batch::Lent;
+use super::options::OnCorrupt;
+use super::plan::{Key, NONE, Plan};
+use super::rows::{RowMut, Rows};
+use super::runs::{Loaded, ReadJob, Runs};
+use crate::error::{Error, Result};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+
+/// Rows that a thread takes at most at a time: at the start of a large batch of small samples, where the lock would be asked for too often.
+const MAX_CHUNK: usize = 16;
+
+/// A batch that was planned and is not handed out.
+pub(super) struct Open {
+    pub(super) plan: Plan,
+    slot: Option<Arc<Rows>>,
+    work: Work,
+    /// Rows that are not done.
+    left: usize,
+}
+
+/// The lists of a batch that do not leave the loader, used again.
+#[derive(Default)]
+struct Work {
+    handles: Vec<Option<RowMut>>,
+    /// Rows whose run is in memory, with that run.
+    ready: VecDeque<(u32, Option<Arc<Loaded>>)>,
+    faults: Vec<(u32, Error)>,
+}
+
+/// A row to be decoded.
+pub(super) struct Claim {
+    pub(super) generation: u64,
+    pub(super) batch: u64,
+    pub(super) row: u32,
+    pub(super) sample: u64,
+    pub(super) record: u64,
+    key: Option<Key>,
+    pub(super) handle: RowMut,
+    /// `None` for padding.
+    pub(super) run: Option<Arc<Loaded>>,
+}
+
+/// A row that is done; its handle and its run are let go of.
+pub(super) struct Outcome {
+    generation: u64,
+    batch: u64,
+    row: u32,
+    key: Option<Key>,
+    pub(super) fault: Option<Error>,
+}
+
+impl Claim {
+    /// Lets go of the row and of the run.
+    pub(super) fn done(self, fault: Option<Error>) -> Outcome {
+        let Self { generation, batch, row, key, .. } = self;
+        Outcome { generation, batch, row, key, fault }
+    }
+}
+
+/// The next useful thing to do.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives on the stack of one loop; a box would be an allocation for each batch"
+)]
+pub(super) enum Job {
+    /// Rows were put into the thread's list.
+    Decode,
+    Read(ReadJob),
+    Plan(Plan),
+    /// Make a slot of so many bytes.
+    Allocate(usize),
+    /// Nothing, for want of data, or of a slot.
+    Wait(Want),
+    Exit,
+}
+
+/// Why there is nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    Data,
+    Slot,
+    /// The epoch is over, or others are at it.
+    Nothing,
+}
+
+pub(super) struct State {
+    pub(super) closed: bool,
+    /// What ended the loader's work for good.
+    pub(super) broken: Option<String>,
+    pub(super) generation: u64,
+    /// Threads that run.
+    pub(super) alive: usize,
+    /// Threads that wait for work.
+    pub(super) asleep: usize,
+    planning: bool,
+    pub(super) exhausted: bool,
+    batches: VecDeque<Open>,
+    runs: Runs,
+    free: Vec<Arc<Rows>>,
+    spare_plans: Vec<Plan>,
+    spare_work: Vec<Work>,
+    /// Slots that exist, or are being made.
+    slots: usize,
+    /// Slots in the caller's hands.
+    lent: usize,
+    extra: usize,
+    limits: Bounds,
+    pub(super) samples: u64,
+    pub(super) skipped: u64,
+    pub(super) extra_slots: u64,
+    pub(super) grown_slots: u64,
+}
+
+/// What a loader was told, as far as the state needs it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) slots: usize,
+    /// A slot has at least so many bytes.
+    pub(super) slot_bytes: usize,
+    pub(super) threads: usize,
+    pub(super) run_bytes: u64,
+    pub(super) on_corrupt: OnCorrupt,
+    /// Axes of the ragged fields of a row.
+    pub(super) dims: usize,
+}
+
+impl State {
+    pub(super) fn new(limits: Bounds) -> Self {
+        Self {
+            closed: false,
+            broken: None,
+            generation: 0,
+            alive: 0,
+            asleep: 0,
+            planning: false,
+            exhausted: false,
+            batches: VecDeque::new(),
+            runs: Runs::new(limits.run_bytes),
+            free: Vec::new(),
+            spare_plans: Vec::new(),
+            spare_work: Vec::new(),
+            slots: 0,
+            lent: 0,
+            extra: 0,
+            limits,
+            samples: 0,
+            skipped: 0,
+            extra_slots: 0,
+            grown_slots: 0,
+        }
+    }
+
+    pub(super) const fn peak_run_bytes(&self) -> u64 {
+        self.runs.peak
+    }
+
+    /// Batches at the front that could be handed out.
+    pub(super) fn finished(&self) -> usize {
+        self.batches.iter().take_while(|open| open.slot.is_some() && open.left == 0).count()
+    }
+
+    /// Begins another epoch: everything that was prepared is forgotten. Slots whose rows are still being written come free when they are done.
+    pub(super) fn restart(&mut self, generation: u64) {
+        self.generation = generation;
+        self.planning = false;
+        self.exhausted = false;
+        while let Some(mut open) = self.batches.pop_front() {
+            open.work.clear();
+            self.spare_work.push(open.work);
+            self.free.extend(open.slot);
+        }
+        self.runs.restart(generation);
+    }
+
+    fn batch(&mut self, number: u64) -> Option<&mut Open> {
+        batch_of(&mut self.batches, number)
+    }
+
+    /// Takes in what was decoded. `dims` are, outcome by outcome, the axes of ragged fields. True if a batch was finished.
+    pub(super) fn post(&mut self, outcomes: &mut Vec<Outcome>, dims: &[u64]) -> bool {
+        let stride = self.limits.dims;
+        let mut finished = false;
+        for (i, outcome) in outcomes.drain(..).enumerate() {
+            if outcome.generation != self.generation {
+                continue;
+            }
+            if let Some(key) = outcome.key {
+                self.runs.release(key, 1);
+            }
+            let Some(open) = self.batch(outcome.batch) else { continue };
+            open.left = open.left.saturating_sub(1);
+            finished |= open.left == 0;
+            if let Some(error) = outcome.fault {
+                open.work.faults.push((outcome.row, error));
+            } else if stride > 0 {
+                let row = usize::try_from(outcome.row).unwrap_or(usize::MAX).saturating_mul(stride);
+                let from = dims.get(i * stride..(i + 1) * stride);
+                if let (Some(to), Some(from)) = (open.plan.dims.get_mut(row..row.saturating_add(stride)), from) {
+                    to.copy_from_slice(from);
+                }
+            }
+        }
+        finished
+    }
+
+    /// What a thread that has nothing to do should do. Planning is cheap and opens work for all; then whatever the earliest batch needs.
+    pub(super) fn next(&mut self, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) -> Job {
+        if self.closed || self.broken.is_some() {
+            return Job::Exit;
+        }
+        if !self.planning && !self.exhausted && self.batches.len() <= self.limits.slots {
+            self.planning = true;
+            return Job::Plan(self.spare_plans.pop().unwrap_or_default());
+        }
+        if let Some(bytes) = self.attach() {
+            return Job::Allocate(bytes);
+        }
+        let decodable = self.batches.iter().take_while(|open| open.slot.is_some()).find(|o| !o.work.ready.is_empty());
+        let decodable = decodable.map(|open| open.plan.number);
+        let front = self.batches.front().map_or(0, |open| open.plan.number);
+        // For a batch without a slot nothing is read: the system has been told, and holds it; here it would only take memory.
+        let filling = self.batches.iter().take_while(|open| open.slot.is_some()).last().map(|open| open.plan.number);
+        let readable = filling.and_then(|last| self.runs.next_needed_by(front).filter(|&by| by <= last));
+        if let (Some(needed_by), decodable) = (readable, decodable.unwrap_or(u64::MAX))
+            && needed_by < decodable
+            && let Some(job) = self.runs.take()
+        {
+            return Job::Read(job);
+        }
+        if let Some(number) = decodable {
+            self.claim(number, claims, dims);
+            return Job::Decode;
+        }
+        let undone = self.batches.iter().any(|open| open.slot.is_some() && open.left > 0);
+        Job::Wait(match undone {
+            true if self.runs.is_reading() => Want::Data,
+            true => Want::Nothing,
+            false if self.batches.is_empty() || self.planning => Want::Nothing,
+            false => Want::Slot,
+        })
+    }
+
+    /// Gives slots to the batches that have none, in order. The size of a slot that has to be made, if there is one.
+    fn attach(&mut self) -> Option<usize> {
+        let allowed = self.limits.slots + self.extra;
+        for open in self.batches.iter_mut().filter(|open| open.slot.is_none()) {
+            let bytes = open.plan.bytes;
+            let fits = |slot: &Arc<Rows>| slot.len() >= bytes && Arc::strong_count(slot) == 1;
+            if let Some(place) = self.free.iter().position(fits) {
+                let mut slot = self.free.swap_remove(place);
+                let handles = &mut open.work.handles;
+                match Rows::lend(&mut slot, open.plan.rows.len(), &open.plan.parts, handles) {
+                    Ok(true) => open.slot = Some(slot),
+                    // Cannot be: the plan is its own witness. Said rather than hung.
+                    Ok(false) | Err(_) => self.broken = Some("a batch does not fit its slot".into()),
+                }
+                continue;
+            }
+            if self.slots < allowed {
+                self.slots += 1;
+                return Some(bytes.max(self.limits.slot_bytes));
+            }
+            // One that is too small, and in nobody's hands, makes room for a larger one.
+            let place = self.free.iter().position(|slot| slot.len() < bytes && Arc::strong_count(slot) == 1)?;
+            self.free.swap_remove(place);
+            self.grown_slots += 1;
+            return Some(bytes.saturating_add(bytes / 8).max(self.limits.slot_bytes));
+        }
+        None
+    }
+
+    pub(super) fn add_slot(&mut self, slot: Rows) {
+        self.free.push(Arc::new(slot));
+    }
+
+    fn claim(&mut self, number: u64, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
+        let (generation, stride, threads) = (self.generation, self.limits.dims, self.limits.threads);
+        let Some(open) = self.batch(number) else { return };
+        // A share of what is there: many rows of a full batch, one by one at its end, so that all threads finish together.
+        let count = open.work.ready.len().div_ceil(2 * threads).min(MAX_CHUNK);
+        for (row, run) in open.work.ready.drain(..count) {
+            let place = usize::try_from(row).unwrap_or(usize::MAX);
+            let Some(handle) = open.work.handles.get_mut(place).and_then(Option::take) else { continue };
+            let Some(planned) = open.plan.rows.get(place) else { continue };
+            let read = usize::try_from(planned.read).ok().and_then(|read| open.plan.reads.get(read));
+            let sample = open.plan.indices.get(place).copied().unwrap_or(u64::MAX);
+            let start = place.saturating_mul(stride);
+            let axes = open.plan.dims.get(start..start.saturating_add(stride)).unwrap_or_default();
+            dims.extend_from_slice(axes);
+            claims.push(Claim {
+                generation,
+                batch: number,
+                row,
+                sample,
+                record: planned.record,
+                key: read.filter(|_| run.is_some()).map(|read| read.key),
+                handle,
+                run,
+            });
+        }
+    }
+
+    /// Takes in a plan, or the end of the epoch. `fresh` gets the numbers of the reads that nobody has asked for before.
+    pub(super) fn planned(&mut self, plan: Plan, more: bool, fresh: &mut Vec<(Arc<crate::shard::Shard>, u64, u64)>) {
+        if plan.generation != self.generation && more {
+            return;
+        }
+        self.planning = false;
+        if !more {
+            self.exhausted = true;
+            self.spare_plans.push(plan);
+            return;
+        }
+        let work = self.spare_work.pop().unwrap_or_default();
+        let mut open = Open { slot: None, left: plan.rows.len(), work, plan };
+        // Rows without a run have nothing to wait for.
+        for (row, planned) in (0..).zip(&open.plan.rows) {
+            if planned.read == NONE {
+                open.work.ready.push_back((row, None));
+            }
+        }
+        for (read, planned) in (0..).zip(&open.plan.reads) {
+            match self.runs.want(open.plan.number, read, planned) {
+                (Some(loaded), _) => {
+                    let rows = open.plan.rows_of(read).map(|row| (row, Some(Arc::clone(&loaded))));
+                    open.work.ready.extend(rows);
+                }
+                (None, true) => {
+                    let span = planned.shard.span(&planned.records).unwrap_or(0..0);
+                    fresh.push((Arc::clone(&planned.shard), span.start, span.end - span.start));
+                }
+                (None, false) => {}
+            }
+        }
+        self.batches.push_back(open);
+    }
+
+    /// Takes in a run that was read, or why it was not.
+    pub(super) fn read(&mut self, job: ReadJob, result: Result<()>) {
+        let Self { batches, runs, .. } = self;
+        runs.loaded(job, result.is_ok(), |(number, read), loaded| {
+            let Some(open) = batch_of(batches, number) else { return };
+            for row in open.plan.rows_of(read) {
+                // Without a run, a row is filled with zeros; what is wrong with it is known already.
+                open.work.ready.push_back((row, loaded.cloned()));
+                if let Err(error) = &result {
+                    open.work.faults.push((row, copy(error)));
+                }
+            }
+        });
+    }
+
+    /// The next batch, if it is done. The slot of a batch that is an error goes back at once.
+    pub(super) fn take(&mut self) -> Option<Result<(Arc<Rows>, Plan)>> {
+        let front = self.batches.front()?;
+        if front.slot.is_none() || front.left > 0 {
+            return None;
+        }
+        let Open { mut plan, slot, mut work, .. } = self.batches.pop_front()?;
+        let verdict = self.judge(&mut plan, &mut work);
+        work.clear();
+        self.spare_work.push(work);
+        let slot = slot?;
+        Some(match verdict {
+            Ok(()) => {
+                self.lent += 1;
+                self.samples += plan.mask.iter().filter(|&&there| there).count() as u64;
+                Ok((slot, plan))
+            }
+            Err(error) => {
+                self.free.push(slot);
+                self.spare_plans.push(plan);
+                Err(error)
+            }
+        })
+    }
+
+    /// Whether a batch can be handed out in spite of the rows that failed; those that may be skipped are masked.
+    fn judge(&mut self, plan: &mut Plan, work: &mut Work) -> Result<()> {
+        if let Some(error) = plan.error.take() {
+            return Err(error);
+        }
+        work.faults.append(&mut plan.faults);
+        // By row, so that which error it is does not depend on the threads.
+        work.faults.sort_by_key(|(row, _)| *row);
+        let rest = match self.limits.on_corrupt {
+            OnCorrupt::Error => 0,
+            OnCorrupt::Skip { max } => max.saturating_sub(self.skipped),
+        };
+        let mut skipped = 0;
+        for (row, error) in work.faults.drain(..) {
+            if !error.is_about_data() || skipped >= rest {
+                return Err(error);
+            }
+            skipped += 1;
+            let row = usize::try_from(row).unwrap_or(usize::MAX);
+            if let Some(mask) = plan.mask.get_mut(row) {
+                *mask = false;
+            }
+            let start = row.saturating_mul(self.limits.dims);
+            if let Some(dims) = plan.dims.get_mut(start..start.saturating_add(self.limits.dims)) {
+                dims.fill(0);
+            }
+        }
+        self.skipped += skipped;
+        Ok(())
+    }
+
+    /// Whether nothing more comes.
+    pub(super) fn is_over(&self) -> bool {
+        self.exhausted && self.batches.is_empty()
+    }
+
+    /// The caller waits and holds every slot that there is: without another one it would wait for ever.
+    pub(super) fn unblock(&mut self) -> bool {
+        let wants_slot = self.batches.front().is_some_and(|open| open.slot.is_none());
+        let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;
+        if blocked {
+            self.extra += 1;
+            self.extra_slots += 1;
+        }
+        blocked
+    }
+
+    /// Takes back what a batch held.
+    pub(super) fn give_back(&mut self, slot: Arc<Rows>, plan: Plan) {
+        self.lent = self.lent.saturating_sub(1);
+        if self.extra > 0 && self.slots > self.limits.slots {
+            self.extra -= 1;
+            self.slots -= 1;
+        } else {
+            self.free.push(slot);
+        }
+        if self.spare_plans.len() <= self.limits.slots {
+            self.spare_plans.push(plan);
+        }
+    }
+}
+
+impl Work {
+    fn clear(&mut self) {
+        self.handles.clear();
+        self.ready.clear();
+        self.faults.clear();
+    }
+}
+
+fn batch_of(batches: &mut VecDeque<Open>, number: u64) -> Option<&mut Open> {
+    let front = batches.front()?.plan.number;
+    batches.get_mut(usize::try_from(number.checked_sub(front)?).ok()?)
+}
+
+/// The same error for another row: a read that fails, fails all of its rows.
+fn copy(error: &Error) -> Error {
+    match error {
+        Error::Io { path, action, offset, source } => {
+            let source = match source.raw_os_error() {
+                Some(code) => io::Error::from_raw_os_error(code),
+                None => io::Error::new(source.kind(), source.to_string()),
+            };
+            Error::Io { path: path.clone(), action, offset: *offset, source }
+        }
+        Error::Format(error) => Error::Format(error.clone()),
+        Error::Limit(error) => Error::Limit(error.clone()),
+        Error::Usage { what, expected, found } => {
+            Error::Usage { what: what.clone(), expected: expected.clone(), found: found.clone() }
+        }
+    }
+}
+
+/// What goes into a batch.
+pub(super) fn lend(
+    (slot, plan): (Arc<Rows>, Plan),
+    fields: &Arc<super::fields::Fields>,
+    dataset: &crate::Dataset,
+    home: std::sync::Weak<super::pool::Shared>,
+) -> Lent {
+    Lent { slot: Some(slot), plan, fields: Arc::clone(fields), dataset: dataset.clone(), home }
+}

@@ -1,0 +1,207 @@
+//! Datasets for the loader's tests: real JPEGs (of flat 8 × 8 blocks, made on the spot), arrays, labels, in several shards.
+#![allow(dead_code, missing_docs, unreachable_pub)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation
+)]
+
+use super::support::{ID, entry, finish, scratch};
+use shardpack_format::*;
+use shardpack_reader::{Batch, Dataset, Loader};
+use std::path::Path;
+
+/// One sample of the tests.
+#[derive(Debug, Clone)]
+pub struct Made {
+    pub id: u64,
+    pub height: u32,
+    pub width: u32,
+    /// What the index says, where a test lets it lie.
+    pub said_height: u32,
+    /// Whether the array is float16 that stands for float32, rather than uint16.
+    pub half: bool,
+}
+
+impl Made {
+    pub fn key(&self) -> String {
+        format!("sample-{:05}", self.id)
+    }
+
+    pub fn cube(&self) -> Vec<u8> {
+        let elements = self.height * self.width * 3;
+        (0..elements).flat_map(|i| ((i + self.id as u32 * 31) as u16).to_le_bytes()).collect()
+    }
+
+    /// Grey level of the block in row `y`, column `x` of blocks.
+    pub fn level(&self, y: u32, x: u32) -> u8 {
+        ((self.id * 13 + u64::from(y * 31 + x * 7)) % 200 + 20) as u8
+    }
+
+    pub fn jpeg(&self) -> Vec<u8> {
+        jpeg(self.height, self.width, |y, x| self.level(y, x))
+    }
+
+    fn record(&self, schema: &Schema, shard: u32) -> (Vec<u8>, Frame, Vec<u8>) {
+        let (jpeg, cube) = (self.jpeg(), self.cube());
+        let shape = vec![self.height.into(), self.width.into(), 3];
+        let mut descriptor = ArrayDescriptor::plain(Dtype::U16, shape);
+        if self.half {
+            descriptor.transform = Transform::F16;
+            (descriptor.stored, descriptor.decoded) = (Dtype::F16, Dtype::F32);
+        }
+        let descriptor = descriptor.encode().unwrap();
+        let stored = |bytes: &[u8], codec, descriptor| {
+            let length = bytes.len() as u64;
+            Some(StoredField { codec, stored_bytes: length, decoded_bytes: length, descriptor })
+        };
+        let fields = [stored(&jpeg, Codec::Jpeg, b"image/jpeg"), stored(&cube, Codec::Raw, &descriptor)];
+        let mut scalars = (self.id as i64 % 10).to_le_bytes().to_vec();
+        for axis in [self.said_height, self.width, 3] {
+            scalars.extend(axis.to_le_bytes());
+        }
+        let builder = RecordBuilder::new(Vec::new(), schema, shard, self.id, &self.key(), &scalars, &fields);
+        let mut builder = builder.unwrap();
+        builder.field_mut(0).copy_from_slice(&jpeg);
+        builder.field_mut(1).copy_from_slice(&cube);
+        let (bytes, frame) = builder.finish();
+        (bytes, frame, scalars)
+    }
+}
+
+pub fn schema() -> Schema {
+    let mut fields = vec![
+        Field::stored("image", FieldKind::Image),
+        Field::stored("cube", FieldKind::Array),
+        Field::scalar("label", Dtype::I64),
+    ];
+    fields.extend(["height", "width", "channels"].map(|name| Field::scalar(name, Dtype::U32)));
+    Schema::new(fields).unwrap()
+}
+
+/// A dataset on disk; `counts[k]` samples in shard `k`.
+pub struct Disk {
+    pub dir: tempfile::TempDir,
+    pub samples: Vec<Made>,
+}
+
+impl Disk {
+    /// All pictures of 16 × 24.
+    pub fn alike(counts: &[u64]) -> Self {
+        Self::new(counts, |id| Made { id, height: 16, width: 24, said_height: 16, half: false })
+    }
+
+    /// Pictures of many sizes.
+    pub fn varied(counts: &[u64]) -> Self {
+        Self::new(counts, |id| {
+            let (height, width) = (8 + (id * 5 % 23) as u32, 8 + (id * 11 % 37) as u32);
+            Made { id, height, width, said_height: height, half: false }
+        })
+    }
+
+    pub fn new(counts: &[u64], make: impl Fn(u64) -> Made) -> Self {
+        let dir = scratch();
+        let metadata = Metadata { schema: schema(), shards: Some(counts.len() as u32), ..Default::default() };
+        let mut manifest = Manifest::new(ID, metadata.clone());
+        let mut samples = Vec::new();
+        for (number, &count) in (0..).zip(counts) {
+            let identity = Identity::new(ID, number);
+            let mut out = identity.encode_header().to_vec();
+            let mut index = IndexBuilder::new(&metadata.schema);
+            for _ in 0..count {
+                let made = make(samples.len() as u64);
+                let (bytes, frame, scalars) = made.record(&metadata.schema, number);
+                index.push(&frame, &made.key(), &scalars).unwrap();
+                out.extend(bytes);
+                samples.push(made);
+            }
+            let index = index.encode(&metadata.encode().unwrap()).unwrap();
+            let bytes = finish(out, identity, count, &index);
+            std::fs::write(dir.path().join(shard_name(number)), &bytes).unwrap();
+            manifest.push(entry(&shard_name(number), &bytes));
+        }
+        std::fs::write(dir.path().join(MANIFEST_NAME), manifest.encode().unwrap()).unwrap();
+        Self { dir, samples }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn open(&self) -> Dataset {
+        Dataset::open(self.path()).unwrap()
+    }
+
+    /// Changes a byte in the middle of the record of sample `id`, which must be in shard 0.
+    pub fn hurt(&self, id: u64) {
+        let path = self.path().join(shard_name(0));
+        let row = self.open().shard(0).unwrap().row(id).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[(row.offset + row.length / 2) as usize] ^= 0xFF;
+        std::fs::write(&path, bytes).unwrap();
+    }
+}
+
+/// Everything of a batch that a user can see.
+pub type Seen = (Vec<u64>, Vec<bool>, Vec<(String, Vec<Vec<u64>>, Vec<Vec<u8>>)>);
+
+pub fn seen(batch: &Batch) -> Seen {
+    let fields = batch.fields().map(|field| {
+        let shapes = (0..batch.len()).map(|i| field.row_shape(i).unwrap().to_vec()).collect();
+        let rows = (0..batch.len()).map(|i| field.row(i).unwrap().to_vec()).collect();
+        (field.name().to_owned(), shapes, rows)
+    });
+    (batch.indices().to_vec(), batch.mask().to_vec(), fields.collect())
+}
+
+pub fn epoch(loader: &mut Loader) -> Vec<Seen> {
+    std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
+}
+
+/// A grey baseline JPEG of flat blocks: only DC coefficients, with a Huffman table of twelve codes of four bits for them, and one code for "end of block".
+fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> {
+    let mut out = vec![0xFF, 0xD8];
+    let segment = |out: &mut Vec<u8>, marker: u8, body: &[u8]| {
+        out.extend([0xFF, marker]);
+        out.extend(((body.len() + 2) as u16).to_be_bytes());
+        out.extend(body);
+    };
+    // A flat block of level v has the DC coefficient 8 (v - 128): divided by 8, the level itself.
+    segment(&mut out, 0xDB, &[&[0][..], &[8; 64]].concat());
+    let size = [(height as u16).to_be_bytes(), (width as u16).to_be_bytes()].concat();
+    segment(&mut out, 0xC0, &[&[8][..], &size, &[1, 1, 0x11, 0]].concat());
+    let counts = |length: usize, n: u8| (1..=16).map(move |l| if l == length { n } else { 0 }).collect::<Vec<u8>>();
+    segment(&mut out, 0xC4, &[&[0x00][..], &counts(4, 12), &(0..12).collect::<Vec<u8>>()].concat());
+    segment(&mut out, 0xC4, &[&[0x10][..], &counts(1, 1), &[0]].concat());
+    segment(&mut out, 0xDA, &[1, 1, 0, 0, 63, 0]);
+    let (mut bits, mut count) = (0_u64, 0);
+    let mut put = |out: &mut Vec<u8>, value: u32, length: u32| {
+        bits = bits << length | u64::from(value);
+        count += length;
+        while count >= 8 {
+            count -= 8;
+            let byte = (bits >> count) as u8;
+            out.push(byte);
+            if byte == 0xFF {
+                out.push(0);
+            }
+        }
+    };
+    let mut before = 0_i32;
+    for y in 0..height.div_ceil(8) {
+        for x in 0..width.div_ceil(8) {
+            let value = i32::from(level(y, x)) - 128;
+            let difference = value - std::mem::replace(&mut before, value);
+            let category = 32 - difference.unsigned_abs().leading_zeros();
+            put(&mut out, category, 4);
+            let code = if difference < 0 { difference - 1 } else { difference };
+            put(&mut out, code as u32 & ((1 << category) - 1), category);
+            put(&mut out, 0, 1);
+        }
+    }
+    put(&mut out, 0x7F, 7);
+    out.extend([0xFF, 0xD9]);
+    out
+}

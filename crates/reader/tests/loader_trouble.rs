@@ -1,0 +1,296 @@
+//! The loader in trouble: damaged records, an index that lies, disks that hang or fail, callers who are slow, keep everything, or leave early.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod loader_support;
+mod support;
+
+use loader_support::{Disk, Made, seen};
+use shardpack_reader::order::{End, Mode};
+use shardpack_reader::{
+    Allocate, DatasetOptions, Error, Heap, Loader, LoaderOptions, OnCorrupt, ReadAt, Result, SlotMemory, Storage,
+};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+use support::faults::{Fault, FaultyStorage};
+
+fn options(batch_size: u32) -> LoaderOptions {
+    LoaderOptions { batch_size, threads: 2, mode: Mode::Stored, end: End::Uneven, ..Default::default() }
+}
+
+#[test]
+fn a_damaged_record_is_named_and_the_loader_goes_on() {
+    let disk = Disk::alike(&[32]);
+    disk.hurt(10);
+    disk.hurt(13);
+    let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
+    for number in 0..8_u64 {
+        let batch = loader.next_batch().unwrap();
+        if number == 2 || number == 3 {
+            let text = batch.unwrap_err().to_string();
+            let (record, key) = if number == 2 { (10, "sample-00010") } else { (13, "sample-00013") };
+            assert!(text.contains("shard-00000.shard"), "{text}");
+            assert!(text.contains(&format!("record {record}, sample `{key}`")) && text.contains("CRC32"), "{text}");
+        } else {
+            assert_eq!(batch.unwrap().indices(), (number * 4..number * 4 + 4).collect::<Vec<_>>());
+        }
+    }
+    assert!(loader.next_batch().is_none());
+    assert_eq!(loader.stats().skipped, 0);
+}
+
+#[test]
+fn damaged_records_can_be_skipped_up_to_a_count() {
+    let disk = Disk::varied(&[32]);
+    for id in [3, 10, 13, 14] {
+        disk.hurt(id);
+    }
+    let on_corrupt = OnCorrupt::Skip { max: 3 };
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { on_corrupt, ..options(8) }).unwrap();
+    let first = loader.next_batch().unwrap().unwrap();
+    assert_eq!(first.mask(), [true, true, true, false, true, true, true, true]);
+    assert!(first.field("cube").unwrap().row(3).unwrap().is_empty(), "a ragged row without a sample is empty");
+    assert!(first.field("label").unwrap().row(3).unwrap().iter().all(|&b| b == 0));
+    assert_eq!(loader.stats().skipped, 1);
+    let text = loader.next_batch().unwrap().unwrap_err().to_string();
+    assert!(text.contains("sample-00014"), "the first one that is too much is named: {text}");
+    assert_eq!(loader.next_batch().unwrap().unwrap().mask(), [true; 8]);
+}
+
+#[test]
+fn an_index_that_lies_is_an_error_of_its_row() {
+    let lie = |said_height| {
+        Disk::new(&[12], move |id| Made {
+            id,
+            height: 16,
+            width: 8 + id as u32,
+            said_height: if id == 5 { said_height } else { 16 },
+            half: false,
+        })
+    };
+    // A little, in both directions; more than a record can hold; more than a number of bytes can be.
+    for (said, words) in [
+        (17, "by height and width in the index"),
+        (8, "in the index"),
+        (1 << 20, "max_expansion"),
+        (u32::MAX, "max_decoded_bytes"),
+    ] {
+        let disk = lie(said);
+        let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
+        assert!(loader.next_batch().unwrap().is_ok());
+        let text = loader.next_batch().unwrap().unwrap_err().to_string();
+        assert!(text.contains("sample-00005") && text.contains(words), "{said}: {text}");
+        assert!(loader.next_batch().unwrap().is_ok());
+    }
+}
+
+#[test]
+fn a_batch_over_the_limit_is_refused_before_memory_is_taken() {
+    let disk = Disk::alike(&[16]);
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { max_batch_bytes: 10_000, ..options(8) }).unwrap();
+    for _ in 0..2 {
+        let text = loader.next_batch().unwrap().unwrap_err().to_string();
+        assert!(text.contains("max_batch_bytes"), "{text}");
+    }
+    assert!(loader.next_batch().is_none());
+}
+
+#[test]
+fn kept_batches_get_slots_of_their_own_and_outlive_the_loader() {
+    let disk = Disk::alike(&[80]);
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { slots: 2, ..options(8) }).unwrap();
+    let mut kept = Vec::new();
+    while let Some(batch) = loader.next_batch() {
+        kept.push(batch.unwrap());
+    }
+    assert_eq!(loader.stats().extra_slots, 8);
+    drop(loader);
+    for (batch, number) in kept.iter().zip(0..) {
+        assert_eq!(batch.indices()[0], number * 8);
+        for (i, &index) in batch.indices().iter().enumerate() {
+            assert_eq!(batch.field("cube").unwrap().row(i).unwrap(), disk.samples[index as usize].cube());
+        }
+    }
+    let clone = kept[0].clone();
+    drop(kept);
+    assert_eq!(clone.len(), 8);
+}
+
+#[test]
+fn slots_are_used_again() {
+    #[derive(Debug, Default)]
+    struct Counted(AtomicU64);
+    impl Allocate for Counted {
+        fn allocate(&self, bytes: usize) -> io::Result<Box<dyn SlotMemory>> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Heap.allocate(bytes)
+        }
+    }
+    let disk = Disk::alike(&[400]);
+    let memory = Arc::new(Counted::default());
+    let mut loader =
+        Loader::open(&disk.open(), LoaderOptions { memory: memory.clone(), slots: 3, ..options(4) }).unwrap();
+    for epoch in 0..3 {
+        loader.set_epoch(epoch).unwrap();
+        while let Some(batch) = loader.next_batch() {
+            assert!(seen(&batch.unwrap()).1.iter().all(|&there| there));
+        }
+    }
+    assert_eq!(memory.0.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn memory_that_cannot_be_had_is_an_error() {
+    #[derive(Debug)]
+    struct None;
+    impl Allocate for None {
+        fn allocate(&self, _: usize) -> io::Result<Box<dyn SlotMemory>> {
+            Err(io::ErrorKind::OutOfMemory.into())
+        }
+    }
+    let disk = Disk::alike(&[8]);
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { memory: Arc::new(None), ..options(4) }).unwrap();
+    let text = loader.next_batch().unwrap().unwrap_err().to_string();
+    assert!(text.contains("no memory for a batch"), "{text}");
+    assert!(loader.next_batch().is_none(), "said once");
+}
+
+/// Bytes that come when they are let, or never, or with a panic.
+#[derive(Debug)]
+struct Gate {
+    inner: FaultyStorage,
+    gate: Arc<Hold>,
+}
+
+#[derive(Debug, Default)]
+struct Hold {
+    closed: Mutex<bool>,
+    opened: Condvar,
+    panics: AtomicBool,
+}
+
+impl Hold {
+    fn set(&self, closed: bool) {
+        *self.closed.lock().unwrap() = closed;
+        self.opened.notify_all();
+    }
+}
+
+#[derive(Debug)]
+struct GatedFile(Arc<dyn ReadAt>, Arc<Hold>);
+
+impl ReadAt for GatedFile {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let closed = self.1.closed.lock().unwrap();
+        drop(self.1.opened.wait_while(closed, |closed| *closed).unwrap());
+        assert!(!self.1.panics.load(Ordering::SeqCst), "a storage that panics");
+        self.0.read_at(buffer, offset)
+    }
+}
+
+impl Storage for Gate {
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        Ok(Arc::new(GatedFile(self.inner.open(name)?, Arc::clone(&self.gate))))
+    }
+
+    fn shard_names(&self) -> Result<Vec<String>> {
+        self.inner.shard_names()
+    }
+}
+
+fn gated(disk: &Disk) -> (Loader, Arc<Hold>) {
+    let gate = Arc::new(Hold::default());
+    let storage = Gate { inner: FaultyStorage::of(disk.path(), Fault::None), gate: Arc::clone(&gate) };
+    let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
+    let loader = Loader::open(&dataset, LoaderOptions { mode: Mode::Full, ..options(4) }).unwrap();
+    (loader, gate)
+}
+
+#[test]
+fn a_loader_is_dropped_within_a_second_though_a_read_hangs() {
+    let disk = Disk::alike(&[40]);
+    let (mut loader, gate) = gated(&disk);
+    assert!(loader.next_batch().unwrap().is_ok());
+    gate.set(true);
+    loader.set_epoch(1).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    let start = Instant::now();
+    drop(loader);
+    let took = start.elapsed();
+    gate.set(false);
+    assert!(took < Duration::from_millis(1500), "{took:?}");
+    // And at once where nothing hangs, in the middle of an epoch.
+    for batches in 0..4 {
+        let mut loader = Loader::open(&disk.open(), options(4)).unwrap();
+        (0..batches).for_each(|_| assert!(loader.next_batch().unwrap().is_ok()));
+        let start = Instant::now();
+        drop(loader);
+        assert!(start.elapsed() < Duration::from_millis(500));
+    }
+}
+
+#[test]
+fn a_panic_in_a_thread_is_an_error_not_a_hang() {
+    let disk = Disk::alike(&[40]);
+    let (mut loader, gate) = gated(&disk);
+    assert!(loader.next_batch().unwrap().is_ok());
+    gate.panics.store(true, Ordering::SeqCst);
+    loader.set_epoch(1).unwrap();
+    let text = loader.next_batch().unwrap().unwrap_err().to_string();
+    assert!(text.contains("panicked"), "{text}");
+}
+
+#[test]
+fn a_slow_consumer_stops_the_pool() {
+    let disk = Disk::alike(&[400]);
+    let dataset = disk.open();
+    let record = dataset.shard(0).unwrap().footer().index_offset / 400 + 64;
+    let mut loader = Loader::open(&dataset, LoaderOptions { mode: Mode::Full, slots: 2, ..options(4) }).unwrap();
+    let first = loader.next_batch().unwrap().unwrap();
+    let mut before = 0;
+    for _ in 0..100 {
+        std::thread::sleep(Duration::from_millis(10));
+        let now = loader.stats().read_bytes;
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    // The batch that was handed out, the other slot, and what is planned behind it: slots + 1 batches.
+    assert!(before <= 4 * 4 * record, "{before} bytes read ahead, of records of {record}");
+    drop(first);
+    assert!(loader.next_batch().unwrap().is_ok());
+}
+
+#[test]
+fn a_read_that_fails_is_an_error_once() {
+    let disk = Disk::alike(&[16]);
+    let mut failures = 0;
+    for k in 0..40 {
+        let storage = Arc::new(FaultyStorage::of(disk.path(), Fault::FailAt(k)));
+        let Ok(dataset) = DatasetOptions::new().open_in(storage) else { continue };
+        let on_corrupt = OnCorrupt::Skip { max: 100 };
+        let options = LoaderOptions { mode: Mode::Full, on_corrupt, ..options(4) };
+        let Ok(mut loader) = Loader::open(&dataset, options) else { continue };
+        let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
+        assert_eq!(batches.len(), 4);
+        let errors: Vec<&Error> = batches.iter().filter_map(|batch| batch.as_ref().err()).collect();
+        failures += errors.len();
+        assert!(errors.len() <= 1, "{errors:?}");
+        for error in errors {
+            assert!(matches!(error, Error::Io { .. }), "a disk that fails is no damaged sample: {error}");
+        }
+    }
+    assert!(failures > 5, "{failures}");
+}
