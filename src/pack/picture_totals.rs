@@ -270,11 +270,12 @@ mod tests {
         };
         let mut totals = of("a", 80, f32::NAN);
         totals.merge(of("b", 80, 75.0));
+        // The source's own picture: it has no score to speak of.
         totals.merge(of("c", 0, 60.0));
         totals.merge(of("d", 90, f32::NAN));
         let json = totals.to_json();
         assert_eq!(json["reencoded"], 3);
         assert_eq!(json["quality"], json!({ "count": 3, "min": 80.0, "mean": 250.0 / 3.0, "max": 90.0 }));
-        assert_eq!((&json["ssimulacra2"]["min"], &json["worst_sample"]), (&json!(60.0), &json!("c")));
+        assert_eq!((&json["ssimulacra2"]["min"], &json["worst_sample"]), (&json!(75.0), &json!("b")));
     }
 }

@@ -170,7 +170,7 @@ class Damage(CommandTest):
 class Looking(CommandTest):
     def test_cat_gives_the_bytes_of_one_field(self):
         source = pictures(self.tmp / "src", 10)
-        self.ok("pack", source, self.tmp / "out")
+        self.ok("pack", source, self.tmp / "out", "--jpeg", "keep")
         key = "class 1/0004.jpg"
         whole = (source / key).read_bytes()
         self.assertEqual(self.ok("cat", self.tmp / "out", key).bytes, whole)
@@ -189,7 +189,7 @@ class Looking(CommandTest):
         np.testing.assert_array_equal(np.load(self.tmp / "one.npy"), np.load(self.tmp / "src" / "cube001.npy"))
 
     def test_inspect_shows_what_there_is(self):
-        self.ok("pack", pictures(self.tmp / "src", 10), self.tmp / "out", "--jpeg", "keep")
+        self.ok("pack", pictures(self.tmp / "src", 10), self.tmp / "out")
         text = self.ok("inspect", self.tmp / "out").out
         for word in ("10", "class 0", "class 2", "image", "label", "shard-00000.shard"):
             self.assertIn(word, text)
