@@ -294,3 +294,43 @@ fn a_read_that_fails_is_an_error_once() {
     }
     assert!(failures > 5, "{failures}");
 }
+
+/// Runs `work` in a thread of its own, so that a loader that hangs fails the test instead of holding it up.
+fn within_ten_seconds<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send.send(work()));
+    receive.recv_timeout(Duration::from_secs(10)).expect("an end within ten seconds")
+}
+
+#[test]
+fn epochs_that_are_left_early_begin_with_their_first_batch() {
+    // A thread that was about to plan for the epoch before must not plan for this one beside another thread.
+    let disk = Disk::alike(&[64]);
+    for threads in [2, 8] {
+        let mut loader = Loader::open(&disk.open(), LoaderOptions { threads, slots: 2, ..options(2) }).unwrap();
+        within_ten_seconds(move || {
+            for round in 0..1500_u64 {
+                loader.set_epoch((round % 7 + 1) as u32).unwrap();
+                for number in 0..round % 4 {
+                    let batch = loader.next_batch().unwrap().unwrap();
+                    assert_eq!(batch.indices(), [2 * number, 2 * number + 1], "round {round}, {threads} threads");
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn memory_that_is_too_small_is_said_to_be() {
+    #[derive(Debug)]
+    struct Half;
+    impl Allocate for Half {
+        fn allocate(&self, bytes: usize) -> io::Result<Box<dyn SlotMemory>> {
+            Heap.allocate(bytes / 2)
+        }
+    }
+    let disk = Disk::alike(&[8]);
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { memory: Arc::new(Half), ..options(4) }).unwrap();
+    let error = within_ten_seconds(move || loader.next_batch().unwrap().unwrap_err().to_string());
+    assert!(error.contains("memory for a batch: expected"), "{error}");
+}

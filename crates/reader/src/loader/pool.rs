@@ -116,9 +116,15 @@ impl Shared {
                     self.work.notify_all();
                 }
                 Job::Plan(plan) => self.plan(plan),
-                Job::Allocate(bytes) => match self.memory.allocate(bytes) {
-                    Ok(memory) => {
-                        self.state().add_slot(Rows::new(memory));
+                Job::Allocate(bytes) => match self.memory.allocate(bytes).map(Rows::new) {
+                    // A slot that is too small would be asked for again and again.
+                    Ok(slot) if slot.len() < bytes => {
+                        let found = slot.len();
+                        self.state().broken =
+                            Some(format!("memory for a batch: expected {bytes} bytes, found {found}"));
+                    }
+                    Ok(slot) => {
+                        self.state().add_slot(slot);
                         self.work.notify_all();
                     }
                     Err(error) => {
@@ -167,6 +173,10 @@ impl Shared {
     fn plan(&self, mut plan: Plan) {
         let (generation, more) = {
             let mut planner = self.planner();
+            // The loader went on to another epoch before this thread came to plan: batches of that one are planned by others, in their order.
+            if planner.generation != plan.generation {
+                return;
+            }
             let more = planner.fill(&mut plan);
             (planner.generation, more)
         };

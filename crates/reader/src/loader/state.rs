@@ -214,9 +214,15 @@ impl State {
         }
         if !self.planning && !self.exhausted && self.batches.len() <= self.limits.slots {
             self.planning = true;
-            return Job::Plan(self.spare_plans.pop().unwrap_or_default());
+            let mut plan = self.spare_plans.pop().unwrap_or_default();
+            plan.generation = self.generation;
+            return Job::Plan(plan);
         }
-        if let Some(bytes) = self.attach() {
+        let missing = self.attach();
+        if self.broken.is_some() {
+            return Job::Exit;
+        }
+        if let Some(bytes) = missing {
             return Job::Allocate(bytes);
         }
         let decodable = self.batches.iter().take_while(|open| open.slot.is_some()).find(|o| !o.work.ready.is_empty());
