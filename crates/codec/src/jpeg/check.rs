@@ -76,18 +76,20 @@ impl PixelCheck {
             }
             _ => stored,
         };
-        let source = decode(&mut self.decoder, source, &mut self.source)?;
-        let stored = decode(&mut self.decoder, stored, &mut self.stored)?;
+        let source = decode(&self.decoder, source, &mut self.source)?;
+        let stored = decode(&self.decoder, stored, &mut self.stored)?;
         let shape = |frame: Frame| (frame.width, frame.height, frame.color.format());
         Ok(shape(source) == shape(stored) && self.source == self.stored)
     }
 }
 
 /// Decodes the whole picture to its own channels.
-pub(super) fn decode(decoder: &mut Decompressor, jpeg: &[u8], pixels: &mut Vec<u8>) -> Result<Frame> {
-    let frame = decoder.frame(jpeg)?;
+pub(super) fn decode(decoder: &Decompressor, jpeg: &[u8], pixels: &mut Vec<u8>) -> Result<Frame> {
+    let picture = decoder.open(jpeg)?;
+    let frame = picture.frame();
     let format = frame.color.format();
     let pitch = frame.width as usize * format.bytes();
     pixels.resize(pitch * frame.height as usize, 0);
-    decoder.decode(jpeg, Scale::Full, format, pixels, pitch)
+    picture.decode(Scale::Full, format, pixels, pitch)?;
+    Ok(frame)
 }

@@ -27,9 +27,9 @@ fn encoded_by(
     let mut out = Vec::new();
     let how = Encoding { quality: 92, subsampling, restart_interval };
     let source = pixels(width, height, format.bytes() as u32);
-    let mut compressor = Compressor::new().unwrap();
+    let mut compressor = Compressor::new();
     if let Some(process) = process {
-        compressor.write(process).unwrap();
+        compressor.write(process);
     }
     compressor.encode(&source, (width, height), format, how, &mut out).unwrap();
     out
@@ -69,11 +69,12 @@ impl Table {
     }
 
     fn whole(jpeg: &[u8]) -> Self {
-        let mut jpegs = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse);
-        let frame = jpegs.frame(jpeg).unwrap();
+        let jpegs = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse);
+        let picture = jpegs.open(jpeg).unwrap();
+        let frame = picture.frame();
         let (width, height) = (frame.width as usize, frame.height as usize);
         let mut bytes = vec![0; width * height * 3];
-        jpegs.decode(jpeg, Scale::Full, PixelFormat::Rgb, &mut bytes, width * 3).unwrap();
+        picture.decode(Scale::Full, PixelFormat::Rgb, &mut bytes, width * 3).unwrap();
         Self { width, height, at: bytes.as_chunks().0.to_vec() }
     }
 
@@ -315,7 +316,7 @@ fn gray_and_cmyk_become_rgb() {
     let inks = [200, 100, 50, 220].repeat(32 * 32);
     let how = Encoding { quality: 100, subsampling: Subsampling::S444, restart_interval: 2 };
     let mut cmyk = Vec::new();
-    Compressor::new().unwrap().encode(&inks, (32, 32), PixelFormat::Cmyk, how, &mut cmyk).unwrap();
+    Compressor::new().encode(&inks, (32, 32), PixelFormat::Cmyk, how, &mut cmyk).unwrap();
     let mut expected = [0; 3];
     cmyk_to_rgb(&[200, 100, 50, 220], &mut expected);
     for view in [View::whole(), View::resize(5, 5), View::rectangle(Rect { x: 3, y: 17, width: 9, height: 4 })] {

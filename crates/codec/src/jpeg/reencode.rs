@@ -174,7 +174,7 @@ impl JpegReencoder {
         Ok(Self {
             tiler: JpegTiler::new(),
             decoder: Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse),
-            encoder: Compressor::new()?,
+            encoder: Compressor::new(),
             resizer: fir::Resizer::new(),
             pixels: Vec::new(),
             other: Vec::new(),
@@ -277,16 +277,17 @@ impl JpegReencoder {
     /// Decodes to RGB: grey too, whose luma the encoder gets back to the bit.
     fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
-        let frame = self.decoder.frame(jpeg)?;
+        let picture = self.decoder.open(jpeg)?;
+        let frame = picture.frame();
         let pixels = frame.width as usize * frame.height as usize;
         if frame.color.format() == PixelFormat::Cmyk {
             self.other.resize(pixels * 4, 0);
-            self.decoder.decode(jpeg, Scale::Full, PixelFormat::Cmyk, &mut self.other, frame.width as usize * 4)?;
+            picture.decode(Scale::Full, PixelFormat::Cmyk, &mut self.other, frame.width as usize * 4)?;
             self.pixels.resize(pixels * 3, 0);
             cmyk_to_rgb(&self.other, &mut self.pixels);
         } else {
             self.pixels.resize(pixels * 3, 0);
-            self.decoder.decode(jpeg, Scale::Full, PixelFormat::Rgb, &mut self.pixels, frame.width as usize * 3)?;
+            picture.decode(Scale::Full, PixelFormat::Rgb, &mut self.pixels, frame.width as usize * 3)?;
         }
         Ok(())
     }
@@ -340,7 +341,8 @@ impl JpegReencoder {
     /// The score of `self.encoded`.
     fn score(&mut self, reference: &Reference, size: (u32, u32)) -> Result<f64> {
         self.other.resize(self.pixels.len(), 0);
-        self.decoder.decode(&self.encoded, Scale::Full, PixelFormat::Rgb, &mut self.other, size.0 as usize * 3)?;
+        let picture = self.decoder.open(&self.encoded)?;
+        picture.decode(Scale::Full, PixelFormat::Rgb, &mut self.other, size.0 as usize * 3)?;
         reference.score(&self.other, size)
     }
 

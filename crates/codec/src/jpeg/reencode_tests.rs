@@ -21,10 +21,10 @@ fn fixed(quality: u8) -> ReencodeOptions {
 }
 
 fn decode(jpeg: &[u8]) -> (u32, u32, Vec<u8>) {
-    let mut decoder = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse);
-    let frame = decoder.frame(jpeg).unwrap();
+    let picture = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse).open(jpeg).unwrap();
+    let frame = picture.frame();
     let mut rgb = vec![0; (frame.width * frame.height * 3) as usize];
-    decoder.decode(jpeg, Scale::Full, PixelFormat::Rgb, &mut rgb, frame.width as usize * 3).unwrap();
+    picture.decode(Scale::Full, PixelFormat::Rgb, &mut rgb, frame.width as usize * 3).unwrap();
     (frame.width, frame.height, rgb)
 }
 
@@ -117,7 +117,7 @@ fn shrinking_is_antialiased_and_nothing_is_enlarged() {
     let board: Vec<u8> = (0..96 * 64).flat_map(|i| [if (i % 96 + i / 96) % 2 == 0 { 255 } else { 0 }; 3]).collect();
     let mut jpeg = Vec::new();
     let how = Encoding { quality: 100, ..plain(Subsampling::S444) };
-    Compressor::new().unwrap().encode(&board, (96, 64), PixelFormat::Rgb, how, &mut jpeg).unwrap();
+    Compressor::new().encode(&board, (96, 64), PixelFormat::Rgb, how, &mut jpeg).unwrap();
     let options = ReencodeOptions { resize: Resize::ShortSide(16), ..fixed(95) };
     let (done, stored) = run(&jpeg, &options, false).unwrap();
     assert_eq!((done.width, done.height, done.score), (24, 16, None));
