@@ -43,6 +43,7 @@ pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, Reen
 pub use render::{PixelLayout, Rendering};
 pub(crate) use render::{Plan, Renderer, grown};
 pub(crate) use resize::Pixels;
+pub use score::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;
 pub(crate) use turbo::{Bounds, Decompressor, Warnings};

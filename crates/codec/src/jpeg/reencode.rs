@@ -134,7 +134,8 @@ pub struct Reencoded {
     pub orientation: u8,
     /// Exif orientation that was applied to the coefficients of a source that is not encoded anew; 1 = none.
     pub applied: u8,
-    /// SSIMULACRA2 against the source, decoded, upright and resized; 100 for the source itself. `None` if nobody asked for it.
+    /// SSIMULACRA2 against the source, decoded, upright and resized; of a picture of more than [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), of its
+    /// centre. `None` if nobody asked for it, and for a source that is stored itself: it would count as 100 and tell nothing of the encoder.
     pub score: Option<f64>,
 }
 
@@ -183,7 +184,8 @@ impl JpegReencoder {
         })
     }
 
-    /// Appends the re-encoded picture to `out`, and scores it if `score` asks for it (a search for a score knows it anyway).
+    /// Appends the re-encoded picture to `out`, and scores it if `score` asks for it (a search for a score knows it anyway). Scoring takes
+    /// [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL) more memory, which is freed again.
     ///
     /// The source is stored instead, tiled as `options.tile` says, where it is not resized and its own bytes, metadata left out, are no more than
     /// the encoded ones; and where it is nothing that can be encoded: two components, other than 8 bits, hierarchical, sampling factors that
@@ -191,7 +193,7 @@ impl JpegReencoder {
     ///
     /// # Errors
     /// `Format` if the picture is damaged: everything that libjpeg-turbo warns of counts; `Limit` if it has too many pixels; `Usage` for options
-    /// outside their ranges, and for a score of more than 16384 × 16384 pixels. Then `out` is as it was.
+    /// outside their ranges, and for a picture that cannot be scored. Then `out` is as it was.
     pub fn reencode(
         &mut self,
         jpeg: &[u8],
@@ -222,16 +224,18 @@ impl JpegReencoder {
             Some(_) => false,
         };
         if !encodable {
-            return self.source(jpeg, options, score, out);
+            return self.source(jpeg, options, out);
         }
         self.decode(jpeg, &options.tile.limits)?;
         self.turn(turn, upright);
         self.shrink(upright, size)?;
         let subsampling = subsampling(options.subsampling, &header, turn);
+        let source_bytes = picture_bytes(jpeg, header.scan_offset);
         let (quality, interval, score) = match options.quality {
             Quality::Fixed(quality) => {
                 let interval = self.encode(quality, subsampling, size, options)?;
-                let score = match score {
+                // What is thrown away needs no score.
+                let score = match score && (resized || self.encoded.len() < source_bytes) {
                     true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
                     false => None,
                 };
@@ -239,8 +243,8 @@ impl JpegReencoder {
             }
             Quality::Ssimulacra2(target) => self.search(target, subsampling, size, options)?,
         };
-        if !resized && self.encoded.len() >= picture_bytes(jpeg, header.scan_offset) {
-            return self.source(jpeg, options, score.is_some(), out);
+        if !resized && self.encoded.len() >= source_bytes {
+            return self.source(jpeg, options, out);
         }
         match options.tile.keep_metadata {
             true => with_metadata(&self.encoded, Metadata::read(jpeg)?.icc.as_deref(), 1, out)?,
@@ -262,7 +266,7 @@ impl JpegReencoder {
         })
     }
 
-    fn source(&mut self, jpeg: &[u8], options: &ReencodeOptions, score: bool, out: &mut Vec<u8>) -> Result<Reencoded> {
+    fn source(&mut self, jpeg: &[u8], options: &ReencodeOptions, out: &mut Vec<u8>) -> Result<Reencoded> {
         let tiled = self.tiler.tile(jpeg, &options.tile, out)?;
         Ok(Reencoded {
             outcome: ReencodeOutcome::Source(tiled.outcome),
@@ -270,7 +274,7 @@ impl JpegReencoder {
             height: tiled.height,
             orientation: tiled.orientation,
             applied: tiled.applied,
-            score: score.then_some(IDENTICAL),
+            score: None,
         })
     }
 
