@@ -1,6 +1,6 @@
 //! Whether an encoded picture decodes: the check behind `verify --deep`.
 
-use crate::jpeg::{Bounds, Decompressor, Scale, Warnings};
+use crate::jpeg::{Bounds, Decompressor, Scale, Warnings, trim};
 use shardpack_format::{Error, Limits, Result};
 use std::io::Cursor;
 
@@ -69,7 +69,9 @@ impl PictureCheck {
         let format = frame.color.format();
         let pitch = scale.of(frame.width) as usize * format.bytes();
         self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);
-        picture.decode(scale, format, &mut self.pixels, pitch)?;
+        let decoded = picture.decode(scale, format, &mut self.pixels, pitch);
+        trim([&mut self.pixels]);
+        decoded?;
         Ok((width, height))
     }
 }

@@ -1,6 +1,7 @@
 //! Whether a stored picture still has the pixels of its source.
 #![deny(clippy::indexing_slicing)]
 
+use super::render::trim;
 use super::tile::operation;
 use super::turbo::{Bounds, Decompressor, Frame, Scale, Transcoder, Transcoding, Warnings};
 use shardpack_format::{Limits, Result};
@@ -55,6 +56,12 @@ impl PixelCheck {
     /// # Errors
     /// `Format` if one of the two does not decode without a warning, `Limit` if its pixels take more than `limits.max_decoded_bytes`.
     pub fn same(&mut self, source: &[u8], stored: &[u8], applied: u8, limits: &Limits) -> Result<bool> {
+        let same = self.try_same(source, stored, applied, limits);
+        trim([&mut self.source, &mut self.stored, &mut self.turned_back]);
+        same
+    }
+
+    fn try_same(&mut self, source: &[u8], stored: &[u8], applied: u8, limits: &Limits) -> Result<bool> {
         if source == stored {
             return Ok(true);
         }

@@ -2,7 +2,7 @@
 
 use super::color::cmyk_to_rgb;
 use super::orientation::Turn;
-use super::render::{Plan, Renderer, grown};
+use super::render::{Plan, Renderer, grown, trim};
 use super::resize::Pixels;
 use super::turbo::{Frame, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
@@ -54,8 +54,8 @@ pub struct Decoded {
 
 /// A decoder for one thread.
 ///
-/// Its buffers grow to the largest picture that it has seen (3 bytes for each decoded pixel, 4 more for CMYK, and the bytes of a cut) and are kept. After
-/// that, libjpeg-turbo allocates its own pools for each picture, and the resizer its tables of weights; no pixels are allocated.
+/// Its buffers grow to the largest picture that it has seen (3 bytes for each decoded pixel, 4 more for CMYK, and the bytes of a cut) and are kept,
+/// those above 64 MiB apart, which are freed after the picture. After that, libjpeg-turbo allocates its own pools for each picture, and the resizer its tables of weights; no pixels are allocated.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{DecodeOptions, JpegDecoder, Rendering};
@@ -113,6 +113,13 @@ impl JpegDecoder {
     /// `Format` if the picture is damaged (and, unless lenient, if libjpeg-turbo warns); `Limit` if it asks for too much; `Usage` if the view cannot be
     /// taken of this picture or the slot has another size.
     pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
+        let decoded = self.try_decode_into(jpeg, how, slot);
+        trim([&mut self.cut, &mut self.pixels, &mut self.cmyk]);
+        self.renderer.trim();
+        decoded
+    }
+
+    fn try_decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let source = self.jpeg.open(jpeg)?;
         let (frame, header) = (source.frame(), *source.header());
         let stored = (frame.width, frame.height);

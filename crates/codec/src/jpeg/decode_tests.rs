@@ -360,3 +360,20 @@ fn a_picture_on_its_side_has_its_sides_exchanged() {
     assert_eq!(decoder(true).size_of(&photo(20, 10), 1), Ok((10, 20)));
     assert_eq!(decoder(true).size_of(&photo(20, 10), 6), Ok((20, 10)));
 }
+
+#[test]
+fn an_outlier_leaves_no_large_buffers() {
+    let jpeg = encoded(4800, 4800, PixelFormat::Gray, Subsampling::Gray, 0);
+    let mut decoder = decoder(false);
+    let mut slot = [0; 30 * 40 * 3];
+    for fits in [true, false] {
+        let view = if fits { View::resize(30, 40) } else { View::resize(30, 41) };
+        let decoded = decoder.decode_into(&jpeg, &Rendering { view, ..Default::default() }, &mut slot);
+        assert_eq!(decoded.is_ok(), fits);
+        assert_eq!(decoder.pixels.capacity(), 0, "69 MB are not kept");
+    }
+    decoder
+        .decode_into(&photo(400, 300), &Rendering { view: View::resize(30, 40), ..Default::default() }, &mut slot)
+        .unwrap();
+    assert!(decoder.pixels.capacity() >= 400 * 300 * 3, "what is usual is");
+}

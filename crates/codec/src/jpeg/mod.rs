@@ -41,7 +41,7 @@ pub(crate) use orientation::Turn;
 pub use rect::Rect;
 pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
 pub use render::{PixelLayout, Rendering};
-pub(crate) use render::{Plan, Renderer, grown};
+pub(crate) use render::{Plan, Renderer, grown, trim};
 pub(crate) use resize::Pixels;
 pub use score::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};

@@ -8,6 +8,7 @@ use super::interval::McuGrid;
 use super::keep::KeepReason;
 use super::metadata::{Metadata, picture_bytes, with_metadata};
 use super::orientation::Turn;
+use super::render::{KEPT_BYTES, trim};
 use super::resize::Pixels;
 use super::score::{IDENTICAL, Reference};
 use super::tile::{JpegTiler, TileOptions, TileOutcome, parse};
@@ -139,7 +140,8 @@ pub struct Reencoded {
     pub score: Option<f64>,
 }
 
-/// Re-encodes pictures, one after the other: one for each thread. Its buffers hold the decoded picture up to three times.
+/// Re-encodes pictures, one after the other: one for each thread. Its buffers hold the decoded picture up to three times;
+/// those above 64 MiB are freed after it.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{JpegReencoder, ReencodeOptions};
@@ -203,7 +205,12 @@ impl JpegReencoder {
     ) -> Result<Reencoded> {
         check(options)?;
         let start = out.len();
-        self.try_reencode(jpeg, options, score, out).inspect_err(|_| out.truncate(start))
+        let done = self.try_reencode(jpeg, options, score, out).inspect_err(|_| out.truncate(start));
+        trim([&mut self.pixels, &mut self.other, &mut self.encoded, &mut self.best]);
+        if self.resizer.size_of_internal_buffers() > KEPT_BYTES {
+            self.resizer.reset_internal_buffers();
+        }
+        done
     }
 
     fn try_reencode(
