@@ -19,6 +19,7 @@ mod shard;
 
 use shardpack_format::{ArrayDescriptor, FOOTER_BYTES, Limits, Manifest, Record};
 use std::panic::catch_unwind;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// SplitMix64: the same numbers on every machine and in every release.
@@ -215,6 +216,20 @@ fn jpegs(count: u64) {
     assert!(cuts > count / 8, "the damage gets behind the header: {cuts} of {count} mutants are cut");
 }
 
+fn jpeg_decoders(count: u64) {
+    let used = Mutex::new(jpeg::Decoders::default());
+    assert!(used.lock().expect("a decoder").read(jpeg::TILES));
+    let whole = AtomicU64::new(0);
+    let check = |bytes: &[u8]| {
+        let mut used = used.lock().expect("decoders that did not panic before");
+        _ = whole.fetch_add(u64::from(used.read(bytes)), Ordering::Relaxed);
+    };
+    campaign("jpeg decoders", jpeg::TILES, count, |_| (), check);
+    let whole = whole.into_inner();
+    assert!((count / 50..count).contains(&whole), "of {count} mutants, {whole} decode without a warning");
+    assert!(used.into_inner().expect("decoders").read(jpeg::TILES), "and they still read what is whole");
+}
+
 /// Damage in front of the C libraries: there a mistake would end the process, not only the test.
 #[test]
 fn no_payload_makes_a_decoder_panic() {
@@ -224,6 +239,11 @@ fn no_payload_makes_a_decoder_panic() {
 #[test]
 fn no_jpeg_makes_the_cutter_panic() {
     jpegs(100_000);
+}
+
+#[test]
+fn no_jpeg_changes_how_the_next_is_read() {
+    jpeg_decoders(5_000);
 }
 
 #[test]
@@ -275,6 +295,7 @@ fn long_campaigns() {
     manifests(2_000_000);
     payloads(200_000);
     jpegs(5_000_000);
+    jpeg_decoders(500_000);
 }
 
 /// Every single flipped bit of a shard is noticed: no byte is outside a checksum, and no padding may differ from zero.

@@ -13,6 +13,7 @@ fn main() -> std::io::Result<()> {
         ("manifest", shard::manifest()),
         ("record", record.clone()),
         ("jpeg_cut", jpeg::tiled()),
+        ("jpeg_decoders", jpeg::TILES.to_vec()),
     ];
     for (target, bytes) in seeds {
         let folder = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));

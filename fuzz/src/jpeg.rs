@@ -1,16 +1,23 @@
-//! A JPEG on its way to the decoder: header walk, cut, decode.
+//! A JPEG on its way to the decoder: header walk, cut, decode; and whether a decoder is the same after whatever it has met.
 
 use crate::shard::limits;
-use shardpack_codec::PictureCheck;
-use shardpack_codec::jpeg::{CutPlan, JpegHeader, Rect, Scale, end_of_image};
+use shardpack_codec::jpeg::{
+    CutPlan, DecodeOptions, JpegDecoder, JpegHeader, JpegTiler, Rect, Rendering, Scale, TileOptions, Tiled, View,
+    end_of_image,
+};
+use shardpack_codec::{PictureCheck, PictureDecoder};
+use shardpack_format::Result;
 
 /// Bytes behind the JPEG that say what is cut out of it: four numbers of a rectangle, and a scale.
 const REQUEST_BYTES: usize = 9;
 
+/// A tiled JPEG of six tiles.
+pub const TILES: &[u8] = include_bytes!("../../crates/codec/testdata/tiles.jpg");
+
 /// A tiled JPEG of six tiles, and what to cut out of it.
 pub fn tiled() -> Vec<u8> {
     let request = [17, 0, 17, 0, 30, 0, 14, 0, 0];
-    [include_bytes!("../../crates/codec/testdata/tiles.jpg").as_slice(), &request].concat()
+    [TILES, &request].concat()
 }
 
 /// Whether `bytes`, a JPEG in memory and not a request behind it, decodes without a warning.
@@ -49,4 +56,75 @@ pub fn cut(data: &[u8]) -> bool {
     let whole = decodes(jpeg);
     assert!(decodes(&out) || !whole, "damaged, and the source is not");
     true
+}
+
+/// One of everything that reads JPEGs and is used for many.
+pub struct Decoders {
+    strict: JpegDecoder,
+    lenient: JpegDecoder,
+    pictures: PictureDecoder,
+    tiler: JpegTiler,
+}
+
+/// What all of them make of one picture.
+#[derive(Debug, PartialEq)]
+struct Made {
+    /// Strict and lenient.
+    sizes: [Result<(u32, u32)>; 2],
+    /// Strict and lenient, at its own size and shrunk; then strict again, as a picture of any kind.
+    pixels: [Result<Vec<u8>>; 5],
+    tiled: Result<(Tiled, Vec<u8>)>,
+}
+
+impl Default for Decoders {
+    fn default() -> Self {
+        let options = |lenient| DecodeOptions { limits: limits(), lenient, ..Default::default() };
+        Self {
+            strict: JpegDecoder::new(options(false)),
+            lenient: JpegDecoder::new(options(true)),
+            pictures: PictureDecoder::new(options(false)),
+            tiler: JpegTiler::new(),
+        }
+    }
+}
+
+impl Decoders {
+    /// Reads `jpeg` with these decoders and with new ones. Returns whether it decodes without a warning.
+    ///
+    /// # Panics
+    /// If the two differ: in a size, a pixel, a tile, or an error.
+    pub fn read(&mut self, jpeg: &[u8]) -> bool {
+        let made = self.make(jpeg, 0x11);
+        assert_eq!(Self::default().make(jpeg, 0xEE), made, "a new decoder, and one that was used before");
+        made.pixels[0].is_ok()
+    }
+
+    /// Slots hold `fill` before: a byte that is not written shows.
+    fn make(&mut self, jpeg: &[u8], fill: u8) -> Made {
+        let sizes = [self.strict.size_of(jpeg, 1), self.lenient.size_of(jpeg, 1)];
+        let small = Rendering { view: View::resize(11, 9), ..Default::default() };
+        let slot = || vec![fill; 11 * 9 * 3];
+        let whole = |decoder: &mut JpegDecoder, size: &Result<(u32, u32)>| {
+            let (height, width) = size.clone()?;
+            let mut slot = vec![fill; height as usize * width as usize * 3];
+            decoder.decode_into(jpeg, &Rendering::default(), &mut slot).map(|_| slot)
+        };
+        let shrunk = |decoder: &mut JpegDecoder| {
+            let mut slot = slot();
+            decoder.decode_into(jpeg, &small, &mut slot).map(|_| slot)
+        };
+        let mut picture = slot();
+        let picture = self.pictures.decode_into("image/jpeg", jpeg, &small, &mut picture).map(|_| picture);
+        let pixels = [
+            whole(&mut self.strict, &sizes[0]),
+            whole(&mut self.lenient, &sizes[1]),
+            shrunk(&mut self.strict),
+            shrunk(&mut self.lenient),
+            picture,
+        ];
+        let mut tiles = Vec::new();
+        let options = TileOptions { limits: limits(), max_growth: 10.0, ..Default::default() };
+        let tiled = self.tiler.tile(jpeg, &options, &mut tiles).map(|tiled| (tiled, tiles));
+        Made { sizes, pixels, tiled }
+    }
 }

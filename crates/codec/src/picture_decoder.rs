@@ -1,6 +1,8 @@
 //! Decoding pictures of any kind into slots: JPEG through libjpeg-turbo, all others through the `image` crate.
 
-use crate::jpeg::{CutKind, DecodeOptions, Decoded, JpegDecoder, Pixels, Plan, Rect, Renderer, Rendering, Turn, grown};
+use crate::jpeg::{
+    CutKind, DecodeOptions, Decoded, JpegDecoder, Pixels, Plan, Rect, Renderer, Rendering, Turn, grown, trim,
+};
 use image::{ColorType, ImageDecoder, ImageFormat, ImageReader};
 use shardpack_format::{Error, Limits, Result};
 use std::io::Cursor;
@@ -9,7 +11,7 @@ use std::io::Cursor;
 ///
 /// JPEG takes the way of [`JpegDecoder`]. The others are decoded as a whole and rendered by the same rules: 16 bits become 8 by rounding v · 255 / 65535,
 /// floats by clamping to 0..=1, palettes and gray become RGB, alpha is dropped without looking at it (as Pillow's `convert("RGB")`); of several pages
-/// or frames, the first is taken. Buffers are kept; the `image` crate allocates more of its own for each picture.
+/// or frames, the first is taken. Buffers of up to 64 MiB are kept; the `image` crate allocates more of its own for each picture.
 ///
 /// ```
 /// use shardpack_codec::PictureDecoder;
@@ -68,6 +70,13 @@ impl PictureDecoder {
     /// taken of this picture or the slot has another size.
     pub fn decode_into(&mut self, media_type: &str, bytes: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let Some(format) = format_of(media_type)? else { return self.jpeg.decode_into(bytes, how, slot) };
+        let decoded = self.decode_other(format, bytes, how, slot);
+        trim([&mut self.raw, &mut self.pixels]);
+        self.renderer.trim();
+        decoded
+    }
+
+    fn decode_other(&mut self, format: ImageFormat, bytes: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let decoder = open(format, bytes, &self.limits)?;
         let (width, height) = decoder.dimensions();
         let plan = Plan::new(how, (width, height), slot.len())?;

@@ -1,6 +1,7 @@
 //! Whether a stored picture still has the pixels of its source.
 #![deny(clippy::indexing_slicing)]
 
+use super::render::trim;
 use super::tile::operation;
 use super::turbo::{Bounds, Decompressor, Frame, Scale, Transcoder, Transcoding, Warnings};
 use shardpack_format::{Limits, Result};
@@ -55,6 +56,12 @@ impl PixelCheck {
     /// # Errors
     /// `Format` if one of the two does not decode without a warning, `Limit` if its pixels take more than `limits.max_decoded_bytes`.
     pub fn same(&mut self, source: &[u8], stored: &[u8], applied: u8, limits: &Limits) -> Result<bool> {
+        let same = self.try_same(source, stored, applied, limits);
+        trim([&mut self.source, &mut self.stored, &mut self.turned_back]);
+        same
+    }
+
+    fn try_same(&mut self, source: &[u8], stored: &[u8], applied: u8, limits: &Limits) -> Result<bool> {
         if source == stored {
             return Ok(true);
         }
@@ -76,18 +83,20 @@ impl PixelCheck {
             }
             _ => stored,
         };
-        let source = decode(&mut self.decoder, source, &mut self.source)?;
-        let stored = decode(&mut self.decoder, stored, &mut self.stored)?;
+        let source = decode(&self.decoder, source, &mut self.source)?;
+        let stored = decode(&self.decoder, stored, &mut self.stored)?;
         let shape = |frame: Frame| (frame.width, frame.height, frame.color.format());
         Ok(shape(source) == shape(stored) && self.source == self.stored)
     }
 }
 
 /// Decodes the whole picture to its own channels.
-pub(super) fn decode(decoder: &mut Decompressor, jpeg: &[u8], pixels: &mut Vec<u8>) -> Result<Frame> {
-    let frame = decoder.frame(jpeg)?;
+pub(super) fn decode(decoder: &Decompressor, jpeg: &[u8], pixels: &mut Vec<u8>) -> Result<Frame> {
+    let picture = decoder.open(jpeg)?;
+    let frame = picture.frame();
     let format = frame.color.format();
     let pitch = frame.width as usize * format.bytes();
     pixels.resize(pitch * frame.height as usize, 0);
-    decoder.decode(jpeg, Scale::Full, format, pixels, pitch)
+    picture.decode(Scale::Full, format, pixels, pitch)?;
+    Ok(frame)
 }

@@ -2,7 +2,7 @@
 
 use super::color::cmyk_to_rgb;
 use super::orientation::Turn;
-use super::render::{Plan, Renderer, grown};
+use super::render::{Plan, Renderer, grown, trim};
 use super::resize::Pixels;
 use super::turbo::{Frame, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
@@ -54,8 +54,8 @@ pub struct Decoded {
 
 /// A decoder for one thread.
 ///
-/// Its buffers grow to the largest picture that it has seen (3 bytes for each decoded pixel, 4 more for CMYK, and the bytes of a cut) and are kept. After
-/// that, libjpeg-turbo allocates its own pools for each picture, and the resizer its tables of weights; no pixels are allocated.
+/// Its buffers grow to the largest picture that it has seen (3 bytes for each decoded pixel, 4 more for CMYK, and the bytes of a cut) and are kept,
+/// those above 64 MiB apart, which are freed after the picture. After that, libjpeg-turbo allocates its own pools for each picture, and the resizer its tables of weights; no pixels are allocated.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{DecodeOptions, JpegDecoder, Rendering};
@@ -79,7 +79,7 @@ impl std::fmt::Debug for JpegDecoder {
 }
 
 impl JpegDecoder {
-    /// A decoder. libjpeg-turbo is set up with the first picture.
+    /// A decoder. libjpeg-turbo is set up for each picture.
     #[must_use]
     pub fn new(options: DecodeOptions) -> Self {
         let warnings = if options.lenient { Warnings::Accept } else { Warnings::Refuse };
@@ -99,7 +99,7 @@ impl JpegDecoder {
     /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the orientation is none of 1..=8.
     pub fn size_of(&mut self, jpeg: &[u8], orientation: u8) -> Result<(u32, u32)> {
         let turn = Turn::of(orientation)?;
-        let frame = self.jpeg.frame(jpeg)?;
+        let frame = self.jpeg.open(jpeg)?.frame();
         let (width, height) = turn.size((frame.width, frame.height));
         Ok((height, width))
     }
@@ -113,51 +113,50 @@ impl JpegDecoder {
     /// `Format` if the picture is damaged (and, unless lenient, if libjpeg-turbo warns); `Limit` if it asks for too much; `Usage` if the view cannot be
     /// taken of this picture or the slot has another size.
     pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
-        let frame = self.jpeg.frame(jpeg)?;
+        let decoded = self.try_decode_into(jpeg, how, slot);
+        trim([&mut self.cut, &mut self.pixels, &mut self.cmyk]);
+        self.renderer.trim();
+        decoded
+    }
+
+    fn try_decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
+        let source = self.jpeg.open(jpeg)?;
+        let (frame, header) = (source.frame(), *source.header());
         let stored = (frame.width, frame.height);
         let plan = Plan::new(how, stored, slot.len())?;
         let scale = self.scale(&plan, &frame);
         let whole = Rect::whole(frame.width, frame.height);
-        let needed = match self.options.partial && plan.window != whole {
-            // A header that is too odd for the walk, but not for libjpeg, is left to libjpeg as a whole.
-            true => JpegHeader::parse(jpeg).ok(),
-            false => None,
-        };
-        let cut = needed.as_ref().map(|header| CutPlan::new(jpeg, header, plan.window, scale)).transpose()?;
-        let (bytes, shown, kind) = match cut {
+        let partial = self.options.partial && plan.window != whole;
+        let cut = partial.then(|| CutPlan::new(jpeg, &header, plan.window, scale)).transpose()?;
+        let (picture, handed_bytes, shown, kind) = match cut {
             Some(plan) if plan.cut().kind != CutKind::Whole => {
                 plan.write(&mut self.cut)?;
-                (self.cut.as_slice(), plan.cut().shown, plan.cut().kind)
+                (self.jpeg.open(&self.cut)?, self.cut.len(), plan.cut().shown, plan.cut().kind)
             }
-            _ => (jpeg, whole, CutKind::Whole),
+            _ => (source, jpeg.len(), whole, CutKind::Whole),
         };
-        let decoded = Decoded {
-            height: plan.output.1,
-            width: plan.output.0,
-            scale: scale.denominator(),
-            kind,
-            handed_bytes: bytes.len(),
-        };
+        let decoded =
+            Decoded { height: plan.output.1, width: plan.output.0, scale: scale.denominator(), kind, handed_bytes };
         let format = match frame.color.format() {
             PixelFormat::Cmyk => PixelFormat::Cmyk,
             PixelFormat::Gray | PixelFormat::Rgb => PixelFormat::Rgb,
         };
         if format == PixelFormat::Rgb && plan.is_plain() && plan.exact() == Some(shown) {
-            self.jpeg.decode(bytes, Scale::Full, format, slot, shown.width as usize * 3)?;
+            picture.decode(Scale::Full, format, slot, shown.width as usize * 3)?;
             return Ok(decoded);
         }
         let (window, area) = scaled(&plan, shown, scale)?;
         let all = Rect::whole(scale.of(shown.width), scale.of(shown.height));
-        let region = needed.and_then(|header| region(&header, window, all, scale)).unwrap_or(all);
+        let region = partial.then(|| region(&header, window, all, scale)).flatten().unwrap_or(all);
         let (width, height) = (region.width, region.height);
         let count = width as usize * height as usize;
         let pixels = grown(&mut self.pixels, count * 3);
         if format == PixelFormat::Cmyk {
             let inks = grown(&mut self.cmyk, count * 4);
-            self.jpeg.decode_region(bytes, scale, Some(region), format, inks, width as usize * 4)?;
+            picture.decode_region(scale, region, format, inks, width as usize * 4)?;
             cmyk_to_rgb(inks, pixels);
         } else {
-            self.jpeg.decode_region(bytes, scale, Some(region), format, pixels, width as usize * 3)?;
+            picture.decode_region(scale, region, format, pixels, width as usize * 3)?;
         }
         let (x, y) = (area.x - f64::from(region.x), area.y - f64::from(region.y));
         let window = Rect { x: window.x - region.x, y: window.y - region.y, ..window };

@@ -27,9 +27,9 @@ fn encoded_by(
     let mut out = Vec::new();
     let how = Encoding { quality: 92, subsampling, restart_interval };
     let source = pixels(width, height, format.bytes() as u32);
-    let mut compressor = Compressor::new().unwrap();
+    let mut compressor = Compressor::new();
     if let Some(process) = process {
-        compressor.write(process).unwrap();
+        compressor.write(process);
     }
     compressor.encode(&source, (width, height), format, how, &mut out).unwrap();
     out
@@ -69,11 +69,12 @@ impl Table {
     }
 
     fn whole(jpeg: &[u8]) -> Self {
-        let mut jpegs = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse);
-        let frame = jpegs.frame(jpeg).unwrap();
+        let jpegs = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse);
+        let picture = jpegs.open(jpeg).unwrap();
+        let frame = picture.frame();
         let (width, height) = (frame.width as usize, frame.height as usize);
         let mut bytes = vec![0; width * height * 3];
-        jpegs.decode(jpeg, Scale::Full, PixelFormat::Rgb, &mut bytes, width * 3).unwrap();
+        picture.decode(Scale::Full, PixelFormat::Rgb, &mut bytes, width * 3).unwrap();
         Self { width, height, at: bytes.as_chunks().0.to_vec() }
     }
 
@@ -315,7 +316,7 @@ fn gray_and_cmyk_become_rgb() {
     let inks = [200, 100, 50, 220].repeat(32 * 32);
     let how = Encoding { quality: 100, subsampling: Subsampling::S444, restart_interval: 2 };
     let mut cmyk = Vec::new();
-    Compressor::new().unwrap().encode(&inks, (32, 32), PixelFormat::Cmyk, how, &mut cmyk).unwrap();
+    Compressor::new().encode(&inks, (32, 32), PixelFormat::Cmyk, how, &mut cmyk).unwrap();
     let mut expected = [0; 3];
     cmyk_to_rgb(&[200, 100, 50, 220], &mut expected);
     for view in [View::whole(), View::resize(5, 5), View::rectangle(Rect { x: 3, y: 17, width: 9, height: 4 })] {
@@ -358,4 +359,21 @@ fn what_does_not_fit_is_refused() {
 fn a_picture_on_its_side_has_its_sides_exchanged() {
     assert_eq!(decoder(true).size_of(&photo(20, 10), 1), Ok((10, 20)));
     assert_eq!(decoder(true).size_of(&photo(20, 10), 6), Ok((20, 10)));
+}
+
+#[test]
+fn an_outlier_leaves_no_large_buffers() {
+    let jpeg = encoded(4800, 4800, PixelFormat::Gray, Subsampling::Gray, 0);
+    let mut decoder = decoder(false);
+    let mut slot = [0; 30 * 40 * 3];
+    for fits in [true, false] {
+        let view = if fits { View::resize(30, 40) } else { View::resize(30, 41) };
+        let decoded = decoder.decode_into(&jpeg, &Rendering { view, ..Default::default() }, &mut slot);
+        assert_eq!(decoded.is_ok(), fits);
+        assert_eq!(decoder.pixels.capacity(), 0, "69 MB are not kept");
+    }
+    decoder
+        .decode_into(&photo(400, 300), &Rendering { view: View::resize(30, 40), ..Default::default() }, &mut slot)
+        .unwrap();
+    assert!(decoder.pixels.capacity() >= 400 * 300 * 3, "what is usual is");
 }

@@ -8,6 +8,7 @@ use super::interval::McuGrid;
 use super::keep::KeepReason;
 use super::metadata::{Metadata, picture_bytes, with_metadata};
 use super::orientation::Turn;
+use super::render::{KEPT_BYTES, trim};
 use super::resize::Pixels;
 use super::score::{IDENTICAL, Reference};
 use super::tile::{JpegTiler, TileOptions, TileOutcome, parse};
@@ -136,11 +137,13 @@ pub struct Reencoded {
     pub orientation: u8,
     /// Exif orientation that was applied to the coefficients of a source that is not encoded anew; 1 = none.
     pub applied: u8,
-    /// SSIMULACRA2 against the source, decoded, upright and resized; 100 for the source itself. `None` if nobody asked for it.
+    /// SSIMULACRA2 against the source, decoded, upright and resized; of a picture of more than [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), of its
+    /// centre. `None` if nobody asked for it, and for a source that is stored itself: it would count as 100 and tell nothing of the encoder.
     pub score: Option<f64>,
 }
 
-/// Re-encodes pictures, one after the other: one for each thread. Its buffers hold the decoded picture up to three times.
+/// Re-encodes pictures, one after the other: one for each thread. Its buffers hold the decoded picture up to three times;
+/// those above 64 MiB are freed after it.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{JpegReencoder, ReencodeOptions};
@@ -176,7 +179,7 @@ impl JpegReencoder {
         Ok(Self {
             tiler: JpegTiler::new(),
             decoder: Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse),
-            encoder: Compressor::new()?,
+            encoder: Compressor::new(),
             resizer: fir::Resizer::new(),
             pixels: Vec::new(),
             other: Vec::new(),
@@ -185,7 +188,8 @@ impl JpegReencoder {
         })
     }
 
-    /// Appends the re-encoded picture to `out`, and scores it if `score` asks for it (a search for a score knows it anyway).
+    /// Appends the re-encoded picture to `out`, and scores it if `score` asks for it (a search for a score knows it anyway). Scoring takes
+    /// [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL) more memory, which is freed again.
     ///
     /// The source is stored instead, tiled as `options.tile` says, where it is not resized and its own bytes, metadata left out, are no more than
     /// the encoded ones; and where it is nothing that can be encoded: two components, other than 8 bits, hierarchical, sampling factors that
@@ -193,7 +197,7 @@ impl JpegReencoder {
     ///
     /// # Errors
     /// `Format` if the picture is damaged: everything that libjpeg-turbo warns of counts; `Limit` if it has too many pixels; `Usage` for options
-    /// outside their ranges, and for a score of more than 16384 × 16384 pixels. Then `out` is as it was.
+    /// outside their ranges, and for a picture that cannot be scored. Then `out` is as it was.
     pub fn reencode(
         &mut self,
         jpeg: &[u8],
@@ -203,7 +207,12 @@ impl JpegReencoder {
     ) -> Result<Reencoded> {
         check(options)?;
         let start = out.len();
-        self.try_reencode(jpeg, options, score, out).inspect_err(|_| out.truncate(start))
+        let done = self.try_reencode(jpeg, options, score, out).inspect_err(|_| out.truncate(start));
+        trim([&mut self.pixels, &mut self.other, &mut self.encoded, &mut self.best]);
+        if self.resizer.size_of_internal_buffers() > KEPT_BYTES {
+            self.resizer.reset_internal_buffers();
+        }
+        done
     }
 
     fn try_reencode(
@@ -224,16 +233,18 @@ impl JpegReencoder {
             Some(_) => false,
         };
         if !encodable {
-            return self.source(jpeg, options, score, out);
+            return self.source(jpeg, options, out);
         }
         self.decode(jpeg, &options.tile.limits)?;
         self.turn(turn, upright);
         self.shrink(upright, size)?;
         let subsampling = subsampling(options.subsampling, &header, turn);
+        let source_bytes = picture_bytes(jpeg, header.scan_offset);
         let (quality, interval, score) = match options.quality {
             Quality::Fixed(quality) => {
                 let interval = self.encode(quality, subsampling, size, options)?;
-                let score = match score {
+                // What is thrown away needs no score.
+                let score = match score && (resized || self.encoded.len() < source_bytes) {
                     true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
                     false => None,
                 };
@@ -241,8 +252,8 @@ impl JpegReencoder {
             }
             Quality::Ssimulacra2(target) => self.search(target, subsampling, size, options)?,
         };
-        if !resized && self.encoded.len() >= picture_bytes(jpeg, header.scan_offset) {
-            return self.source(jpeg, options, score.is_some(), out);
+        if !resized && self.encoded.len() >= source_bytes {
+            return self.source(jpeg, options, out);
         }
         match options.tile.keep_metadata {
             true => with_metadata(&self.encoded, Metadata::read(jpeg)?.icc.as_deref(), 1, out)?,
@@ -264,7 +275,7 @@ impl JpegReencoder {
         })
     }
 
-    fn source(&mut self, jpeg: &[u8], options: &ReencodeOptions, score: bool, out: &mut Vec<u8>) -> Result<Reencoded> {
+    fn source(&mut self, jpeg: &[u8], options: &ReencodeOptions, out: &mut Vec<u8>) -> Result<Reencoded> {
         let tiled = self.tiler.tile(jpeg, &options.tile, out)?;
         Ok(Reencoded {
             outcome: ReencodeOutcome::Source(tiled.outcome),
@@ -272,23 +283,24 @@ impl JpegReencoder {
             height: tiled.height,
             orientation: tiled.orientation,
             applied: tiled.applied,
-            score: score.then_some(IDENTICAL),
+            score: None,
         })
     }
 
     /// Decodes to RGB: grey too, whose luma the encoder gets back to the bit.
     fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
-        let frame = self.decoder.frame(jpeg)?;
+        let picture = self.decoder.open(jpeg)?;
+        let frame = picture.frame();
         let pixels = frame.width as usize * frame.height as usize;
         if frame.color.format() == PixelFormat::Cmyk {
             self.other.resize(pixels * 4, 0);
-            self.decoder.decode(jpeg, Scale::Full, PixelFormat::Cmyk, &mut self.other, frame.width as usize * 4)?;
+            picture.decode(Scale::Full, PixelFormat::Cmyk, &mut self.other, frame.width as usize * 4)?;
             self.pixels.resize(pixels * 3, 0);
             cmyk_to_rgb(&self.other, &mut self.pixels);
         } else {
             self.pixels.resize(pixels * 3, 0);
-            self.decoder.decode(jpeg, Scale::Full, PixelFormat::Rgb, &mut self.pixels, frame.width as usize * 3)?;
+            picture.decode(Scale::Full, PixelFormat::Rgb, &mut self.pixels, frame.width as usize * 3)?;
         }
         Ok(())
     }
@@ -342,7 +354,8 @@ impl JpegReencoder {
     /// The score of `self.encoded`.
     fn score(&mut self, reference: &Reference, size: (u32, u32)) -> Result<f64> {
         self.other.resize(self.pixels.len(), 0);
-        self.decoder.decode(&self.encoded, Scale::Full, PixelFormat::Rgb, &mut self.other, size.0 as usize * 3)?;
+        let picture = self.decoder.open(&self.encoded)?;
+        picture.decode(Scale::Full, PixelFormat::Rgb, &mut self.other, size.0 as usize * 3)?;
         reference.score(&self.other, size)
     }
 

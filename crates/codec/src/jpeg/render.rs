@@ -89,7 +89,7 @@ impl Plan {
     }
 }
 
-/// Crops, resizes and turns, for one thread. Its buffers grow to the largest picture and stay.
+/// Crops, resizes and turns, for one thread. Its buffers grow to the largest output and stay, until they are trimmed.
 pub(crate) struct Renderer {
     resizer: Resizer,
     resized: Vec<u8>,
@@ -104,6 +104,12 @@ impl std::fmt::Debug for Renderer {
 impl Renderer {
     pub(crate) fn new() -> Self {
         Self { resizer: Resizer::new(), resized: Vec::new() }
+    }
+
+    /// Frees what an outlier has left.
+    pub(crate) fn trim(&mut self) {
+        trim([&mut self.resized]);
+        self.resizer.trim();
     }
 
     /// Renders `from` into `slot`; `window` and `area` are the plan's in coordinates of `from`.
@@ -137,7 +143,19 @@ impl Renderer {
     }
 }
 
-/// The first `len` bytes of a buffer that only grows.
+/// Most bytes that a buffer keeps from picture to picture: RGB of 22 million pixels.
+pub(crate) const KEPT_BYTES: usize = 64 << 20;
+
+/// Frees the buffers that an outlier has made larger than that, so that it does not stay in every thread that met one.
+pub(crate) fn trim<const N: usize>(buffers: [&mut Vec<u8>; N]) {
+    for buffer in buffers {
+        if buffer.capacity() > KEPT_BYTES {
+            *buffer = Vec::new();
+        }
+    }
+}
+
+/// The first `len` bytes of a buffer that grows.
 pub(crate) fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buffer.len() < len {
         buffer.resize(len, 0);

@@ -5,6 +5,7 @@
 //! Pillow's by one level now and then; `resize_tests.rs` has the figures.
 
 use super::Rect;
+use super::render::KEPT_BYTES;
 use super::view::Area;
 use fast_image_resize as fir;
 use fast_image_resize::images::{TypedCroppedImage, TypedImage, TypedImageRef};
@@ -39,6 +40,13 @@ pub(super) struct Resizer {
 impl Resizer {
     pub(super) fn new() -> Self {
         Self { inner: fir::Resizer::new() }
+    }
+
+    /// Frees what an outlier has left.
+    pub(super) fn trim(&mut self) {
+        if self.inner.size_of_internal_buffers() > KEPT_BYTES {
+            self.inner.reset_internal_buffers();
+        }
     }
 
     /// Resizes `area` to `width` × `height` into `out`. The filter sees nothing outside of `window`.

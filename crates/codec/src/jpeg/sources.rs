@@ -17,9 +17,9 @@ pub(super) fn pixels(width: u32, height: u32, channels: u32) -> Vec<u8> {
 }
 
 pub(super) fn encode(size: (u32, u32), format: PixelFormat, how: Encoding, process: Option<Process>) -> Vec<u8> {
-    let mut encoder = Compressor::new().unwrap();
+    let mut encoder = Compressor::new();
     if let Some(process) = process {
-        encoder.write(process).unwrap();
+        encoder.write(process);
     }
     let mut out = Vec::new();
     encoder.encode(&pixels(size.0, size.1, format.bytes() as u32), size, format, how, &mut out).unwrap();

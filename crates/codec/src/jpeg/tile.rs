@@ -219,12 +219,13 @@ impl JpegTiler {
     fn check_kept(&mut self, jpeg: &[u8], header: &JpegHeader, reason: KeepReason, limits: &Limits) -> Result<()> {
         if matches!(reason, KeepReason::Cmyk | KeepReason::Arithmetic) && header.precision == 8 {
             self.decoder.set_bounds(Bounds::of(limits));
-            let frame = self.decoder.frame(jpeg)?;
+            let picture = self.decoder.open(jpeg)?;
+            let frame = picture.frame();
             // All entropy-coded data is read at an eighth of the size too, at a fraction of the work.
             let (scale, format) = (Scale::Eighth, frame.color.format());
             let pitch = scale.of(frame.width) as usize * format.bytes();
             self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);
-            self.decoder.decode(jpeg, scale, format, &mut self.pixels, pitch)?;
+            picture.decode(scale, format, &mut self.pixels, pitch)?;
         } else if end_of_image(jpeg, header.scan_offset).is_none() {
             // The 8-bit decoder does not read these: a picture that is complete is taken at its header's word.
             return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));

@@ -116,10 +116,10 @@ fn every_upright_turn_is_taken_where_the_grid_allows() {
 #[test]
 fn turned_pixels_differ_by_rounding_only() {
     let whole = encode((96, 64), PixelFormat::Rgb, plain(Subsampling::S444), None);
-    let mut decoder = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse);
-    let mut decode = |jpeg: &[u8]| {
+    let decoder = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse);
+    let decode = |jpeg: &[u8]| {
         let mut pixels = Vec::new();
-        crate::jpeg::check::decode(&mut decoder, jpeg, &mut pixels).unwrap();
+        crate::jpeg::check::decode(&decoder, jpeg, &mut pixels).unwrap();
         pixels
     };
     let upright = decode(&whole);

@@ -84,7 +84,7 @@ fn tiled() -> Vec<u8> {
     let pixels: Vec<u8> = (0..64 * 48 * 3).map(|_| random.next() as u8).collect();
     let how = Encoding { quality: 80, subsampling: Subsampling::S420, restart_interval: 1 };
     let mut out = Vec::new();
-    Compressor::new().unwrap().encode(&pixels, (64, 48), PixelFormat::Rgb, how, &mut out).unwrap();
+    Compressor::new().encode(&pixels, (64, 48), PixelFormat::Rgb, how, &mut out).unwrap();
     out
 }
 

@@ -90,7 +90,7 @@ impl Case {
         }
         let how = Encoding { quality: self.quality, subsampling, restart_interval: u16::try_from(interval).unwrap() };
         let mut out = Vec::new();
-        Compressor::new().unwrap().encode(&pixels, (self.width, self.height), PixelFormat::Rgb, how, &mut out).unwrap();
+        Compressor::new().encode(&pixels, (self.width, self.height), PixelFormat::Rgb, how, &mut out).unwrap();
         out
     }
 }
@@ -113,11 +113,12 @@ struct Pixels {
 }
 
 fn decode(jpeg: &[u8], scale: Scale) -> Result<Pixels> {
-    let mut decoder = decompressor();
-    let frame = decoder.frame(jpeg)?;
+    let decoder = decompressor();
+    let picture = decoder.open(jpeg)?;
+    let frame = picture.frame();
     let (width, height) = (scale.of(frame.width), scale.of(frame.height));
     let mut bytes = vec![0; (width * height * 3) as usize];
-    decoder.decode(jpeg, scale, PixelFormat::Rgb, &mut bytes, (width * 3) as usize)?;
+    picture.decode(scale, PixelFormat::Rgb, &mut bytes, (width * 3) as usize)?;
     Ok(Pixels { width, bytes })
 }
 

@@ -56,7 +56,7 @@ fn crops_of_a_thousand_photos_are_equal_to_the_bit() {
     let next = AtomicUsize::new(0);
     let sums: Mutex<[Sums; 4]> = Mutex::default();
     let work = || {
-        let mut transcoder = Transcoder::new(Bounds::of(&Limits::default()));
+        let transcoder = Transcoder::new(Bounds::of(&Limits::default()));
         while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
             let source = std::fs::read(path).unwrap();
             let header = JpegHeader::parse(&source).unwrap();
