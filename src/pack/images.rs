@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use shardpack_codec::encode_bytes;
 use shardpack_codec::jpeg::{
     ChromaSampling, JpegHeader, JpegReencoder, JpegTiler, Metadata, PixelCheck, Quality, ReencodeOptions,
-    ReencodeOutcome, Resize, TileOptions, TileOutcome,
+    ReencodeOutcome, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS, TileOptions, TileOutcome,
 };
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Limits, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
@@ -23,8 +23,6 @@ const TRIED: usize = 8;
 const MAX_TRIED_PIXELS: u64 = 4 << 20;
 /// Most pixels of a picture that is decoded: the default limit on decoded bytes.
 const MAX_PIXELS: u64 = 1 << 28;
-const SCORE_BYTES_PER_PIXEL: u64 = 115;
-const MAX_SCORED_PIXELS: u64 = 8 << 20;
 
 /// The pictures of a listing.
 pub(super) struct Images<'a> {
@@ -359,7 +357,7 @@ impl SampleSource for Images<'_> {
     }
 
     /// The record; where a JPEG is made anew also its source, and its coefficients (6 bytes a pixel, twice where it is turned) or pixels (as decoded, as
-    /// resized, as compared: 3 bytes each); a score takes planes of floats, 115 bytes a pixel as measured.
+    /// resized, as compared: 3 bytes each); a score takes planes of floats.
     fn memory_bytes(&self, sample: u64) -> u64 {
         let Some((_, entry)) = self.entry(sample) else { return 0 };
         let pixels = picture(entry).filter(|p| p.jpeg.is_some()).map_or(0, |p| pixels(p).min(MAX_PIXELS));
@@ -371,7 +369,7 @@ impl SampleSource for Images<'_> {
             Jpeg::Reencode(how) => {
                 let scored = matches!(how.quality, Quality::Ssimulacra2(_)) || self.options.score.takes(sample, count);
                 let scored =
-                    if scored { pixels.min(MAX_SCORED_PIXELS).saturating_mul(SCORE_BYTES_PER_PIXEL) } else { 0 };
+                    if scored { pixels.min(SCORE_MAX_PIXELS).saturating_mul(SCORE_BYTES_PER_PIXEL) } else { 0 };
                 return entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(9)).saturating_add(scored);
             }
         };
