@@ -392,7 +392,9 @@ impl SampleSource for Images<'_> {
             let stored = match self.make(bench, entry, look) {
                 Ok(stored) => stored,
                 Err(SampleError::Picture { error }) if self.skip => {
-                    return Ok(Encoded::Skipped { reason: error.to_string() });
+                    // Without the hint of a next step: leaving the picture out was it.
+                    let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
+                    return Ok(Encoded::Skipped { reason });
                 }
                 Err(error) => return Err(error),
             };
