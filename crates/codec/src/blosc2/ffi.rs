@@ -162,6 +162,45 @@ impl Decompressor {
         }
         Err(Error::format("blosc2 streams", format!("{out_bytes} bytes decoded"), format!("{written}")))
     }
+
+    /// Decodes one block of `chunk`, which [`super::Chunk::parse`] has accepted: the one that starts at item `first`, into `out`, which is as
+    /// long as the block.
+    ///
+    /// The library decodes a block that is asked for as a whole straight into `out`, without its usual copy (`get_single_block` in its
+    /// `_blosc_getitem`).
+    pub(super) fn decompress_block(
+        &mut self,
+        chunk: &super::Chunk<'_>,
+        item_bytes: u8,
+        first: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let bytes = chunk.bytes();
+        let items = out.len() / usize::from(item_bytes.max(1));
+        let (Ok(source_bytes), Ok(out_bytes), Ok(first), Ok(items)) =
+            (i32::try_from(bytes.len()), i32::try_from(out.len()), i32::try_from(first), i32::try_from(items))
+        else {
+            return Err(Error::format("blosc2 chunk", "below 2^31 bytes", out.len().max(bytes.len())));
+        };
+        // SAFETY: both buffers are live, do not overlap, and are as long as the sizes passed. `items` of the chunk's item size, which the
+        // walker has compared with `item_bytes`, are at most `out`. The chunk's header, block starts and stream lengths were checked by our
+        // own walker; the library compares `first` and `items` with the header and bounds every read and write by the sizes once more.
+        let written = unsafe {
+            sys::blosc2_getitem_ctx(
+                self.context.0.as_ptr(),
+                bytes.as_ptr().cast(),
+                source_bytes,
+                first,
+                items,
+                out.as_mut_ptr().cast(),
+                out_bytes,
+            )
+        };
+        if written == out_bytes {
+            return Ok(());
+        }
+        Err(Error::format("blosc2 block", format!("{out_bytes} bytes decoded"), format!("{written}")))
+    }
 }
 
 fn no_context(coder: Blosc2Coder) -> Error {
