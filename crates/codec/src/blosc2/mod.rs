@@ -2,6 +2,7 @@
 
 mod chunk;
 mod ffi;
+pub(crate) mod planes;
 #[cfg(test)]
 mod tests;
 

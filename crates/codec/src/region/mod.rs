@@ -12,6 +12,7 @@
 //! - Difference along the bands: a band is the sum of all before it, so that of the touched pixels all bands up to the last one asked for
 //!   are needed. Stored as the shape says, they stand beside each other and cost nothing more; stored band-major, a region of band 90 costs
 //!   what one of the bands 0 to 90 costs.
+//! - LZ4 under a byte shuffle: a block of which less than half is needed is decoded up to the last element needed, not to its end.
 //! - Plain zstd: every unit of 4 MiB that is touched. Raw payloads cost nothing.
 
 mod plan;
@@ -25,7 +26,7 @@ use crate::decoder::{ArrayDecoder, check_size};
 use crate::values::{Tables, check_tables, copy_checked, decode_piece};
 use plan::Plan;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
-use source::{Source, SourceScratch};
+use source::{Run, Source, SourceScratch};
 
 /// Memory that one region leaves to the next.
 #[derive(Default)]
@@ -33,6 +34,7 @@ pub(crate) struct RegionScratch {
     source: SourceScratch,
     plan: plan::Lists,
     tables: Tables,
+    runs: Vec<Run>,
     /// Stored elements of the region, arranged as in the payload.
     stored: Vec<u8>,
     piece: Vec<u8>,
@@ -48,7 +50,7 @@ impl ArrayDecoder {
     /// last one asked for are decoded, of the touched pixels only: that costs blocks if the payload is band-major.
     ///
     /// Once the decoder has seen the largest region, it allocates nothing. After an error the content of `out` is unspecified and the decoder
-    /// stays usable. What is damaged outside of the touched blocks may go unnoticed: the record's checksum is what covers it.
+    /// stays usable. What is damaged where the region needs nothing may go unnoticed: the record's checksum is what covers it.
     ///
     /// ```
     /// use shardpack_codec::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Bands, Region};
@@ -88,7 +90,8 @@ impl ArrayDecoder {
         }
         check_size(shape.bytes, limits)?;
         let Self { blosc2, zstd, region: scratch, .. } = self;
-        let RegionScratch { source: source_scratch, plan: lists, tables, stored, piece, picked, values } = scratch;
+        let RegionScratch { source: source_scratch, plan: lists, tables, runs, stored, piece, picked, values } =
+            scratch;
         let mut source = Source::new(codec, descriptor, payload, limits, (blosc2, zstd, source_scratch))?;
         if out.is_empty() {
             return Ok(RegionDecoded { shape, blocks_decoded: 0, blocks: source.blocks() });
@@ -102,14 +105,15 @@ impl ArrayDecoder {
         let as_stored = region.output == Output::Stored
             || (matches!(descriptor.transform, Transform::None) && descriptor.stored == descriptor.decoded);
         let same_order = plan.same_order();
+        plan.list_runs(width, runs);
         if same_order && as_stored && descriptor.stored != Dtype::Bool {
-            read(&mut source, &plan, width, out)?;
+            source.read(runs, out)?;
             return Ok(RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() });
         }
         let stored_bytes = plan.fetched_elements() * width;
         check_size(stored_bytes as u64, limits)?;
         let stored = grow(stored, stored_bytes);
-        read(&mut source, &plan, width, stored)?;
+        source.read(runs, stored)?;
         let done = RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() };
 
         let (fetched, asked) = (plan.fetched().len(), plan.asked().len());
@@ -163,16 +167,6 @@ impl ArrayDecoder {
         }
         Ok(done)
     }
-}
-
-/// Fills `out` with the runs of the plan, one after the other.
-fn read(source: &mut Source<'_, '_>, plan: &Plan<'_>, width: usize, out: &mut [u8]) -> Result<()> {
-    let mut rest = out;
-    plan.for_each_run(|first, elements| {
-        let (run, tail) = std::mem::take(&mut rest).split_at_mut_checked(elements * width).unwrap_or_default();
-        rest = tail;
-        source.read(first * width, run)
-    })
 }
 
 /// The first `length` bytes of a buffer that only ever grows. What they hold is unspecified.

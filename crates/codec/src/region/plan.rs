@@ -1,6 +1,7 @@
 //! From a region to the stored elements that it needs.
 
 use super::request::{Bands, Region};
+use super::source::Run;
 use shardpack_format::{ArrayDescriptor, Error, Layout, Result};
 use std::ops::Range;
 
@@ -148,7 +149,7 @@ impl<'a> Plan<'a> {
         self.layout
     }
 
-    /// Elements that [`Plan::for_each_run`] goes over.
+    /// Elements that [`Plan::list_runs`] lists.
     pub(super) fn fetched_elements(&self) -> usize {
         self.pixels() * self.fetched.len()
     }
@@ -159,38 +160,40 @@ impl<'a> Plan<'a> {
         self.picks.is_none() && !self.difference && (one || self.stored_layout == self.layout)
     }
 
-    /// Calls `each` with the runs of elements that the region needs, ascending: where one starts in the payload, and how long it is.
-    pub(super) fn for_each_run(&self, mut each: impl FnMut(usize, usize) -> Result<()>) -> Result<()> {
+    /// Makes `runs` those stored bytes that the region needs, ascending; an element has `size` of them.
+    pub(super) fn list_runs(&self, size: usize, runs: &mut Vec<Run>) {
+        runs.clear();
+        let mut each = |first: usize, elements: usize| runs.push(first * size..(first + elements) * size);
         let Self { rows, columns, width, bands, height, .. } = self;
         let whole_rows = columns.len() == *width;
         match (self.stored_layout, &self.fetched) {
             (Layout::AsShape, BandSet::Run(fetched)) => {
                 let whole_pixels = fetched.len() == *bands;
                 if whole_rows && whole_pixels {
-                    return each(rows.start * width * bands, rows.len() * width * bands);
+                    each(rows.start * width * bands, rows.len() * width * bands);
+                    return;
                 }
                 for row in rows.clone() {
                     if whole_pixels {
-                        each((row * width + columns.start) * bands, columns.len() * bands)?;
+                        each((row * width + columns.start) * bands, columns.len() * bands);
                         continue;
                     }
                     for pixel in columns.clone() {
-                        each((row * width + pixel) * bands + fetched.start, fetched.len())?;
+                        each((row * width + pixel) * bands + fetched.start, fetched.len());
                     }
                 }
             }
             (_, fetched) => {
                 for band in fetched.iter() {
                     if whole_rows {
-                        each((band * height + rows.start) * width, rows.len() * width)?;
+                        each((band * height + rows.start) * width, rows.len() * width);
                         continue;
                     }
                     for row in rows.clone() {
-                        each((band * height + row) * width + columns.start, columns.len())?;
+                        each((band * height + row) * width + columns.start, columns.len());
                     }
                 }
             }
         }
-        Ok(())
     }
 }

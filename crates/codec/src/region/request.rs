@@ -72,7 +72,8 @@ pub struct RegionShape {
 pub struct RegionDecoded {
     /// What `out` holds now.
     pub shape: RegionShape,
-    /// Blosc2 blocks, or units of plain zstd, that were decoded. Units stored as they are or as one repeated value need no decoding.
+    /// Blosc2 blocks, or units of plain zstd, that were decoded, if only in part. Units stored as they are or as one repeated value need no
+    /// decoding.
     pub blocks_decoded: u64,
     /// Blocks or units of the whole payload; none if it is raw.
     pub blocks: u64,

@@ -1,8 +1,9 @@
 //! The stored bytes of a payload from here to there, with as little decoding as the codec allows.
 
-use crate::blosc2::{self, Chunk, Content, STREAM_BYTES, StreamKind};
+use crate::blosc2::{self, Chunk, Content, STREAM_BYTES, StreamKind, planes};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_coded, end_of};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
+use std::ops::Range;
 
 /// Memory that one region leaves to the next.
 #[derive(Default)]
@@ -27,11 +28,14 @@ pub(super) struct Source<'p, 's> {
     unit: usize,
     at: usize,
     chunk: Option<Chunk<'p>>,
-    /// Where the bytes in `scratch.block` start.
-    loaded: Option<usize>,
+    /// Where the block in `scratch.block` starts, and whether it still is byte planes, each as far as it is needed.
+    loaded: Option<(usize, bool)>,
     coded: u64,
     decoded: u64,
 }
+
+/// Stored bytes from here to there.
+pub(super) type Run = Range<usize>;
 
 enum Kind<'s> {
     Raw,
@@ -105,39 +109,50 @@ impl<'p, 's> Source<'p, 's> {
         }
     }
 
-    /// Fills `out` with the stored bytes from `start` on. Both are whole elements.
-    pub(super) fn read(&mut self, mut start: usize, out: &mut [u8]) -> Result<()> {
+    /// Fills `out` with the stored bytes of `runs`, one after the other. All are whole elements, and none starts before the one before it ends.
+    pub(super) fn read(&mut self, runs: &[Run], out: &mut [u8]) -> Result<()> {
         let mut rest = out;
-        while !rest.is_empty() {
-            if matches!(self.kind, Kind::Raw) {
-                let end = start + rest.len();
-                rest.copy_from_slice(self.payload.get(start..end).ok_or_else(|| self.beyond(end))?);
-                return Ok(());
+        for (i, run) in runs.iter().enumerate() {
+            let mut start = run.start;
+            while start < run.end {
+                if matches!(self.kind, Kind::Raw) {
+                    let (here, tail) = split(rest, run.len());
+                    here.copy_from_slice(self.payload.get(run.clone()).ok_or_else(|| self.beyond(run.end))?);
+                    rest = tail;
+                    break;
+                }
+                let first = start - start % self.block_bytes();
+                let block = first..self.stored_bytes.min(first + self.block_bytes());
+                let count = run.end.min(block.end).saturating_sub(start);
+                if count == 0 {
+                    return Err(self.beyond(run.end));
+                }
+                let (here, tail) = split(rest, count);
+                if self.loaded.is_none_or(|(loaded, _)| loaded != first) {
+                    self.enter(start / UNIT_BYTES)?;
+                    self.block(start, &block, runs.get(i..).unwrap_or_default(), here)?;
+                }
+                match self.loaded {
+                    Some((loaded, true)) if loaded == first => {
+                        planes::join(&self.scratch.block, self.width, (start - first) / self.width, here);
+                    }
+                    Some((loaded, false)) if loaded == first => {
+                        let from = self.scratch.block.get(start - first..start - first + count);
+                        here.copy_from_slice(from.ok_or_else(|| self.beyond(run.end))?);
+                    }
+                    _ => {}
+                }
+                rest = tail;
+                start += count;
             }
-            let first = start - start % self.block_bytes();
-            let last = self.stored_bytes.min(first + self.block_bytes());
-            let count = rest.len().min(last.saturating_sub(start));
-            if count == 0 {
-                return Err(self.beyond(start));
-            }
-            let (here, tail) = rest.split_at_mut(count);
-            if self.loaded != Some(first) {
-                self.enter(start / UNIT_BYTES)?;
-                self.block(start, first, last, here)?;
-            }
-            if self.loaded == Some(first) {
-                let from = self.scratch.block.get(start - first..start - first + count);
-                here.copy_from_slice(from.ok_or_else(|| self.beyond(start))?);
-            }
-            rest = tail;
-            start += count;
         }
         Ok(())
     }
 
-    /// Either fills `out` with the bytes from `start` on, or loads the block from `first` to `last`, in which they are.
-    fn block(&mut self, start: usize, first: usize, last: usize, out: &mut [u8]) -> Result<()> {
+    /// Either fills `out` with the bytes from `start` on, or loads the block in which they are, as far as `runs` need it.
+    fn block(&mut self, start: usize, block: &Range<usize>, runs: &[Run], out: &mut [u8]) -> Result<()> {
         let (offset, unit_start) = (start % UNIT_BYTES, self.unit * UNIT_BYTES);
+        let number = (block.start - unit_start) / self.block_bytes();
         match self.chunk.as_ref().map(Chunk::content) {
             Some(Content::Stored) => {
                 let body = self.chunk.as_ref().and_then(|chunk| chunk.bytes().get(blosc2::HEADER_BYTES + offset..));
@@ -152,26 +167,33 @@ impl<'p, 's> Source<'p, 's> {
                 }
                 return Ok(());
             }
-            Some(Content::Blocks { block_bytes, streams, .. }) => {
+            Some(Content::Blocks { streams, .. }) => {
                 // As many streams in a block as an element has bytes, and one in a short last one (spec §5.3).
-                let number = (first - unit_start) / block_bytes.max(&1);
                 let streams = streams.iter().skip(number * self.width).take(self.width);
                 let coded = streams.filter(|stream| stream.kind == StreamKind::Coded);
                 self.coded += coded.map(|stream| stream.out_bytes as u64).sum::<u64>();
             }
-            None => self.coded += (last - first) as u64,
+            None => self.coded += block.len() as u64,
         }
         check_coded(self.stored_bytes as u64, self.coded, self.payload.len() as u64, self.limits)?;
-        let length = last - first;
         // A block that is wanted whole goes where it is wanted.
-        let whole = out.len() == length;
-        let SourceScratch { block, .. } = &mut *self.scratch;
+        let whole = out.len() == block.len();
         self.loaded = None;
-        let to = if whole { out } else { super::grow(block, length) };
+        let to = if whole { out } else { super::grow(&mut self.scratch.block, block.len()) };
+        let mut in_planes = false;
         match (&mut self.kind, &self.chunk) {
             (Kind::Blosc2(decoder), Some(chunk)) => {
-                let item_bytes = u8::try_from(self.width).unwrap_or(8);
-                decoder.decode_block(chunk, item_bytes, (first - unit_start) / self.width, to)
+                let (needed, end) = need(block, runs);
+                match planes::of(chunk, number, self.width) {
+                    Some(streams) if !whole && needed <= block.len() / 2 => {
+                        in_planes = true;
+                        planes::decode(chunk, streams, (end - block.start) / self.width, to)
+                    }
+                    _ => {
+                        let item_bytes = u8::try_from(self.width).unwrap_or(8);
+                        decoder.decode_block(chunk, item_bytes, (block.start - unit_start) / self.width, to)
+                    }
+                }
             }
             (Kind::Zstd(decoder), _) => {
                 decoder.decode_unit(self.payload.get(self.at..).unwrap_or_default(), to).map(|_| ())
@@ -181,7 +203,7 @@ impl<'p, 's> Source<'p, 's> {
         .map_err(|e| e.at(self.at as u64))?;
         self.decoded += 1;
         if !whole {
-            self.loaded = Some(first);
+            self.loaded = Some((block.start, in_planes));
         }
         Ok(())
     }
@@ -234,4 +256,17 @@ impl<'p, 's> Source<'p, 's> {
     fn beyond(&self, end: usize) -> Error {
         Error::usage("stored bytes", format!("at most {}", self.stored_bytes), end)
     }
+}
+
+/// How many bytes of `block` the first of `runs` need, up to the first beyond it; and where the last of them ends.
+fn need(block: &Range<usize>, runs: &[Run]) -> (usize, usize) {
+    let here = runs.iter().take_while(|run| run.start < block.end);
+    here.fold((0, block.start), |(needed, _), run| {
+        let end = run.end.min(block.end);
+        (needed + end.saturating_sub(run.start.max(block.start)), end)
+    })
+}
+
+fn split(out: &mut [u8], count: usize) -> (&mut [u8], &mut [u8]) {
+    out.split_at_mut_checked(count).unwrap_or_default()
 }
