@@ -10,6 +10,8 @@
     unreachable_pub
 )]
 
+#[path = "../fuzz/src/jpeg.rs"]
+mod jpeg;
 #[path = "../fuzz/src/payload.rs"]
 mod payload;
 #[path = "../fuzz/src/shard.rs"]
@@ -17,6 +19,7 @@ mod shard;
 
 use shardpack_format::{ArrayDescriptor, FOOTER_BYTES, Limits, Manifest, Record};
 use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// SplitMix64: the same numbers on every machine and in every release.
 struct Random(u64);
@@ -202,10 +205,25 @@ fn payloads(count: u64) {
     }
 }
 
+fn jpegs(count: u64) {
+    let valid = jpeg::tiled();
+    assert!(jpeg::cut(&valid), "a tiled JPEG is cut");
+    let cuts = AtomicU64::new(0);
+    let check = |bytes: &[u8]| _ = cuts.fetch_add(u64::from(jpeg::cut(bytes)), Ordering::Relaxed);
+    campaign("jpeg", &valid, count, |_| (), check);
+    let cuts = cuts.into_inner();
+    assert!(cuts > count / 8, "the damage gets behind the header: {cuts} of {count} mutants are cut");
+}
+
 /// Damage in front of the C libraries: there a mistake would end the process, not only the test.
 #[test]
 fn no_payload_makes_a_decoder_panic() {
     payloads(3_000);
+}
+
+#[test]
+fn no_jpeg_makes_the_cutter_panic() {
+    jpegs(100_000);
 }
 
 #[test]
@@ -256,6 +274,7 @@ fn long_campaigns() {
     descriptors(20_000_000);
     manifests(2_000_000);
     payloads(200_000);
+    jpegs(5_000_000);
 }
 
 /// Every single flipped bit of a shard is noticed: no byte is outside a checksum, and no padding may differ from zero.

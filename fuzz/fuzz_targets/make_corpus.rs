@@ -1,6 +1,6 @@
 //! Writes the inputs that the fuzzer starts from into `corpus/`, from the same shard that the tests damage.
 use shardpack_format::{Codec, Limits, Record};
-use shardpack_fuzz::{payload, shard};
+use shardpack_fuzz::{jpeg, payload, shard};
 use std::fs;
 
 fn main() -> std::io::Result<()> {
@@ -12,6 +12,7 @@ fn main() -> std::io::Result<()> {
         ("descriptor", descriptor.unwrap_or_default().to_vec()),
         ("manifest", shard::manifest()),
         ("record", record.clone()),
+        ("jpeg_cut", jpeg::tiled()),
     ];
     for (target, bytes) in seeds {
         let folder = format!("{}/corpus/{target}", env!("CARGO_MANIFEST_DIR"));

@@ -1,3 +1,4 @@
 //! What the fuzz targets share.
+pub mod jpeg;
 pub mod payload;
 pub mod shard;

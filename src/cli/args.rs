@@ -1,6 +1,6 @@
 //! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
 
-use super::units::{parse_bytes, parse_part, parse_spatial, parse_threads};
+use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub(super) enum Command {
 
 /// Convert a folder of pictures or cubes into a dataset, once.
 ///
-/// Pictures are kept to the byte. Cubes are stored losslessly where that is cheap (integers, also those held as floats) and as float16 otherwise, with the
+/// JPEGs are stored with the very pixels of the source, in tiles out of which a reader cuts what it needs; `--jpeg keep` keeps them to the byte. Cubes are stored losslessly where that is cheap (integers, also those held as floats) and as float16 otherwise, with the
 /// error measured and printed; `--values keep` keeps every bit. A run that was interrupted goes on when the same command is given again.
 #[derive(Debug, Args)]
 pub(super) struct PackArgs {
@@ -55,8 +55,36 @@ pub(super) struct PackArgs {
     pub on_bad_input: BadInputArg,
 
     /// How to store JPEG pictures
-    #[arg(long, value_enum, default_value = "keep", help_heading = "Pictures")]
+    #[arg(long, value_enum, default_value = "tile", help_heading = "Pictures")]
     pub jpeg: JpegArg,
+    /// Quality of re-encoded pictures, 1 to 100, on libjpeg's scale [default: 90]
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u8).range(1..=100), conflicts_with = "target", help_heading = "Pictures")]
+    pub quality: Option<u8>,
+    /// Choose the quality of each re-encoded picture by search: the lowest one that reaches this score, such as `ssimulacra2=80`
+    #[arg(long, value_name = "METRIC=SCORE", value_parser = parse_target, help_heading = "Pictures")]
+    pub target: Option<f64>,
+    /// Chroma subsampling of re-encoded pictures [default: keep]
+    #[arg(long, value_enum, help_heading = "Pictures")]
+    pub subsampling: Option<SubsamplingArg>,
+    /// Shrink pictures whose shorter side is longer than this to it, in pixels (Lanczos, antialiased); with `--jpeg reencode`
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535), conflicts_with = "long_side", help_heading = "Pictures")]
+    pub short_side: Option<u32>,
+    /// Shrink pictures whose longer side is longer than this to it, in pixels
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Pictures")]
+    pub long_side: Option<u32>,
+    /// Which re-encoded pictures to score against their sources (SSIMULACRA2: 90 = cannot be told apart, 70 = high quality) [default: sample]
+    #[arg(long, value_enum, help_heading = "Pictures")]
+    pub score: Option<ShareArg>,
+    /// Which tiled pictures to decode and compare with their sources, pixel by pixel [default: sample]
+    #[arg(long, value_enum, help_heading = "Pictures")]
+    pub check_pixels: Option<ShareArg>,
+    /// Turn tiled pictures upright on their coefficients where their edges allow it, so that decoders need not (their pixels then differ by a step or two)
+    #[arg(long, help_heading = "Pictures")]
+    pub upright: bool,
+    /// Keep Exif, ICC profile, comments and all other metadata inside tiled and re-encoded JPEGs. Without it the ICC profile goes into the field `icc`, the
+    /// orientation into the column `orientation`, and the rest is dropped
+    #[arg(long, help_heading = "Pictures")]
+    pub keep_metadata: bool,
 
     /// How to store the values of cubes: `auto` is lossless for integers, else float16; `fixed` is error-bounded fixed point
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
@@ -163,7 +191,9 @@ pub(super) struct VerifyArgs {
     pub json: bool,
 }
 
-/// Write the samples back as files: pictures to the byte under their old names, cubes as .npy.
+/// Write the samples back as files: pictures under their old names, cubes as .npy.
+///
+/// Pictures that were kept come back to the byte; tiled ones with the same pixels, ICC profile and orientation.
 ///
 /// Damaged samples are listed and left out, with exit code 1. A run that was interrupted goes on when the same command is given again.
 #[derive(Debug, Args)]
@@ -259,8 +289,32 @@ pub(super) enum BadInputArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum JpegArg {
+    /// The same pixels in tiles: lossless, usually a little smaller
+    Tile,
     /// To the byte
     Keep,
+    /// Encoded anew, in tiles: lossy, with `--quality` or `--target`
+    Reencode,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum SubsamplingArg {
+    /// As the source
+    Keep,
+    /// 4:2:0
+    #[value(name = "420")]
+    S420,
+    /// 4:4:4
+    #[value(name = "444")]
+    S444,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ShareArg {
+    None,
+    /// One in 64, and at least 16
+    Sample,
+    All,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

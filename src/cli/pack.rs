@@ -1,14 +1,17 @@
 //! `shardpack pack` and `shardpack merge`.
 
 use super::args::{
-    BadInputArg, CodecArg, FilterArg, JpegArg, KindArg, LayoutArg, MergeArgs, PackArgs, PreferArg, ValuesArg, WhenArg,
+    BadInputArg, CodecArg, FilterArg, JpegArg, KindArg, LayoutArg, MergeArgs, PackArgs, PreferArg, ShareArg,
+    SubsamplingArg, ValuesArg, WhenArg,
 };
 use super::progress::Bar;
 use super::{Outcome, interrupt, show, summary, units};
-use crate::pack::{Hooks, Jpeg, PackOptions, PackReport, Planned, pack};
+use crate::pack::{Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack};
 use crate::sources::cubes::CubeOptions;
 use crate::sources::{BadInput, Kind, OnBadInput, SourceOptions};
+use anyhow::bail;
 use serde_json::{Value, json};
+use shardpack_codec::jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
 use shardpack_codec::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
 use shardpack_writer::{Outcome as Written, Part, Report};
 use std::cell::OnceCell;
@@ -144,9 +147,7 @@ fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
     };
     Ok(PackOptions {
         source,
-        jpeg: match args.jpeg {
-            JpegArg::Keep => Jpeg::Keep,
-        },
+        pictures: pictures(args)?,
         arrays,
         shard_bytes: args.shard_size,
         shuffle: (!args.no_shuffle).then_some(args.seed),
@@ -154,6 +155,59 @@ fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
         force: args.force,
         threads: args.threads.unwrap_or_else(super::open::all_cores).max(1),
         memory_bytes: args.memory,
+    })
+}
+
+/// Options on pictures; one that would have no effect is refused.
+fn pictures(args: &PackArgs) -> anyhow::Result<PictureOptions> {
+    let share = |share: Option<ShareArg>| match share {
+        None | Some(ShareArg::Sample) => Share::Sample,
+        Some(ShareArg::None) => Share::None,
+        Some(ShareArg::All) => Share::All,
+    };
+    let needs = |given: bool, flag: &str, jpeg: &str| match given {
+        true => bail!("`{flag}` has an effect with `--jpeg {jpeg}` only"),
+        false => Ok(()),
+    };
+    let reencode = args.jpeg == JpegArg::Reencode;
+    if !reencode {
+        needs(args.quality.is_some(), "--quality", "reencode")?;
+        needs(args.target.is_some(), "--target", "reencode")?;
+        needs(args.subsampling.is_some(), "--subsampling", "reencode")?;
+        needs(args.short_side.is_some(), "--short-side", "reencode")?;
+        needs(args.long_side.is_some(), "--long-side", "reencode")?;
+        needs(args.score.is_some(), "--score", "reencode")?;
+    }
+    needs(args.upright && args.jpeg != JpegArg::Tile, "--upright", "tile")?;
+    needs(args.check_pixels.is_some() && args.jpeg != JpegArg::Tile, "--check-pixels", "tile")?;
+    needs(args.keep_metadata && args.jpeg == JpegArg::Keep, "--keep-metadata", "tile` and `--jpeg reencode")?;
+    let jpeg = match args.jpeg {
+        JpegArg::Keep => Jpeg::Keep,
+        JpegArg::Tile => Jpeg::Tile,
+        JpegArg::Reencode => Jpeg::Reencode(ReencodeOptions {
+            quality: match (args.target, args.quality) {
+                (Some(score), _) => Quality::Ssimulacra2(score),
+                (None, quality) => Quality::Fixed(quality.unwrap_or(90)),
+            },
+            subsampling: match args.subsampling {
+                None | Some(SubsamplingArg::Keep) => ChromaSampling::Keep,
+                Some(SubsamplingArg::S420) => ChromaSampling::S420,
+                Some(SubsamplingArg::S444) => ChromaSampling::S444,
+            },
+            resize: match (args.short_side, args.long_side) {
+                (Some(side), _) => Resize::ShortSide(side),
+                (None, Some(side)) => Resize::LongSide(side),
+                (None, None) => Resize::No,
+            },
+            tile: TileOptions { keep_metadata: args.keep_metadata, ..TileOptions::default() },
+        }),
+    };
+    Ok(PictureOptions {
+        jpeg,
+        keep_metadata: args.keep_metadata,
+        upright: args.upright,
+        check_pixels: share(args.check_pixels),
+        score: share(args.score),
     })
 }
 
@@ -225,7 +279,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         n => format!(", {n} of them from an earlier run"),
     };
     rows.push(("shards", format!("{}{reused}", units::count(u64::from(report.shards)))));
-    if packed.kind == Kind::Images {
+    if packed.kind == Kind::Images && report.fidelity.is_empty() {
         rows.push(("pictures", "kept to the byte".to_owned()));
     }
     for (field, trial) in &packed.trials {

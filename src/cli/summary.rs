@@ -22,6 +22,9 @@ pub(super) fn recipe_value(value: &Value) -> String {
 
 /// One field's entry under `fidelity` in a manifest.
 pub(super) fn fidelity_text(figures: &Value) -> String {
+    if figures.get("tiled").is_some() {
+        return pictures_text(figures);
+    }
     let int = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);
     let float = |name: &str| figures.get(name).and_then(Value::as_f64).unwrap_or(0.0);
     let share = |n: u64| format!("{} ({:.2} %)", units::count(n), 100.0 * n as f64 / int("values").max(1) as f64);
@@ -60,4 +63,50 @@ pub(super) fn fidelity_text(figures: &Value) -> String {
         }
     }
     show::pairs(&rows)
+}
+
+/// What became of pictures.
+fn pictures_text(figures: &Value) -> String {
+    let int = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let samples = int("samples");
+    let of = |n: u64| format!("{} of {}", units::count(n), units::count(samples));
+    let mut rows = Vec::new();
+    if int("reencoded") > 0 {
+        rows.push(("re-encoded", of(int("reencoded"))));
+        rows.push(("quality", spread(&figures["quality"], 0)));
+    }
+    rows.push(("in tiles", of(int("tiled"))));
+    for (name, label) in [("in_rows", "in whole rows"), ("kept", "as they came")] {
+        if int(name) > 0 {
+            rows.push((label, of(int(name))));
+        }
+    }
+    let reasons = figures.get("kept_because").and_then(Value::as_object);
+    for (why, count) in reasons.into_iter().flatten() {
+        rows.push(("", format!("{}: {}", units::count(count.as_u64().unwrap_or(0)), why.escape_debug())));
+    }
+    if int("pixels_checked") > 0 {
+        rows.push((
+            "pixels",
+            format!("equal to the source in all {} that were decoded", units::count(int("pixels_checked"))),
+        ));
+    }
+    if let Some(score) = figures.get("ssimulacra2") {
+        let count = score.get("count").and_then(Value::as_u64).unwrap_or(0);
+        rows.push(("SSIMULACRA2", format!("{} of {} scored", spread(score, 1), units::count(count))));
+        if let Some(worst) = figures.get("worst_sample").and_then(Value::as_str) {
+            rows.push(("worst sample", worst.escape_debug().to_string()));
+        }
+    }
+    show::pairs(&rows)
+}
+
+/// `82.1 mean, 74.0 to 90.3`, or the one value that all have.
+fn spread(figures: &Value, decimals: usize) -> String {
+    let float = |name: &str| figures.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+    let (min, mean, max) = (float("min"), float("mean"), float("max"));
+    match min < max {
+        true => format!("{mean:.1} mean, {min:.decimals$} to {max:.decimals$}"),
+        false => format!("{mean:.decimals$}"),
+    }
 }

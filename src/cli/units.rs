@@ -63,6 +63,13 @@ pub(crate) fn parse_part(text: &str) -> Result<(u32, u32), String> {
     }
 }
 
+/// Reads `ssimulacra2=80`.
+pub(crate) fn parse_target(text: &str) -> Result<f64, String> {
+    let fail = || format!("expected ssimulacra2=S with S between 1 and 100, found `{text}`");
+    let score = text.strip_prefix("ssimulacra2=").and_then(|score| score.parse().ok()).ok_or_else(fail)?;
+    if (1.0..=100.0).contains(&score) { Ok(score) } else { Err(fail()) }
+}
+
 /// Reads a number of threads.
 pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -159,6 +166,10 @@ mod tests {
         assert_eq!(parse_part("1/4"), Ok((1, 4)));
         for bad in ["0/4", "5/4", "1", "a/b", "1/0"] {
             assert!(parse_part(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_target("ssimulacra2=80.5"), Ok(80.5));
+        for bad in ["80", "ssimulacra2=", "ssimulacra2=0", "ssimulacra2=101", "psnr=40", "ssimulacra2=NaN"] {
+            assert!(parse_target(bad).is_err(), "{bad}");
         }
         assert_eq!(parse_spatial("100x95"), Ok((100, 95)));
         assert!(parse_spatial("100").is_err() && parse_spatial("0x4").is_err());

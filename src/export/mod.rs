@@ -7,6 +7,7 @@ pub use file::{Pending, Placed, place};
 pub use names::{FileField, FileNames, file_name};
 
 use crate::npy;
+use shardpack_codec::jpeg::with_metadata;
 use shardpack_format::{Field, FieldKind};
 use shardpack_reader::{ArrayDecoder, RecordView, Result};
 use std::borrow::Cow;
@@ -63,7 +64,11 @@ pub fn content<'a>(view: &RecordView<'a>, field: &Field, decoder: &mut ArrayDeco
         return Ok(None);
     }
     let (head, body) = match field.kind {
-        FieldKind::Image => (Vec::new(), Cow::Borrowed(view.image(name)?.bytes)),
+        FieldKind::Image => {
+            let image = view.image(name)?;
+            let dressed = (image.media_type == "image/jpeg").then(|| dressed(view, image.bytes)).flatten();
+            (Vec::new(), dressed.map_or(Cow::Borrowed(image.bytes), Cow::Owned))
+        }
         FieldKind::Array => {
             let array = view.array(name, decoder)?;
             (npy::header(&array), Cow::Owned(array.into_bytes()))
@@ -71,4 +76,24 @@ pub fn content<'a>(view: &RecordView<'a>, field: &Field, decoder: &mut ArrayDeco
         _ => (Vec::new(), Cow::Owned(view.bytes(name)?)),
     };
     Ok(Some(Content { head, body }))
+}
+
+/// Name of the field that holds the ICC profiles of pictures that are stored without them.
+pub const ICC_FIELD: &str = "icc";
+
+/// A JPEG with the profile and the orientation that its record holds beside it, so that other programs show it as it is meant; `None` if there are none.
+fn dressed(view: &RecordView<'_>, jpeg: &[u8]) -> Option<Vec<u8>> {
+    let schema = view.schema();
+    let orientation = schema.scalar_position("orientation").and_then(|_| view.scalar("orientation").ok()?.as_i64());
+    let orientation = orientation.and_then(|o| u8::try_from(o).ok()).filter(|o| (1..=8).contains(o)).unwrap_or(1);
+    let icc = match view.field(ICC_FIELD) {
+        Ok(Some(_)) => view.bytes(ICC_FIELD).ok(),
+        _ => None,
+    };
+    if icc.is_none() && orientation == 1 {
+        return None;
+    }
+    let mut out = Vec::with_capacity(jpeg.len() + icc.as_ref().map_or(0, Vec::len) + 256);
+    // A user's own field of that name need not be a profile: then the picture stays as it is stored.
+    with_metadata(jpeg, icc.as_deref(), orientation, &mut out).ok().map(|()| out)
 }

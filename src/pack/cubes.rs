@@ -2,7 +2,7 @@
 
 use super::fidelity::{self, Totals};
 use super::tries::{mask_file_options, mask_options};
-use super::{PackOptions, SampleError, Tally, schema, tables, tries};
+use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
 use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load_mask, load_reusing};
 use crate::sources::{Content, Entry, Listing};
 use serde_json::{Map, Value, json};
@@ -239,7 +239,7 @@ impl Cubes<'_> {
         }
         bench.payload = values.into_iter().next().flatten().map(|cube| cube.payload).unwrap_or_default();
         let (record, frame) = record.finish();
-        let tally = Tally::of("cube", Totals::of(&entry.key, figures));
+        let tally = Tally::of("cube", FieldTotals::Array(Totals::of(&entry.key, figures)));
         Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally }))
     }
 }

@@ -4,15 +4,18 @@ mod cubes;
 pub mod fidelity;
 mod images;
 mod options;
+mod picture_totals;
 mod schema;
 mod tables;
 mod tries;
 
-pub use options::{Jpeg, PackOptions};
+pub use options::{Jpeg, PackOptions, PictureOptions, Share};
+pub use picture_totals::PictureTotals;
 
 use crate::sources::{self, BadInput, Kind, Listing, SourceError};
 use anyhow::{Context, bail};
 use fidelity::Totals;
+use picture_totals::PictureFigures;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_codec::{ArrayOptions, Trial};
@@ -83,12 +86,14 @@ pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) ->
     match listing.kind {
         Kind::Images => {
             refuse_cube_options(options)?;
-            let source = images::Images::new(&listing)?;
+            let source = pool.install(|| images::Images::new(&listing, options))?;
+            drop(pool);
             let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
-            let stored: Vec<u64> = listing.samples.iter().map(|e| e.bytes + images::OVERHEAD_BYTES).collect();
+            let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
             run(out, &listing, metadata, &stored, &source, Vec::new(), options, hooks)
         }
         Kind::Cubes => {
+            refuse_picture_options(options)?;
             let source = pool.install(|| cubes::Cubes::new(&listing, options))?;
             // The pool is for looking at files; the writer has threads of its own.
             drop(pool);
@@ -160,6 +165,13 @@ fn refuse_cube_options(options: &PackOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn refuse_picture_options(options: &PackOptions) -> anyhow::Result<()> {
+    if options.pictures != PictureOptions::default() {
+        bail!("the source holds cubes: options on JPEG, quality, scores and metadata are for pictures");
+    }
+    Ok(())
+}
+
 /// One sample for each thread and one more that waits to be written, and never less than 64 MiB.
 fn default_memory(threads: usize, largest_sample: u64) -> u64 {
     largest_sample.saturating_mul(threads as u64 + 1).max(64 << 20)
@@ -193,32 +205,60 @@ fn refuse_overlap(src: &Path, out: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether a scalar field holds a figure that packing measured, rather than a value of the user's.
+#[must_use]
+pub fn is_figure(schema: &Schema, name: &str) -> bool {
+    fidelity::is_figure(schema, name) || picture_totals::is_figure(schema, name)
+}
+
+/// What became of one field of many samples.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum FieldTotals {
+    Array(Totals),
+    Picture(PictureTotals),
+}
+
 /// Fidelity figures by field, as the writer adds them up.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Tally(BTreeMap<String, Totals>);
+pub struct Tally(BTreeMap<String, FieldTotals>);
 
 impl Tally {
-    fn of(field: &str, totals: Totals) -> Self {
+    fn of(field: &str, totals: FieldTotals) -> Self {
         Self(BTreeMap::from([(field.to_owned(), totals)]))
     }
 
     /// The figures that stand in a record's scalars.
     pub(crate) fn of_record(schema: &Schema, key: &str, scalars: &[u8]) -> Self {
-        let figures = fidelity::from_scalars(schema, scalars);
-        Self(figures.into_iter().map(|(field, figures)| (field, Totals::of(key, figures))).collect())
+        let arrays = fidelity::from_scalars(schema, scalars).into_iter();
+        let mut out: BTreeMap<_, _> =
+            arrays.map(|(field, figures)| (field, FieldTotals::Array(Totals::of(key, figures)))).collect();
+        if let Some(figures) = PictureFigures::from_scalars(schema, scalars) {
+            out.insert("image".into(), FieldTotals::Picture(PictureTotals::of(key, &figures, None)));
+        }
+        Self(out)
     }
 }
 
 impl shardpack_writer::Tally for Tally {
     fn merge(&mut self, next: Self) {
         for (field, totals) in next.0 {
-            self.0.entry(field).or_default().merge(totals);
+            match (self.0.get_mut(&field), totals) {
+                (Some(FieldTotals::Array(mine)), FieldTotals::Array(next)) => mine.merge(next),
+                (Some(FieldTotals::Picture(mine)), FieldTotals::Picture(next)) => mine.merge(next),
+                // A field is of one kind in the whole of a dataset.
+                (_, totals) => _ = self.0.insert(field, totals),
+            }
         }
     }
 
     fn fidelity(&self) -> Map<String, Value> {
-        self.0.iter().map(|(field, totals)| (field.clone(), totals.to_json())).collect()
+        let entry = |totals: &FieldTotals| match totals {
+            FieldTotals::Array(totals) => totals.to_json(),
+            FieldTotals::Picture(totals) => totals.to_json(),
+        };
+        self.0.iter().map(|(field, totals)| (field.clone(), entry(totals))).collect()
     }
 }
 
@@ -237,6 +277,14 @@ pub enum SampleError {
     /// The record cannot be laid out.
     #[error(transparent)]
     Format(#[from] shardpack_format::Error),
+    /// A picture that is damaged, or that the options do not fit.
+    #[error("{path}: {error}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is")]
+    Picture {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        error: shardpack_format::Error,
+    },
     /// A mask that does not fit its cube.
     #[error("mask `{mask}`: expected {height} × {width} pixels as the cube has, found {found}")]
     Mask {

@@ -2,25 +2,87 @@
 
 use crate::sources::{OnBadInput, SourceOptions};
 use shardpack_codec::ArrayOptions;
+use shardpack_codec::jpeg::ReencodeOptions;
 use shardpack_writer::Part;
 
 /// How JPEG pictures are stored.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Jpeg {
     /// To the byte.
-    #[default]
     Keep,
+    /// The same pixels in a JPEG of tiles, out of which a reader cuts rectangles without decoding.
+    #[default]
+    Tile,
+    /// Decoded, resized if asked, and encoded anew, in tiles.
+    Reencode(ReencodeOptions),
 }
 
 impl Jpeg {
     /// Name, as the recipe spells it.
     #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::Keep => "keep",
+            Self::Tile => "tile",
+            Self::Reencode(_) => "reencode",
         }
     }
+}
+
+/// Which pictures a costly look is taken at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Share {
+    /// At none.
+    None,
+    /// At one in 64, and at 16 at least where there are so many; which ones depends on nothing but their number.
+    #[default]
+    Sample,
+    /// At every one.
+    All,
+}
+
+impl Share {
+    /// Name, as the recipe spells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Sample => "sample",
+            Self::All => "all",
+        }
+    }
+
+    /// Whether picture `position` of `count` is among them.
+    #[must_use]
+    pub const fn takes(self, position: u64, count: u64) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::Sample => {
+                let stride = count / 16;
+                let stride = if stride > 64 { 64 } else { stride };
+                stride == 0 || position.is_multiple_of(stride)
+            }
+        }
+    }
+}
+
+/// How pictures are stored.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PictureOptions {
+    /// How JPEGs are stored; other pictures are kept to the byte. Default: tile.
+    pub jpeg: Jpeg,
+    /// Keep all metadata segments in the stored JPEG. Default: false; the ICC profile then goes into the field `icc`, the Exif orientation
+    /// into the column `orientation`, and the rest is dropped. `keep` keeps everything anyway.
+    pub keep_metadata: bool,
+    /// Turn pictures upright on their coefficients where their edges allow it: decoders then need not, but round their pixels differently by a step or two.
+    /// Tiled pictures only. Default: false.
+    pub upright: bool,
+    /// Tiled pictures that are decoded and compared with their sources, pixel by pixel. Default: a sample.
+    pub check_pixels: Share,
+    /// Re-encoded pictures that are compared with their sources by SSIMULACRA2. Default: a sample.
+    pub score: Share,
 }
 
 /// Options of [`pack`](super::pack).
@@ -33,8 +95,8 @@ impl Jpeg {
 pub struct PackOptions {
     /// How to look at the source, and what to do about bad input.
     pub source: SourceOptions,
-    /// How to store JPEG pictures. Default: keep.
-    pub jpeg: Jpeg,
+    /// How to store pictures.
+    pub pictures: PictureOptions,
     /// How to store cubes; masks take what concerns the codec, and are always lossless. Default: auto.
     pub arrays: ArrayOptions,
     /// A shard ends before the sample that would take it past this size, in bytes. Default 1 GiB.
@@ -55,7 +117,7 @@ impl Default for PackOptions {
     fn default() -> Self {
         Self {
             source: SourceOptions::default(),
-            jpeg: Jpeg::default(),
+            pictures: PictureOptions::default(),
             arrays: ArrayOptions::default(),
             shard_bytes: 1 << 30,
             shuffle: Some(0),
@@ -71,5 +133,20 @@ impl PackOptions {
     /// Whether a sample that turns out to be damaged is left out instead of stopping the run.
     pub(super) fn skips(&self) -> bool {
         self.source.on_bad_input == OnBadInput::Skip
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Share;
+
+    #[test]
+    fn a_sample_is_sixteen_pictures_and_more_of_many() {
+        let taken = |count| (0..count).filter(|&i| Share::Sample.takes(i, count)).count();
+        assert_eq!(taken(7), 7);
+        assert_eq!(taken(31), 31);
+        assert!((16..=17).contains(&taken(1000)), "{}", taken(1000));
+        assert_eq!(taken(64_000), 1000);
+        assert!((0..100).all(|i| Share::All.takes(i, 100) && !Share::None.takes(i, 100)));
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) ->
     }));
     let schema = Schema::new(fields).context(
         "the columns of the table of labels cannot all be fields\n\
-         hint: rename the column; `image`, `cube`, `mask`, `meta`, `height`, `width`, `channels` and `gpu_jpeg` are taken",
+         hint: rename the column; `image`, `icc`, `cube`, `mask`, `meta`, `height`, `width`, `channels`, `orientation` and `gpu_jpeg` are taken",
     )?;
     let classes = (!listing.classes.is_empty()).then(|| listing.classes.clone());
     Ok(Metadata { schema, classes, recipe, shards: None })

@@ -2,9 +2,9 @@
 #![deny(clippy::indexing_slicing)]
 
 use super::bad::Flaw;
-use super::jpeg_header::{JpegError, JpegHeader, end_of_image};
 use super::picture::{JpegFacts, MAX_SEARCHED_BYTES, Picture, TAIL_BYTES};
 use super::read_at::ReadAt;
+use shardpack_codec::jpeg::{JpegError, JpegHeader, end_of_image};
 
 /// Longest JPEG header. A CMYK profile takes about 600 KiB, Exif at most 64 KiB; the rest is for panoramas and depth maps in APP segments.
 const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
@@ -28,6 +28,7 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
             components: u8::try_from(header.components().len()).unwrap_or(0),
             restart_interval: header.restart_interval,
             orientation: header.orientation,
+            icc: header.icc,
             trailing_bytes: file.len() - end,
         }),
     })
@@ -66,6 +67,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<Picture, F
             components,
             restart_interval: 0,
             orientation: None,
+            icc: false,
             trailing_bytes: file.len() - end,
         }),
     })

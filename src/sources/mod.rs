@@ -10,7 +10,6 @@ pub mod columns;
 pub mod cubes;
 pub mod error;
 mod jpeg_file;
-pub mod jpeg_header;
 pub mod kind;
 pub mod labels;
 mod listing;

@@ -29,7 +29,7 @@ pub struct Picture {
 /// What the rest of the program wants to know about a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JpegFacts {
-    /// Whether the GPU's fixed-function engine is expected to decode it: see [`hardware_decodable`](super::jpeg_header::JpegHeader::hardware_decodable).
+    /// Whether the GPU's fixed-function engine is expected to decode it: see [`hardware_decodable`](shardpack_codec::jpeg::JpegHeader::hardware_decodable).
     pub gpu_jpeg: bool,
     /// What few decoders read, if it is that: the lossless or the hierarchical process, arithmetic coding, 12 bits, two components. It is
     /// kept like any other, and `gpu_jpeg` is false.
@@ -42,6 +42,8 @@ pub struct JpegFacts {
     pub restart_interval: u16,
     /// Exif orientation, 1..=8, if there is one. Not looked for in a hierarchical JPEG.
     pub orientation: Option<u8>,
+    /// Whether there is an ICC profile. Not looked for in a hierarchical JPEG.
+    pub icc: bool,
     /// Bytes after EOI, kept like everything else. 0 as well if a second whole JPEG stands there to the end: only the last bytes are read.
     pub trailing_bytes: u64,
 }

@@ -99,6 +99,7 @@ fn jpeg_facts() {
             components: 3,
             restart_interval: 0,
             orientation: None,
+            icc: false,
             trailing_bytes: 0
         }
     );

@@ -17,7 +17,7 @@ class Damage(CommandTest):
         super().setUp()
         self.source = pictures(self.tmp / "src", 40)
         self.out = self.tmp / "out"
-        self.ok("pack", self.source, self.out, "--shard-size", "25KiB")
+        self.ok("pack", self.source, self.out, "--jpeg", "keep", "--shard-size", "25KiB")
         self.assertGreaterEqual(len(shards(self.out)), 3)
 
     def flip(self, path, at):
@@ -189,7 +189,7 @@ class Looking(CommandTest):
         np.testing.assert_array_equal(np.load(self.tmp / "one.npy"), np.load(self.tmp / "src" / "cube001.npy"))
 
     def test_inspect_shows_what_there_is(self):
-        self.ok("pack", pictures(self.tmp / "src", 10), self.tmp / "out")
+        self.ok("pack", pictures(self.tmp / "src", 10), self.tmp / "out", "--jpeg", "keep")
         text = self.ok("inspect", self.tmp / "out").out
         for word in ("10", "class 0", "class 2", "image", "label", "shard-00000.shard"):
             self.assertIn(word, text)

@@ -20,7 +20,7 @@ class Pictures(CommandTest):
         (source / "class 1" / "Größe 写真.png").write_bytes(png(2))
         (source / "class 2" / "deeper" / "still").mkdir(parents=True)
         (source / "class 2" / "deeper" / "still" / "-dash.JPEG").write_bytes(jpeg(99))
-        result = self.ok("pack", source, self.tmp / "out")
+        result = self.ok("pack", source, self.tmp / "out", "--jpeg", "keep")
         self.assertIn("33", result.out, "the summary names the number of samples")
         self.assertNotRegex(result.err, "[\r\x1b]", "progress bars are for terminals")
         self.ok("verify", self.tmp / "out", "--deep", "--digest")

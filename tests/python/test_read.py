@@ -47,7 +47,7 @@ class Unpack(CommandTest):
     def pack(self, *options):
         self.source = pictures(self.tmp / "src", 40)
         self.out, self.back = self.tmp / "out", self.tmp / "back"
-        self.ok("pack", self.source, self.out, "--shard-size", "25KiB", *options)
+        self.ok("pack", self.source, self.out, "--jpeg", "keep", "--shard-size", "25KiB", *options)
         self.assertGreaterEqual(len(shards(self.out)), 3)
 
     def test_a_second_run_passes_over_what_is_there(self):
@@ -72,7 +72,7 @@ class Unpack(CommandTest):
     def test_an_interrupted_run_goes_on(self):
         source = pictures(self.tmp / "src", 600)
         out = self.tmp / "out"
-        self.ok("pack", source, out)
+        self.ok("pack", source, out, "--jpeg", "keep")
         expected = digests(source)
         for how, codes in ((signal.SIGKILL, {-9, 0}), (signal.SIGINT, {130, 0})):
             with self.subTest(how.name):
@@ -170,7 +170,7 @@ class Cat(CommandTest):
         super().setUp()
         self.source = pictures(self.tmp / "src", 40)
         self.out = self.tmp / "out"
-        self.ok("pack", self.source, self.out, "--shard-size", "25KiB")
+        self.ok("pack", self.source, self.out, "--jpeg", "keep", "--shard-size", "25KiB")
 
     def test_where_it_writes(self):
         key = "class 1/0004.jpg"
@@ -210,7 +210,7 @@ class Cat(CommandTest):
         source.mkdir()
         for i in range(40):
             (source / str(i + 100)).write_bytes(jpeg(i))
-        self.ok("pack", source, self.tmp / "numbered", "--shard-size", "25KiB", "--no-shuffle")
+        self.ok("pack", source, self.tmp / "numbered", "--jpeg", "keep", "--shard-size", "25KiB", "--no-shuffle")
         hurt_footer(shards(self.tmp / "numbered")[1])
         result = self.ok("cat", self.tmp / "numbered", "0")
         self.assertEqual(result.bytes, jpeg(0))

@@ -28,7 +28,7 @@ def envi_values(header):
 class RealPictures(CommandTest):
     def test_a_thousand_photos_come_back_to_the_byte(self):
         source = DATA / "imagenet-sample"
-        summary = self.ok("pack", source, self.tmp / "out", "--shard-size", "32MiB", "--json").json()
+        summary = self.ok("pack", source, self.tmp / "out", "--jpeg", "keep", "--shard-size", "32MiB", "--json").json()
         self.assertEqual((summary["samples"], summary["classes"]), (1000, 1000))
         self.ok("verify", self.tmp / "out", "--deep", "--digest")
         self.ok("unpack", self.tmp / "out", self.tmp / "back")

@@ -1,10 +1,8 @@
 //! Whether an encoded picture decodes: the check behind `verify --deep`.
 
+use crate::jpeg::{Bounds, Decompressor, Scale, Warnings};
 use shardpack_format::{Error, Limits, Result};
 use std::io::Cursor;
-
-/// Most scans of a JPEG that are decoded. A progressive file has about ten; libjpeg-turbo's own fuzzers stop at 500 as well.
-const MAX_SCANS: u64 = 500;
 
 /// Decodes `bytes` and throws the pixels away.
 ///
@@ -18,8 +16,7 @@ const MAX_SCANS: u64 = 500;
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
 pub struct PictureCheck {
-    /// `None` after an error: libjpeg-turbo may then hold half of a marker, which it would go on with in the next picture.
-    jpeg: Option<turbojpeg::Decompressor>,
+    jpeg: Decompressor,
     pixels: Vec<u8>,
 }
 
@@ -35,7 +32,7 @@ impl PictureCheck {
     /// # Errors
     /// `Usage` if libjpeg-turbo cannot be set up (out of memory).
     pub fn new() -> Result<Self> {
-        Ok(Self { jpeg: Some(new_decompressor()?), pixels: Vec::new() })
+        Ok(Self { jpeg: Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse), pixels: Vec::new() })
     }
 
     /// Decodes the picture and returns its width and height in pixels.
@@ -45,7 +42,7 @@ impl PictureCheck {
     /// more than 500 scans.
     pub fn check(&mut self, media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
         match media_type {
-            "image/jpeg" => self.check_jpeg(bytes, limits).inspect_err(|_| self.jpeg = None),
+            "image/jpeg" => self.check_jpeg(bytes, limits),
             "image/png" => check_other(image::ImageFormat::Png, bytes, limits),
             "image/webp" => check_other(image::ImageFormat::WebP, bytes, limits),
             "image/bmp" => check_other(image::ImageFormat::Bmp, bytes, limits),
@@ -55,7 +52,6 @@ impl PictureCheck {
     }
 
     fn check_jpeg(&mut self, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
-        let fail = |e: turbojpeg::Error| Error::format("JPEG", "a picture that decodes", e);
         if let Some((precision, width, height)) = rare_precision(bytes) {
             // libjpeg-turbo's 8-bit decoder would refuse what is no damage: such a picture is taken at its header's word.
             pixel_bytes(width, height, 8, limits)?;
@@ -64,34 +60,16 @@ impl PictureCheck {
                 false => Err(Error::format(format!("JPEG of {precision} bits"), "an end-of-image marker", "none")),
             };
         }
-        let scans = memchr::memmem::find_iter(bytes, b"\xFF\xDA").count() as u64;
-        if scans > MAX_SCANS {
-            return Err(Error::format("JPEG scans", format!("at most {MAX_SCANS}"), scans));
-        }
-        let jpeg = match &mut self.jpeg {
-            Some(jpeg) => jpeg,
-            none => none.insert(new_decompressor()?),
-        };
-        let header = jpeg.read_header(bytes).map_err(fail)?;
-        pixel_bytes(header.width as u64, header.height as u64, 4, limits)?;
+        self.jpeg.set_bounds(Bounds::of(limits));
+        let frame = self.jpeg.frame(bytes)?;
+        let (width, height) = (u64::from(frame.width), u64::from(frame.height));
         // At an eighth of the size the whole of the entropy-coded data is still read, at a fraction of the work.
-        let factor = turbojpeg::ScalingFactor::ONE_EIGHTH;
-        let scaled = !header.is_lossless;
-        let (width, height) = match scaled {
-            true => (factor.scale(header.width), factor.scale(header.height)),
-            false => (header.width, header.height),
-        };
-        jpeg.set_scaling_factor(if scaled { factor } else { turbojpeg::ScalingFactor::ONE }).map_err(fail)?;
-        let format = match header.colorspace {
-            turbojpeg::Colorspace::Gray => turbojpeg::PixelFormat::GRAY,
-            turbojpeg::Colorspace::CMYK | turbojpeg::Colorspace::YCCK => turbojpeg::PixelFormat::CMYK,
-            _ => turbojpeg::PixelFormat::RGB,
-        };
-        let pitch = width * format.size();
-        self.pixels.resize(pitch * height, 0);
-        let image = turbojpeg::Image { pixels: self.pixels.as_mut_slice(), width, pitch, height, format };
-        jpeg.decompress(bytes, image).map_err(fail)?;
-        Ok((header.width as u64, header.height as u64))
+        let scale = if frame.lossless { Scale::Full } else { Scale::Eighth };
+        let format = frame.color.format();
+        let pitch = scale.of(frame.width) as usize * format.bytes();
+        self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);
+        self.jpeg.decode(bytes, scale, format, &mut self.pixels, pitch)?;
+        Ok((width, height))
     }
 }
 
@@ -115,10 +93,6 @@ fn rare_precision(bytes: &[u8]) -> Option<(u8, u64, u64)> {
     }
 }
 
-fn new_decompressor() -> Result<turbojpeg::Decompressor> {
-    turbojpeg::Decompressor::new().map_err(|e| Error::usage("JPEG decoder", "one", e))
-}
-
 fn check_other(format: image::ImageFormat, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
     let fail = |e: image::ImageError| Error::format("picture", "one that decodes", e);
     let mut reader = image::ImageReader::with_format(Cursor::new(bytes), format);
@@ -140,12 +114,15 @@ fn pixel_bytes(width: u64, height: u64, channels: u64, limits: &Limits) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jpeg::{Compressor, Encoding, PixelFormat, Subsampling};
 
     fn jpeg(width: usize, height: usize) -> Vec<u8> {
         let pixels: Vec<u8> = (0..width * height * 3).map(|i| (i * 7 % 251) as u8).collect();
-        let format = turbojpeg::PixelFormat::RGB;
-        let image = turbojpeg::Image { pixels: pixels.as_slice(), width, pitch: width * 3, height, format };
-        turbojpeg::compress(image, 90, turbojpeg::Subsamp::Sub2x2).unwrap().to_vec()
+        let mut out = Vec::new();
+        let how = Encoding { quality: 90, subsampling: Subsampling::S420, restart_interval: 0 };
+        let size = (u32::try_from(width).unwrap(), u32::try_from(height).unwrap());
+        Compressor::new().unwrap().encode(&pixels, size, PixelFormat::Rgb, how, &mut out).unwrap();
+        out
     }
 
     fn png(width: u32, height: u32) -> Vec<u8> {

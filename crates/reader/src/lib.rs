@@ -28,6 +28,7 @@ mod fetch;
 mod fs;
 mod handles;
 mod keys;
+pub mod order;
 mod salvage;
 mod sample;
 mod scalar;

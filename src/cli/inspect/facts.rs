@@ -2,7 +2,7 @@
 
 use super::first::{ArrayFacts, Wavelengths};
 use crate::cli::show;
-use crate::pack::fidelity;
+use crate::pack::is_figure;
 use shardpack_format::{Field, FieldKind};
 use shardpack_reader::{Dataset, Sample, Scalar, Shard};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Facts {
 
 fn spans(dataset: &Dataset, shards: &[(u64, Arc<Shard>)]) -> Vec<Span> {
     let schema = dataset.schema();
-    let shown = |f: &&Field| f.kind == FieldKind::Scalar && !fidelity::is_figure(schema, &f.name);
+    let shown = |f: &&Field| f.kind == FieldKind::Scalar && !is_figure(schema, &f.name);
     let span = |field: &Field| {
         let columns: Vec<_> = shards.iter().filter_map(|(_, shard)| shard.column(&field.name)).collect();
         let values = || columns.iter().flat_map(shardpack_reader::Column::values);

@@ -5,7 +5,7 @@ mod first;
 
 use super::args::InspectArgs;
 use super::{Outcome, open, show, summary, units};
-use crate::pack::fidelity;
+use crate::pack::is_figure;
 use facts::Facts;
 use serde_json::{Map, Value, json};
 use shardpack_format::FieldKind;
@@ -108,7 +108,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
 /// One line for each field; the fidelity figures have a place of their own.
 fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
     let schema = dataset.schema();
-    let fields = schema.fields().iter().filter(|f| !fidelity::is_figure(schema, &f.name));
+    let fields = schema.fields().iter().filter(|f| !is_figure(schema, &f.name));
     let rows: Vec<Vec<String>> =
         fields
             .map(|field| {

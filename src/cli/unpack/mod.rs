@@ -6,7 +6,7 @@ mod work;
 use super::args::UnpackArgs;
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, units};
-use crate::export::FileNames;
+use crate::export::{FileNames, ICC_FIELD};
 use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{Field, FieldKind};
@@ -56,7 +56,10 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> anyhow::Result<FileNa
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
     let taken: &[&str] = if columns.is_some() { &[table::NAME] } else { &[] };
     let keys = || shards.iter().flat_map(|shard| (0..shard.len()).filter_map(|record| shard.index().key(record)));
-    let wanted = |field: &Field| field.kind != FieldKind::Text || !in_table(&field.name);
+    let has_pictures = dataset.schema().stored().any(|field| field.kind == FieldKind::Image);
+    // Profiles go back into their pictures.
+    let in_picture = |field: &Field| has_pictures && field.kind == FieldKind::Bytes && field.name == ICC_FIELD;
+    let wanted = |field: &Field| !in_picture(field) && (field.kind != FieldKind::Text || !in_table(&field.name));
     let names = FileNames::plan(dataset.schema(), wanted, taken, keys);
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }

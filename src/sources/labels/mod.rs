@@ -21,7 +21,7 @@ const KEY_NAMES: &[&str] = &["key", "path", "file", "filename"];
 
 /// Names of fields that `pack` makes itself. The table may not have such columns.
 pub const RESERVED_NAMES: &[&str] =
-    &["key", "image", "cube", "mask", "meta", "media_type", "height", "width", "gpu_jpeg"];
+    &["key", "image", "icc", "cube", "mask", "meta", "media_type", "height", "width", "orientation", "gpu_jpeg"];
 
 /// What a table holds, in the order of the samples.
 #[derive(Debug, PartialEq)]

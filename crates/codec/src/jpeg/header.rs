@@ -75,7 +75,7 @@ pub enum Sampling {
 /// What a JPEG says about itself before its first scan.
 ///
 /// ```
-/// use shardpack::sources::jpeg_header::{JpegError, JpegHeader};
+/// use shardpack_codec::jpeg::{JpegError, JpegHeader};
 /// assert_eq!(JpegHeader::parse(b"\x89PNG"), Err(JpegError::NotJpeg));
 /// assert_eq!(JpegHeader::parse(b"\xFF\xD8\xFF"), Err(JpegError::Truncated { needed: 4 }));
 /// ```
@@ -125,7 +125,7 @@ impl JpegHeader {
         if bytes.get(..3).is_some_and(|head| head != [0xFF, 0xD8, 0xFF]) || bytes.first().is_some_and(|&b| b != 0xFF) {
             return Err(JpegError::NotJpeg);
         }
-        let mut walk = Walk { bytes, pos: 2 };
+        let mut walk = Walk::new(bytes);
         let mut header = Self::blank();
         let mut seen_frame = false;
         loop {
@@ -342,14 +342,19 @@ pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
 }
 
 /// A position in a JPEG.
-struct Walk<'a> {
+pub(super) struct Walk<'a> {
     bytes: &'a [u8],
-    pos: usize,
+    pub(super) pos: usize,
 }
 
 impl<'a> Walk<'a> {
+    /// Stands behind SOI.
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, pos: 2 }
+    }
+
     /// The next marker and its offset; stands behind it afterwards. Bytes before it, fill bytes apart, are counted in `stray`.
-    fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
+    pub(super) fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
         loop {
             let rest = self.bytes.get(self.pos..).unwrap_or_default();
             let Some(skipped) = rest.iter().position(|&b| b == 0xFF) else {
@@ -372,7 +377,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The content of the segment whose length stands here; stands behind it afterwards.
-    fn segment(&mut self) -> Result<&'a [u8], JpegError> {
+    pub(super) fn segment(&mut self) -> Result<&'a [u8], JpegError> {
         let needed = |n: usize| JpegError::Truncated { needed: n as u64 };
         let start = self.pos + 2;
         let length = usize::from(be16(self.bytes, self.pos).ok_or_else(|| needed(start))?);
@@ -392,6 +397,13 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
 
 /// Orientation from the TIFF structure of an Exif segment. Damage means none: a picture is not refused for its metadata.
 fn exif_orientation(tiff: &[u8]) -> Option<u8> {
+    let (at, little) = exif_orientation_at(tiff)?;
+    let value = be16(tiff, at).map(|v| if little { v.swap_bytes() } else { v })?;
+    u8::try_from(value).ok().filter(|o| (1..=8).contains(o))
+}
+
+/// Where the TIFF structure of an Exif segment holds the orientation, and whether it is little-endian.
+pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     let little = match tiff.get(..2)? {
         b"II" => true,
         b"MM" => false,
@@ -405,12 +417,12 @@ fn exif_orientation(tiff: &[u8]) -> Option<u8> {
     let count = usize::from(u16_at(ifd)?);
     for entry in (0..count).map(|i| ifd + 2 + 12 * i) {
         if u16_at(entry)? == 0x0112 {
-            return u8::try_from(u16_at(entry + 8)?).ok().filter(|o| (1..=8).contains(o));
+            return Some((entry + 8, little));
         }
     }
     None
 }
 
 #[cfg(test)]
-#[path = "jpeg_header_tests.rs"]
+#[path = "header_tests.rs"]
 mod tests;

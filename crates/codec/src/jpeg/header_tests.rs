@@ -1,7 +1,7 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
 
 use super::*;
-use crate::sources::testing::{Jpeg, exif, shared_data};
+use crate::jpeg::testing::{Jpeg, exif, shared_data};
 use proptest::prelude::*;
 
 fn parse(jpeg: &Jpeg) -> Result<JpegHeader, JpegError> {

@@ -1,0 +1,42 @@
+//! Colours: what becomes 8-bit RGB, and how.
+
+/// CMYK as Adobe stores it (0 = full ink) to RGB, as Pillow does.
+///
+/// Pillow takes every JPEG of four components to be inverted, whether it has an Adobe segment or not (`JpegImagePlugin`: "assume adobe conventions"),
+/// and its `cmyk2rgb` (`Convert.c`) is `nk − MULDIV255(c, nk)` with `nk = 255 − k` and `MULDIV255(a, b) = (t + (t >> 8)) >> 8, t = ab + 128`, on values that
+/// are not inverted. No ICC profile is applied. libjpeg has turned YCCK into CMYK before.
+pub(super) fn cmyk_to_rgb(cmyk: &[u8], rgb: &mut [u8]) {
+    for (&[c, m, y, k], to) in cmyk.as_chunks::<4>().0.iter().zip(rgb.as_chunks_mut::<3>().0) {
+        *to = [c, m, y].map(|ink| k - product(255 - ink, k));
+    }
+}
+
+/// a · b / 255, to the nearest.
+#[expect(clippy::cast_possible_truncation, reason = "at most 255")]
+const fn product(a: u8, b: u8) -> u8 {
+    let t = a as u32 * b as u32 + 128;
+    ((t + (t >> 8)) >> 8) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values that Pillow 13 gives for `Image.frombytes("CMYK", …).convert("RGB")` of the inverted bytes.
+    #[test]
+    fn four_inks_become_three_colours() {
+        let cmyk = [255, 255, 255, 255, 0, 0, 0, 0, 255, 0, 128, 255, 10, 200, 90, 100, 77, 78, 79, 254];
+        let mut rgb = [0; 15];
+        cmyk_to_rgb(&cmyk, &mut rgb);
+        assert_eq!(rgb, [255, 255, 255, 0, 0, 0, 255, 0, 128, 4, 78, 35, 77, 78, 79]);
+    }
+
+    #[test]
+    fn products_are_rounded() {
+        for a in 0..=255_u8 {
+            for b in 0..=255_u8 {
+                assert_eq!(product(a, b), (f64::from(a) * f64::from(b) / 255.0).round() as u8);
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The promise: a cut decodes to the pixels of the whole, to the bit.
+
+use super::*;
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+    #[test]
+    fn a_cut_decodes_to_the_pixels_of_the_whole(case in cases(200)) {
+        let mut random = Random(case.seed);
+        let jpeg = case.jpeg(&mut random);
+        let whole = decode(&jpeg, Scale::Full).unwrap();
+        for _ in 0..2 {
+            check_equal(&jpeg, &whole, random.rect(case.width, case.height), Scale::Full);
+        }
+    }
+
+    #[test]
+    fn a_scaled_cut_decodes_to_the_pixels_of_the_scaled_whole(case in cases(200)) {
+        let mut random = Random(case.seed);
+        let jpeg = case.jpeg(&mut random);
+        let scale = [Scale::Half, Scale::Quarter, Scale::Eighth][random.below(3) as usize];
+        let whole = decode(&jpeg, scale).unwrap();
+        for _ in 0..2 {
+            check_equal(&jpeg, &whole, random.rect(case.width, case.height), scale);
+        }
+    }
+}

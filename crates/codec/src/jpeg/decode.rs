@@ -1,0 +1,219 @@
+//! Decoding a JPEG into a slot: cut, decode, crop, resize, turn.
+
+use super::color::cmyk_to_rgb;
+use super::orientation::Turn;
+use super::render::{Plan, Renderer, grown};
+use super::resize::Pixels;
+use super::turbo::{Frame, PixelFormat};
+use super::upsample::{BLOCK, Needs, max_factors};
+use super::view::Area;
+use super::{Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings};
+use shardpack_format::{Error, Limits, Result};
+
+/// How pictures are decoded.
+///
+/// ```
+/// use shardpack_codec::jpeg::DecodeOptions;
+/// assert!(DecodeOptions::default().scaled && !DecodeOptions::default().lenient);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct DecodeOptions {
+    /// What one picture may ask for. `max_decoded_bytes` is compared with 4 bytes for each pixel of the whole picture, and bounds libjpeg's own memory;
+    /// no picture may have more than 500 scans.
+    pub limits: Limits,
+    /// Whether pictures are shown in which the decoder found damage that it could go on behind. Default: they are an error.
+    pub lenient: bool,
+    /// Whether pictures that are to shrink to half or less along both axes are decoded at 1/2, 1/4 or 1/8 of their size (DCT scaling), and resized from
+    /// there. Faster; pixels differ slightly from the exact ones (on photographs by about 1 level of 255 on average). Default on.
+    pub scaled: bool,
+    /// Whether only those parts of a picture are decoded that a view needs: the tiles that it touches where the picture has restart markers, and
+    /// pixels of nothing else in any picture. The pixels are the same, but damage in other parts is not noticed. Default on.
+    pub partial: bool,
+}
+
+impl Default for DecodeOptions {
+    fn default() -> Self {
+        Self { limits: Limits::default(), lenient: false, scaled: true, partial: true }
+    }
+}
+
+/// What was decoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decoded {
+    /// Rows of the output.
+    pub height: u32,
+    /// Columns of the output.
+    pub width: u32,
+    /// The picture was decoded at one n-th of its size: 1, 2, 4 or 8.
+    pub scale: u32,
+    /// What of it was decoded.
+    pub kind: CutKind,
+    /// Bytes that were handed to the decoder.
+    pub handed_bytes: usize,
+}
+
+/// A decoder for one thread.
+///
+/// Its buffers grow to the largest picture that it has seen (3 bytes for each decoded pixel, 4 more for CMYK, and the bytes of a cut) and are kept. After
+/// that, libjpeg-turbo allocates its own pools for each picture, and the resizer its tables of weights; no pixels are allocated.
+///
+/// ```
+/// use shardpack_codec::jpeg::{DecodeOptions, JpegDecoder, Rendering};
+/// let mut decoder = JpegDecoder::new(DecodeOptions::default());
+/// let error = decoder.decode_into(b"\x89PNG", &Rendering::default(), &mut [0; 3]).unwrap_err();
+/// assert!(error.to_string().contains("JPEG"), "{error}");
+/// ```
+pub struct JpegDecoder {
+    jpeg: Decompressor,
+    options: DecodeOptions,
+    renderer: Renderer,
+    cut: Vec<u8>,
+    pixels: Vec<u8>,
+    cmyk: Vec<u8>,
+}
+
+impl std::fmt::Debug for JpegDecoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JpegDecoder").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl JpegDecoder {
+    /// A decoder. libjpeg-turbo is set up with the first picture.
+    #[must_use]
+    pub fn new(options: DecodeOptions) -> Self {
+        let warnings = if options.lenient { Warnings::Accept } else { Warnings::Refuse };
+        Self {
+            jpeg: Decompressor::new(Bounds::of(&options.limits), warnings),
+            options,
+            renderer: Renderer::new(),
+            cut: Vec::new(),
+            pixels: Vec::new(),
+            cmyk: Vec::new(),
+        }
+    }
+
+    /// Height and width of the upright picture.
+    ///
+    /// # Errors
+    /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the orientation is none of 1..=8.
+    pub fn size_of(&mut self, jpeg: &[u8], orientation: u8) -> Result<(u32, u32)> {
+        let turn = Turn::of(orientation)?;
+        let frame = self.jpeg.frame(jpeg)?;
+        let (width, height) = turn.size((frame.width, frame.height));
+        Ok((height, width))
+    }
+
+    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly as many bytes as the view has.
+    ///
+    /// Gray becomes RGB; CMYK and YCCK become RGB as in Pillow (inverted values, no ICC profile). The filter of all resizing is the antialiased
+    /// triangle (Pillow's and torchvision's `BILINEAR`). After an error the content of `slot` is unspecified and the decoder stays usable.
+    ///
+    /// # Errors
+    /// `Format` if the picture is damaged (and, unless lenient, if libjpeg-turbo warns); `Limit` if it asks for too much; `Usage` if the view cannot be
+    /// taken of this picture or the slot has another size.
+    pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
+        let frame = self.jpeg.frame(jpeg)?;
+        let stored = (frame.width, frame.height);
+        let plan = Plan::new(how, stored, slot.len())?;
+        let scale = self.scale(&plan, &frame);
+        let whole = Rect::whole(frame.width, frame.height);
+        let needed = match self.options.partial && plan.window != whole {
+            // A header that is too odd for the walk, but not for libjpeg, is left to libjpeg as a whole.
+            true => JpegHeader::parse(jpeg).ok(),
+            false => None,
+        };
+        let cut = needed.as_ref().map(|header| CutPlan::new(jpeg, header, plan.window, scale)).transpose()?;
+        let (bytes, shown, kind) = match cut {
+            Some(plan) if plan.cut().kind != CutKind::Whole => {
+                plan.write(&mut self.cut)?;
+                (self.cut.as_slice(), plan.cut().shown, plan.cut().kind)
+            }
+            _ => (jpeg, whole, CutKind::Whole),
+        };
+        let decoded = Decoded {
+            height: plan.output.1,
+            width: plan.output.0,
+            scale: scale.denominator(),
+            kind,
+            handed_bytes: bytes.len(),
+        };
+        let format = match frame.color.format() {
+            PixelFormat::Cmyk => PixelFormat::Cmyk,
+            PixelFormat::Gray | PixelFormat::Rgb => PixelFormat::Rgb,
+        };
+        if format == PixelFormat::Rgb && plan.is_plain() && plan.exact() == Some(shown) {
+            self.jpeg.decode(bytes, Scale::Full, format, slot, shown.width as usize * 3)?;
+            return Ok(decoded);
+        }
+        let (window, area) = scaled(&plan, shown, scale)?;
+        let all = Rect::whole(scale.of(shown.width), scale.of(shown.height));
+        let region = needed.and_then(|header| region(&header, window, all, scale)).unwrap_or(all);
+        let (width, height) = (region.width, region.height);
+        let count = width as usize * height as usize;
+        let pixels = grown(&mut self.pixels, count * 3);
+        if format == PixelFormat::Cmyk {
+            let inks = grown(&mut self.cmyk, count * 4);
+            self.jpeg.decode_region(bytes, scale, Some(region), format, inks, width as usize * 4)?;
+            cmyk_to_rgb(inks, pixels);
+        } else {
+            self.jpeg.decode_region(bytes, scale, Some(region), format, pixels, width as usize * 3)?;
+        }
+        let (x, y) = (area.x - f64::from(region.x), area.y - f64::from(region.y));
+        let window = Rect { x: window.x - region.x, y: window.y - region.y, ..window };
+        self.renderer.render(&plan, Pixels { bytes: pixels, width, height }, window, Area { x, y, ..area }, slot)?;
+        Ok(decoded)
+    }
+
+    /// The smallest scale at which the picture still has to shrink.
+    fn scale(&self, plan: &Plan, frame: &Frame) -> Scale {
+        if !self.options.scaled || frame.lossless || plan.exact().is_some() {
+            return Scale::Full;
+        }
+        let shrinks = |scale: &Scale| {
+            let n = f64::from(scale.denominator());
+            plan.area.width >= n * f64::from(plan.resized.0) && plan.area.height >= n * f64::from(plan.resized.1)
+        };
+        [Scale::Eighth, Scale::Quarter, Scale::Half].into_iter().find(shrinks).unwrap_or(Scale::Full)
+    }
+}
+
+/// The part of the scaled picture `all` to make pixels of, so that those of `window` are exact; `None` for all of it.
+fn region(header: &JpegHeader, window: Rect, all: Rect, scale: Scale) -> Option<Rect> {
+    // Where libjpeg-turbo's own interface does not know the sampling, it decodes no regions.
+    if header.sof == 3 || matches!(header.sampling(), Sampling::Other | Sampling::S410) {
+        return None;
+    }
+    let needs = Needs::of(header.components(), u32::from(header.width), scale);
+    let (beside, above) = (u32::from(needs.beside), u32::from(needs.above));
+    let mcu = BLOCK * max_factors(header.components()).0 / scale.denominator();
+    let x = window.x.saturating_sub(beside) / mcu * mcu;
+    let right = ((window.right() + beside).div_ceil(mcu) * mcu).min(all.width);
+    let y = window.y.saturating_sub(above);
+    let bottom = (window.bottom() + above).min(all.height);
+    Some(Rect { x, y, width: right - x, height: bottom - y })
+}
+
+/// Window and area of the plan in pixels of what was decoded.
+fn scaled(plan: &Plan, shown: Rect, scale: Scale) -> Result<(Rect, Area)> {
+    let n = scale.denominator();
+    let axis = |at: u32, extent: u32, from: u32, side: u32| {
+        let start = at.checked_sub(from)?;
+        let end = start.checked_add(extent).filter(|&end| end <= side)?;
+        Some((start / n, end.div_ceil(n) - start / n))
+    };
+    let Rect { x, y, width, height } = plan.window;
+    match (axis(x, width, shown.x, shown.width), axis(y, height, shown.y, shown.height)) {
+        (Some((x, width)), Some((y, height))) => {
+            let (f, n) = (f64::from, f64::from(n));
+            let Area { x: left, y: top, width: w, height: h } = plan.area;
+            let area = Area { x: (left - f(shown.x)) / n, y: (top - f(shown.y)) / n, width: w / n, height: h / n };
+            Ok((Rect { x, y, width, height }, area))
+        }
+        _ => Err(Error::format("cut of a JPEG", format!("{:?} within it", plan.window), format!("{shown:?}"))),
+    }
+}
+
+#[cfg(test)]
+#[path = "decode_tests.rs"]
+mod tests;

@@ -1,0 +1,107 @@
+//! The tiles of a picture: what its restart interval and its frame say about them.
+
+use super::header::JpegHeader;
+use super::rect::Rect;
+use super::turbo::Scale;
+use super::upsample::{BLOCK, Needs, max_factors};
+
+/// Tiles of equal size from the upper left corner; those at the right and at the bottom may reach over the picture's edge. Each is one restart
+/// interval, and they follow each other row by row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Grid {
+    /// Pixels of the picture.
+    width: u32,
+    height: u32,
+    /// Pixels of a tile.
+    tile_width: u32,
+    tile_height: u32,
+    pub(super) columns: u32,
+    pub(super) rows: u32,
+}
+
+/// Tiles of a grid: columns and rows from the first to the one behind the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tiles {
+    pub(super) left: u32,
+    pub(super) right: u32,
+    pub(super) top: u32,
+    pub(super) bottom: u32,
+}
+
+impl Tiles {
+    pub(super) const fn count(&self) -> u32 {
+        (self.right - self.left) * (self.bottom - self.top)
+    }
+}
+
+impl Grid {
+    /// The grid of a picture, if it has one: sequential Huffman coding of 8 bits, all components in one scan, and a restart interval that divides the
+    /// MCU row or is a multiple of it.
+    pub(super) fn of(header: &JpegHeader) -> Option<Self> {
+        let components = header.components();
+        let one_scan = usize::from(header.scan_components) == components.len();
+        if !matches!(header.sof, 0 | 1) || header.precision != 8 || !one_scan || header.restart_interval == 0 {
+            return None;
+        }
+        // The sampling factors of a lone component have no meaning: its MCU is one block (T.81, A.2.2).
+        let (h, v) = if components.len() == 1 { (1, 1) } else { max_factors(components) };
+        let (width, height) = (u32::from(header.width), u32::from(header.height));
+        let (mcu_width, mcu_height) = (h * BLOCK, v * BLOCK);
+        let (per_row, mcu_rows) = (width.div_ceil(mcu_width), height.div_ceil(mcu_height));
+        let interval = u32::from(header.restart_interval);
+        let (across, down) = if per_row.is_multiple_of(interval) {
+            (interval, 1)
+        } else if interval.is_multiple_of(per_row) {
+            (per_row, interval / per_row)
+        } else {
+            return None;
+        };
+        Some(Self {
+            width,
+            height,
+            tile_width: across * mcu_width,
+            tile_height: down * mcu_height,
+            columns: per_row / across,
+            rows: mcu_rows.div_ceil(down),
+        })
+    }
+
+    pub(super) const fn all(&self) -> Tiles {
+        Tiles { left: 0, right: self.columns, top: 0, bottom: self.rows }
+    }
+
+    /// The tiles that a decoder needs for `rect`, a rectangle of the picture.
+    pub(super) fn tiles(&self, rect: &Rect, needs: &Needs, scale: Scale) -> Tiles {
+        let (left, right) = span(rect.x, rect.right(), needs.beside, scale);
+        let (top, bottom) = span(rect.y, rect.bottom(), needs.above, scale);
+        let mut tiles = Tiles {
+            left: left / self.tile_width,
+            right: right.div_ceil(self.tile_width).min(self.columns),
+            top: top / self.tile_height,
+            bottom: bottom.div_ceil(self.tile_height).min(self.rows),
+        };
+        // The last tile of a row may be narrower than what makes libjpeg interpolate, and at a quarter even a whole one is.
+        while self.shown(&tiles).width < needs.min_width && tiles.right < self.columns {
+            tiles.right += 1;
+        }
+        while self.shown(&tiles).width < needs.min_width && tiles.left > 0 {
+            tiles.left -= 1;
+        }
+        tiles
+    }
+
+    /// What `tiles` show of the picture.
+    pub(super) fn shown(&self, tiles: &Tiles) -> Rect {
+        let (x, y) = (tiles.left * self.tile_width, tiles.top * self.tile_height);
+        // No overflow: a side has at most 65,535 pixels, and a tile at most 65,535 MCUs of 32.
+        let (right, bottom) = (tiles.right * self.tile_width, tiles.bottom * self.tile_height);
+        Rect { x, y, width: right.min(self.width) - x, height: bottom.min(self.height) - y }
+    }
+}
+
+/// One axis of a rectangle, widened to whole pixels of the scaled picture, and by one of those on each side if `margin`.
+fn span(start: u32, end: u32, margin: bool, scale: Scale) -> (u32, u32) {
+    let n = scale.denominator();
+    let margin = u32::from(margin);
+    ((start / n).saturating_sub(margin) * n, (end.div_ceil(n) + margin) * n)
+}

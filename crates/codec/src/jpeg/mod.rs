@@ -1,0 +1,51 @@
+//! JPEG: the header walk, cutting by restart markers, decoding into a slot, tiling and re-encoding, and the fence around libjpeg-turbo.
+//!
+//! One libjpeg is in the tree, libjpeg-turbo through its TurboJPEG interface (docs/adr/0005-one-libjpeg.md); every call to it goes through
+//! `turbo`, where all of its `unsafe` stands.
+
+mod check;
+mod color;
+mod cut;
+mod decode;
+mod draw;
+mod grid;
+mod header;
+mod interval;
+mod keep;
+mod metadata;
+mod orientation;
+mod rect;
+mod reencode;
+mod render;
+mod resize;
+mod scan;
+mod score;
+#[cfg(test)]
+mod sources;
+#[cfg(test)]
+pub(crate) mod testing;
+mod tile;
+mod turbo;
+mod upsample;
+mod view;
+
+pub use check::PixelCheck;
+pub use cut::{Cut, CutKind, CutPlan, cut};
+pub use decode::{DecodeOptions, Decoded, JpegDecoder};
+pub use draw::{DrawKey, Draws};
+pub use header::{Component, JpegError, JpegHeader, Sampling, end_of_image};
+pub use interval::{Interval, restart_interval};
+pub use keep::KeepReason;
+pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};
+pub(crate) use orientation::Turn;
+pub use rect::Rect;
+pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
+pub use render::{PixelLayout, Rendering};
+pub(crate) use render::{Plan, Renderer, grown};
+pub(crate) use resize::Pixels;
+pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
+pub use turbo::Scale;
+pub(crate) use turbo::{Bounds, Decompressor, Warnings};
+#[cfg(test)]
+pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
+pub use view::{Area, Crop, Framing, View};

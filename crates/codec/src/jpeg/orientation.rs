@@ -1,0 +1,176 @@
+//! Rotation and reflection between the pixels as stored and the picture as seen (Exif 2.32, tag 0x0112).
+
+use super::view::Area;
+use super::{PixelLayout, Rect};
+use shardpack_format::{Error, Result};
+
+/// How a stored picture becomes upright: pixel (x, y) of the upright picture is pixel (x, y), or (y, x) if transposed, of the stored one, counted from
+/// its other edge where mirrored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    transposed: bool,
+    /// Along the stored x axis.
+    mirrored_x: bool,
+    /// Along the stored y axis.
+    mirrored_y: bool,
+}
+
+impl Turn {
+    /// By the Exif orientation, 1..=8.
+    pub(crate) fn of(orientation: u8) -> Result<Self> {
+        let (transposed, mirrored_x, mirrored_y) = match orientation {
+            1 => (false, false, false),
+            2 => (false, true, false),
+            3 => (false, true, true),
+            4 => (false, false, true),
+            5 => (true, false, false),
+            6 => (true, false, true),
+            7 => (true, true, true),
+            8 => (true, true, false),
+            other => return Err(Error::usage("orientation", "an Exif orientation, 1 to 8", other)),
+        };
+        Ok(Self { transposed, mirrored_x, mirrored_y })
+    }
+
+    /// The same, and a reflection of the upright picture left to right.
+    pub(crate) const fn flipped(self) -> Self {
+        match self.transposed {
+            true => Self { mirrored_y: !self.mirrored_y, ..self },
+            false => Self { mirrored_x: !self.mirrored_x, ..self },
+        }
+    }
+
+    /// Whether rows stay rows in their order, so that at most each row is mirrored.
+    pub(crate) const fn keeps_rows(self) -> bool {
+        !self.transposed && !self.mirrored_y
+    }
+
+    /// Whether rows are mirrored.
+    pub(crate) const fn mirrors_rows(self) -> bool {
+        self.mirrored_x
+    }
+
+    /// Whether nothing is turned at all.
+    pub(crate) const fn is_none(self) -> bool {
+        !self.transposed && !self.mirrored_x && !self.mirrored_y
+    }
+
+    /// Width and height on the other side.
+    pub(crate) const fn size(self, (width, height): (u32, u32)) -> (u32, u32) {
+        if self.transposed { (height, width) } else { (width, height) }
+    }
+
+    /// A rectangle of the upright picture in a stored picture of the given size.
+    pub(crate) const fn stored_rect(self, rect: Rect, (width, height): (u32, u32)) -> Rect {
+        let Rect { mut x, mut y, width: mut w, height: mut h } = rect;
+        if self.transposed {
+            (x, y, w, h) = (y, x, h, w);
+        }
+        if self.mirrored_x {
+            x = width - w - x;
+        }
+        if self.mirrored_y {
+            y = height - h - y;
+        }
+        Rect { x, y, width: w, height: h }
+    }
+
+    /// The same for an area.
+    pub(crate) fn stored_area(self, area: Area, (width, height): (u32, u32)) -> Area {
+        let Area { mut x, mut y, width: mut w, height: mut h } = area;
+        if self.transposed {
+            (x, y, w, h) = (y, x, h, w);
+        }
+        if self.mirrored_x {
+            x = f64::from(width) - w - x;
+        }
+        if self.mirrored_y {
+            y = f64::from(height) - h - y;
+        }
+        Area { x, y, width: w, height: h }
+    }
+
+    /// Writes the stored pixels `rows` (`height` slices of as many RGB pixels each) upright into `out`. `width` and `height` are those of `out`.
+    pub(crate) fn write<'a>(
+        self,
+        rows: impl DoubleEndedIterator<Item = &'a [[u8; 3]]>,
+        (width, height): (usize, usize),
+        layout: PixelLayout,
+        out: &mut [u8],
+    ) {
+        if self.mirrored_y {
+            self.write_rows(rows.rev(), (width, height), layout, out);
+        } else {
+            self.write_rows(rows, (width, height), layout, out);
+        }
+    }
+
+    fn write_rows<'a>(
+        self,
+        rows: impl Iterator<Item = &'a [[u8; 3]]>,
+        (width, height): (usize, usize),
+        layout: PixelLayout,
+        out: &mut [u8],
+    ) {
+        if width == 0 || height == 0 {
+            return;
+        }
+        match (layout, self.transposed) {
+            (PixelLayout::HeightWidthChannels, false) => {
+                for (from, to) in rows.zip(out.as_chunks_mut::<3>().0.chunks_exact_mut(width)) {
+                    to.copy_from_slice(from);
+                    if self.mirrored_x {
+                        to.reverse();
+                    }
+                }
+            }
+            (PixelLayout::ChannelsHeightWidth, false) => {
+                let (red, rest) = out.split_at_mut(width * height);
+                let (green, blue) = rest.split_at_mut(width * height);
+                let planes =
+                    red.chunks_exact_mut(width).zip(green.chunks_exact_mut(width)).zip(blue.chunks_exact_mut(width));
+                for (from, ((red, green), blue)) in rows.zip(planes) {
+                    for (((&[r, g, b], red), green), blue) in
+                        from.iter().zip(&mut *red).zip(&mut *green).zip(&mut *blue)
+                    {
+                        (*red, *green, *blue) = (r, g, b);
+                    }
+                    if self.mirrored_x {
+                        red.reverse();
+                        green.reverse();
+                        blue.reverse();
+                    }
+                }
+            }
+            // A stored row becomes a column.
+            (PixelLayout::HeightWidthChannels, true) => {
+                let pixels = out.as_chunks_mut::<3>().0;
+                for (x, from) in rows.enumerate() {
+                    let column = pixels.iter_mut().skip(x).step_by(width);
+                    if self.mirrored_x {
+                        column.zip(from.iter().rev()).for_each(|(to, from)| *to = *from);
+                    } else {
+                        column.zip(from).for_each(|(to, from)| *to = *from);
+                    }
+                }
+            }
+            (PixelLayout::ChannelsHeightWidth, true) => {
+                let (red, rest) = out.split_at_mut(width * height);
+                let (green, blue) = rest.split_at_mut(width * height);
+                for (x, from) in rows.enumerate() {
+                    let column = |plane: &mut [u8], channel: usize| {
+                        let column = plane.iter_mut().skip(x).step_by(width);
+                        if self.mirrored_x {
+                            column.zip(from.iter().rev()).for_each(|(to, from)| *to = from[channel]);
+                        } else {
+                            column.zip(from).for_each(|(to, from)| *to = from[channel]);
+                        }
+                    };
+                    column(red, 0);
+                    column(green, 1);
+                    column(blue, 2);
+                }
+            }
+        }
+    }
+}

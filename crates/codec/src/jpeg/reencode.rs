@@ -1,0 +1,461 @@
+//! Lossy re-encoding: decode, turn upright, shrink, encode as a tiled baseline JPEG with optimised Huffman tables.
+//!
+//! One encoder, libjpeg-turbo's: trellis quantisation was measured and gives nothing at equal score (docs/adr/0007-encoders.md).
+#![deny(clippy::indexing_slicing)]
+
+use super::color::cmyk_to_rgb;
+use super::interval::McuGrid;
+use super::keep::KeepReason;
+use super::metadata::{Metadata, picture_bytes, with_metadata};
+use super::orientation::Turn;
+use super::resize::Pixels;
+use super::score::{IDENTICAL, Reference};
+use super::tile::{JpegTiler, TileOptions, TileOutcome, parse};
+use super::turbo::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Scale, Subsampling, Warnings};
+use super::{JpegHeader, PixelLayout, Rect, Sampling};
+use fast_image_resize as fir;
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::U8x3;
+use shardpack_format::{Error, Limits, Result};
+
+/// How good the encoded picture is.
+///
+/// ```
+/// use shardpack_codec::jpeg::Quality;
+/// assert_eq!(Quality::default(), Quality::Fixed(90));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Quality {
+    /// libjpeg's quality, 1..=100, for every picture. Default 90.
+    Fixed(u8),
+    /// The smallest quality that reaches this SSIMULACRA2 score, at most 100, searched for each picture by bisection: seven encodings. 90 cannot
+    /// be told from the source side by side, 70 is high quality. The score does not rise with every single step of quality: now and then
+    /// a quality one or two below would have reached it too. Where no quality reaches it, 100 is taken, and the score says so.
+    Ssimulacra2(f64),
+}
+
+impl Default for Quality {
+    fn default() -> Self {
+        Self::Fixed(90)
+    }
+}
+
+/// Chroma subsampling of the encoded picture. Grey stays grey.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ChromaSampling {
+    /// The source's, turned with it; 4:2:0 for 4:1:0, 4:4:4 for others that the encoder does not write, and for RGB and CMYK.
+    #[default]
+    Keep,
+    /// 4:2:0.
+    S420,
+    /// 4:4:4.
+    S444,
+}
+
+/// The size of the encoded picture, upright. The other side follows, rounded to the nearest pixel; nothing is ever enlarged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Resize {
+    /// That of the source.
+    #[default]
+    No,
+    /// The short side has at most this many pixels.
+    ShortSide(u32),
+    /// The long side has at most this many pixels.
+    LongSide(u32),
+}
+
+impl Resize {
+    fn of(self, (width, height): (u32, u32)) -> (u32, u32) {
+        let (side, most) = match self {
+            Self::No => return (width, height),
+            Self::ShortSide(most) => (width.min(height), most),
+            Self::LongSide(most) => (width.max(height), most),
+        };
+        if side <= most {
+            return (width, height);
+        }
+        // Sides have at most 65,535 pixels.
+        let scaled = |n: u32| {
+            let exact = (u64::from(n) * u64::from(most) + u64::from(side) / 2) / u64::from(side);
+            u32::try_from(exact).unwrap_or(n).max(1)
+        };
+        (scaled(width), scaled(height))
+    }
+}
+
+/// How pictures are re-encoded.
+///
+/// ```
+/// use shardpack_codec::jpeg::{Quality, ReencodeOptions, Resize};
+/// let small = ReencodeOptions { quality: Quality::Fixed(85), resize: Resize::ShortSide(256), ..Default::default() };
+/// assert_eq!(small.tile.max_growth, 0.15);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ReencodeOptions {
+    /// Quality. Default [`Quality::Fixed`]`(90)`.
+    pub quality: Quality,
+    /// Chroma subsampling. Default that of the source.
+    pub subsampling: ChromaSampling,
+    /// Size. Default that of the source. Shrinking is antialiased with Lanczos3, on sRGB values: in linear light the mean of a checkerboard would
+    /// be truer, but networks are trained and tested on what Pillow and torchvision make, which is this.
+    pub resize: Resize,
+    /// Tiles and limits; all of it for pictures whose source is kept. With `keep_metadata` an encoded picture has the source's ICC profile.
+    pub tile: TileOptions,
+}
+
+/// What became of the picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReencodeOutcome {
+    /// Encoded anew.
+    Encoded {
+        /// libjpeg's quality.
+        quality: u8,
+        /// MCUs between restart markers.
+        interval: u16,
+        /// Tiles side by side.
+        tiles_per_row: u32,
+        /// Tiles one above the other.
+        tile_rows: u32,
+    },
+    /// The source, tiled or kept: encoded anew it would have been no smaller, or it cannot be decoded to colours or grey.
+    Source(TileOutcome),
+}
+
+/// What [`JpegReencoder::reencode`] wrote.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reencoded {
+    /// Encoded or not.
+    pub outcome: ReencodeOutcome,
+    /// Width of the stored picture, in pixels, before `orientation` is applied.
+    pub width: u32,
+    /// Height of the stored picture, in pixels, before `orientation` is applied.
+    pub height: u32,
+    /// Exif orientation that is still to be applied on decoding, 1..=8. An encoded picture is upright: 1.
+    pub orientation: u8,
+    /// Exif orientation that was applied to the coefficients of a source that is not encoded anew; 1 = none.
+    pub applied: u8,
+    /// SSIMULACRA2 against the source, decoded, upright and resized; 100 for the source itself. `None` if nobody asked for it.
+    pub score: Option<f64>,
+}
+
+/// Re-encodes pictures, one after the other: one for each thread. Its buffers hold the decoded picture up to three times.
+///
+/// ```
+/// use shardpack_codec::jpeg::{JpegReencoder, ReencodeOptions};
+/// let mut out = Vec::new();
+/// assert!(JpegReencoder::new()?.reencode(b"not a JPEG", &ReencodeOptions::default(), false, &mut out).is_err());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+pub struct JpegReencoder {
+    tiler: JpegTiler,
+    decoder: Decompressor,
+    encoder: Compressor,
+    resizer: fir::Resizer,
+    /// Pixels as the picture is to be encoded.
+    pixels: Vec<u8>,
+    /// Pixels on their way there, and those of encoded pictures.
+    other: Vec<u8>,
+    encoded: Vec<u8>,
+    best: Vec<u8>,
+}
+
+impl std::fmt::Debug for JpegReencoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JpegReencoder").finish_non_exhaustive()
+    }
+}
+
+impl JpegReencoder {
+    /// A re-encoder without buffers yet.
+    ///
+    /// # Errors
+    /// `Usage` if libjpeg-turbo cannot be set up (out of memory).
+    pub fn new() -> Result<Self> {
+        Ok(Self {
+            tiler: JpegTiler::new(),
+            decoder: Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse),
+            encoder: Compressor::new()?,
+            resizer: fir::Resizer::new(),
+            pixels: Vec::new(),
+            other: Vec::new(),
+            encoded: Vec::new(),
+            best: Vec::new(),
+        })
+    }
+
+    /// Appends the re-encoded picture to `out`, and scores it if `score` asks for it (a search for a score knows it anyway).
+    ///
+    /// The source is stored instead, tiled as `options.tile` says, where it is not resized and its own bytes, metadata left out, are no more than
+    /// the encoded ones; and where it is nothing that can be encoded: two components, other than 8 bits, hierarchical, sampling factors that
+    /// fit no scan, and CMYK. A CMYK picture that is too large is converted to RGB, as decoding would (without its profile), and encoded.
+    ///
+    /// # Errors
+    /// `Format` if the picture is damaged: everything that libjpeg-turbo warns of counts; `Limit` if it has too many pixels; `Usage` for options
+    /// outside their ranges, and for a score of more than 16384 × 16384 pixels. Then `out` is as it was.
+    pub fn reencode(
+        &mut self,
+        jpeg: &[u8],
+        options: &ReencodeOptions,
+        score: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Reencoded> {
+        check(options)?;
+        let start = out.len();
+        self.try_reencode(jpeg, options, score, out).inspect_err(|_| out.truncate(start))
+    }
+
+    fn try_reencode(
+        &mut self,
+        jpeg: &[u8],
+        options: &ReencodeOptions,
+        score: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Reencoded> {
+        let header = parse(jpeg)?;
+        let turn = Turn::of(header.orientation.unwrap_or(1))?;
+        let upright = turn.size((header.width.into(), header.height.into()));
+        let size = options.resize.of(upright);
+        let resized = size != upright;
+        let encodable = match KeepReason::of(&header) {
+            None | Some(KeepReason::Arithmetic | KeepReason::Lossless) => true,
+            Some(KeepReason::Cmyk) => resized,
+            Some(_) => false,
+        };
+        if !encodable {
+            return self.source(jpeg, options, score, out);
+        }
+        self.decode(jpeg, &options.tile.limits)?;
+        self.turn(turn, upright);
+        self.shrink(upright, size)?;
+        let subsampling = subsampling(options.subsampling, &header, turn);
+        let (quality, interval, score) = match options.quality {
+            Quality::Fixed(quality) => {
+                let interval = self.encode(quality, subsampling, size, options)?;
+                let score = match score {
+                    true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
+                    false => None,
+                };
+                (quality, interval, score)
+            }
+            Quality::Ssimulacra2(target) => self.search(target, subsampling, size, options)?,
+        };
+        if !resized && self.encoded.len() >= picture_bytes(jpeg, header.scan_offset) {
+            return self.source(jpeg, options, score.is_some(), out);
+        }
+        match options.tile.keep_metadata {
+            true => with_metadata(&self.encoded, Metadata::read(jpeg)?.icc.as_deref(), 1, out)?,
+            false => out.extend_from_slice(&self.encoded),
+        }
+        let grid = McuGrid::of(&parse(&self.encoded)?);
+        Ok(Reencoded {
+            outcome: ReencodeOutcome::Encoded {
+                quality,
+                interval,
+                tiles_per_row: grid.columns / u32::from(interval),
+                tile_rows: grid.rows,
+            },
+            width: size.0,
+            height: size.1,
+            orientation: 1,
+            applied: 1,
+            score,
+        })
+    }
+
+    fn source(&mut self, jpeg: &[u8], options: &ReencodeOptions, score: bool, out: &mut Vec<u8>) -> Result<Reencoded> {
+        let tiled = self.tiler.tile(jpeg, &options.tile, out)?;
+        Ok(Reencoded {
+            outcome: ReencodeOutcome::Source(tiled.outcome),
+            width: tiled.width,
+            height: tiled.height,
+            orientation: tiled.orientation,
+            applied: tiled.applied,
+            score: score.then_some(IDENTICAL),
+        })
+    }
+
+    /// Decodes to RGB: grey too, whose luma the encoder gets back to the bit.
+    fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
+        self.decoder.set_bounds(Bounds::of(limits));
+        let frame = self.decoder.frame(jpeg)?;
+        let pixels = frame.width as usize * frame.height as usize;
+        if frame.color.format() == PixelFormat::Cmyk {
+            self.other.resize(pixels * 4, 0);
+            self.decoder.decode(jpeg, Scale::Full, PixelFormat::Cmyk, &mut self.other, frame.width as usize * 4)?;
+            self.pixels.resize(pixels * 3, 0);
+            cmyk_to_rgb(&self.other, &mut self.pixels);
+        } else {
+            self.pixels.resize(pixels * 3, 0);
+            self.decoder.decode(jpeg, Scale::Full, PixelFormat::Rgb, &mut self.pixels, frame.width as usize * 3)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, turn: Turn, upright: (u32, u32)) {
+        if turn.is_none() {
+            return;
+        }
+        let (width, height) = turn.size(upright);
+        let stored = Pixels { bytes: &self.pixels, width, height };
+        self.other.resize(self.pixels.len(), 0);
+        if let Some(rows) = stored.rows(Rect::whole(width, height)) {
+            let size = (upright.0 as usize, upright.1 as usize);
+            turn.write(rows, size, PixelLayout::HeightWidthChannels, &mut self.other);
+        }
+        std::mem::swap(&mut self.pixels, &mut self.other);
+    }
+
+    fn shrink(&mut self, from: (u32, u32), to: (u32, u32)) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        let unfit = |e: &dyn std::fmt::Display| Error::usage("resizing", "pixels that fit", e);
+        self.other.resize(to.0 as usize * to.1 as usize * 3, 0);
+        let source = TypedImageRef::<U8x3>::from_buffer(from.0, from.1, &self.pixels).map_err(|e| unfit(&e))?;
+        let mut target = TypedImage::<U8x3>::from_buffer(to.0, to.1, &mut self.other).map_err(|e| unfit(&e))?;
+        let filter = fir::ResizeAlg::Convolution(fir::FilterType::Lanczos3);
+        let how = fir::ResizeOptions::new().resize_alg(filter);
+        self.resizer.resize_typed(&source, &mut target, &how).map_err(|e| unfit(&e))?;
+        drop(target);
+        std::mem::swap(&mut self.pixels, &mut self.other);
+        Ok(())
+    }
+
+    /// Encodes `self.pixels` into `self.encoded` and returns the restart interval.
+    fn encode(
+        &mut self,
+        quality: u8,
+        subsampling: Subsampling,
+        size: (u32, u32),
+        options: &ReencodeOptions,
+    ) -> Result<u16> {
+        let grid = grid(subsampling, size);
+        let interval = options.tile.interval.of(grid, expected_bytes(quality, size));
+        self.encoded.clear();
+        let how = Encoding { quality, subsampling, restart_interval: interval };
+        self.encoder.encode(&self.pixels, size, PixelFormat::Rgb, how, &mut self.encoded)?;
+        Ok(interval)
+    }
+
+    /// The score of `self.encoded`.
+    fn score(&mut self, reference: &Reference, size: (u32, u32)) -> Result<f64> {
+        self.other.resize(self.pixels.len(), 0);
+        self.decoder.decode(&self.encoded, Scale::Full, PixelFormat::Rgb, &mut self.other, size.0 as usize * 3)?;
+        reference.score(&self.other, size)
+    }
+
+    /// Leaves the picture of the smallest quality that reaches `target` in `self.encoded`; returns quality, restart interval and score.
+    fn search(
+        &mut self,
+        target: f64,
+        subsampling: Subsampling,
+        size: (u32, u32),
+        options: &ReencodeOptions,
+    ) -> Result<(u8, u16, Option<f64>)> {
+        let reference = Reference::new(&self.pixels, size)?;
+        let (mut low, mut high) = (1_u8, 100_u8);
+        let mut found = None;
+        loop {
+            let quality = low.midpoint(high);
+            let interval = self.encode(quality, subsampling, size, options)?;
+            let score = self.score(&reference, size)?;
+            if score >= target {
+                found = Some((quality, interval, Some(score)));
+                std::mem::swap(&mut self.encoded, &mut self.best);
+                high = quality - 1;
+            } else {
+                low = quality + 1;
+            }
+            if low > high {
+                return Ok(match found {
+                    Some(found) => {
+                        std::mem::swap(&mut self.encoded, &mut self.best);
+                        found
+                    }
+                    // Every try fell short, the last of them at 100.
+                    None => (quality, interval, Some(score)),
+                });
+            }
+        }
+    }
+}
+
+fn check(options: &ReencodeOptions) -> Result<()> {
+    match options.quality {
+        Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
+            return Err(Error::usage("JPEG quality", "1..=100", quality));
+        }
+        // Negative scores exist, for ruins.
+        Quality::Ssimulacra2(target) if !(target.is_finite() && target <= IDENTICAL) => {
+            return Err(Error::usage("SSIMULACRA2 score", "at most 100", target));
+        }
+        _ => {}
+    }
+    match options.resize {
+        Resize::ShortSide(0) | Resize::LongSide(0) => Err(Error::usage("side to resize to", "at least one pixel", 0)),
+        _ => Ok(()),
+    }
+}
+
+/// The subsampling to encode with.
+fn subsampling(asked: ChromaSampling, header: &JpegHeader, turn: Turn) -> Subsampling {
+    let sampling = header.sampling();
+    let swapped = turn.size((1, 2)) == (2, 1);
+    match (sampling, asked) {
+        (Sampling::Gray, _) => Subsampling::Gray,
+        (_, ChromaSampling::S420) => Subsampling::S420,
+        (_, ChromaSampling::S444) => Subsampling::S444,
+        (Sampling::S422, _) => {
+            if swapped {
+                Subsampling::S440
+            } else {
+                Subsampling::S422
+            }
+        }
+        (Sampling::S440, _) => {
+            if swapped {
+                Subsampling::S422
+            } else {
+                Subsampling::S440
+            }
+        }
+        (Sampling::S420 | Sampling::S410, _) => Subsampling::S420,
+        (Sampling::S411, _) => {
+            if swapped {
+                Subsampling::S420
+            } else {
+                Subsampling::S411
+            }
+        }
+        (Sampling::S444 | Sampling::Other, _) => Subsampling::S444,
+    }
+}
+
+/// The MCUs of a picture that is not encoded yet.
+const fn grid(subsampling: Subsampling, (width, height): (u32, u32)) -> McuGrid {
+    let (mcu_width, mcu_height) = match subsampling {
+        Subsampling::S444 | Subsampling::Gray => (8, 8),
+        Subsampling::S422 => (16, 8),
+        Subsampling::S420 => (16, 16),
+        Subsampling::S440 => (8, 16),
+        Subsampling::S411 => (32, 8),
+    };
+    McuGrid { columns: width.div_ceil(mcu_width), rows: height.div_ceil(mcu_height), mcu_width, mcu_height }
+}
+
+/// About what a photo takes, for the choice of tiles, which must be made before it is encoded: 0.2 bytes a pixel at quality 80.
+fn expected_bytes(quality: u8, (width, height): (u32, u32)) -> usize {
+    let permille = match quality {
+        0..=49 => 80,
+        50..=69 => 130,
+        70..=84 => 200,
+        85..=92 => 320,
+        93..=97 => 550,
+        _ => 900,
+    };
+    usize::try_from(u64::from(width) * u64::from(height) * permille / 1000).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+#[path = "reencode_tests.rs"]
+mod tests;

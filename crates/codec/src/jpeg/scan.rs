@@ -1,0 +1,89 @@
+//! The segments of a scan: what stands between its restart markers.
+
+use memchr::{Memchr, memchr_iter};
+
+/// What ends a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// Restart marker n, 0 to 7.
+    Restart(u8),
+    /// Another marker: the end of the scan.
+    Marker(u8),
+    /// The end of the bytes.
+    Cut,
+}
+
+/// Walks the entropy-coded segments of a scan. Nothing is decoded: in entropy-coded data, FF is always followed by 00, so that any other FF
+/// is a marker, or a fill byte before one.
+pub(super) struct Segments<'a> {
+    scan: &'a [u8],
+    ff: Memchr<'a>,
+    start: usize,
+    ended: bool,
+}
+
+impl<'a> Segments<'a> {
+    /// `scan` begins with the first entropy-coded byte; what follows the scan is not looked at.
+    pub(super) fn new(scan: &'a [u8]) -> Self {
+        Self { scan, ff: memchr_iter(0xFF, scan), start: 0, ended: false }
+    }
+
+    /// Offset of the next segment.
+    pub(super) const fn offset(&self) -> usize {
+        self.start
+    }
+}
+
+impl<'a> Iterator for Segments<'a> {
+    type Item = (&'a [u8], End);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.ended {
+            return None;
+        }
+        let segment = |end: usize| self.scan.get(self.start..end).unwrap_or_default();
+        for at in self.ff.by_ref() {
+            match self.scan.get(at + 1) {
+                Some(0 | 0xFF) => {}
+                Some(&marker @ 0xD0..=0xD7) => {
+                    let item = (segment(at), End::Restart(marker & 7));
+                    self.start = at + 2;
+                    return Some(item);
+                }
+                Some(&marker) => {
+                    self.ended = true;
+                    return Some((segment(at), End::Marker(marker)));
+                }
+                None => {}
+            }
+        }
+        self.ended = true;
+        Some((segment(self.scan.len()), End::Cut))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_markers_and_nothing_else() {
+        let scan = b"\x01\xFF\x00\xD0\xFF\xD0\xFF\xFF\xD1\xFF\xD2ab\xFF\xD9\xFF\xD3";
+        let found: Vec<_> = Segments::new(scan).collect();
+        let expected: [(&[u8], End); 4] = [
+            (b"\x01\xFF\x00\xD0", End::Restart(0)),
+            // A fill byte stays with the segment before it.
+            (b"\xFF", End::Restart(1)),
+            (b"", End::Restart(2)),
+            (b"ab", End::Marker(0xD9)),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn bytes_that_end_too_early() {
+        let found = |scan| Segments::new(scan).collect::<Vec<_>>();
+        assert_eq!(found(b""), [(b"".as_slice(), End::Cut)]);
+        assert_eq!(found(b"ab\xFF"), [(b"ab\xFF".as_slice(), End::Cut)]);
+    }
+}

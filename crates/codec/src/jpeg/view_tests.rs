@@ -1,0 +1,143 @@
+use super::*;
+
+fn key(sample: u64) -> DrawKey {
+    DrawKey { seed: 11, epoch: 4, sample }
+}
+
+fn part(view: View, width: u32, height: u32, sample: u64) -> Rect {
+    view.resolve(width, height, &key(sample)).unwrap().window
+}
+
+#[test]
+fn fixed_views_show_what_they_say() {
+    let whole = View::whole().resolve(500, 375, &key(0)).unwrap();
+    assert_eq!((whole.window, whole.height, whole.width), (Rect { x: 0, y: 0, width: 500, height: 375 }, 375, 500));
+    let rect = Rect { x: 3, y: 4, width: 50, height: 60 };
+    assert_eq!(View::rectangle(rect).resolve(500, 375, &key(0)).unwrap().area.rect(), Some(rect));
+    let resized = View::resize(10, 20).resolve(500, 375, &key(0)).unwrap();
+    assert_eq!((resized.window, resized.height, resized.width), (whole.window, 10, 20));
+}
+
+/// Sizes and starts that torchvision 0.20 computes: `Resize(256)` of 500 × 375 is 341 × 256, `CenterCrop(224)` starts at column 58 (58.5 to even), row 16.
+#[test]
+fn centre_crops_lie_where_torchvision_puts_them() {
+    let crop = View::center_crop(256, 224, 224).resolve(500, 375, &key(0)).unwrap();
+    let (x, y) = (500.0 / 341.0, 375.0 / 256.0);
+    assert_eq!(crop.area, Area { x: 58.0 * x, y: 16.0 * y, width: 224.0 * x, height: 224.0 * y });
+    assert_eq!(crop.window, Rect { x: 82, y: 20, width: 416 - 82, height: 355 - 20 });
+    let upright = View::center_crop(256, 224, 224).resolve(375, 500, &key(0)).unwrap();
+    assert_eq!((upright.area.x, upright.area.y), (crop.area.y, crop.area.x));
+    // All of the picture: the filter cannot reach beyond it.
+    let all = View::center_crop(8, 8, 8).resolve(100, 100, &key(0)).unwrap();
+    assert_eq!(all.window, Rect { x: 0, y: 0, width: 100, height: 100 });
+}
+
+#[test]
+fn views_that_cannot_be_are_refused() {
+    let range = |scale, ratio| View::new(Framing::RandomResizedCrop { height: 8, width: 8, scale, ratio });
+    let refused = [
+        View::resize(0, 5),
+        View::center_crop(224, 256, 224),
+        View::whole().with_flip(1.5),
+        View::whole().with_flip(f64::NAN),
+        range((0.0, 1.0), (1.0, 1.0)),
+        range((0.5, 0.1), (1.0, 1.0)),
+        range((0.5, 2.0), (1.0, 1.0)),
+        range((0.5, 1.0), (0.0, 1.0)),
+        range((0.5, 1.0), (1.0, f64::INFINITY)),
+        range((0.5, 1.0), (f64::NAN, 1.0)),
+    ];
+    for view in refused {
+        assert!(matches!(view.resolve(10, 10, &key(0)), Err(Error::Usage { .. })), "{view:?}");
+    }
+    for rect in [(0, 0, 11, 1), (5, 0, 6, 1), (0, u32::MAX, 1, 1), (u32::MAX, 0, u32::MAX, 1)] {
+        let rect = Rect { x: rect.0, y: rect.1, width: rect.2, height: rect.3 };
+        assert!(View::rectangle(rect).resolve(10, 10, &key(0)).is_err(), "{rect:?}");
+    }
+}
+
+#[test]
+fn draws_do_not_depend_on_the_order_of_calls() {
+    let view = View::random_resized_crop(224, 224).with_flip(0.5);
+    let forward: Vec<Crop> = (0..500).map(|i| view.resolve(500, 375, &key(i)).unwrap()).collect();
+    let threads: Vec<Crop> = std::thread::scope(|scope| {
+        let of =
+            |start: u64| (start..start + 125).rev().map(|i| (i, view.resolve(500, 375, &key(i)).unwrap())).collect();
+        let handles: Vec<_> =
+            [375, 0, 250, 125].map(|start| scope.spawn(move || -> Vec<(u64, Crop)> { of(start) })).into();
+        let mut all: Vec<_> = handles.into_iter().flat_map(|h| h.join().unwrap()).collect();
+        all.sort_by_key(|&(i, _)| i);
+        all.into_iter().map(|(_, crop)| crop).collect()
+    });
+    assert_eq!(forward, threads);
+    let other = View { flip: 0.0, ..view };
+    assert!((0..500).all(|i| other.resolve(500, 375, &key(i)).unwrap().window == forward[i as usize].window));
+}
+
+#[test]
+fn random_parts_lie_within_the_picture() {
+    let view = View::random_resized_crop(224, 224);
+    for (width, height) in [(1, 1), (2, 1), (1, 300), (500, 375), (4000, 3), (65535, 65535)] {
+        for sample in 0..300 {
+            let rect = part(view, width, height, sample);
+            assert!(rect.width >= 1 && rect.height >= 1);
+            assert!(rect.x + rect.width <= width && rect.y + rect.height <= height, "{rect:?} in {width} × {height}");
+        }
+    }
+}
+
+/// Kolmogorov–Smirnov distance of sorted values from the uniform distribution.
+fn distance(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len() as f64;
+    values
+        .iter()
+        .enumerate()
+        .map(|(i, v)| (v - i as f64 / n).abs().max((v - (i + 1) as f64 / n).abs()))
+        .fold(0.0, f64::max)
+}
+
+/// In a picture so large that rounding is nothing, and with areas so small that every try succeeds, each parameter has the distribution it should.
+/// 1.95 / √n is the 99.9 % point of the distance.
+#[test]
+fn parameters_are_distributed_as_documented() {
+    let n = 20_000;
+    let (scale, ratio) = ((0.1, 0.4), (0.5, 2.0));
+    let view = View::new(Framing::RandomResizedCrop { height: 9, width: 9, scale, ratio });
+    let side = 60_000;
+    let parts: Vec<Rect> = (0..n).map(|i| part(view, side, side, i)).collect();
+    let total = f64::from(side) * f64::from(side);
+    type Share = Box<dyn Fn(&Rect) -> f64>;
+    let checks: [(&str, Share); 4] = [
+        ("area", Box::new(move |r| (f64::from(r.width) * f64::from(r.height) / total - 0.1) / 0.3)),
+        ("ratio", Box::new(|r| ((f64::from(r.width) / f64::from(r.height)).ln() - 0.5_f64.ln()) / 4_f64.ln())),
+        ("column", Box::new(move |r| f64::from(r.x) / f64::from(side - r.width + 1))),
+        ("row", Box::new(move |r| f64::from(r.y) / f64::from(side - r.height + 1))),
+    ];
+    for (name, of) in checks {
+        let d = distance(parts.iter().map(of).collect());
+        assert!(d < 1.95 / (n as f64).sqrt(), "{name}: {d}");
+    }
+}
+
+#[test]
+fn flips_have_their_probability() {
+    for probability in [0.0, 0.25, 0.5, 1.0] {
+        let view = View::whole().with_flip(probability);
+        let flips = (0..10_000).filter(|&i| view.resolve(9, 9, &key(i)).unwrap().flip).count() as f64;
+        // Four standard deviations.
+        assert!(
+            (flips - 10_000.0 * probability).abs() <= 400.0 * (probability * (1.0 - probability)).sqrt(),
+            "{probability}: {flips}"
+        );
+    }
+}
+
+/// Ten tries that cannot succeed: a picture far longer than the widest ratio.
+#[test]
+fn impossible_shapes_fall_back_to_the_centre() {
+    let view =
+        View::new(Framing::RandomResizedCrop { height: 9, width: 9, scale: (1.0, 1.0), ratio: (0.75, 4.0 / 3.0) });
+    assert_eq!(part(view, 1000, 30, 0), Rect { x: 480, y: 0, width: 40, height: 30 });
+    assert_eq!(part(view, 30, 1000, 0), Rect { x: 0, y: 480, width: 30, height: 40 });
+}

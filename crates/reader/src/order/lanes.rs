@@ -1,0 +1,98 @@
+//! The windowed order: permuted runs in lanes, one sample of each lane in turn.
+//!
+//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` takes turn `p / lanes` of lane
+//! `p % lanes`, so every lane has one run open at a time, and `lanes` runs make up the window. Each lane starts at a
+//! place of its own, drawn, and goes round: runs are opened and finished one by one, at an even rate, and no edge of a
+//! window ever comes. Within a run, [`deal`](super::deal) says which sample a turn takes.
+
+use super::deal::{self, LEVELS, SPANS};
+use super::keyed::{Keyed, mix};
+use super::runs::Runs;
+use super::sequence::Sequence;
+use std::ops::Range;
+
+/// One epoch of the windowed order.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Lanes {
+    samples: u64,
+    lanes: u64,
+    sequence: Sequence,
+    starts: Keyed,
+    pieces: u64,
+}
+
+/// The part of a run that lies in one lane, without a break.
+struct Piece {
+    /// Turns of the lane that hand it out.
+    turns: Range<u64>,
+    /// Its first sample.
+    first: u64,
+    key: u64,
+}
+
+/// What one rank takes of a piece, from some turn on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Portion {
+    /// The sample of this turn.
+    pub(super) sample: u64,
+    /// Samples that hold the rank's portion of the piece.
+    pub(super) span: Range<u64>,
+    /// How many the rank still takes out of the piece, this one included.
+    pub(super) rest: u64,
+}
+
+impl Lanes {
+    /// `lanes` is at least 1.
+    pub(super) const fn new(runs: Runs, lanes: u64, runs_key: u64, starts: Keyed, pieces: u64) -> Self {
+        Self { samples: runs.samples(), lanes, sequence: Sequence::new(runs, runs_key), starts, pieces }
+    }
+
+    /// The piece of `position`, which must be below the number of samples, and its turn.
+    fn piece(&self, position: u64) -> (Piece, u64) {
+        let (lane, turn) = (position % self.lanes, position / self.lanes);
+        let (whole, more) = (self.samples / self.lanes, self.samples % self.lanes);
+        let start = lane * whole + lane.min(more);
+        let len = whole + u64::from(lane < more);
+        let head = self.starts.below(len, lane);
+        // Turns count from `head` and go round at the end of the lane.
+        let place = if turn < len - head { head + turn } else { head + turn - len };
+        let slot = self.sequence.slot(start + place);
+        let run = slot.places.start.max(start) - start..slot.places.end.min(start + len) - start;
+        let (run, turns) = if place >= head {
+            let run = run.start.max(head)..run.end;
+            (run.clone(), run.start - head..run.end - head)
+        } else {
+            let run = run.start..run.end.min(head);
+            (run.clone(), run.start + len - head..run.end + len - head)
+        };
+        let first = slot.first + (start + run.start - slot.places.start);
+        (Piece { turns, first, key: mix(self.pieces.wrapping_add(mix(first))) }, turn)
+    }
+
+    pub(super) fn sample(&self, position: u64) -> u64 {
+        let (piece, turn) = self.piece(position);
+        piece.first + deal::sample_of(&piece.turns, piece.key, turn)
+    }
+
+    /// What the rank that takes `position` takes of its piece, if it takes every `world_size`-th position.
+    pub(super) fn portion(&self, position: u64, world_size: u64) -> Portion {
+        let (piece, turn) = self.piece(position);
+        let sample = piece.first + deal::sample_of(&piece.turns, piece.key, turn);
+        let sharing = sharing(self.lanes, world_size);
+        let rest = (piece.turns.end - turn).div_ceil(sharing);
+        let levels = if sharing.is_power_of_two() && sharing <= SPANS { sharing.trailing_zeros() } else { 0 };
+        debug_assert!(levels <= LEVELS, "a span for each of {sharing} ranks");
+        let span = deal::span_of(&piece.turns, piece.key, turn, levels);
+        Portion { sample, span: piece.first + span.start..piece.first + span.end, rest }
+    }
+}
+
+/// How many of `world_size` ranks share a lane; no ranks count as one.
+pub(super) const fn sharing(lanes: u64, world_size: u64) -> u64 {
+    let world_size = if world_size == 0 { 1 } else { world_size };
+    let (mut a, mut b) = (lanes, world_size);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    world_size / a
+}

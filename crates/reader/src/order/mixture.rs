@@ -1,0 +1,170 @@
+//! Several datasets mixed by weight, each in an order of its own.
+//!
+//! Positions take the slots of a fixed, even round, one after the other, and each slot is a source's. They are laid out
+//! in rows of as many columns as there are lanes, and a source's own positions keep the column: what is congruent in the
+//! mixture is congruent in the source. So a rank that takes every 8th position of the mixture takes every 8th of each
+//! source, and reads each run once; and each column goes through its source from first to last. A source that ends starts
+//! again, with its next epoch, while the others go on.
+
+use super::keyed::Keyed;
+use super::pattern::{Pattern, SLOTS};
+use super::positions::{Dealing, Own, Pick, Positions, SampleRef};
+use super::state::{Digest, Fingerprint, Sampling};
+use super::streams;
+use crate::error::{Error, Result};
+use std::sync::Arc;
+
+/// Datasets mixed by weight: under the rules of an [`Order`](super::Order). Ranks read whole parts of runs if their
+/// number divides the lanes, which all sources should share; else sample by sample.
+///
+/// ```
+/// use shardpack_reader::order::{Mixture, Order, Runs, Sampling};
+/// use std::sync::Arc;
+/// let photos = Arc::new(Order::new(Runs::new(100_000, 38), 42));
+/// let sketches = Arc::new(Order::new(Runs::new(20_000, 200), 42));
+/// let mixture = Mixture::new(vec![(photos, 0.9), (sketches, 0.1)], 42)?.draws(50_000);
+/// let epoch = mixture.epoch(0);
+/// let sketches = (0..1000).filter(|&p| epoch.sample(p).is_some_and(|s| s.source == 1)).count();
+/// assert!((98..=102).contains(&sketches));
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Mixture {
+    seed: u64,
+    draws: u64,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    sources: Vec<(Arc<dyn Sampling>, u64)>,
+    pattern: Pattern,
+    columns: u64,
+}
+
+impl Mixture {
+    /// Mixes `sources` by their weights; `seed` chooses where in the round the first epoch starts, the sources have
+    /// seeds of their own. The weights are kept to about a thousandth of their sum; a weight above zero is at least that. An
+    /// epoch has as many draws as the sources have samples.
+    ///
+    /// # Errors
+    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a source is empty.
+    pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
+        let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
+        let sources: Vec<_> =
+            sources.into_iter().map(|(source, _)| (Arc::clone(&source), source.epoch(0).len())).collect();
+        if let Some(number) = sources.iter().position(|(_, len)| *len == 0) {
+            return Err(Error::usage(format!("source {number}"), "at least one sample", "none"));
+        }
+        let draws = sources.iter().fold(0_u64, |sum, (_, len)| sum.saturating_add(*len));
+        let columns = sources.iter().map(|(source, _)| source.aligned()).max().unwrap_or(1).max(1);
+        let pattern = Pattern::new(&weights, columns)?;
+        Ok(Self { seed, draws, inner: Arc::new(Inner { sources, pattern, columns }) })
+    }
+
+    /// Samples drawn in an epoch.
+    #[must_use]
+    pub const fn draws(mut self, draws: u64) -> Self {
+        self.draws = draws;
+        self
+    }
+}
+
+impl Sampling for Mixture {
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let mut digest = Digest::new("mixture");
+        digest.numbers(&[self.draws]);
+        for (number, (source, _)) in (0..).zip(&self.inner.sources) {
+            digest.bytes(source.fingerprint().to_string().as_bytes());
+            digest.numbers(&[source.seed(), self.inner.pattern.count(number)]);
+        }
+        digest.finish()
+    }
+
+    fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
+        // The sources go on where the last epoch left them: no sample waits longer for its turn because epochs are
+        // short.
+        let start = self.draws.saturating_mul(epoch.into());
+        let first_slot = Keyed::new(self.seed, 0, streams::ROUND).below(SLOTS, 0);
+        Box::new(Mixed { start, first_slot, draws: self.draws, inner: Arc::clone(&self.inner) })
+    }
+
+    fn aligned(&self) -> u64 {
+        // A mixture in a mixture is drawn sample by sample.
+        1
+    }
+}
+
+#[derive(Debug)]
+struct Mixed {
+    start: u64,
+    first_slot: u64,
+    draws: u64,
+    inner: Arc<Inner>,
+}
+
+/// Where a position of the mixture lies in its source.
+struct Turn<'a> {
+    source: u32,
+    sampling: &'a dyn Sampling,
+    pass: u64,
+    position: u64,
+}
+
+impl Mixed {
+    fn turn(&self, position: u64) -> Option<Turn<'_>> {
+        if position >= self.draws {
+            return None;
+        }
+        let Inner { sources, pattern, columns } = &*self.inner;
+        let at = self.start.checked_add(position)?;
+        let (row, column) = (at / columns, at % columns);
+        let (source, turn) = pattern.at(self.first_slot + column % SLOTS, row % SLOTS)?;
+        let turns = (row / SLOTS).checked_mul(pattern.count(source))?.checked_add(turn)?;
+        let own = turns.checked_mul(*columns)?.checked_add(column)?;
+        let (sampling, len) = sources.get(usize::try_from(source).ok()?)?;
+        Some(Turn { source, sampling: &**sampling, pass: own / len, position: own % len })
+    }
+
+    /// The source's epoch of this turn. Epochs are numbered by 32 bits: what would take 2³² of them starts over.
+    fn epoch(turn: &Turn<'_>) -> Box<dyn Positions> {
+        turn.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default())
+    }
+}
+
+impl Positions for Mixed {
+    fn len(&self) -> u64 {
+        self.draws
+    }
+
+    fn sample(&self, position: u64) -> Option<SampleRef> {
+        let turn = self.turn(position)?;
+        let sample = Self::epoch(&turn).sample(turn.position)?.sample;
+        Some(SampleRef { source: turn.source, sample })
+    }
+
+    fn pick(&self, position: u64, own: &Own) -> Option<Pick> {
+        let turn = self.turn(position)?;
+        let epoch = Self::epoch(&turn);
+        let columns = self.inner.columns;
+        let aligned = turn.sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
+        let alone = Own::Range(turn.position..turn.position + 1);
+        let own = match own {
+            Own::Every { world_size } if aligned && columns.is_multiple_of(*world_size) => own,
+            _ => &alone,
+        };
+        let pick = epoch.pick(turn.position, own)?;
+        Some(Pick { at: SampleRef { source: turn.source, sample: pick.at.sample }, pass: turn.pass, ..pick })
+    }
+
+    fn open_samples_max(&self, world_size: u64) -> u64 {
+        // Where a source begins again, the ends of one pass and the beginnings of the next are open together.
+        let open =
+            |(source, _): &(Arc<dyn Sampling>, u64)| source.epoch(0).open_samples_max(world_size).saturating_mul(2);
+        self.inner.sources.iter().map(open).fold(0, u64::saturating_add)
+    }
+}

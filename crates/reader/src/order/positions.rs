@@ -1,0 +1,124 @@
+//! What every order is to its users: positions, and the sample at each.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+/// The sample at a position, and of which dataset, where several are mixed.
+///
+/// ```
+/// use shardpack_reader::order::SampleRef;
+/// assert_eq!(SampleRef::new(7), SampleRef { source: 0, sample: 7 });
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SampleRef {
+    /// Number of the dataset in a mixture; 0 otherwise.
+    pub source: u32,
+    /// Index of the sample in its dataset, in stored order.
+    pub sample: u64,
+}
+
+impl SampleRef {
+    /// Sample `sample` of the only dataset.
+    #[must_use]
+    pub const fn new(sample: u64) -> Self {
+        Self { source: 0, sample }
+    }
+}
+
+/// Which positions around its own a rank takes: this decides how much it can read at once.
+///
+/// ```
+/// use shardpack_reader::order::Own;
+/// assert_ne!(Own::Every { world_size: 8 }, Own::Range(64..96));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Own {
+    /// Every `world_size`-th one.
+    Every {
+        /// Number of ranks, at least 1.
+        world_size: u64,
+    },
+    /// All of a range that holds its own.
+    Range(Range<u64>),
+}
+
+/// A sample and the read that brings it.
+///
+/// ```
+/// use shardpack_reader::order::{Pick, SampleRef};
+/// let alone = Pick::alone(SampleRef::new(7));
+/// assert_eq!((alone.span, alone.rest), (7..8, 1));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pick {
+    /// The sample.
+    pub at: SampleRef,
+    /// The samples to read at once, `at` among them: stored one after the other.
+    pub span: Range<u64>,
+    /// How many samples of the span the rank takes from here on, this one included. At 1 its bytes can go.
+    pub rest: u64,
+    /// How often the order has gone through the dataset before: the same span may be open twice where a mixture repeats
+    /// a small dataset.
+    pub pass: u64,
+}
+
+impl Pick {
+    /// A sample that is read alone.
+    #[must_use]
+    pub const fn alone(at: SampleRef) -> Self {
+        Self { at, span: at.sample..at.sample.saturating_add(1), rest: 1, pass: 0 }
+    }
+}
+
+/// How the positions of a batch are dealt to ranks.
+///
+/// ```
+/// use shardpack_reader::order::{Dealing, Mode, Order, Runs};
+/// let order = Order::new(Runs::new(1000, 38), 42);
+/// assert_eq!(order.epoch(0).dealing(), Dealing::Interleaved);
+/// assert_eq!(order.mode(Mode::Stored).epoch(0).dealing(), Dealing::Sliced);
+/// # use shardpack_reader::order::Positions;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dealing {
+    /// Position `p` goes to rank `p` modulo the world size.
+    Interleaved,
+    /// Each rank takes a slice of the global batch, so that samples in stored order stay together.
+    Sliced,
+}
+
+/// One epoch of an order: a pure function from positions to samples.
+pub trait Positions: Debug + Send + Sync {
+    /// Number of positions.
+    fn len(&self) -> u64;
+
+    /// Whether there is none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The sample at `position`; `None` past the end.
+    fn sample(&self, position: u64) -> Option<SampleRef>;
+
+    /// The sample at `position`, and what a rank with `own` positions reads for it; `None` past the end.
+    fn pick(&self, position: u64, own: &Own) -> Option<Pick>;
+
+    /// How a batch is dealt to ranks.
+    fn dealing(&self) -> Dealing {
+        Dealing::Interleaved
+    }
+
+    /// Most samples that a rank of `world_size` holds at a time because it has read them and not yet handed them out,
+    /// without reading ahead.
+    fn open_samples_max(&self, world_size: u64) -> u64;
+
+    /// Most samples that a rank holds if its reads are `ahead` steps before what it hands out; `open_samples_max + ahead`
+    /// is usual. A part of a run counts whole until its last sample is handed out. Times the mean size of a record, these
+    /// are bytes; where records differ in size, runs do.
+    fn held_samples_max(&self, world_size: u64, ahead: u64) -> u64 {
+        let open = self.open_samples_max(world_size);
+        // What is open where the reads are, and what ended between there and the hand-out: `ahead` samples, and the
+        // parts of runs that began before.
+        if ahead == 0 { open } else { open.saturating_mul(2).saturating_add(ahead) }
+    }
+}

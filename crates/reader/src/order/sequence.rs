@@ -1,0 +1,76 @@
+//! The runs of an epoch in permuted order, as one long line of samples: any place of the line is found without a table.
+//!
+//! All runs hold the same number of samples but the last one of the dataset; wherever that one stands in the line, what
+//! comes after it is shifted by what it lacks.
+
+use super::permutation::Permutation;
+use super::runs::Runs;
+use std::ops::Range;
+
+/// The line of permuted runs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sequence {
+    runs: Runs,
+    permutation: Permutation,
+    /// Where in the line the last run of the dataset stands, counted in runs.
+    short_slot: u64,
+    /// What that run lacks of a whole one.
+    lacking: u64,
+}
+
+/// One run in the line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Slot {
+    /// Its places in the line.
+    pub(super) places: Range<u64>,
+    /// Its first sample.
+    pub(super) first: u64,
+}
+
+impl Sequence {
+    pub(super) const fn new(runs: Runs, key: u64) -> Self {
+        let count = runs.count();
+        let permutation = Permutation::new(count, key);
+        let short_slot = permutation.invert(count.saturating_sub(1));
+        Self { runs, permutation, short_slot, lacking: count * runs.run_samples() - runs.samples() }
+    }
+
+    /// The run at `place`, which must be below the number of samples.
+    pub(super) fn slot(&self, place: u64) -> Slot {
+        let len = self.runs.run_samples();
+        let short = self.short_slot * len..(self.short_slot + 1) * len - self.lacking;
+        let (slot, start) = if place < short.end {
+            (place / len, place / len * len)
+        } else {
+            let slot = (place + self.lacking) / len;
+            (slot, slot * len - self.lacking)
+        };
+        let end = if slot == self.short_slot { short.end } else { start + len };
+        Slot { places: start..end, first: self.permutation.apply(slot) * len }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_holds_every_sample_once_wherever_the_short_run_stands() {
+        for (samples, run_samples) in [(1, 1), (1, 5), (10, 5), (11, 5), (100, 7), (1000, 37), (5, 8)] {
+            for key in 0..20 {
+                let sequence = Sequence::new(Runs::new(samples, run_samples), key);
+                let mut all = Vec::new();
+                let mut place = 0;
+                while place < samples {
+                    let slot = sequence.slot(place);
+                    assert_eq!(slot.places.start, place);
+                    assert_eq!(sequence.slot(slot.places.end - 1), slot);
+                    all.extend(slot.places.clone().map(|p| slot.first + (p - slot.places.start)));
+                    place = slot.places.end;
+                }
+                all.sort_unstable();
+                assert_eq!(all, (0..samples).collect::<Vec<_>>());
+            }
+        }
+    }
+}

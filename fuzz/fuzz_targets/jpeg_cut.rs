@@ -1,0 +1,8 @@
+//! JPEGs: the header walk, the cut, and libjpeg-turbo on the source and on the cut.
+#![no_main]
+use libfuzzer_sys::fuzz_target;
+use shardpack_fuzz::jpeg::cut;
+
+fuzz_target!(|data: &[u8]| {
+    cut(data);
+});

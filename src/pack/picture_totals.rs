@@ -1,0 +1,262 @@
+//! What became of pictures: as scalar columns of each record, and summed up in the manifest.
+//!
+//! | column | dtype | |
+//! |---|---|---|
+//! | `image.source_bytes` | u64 | size of the source file |
+//! | `image.tiles_per_row` | u16 | tiles side by side; 1 = tiles as wide as the picture; 0 = the source's own bytes |
+//! | `image.pixels_checked` | bool | decoded and found equal to the source |
+//! | `image.quality` | u8 | quality of the encoder; 0 = not re-encoded. With `reencode` only |
+//! | `image.score` | f32 | SSIMULACRA2 against the source; NaN = not scored. With `reencode` only |
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use shardpack_format::{Dtype, Field, Schema};
+use std::collections::BTreeMap;
+
+/// What became of one picture.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct PictureFigures {
+    pub(super) source_bytes: u64,
+    pub(super) tiles_per_row: u16,
+    pub(super) pixels_checked: bool,
+    /// `None` if pictures are not re-encoded at all.
+    pub(super) reencoded: Option<ReencodedFigures>,
+}
+
+/// What became of one picture that was to be re-encoded.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ReencodedFigures {
+    pub(super) quality: u8,
+    pub(super) score: f32,
+}
+
+const TILED: [(&str, Dtype); 3] =
+    [("image.source_bytes", Dtype::U64), ("image.tiles_per_row", Dtype::U16), ("image.pixels_checked", Dtype::Bool)];
+const REENCODED: [(&str, Dtype); 2] = [("image.quality", Dtype::U8), ("image.score", Dtype::F32)];
+
+/// The scalar fields that hold the figures.
+pub(super) fn fields(reencode: bool) -> Vec<Field> {
+    let more = if reencode { REENCODED.as_slice() } else { &[] };
+    TILED.iter().chain(more).map(|&(name, dtype)| Field::scalar(name, dtype)).collect()
+}
+
+/// Whether `name` is one of the fields that [`fields`] makes: their types must be right, and none may be missing.
+pub(super) fn is_figure(schema: &Schema, name: &str) -> bool {
+    let has = |columns: &[(&str, Dtype)]| columns.iter().all(|column| schema.scalars().any(|scalar| scalar == *column));
+    let among = |columns: &[(&str, Dtype)]| columns.iter().any(|(column, _)| *column == name);
+    has(&TILED) && (among(&TILED) || (among(&REENCODED) && has(&REENCODED)))
+}
+
+impl PictureFigures {
+    /// Appends the packed scalars of one sample; those of re-encoding where pictures are re-encoded.
+    pub(super) fn append(&self, out: &mut Vec<u8>) {
+        out.extend(self.source_bytes.to_le_bytes());
+        out.extend(self.tiles_per_row.to_le_bytes());
+        out.push(u8::from(self.pixels_checked));
+        if let Some(reencoded) = &self.reencoded {
+            out.push(reencoded.quality);
+            out.extend(reencoded.score.to_le_bytes());
+        }
+    }
+
+    /// The figures that one record's packed scalars hold.
+    pub(super) fn from_scalars(schema: &Schema, packed: &[u8]) -> Option<Self> {
+        let value = |wanted: &str| {
+            let mut rest = packed;
+            for (name, dtype) in schema.scalars() {
+                let (value, tail) = rest.split_at_checked(usize::try_from(dtype.bytes()).ok()?)?;
+                if name == wanted {
+                    return Some(value);
+                }
+                rest = tail;
+            }
+            None
+        };
+        if !is_figure(schema, TILED[0].0) {
+            return None;
+        }
+        let reencoded = is_figure(schema, REENCODED[0].0).then(|| {
+            Some(ReencodedFigures {
+                quality: *value("image.quality")?.first()?,
+                score: f32::from_le_bytes(*value("image.score")?.first_chunk()?),
+            })
+        });
+        Some(Self {
+            source_bytes: u64::from_le_bytes(*value("image.source_bytes")?.first_chunk()?),
+            tiles_per_row: u16::from_le_bytes(*value("image.tiles_per_row")?.first_chunk()?),
+            pixels_checked: *value("image.pixels_checked")?.first()? != 0,
+            reencoded: reencoded.flatten(),
+        })
+    }
+}
+
+/// Smallest, largest and sum of a figure.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct Spread {
+    count: u64,
+    sum: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Spread {
+    fn add(&mut self, value: f64) {
+        self.merge(&Self { count: 1, sum: value, min: value, max: value });
+    }
+
+    fn merge(&mut self, next: &Self) {
+        if self.count == 0 || next.count == 0 {
+            if self.count == 0 {
+                *self = next.clone();
+            }
+            return;
+        }
+        self.count += next.count;
+        self.sum += next.sum;
+        self.min = self.min.min(next.min);
+        self.max = self.max.max(next.max);
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "a mean for people")]
+    fn to_json(&self) -> Value {
+        json!({ "count": self.count, "min": self.min, "mean": self.sum / self.count.max(1) as f64, "max": self.max })
+    }
+}
+
+/// The figures of many pictures.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct PictureTotals {
+    samples: u64,
+    source_bytes: u64,
+    tiled: u64,
+    in_rows: u64,
+    kept: u64,
+    /// Why, where that is known: totals that were rebuilt from the columns do not say.
+    kept_because: BTreeMap<String, u64>,
+    pixels_checked: u64,
+    reencoded: u64,
+    quality: Spread,
+    score: Spread,
+    worst_sample: Option<String>,
+}
+
+impl PictureTotals {
+    /// The figures of one picture.
+    pub(super) fn of(key: &str, figures: &PictureFigures, kept_because: Option<&str>) -> Self {
+        let mut totals = Self {
+            samples: 1,
+            source_bytes: figures.source_bytes,
+            tiled: u64::from(figures.tiles_per_row > 1),
+            in_rows: u64::from(figures.tiles_per_row == 1),
+            kept: u64::from(figures.tiles_per_row == 0),
+            kept_because: kept_because.into_iter().map(|why| (why.to_owned(), 1)).collect(),
+            pixels_checked: u64::from(figures.pixels_checked),
+            ..Self::default()
+        };
+        if let Some(ReencodedFigures { quality, score }) = figures.reencoded {
+            if quality > 0 {
+                totals.reencoded = 1;
+                totals.quality.add(quality.into());
+            }
+            if !score.is_nan() {
+                totals.score.add(score.into());
+                totals.worst_sample = Some(key.to_owned());
+            }
+        }
+        totals
+    }
+
+    /// Adds the totals of the samples that follow.
+    pub(super) fn merge(&mut self, next: Self) {
+        let worse = next.score.count > 0 && (self.score.count == 0 || next.score.min < self.score.min);
+        if worse {
+            self.worst_sample = next.worst_sample;
+        }
+        self.samples += next.samples;
+        self.source_bytes += next.source_bytes;
+        self.tiled += next.tiled;
+        self.in_rows += next.in_rows;
+        self.kept += next.kept;
+        for (why, count) in next.kept_because {
+            *self.kept_because.entry(why).or_default() += count;
+        }
+        self.pixels_checked += next.pixels_checked;
+        self.reencoded += next.reencoded;
+        self.quality.merge(&next.quality);
+        self.score.merge(&next.score);
+    }
+
+    /// The field's entry in the manifest.
+    pub(super) fn to_json(&self) -> Value {
+        let mut out = Map::new();
+        let mut put = |name: &str, value: Value| out.insert(name.to_owned(), value);
+        put("samples", json!(self.samples));
+        put("source_bytes", json!(self.source_bytes));
+        put("tiled", json!(self.tiled));
+        put("in_rows", json!(self.in_rows));
+        put("kept", json!(self.kept));
+        if !self.kept_because.is_empty() {
+            put("kept_because", json!(self.kept_because));
+        }
+        put("pixels_checked", json!(self.pixels_checked));
+        if self.reencoded > 0 {
+            put("reencoded", json!(self.reencoded));
+            put("quality", self.quality.to_json());
+        }
+        if self.score.count > 0 {
+            put("ssimulacra2", self.score.to_json());
+            put("worst_sample", json!(self.worst_sample));
+        }
+        Value::Object(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_format::FieldKind;
+
+    fn schema(reencode: bool) -> Schema {
+        let mut all = vec![Field::stored("image", FieldKind::Image), Field::scalar("label", Dtype::I64)];
+        all.extend(fields(reencode));
+        Schema::new(all).unwrap()
+    }
+
+    #[test]
+    fn figures_come_back_from_their_columns() {
+        for reencoded in [None, Some(ReencodedFigures { quality: 80, score: 71.5 })] {
+            let figures = PictureFigures { source_bytes: 1 << 40, tiles_per_row: 7, pixels_checked: true, reencoded };
+            let mut packed = 5i64.to_le_bytes().to_vec();
+            figures.append(&mut packed);
+            assert_eq!(PictureFigures::from_scalars(&schema(reencoded.is_some()), &packed), Some(figures));
+        }
+    }
+
+    #[test]
+    fn columns_of_the_user_are_no_figures() {
+        let schema = Schema::new(vec![
+            Field::stored("image", FieldKind::Image),
+            Field::scalar("image.quality", Dtype::U8),
+            Field::scalar("image.score", Dtype::F32),
+        ]);
+        assert!(!is_figure(&schema.unwrap(), "image.quality"));
+        assert!(!is_figure(&self::schema(false), "label"));
+    }
+
+    #[test]
+    fn totals_name_the_worst_picture() {
+        let of = |key: &str, quality, score| {
+            let reencoded = Some(ReencodedFigures { quality, score });
+            let figures = PictureFigures { source_bytes: 10, tiles_per_row: 2, pixels_checked: false, reencoded };
+            PictureTotals::of(key, &figures, None)
+        };
+        let mut totals = of("a", 80, f32::NAN);
+        totals.merge(of("b", 80, 75.0));
+        totals.merge(of("c", 0, 60.0));
+        totals.merge(of("d", 90, f32::NAN));
+        let json = totals.to_json();
+        assert_eq!(json["reencoded"], 3);
+        assert_eq!(json["quality"], json!({ "count": 3, "min": 80.0, "mean": 250.0 / 3.0, "max": 90.0 }));
+        assert_eq!((&json["ssimulacra2"]["min"], &json["worst_sample"]), (&json!(60.0), &json!("c")));
+    }
+}
