@@ -26,7 +26,7 @@ use crate::decoder::{ArrayDecoder, check_size};
 use crate::values::{Tables, check_tables, copy_checked, decode_piece};
 use plan::Plan;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
-use source::{Run, Source, SourceScratch};
+use source::{Source, SourceScratch};
 
 /// Memory that one region leaves to the next.
 #[derive(Default)]
@@ -34,7 +34,6 @@ pub(crate) struct RegionScratch {
     source: SourceScratch,
     plan: plan::Lists,
     tables: Tables,
-    runs: Vec<Run>,
     /// Stored elements of the region, arranged as in the payload.
     stored: Vec<u8>,
     piece: Vec<u8>,
@@ -90,8 +89,7 @@ impl ArrayDecoder {
         }
         check_size(shape.bytes, limits)?;
         let Self { blosc2, zstd, region: scratch, .. } = self;
-        let RegionScratch { source: source_scratch, plan: lists, tables, runs, stored, piece, picked, values } =
-            scratch;
+        let RegionScratch { source: source_scratch, plan: lists, tables, stored, piece, picked, values } = scratch;
         let mut source = Source::new(codec, descriptor, payload, limits, (blosc2, zstd, source_scratch))?;
         if out.is_empty() {
             return Ok(RegionDecoded { shape, blocks_decoded: 0, blocks: source.blocks() });
@@ -105,15 +103,14 @@ impl ArrayDecoder {
         let as_stored = region.output == Output::Stored
             || (matches!(descriptor.transform, Transform::None) && descriptor.stored == descriptor.decoded);
         let same_order = plan.same_order();
-        plan.list_runs(width, runs);
         if same_order && as_stored && descriptor.stored != Dtype::Bool {
-            source.read(runs, out)?;
+            source.read(plan.runs(width), out)?;
             return Ok(RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() });
         }
         let stored_bytes = plan.fetched_elements() * width;
         check_size(stored_bytes as u64, limits)?;
         let stored = grow(stored, stored_bytes);
-        source.read(runs, stored)?;
+        source.read(plan.runs(width), stored)?;
         let done = RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() };
 
         let (fetched, asked) = (plan.fetched().len(), plan.asked().len());

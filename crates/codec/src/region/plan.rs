@@ -20,7 +20,7 @@ pub(super) enum BandSet<'a> {
     List(&'a [usize]),
 }
 
-impl BandSet<'_> {
+impl<'a> BandSet<'a> {
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Run(range) => range.len(),
@@ -28,10 +28,14 @@ impl BandSet<'_> {
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + Clone + use<'a> {
+        self.clone().into_iter()
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = usize> + Clone + use<'a> {
         let (range, list) = match self {
-            Self::Run(range) => (range.clone(), &[][..]),
-            Self::List(list) => (0..0, *list),
+            Self::Run(range) => (range, &[][..]),
+            Self::List(list) => (0..0, list),
         };
         range.chain(list.iter().copied())
     }
@@ -149,7 +153,7 @@ impl<'a> Plan<'a> {
         self.layout
     }
 
-    /// Elements that [`Plan::list_runs`] lists.
+    /// Elements that [`Plan::runs`] goes over.
     pub(super) fn fetched_elements(&self) -> usize {
         self.pixels() * self.fetched.len()
     }
@@ -160,40 +164,34 @@ impl<'a> Plan<'a> {
         self.picks.is_none() && !self.difference && (one || self.stored_layout == self.layout)
     }
 
-    /// Makes `runs` those stored bytes that the region needs, ascending; an element has `size` of them.
-    pub(super) fn list_runs(&self, size: usize, runs: &mut Vec<Run>) {
-        runs.clear();
-        let mut each = |first: usize, elements: usize| runs.push(first * size..(first + elements) * size);
-        let Self { rows, columns, width, bands, height, .. } = self;
+    /// The stored bytes that the region needs, ascending; an element has `size` of them.
+    pub(super) fn runs(&self, size: usize) -> impl Iterator<Item = Run> + Clone {
+        let Self { rows, columns, width, bands, height, fetched, .. } = self;
         let whole_rows = columns.len() == *width;
-        match (self.stored_layout, &self.fetched) {
-            (Layout::AsShape, BandSet::Run(fetched)) => {
-                let whole_pixels = fetched.len() == *bands;
-                if whole_rows && whole_pixels {
-                    each(rows.start * width * bands, rows.len() * width * bands);
-                    return;
+        let row = width * bands;
+        // Runs of `length` elements, `count` of them `step` apart, for each of `outer`, which are `outer_step` apart.
+        let (outer, outer_step, first, count, step, length) = match (self.stored_layout, fetched) {
+            (Layout::AsShape, BandSet::Run(fetched)) => match (fetched.len() == *bands, whole_rows) {
+                (true, true) => (BandSet::Run(0..1), 0, rows.start * row, 1, 0, rows.len() * row),
+                (true, false) => (BandSet::Run(rows.clone()), row, columns.start * bands, 1, 0, columns.len() * bands),
+                (false, _) => {
+                    let first = columns.start * bands + fetched.start;
+                    (BandSet::Run(rows.clone()), row, first, columns.len(), *bands, fetched.len())
                 }
-                for row in rows.clone() {
-                    if whole_pixels {
-                        each((row * width + columns.start) * bands, columns.len() * bands);
-                        continue;
-                    }
-                    for pixel in columns.clone() {
-                        each((row * width + pixel) * bands + fetched.start, fetched.len());
-                    }
-                }
-            }
+            },
             (_, fetched) => {
-                for band in fetched.iter() {
-                    if whole_rows {
-                        each((band * height + rows.start) * width, rows.len() * width);
-                        continue;
-                    }
-                    for row in rows.clone() {
-                        each((band * height + row) * width + columns.start, columns.len());
-                    }
+                let (first, plane) = (rows.start * width + columns.start, height * width);
+                match whole_rows {
+                    true => (fetched.clone(), plane, first, 1, 0, rows.len() * width),
+                    false => (fetched.clone(), plane, first, rows.len(), *width, columns.len()),
                 }
             }
-        }
+        };
+        outer.into_iter().flat_map(move |outer| {
+            (0..count).map(move |inner| {
+                let start = first + outer * outer_step + inner * step;
+                start * size..(start + length) * size
+            })
+        })
     }
 }

@@ -110,9 +110,11 @@ impl<'p, 's> Source<'p, 's> {
     }
 
     /// Fills `out` with the stored bytes of `runs`, one after the other. All are whole elements, and none starts before the one before it ends.
-    pub(super) fn read(&mut self, runs: &[Run], out: &mut [u8]) -> Result<()> {
+    pub(super) fn read(&mut self, mut runs: impl Iterator<Item = Run> + Clone, out: &mut [u8]) -> Result<()> {
         let mut rest = out;
-        for (i, run) in runs.iter().enumerate() {
+        loop {
+            let ahead = runs.clone();
+            let Some(run) = runs.next() else { return Ok(()) };
             let mut start = run.start;
             while start < run.end {
                 if matches!(self.kind, Kind::Raw) {
@@ -130,7 +132,7 @@ impl<'p, 's> Source<'p, 's> {
                 let (here, tail) = split(rest, count);
                 if self.loaded.is_none_or(|(loaded, _)| loaded != first) {
                     self.enter(start / UNIT_BYTES)?;
-                    self.block(start, &block, runs.get(i..).unwrap_or_default(), here)?;
+                    self.block(start, &block, ahead.clone(), here)?;
                 }
                 match self.loaded {
                     Some((loaded, true)) if loaded == first => {
@@ -146,11 +148,16 @@ impl<'p, 's> Source<'p, 's> {
                 start += count;
             }
         }
-        Ok(())
     }
 
     /// Either fills `out` with the bytes from `start` on, or loads the block in which they are, as far as `runs` need it.
-    fn block(&mut self, start: usize, block: &Range<usize>, runs: &[Run], out: &mut [u8]) -> Result<()> {
+    fn block(
+        &mut self,
+        start: usize,
+        block: &Range<usize>,
+        runs: impl Iterator<Item = Run>,
+        out: &mut [u8],
+    ) -> Result<()> {
         let (offset, unit_start) = (start % UNIT_BYTES, self.unit * UNIT_BYTES);
         let number = (block.start - unit_start) / self.block_bytes();
         match self.chunk.as_ref().map(Chunk::content) {
@@ -259,8 +266,8 @@ impl<'p, 's> Source<'p, 's> {
 }
 
 /// How many bytes of `block` the first of `runs` need, up to the first beyond it; and where the last of them ends.
-fn need(block: &Range<usize>, runs: &[Run]) -> (usize, usize) {
-    let here = runs.iter().take_while(|run| run.start < block.end);
+fn need(block: &Range<usize>, runs: impl Iterator<Item = Run>) -> (usize, usize) {
+    let here = runs.take_while(|run| run.start < block.end);
     here.fold((0, block.start), |(needed, _), run| {
         let end = run.end.min(block.end);
         (needed + end.saturating_sub(run.start.max(block.start)), end)
