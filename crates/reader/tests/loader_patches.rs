@@ -36,10 +36,10 @@ fn varied(id: u64) -> Shape {
 fn settings(id: u64) -> ArraySettings {
     ArraySettings {
         values: ValueRule::F16,
-        coder: if id % 2 == 0 { Coder::Blosc2Lz4 } else { Coder::Blosc2Zstd },
-        level: if id % 2 == 0 { None } else { Some(1) },
+        coder: if id.is_multiple_of(2) { Coder::Blosc2Lz4 } else { Coder::Blosc2Zstd },
+        level: if id.is_multiple_of(2) { None } else { Some(1) },
         filter: Filter::Shuffle,
-        band_difference: id % 3 == 0,
+        band_difference: id.is_multiple_of(3),
         layout: if id % 4 < 2 { ArrayLayout::AsShape } else { ArrayLayout::BandMajor },
     }
 }

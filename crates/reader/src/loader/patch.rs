@@ -78,6 +78,7 @@ fn at(draw: f64, room: u64) -> u64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::cast_possible_truncation, reason = "small numbers")]
 mod tests {
     use super::*;
 
