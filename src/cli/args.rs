@@ -1,6 +1,6 @@
 //! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
 
-use super::bench::{ArrayView, PictureView, parse_array_view, parse_view};
+use super::bench::{ArrayView, BandsView, PictureView, parse_array_view, parse_bands, parse_view};
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -263,9 +263,13 @@ pub(super) struct BenchArgs {
     /// centre N × N of the picture at a shorter side of 8/7 N, as in evaluation) [default: full]
     #[arg(long, value_name = "VIEW", value_parser = parse_view, help_heading = "Batches")]
     pub image: Option<PictureView>,
-    /// What to load of cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes) [default: whole]
+    /// What to load of cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes), `patchHxW` (H rows and W columns at a random place, a cube and its mask
+    /// alike) [default: whole]
     #[arg(long, value_name = "VIEW", value_parser = parse_array_view, help_heading = "Batches")]
     pub cube: Option<ArrayView>,
+    /// Bands of cubes to load: `10..50` (50 is not one of them), or numbers with commas between them, from 0 [default: all]
+    #[arg(long, value_name = "BANDS", value_parser = parse_bands, help_heading = "Batches")]
+    pub bands: Option<BandsView>,
     /// Fields to load, with commas between them [default: all scalars, pictures and arrays]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Batches")]
     pub fields: Option<Vec<String>>,
@@ -275,7 +279,7 @@ pub(super) struct BenchArgs {
     /// Order of the samples
     #[arg(long, value_enum, default_value = "windowed", help_heading = "Batches")]
     pub order: OrderArg,
-    /// Seed of the order and of random views
+    /// Seed of the order, of random views and of random patches
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Batches")]
     pub seed: u64,
 
@@ -299,7 +303,7 @@ pub(super) struct BenchArgs {
     pub skip: u64,
 
     /// Stream the records in stored order on one thread instead, without batches: what the disk and the checksums allow
-    #[arg(long, conflicts_with_all = ["image", "cube", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "skip"], help_heading = "Without the loader")]
+    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "skip"], help_heading = "Without the loader")]
     pub stream: bool,
     /// Decode cubes and other arrays of the stream on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]

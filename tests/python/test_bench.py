@@ -66,7 +66,7 @@ class Figures(BenchTest):
         self.assertGreater(got["predicted_bytes"], got["loader_bytes"])
         self.assertTrue(0.5 < got["peak_rss_bytes"] / got["predicted_bytes"] < 2, got)
         options = got["options"]
-        asked = {"image": "rrc32", "cube": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "slots": 3, "read_ahead_bytes": 32 << 20, "cold": False}
+        asked = {"image": "rrc32", "cube": None, "bands": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "slots": 3, "read_ahead_bytes": 32 << 20, "cold": False}
         self.assertEqual({name: options[name] for name in asked}, asked)
         self.assertIn("image", options["fields"])
 
@@ -125,6 +125,14 @@ class Views(BenchTest):
         self.assertLess(sizes[1], sizes[0] / 1.5)
         self.assertEqual((whole["options"]["cube"], whole["options"]["image"], raw["options"]["cube"]), ("whole", None, "raw"))
 
+    def test_patches_and_bands(self):
+        out = self.cubes()
+        for args, values in ((["--cube", "patch8x6"], 8 * 6 * 17), (["--cube", "patch8x6", "--bands", "3..10"], 8 * 6 * 7), (["--bands", "16,0"], 24 * 20 * 2)):
+            got = self.bench(out, *args)
+            self.assertAlmostEqual(got["output_mb_per_s"] * 1e6 * got["seconds"] / 6, values * 4, delta=200)
+        self.assertEqual((got["options"]["cube"], got["options"]["bands"]), ("whole", "16,0"))
+        self.assertIn("arrays patch8x6 with bands 3..10,", self.ok("bench", out, "--cube", "patch8x6", "--bands", "3..10").out)
+
     def test_large_cubes_come_in_small_batches(self):
         (self.tmp / "src").mkdir()
         for i in range(4):
@@ -155,6 +163,9 @@ class Refused(BenchTest):
             (["--image", "rrc0"], "rrcN"),
             (["--image", "thumbnail"], "thumbnail"),
             (["--cube", "half"], "half"),
+            (["--cube", "patch8"], "patchHxW"),
+            (["--bands", "9..3"], "9..3"),
+            (["--stream", "--bands", "3"], "--bands"),
             (["--order", "random"], "random"),
             (["--batch-size", "0"], "--batch-size"),
             (["--slots", "0"], "--slots"),
@@ -180,6 +191,9 @@ class Refused(BenchTest):
         out = self.cubes(2)
         result = self.expect(2, "bench", out, "--image", "rrc224")
         self.assertRegex(result.err, r"`--image rrc224`.*pictures.*found none.*cube")
+        self.assertIn("at most 24 × 20, the array's size, found 25 × 6: sample 0", self.expect(2, "bench", out, "--cube", "patch25x6").err)
+        self.assertIn("found 2 from 16 on: sample 0", self.expect(2, "bench", out, "--bands", "16..18").err)
+        self.assertIn("`--bands 3`: expected arrays that are decoded", self.expect(2, "bench", out, "--bands", "3", "--cube", "raw").err)
 
     @unittest.skipIf(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 400 << 30, "a machine with room for everything")
     def test_what_the_machine_has_no_memory_for(self):

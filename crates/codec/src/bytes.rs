@@ -54,26 +54,36 @@ impl ZstdDecoder {
         check_expansion(out.len() as u64, out.len() as u64, payload.len() as u64, limits)?;
         let mut pos = 0;
         for unit in out.chunks_mut(UNIT_BYTES) {
-            let rest = payload.get(pos..).unwrap_or_default();
-            let frame = zstd_frame::walk(rest).map_err(|e| e.at(pos as u64))?;
-            if frame.content_bytes != unit.len() as u64 {
-                return Err(Error::format("zstd content size", unit.len(), frame.content_bytes).at(pos as u64));
-            }
-            let context = match &mut self.context {
-                Some(context) => context,
-                slot @ None => slot
-                    .insert(zstd::bulk::Decompressor::new().map_err(|e| Error::usage("zstd decoder", "a context", e))?),
-            };
-            let bytes = rest.get(..frame.len).unwrap_or_default();
-            let expected = format!("a frame of {} bytes", unit.len());
-            match context.decompress_to_buffer(bytes, unit) {
-                Ok(n) if n == unit.len() => {}
-                Ok(n) => return Err(Error::format("zstd frame", expected, format!("{n} bytes")).at(pos as u64)),
-                Err(e) => return Err(Error::format("zstd frame", expected, e).at(pos as u64)),
-            }
-            pos += frame.len;
+            pos += self.decode_unit(payload.get(pos..).unwrap_or_default(), unit).map_err(|e| e.at(pos as u64))?;
         }
         end_of(payload, pos)
+    }
+
+    /// Length of the frame at the start of `bytes`; more may follow it.
+    pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
+        Ok(zstd_frame::walk(bytes)?.len)
+    }
+
+    /// Decodes the frame at the start of `bytes`, which must hold exactly `unit`; more may follow it. Returns the frame's length.
+    pub(crate) fn decode_unit(&mut self, bytes: &[u8], unit: &mut [u8]) -> Result<usize> {
+        let frame = zstd_frame::walk(bytes)?;
+        if frame.content_bytes != unit.len() as u64 {
+            return Err(Error::format("zstd content size", unit.len(), frame.content_bytes));
+        }
+        let context = match &mut self.context {
+            Some(context) => context,
+            slot @ None => {
+                slot.insert(zstd::bulk::Decompressor::new().map_err(|e| Error::usage("zstd decoder", "a context", e))?)
+            }
+        };
+        let bytes = bytes.get(..frame.len).unwrap_or_default();
+        let length = unit.len();
+        let expected = |found: String| Error::format("zstd frame", format!("a frame of {length} bytes"), found);
+        match context.decompress_to_buffer(bytes, unit) {
+            Ok(n) if n == length => Ok(frame.len),
+            Ok(n) => Err(expected(format!("{n} bytes"))),
+            Err(e) => Err(expected(e.to_string())),
+        }
     }
 }
 
@@ -89,6 +99,11 @@ pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &L
     if decoded > limits.max_decoded_bytes {
         return Err(Error::limit("decoded field", "max_decoded_bytes", limits.max_decoded_bytes, decoded));
     }
+    check_coded(decoded, coded, payload, limits)
+}
+
+/// The second half of [`check_expansion`], for those who decode only a part of the field.
+pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > EXPANSION_FREE_BYTES && coded > limits.max_expansion.saturating_mul(payload) {
         return Err(Error::limit(
             "decoded bytes for each stored",

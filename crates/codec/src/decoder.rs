@@ -4,6 +4,7 @@ use crate::arrange::Arrangement;
 use crate::array::Array;
 use crate::blosc2::{self, Chunk};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, end_of};
+use crate::region::RegionScratch;
 use crate::values::{Tables, check_tables, decode_piece};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Limits, Result, Transform};
 
@@ -11,10 +12,11 @@ use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Limits, Result, Tra
 /// elements. It stays usable after an error.
 #[derive(Default)]
 pub struct ArrayDecoder {
-    blosc2: blosc2::Decoder,
-    zstd: ZstdDecoder,
+    pub(crate) blosc2: blosc2::Decoder,
+    pub(crate) zstd: ZstdDecoder,
     stored: Vec<u8>,
     piece: Vec<u8>,
+    pub(crate) region: RegionScratch,
 }
 
 impl ArrayDecoder {
@@ -72,7 +74,7 @@ impl ArrayDecoder {
             // Nothing to decode, however long the other axes are said to be.
             return end_of(payload, 0);
         }
-        let Self { blosc2, zstd, stored, piece } = self;
+        let Self { blosc2, zstd, stored, piece, .. } = self;
         let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
         let stored_bytes = usize::try_from(stored_bytes)
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored_bytes))?;
@@ -156,7 +158,7 @@ fn elements_bytes(elements: usize, dtype: Dtype) -> usize {
     elements * usize::try_from(dtype.bytes()).unwrap_or(8)
 }
 
-fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
+pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     if bytes > limits.max_decoded_bytes {
         return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
     }

@@ -4,7 +4,7 @@
 //! difference along the bands, and a codec. This crate knows nothing of files or shards.
 //!
 //! - [`ArrayOptions`] is what a user asks for, [`trial`] makes it [`ArraySettings`], [`ArrayEncoder`] applies those.
-//! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor.
+//! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor; of a [`Region`] it decodes the touched blocks only.
 //! - [`PictureDecoder`] decodes pictures into the caller's memory, cropped and resized; [`jpeg`] has what is done to JPEGs.
 //! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
 //! - [`blosc2`] has the walker over Blosc2 chunks, for those who decode them elsewhere.
@@ -34,6 +34,7 @@ pub mod jpeg;
 mod options;
 mod picture;
 mod picture_decoder;
+mod region;
 mod settings;
 mod trial;
 mod values;
@@ -49,5 +50,6 @@ pub use fidelity::{F16_MIN_NORMAL, Fidelity};
 pub use options::{ArrayOptions, BandDifference, Prefer, Values};
 pub use picture::PictureCheck;
 pub use picture_decoder::PictureDecoder;
+pub use region::{Bands, Output, Region, RegionDecoded, RegionShape};
 pub use settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 pub use trial::{Candidate, MAX_TRIAL_SAMPLES, Trial, crop_for_trial, trial};

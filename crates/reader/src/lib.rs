@@ -43,13 +43,14 @@ pub use dataset::{Dataset, DatasetOptions, ShardInfo};
 pub use error::{Error, Result};
 pub use fs::{Folder, ReadAt, Storage, open_regular};
 pub use loader::{
-    Allocate, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, SlotMemory, Tensor,
+    Allocate, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, Place, SlotMemory,
+    Tensor,
 };
 pub use salvage::{Lost, MetadataSource, Rebuilt, SalvageScan, Salvaged, WholeRecord, rebuild_manifest};
 pub use sample::{Image, RecordView, Sample};
 pub use scalar::Scalar;
 pub use shard::{Shard, ShardOptions};
-pub use shardpack_codec::{Array, ArrayDecoder};
+pub use shardpack_codec::{Array, ArrayDecoder, Bands};
 pub use shardpack_format::Limits;
 pub use stream::{Samples, Stream};
 pub use verify::{DecodePicture, OnProgress, Problem, Progress, VerifyOptions, VerifyReport, verify};

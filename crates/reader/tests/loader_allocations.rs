@@ -8,7 +8,7 @@ mod support;
 
 use loader_support::Disk;
 use shardpack_reader::order::Mode;
-use shardpack_reader::{CubeMode, ImageMode, Loader, LoaderOptions};
+use shardpack_reader::{Bands, CubeMode, ImageMode, Loader, LoaderOptions, Place};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -75,4 +75,9 @@ fn batches_allocate_and_samples_do_not() {
     let cubes = LoaderOptions { fields: Some(vec!["cube".into(), "label".into()]), ..options(256, Mode::Stored) };
     let count = per_sample(&disk, cubes);
     assert!(count < 0.2, "cubes of one shape: {count} allocations a sample");
+    let cube = CubeMode::Patch { height: 7, width: 9, place: Place::Random };
+    let fields = Some(vec!["cube".into()]);
+    let patches = LoaderOptions { fields, cube, bands: Bands::List(vec![2, 0]), ..options(256, Mode::Stored) };
+    let count = per_sample(&disk, patches);
+    assert!(count < 0.2, "patches: {count} allocations a sample");
 }

@@ -8,7 +8,7 @@ mod stream;
 mod system;
 mod view;
 
-pub(super) use view::{ArrayView, PictureView, parse_array_view, parse_view};
+pub(super) use view::{ArrayView, BandsView, PictureView, parse_array_view, parse_bands, parse_view};
 
 use super::args::BenchArgs;
 use super::progress::Bar;

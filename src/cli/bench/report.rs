@@ -66,6 +66,7 @@ impl Report<'_> {
             "options": {
                 "image": self.setup.image,
                 "cube": self.setup.cube,
+                "bands": self.setup.bands,
                 "fields": self.setup.loader.names().collect::<Vec<_>>(),
                 "batch_size": setting.batch_size,
                 "order": order(self.args.order),
@@ -94,7 +95,8 @@ impl Report<'_> {
         let (setup, setting) = (self.setup, &self.setup.setting);
         let dataset = setup.loader.dataset();
         let image = setup.image.as_ref().map(|view| format!("images {view}"));
-        let parts = image.into_iter().chain(setup.cube.as_ref().map(|part| format!("arrays {part}")));
+        let bands = setup.bands.as_ref().map(|bands| format!(" with bands {bands}")).unwrap_or_default();
+        let parts = image.into_iter().chain(setup.cube.as_ref().map(|part| format!("arrays {part}{bands}")));
         let loaded = parts.map(|part| part + ", ").collect::<String>();
         format!(
             "{} in {}, {}: {loaded}batches of {}, order {}, {} on {}, {}, {}\n\n",

@@ -6,9 +6,9 @@ use super::view::{ArrayView, PictureView};
 use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{open, units};
 use anyhow::bail;
-use shardpack_format::FieldKind;
+use shardpack_format::{ArrayDescriptor, FieldKind};
 use shardpack_reader::order::{End, Mode};
-use shardpack_reader::{CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt};
+use shardpack_reader::{Bands, CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt};
 
 /// Samples in a batch by default, and the bytes of arrays that they may take.
 const BATCH_SIZE: u32 = 32;
@@ -22,6 +22,8 @@ pub(super) struct Setup {
     pub(super) image: Option<String>,
     /// The same of arrays, in the words of `--cube`.
     pub(super) cube: Option<String>,
+    /// Bands of them, in the words of `--bands`; `None` if all.
+    pub(super) bands: Option<String>,
     /// Memory of the process before the loader was made, with all indexes open.
     pub(super) resident_bytes: u64,
 }
@@ -43,15 +45,20 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     let (pictures, arrays) = (names(FieldKind::Image), names(FieldKind::Array));
     fits("--image", "pictures", args.image.as_ref().map(|view| &*view.name), &pictures, &dataset)?;
     fits("--cube", "arrays", args.cube.as_ref().map(|view| &*view.name), &arrays, &dataset)?;
+    fits("--bands", "arrays", args.bands.as_ref().map(|bands| &*bands.name), &arrays, &dataset)?;
     let view = args.image.clone().unwrap_or_else(PictureView::full);
     let cube = args.cube.clone().unwrap_or_else(ArrayView::whole);
+    let bands = args.bands.as_ref().map_or(Bands::All, |view| view.bands.clone());
+    if let (Some(view), CubeMode::Raw) = (&args.bands, cube.mode) {
+        bail!("`--bands {}`: expected arrays that are decoded, found `--cube raw`", view.name);
+    }
     // Every index is in memory before anything is measured: reading them is not the loader's work.
     for number in 0..dataset.shards().len() {
         dataset.shard(number)?;
     }
     let batch_size = match args.batch_size {
         Some(samples) => samples,
-        None => default_batch_size(&dataset, &arrays, &cube),
+        None => default_batch_size(&dataset, &arrays, &cube, &bands),
     };
     // A batch that the dataset cannot fill would only take memory.
     let batch_size = batch_size.min(u32::try_from(dataset.len()).unwrap_or(u32::MAX));
@@ -68,6 +75,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         end: End::Uneven,
         image: view.mode,
         cube: cube.mode,
+        bands,
         fields: args.fields.clone(),
         threads,
         slots: usize::try_from(args.slots)?,
@@ -97,6 +105,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         setting,
         image: (!pictures.is_empty()).then_some(view.name),
         cube: (!arrays.is_empty()).then_some(cube.name),
+        bands: args.bands.as_ref().map(|bands| bands.name.clone()),
         resident_bytes,
     })
 }
@@ -121,9 +130,9 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
 }
 
 /// Large cubes come in small batches, so that the first try fits into memory. By the first sample: what is wrong with it is said by the loader.
-fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView) -> u32 {
+fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView, bands: &Bands) -> u32 {
     let Ok(sample) = dataset.get(0) else { return BATCH_SIZE };
-    let bytes = |name: &&str| sample.descriptor(name).ok()?.decoded_bytes().ok();
+    let bytes = |name: &&str| loaded_bytes(&sample.descriptor(name).ok()?, cube.mode, bands);
     let bytes: u64 = match cube.mode {
         _ if arrays.is_empty() => 0,
         CubeMode::Raw => sample.record_bytes().len() as u64,
@@ -131,6 +140,24 @@ fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView) -> u
     };
     let fit = BATCH_BYTES.checked_div(bytes).and_then(|samples| samples.try_into().ok()).unwrap_or(BATCH_SIZE);
     fit.clamp(1, BATCH_SIZE)
+}
+
+/// Bytes of an array as it is loaded.
+fn loaded_bytes(descriptor: &ArrayDescriptor, mode: CubeMode, bands: &Bands) -> Option<u64> {
+    let mut shape = descriptor.shape.clone();
+    if let (CubeMode::Patch { height, width, .. }, [rows, columns] | [rows, columns, _]) = (mode, &mut *shape) {
+        (*rows, *columns) = (height.into(), width.into());
+    }
+    if let [.., channels] = &mut *shape
+        && descriptor.shape.len() == 3
+    {
+        *channels = match bands {
+            Bands::All => *channels,
+            Bands::Range(range) => range.end.saturating_sub(range.start),
+            Bands::List(list) => list.len() as u64,
+        };
+    }
+    descriptor.decoded.array_bytes(&shape).ok()
 }
 
 fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &PictureView, cube: &ArrayView) -> Content {
@@ -174,6 +201,19 @@ fn has_room(needed: u64, available: Option<u64>) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_format::Dtype;
+    use shardpack_reader::Place;
+
+    #[test]
+    fn a_part_of_an_array_takes_the_bytes_of_the_part() {
+        let bytes = |shape, mode, bands| loaded_bytes(&ArrayDescriptor::plain(Dtype::F32, shape), mode, &bands);
+        let patch = CubeMode::Patch { height: 8, width: 4, place: Place::Random };
+        assert_eq!(bytes(vec![480, 640, 100], CubeMode::Whole, Bands::All), Some(480 * 640 * 100 * 4));
+        assert_eq!(bytes(vec![480, 640, 100], CubeMode::Whole, Bands::List(vec![5, 3])), Some(480 * 640 * 2 * 4));
+        assert_eq!(bytes(vec![480, 640, 100], patch, Bands::Range(10..50)), Some(8 * 4 * 40 * 4));
+        assert_eq!(bytes(vec![480, 640], patch, Bands::Range(10..50)), Some(8 * 4 * 4));
+        assert_eq!(bytes(vec![100], patch, Bands::Range(10..50)), Some(100 * 4));
+    }
 
     #[test]
     fn what_does_not_fit_into_memory_is_not_begun() {

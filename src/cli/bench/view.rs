@@ -1,7 +1,7 @@
 //! `--image` and `--cube`: views of pictures and of arrays by their names.
 
 use shardpack_codec::jpeg::View;
-use shardpack_reader::{CubeMode, ImageMode};
+use shardpack_reader::{Bands, CubeMode, ImageMode, Place};
 
 /// Largest side of a view: that of a JPEG.
 const SIDE_MAX: u32 = 65_535;
@@ -42,25 +42,57 @@ impl ArrayView {
     }
 }
 
-/// Reads `whole`, `raw`.
+/// Reads `whole`, `raw`, `patch64x64`.
 pub(in crate::cli) fn parse_array_view(text: &str) -> Result<ArrayView, String> {
-    let mode = match text {
-        "whole" => CubeMode::Whole,
-        "raw" => CubeMode::Raw,
-        _ => return Err(format!("expected whole or raw, found `{text}`")),
+    let fail =
+        || format!("expected whole, raw or patchHxW with H rows and W columns, such as patch64x64, found `{text}`");
+    let mode = match (text, text.strip_prefix("patch")) {
+        ("whole", _) => CubeMode::Whole,
+        ("raw", _) => CubeMode::Raw,
+        (_, Some(size)) => {
+            let sides = size.split_once('x').and_then(|(height, width)| number(height).zip(number(width)));
+            let (height, width) = sides.filter(|&(height, width)| height > 0 && width > 0).ok_or_else(fail)?;
+            CubeMode::Patch { height, width, place: Place::Random }
+        }
+        _ => return Err(fail()),
     };
     Ok(ArrayView { name: text.into(), mode })
+}
+
+/// What `--bands` asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::cli) struct BandsView {
+    /// As typed.
+    pub(super) name: String,
+    pub(super) bands: Bands,
+}
+
+/// Reads `10..50`, without 50, and `3,7,12`.
+pub(in crate::cli) fn parse_bands(text: &str) -> Result<BandsView, String> {
+    let fail = || format!("expected START..END, such as 10..50, or bands with commas between them, found `{text}`");
+    let bands = match text.split_once("..") {
+        Some((start, end)) => {
+            let range = number(start).zip(number(end)).map(|(start, end)| u64::from(start)..u64::from(end));
+            Bands::Range(range.filter(|range| !range.is_empty()).ok_or_else(fail)?)
+        }
+        None => {
+            let list: Option<Vec<u64>> = text.split(',').map(|band| number(band).map(u64::from)).collect();
+            Bands::List(list.ok_or_else(fail)?)
+        }
+    };
+    Ok(BandsView { name: text.into(), bands })
+}
+
+/// Digits alone: `parse` would take a sign.
+fn number(digits: &str) -> Option<u32> {
+    digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Reads `full`, `raw`, `rrc224`, `center224`.
 pub(in crate::cli) fn parse_view(text: &str) -> Result<PictureView, String> {
     let fail =
         || format!("expected full, raw, rrcN or centerN with N from 1 to {SIDE_MAX}, such as rrc224, found `{text}`");
-    let side = |digits: &str| {
-        // `parse` would take a sign.
-        let side = digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()));
-        side.filter(|side| (1..=SIDE_MAX).contains(side)).ok_or_else(fail)
-    };
+    let side = |digits: &str| number(digits).filter(|side| (1..=SIDE_MAX).contains(side)).ok_or_else(fail);
     let (view, side) = match (text, text.strip_prefix("rrc"), text.strip_prefix("center")) {
         ("full", ..) => return Ok(PictureView::full()),
         ("raw", ..) => return Ok(PictureView { name: text.into(), mode: ImageMode::Raw, side: None }),
@@ -82,10 +114,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arrays_come_whole_or_as_stored() {
+    fn arrays_come_whole_in_part_or_as_stored() {
         assert_eq!(parse_array_view("whole"), Ok(ArrayView::whole()));
         assert_eq!(parse_array_view("raw").unwrap().mode, CubeMode::Raw);
-        assert_eq!(parse_array_view("half").unwrap_err(), "expected whole or raw, found `half`");
+        let patch = CubeMode::Patch { height: 64, width: 7, place: Place::Random };
+        assert_eq!(parse_array_view("patch64x7").unwrap().mode, patch);
+        for bad in [
+            "half",
+            "",
+            "patch",
+            "patch64",
+            "patch64x",
+            "patchx64",
+            "patch0x4",
+            "patch4x0",
+            "patch+4x4",
+            "patch4x4x4",
+            "Patch4x4",
+        ] {
+            let error = parse_array_view(bad).unwrap_err();
+            assert!(error.contains("such as patch64x64") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn bands_are_a_range_or_a_list() {
+        let bands = |text| parse_bands(text).unwrap().bands;
+        assert_eq!(bands("10..50"), Bands::Range(10..50));
+        assert_eq!(bands("3,7,3"), Bands::List(vec![3, 7, 3]));
+        assert_eq!(bands("12"), Bands::List(vec![12]));
+        for bad in ["", "..", "5..", "..5", "5..5", "7..5", "1..=4", "1,", "1, 2", "-1", "a", "1...4"] {
+            let error = parse_bands(bad).unwrap_err();
+            assert!(error.contains("10..50") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
     }
 
     #[test]

@@ -120,9 +120,18 @@ impl<'a> Chunk<'a> {
     /// # Errors
     /// `Format`, with the offset within `bytes`, on anything but a chunk as the specification asks for.
     pub fn parse(bytes: &'a [u8], item_bytes: u8, unit_bytes: usize) -> Result<Self> {
-        let header: &[u8; HEADER_BYTES] = bytes
-            .first_chunk()
-            .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))?;
+        Self::parse_reusing(bytes, item_bytes, unit_bytes, &mut Vec::new())
+    }
+
+    /// As [`Chunk::parse`], but the list of streams takes over the memory of `streams`, whose content is dropped;
+    /// [`Chunk::into_streams`] gives it back.
+    pub(crate) fn parse_reusing(
+        bytes: &'a [u8],
+        item_bytes: u8,
+        unit_bytes: usize,
+        streams: &mut Vec<Stream>,
+    ) -> Result<Self> {
+        let header = first(bytes)?;
         let &[version, coder_version, flags, typesize, sizes @ .., reserved, flags2] = header;
         let [n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3, pipeline @ ..] = sizes;
         let (filters, pipeline) = pipeline.split_first_chunk::<6>().unwrap_or((&[0; 6], &[]));
@@ -140,11 +149,7 @@ impl<'a> Chunk<'a> {
         is("blosc2 item size", 3, typesize.into(), item_bytes.into())?;
         is("blosc2 decoded size", 4, u32::from_le_bytes([n0, n1, n2, n3]).into(), unit_bytes as u64)?;
         let block_bytes = u32::from_le_bytes([b0, b1, b2, b3]);
-        let chunk_bytes = u32::from_le_bytes([c0, c1, c2, c3]);
-        let chunk = usize::try_from(chunk_bytes).ok().filter(|&n| n >= HEADER_BYTES).and_then(|n| bytes.get(..n));
-        let chunk = chunk.ok_or_else(|| {
-            Error::format("blosc2 chunk size", format!("{HEADER_BYTES}..={}", bytes.len()), chunk_bytes).at(12)
-        })?;
+        let chunk = sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?;
         is("blosc2 coder parameter", 23, coder_meta.into(), 0)?;
         is("blosc2 reserved byte", 30, reserved.into(), 0)?;
         if flags2 & 0x8F != 0 {
@@ -167,12 +172,26 @@ impl<'a> Chunk<'a> {
                 let filters = pipeline_of(*filters, filters_meta, item_bytes)?;
                 let block = unit_bytes.min(STREAM_BYTES * item);
                 is("blosc2 block size", 8, block_bytes.into(), block as u64)?;
-                let streams = walk_blocks(chunk, coder, unit_bytes, block, item)?;
-                Content::Blocks { coder, filters, block_bytes: block, streams }
+                walk_blocks(chunk, coder, unit_bytes, block, item, streams)?;
+                Content::Blocks { coder, filters, block_bytes: block, streams: std::mem::take(streams) }
             }
             (special, _) => Content::Repeated(repeated(special, body, item_bytes)?),
         };
         Ok(Self { bytes: chunk, content })
+    }
+
+    /// Length of the chunk at the start of `bytes`, by its header and not checked any further: for walking past a chunk that nobody needs.
+    pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
+        let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = first(bytes)?;
+        Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
+    }
+
+    /// The list of streams, for its memory.
+    pub(crate) fn into_streams(self) -> Option<Vec<Stream>> {
+        match self.content {
+            Content::Blocks { streams, .. } => Some(streams),
+            Content::Stored | Content::Repeated(_) => None,
+        }
     }
 
     /// The chunk's bytes, header included.
@@ -197,6 +216,19 @@ impl<'a> Chunk<'a> {
             Content::Stored | Content::Repeated(_) => 0,
         }
     }
+}
+
+fn first(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
+    bytes
+        .first_chunk()
+        .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))
+}
+
+/// The chunk at the start of `bytes` that says to have `chunk_bytes`.
+fn sized(bytes: &[u8], chunk_bytes: u32) -> Result<&[u8]> {
+    usize::try_from(chunk_bytes).ok().filter(|&n| n >= HEADER_BYTES).and_then(|n| bytes.get(..n)).ok_or_else(|| {
+        Error::format("blosc2 chunk size", format!("{HEADER_BYTES}..={}", bytes.len()), chunk_bytes).at(12)
+    })
 }
 
 /// Format number in the flags (bits 5..8) and coder number in byte 22 must agree.
@@ -267,7 +299,15 @@ fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
 }
 
 /// Walks the table of block starts and the streams: in order, without holes, to the last byte.
-fn walk_blocks(chunk: &[u8], coder: StreamCoder, unit: usize, block: usize, item: usize) -> Result<Vec<Stream>> {
+fn walk_blocks(
+    chunk: &[u8],
+    coder: StreamCoder,
+    unit: usize,
+    block: usize,
+    item: usize,
+    streams: &mut Vec<Stream>,
+) -> Result<()> {
+    streams.clear();
     let blocks = unit.div_ceil(block);
     let starts = chunk.get(HEADER_BYTES..HEADER_BYTES + 4 * blocks).ok_or_else(|| {
         Error::format(
@@ -279,7 +319,7 @@ fn walk_blocks(chunk: &[u8], coder: StreamCoder, unit: usize, block: usize, item
     })?;
     let mut pos = HEADER_BYTES + 4 * blocks;
     let mut out_offset = 0;
-    let mut streams = Vec::with_capacity(blocks * item);
+    streams.reserve(blocks * item);
     for (i, start) in starts.as_chunks().0.iter().enumerate() {
         let start = u32::from_le_bytes(*start);
         if u64::from(start) != pos as u64 {
@@ -298,7 +338,7 @@ fn walk_blocks(chunk: &[u8], coder: StreamCoder, unit: usize, block: usize, item
     if pos != chunk.len() {
         return Err(Error::format("blosc2 chunk size", pos, chunk.len()).at(12));
     }
-    Ok(streams)
+    Ok(())
 }
 
 fn walk_stream(chunk: &[u8], at: usize, coder: StreamCoder, out_offset: usize, out_bytes: usize) -> Result<Stream> {

@@ -1,4 +1,4 @@
-//! The fence around c-blosc2: every line of `unsafe` in this crate stands here.
+//! The fence around c-blosc2 and the LZ4 inside it: every line of `unsafe` in this crate stands here.
 //!
 //! Contexts only, never the library's global state, one thread per context. c-blosc2 lets environment variables (`BLOSC_CLEVEL`,
 //! `BLOSC_SHUFFLE`, `BLOSC_NTHREADS`, …) override what a program asks for when a context is made. The same options must give the same
@@ -8,6 +8,7 @@
 use super::{Blosc2Coder, Params};
 use blosc2_rs_sys as sys;
 use shardpack_format::{Error, Result};
+use std::ffi::{c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::Once;
 
@@ -162,6 +163,73 @@ impl Decompressor {
         }
         Err(Error::format("blosc2 streams", format!("{out_bytes} bytes decoded"), format!("{written}")))
     }
+
+    /// Decodes one block of `chunk`, which [`super::Chunk::parse`] has accepted: the one that starts at item `first`, into `out`, which is as
+    /// long as the block.
+    ///
+    /// The library decodes a block that is asked for as a whole straight into `out`, without its usual copy (`get_single_block` in its
+    /// `_blosc_getitem`).
+    pub(super) fn decompress_block(
+        &mut self,
+        chunk: &super::Chunk<'_>,
+        item_bytes: u8,
+        first: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let bytes = chunk.bytes();
+        let items = out.len() / usize::from(item_bytes.max(1));
+        let (Ok(source_bytes), Ok(out_bytes), Ok(first), Ok(items)) =
+            (i32::try_from(bytes.len()), i32::try_from(out.len()), i32::try_from(first), i32::try_from(items))
+        else {
+            return Err(Error::format("blosc2 chunk", "below 2^31 bytes", out.len().max(bytes.len())));
+        };
+        // SAFETY: both buffers are live, do not overlap, and are as long as the sizes passed. `items` of the chunk's item size, which the
+        // walker has compared with `item_bytes`, are at most `out`. The chunk's header, block starts and stream lengths were checked by our
+        // own walker; the library compares `first` and `items` with the header and bounds every read and write by the sizes once more.
+        let written = unsafe {
+            sys::blosc2_getitem_ctx(
+                self.context.0.as_ptr(),
+                bytes.as_ptr().cast(),
+                source_bytes,
+                first,
+                items,
+                out.as_mut_ptr().cast(),
+                out_bytes,
+            )
+        };
+        if written == out_bytes {
+            return Ok(());
+        }
+        Err(Error::format("blosc2 block", format!("{out_bytes} bytes decoded"), format!("{written}")))
+    }
+}
+
+unsafe extern "C" {
+    /// Of the LZ4 1.10 that is part of the c-blosc2 that is linked (`internal-complibs`); the bindings list c-blosc2's own functions only.
+    /// Were it ever left out, programs would not link.
+    fn LZ4_decompress_safe_partial(
+        source: *const c_char,
+        out: *mut c_char,
+        source_bytes: c_int,
+        wanted: c_int,
+        room: c_int,
+    ) -> c_int;
+}
+
+/// Fills `out` with the first bytes that the LZ4 block `block` decodes to.
+pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
+    let (Ok(source_bytes), Ok(out_bytes)) = (c_int::try_from(block.len()), c_int::try_from(out.len())) else {
+        return Err(Error::format("lz4 block", "below 2^31 bytes", out.len().max(block.len())));
+    };
+    // SAFETY: both buffers are live, do not overlap, and are as long as the sizes passed. LZ4 promises, for any bytes, to read only the source
+    // and to write no more than the room; it reads back from `out` only what it has written there.
+    let written = unsafe {
+        LZ4_decompress_safe_partial(block.as_ptr().cast(), out.as_mut_ptr().cast(), source_bytes, out_bytes, out_bytes)
+    };
+    if written == out_bytes {
+        return Ok(());
+    }
+    Err(Error::format("lz4 block", format!("{out_bytes} bytes decoded"), format!("{written}")))
 }
 
 fn no_context(coder: Blosc2Coder) -> Error {

@@ -2,6 +2,7 @@
 
 mod chunk;
 mod ffi;
+pub(crate) mod planes;
 #[cfg(test)]
 mod tests;
 
@@ -106,17 +107,27 @@ impl Decoder {
                     to.copy_from_slice(item.get(..to.len()).unwrap_or_default());
                 }
             }
-            Content::Blocks { .. } => {
-                let Some(slot) = self.contexts.get_mut(usize::from(item_bytes)) else {
-                    return Err(Error::format("blosc2 item size", "1..=8", item_bytes));
-                };
-                let context = match slot {
-                    Some(context) => context,
-                    None => slot.insert(ffi::Decompressor::new()?),
-                };
-                context.decompress(chunk, out)?;
-            }
+            Content::Blocks { .. } => self.context(item_bytes)?.decompress(chunk, out)?,
         }
         Ok(())
+    }
+
+    /// Decodes the one block of a parsed chunk of blocks that starts at item `first` and is as long as `out`.
+    pub(crate) fn decode_block(
+        &mut self,
+        chunk: &Chunk<'_>,
+        item_bytes: u8,
+        first: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.context(item_bytes)?.decompress_block(chunk, item_bytes, first, out)
+    }
+
+    fn context(&mut self, item_bytes: u8) -> Result<&mut ffi::Decompressor> {
+        match self.contexts.get_mut(usize::from(item_bytes)) {
+            Some(Some(context)) => Ok(context),
+            Some(slot @ None) => Ok(slot.insert(ffi::Decompressor::new()?)),
+            None => Err(Error::format("blosc2 item size", "1..=8", item_bytes)),
+        }
     }
 }

@@ -20,14 +20,39 @@ pub(crate) struct Tables {
 impl Tables {
     pub(crate) fn new(descriptor: &ArrayDescriptor, piece_pixels: usize) -> Self {
         match &descriptor.transform {
-            Transform::Fixed { bits, scale, offset } => Self {
-                scale: scale.repeat(piece_pixels),
-                offset: offset.repeat(piece_pixels),
-                top: u16::MAX >> 16_u8.saturating_sub(*bits).min(15),
-            },
+            Transform::Fixed { bits, scale, offset } => {
+                Self { scale: scale.repeat(piece_pixels), offset: offset.repeat(piece_pixels), top: top(*bits) }
+            }
             _ => Self::default(),
         }
     }
+
+    /// Makes these the tables of `bands` only, in that order, and keeps their memory. Bands that the descriptor lacks are left out.
+    pub(crate) fn refill(
+        &mut self,
+        descriptor: &ArrayDescriptor,
+        bands: impl Iterator<Item = usize>,
+        piece_pixels: usize,
+    ) {
+        self.scale.clear();
+        self.offset.clear();
+        let Transform::Fixed { bits, scale, offset } = &descriptor.transform else { return };
+        self.top = top(*bits);
+        for (scale, offset) in bands.filter_map(|band| scale.get(band).zip(offset.get(band))) {
+            self.scale.push(*scale);
+            self.offset.push(*offset);
+        }
+        let count = self.scale.len();
+        for _ in 1..piece_pixels {
+            self.scale.extend_from_within(..count);
+            self.offset.extend_from_within(..count);
+        }
+    }
+}
+
+/// Largest element of so many bits.
+fn top(bits: u8) -> u16 {
+    u16::MAX >> 16_u8.saturating_sub(bits).min(15)
 }
 
 /// Fails unless the band tables have one entry for each of `bands`. [`ArrayDescriptor::parse`] checks this; a descriptor made by hand may not.
@@ -60,7 +85,8 @@ pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
     Ok(())
 }
 
-fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
+/// Hands elements on as they are stored; only a boolean may be wrong.
+pub(crate) fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
     out.copy_from_slice(stored);
     if dtype == Dtype::Bool && stored.iter().fold(false, |any, b| any | (*b > 1)) {
         return Err(Error::format("boolean", "0 or 1", "another byte"));

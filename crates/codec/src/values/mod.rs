@@ -9,7 +9,7 @@ mod scan;
 mod tests;
 
 pub(crate) use crate::element::Float;
-pub(crate) use decode::{Tables, check_tables, decode_piece};
+pub(crate) use decode::{Tables, check_tables, copy_checked, decode_piece};
 
 use crate::arrange::Arrangement;
 use crate::array::Array;

@@ -1,14 +1,13 @@
 //! What a batch is made of: for each field where it comes from, its type, and how many bytes a row of it takes, known from the index alone.
 
+use super::arrays::{self, Cut};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
 use crate::shard::Shard;
 use shardpack_codec::jpeg::{PixelLayout, View};
-use shardpack_format::{
-    ArrayDescriptor, Dtype, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema, Transform,
-};
+use shardpack_format::{Dtype, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema};
 
 /// A column of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +17,7 @@ pub(super) struct Col {
 }
 
 impl Col {
-    fn find(schema: &Schema, name: &str) -> Option<Self> {
+    pub(super) fn find(schema: &Schema, name: &str) -> Option<Self> {
         schema.scalar_position(name).map(|(position, dtype)| Self { position, dtype })
     }
 
@@ -27,7 +26,12 @@ impl Col {
         let width = usize::try_from(self.dtype.bytes()).unwrap_or(0);
         let start = usize::try_from(record).ok().and_then(|r| r.checked_mul(width));
         let range = start.and_then(|start| Some(start..start.checked_add(width)?));
-        range.and_then(|range| shard.index().column(self.position)?.get(range)).unwrap_or_default()
+        range.and_then(|range| self.all(shard).get(range)).unwrap_or_default()
+    }
+
+    /// The values of all records.
+    pub(super) fn all<'s>(&self, shard: &'s Shard) -> &'s [u8] {
+        shard.index().column(self.position).unwrap_or_default()
     }
 
     /// The value as a length; `None` for what is none.
@@ -44,7 +48,7 @@ pub(super) enum From {
     /// A picture, decoded. Position among the stored fields.
     Picture { position: usize, view: View, orientation: Option<Col> },
     /// An array, decoded.
-    Array { position: usize, channels_first: bool },
+    Array { position: usize, channels_first: bool, cut: Option<Cut> },
     /// Stored bytes.
     Raw { position: usize },
 }
@@ -152,6 +156,7 @@ impl Fields {
     /// `Usage` if a field is unknown or cannot be batched; else as [`Dataset::get`]: the first sample says what arrays are made of.
     pub(super) fn plan(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let schema = dataset.schema();
+        arrays::check(options)?;
         let mut fields = Self { plans: Vec::new(), dims: 0 };
         match &options.fields {
             None => {
@@ -170,6 +175,9 @@ impl Fields {
                     fields.add(dataset, field, options)?;
                 }
             }
+        }
+        if !dataset.is_empty() {
+            arrays::check_used(fields.plans.iter().map(|plan| &plan.from), options)?;
         }
         Ok(fields)
     }
@@ -191,7 +199,7 @@ impl Fields {
             },
             FieldKind::Array => match options.cube {
                 CubeMode::Raw => raw(),
-                CubeMode::Whole => array(dataset, &field.name, position, options)?,
+                CubeMode::Whole | CubeMode::Patch { .. } => arrays::plan(dataset, &field.name, position, options)?,
             },
             _ => {
                 let found = format!("`{}`, of kind {:?}\nhint: read it with `Dataset::get`", field.name, field.kind);
@@ -209,7 +217,8 @@ impl Fields {
     }
 }
 
-type Parts = (From, Dtype, Vec<u64>, Size);
+/// Where a field comes from, its type, the shape of a row, and how long that is.
+pub(super) type Parts = (From, Dtype, Vec<u64>, Size);
 
 fn picture(schema: &Schema, position: usize, view: View, layout: PixelLayout) -> Result<Parts> {
     view.check()?;
@@ -235,64 +244,4 @@ fn axes<T>(layout: PixelLayout, height: T, width: T, channels: T) -> [T; 3] {
         PixelLayout::HeightWidthChannels => [height, width, channels],
         PixelLayout::ChannelsHeightWidth => [channels, height, width],
     }
-}
-
-fn array(dataset: &Dataset, name: &str, position: usize, options: &LoaderOptions) -> Result<Parts> {
-    if dataset.is_empty() {
-        let from = From::Array { position, channels_first: false };
-        return Ok((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 }));
-    }
-    let descriptor = dataset.get(0)?.descriptor(name)?;
-    let dtype = handed_out(&descriptor, options.keep_float16);
-    let rank = descriptor.shape.len();
-    let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;
-    // The columns of the packer: `height`, `width`, and for cubes `channels`. They are this array's only if they say what its descriptor says.
-    let names = ["height", "width", "channels"];
-    let columns: Vec<Col> = names.iter().take(rank).filter_map(|name| Col::find(dataset.schema(), name)).collect();
-    let of_first = |column: &Col| dataset.shard(dataset.locate(0)?.0).map(|shard| column.length(&shard, 0));
-    let values = columns.iter().map(of_first).collect::<Result<Vec<_>>>()?;
-    let known = (2..=3).contains(&rank) && values.into_iter().eq(descriptor.shape.iter().map(|axis| Some(*axis)));
-    let turn = |mut axes: Vec<Axis>| {
-        if channels_first {
-            axes.rotate_right(1);
-        }
-        axes
-    };
-    let from = From::Array { position, channels_first };
-    if known && !alike(dataset, &columns)? {
-        let axes = turn(columns.into_iter().map(Axis::Column).collect());
-        return Ok((from, dtype, vec![0; rank], Size::Columns(axes)));
-    }
-    let mut shape = descriptor.shape.clone();
-    if channels_first {
-        shape.rotate_right(1);
-    }
-    let bytes = usize::try_from(dtype.array_bytes(&shape)?)
-        .map_err(|_| Error::usage(format!("array `{name}`"), "one that fits memory", format!("{shape:?}")))?;
-    Ok((from, dtype, shape, Size::Dense { bytes }))
-}
-
-/// The type in which the array of `descriptor` is handed out.
-pub(super) fn handed_out(descriptor: &ArrayDescriptor, keep_float16: bool) -> Dtype {
-    let half = keep_float16 && descriptor.transform == Transform::F16 && descriptor.codes.is_empty();
-    if half { Dtype::F16 } else { descriptor.decoded }
-}
-
-/// Whether each of these columns has one value for all samples. Opens every shard, touches no record.
-fn alike(dataset: &Dataset, columns: &[Col]) -> Result<bool> {
-    for (number, info) in dataset.shards().enumerate() {
-        if info.samples == 0 {
-            continue;
-        }
-        let shard = dataset.shard(number)?;
-        for column in columns {
-            let first = dataset.shard(dataset.locate(0)?.0)?;
-            let value = column.bytes(&first, 0);
-            let all = shard.index().column(column.position).unwrap_or_default();
-            if value.is_empty() || all.chunks(value.len()).any(|other| other != value) {
-                return Ok(false);
-            }
-        }
-    }
-    Ok(true)
 }

@@ -18,10 +18,13 @@
 //!
 //! Why so: `docs/adr/0008-loader.md`.
 
+mod array_row;
+mod arrays;
 mod batch;
 mod fields;
 mod memory;
 mod options;
+mod patch;
 mod plan;
 mod pool;
 mod predict;
@@ -34,6 +37,7 @@ mod work;
 pub use batch::{Batch, Tensor};
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{CubeMode, ImageMode, LoaderOptions, OnCorrupt};
+pub use patch::Place;
 pub use stats::LoaderStats;
 
 use crate::dataset::Dataset;

@@ -1,7 +1,9 @@
 //! What a caller may choose.
 
 use super::memory::{Allocate, Heap};
+use super::patch::Place;
 use crate::order::{End, Mode, Sampling};
+use shardpack_codec::Bands;
 use shardpack_codec::jpeg::{DecodeOptions, PixelLayout, View};
 use std::sync::Arc;
 
@@ -25,7 +27,14 @@ pub enum ImageMode {
 /// What a batch holds of arrays (cubes, masks).
 ///
 /// ```
-/// assert_eq!(shardpack_reader::CubeMode::default(), shardpack_reader::CubeMode::Whole);
+/// use shardpack_reader::{Bands, CubeMode, LoaderOptions, Place};
+/// // Batches [32, 64, 64, 40] of patches that are drawn anew in each epoch.
+/// let train = LoaderOptions {
+///     cube: CubeMode::Patch { height: 64, width: 64, place: Place::Random },
+///     bands: Bands::Range(10..50),
+///     ..Default::default()
+/// };
+/// assert_ne!(train.cube, CubeMode::default());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -33,6 +42,17 @@ pub enum CubeMode {
     /// The whole array: dense if all samples have one shape, else ragged.
     #[default]
     Whole,
+    /// A rectangle of pixels, dense, of arrays `[height, width]` and `[height, width, channels]`; only the blocks that it touches are decoded. All such
+    /// arrays of a sample, a cube and its mask, are cut alike, so they must be of one height and width, and those at least the patch's: else
+    /// the batch is an error that names the sample. Arrays of other numbers of axes come whole.
+    Patch {
+        /// Rows, at least 1.
+        height: u32,
+        /// Columns, at least 1.
+        width: u32,
+        /// Where.
+        place: Place,
+    },
     /// The encoded bytes as stored, ragged.
     Raw,
 }
@@ -74,14 +94,14 @@ pub enum OnCorrupt {
 pub struct LoaderOptions {
     /// Samples in a batch of this rank. Default 32.
     pub batch_size: u32,
-    /// Seed of the order and of random views. Default 0.
+    /// Seed of the order, of random views and of random patches. Default 0.
     pub seed: u64,
     /// First epoch. Default 0.
     pub epoch: u32,
     /// Order of the samples. Default [`Mode::Windowed`].
     pub mode: Mode,
-    /// An order of your own (a subset, weights, more lanes), in place of `seed` and `mode`, over this dataset alone. Random views draw from its seed,
-    /// for each sample and epoch: a sample that stands in an epoch more than once looks the same each time.
+    /// An order of your own (a subset, weights, more lanes), in place of `seed` and `mode`, over this dataset alone. Random views and patches draw from its
+    /// seed, for each sample and epoch: a sample that stands in an epoch more than once looks the same each time.
     /// Default none.
     pub sampling: Option<Arc<dyn Sampling>>,
     /// This rank, from 0. Default 0.
@@ -94,6 +114,9 @@ pub struct LoaderOptions {
     pub image: ImageMode,
     /// Arrays. Default: whole.
     pub cube: CubeMode,
+    /// Bands of arrays of three axes, in the order asked for; masks of two axes have none to choose from. Every such array must have them. Cheap
+    /// where the payload is band-major, and of no help to decoding where pixels are stored one after the other. Default: all.
+    pub bands: Bands,
     /// Order of the axes of pictures and of arrays of three axes. Default `[height, width, channels]`.
     pub layout: PixelLayout,
     /// Whether arrays that are stored as float16 come as float16, at half the bytes, where their values are float32. Default false: as float32.
@@ -129,6 +152,7 @@ impl Default for LoaderOptions {
             end: End::default(),
             image: ImageMode::View(View::whole()),
             cube: CubeMode::default(),
+            bands: Bands::All,
             layout: PixelLayout::default(),
             keep_float16: false,
             fields: None,

@@ -5,6 +5,7 @@ use super::options::LoaderOptions;
 use crate::dataset::Dataset;
 use crate::error::Result;
 use crate::order::Positions;
+use shardpack_codec::Bands;
 
 /// What the prediction is made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,9 +63,19 @@ pub(super) fn predict(
             }
         };
         slot_bytes = slot_bytes.next_multiple_of(64).saturating_add(batch);
-        scratch = scratch.saturating_add(match field.from {
+        scratch = scratch.saturating_add(match &field.from {
+            // Stored elements of the part alone, up to the last band of it, and a block: 64 KiB for each byte of an element.
+            From::Array { cut: Some(cut), .. } => {
+                let (asked, fetched) = match &cut.region.bands {
+                    Bands::All => (1, 1),
+                    Bands::Range(bands) => (bands.end.saturating_sub(bands.start), bands.end),
+                    Bands::List(bands) => (bands.len() as u64, bands.iter().max().map_or(0, |last| last + 1)),
+                };
+                let stored = (mean_row / asked.max(1)).saturating_mul(fetched.max(asked));
+                stored.saturating_add(field.dtype.bytes() << 16)
+            }
             // The stored elements, and the same turned to channels first.
-            From::Array { channels_first, .. } => mean_row.saturating_mul(1 + u64::from(channels_first)),
+            From::Array { channels_first, .. } => mean_row.saturating_mul(1 + u64::from(*channels_first)),
             // Pixels of the picture before it is resized are not known from here: one megapixel.
             From::Picture { .. } if !field.is_ragged() => 3 << 20,
             _ => 0,

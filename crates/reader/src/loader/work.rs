@@ -1,6 +1,7 @@
 //! What a thread does with one row: find the record in its run, check it, and decode its fields to where they stay.
 
-use super::fields::{FieldPlan, Fields, From, handed_out};
+use super::array_row::ArrayRows;
+use super::fields::{FieldPlan, Fields, From};
 use super::options::LoaderOptions;
 use super::rows::RowMut;
 use super::runs::Loaded;
@@ -9,11 +10,9 @@ use crate::decode::name_field;
 use crate::error::{Error, Result};
 use crate::fetch::slice;
 use crate::shard::Shard;
+use shardpack_codec::PictureDecoder;
 use shardpack_codec::jpeg::{DecodeOptions, DrawKey, JpegHeader, PixelLayout, Rendering, View};
-use shardpack_codec::{ArrayDecoder, PictureDecoder};
-use shardpack_format::{
-    ArrayDescriptor, Codec, Dtype, Error as FormatError, FieldValue, Frame, Layout, Limits, Record, Transform,
-};
+use shardpack_format::{Codec, Error as FormatError, FieldValue, Frame, Limits, Record};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -32,15 +31,17 @@ impl Recipe {
         let LoaderOptions { layout, keep_float16, decode, .. } = options.clone();
         Self { fields, seed, layout, keep_float16, decode }
     }
+
+    /// What random views and patches of a sample draw from.
+    pub(super) fn key(&self, at: SampleAt) -> DrawKey {
+        DrawKey { seed: self.seed, epoch: at.epoch.into(), sample: at.sample }
+    }
 }
 
 /// One thread's decoders and scratch memory: used again for every row.
 pub(super) struct Bench {
-    arrays: ArrayDecoder,
+    arrays: ArrayRows,
     pictures: PictureDecoder,
-    scratch: Vec<u8>,
-    /// By field the last descriptor of an array: in most datasets all are alike.
-    descriptors: Vec<Option<(Vec<u8>, ArrayDescriptor)>>,
 }
 
 /// The sample of a row.
@@ -53,12 +54,7 @@ pub(super) struct SampleAt {
 
 impl Bench {
     pub(super) fn new(recipe: &Recipe) -> Self {
-        Self {
-            arrays: ArrayDecoder::new(),
-            pictures: PictureDecoder::new(recipe.decode.clone()),
-            scratch: Vec::new(),
-            descriptors: recipe.fields.plans.iter().map(|_| None).collect(),
-        }
+        Self { arrays: ArrayRows::new(recipe), pictures: PictureDecoder::new(recipe.decode.clone()) }
     }
 
     /// Checks a record and decodes its fields into the row. `dims` hold the axes that the index promised; where only the record knows, they
@@ -79,6 +75,7 @@ impl Bench {
         let frame = check(shard, at.record, bytes).map_err(place)?;
         add_since(&counters.crc, start);
         let start = Instant::now();
+        self.arrays.begin();
         for (number, field) in recipe.fields.plans.iter().enumerate() {
             let end = field.dims_at + if field.is_ragged() { field.shape.len() } else { 0 };
             let dims = dims.get_mut(field.dims_at..end).unwrap_or_default();
@@ -120,9 +117,9 @@ impl Bench {
                 let stored = orientation.and_then(|column| column.length(of.shard, of.at.record));
                 self.picture(recipe, of, &value, *view, stored, out, dims)
             }
-            From::Array { position, channels_first } => {
+            From::Array { position, channels_first, cut } => {
                 let value = of.value(*position)?;
-                self.array(recipe, of, &value, *channels_first, out, dims)
+                self.arrays.decode(recipe, of, &value, (*channels_first, cut.as_ref()), out, dims)
             }
         }
     }
@@ -147,8 +144,7 @@ impl Bench {
             None => JpegHeader::parse(value.bytes).ok().and_then(|header| header.orientation).unwrap_or(1),
         };
         let orientation = if (1..=8).contains(&orientation) { orientation } else { 1 };
-        let key = DrawKey { seed: recipe.seed, epoch: of.at.epoch.into(), sample: of.at.sample };
-        let rendering = Rendering { view, key, orientation, layout: recipe.layout };
+        let rendering = Rendering { view, key: recipe.key(of.at), orientation, layout: recipe.layout };
         let room = out.len();
         let decoded =
             self.pictures.decode_into(media_type, value.bytes, &rendering, out).map_err(|error| match error {
@@ -171,69 +167,10 @@ impl Bench {
         }
         Ok(())
     }
-
-    fn array(
-        &mut self,
-        recipe: &Recipe,
-        of: &FieldOf<'_>,
-        value: &FieldValue<'_>,
-        channels_first: bool,
-        out: &mut [u8],
-        dims: &[u64],
-    ) -> Result<(), FormatError> {
-        let limits = &of.shard.options().limits;
-        let dtype = of.field.dtype;
-        let cached = self
-            .descriptors
-            .get_mut(of.number)
-            .ok_or_else(|| FormatError::usage("field", "one of the batch", of.number))?;
-        let descriptor = match cached {
-            Some((bytes, descriptor)) if bytes == value.descriptor => descriptor,
-            _ => {
-                let mut descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
-                descriptor.decoded = handed_out(&descriptor, recipe.keep_float16);
-                &mut cached.insert((value.descriptor.to_vec(), descriptor)).1
-            }
-        };
-        if descriptor.decoded != dtype {
-            let expected = format!("{dtype}, as in the first sample");
-            return Err(FormatError::format("element type of the array", expected, descriptor.decoded));
-        }
-        let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
-        let same = match (channels_first, expected, &*descriptor.shape) {
-            (true, &[a, b, c], &[height, width, channels]) => [a, b, c] == [channels, height, width],
-            (true, ..) => false,
-            (false, expected, shape) => expected == shape,
-        };
-        if !same {
-            let expected = match of.field.is_ragged() {
-                true => format!("{expected:?}, by the columns of the index"),
-                false => format!("{expected:?}, as in the first sample"),
-            };
-            return Err(FormatError::format("shape of the array", expected, format!("{:?}", descriptor.shape)));
-        }
-        if !channels_first {
-            return self.arrays.decode_into(value.codec, descriptor, value.bytes, out, limits);
-        }
-        let &[height, width, channels] = &*descriptor.shape else { return Ok(()) };
-        if is_stored_channels_first(descriptor) {
-            // As stored: nothing to turn.
-            let turned =
-                ArrayDescriptor { layout: Layout::AsShape, shape: vec![channels, height, width], ..descriptor.clone() };
-            return self.arrays.decode_into(value.codec, &turned, value.bytes, out, limits);
-        }
-        if self.scratch.len() < out.len() {
-            self.scratch.resize(out.len(), 0);
-        }
-        let scratch = self.scratch.get_mut(..out.len()).unwrap_or_default();
-        self.arrays.decode_into(value.codec, descriptor, value.bytes, scratch, limits)?;
-        turn(scratch, usize::try_from(channels).unwrap_or(0), dtype, out);
-        Ok(())
-    }
 }
 
 /// Says which sample an error is about.
-fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
+pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     match error {
         FormatError::Usage { what, expected, found } => {
             let key = shard.index().key(at.record).unwrap_or_default().escape_debug();
@@ -243,13 +180,14 @@ fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     }
 }
 
-struct FieldOf<'a> {
-    shard: &'a Shard,
+/// A field of the record that is being decoded.
+pub(super) struct FieldOf<'a> {
+    pub(super) shard: &'a Shard,
     frame: &'a Frame,
     bytes: &'a [u8],
-    at: SampleAt,
-    field: &'a FieldPlan,
-    number: usize,
+    pub(super) at: SampleAt,
+    pub(super) field: &'a FieldPlan,
+    pub(super) number: usize,
 }
 
 impl<'a> FieldOf<'a> {
@@ -270,56 +208,4 @@ fn check(shard: &Shard, record: u64, bytes: &[u8]) -> Result<Frame, FormatError>
         Record::check_body_crc(&frame, bytes)?;
     }
     Ok(frame)
-}
-
-/// Whether the payload, decoded as if its shape were `[channels, height, width]`, is just that.
-fn is_stored_channels_first(descriptor: &ArrayDescriptor) -> bool {
-    let by_band = matches!(descriptor.transform, Transform::Fixed { .. });
-    descriptor.layout == Layout::BandMajor && !descriptor.band_difference && !by_band
-}
-
-/// `[pixels, channels]` to `[channels, pixels]`.
-fn turn(from: &[u8], channels: usize, dtype: Dtype, to: &mut [u8]) {
-    match dtype.bytes() {
-        1 => turn_by::<1>(from, channels, to),
-        2 => turn_by::<2>(from, channels, to),
-        4 => turn_by::<4>(from, channels, to),
-        _ => turn_by::<8>(from, channels, to),
-    }
-}
-
-fn turn_by<const N: usize>(from: &[u8], channels: usize, to: &mut [u8]) {
-    /// Pixels at a time: what is read stays in the first cache while every band takes its part.
-    const BLOCK: usize = 64;
-    let (from, to) = (from.as_chunks::<N>().0, to.as_chunks_mut::<N>().0);
-    let pixels = from.len().checked_div(channels).unwrap_or(0);
-    for start in (0..pixels).step_by(BLOCK) {
-        let block = from.get(start * channels..(start + BLOCK).min(pixels) * channels).unwrap_or_default();
-        for (band, plane) in to.chunks_exact_mut(pixels).enumerate() {
-            let values = block.iter().skip(band).step_by(channels);
-            for (value, out) in values.zip(plane.iter_mut().skip(start)) {
-                *out = *value;
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn turning_moves_every_element() {
-        for (pixels, channels) in [(1, 1), (5, 3), (64, 2), (200, 7)] {
-            let from: Vec<u8> = (0..251).cycle().take(pixels * channels * 2).collect();
-            let mut to = vec![0; from.len()];
-            turn(&from, channels, Dtype::U16, &mut to);
-            for pixel in 0..pixels {
-                for band in 0..channels {
-                    let (a, b) = (2 * (pixel * channels + band), 2 * (band * pixels + pixel));
-                    assert_eq!(from[a..a + 2], to[b..b + 2]);
-                }
-            }
-        }
-    }
 }

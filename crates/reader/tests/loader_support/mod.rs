@@ -103,26 +103,13 @@ impl Disk {
 
     pub fn new(counts: &[u64], make: impl Fn(u64) -> Made) -> Self {
         let dir = scratch();
-        let metadata = Metadata { schema: schema(), shards: Some(counts.len() as u32), ..Default::default() };
-        let mut manifest = Manifest::new(ID, metadata.clone());
         let mut samples = Vec::new();
-        for (number, &count) in (0..).zip(counts) {
-            let identity = Identity::new(ID, number);
-            let mut out = identity.encode_header().to_vec();
-            let mut index = IndexBuilder::new(&metadata.schema);
-            for _ in 0..count {
-                let made = make(samples.len() as u64);
-                let (bytes, frame, scalars) = made.record(&metadata.schema, number);
-                index.push(&frame, &made.key(), &scalars).unwrap();
-                out.extend(bytes);
-                samples.push(made);
-            }
-            let index = index.encode(&metadata.encode().unwrap()).unwrap();
-            let bytes = finish(out, identity, count, &index);
-            std::fs::write(dir.path().join(shard_name(number)), &bytes).unwrap();
-            manifest.push(entry(&shard_name(number), &bytes));
-        }
-        std::fs::write(dir.path().join(MANIFEST_NAME), manifest.encode().unwrap()).unwrap();
+        write(dir.path(), &schema(), counts, |schema, number, id| {
+            let made = make(id);
+            let (bytes, frame, scalars) = made.record(schema, number);
+            samples.push(made.clone());
+            (bytes, frame, made.key(), scalars)
+        });
         Self { dir, samples }
     }
 
@@ -142,6 +129,33 @@ impl Disk {
         bytes[(row.offset + row.length / 2) as usize] ^= 0xFF;
         std::fs::write(&path, bytes).unwrap();
     }
+}
+
+/// Writes a dataset of `counts[k]` samples in shard `k`. `make` gets the shard and the sample, and gives record, frame, key and scalars.
+pub fn write(
+    dir: &Path,
+    schema: &Schema,
+    counts: &[u64],
+    mut make: impl FnMut(&Schema, u32, u64) -> (Vec<u8>, Frame, String, Vec<u8>),
+) {
+    let metadata = Metadata { schema: schema.clone(), shards: Some(counts.len() as u32), ..Default::default() };
+    let mut manifest = Manifest::new(ID, metadata.clone());
+    let mut ids = 0..;
+    for (number, &count) in (0..).zip(counts) {
+        let identity = Identity::new(ID, number);
+        let mut out = identity.encode_header().to_vec();
+        let mut index = IndexBuilder::new(&metadata.schema);
+        for id in ids.by_ref().take(count as usize) {
+            let (bytes, frame, key, scalars) = make(schema, number, id);
+            index.push(&frame, &key, &scalars).unwrap();
+            out.extend(bytes);
+        }
+        let index = index.encode(&metadata.encode().unwrap()).unwrap();
+        let bytes = finish(out, identity, count, &index);
+        std::fs::write(dir.join(shard_name(number)), &bytes).unwrap();
+        manifest.push(entry(&shard_name(number), &bytes));
+    }
+    std::fs::write(dir.join(MANIFEST_NAME), manifest.encode().unwrap()).unwrap();
 }
 
 /// Everything of a batch that a user can see.

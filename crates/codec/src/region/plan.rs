@@ -1,0 +1,197 @@
+//! From a region to the stored elements that it needs.
+
+use super::request::{Bands, Region};
+use super::source::Run;
+use shardpack_format::{ArrayDescriptor, Error, Layout, Result};
+use std::ops::Range;
+
+/// Lists of bands, kept for their memory.
+#[derive(Default)]
+pub(super) struct Lists {
+    asked: Vec<usize>,
+    fetched: Vec<usize>,
+    picks: Vec<usize>,
+}
+
+/// Some of the numbers below the number of bands.
+#[derive(Debug, Clone)]
+pub(super) enum BandSet<'a> {
+    Run(Range<usize>),
+    List(&'a [usize]),
+}
+
+impl<'a> BandSet<'a> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Run(range) => range.len(),
+            Self::List(list) => list.len(),
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = usize> + Clone + use<'a> {
+        self.clone().into_iter()
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = usize> + Clone + use<'a> {
+        let (range, list) = match self {
+            Self::Run(range) => (range, &[][..]),
+            Self::List(list) => (0..0, list),
+        };
+        range.chain(list.iter().copied())
+    }
+}
+
+/// A region that is known to lie within its array and to have elements.
+///
+/// An array of two axes `[height, width]` is a cube `[height, 1, width]` here, because bands are the positions along the last axis (spec §4.2)
+/// for the difference, the layout and the tables of fixed point.
+pub(super) struct Plan<'a> {
+    height: usize,
+    width: usize,
+    bands: usize,
+    rows: Range<usize>,
+    columns: Range<usize>,
+    difference: bool,
+    stored_layout: Layout,
+    layout: Layout,
+    asked: BandSet<'a>,
+    fetched: BandSet<'a>,
+    picks: Option<BandSet<'a>>,
+}
+
+impl<'a> Plan<'a> {
+    /// `region` must have passed [`Region::shape_of`] and have elements.
+    pub(super) fn new(descriptor: &ArrayDescriptor, region: &Region, lists: &'a mut Lists) -> Result<Self> {
+        let size = |n: u64| usize::try_from(n).map_err(|_| Error::limit("axis", "max_axis", usize::MAX as u64, n));
+        let range = |first: u64, count: u64| Ok(size(first)?..size(first + count)?);
+        let rows = range(region.y, region.height)?;
+        let flat = descriptor.shape.len() == 2;
+        let (height, width, bands) = match descriptor.shape[..] {
+            [height, width, bands] => (size(height)?, size(width)?, size(bands)?),
+            [height, bands] => (size(height)?, 1, size(bands)?),
+            _ => return Err(Error::usage("array to take a region of", "two or three axes", descriptor.shape.len())),
+        };
+        let columns = if flat { 0..1 } else { range(region.x, region.width)? };
+        let layout = if flat { Layout::AsShape } else { region.layout };
+        let Lists { asked: asked_list, fetched: fetched_list, picks: pick_list } = lists;
+        let asked = match &region.bands {
+            _ if flat => BandSet::Run(range(region.x, region.width)?),
+            Bands::All => BandSet::Run(0..bands),
+            Bands::Range(bands) => BandSet::Run(size(bands.start)?..size(bands.end)?),
+            Bands::List(list) => {
+                asked_list.clear();
+                for band in list {
+                    asked_list.push(size(*band)?);
+                }
+                BandSet::List(asked_list)
+            }
+        };
+        let (low, high) = match &asked {
+            BandSet::Run(range) => (range.start, range.end),
+            BandSet::List(list) => {
+                (list.iter().copied().min().unwrap_or(0), list.iter().copied().max().map_or(0, |last| last + 1))
+            }
+        };
+        let stored_layout = descriptor.layout;
+        // Beside each other they are read in one run, and with a difference the lower ones are needed: from the first to the last then.
+        let fetched = match (descriptor.band_difference, stored_layout, &asked) {
+            (true, ..) => BandSet::Run(0..high),
+            (false, Layout::AsShape, _) | (false, _, BandSet::Run(_)) => BandSet::Run(low..high),
+            (false, Layout::BandMajor, BandSet::List(list)) => {
+                fetched_list.clear();
+                fetched_list.extend_from_slice(list);
+                fetched_list.sort_unstable();
+                fetched_list.dedup();
+                BandSet::List(fetched_list)
+            }
+        };
+        let picks = match (&asked, &fetched) {
+            _ if asked.iter().eq(fetched.iter()) => None,
+            (BandSet::Run(asked), BandSet::Run(fetched)) => {
+                Some(BandSet::Run(asked.start - fetched.start..asked.end - fetched.start))
+            }
+            _ => {
+                pick_list.clear();
+                pick_list.extend(asked.iter().map(|band| match &fetched {
+                    BandSet::Run(range) => band - range.start,
+                    BandSet::List(list) => list.binary_search(&band).unwrap_or_default(),
+                }));
+                Some(BandSet::List(pick_list))
+            }
+        };
+        let difference = descriptor.band_difference;
+        Ok(Self { height, width, bands, rows, columns, difference, stored_layout, layout, asked, fetched, picks })
+    }
+
+    /// Bands of the array.
+    pub(super) const fn bands(&self) -> usize {
+        self.bands
+    }
+
+    /// Pixels of the region.
+    pub(super) fn pixels(&self) -> usize {
+        self.rows.len() * self.columns.len()
+    }
+
+    /// The bands asked for, in the order asked for.
+    pub(super) const fn asked(&self) -> &BandSet<'a> {
+        &self.asked
+    }
+
+    /// The bands that must be decoded for them, ascending.
+    pub(super) const fn fetched(&self) -> &BandSet<'a> {
+        &self.fetched
+    }
+
+    /// Where the bands asked for stand among the fetched ones; `None` if the two are the same.
+    pub(super) const fn picks(&self) -> Option<&BandSet<'a>> {
+        self.picks.as_ref()
+    }
+
+    /// Order of the axes that come out.
+    pub(super) const fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Elements that [`Plan::runs`] goes over.
+    pub(super) fn fetched_elements(&self) -> usize {
+        self.pixels() * self.fetched.len()
+    }
+
+    /// Whether those elements are, one by one, those that come out.
+    pub(super) fn same_order(&self) -> bool {
+        let one = self.fetched.len() == 1 || self.pixels() == 1;
+        self.picks.is_none() && !self.difference && (one || self.stored_layout == self.layout)
+    }
+
+    /// The stored bytes that the region needs, ascending; an element has `size` of them.
+    pub(super) fn runs(&self, size: usize) -> impl Iterator<Item = Run> + Clone {
+        let Self { rows, columns, width, bands, height, fetched, .. } = self;
+        let whole_rows = columns.len() == *width;
+        let row = width * bands;
+        // Runs of `length` elements, `count` of them `step` apart, for each of `outer`, which are `outer_step` apart.
+        let (outer, outer_step, first, count, step, length) = match (self.stored_layout, fetched) {
+            (Layout::AsShape, BandSet::Run(fetched)) => match (fetched.len() == *bands, whole_rows) {
+                (true, true) => (BandSet::Run(0..1), 0, rows.start * row, 1, 0, rows.len() * row),
+                (true, false) => (BandSet::Run(rows.clone()), row, columns.start * bands, 1, 0, columns.len() * bands),
+                (false, _) => {
+                    let first = columns.start * bands + fetched.start;
+                    (BandSet::Run(rows.clone()), row, first, columns.len(), *bands, fetched.len())
+                }
+            },
+            (_, fetched) => {
+                let (first, plane) = (rows.start * width + columns.start, height * width);
+                match whole_rows {
+                    true => (fetched.clone(), plane, first, 1, 0, rows.len() * width),
+                    false => (fetched.clone(), plane, first, rows.len(), *width, columns.len()),
+                }
+            }
+        };
+        outer.into_iter().flat_map(move |outer| {
+            (0..count).map(move |inner| {
+                let start = first + outer * outer_step + inner * step;
+                start * size..(start + length) * size
+            })
+        })
+    }
+}

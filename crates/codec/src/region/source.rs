@@ -1,0 +1,279 @@
+//! The stored bytes of a payload from here to there, with as little decoding as the codec allows.
+
+use crate::blosc2::{self, Chunk, Content, STREAM_BYTES, StreamKind, planes};
+use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_coded, end_of};
+use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
+use std::ops::Range;
+
+/// Memory that one region leaves to the next.
+#[derive(Default)]
+pub(super) struct SourceScratch {
+    /// The block that was decoded last: of a Blosc2 chunk 64 KiB for each byte of an element, of plain zstd 4 MiB.
+    block: Vec<u8>,
+    streams: Vec<blosc2::Stream>,
+}
+
+/// Reads a payload's stored bytes, which must be asked for in ascending order.
+///
+/// What stands before a touched unit is walked past by its length alone; a touched Blosc2 chunk is walked whole before any of it is decoded.
+pub(super) struct Source<'p, 's> {
+    kind: Kind<'s>,
+    payload: &'p [u8],
+    /// Bytes of an element.
+    width: usize,
+    stored_bytes: usize,
+    limits: &'s Limits,
+    scratch: &'s mut SourceScratch,
+    /// Number of the current unit, and where in the payload it starts.
+    unit: usize,
+    at: usize,
+    chunk: Option<Chunk<'p>>,
+    /// Where the block in `scratch.block` starts, and whether it still is byte planes, each as far as it is needed.
+    loaded: Option<(usize, bool)>,
+    coded: u64,
+    decoded: u64,
+}
+
+/// Stored bytes from here to there.
+pub(super) type Run = Range<usize>;
+
+enum Kind<'s> {
+    Raw,
+    Zstd(&'s mut ZstdDecoder),
+    Blosc2(&'s mut blosc2::Decoder),
+}
+
+impl<'p, 's> Source<'p, 's> {
+    /// Fails if the payload is too short to be that of the array, or if the array has no elements and the payload has bytes.
+    pub(super) fn new(
+        codec: Codec,
+        descriptor: &ArrayDescriptor,
+        payload: &'p [u8],
+        limits: &'s Limits,
+        (blosc2, zstd, scratch): (&'s mut blosc2::Decoder, &'s mut ZstdDecoder, &'s mut SourceScratch),
+    ) -> Result<Self> {
+        let stored = descriptor.stored_bytes()?;
+        let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
+        let stored_bytes = usize::try_from(stored)
+            .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
+        let kind = match codec {
+            Codec::Raw => Kind::Raw,
+            Codec::Zstd => Kind::Zstd(zstd),
+            Codec::Blosc2 => Kind::Blosc2(blosc2),
+            _ => return Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
+        };
+        let units = stored_bytes.div_ceil(UNIT_BYTES);
+        let fits = match kind {
+            Kind::Raw => payload.len() == stored_bytes,
+            Kind::Zstd(_) => payload.len() >= units,
+            Kind::Blosc2(_) => payload.len() / blosc2::HEADER_BYTES >= units,
+        };
+        if !fits {
+            let found = format!("{} bytes", payload.len());
+            return Err(Error::format("payload", format!("that of {stored_bytes} stored bytes"), found));
+        }
+        if stored_bytes == 0 {
+            end_of(payload, 0)?;
+        }
+        let source = Self {
+            kind,
+            payload,
+            width,
+            stored_bytes,
+            limits,
+            scratch,
+            unit: 0,
+            at: 0,
+            chunk: None,
+            loaded: None,
+            coded: 0,
+            decoded: 0,
+        };
+        Ok(source)
+    }
+
+    /// Blocks, or units of plain zstd, of the whole payload.
+    pub(super) fn blocks(&self) -> u64 {
+        match self.kind {
+            Kind::Raw => 0,
+            // A unit is a whole number of blocks.
+            Kind::Zstd(_) | Kind::Blosc2(_) => self.stored_bytes.div_ceil(self.block_bytes()) as u64,
+        }
+    }
+
+    /// Decoded bytes of a full block.
+    fn block_bytes(&self) -> usize {
+        match self.kind {
+            Kind::Zstd(_) => UNIT_BYTES,
+            Kind::Raw | Kind::Blosc2(_) => STREAM_BYTES * self.width,
+        }
+    }
+
+    /// Fills `out` with the stored bytes of `runs`, one after the other. All are whole elements, and none starts before the one before it ends.
+    pub(super) fn read(&mut self, mut runs: impl Iterator<Item = Run> + Clone, out: &mut [u8]) -> Result<()> {
+        let mut rest = out;
+        loop {
+            let ahead = runs.clone();
+            let Some(run) = runs.next() else { return Ok(()) };
+            let mut start = run.start;
+            while start < run.end {
+                if matches!(self.kind, Kind::Raw) {
+                    let (here, tail) = split(rest, run.len());
+                    here.copy_from_slice(self.payload.get(run.clone()).ok_or_else(|| self.beyond(run.end))?);
+                    rest = tail;
+                    break;
+                }
+                let first = start - start % self.block_bytes();
+                let block = first..self.stored_bytes.min(first + self.block_bytes());
+                let count = run.end.min(block.end).saturating_sub(start);
+                if count == 0 {
+                    return Err(self.beyond(run.end));
+                }
+                let (here, tail) = split(rest, count);
+                if self.loaded.is_none_or(|(loaded, _)| loaded != first) {
+                    self.enter(start / UNIT_BYTES)?;
+                    self.block(start, &block, ahead.clone(), here)?;
+                }
+                match self.loaded {
+                    Some((loaded, true)) if loaded == first => {
+                        planes::join(&self.scratch.block, self.width, (start - first) / self.width, here);
+                    }
+                    Some((loaded, false)) if loaded == first => {
+                        let from = self.scratch.block.get(start - first..start - first + count);
+                        here.copy_from_slice(from.ok_or_else(|| self.beyond(run.end))?);
+                    }
+                    _ => {}
+                }
+                rest = tail;
+                start += count;
+            }
+        }
+    }
+
+    /// Either fills `out` with the bytes from `start` on, or loads the block in which they are, as far as `runs` need it.
+    fn block(
+        &mut self,
+        start: usize,
+        block: &Range<usize>,
+        runs: impl Iterator<Item = Run>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let (offset, unit_start) = (start % UNIT_BYTES, self.unit * UNIT_BYTES);
+        let number = (block.start - unit_start) / self.block_bytes();
+        match self.chunk.as_ref().map(Chunk::content) {
+            Some(Content::Stored) => {
+                let body = self.chunk.as_ref().and_then(|chunk| chunk.bytes().get(blosc2::HEADER_BYTES + offset..));
+                let body = body.and_then(|body| body.get(..out.len())).ok_or_else(|| self.beyond(start))?;
+                out.copy_from_slice(body);
+                return Ok(());
+            }
+            Some(Content::Repeated(item)) => {
+                let item = item.get(..self.width).unwrap_or_default();
+                for to in out.chunks_mut(self.width) {
+                    to.copy_from_slice(item.get(..to.len()).unwrap_or_default());
+                }
+                return Ok(());
+            }
+            Some(Content::Blocks { streams, .. }) => {
+                // As many streams in a block as an element has bytes, and one in a short last one (spec §5.3).
+                let streams = streams.iter().skip(number * self.width).take(self.width);
+                let coded = streams.filter(|stream| stream.kind == StreamKind::Coded);
+                self.coded += coded.map(|stream| stream.out_bytes as u64).sum::<u64>();
+            }
+            None => self.coded += block.len() as u64,
+        }
+        check_coded(self.stored_bytes as u64, self.coded, self.payload.len() as u64, self.limits)?;
+        // A block that is wanted whole goes where it is wanted.
+        let whole = out.len() == block.len();
+        self.loaded = None;
+        let to = if whole { out } else { super::grow(&mut self.scratch.block, block.len()) };
+        let mut in_planes = false;
+        match (&mut self.kind, &self.chunk) {
+            (Kind::Blosc2(decoder), Some(chunk)) => {
+                let (needed, end) = need(block, runs);
+                match planes::of(chunk, number, self.width) {
+                    Some(streams) if !whole && needed <= block.len() / 2 => {
+                        in_planes = true;
+                        planes::decode(chunk, streams, (end - block.start) / self.width, to)
+                    }
+                    _ => {
+                        let item_bytes = u8::try_from(self.width).unwrap_or(8);
+                        decoder.decode_block(chunk, item_bytes, (block.start - unit_start) / self.width, to)
+                    }
+                }
+            }
+            (Kind::Zstd(decoder), _) => {
+                decoder.decode_unit(self.payload.get(self.at..).unwrap_or_default(), to).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+        .map_err(|e| e.at(self.at as u64))?;
+        self.decoded += 1;
+        if !whole {
+            self.loaded = Some((block.start, in_planes));
+        }
+        Ok(())
+    }
+
+    /// Walks on to a unit and, if it is a chunk, into it.
+    fn enter(&mut self, unit: usize) -> Result<()> {
+        self.walk_to(unit)?;
+        if matches!(self.kind, Kind::Blosc2(_)) && self.chunk.is_none() {
+            let item_bytes = u8::try_from(self.width).unwrap_or(8);
+            let length = UNIT_BYTES.min(self.stored_bytes.saturating_sub(unit * UNIT_BYTES));
+            let bytes = self.payload.get(self.at..).unwrap_or_default();
+            let chunk = Chunk::parse_reusing(bytes, item_bytes, length, &mut self.scratch.streams);
+            self.chunk = Some(chunk.map_err(|e| e.at(self.at as u64))?);
+        }
+        Ok(())
+    }
+
+    /// Walks past all units before this one.
+    fn walk_to(&mut self, unit: usize) -> Result<()> {
+        while self.unit < unit {
+            let bytes = self.payload.get(self.at..).unwrap_or_default();
+            let length = match (&self.kind, self.chunk.take()) {
+                (Kind::Raw, _) => UNIT_BYTES.min(bytes.len()),
+                (Kind::Zstd(_), _) => ZstdDecoder::length(bytes).map_err(|e| e.at(self.at as u64))?,
+                (Kind::Blosc2(_), Some(chunk)) => {
+                    let length = chunk.bytes().len();
+                    if let Some(streams) = chunk.into_streams() {
+                        self.scratch.streams = streams;
+                    }
+                    length
+                }
+                (Kind::Blosc2(_), None) => Chunk::length(bytes).map_err(|e| e.at(self.at as u64))?,
+            };
+            self.at += length;
+            self.unit += 1;
+        }
+        Ok(())
+    }
+
+    /// Walks to the end, which must be that of the payload, and says how many blocks were decoded.
+    pub(super) fn finish(&mut self) -> Result<u64> {
+        self.walk_to(self.stored_bytes.div_ceil(UNIT_BYTES))?;
+        if !matches!(self.kind, Kind::Raw) {
+            end_of(self.payload, self.at)?;
+        }
+        Ok(self.decoded)
+    }
+
+    /// No plan asks for such bytes.
+    fn beyond(&self, end: usize) -> Error {
+        Error::usage("stored bytes", format!("at most {}", self.stored_bytes), end)
+    }
+}
+
+/// How many bytes of `block` the first of `runs` need, up to the first beyond it; and where the last of them ends.
+fn need(block: &Range<usize>, runs: impl Iterator<Item = Run>) -> (usize, usize) {
+    let here = runs.take_while(|run| run.start < block.end);
+    here.fold((0, block.start), |(needed, _), run| {
+        let end = run.end.min(block.end);
+        (needed + end.saturating_sub(run.start.max(block.start)), end)
+    })
+}
+
+fn split(out: &mut [u8], count: usize) -> (&mut [u8], &mut [u8]) {
+    out.split_at_mut_checked(count).unwrap_or_default()
+}

@@ -1,0 +1,173 @@
+//! What a batch holds of an array: all of it, or a patch, or some of its bands; and how many bytes that takes, known from the index and the first
+//! sample.
+
+use super::fields::{Axis, Col, From, Parts, Size};
+use super::options::{CubeMode, LoaderOptions};
+use super::patch::Place;
+use super::work::{SampleAt, name};
+use crate::dataset::Dataset;
+use crate::decode::name_field;
+use crate::error::{Error, Result};
+use shardpack_codec::jpeg::PixelLayout;
+use shardpack_codec::{Bands, Region};
+use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, Layout, Transform};
+
+/// A part of an array of two or three axes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cut {
+    /// Bands, layout, and the size of a patch; its place, or the size of the whole array, is put in for each sample.
+    pub(super) region: Region,
+    /// Where the patch lies; `None` if all pixels come.
+    pub(super) place: Option<Place>,
+}
+
+impl Cut {
+    /// What `options` ask of an array of these axes; `None` if all of it. Bands are those of arrays of three axes, and an array that has neither
+    /// two nor three axes has no pixels to choose from.
+    fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
+        let (height, width, place) = match options.cube {
+            CubeMode::Patch { height, width, place } => (height, width, Some(place)),
+            _ => (0, 0, None),
+        };
+        let mut region = Region::new(0, 0, height.into(), width.into());
+        match axes {
+            2 => {}
+            3 => {
+                region.bands = options.bands.clone();
+                region.layout = match options.layout {
+                    PixelLayout::HeightWidthChannels => Layout::AsShape,
+                    PixelLayout::ChannelsHeightWidth => Layout::BandMajor,
+                };
+            }
+            _ => return None,
+        }
+        (place.is_some() || region.bands != Bands::All).then_some(Self { region, place })
+    }
+}
+
+/// Refuses what no array could satisfy.
+pub(super) fn check(options: &LoaderOptions) -> Result<()> {
+    if let CubeMode::Patch { height, width, .. } = options.cube
+        && (height == 0 || width == 0)
+    {
+        return Err(Error::usage("patch", "at least 1 × 1", format!("{height} × {width}")));
+    }
+    let some = match &options.bands {
+        Bands::All => return Ok(()),
+        Bands::Range(range) => range.start < range.end,
+        Bands::List(list) => !list.is_empty(),
+    };
+    if !some {
+        return Err(Error::usage("bands", "at least one", format!("{:?}", options.bands)));
+    }
+    if options.cube == CubeMode::Raw {
+        return Err(Error::usage("bands", "arrays that are decoded", "stored bytes (`CubeMode::Raw`)"));
+    }
+    Ok(())
+}
+
+/// Refuses options that would do nothing: a patch, or bands, where no field has any.
+pub(super) fn check_used<'p>(cuts: impl Iterator<Item = &'p From>, options: &LoaderOptions) -> Result<()> {
+    let (mut patch, mut bands) = (!matches!(options.cube, CubeMode::Patch { .. }), options.bands == Bands::All);
+    for from in cuts {
+        if let From::Array { cut: Some(cut), .. } = from {
+            patch |= cut.place.is_some();
+            bands |= cut.region.bands != Bands::All;
+        }
+    }
+    match (patch, bands) {
+        (false, _) => Err(Error::usage("patch", "an array of two or three axes among the fields", "none")),
+        (_, false) => Err(Error::usage("bands", "an array of three axes among the fields", "none")),
+        _ => Ok(()),
+    }
+}
+
+/// Plans the field `field`, the stored field `position`.
+pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Parts> {
+    if dataset.is_empty() {
+        let from = From::Array { position, channels_first: false, cut: None };
+        return Ok((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 }));
+    }
+    let (number, record) = dataset.locate(0)?;
+    let shard = dataset.shard(number)?;
+    let at = SampleAt { sample: 0, record, epoch: options.epoch };
+    let descriptor = dataset.get(0)?.descriptor(field)?;
+    let dtype = handed_out(&descriptor, options.keep_float16);
+    let rank = descriptor.shape.len();
+    let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;
+    let cut = Cut::of(rank, options);
+    // Axes that do not depend on the sample.
+    let mut fixed: Vec<Option<u64>> = vec![None; rank];
+    if let Some(cut) = &cut {
+        if cut.place.is_some() {
+            let patch = [cut.region.height, cut.region.width];
+            fixed.iter_mut().zip(patch).for_each(|(axis, length)| *axis = Some(length));
+        }
+        if cut.region.bands != Bands::All {
+            let bands = Region { bands: cut.region.bands.clone(), ..Region::new(0, 0, 0, 0) };
+            let shape = bands.shape_of(&descriptor).map_err(|e| name(&shard, at, name_field(field, e)))?;
+            fixed.iter_mut().skip(2).for_each(|axis| *axis = Some(shape.shape[2]));
+        }
+    }
+    // The columns of the packer: `height`, `width`, and for cubes `channels`. They are this array's only if they say what its descriptor says.
+    let names = ["height", "width", "channels"];
+    let columns: Vec<Col> = names.iter().take(rank).filter_map(|name| Col::find(dataset.schema(), name)).collect();
+    let values = columns.iter().map(|column| column.length(&shard, record));
+    let known = (2..=3).contains(&rank) && values.eq(descriptor.shape.iter().map(|axis| Some(*axis)));
+    if let (Some(Cut { region, place: Some(_) }), [height, width, ..]) = (&cut, &*descriptor.shape) {
+        let small = region.height > *height || region.width > *width;
+        // Where sizes differ, the others may be large enough.
+        if small && known && alike(dataset, columns.get(..2).unwrap_or_default())? {
+            let error = too_large([region.height, region.width], [*height, *width]);
+            return Err(name(&shard, at, name_field(field, error)));
+        }
+    }
+    let free: Vec<Col> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
+    let from = From::Array { position, channels_first, cut };
+    if known && !alike(dataset, &free)? {
+        let axis = |(column, fixed): (&Col, &Option<u64>)| fixed.map_or(Axis::Column(*column), Axis::Fixed);
+        let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();
+        if channels_first {
+            axes.rotate_right(1);
+        }
+        return Ok((from, dtype, vec![0; rank], Size::Columns(axes)));
+    }
+    let mut shape: Vec<u64> = descriptor.shape.iter().zip(&fixed).map(|(axis, fixed)| fixed.unwrap_or(*axis)).collect();
+    if channels_first {
+        shape.rotate_right(1);
+    }
+    let bytes = usize::try_from(dtype.array_bytes(&shape)?)
+        .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
+    Ok((from, dtype, shape, Size::Dense { bytes }))
+}
+
+/// A patch of `[height, width]` in a smaller array.
+pub(super) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
+    let ([a, b], [height, width]) = (patch, array);
+    FormatError::usage("patch", format!("at most {height} × {width}, the array's size"), format!("{a} × {b}"))
+}
+
+/// The type in which the array of `descriptor` is handed out.
+pub(super) fn handed_out(descriptor: &ArrayDescriptor, keep_float16: bool) -> Dtype {
+    let half = keep_float16 && descriptor.transform == Transform::F16 && descriptor.codes.is_empty();
+    if half { Dtype::F16 } else { descriptor.decoded }
+}
+
+/// Whether each of these columns has one value for all samples. Opens every shard, touches no record.
+fn alike(dataset: &Dataset, columns: &[Col]) -> Result<bool> {
+    for (number, info) in dataset.shards().enumerate() {
+        if info.samples == 0 {
+            continue;
+        }
+        let shard = dataset.shard(number)?;
+        for column in columns {
+            let first = dataset.shard(dataset.locate(0)?.0)?;
+            let value = column.bytes(&first, 0);
+            let all = column.all(&shard);
+            if value.is_empty() || all.chunks(value.len()).any(|other| other != value) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
