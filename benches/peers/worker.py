@@ -1,0 +1,84 @@
+"""One peer in one process, run by the bench from its folder.
+
+    python -m peers.worker convert STORE SOURCE OUT
+    python -m peers.worker run NAME MODE DATA --threads 2 --batch 64 --seconds 3
+
+`run` prints one JSON object: samples and bytes delivered, seconds, processor seconds of the process and its children. One epoch goes before and does not count; then whole epochs
+until the seconds are over.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import resource
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+from .registry import SIDES
+from .stores import WRITERS
+from .tree import cpu_seconds
+
+
+def amount(batch):
+    """Samples and bytes of what was delivered: a dense batch, a list of rows, or (from a limit) the two numbers."""
+    if isinstance(batch, tuple):
+        return batch
+    if hasattr(batch, "nbytes"):
+        return len(batch), batch.nbytes
+    return len(batch), sum(row.nbytes if hasattr(row, "nbytes") else len(row) for row in batch)
+
+
+def go_through(epoch):
+    """One epoch to its end."""
+    samples = total = 0
+    for batch in epoch():
+        rows, size = amount(batch)
+        samples, total = samples + rows, total + size
+    return samples, total
+
+
+def measure(name, mode, job, seconds):
+    """Warm up, then count epochs."""
+    function = getattr(importlib.import_module(f"peers.{SIDES[name].module}"), name.replace("-", "_"))
+    epoch = function(mode, job)
+    samples = total = epochs = 0
+    expected = go_through(epoch)[0]
+    start, cpu = time.perf_counter(), cpu_seconds(os.getpid())
+    while epochs == 0 or time.perf_counter() - start < seconds:
+        rows, size = go_through(epoch)
+        if rows != expected:
+            raise SystemExit(f"samples of an epoch: expected {expected} as in the first, found: {rows}")
+        samples, total, epochs = samples + rows, total + size, epochs + 1
+    spent = time.perf_counter() - start
+    return {"samples": samples, "bytes": total, "epochs": epochs, "samples_an_epoch": expected, "seconds": spent, "cpu_seconds": cpu_seconds(os.getpid()) - cpu}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="peers.worker", description="One peer in one process.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    convert = commands.add_parser("convert")
+    convert.add_argument("store", choices=WRITERS)
+    convert.add_argument("source", type=Path)
+    convert.add_argument("out", type=Path)
+    run = commands.add_parser("run")
+    run.add_argument("name", choices=SIDES)
+    run.add_argument("mode")
+    run.add_argument("data", type=Path)
+    run.add_argument("--threads", type=int, required=True)
+    run.add_argument("--batch", type=int, required=True)
+    run.add_argument("--seconds", type=float, required=True)
+    options = parser.parse_args()
+    if options.command == "convert":
+        WRITERS[options.store](options.source, options.out)
+        return
+    # A batch of whole pictures from a torch DataLoader holds a file descriptor for each.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    result = measure(options.name, options.mode, SimpleNamespace(data=options.data, threads=options.threads, batch=options.batch), options.seconds)
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()
