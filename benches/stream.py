@@ -38,7 +38,7 @@ def plain(files):
 
 def stream(dataset):
     """Seconds of one pass of raw streaming, as measured within the command."""
-    report = json.loads(run(SHARDPACK, "bench", dataset, "--epochs", "1", "--json"))
+    report = json.loads(run(SHARDPACK, "bench", dataset, "--stream", "--epochs", "1", "--json"))
     return float(report["seconds"])
 
 

@@ -32,11 +32,12 @@ title "Make two small datasets"
 du -sh --apparent-size pictures cubes masks
 
 title "Pictures: pack, verify, look, stream, unpack"
-run pack pictures pictures-packed
+run pack pictures pictures-packed --check-pixels all
 run verify pictures-packed --deep --digest
 run inspect pictures-packed
 run bench pictures-packed
-run unpack pictures-packed pictures-unpacked
+run pack pictures pictures-kept --jpeg keep
+run unpack pictures-kept pictures-unpacked
 diff -r pictures pictures-unpacked
 echo "diff -r: no difference between the sources and what came back"
 

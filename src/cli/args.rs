@@ -1,5 +1,6 @@
 //! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
 
+use super::bench::{ArrayView, PictureView, parse_array_view, parse_view};
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -249,29 +250,76 @@ pub(super) struct SalvageArgs {
     pub json: bool,
 }
 
-/// Stream every record in stored order and print the rate.
+/// Load a dataset epoch by epoch, as a training loop would, and say how fast that is, what the limit is, and what to change.
+///
+/// The loader of the library runs with these options, and what it hands out is dropped at once: what is printed is the most that a training loop can get. Peak memory stands
+/// beside what was predicted. The first epoch is a warm-up and does not count, unless it is the only one or `--cold` is given.
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
-    /// Decode cubes and other arrays as well (pictures stay encoded)
-    #[arg(long)]
-    pub decode: bool,
-    /// Times to go through the dataset; the median is printed
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    /// What to load of pictures: `full` (all pixels), `raw` (the stored bytes), `rrcN` (a random part at N × N pixels, reflected at random, as in training), `centerN` (the
+    /// centre N × N of the picture at a shorter side of 8/7 N, as in evaluation) [default: full]
+    #[arg(long, value_name = "VIEW", value_parser = parse_view, help_heading = "Batches")]
+    pub image: Option<PictureView>,
+    /// What to load of cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes) [default: whole]
+    #[arg(long, value_name = "VIEW", value_parser = parse_array_view, help_heading = "Batches")]
+    pub cube: Option<ArrayView>,
+    /// Fields to load, with commas between them [default: all scalars, pictures and arrays]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Batches")]
+    pub fields: Option<Vec<String>>,
+    /// Samples in a batch [default: 32, or fewer where a batch would take more than 256 MiB]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Batches")]
+    pub batch_size: Option<u32>,
+    /// Order of the samples
+    #[arg(long, value_enum, default_value = "windowed", help_heading = "Batches")]
+    pub order: OrderArg,
+    /// Seed of the order and of random views
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Batches")]
+    pub seed: u64,
+
+    /// Times to go through the dataset
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Run")]
     pub epochs: u32,
     /// Drop the dataset's files from the page cache before each epoch
-    #[arg(long)]
+    #[arg(long, help_heading = "Run")]
     pub cold: bool,
-    /// Worker threads for decoding [default: all cores]
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    /// Threads that read and decode [default: all cores]
+    #[arg(long, value_name = "N", value_parser = parse_threads, help_heading = "Run")]
     pub threads: Option<usize>,
+    /// Batches in memory: one being used, the others being filled
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Run")]
+    pub slots: u32,
+    /// What may be read ahead of the samples being decoded, besides the window of the order
+    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_bytes, help_heading = "Run")]
+    pub read_ahead: u64,
+    /// Damaged samples to pass over in an epoch; one more is an error
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
+    pub skip: u64,
+
+    /// Stream the records in stored order on one thread instead, without batches: what the disk and the checksums allow
+    #[arg(long, conflicts_with_all = ["image", "cube", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "skip"], help_heading = "Without the loader")]
+    pub stream: bool,
+    /// Decode cubes and other arrays of the stream on all threads (pictures stay encoded)
+    #[arg(long, requires = "stream", help_heading = "Without the loader")]
+    pub decode: bool,
+
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
     pub max_record: u64,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum OrderArg {
+    /// As they are stored
+    Stored,
+    /// Runs of 4 MiB in random order, the samples of 240 of them mixed
+    Windowed,
+    /// All samples permuted, each a read of its own
+    Full,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

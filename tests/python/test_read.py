@@ -1,4 +1,4 @@
-"""The commands that read, as a user meets them: `unpack`, `cat`, `inspect`, `bench`, `verify`, on whole and on damaged datasets."""
+"""The commands that read, as a user meets them: `unpack`, `cat`, `inspect`, `verify`, on whole and on damaged datasets."""
 
 import json
 import os
@@ -273,28 +273,6 @@ class Inspect(CommandTest):
         self.assertRegex(fields, r"mask\.max_abs_error +float64 +0\.5 to 1\.5")
         self.assertRegex(fields, r"mask +array +\[24, 20\] +uint8 as uint8")
         self.assertNotIn("cube.nan", fields)
-
-
-class Bench(CommandTest):
-    def test_pictures_are_not_said_to_be_decoded(self):
-        self.ok("pack", pictures(self.tmp / "src", 6), self.tmp / "out")
-        result = self.ok("bench", self.tmp / "out", "--decode")
-        self.assertIn("streamed 6 samples", result.out)
-        self.assertNotIn("decoded", result.out)
-        self.assertIn("nothing is decoded", result.err)
-        self.assertFalse(self.ok("bench", self.tmp / "out", "--decode", "--json").json()["decode"])
-
-    def test_cubes_are(self):
-        self.ok("pack", cubes(self.tmp / "src", 3), self.tmp / "out")
-        result = self.ok("bench", self.tmp / "out", "--decode", "--epochs", "1")
-        self.assertIn("arrays decoded to", result.out)
-        self.assertIn("1 pass)", result.out)
-        self.assertIn("2 passes)", self.ok("bench", self.tmp / "out", "--epochs", "2").out)
-        self.assertGreater(self.ok("bench", self.tmp / "out", "--decode", "--json").json()["decoded_mb_per_s"], 0)
-
-    def test_no_epochs_are_refused(self):
-        self.ok("pack", pictures(self.tmp / "src", 3), self.tmp / "out")
-        self.assertIn("--epochs", self.expect(2, "bench", self.tmp / "out", "--epochs", "0").err)
 
 
 class Verify(CommandTest):

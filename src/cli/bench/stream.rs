@@ -1,7 +1,7 @@
-//! `shardpack bench`: how fast the records of a dataset come off the disk, in stored order.
+//! `shardpack bench --stream`: how fast the records of a dataset come off the disk, in stored order, without the loader.
 
-use super::args::BenchArgs;
-use super::{Outcome, open, show, units};
+use crate::cli::args::BenchArgs;
+use crate::cli::{Outcome, open, show, units};
 use serde_json::json;
 use shardpack_format::FieldKind;
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};

@@ -1,0 +1,139 @@
+//! One epoch, run and measured: differences of what the loader and the system count.
+
+use super::system;
+use crate::cli::progress::Bar;
+use shardpack_reader::{Loader, LoaderStats};
+use std::time::Instant;
+
+/// What one epoch moved, and what its time went into. Seconds of threads are summed over the threads of the loader.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Epoch {
+    pub(super) seconds: f64,
+    pub(super) cpu_s: f64,
+    /// Seconds for which threads had work and no core; `None` where the system does not say.
+    pub(super) queued_s: Option<f64>,
+    pub(super) batches: u64,
+    pub(super) samples: u64,
+    pub(super) output_bytes: u64,
+    pub(super) read_bytes: u64,
+    /// Of what was read, what a disk had to give; `None` where the system does not say.
+    pub(super) disk_bytes: Option<u64>,
+    pub(super) read_s: f64,
+    pub(super) crc_s: f64,
+    pub(super) decode_s: f64,
+    pub(super) waited_for_data_s: f64,
+    pub(super) waited_for_slot_s: f64,
+    /// Time for which the consumer, who does nothing else, waited.
+    pub(super) consumer_wait_s: f64,
+    /// Batches that were ready, on average, when the consumer came for one.
+    pub(super) queue_fill: f64,
+    pub(super) skipped: u64,
+}
+
+impl Epoch {
+    pub(super) fn per_s(&self, count: u64) -> f64 {
+        count as f64 / self.seconds.max(1e-9)
+    }
+
+    pub(super) fn cpu_s_per_sample(&self) -> f64 {
+        self.cpu_s / self.samples.max(1) as f64
+    }
+
+    /// What is left of the time of `threads` threads: planning, and having nothing to do though nothing is amiss.
+    pub(super) fn other_s(&self, threads: usize) -> f64 {
+        let known = self.read_s + self.crc_s + self.decode_s + self.waited_for_data_s + self.waited_for_slot_s;
+        (self.seconds * threads as f64 - known).max(0.0)
+    }
+}
+
+/// Counters at one moment.
+struct Reading {
+    stats: LoaderStats,
+    cpu_s: f64,
+    queued_s: Option<f64>,
+    disk_bytes: Option<u64>,
+    time: Instant,
+}
+
+impl Reading {
+    fn take(loader: &Loader) -> Self {
+        Self {
+            stats: loader.stats(),
+            cpu_s: system::cpu_s(),
+            queued_s: system::queued_s(),
+            disk_bytes: system::disk_bytes(),
+            time: Instant::now(),
+        }
+    }
+}
+
+/// Runs epoch `number`, counted from 0, of `loader`, which has run those before it.
+pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> anyhow::Result<Epoch> {
+    let bytes: u64 = loader.dataset().shards().map(|shard| shard.bytes).sum();
+    let per_sample = bytes as f64 / loader.dataset().len().max(1) as f64;
+    let before = Reading::take(loader);
+    loader.set_epoch(number)?;
+    let mut samples = before.stats.samples + before.stats.skipped;
+    while let Some(batch) = loader.next_batch() {
+        samples += batch?.len() as u64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "for a bar: whole bytes will do")]
+        bar.read(samples, (per_sample * samples as f64) as u64);
+    }
+    let after = Reading::take(loader);
+    Ok(difference(number, &before, &after))
+}
+
+fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
+    let (a, b) = (&before.stats, &after.stats);
+    let batches = b.batches - a.batches;
+    // The mean runs over all calls so far; each epoch has one more of them than batches, which finds the end.
+    let ready = |stats: &LoaderStats, epochs: u32| stats.queue_fill * (stats.batches + u64::from(epochs)) as f64;
+    Epoch {
+        seconds: after.time.duration_since(before.time).as_secs_f64().max(1e-9),
+        cpu_s: after.cpu_s - before.cpu_s,
+        queued_s: after.queued_s.zip(before.queued_s).map(|(b, a)| (b - a).max(0.0)),
+        batches,
+        samples: b.samples - a.samples,
+        output_bytes: b.output_bytes - a.output_bytes,
+        read_bytes: b.read_bytes - a.read_bytes,
+        disk_bytes: after.disk_bytes.zip(before.disk_bytes).map(|(b, a)| b.saturating_sub(a)),
+        read_s: b.read_s - a.read_s,
+        crc_s: b.crc_s - a.crc_s,
+        decode_s: b.decode_s - a.decode_s,
+        waited_for_data_s: b.idle_for_data_s - a.idle_for_data_s,
+        waited_for_slot_s: b.idle_for_consumer_s - a.idle_for_consumer_s,
+        consumer_wait_s: b.consumer_wait_s - a.consumer_wait_s,
+        queue_fill: (ready(b, number + 1) - ready(a, number)) / batches.max(1) as f64,
+        skipped: b.skipped - a.skipped,
+    }
+}
+
+/// The epoch in the middle by time, the slower one of two.
+pub(super) fn median(epochs: &[Epoch]) -> Epoch {
+    let mut sorted = epochs.to_vec();
+    sorted.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    sorted.get(sorted.len() / 2).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoch(seconds: f64) -> Epoch {
+        Epoch { seconds, samples: 10, cpu_s: 5.0, read_s: 1.0, decode_s: 4.0, ..Epoch::default() }
+    }
+
+    #[test]
+    fn the_median_is_an_epoch_that_was() {
+        assert_eq!(median(&[3.0, 1.0, 2.0].map(epoch)), epoch(2.0));
+        assert_eq!(median(&[1.0, 2.0].map(epoch)), epoch(2.0));
+        assert_eq!(median(&[]), Epoch::default());
+    }
+
+    #[test]
+    fn rates_and_what_is_left() {
+        let epoch = epoch(2.0);
+        assert_eq!((epoch.per_s(10), epoch.cpu_s_per_sample()), (5.0, 0.5));
+        assert_eq!((epoch.other_s(4), epoch.other_s(1)), (3.0, 0.0));
+    }
+}

@@ -1,0 +1,257 @@
+//! Which stage is the limit, and what to change: both computed from the figures of one epoch.
+
+use super::epoch::Epoch;
+use crate::cli::units;
+
+/// Share of a time spent on cores above which they count as busy with it.
+const BUSY: f64 = 0.75;
+/// Share of the threads' time spent ready to run but without a core, above which the cores are short.
+const QUEUED: f64 = 0.25;
+/// Share of the bytes read that must have come from a disk for it to matter.
+const FROM_DISK: f64 = 0.05;
+/// An epoch that is shorter says more about how threads start than about what follows, in seconds.
+const SHORTEST_S: f64 = 0.02;
+/// Share of the machine's memory that the page cache can be expected to give to a dataset.
+const CACHED: f64 = 0.7;
+/// A picture whose shorter side is so many times that of the view holds more detail than the view shows.
+const OVERSIZED: f64 = 2.5;
+
+/// What keeps a dataset from loading faster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Limit {
+    /// Reading, from a disk.
+    Disk,
+    /// Reading from the page cache, and copying.
+    Memory,
+    /// Comparing CRC32s.
+    Crc,
+    /// Decoding, with the cores that are there.
+    Decode,
+    /// Cores that others use.
+    Cores,
+    /// Handing out batches.
+    Consumer,
+    /// Too few samples at a time for the threads.
+    Slots,
+    /// The epoch was too short to say.
+    Unclear,
+}
+
+impl Limit {
+    /// Name in `--json`.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Disk => "disk",
+            Self::Memory => "memory",
+            Self::Crc => "crc",
+            Self::Decode => "decode",
+            Self::Cores => "cores",
+            Self::Consumer => "consumer",
+            Self::Slots => "slots",
+            Self::Unclear => "unclear",
+        }
+    }
+}
+
+/// What the loader was asked to do, and with what.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Setting {
+    pub(super) threads: usize,
+    pub(super) cores: usize,
+    pub(super) batch_size: u32,
+    pub(super) slots: usize,
+    /// Whether samples are read one by one.
+    pub(super) single_reads: bool,
+    pub(super) dataset_bytes: u64,
+    pub(super) memory_bytes: Option<u64>,
+    pub(super) content: Content,
+}
+
+/// What is decoded.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Content {
+    /// Nothing.
+    Stored,
+    /// Pictures.
+    Pictures {
+        /// Pixels on a side of the view; `None` for whole pictures.
+        side: Option<u32>,
+        /// Whether a decoder can pass over tiles outside of the view.
+        tiled: bool,
+        /// Mean shorter side of the pictures, if the index says.
+        short_side: Option<f64>,
+    },
+    /// Arrays, by the codec that the recipe names.
+    Arrays {
+        /// Such as `blosc2-zstd`.
+        codec: Option<String>,
+    },
+}
+
+/// The limit of an epoch.
+pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
+    if epoch.samples == 0 || epoch.seconds < SHORTEST_S {
+        return Limit::Unclear;
+    }
+    let idle = epoch.other_s(setting.threads);
+    let reading = epoch.read_s + epoch.waited_for_data_s;
+    let stages = [epoch.waited_for_slot_s, reading, epoch.crc_s, epoch.decode_s, idle];
+    let largest = stages.iter().copied().fold(0.0, f64::max);
+    let is = |seconds: f64| seconds >= largest;
+    let disk = match epoch.disk_bytes {
+        Some(bytes) => bytes as f64 > FROM_DISK * epoch.read_bytes as f64,
+        None => busy(epoch, setting) < BUSY,
+    };
+    let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * setting.threads as f64);
+    // A quota, too, takes cores away; it does not show as waiting for one.
+    let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
+    if is(reading) && disk {
+        Limit::Disk
+    } else if starved {
+        Limit::Cores
+    } else if is(epoch.waited_for_slot_s) {
+        Limit::Consumer
+    } else if is(reading) {
+        Limit::Memory
+    } else if is(idle) {
+        Limit::Slots
+    } else if is(epoch.crc_s) {
+        Limit::Crc
+    } else if setting.content == Content::Stored {
+        Limit::Memory
+    } else {
+        Limit::Decode
+    }
+}
+
+/// Share of the time of the cores, as many as the threads can use, that this process had.
+fn busy(epoch: &Epoch, setting: &Setting) -> f64 {
+    let usable = setting.threads.min(setting.cores).max(1);
+    (epoch.cpu_s / (epoch.seconds.max(1e-9) * usable as f64)).min(1.0)
+}
+
+/// What to change, in one sentence.
+pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
+    let &Setting { threads, cores, batch_size, slots, .. } = setting;
+    let share = |seconds: f64| percent(seconds / (epoch.seconds * threads as f64));
+    let all = match threads {
+        1 => "the only thread is".to_owned(),
+        n => format!("all {n} threads are"),
+    };
+    match limit {
+        Limit::Disk => disk(epoch, setting),
+        Limit::Memory => {
+            let rate = units::rate(epoch.read_bytes, epoch.seconds);
+            let more = if threads < cores {
+                format!("`--threads {cores}` copies on more cores")
+            } else {
+                "there is nothing to change here".into()
+            };
+            format!(
+                "copying is the limit: records come out of memory at {rate} and nothing is decoded, so whatever is done with them will take longer: {more}"
+            )
+        }
+        Limit::Crc => {
+            let rate = units::rate(epoch.read_bytes, epoch.seconds);
+            let more = if threads < cores { format!("`--threads {cores}`") } else { "more cores".into() };
+            format!("comparing checksums is the limit: {all} at it, at {rate}: {more} would help")
+        }
+        Limit::Decode => {
+            let change = match (threads < cores, &setting.content) {
+                (true, _) => format!("the machine has {}: `--threads {cores}`", units::plural(cores as u64, "core")),
+                (false, content) => lighter(content),
+            };
+            format!("decoding is the limit: {all} busy with it ({} of their time): {change}", share(epoch.decode_s))
+        }
+        Limit::Cores if threads > cores => format!(
+            "the cores are the limit: {threads} threads share {}: `--threads {cores}` does the same with less memory",
+            units::plural(cores as u64, "core"),
+        ),
+        Limit::Cores => format!(
+            "the cores are the limit: {} had work, mostly {}, but only {} of the time of {}: end the other programs that run here, or raise the quota of the container",
+            units::plural(threads as u64, "thread"),
+            if epoch.decode_s >= epoch.crc_s + epoch.read_s { "decoding" } else { "reading" },
+            percent(busy(epoch, setting)),
+            if threads.min(cores) == 1 { "a core".to_owned() } else { format!("{} cores", threads.min(cores)) },
+        ),
+        Limit::Consumer => format!(
+            "the consumer is the limit: threads waited for a free slot {} of their time, with batches of {}: {}",
+            share(epoch.waited_for_slot_s),
+            units::bytes(epoch.output_bytes / epoch.batches.max(1)),
+            if slots < 3 {
+                "`--slots 3` lets them work while a batch is used"
+            } else {
+                "raise `--batch-size`, so that less is handed over"
+            },
+        ),
+        Limit::Slots => format!(
+            "too little is in the making: threads had nothing to do {} of their time, because {} of {} keep no more of them busy: {}",
+            share(epoch.other_s(threads)),
+            units::plural(slots as u64, "slot"),
+            units::plural(u64::from(batch_size), "sample"),
+            if epoch.batches <= slots as u64 {
+                "the dataset holds no more, so use fewer threads"
+            } else {
+                "raise `--slots` or `--batch-size`"
+            },
+        ),
+        Limit::Unclear => format!(
+            "no limit can be told: an epoch is {} in {}: measure a larger dataset",
+            units::plural(epoch.samples, "sample"),
+            units::seconds(epoch.seconds),
+        ),
+    }
+}
+
+fn disk(epoch: &Epoch, setting: &Setting) -> String {
+    let from = epoch.disk_bytes.map_or(epoch.read_bytes, |bytes| bytes.min(epoch.read_bytes));
+    let busy = busy(epoch, setting).max(0.01);
+    let (rate, needed) = (units::rate(from, epoch.seconds), units::rate(epoch.read_bytes, epoch.seconds * busy));
+    let cores = setting.threads.min(setting.cores);
+    let cores = if cores == 1 { "its core".to_owned() } else { format!("its {cores} cores") };
+    let fits = setting.memory_bytes.is_some_and(|bytes| setting.dataset_bytes as f64 <= CACHED * bytes as f64);
+    let size = units::bytes(setting.dataset_bytes);
+    let change = match (&setting.content, setting.single_reads, fits) {
+        (_, true, _) => "`--order windowed` reads runs of 4 MiB instead of single samples".to_owned(),
+        (_, _, true) => format!(
+            "the dataset, {size}, fits into memory, so that only a first epoch is read from the disk: else use a faster one"
+        ),
+        (Content::Arrays { .. }, ..) => "use a faster disk, more memory, or `pack --prefer size`".into(),
+        _ => "use a faster disk, more memory, or smaller pictures (`pack --jpeg reencode`)".into(),
+    };
+    format!("the disk is the limit: it gave {rate}, and {cores}, {} busy, could take {needed}: {change}", percent(busy))
+}
+
+/// What makes decoding cheaper.
+fn lighter(content: &Content) -> String {
+    match content {
+        Content::Pictures { side: Some(side), tiled: false, .. } => {
+            format!(
+                "`pack --jpeg tile` lets views of {side} × {side} decode only the tiles that they show; else it takes more cores"
+            )
+        }
+        Content::Pictures { side: Some(side), short_side: Some(mean), .. } if *mean >= OVERSIZED * f64::from(*side) => {
+            format!(
+                "the pictures' shorter side is {mean:.0} pixels on average: `pack --jpeg reencode --short-side {}` stores fewer of them, with loss; else it takes more cores",
+                2 * side
+            )
+        }
+        Content::Pictures { side: None, .. } => {
+            "if the model takes crops, load only those (`--image rrc224`); else it takes more cores".into()
+        }
+        Content::Arrays { codec: Some(codec) } if codec.contains("zstd") => {
+            format!(
+                "`pack --codec blosc2-lz4` decodes faster than {codec}, and takes more space; else it takes more cores"
+            )
+        }
+        Content::Pictures { .. } | Content::Arrays { .. } | Content::Stored => "only more cores would help".into(),
+    }
+}
+
+pub(super) fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+#[cfg(test)]
+#[path = "limit_tests.rs"]
+mod tests;

@@ -1,0 +1,60 @@
+//! `shardpack bench`: how fast a dataset loads, what the limit is, and what to change.
+
+mod epoch;
+mod limit;
+mod report;
+mod setup;
+mod stream;
+mod system;
+mod view;
+
+pub(super) use view::{ArrayView, PictureView, parse_array_view, parse_view};
+
+use super::args::BenchArgs;
+use super::progress::Bar;
+use super::{Outcome, interrupt, show, units};
+use report::Report;
+
+pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
+    // Nothing is written, so there is nothing to clean up: the first Ctrl-C ends the process, whatever its threads do.
+    interrupt::install(false)?;
+    if args.stream { stream::run(args) } else { load(args) }
+}
+
+fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
+    let mut setup = setup::setup(args)?;
+    let bar = Bar::new("bench", setup.setting.dataset_bytes.saturating_mul(args.epochs.into()));
+    let mut epochs = Vec::new();
+    for number in 0..args.epochs {
+        if args.cold {
+            setup.loader.dataset().drop_page_cache()?;
+        }
+        let epoch = epoch::run(&mut setup.loader, number, &bar);
+        if epoch.is_err() {
+            bar.finish();
+        }
+        epochs.push(epoch?);
+    }
+    bar.finish();
+    let warm_up = (args.epochs > 1 && !args.cold).then(|| epochs.remove(0));
+    let median = epoch::median(&epochs);
+    if args.cold && median.disk_bytes == Some(0) {
+        show::note(
+            "note: nothing came from a disk in spite of `--cold`: the files are in memory (tmpfs), or their pages could not be dropped",
+        );
+    }
+    let report = Report { args, setup: &setup, warm_up, epochs, median };
+    if args.json {
+        show::json(&report.to_json())?;
+    } else {
+        show::print(&report.to_text())?;
+    }
+    match report.skipped() {
+        0 => Ok(Outcome::Fine),
+        skipped => {
+            let skipped = units::plural(skipped, "damaged sample");
+            show::note(&format!("{skipped} skipped\nhint: `shardpack verify` names them"));
+            Ok(Outcome::Problem)
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What `bench` prints: a table for people, an object for programs.
+
+use super::epoch::Epoch;
+use super::limit::{Limit, advice, limit, percent};
+use super::setup::Setup;
+use crate::cli::args::{BenchArgs, OrderArg};
+use crate::cli::{show, units};
+use serde_json::{Value, json};
+
+/// Everything that was measured.
+pub(super) struct Report<'a> {
+    pub(super) args: &'a BenchArgs,
+    pub(super) setup: &'a Setup,
+    /// The epoch that does not count.
+    pub(super) warm_up: Option<Epoch>,
+    pub(super) epochs: Vec<Epoch>,
+    /// The epoch that stands for all of them.
+    pub(super) median: Epoch,
+}
+
+impl Report<'_> {
+    fn limit(&self) -> Limit {
+        limit(&self.median, &self.setup.setting)
+    }
+
+    fn advice(&self) -> String {
+        advice(self.limit(), &self.median, &self.setup.setting)
+    }
+
+    pub(super) fn skipped(&self) -> u64 {
+        self.warm_up.iter().chain(&self.epochs).map(|epoch| epoch.skipped).sum()
+    }
+
+    pub(super) fn to_json(&self) -> Value {
+        let (median, setting, stats) = (&self.median, &self.setup.setting, self.setup.loader.stats());
+        let options = self.setup.loader.options();
+        json!({
+            "samples_per_s": median.per_s(median.samples),
+            "output_mb_per_s": median.per_s(median.output_bytes) / 1e6,
+            "read_mb_per_s": median.per_s(median.read_bytes) / 1e6,
+            "disk_mb_per_s": median.disk_bytes.map(|bytes| median.per_s(bytes) / 1e6),
+            "cpu_s_per_sample": median.cpu_s_per_sample(),
+            "peak_rss_bytes": stats.peak_rss_bytes,
+            "predicted_bytes": self.setup.predicted_bytes(),
+            "loader_bytes": stats.predicted_bytes,
+            "limit": self.limit().name(),
+            "advice": self.advice(),
+            "samples": median.samples,
+            "batches": median.batches,
+            "seconds": median.seconds,
+            "epochs": self.epochs.iter().map(epoch_json).collect::<Vec<_>>(),
+            "warm_up": self.warm_up.as_ref().map(epoch_json),
+            "thread_s": {
+                "read": median.read_s,
+                "crc": median.crc_s,
+                "decode": median.decode_s,
+                "waiting_for_data": median.waited_for_data_s,
+                "waiting_for_slot": median.waited_for_slot_s,
+                "other": median.other_s(setting.threads),
+            },
+            "consumer_wait_s": median.consumer_wait_s,
+            "queue_fill": median.queue_fill,
+            "waiting_for_core_s": median.queued_s,
+            "skipped": self.skipped(),
+            "grown_slots": stats.grown_slots,
+            "options": {
+                "image": self.setup.image,
+                "cube": self.setup.cube,
+                "fields": self.setup.loader.names().collect::<Vec<_>>(),
+                "batch_size": setting.batch_size,
+                "order": order(self.args.order),
+                "seed": self.args.seed,
+                "threads": setting.threads,
+                "cores": setting.cores,
+                "slots": setting.slots,
+                "read_ahead_bytes": options.read_ahead_bytes,
+                "cold": self.args.cold,
+            },
+        })
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        format!(
+            "{}\n{}\n{}\n{}\n",
+            self.what() + &self.epochs_text(),
+            self.time_text(),
+            self.memory_text(),
+            self.advice()
+        )
+    }
+
+    /// What was run.
+    fn what(&self) -> String {
+        let (setup, setting) = (self.setup, &self.setup.setting);
+        let dataset = setup.loader.dataset();
+        let image = setup.image.as_ref().map(|view| format!("images {view}"));
+        let parts = image.into_iter().chain(setup.cube.as_ref().map(|part| format!("arrays {part}")));
+        let loaded = parts.map(|part| part + ", ").collect::<String>();
+        format!(
+            "{} in {}, {}: {loaded}batches of {}, order {}, {} on {}, {}, {}\n\n",
+            units::plural(dataset.len(), "sample"),
+            units::plural(dataset.shards().len() as u64, "shard"),
+            units::bytes(setting.dataset_bytes),
+            units::count(setting.batch_size.into()),
+            order(self.args.order),
+            units::plural(setting.threads as u64, "thread"),
+            units::plural(setting.cores as u64, "core"),
+            units::plural(setting.slots as u64, "slot"),
+            if self.args.cold { "cold" } else { "warm" },
+        )
+    }
+
+    fn epochs_text(&self) -> String {
+        let row = |name: String, epoch: &Epoch| {
+            vec![
+                name,
+                units::seconds(epoch.seconds),
+                units::count(whole(epoch.per_s(epoch.samples))),
+                units::rate(epoch.output_bytes, epoch.seconds),
+                units::rate(epoch.read_bytes, epoch.seconds),
+                epoch.disk_bytes.map_or("unknown".into(), |bytes| units::rate(bytes, epoch.seconds)),
+                short_time(epoch.cpu_s_per_sample()),
+            ]
+        };
+        let mut rows: Vec<Vec<String>> = self.warm_up.iter().map(|epoch| row("warm-up".into(), epoch)).collect();
+        rows.extend((1..).zip(&self.epochs).map(|(i, epoch): (u32, _)| row(i.to_string(), epoch)));
+        if self.epochs.len() > 1 {
+            rows.push(row("median".into(), &self.median));
+        }
+        show::table(&["epoch", "time", "samples/s", "output", "read", "from disk", "CPU/sample"], &rows)
+    }
+
+    /// Where the seconds went.
+    fn time_text(&self) -> String {
+        let (median, threads) = (&self.median, self.setup.setting.threads);
+        let all = median.seconds * threads as f64;
+        let rows = [
+            ("reading", median.read_s),
+            ("CRC32", median.crc_s),
+            ("decoding", median.decode_s),
+            ("waiting for data", median.waited_for_data_s),
+            ("waiting for a slot", median.waited_for_slot_s),
+            ("anything else", median.other_s(threads)),
+        ];
+        let rows =
+            rows.map(|(name, seconds)| vec![name.to_owned(), percent(seconds / all.max(1e-9)), short_time(seconds)]);
+        let whose = if threads == 1 { "the thread".to_owned() } else { format!("the {threads} threads") };
+        let queued =
+            median.queued_s.map(|seconds| format!(", {} of it without a core", percent(seconds / all.max(1e-9))));
+        format!(
+            "time of {whose}, {} together{}\n{}\nthe consumer waited {} of the time, and found {:.1} batches ready; {} skipped\n",
+            units::seconds(all),
+            queued.unwrap_or_default(),
+            show::table(&["stage", "share", "time"], &rows),
+            percent(median.consumer_wait_s / median.seconds),
+            median.queue_fill,
+            units::plural(self.skipped(), "damaged sample"),
+        )
+    }
+
+    fn memory_text(&self) -> String {
+        let stats = self.setup.loader.stats();
+        let grown = match stats.grown_slots {
+            0 => String::new(),
+            n => format!("; {} made anew for larger batches", units::plural(n, "slot")),
+        };
+        format!(
+            "memory: {} at most, {} predicted ({} before the loader, {} for slots, window and read-ahead){grown}\n",
+            units::bytes(stats.peak_rss_bytes),
+            units::bytes(self.setup.predicted_bytes()),
+            units::bytes(self.setup.resident_bytes),
+            units::bytes(stats.predicted_bytes),
+        )
+    }
+}
+
+fn epoch_json(epoch: &Epoch) -> Value {
+    json!({
+        "seconds": epoch.seconds,
+        "samples_per_s": epoch.per_s(epoch.samples),
+        "read_mb_per_s": epoch.per_s(epoch.read_bytes) / 1e6,
+        "disk_mb_per_s": epoch.disk_bytes.map(|bytes| epoch.per_s(bytes) / 1e6),
+        "cpu_s": epoch.cpu_s,
+        "skipped": epoch.skipped,
+    })
+}
+
+const fn order(order: OrderArg) -> &'static str {
+    match order {
+        OrderArg::Stored => "stored",
+        OrderArg::Windowed => "windowed",
+        OrderArg::Full => "full",
+    }
+}
+
+/// As [`units::seconds`], and microseconds below a tenth of a millisecond.
+fn short_time(seconds: f64) -> String {
+    if seconds < 1e-4 { format!("{:.1} µs", seconds * 1e6) } else { units::seconds(seconds) }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate for people, never negative")]
+const fn whole(value: f64) -> u64 {
+    value.round() as u64
+}

@@ -1,0 +1,183 @@
+//! What the arguments make of a dataset: options of the loader, or why they do not fit.
+
+use super::limit::{Content, Setting};
+use super::system;
+use super::view::{ArrayView, PictureView};
+use crate::cli::args::{BenchArgs, OrderArg};
+use crate::cli::{open, units};
+use anyhow::bail;
+use shardpack_format::FieldKind;
+use shardpack_reader::order::{End, Mode};
+use shardpack_reader::{CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt};
+
+/// Samples in a batch by default, and the bytes of arrays that they may take.
+const BATCH_SIZE: u32 = 32;
+const BATCH_BYTES: u64 = 256 << 20;
+
+/// A loader that is ready to run, and what is said about it.
+pub(super) struct Setup {
+    pub(super) loader: Loader,
+    pub(super) setting: Setting,
+    /// What is loaded of pictures, in the words of `--image`; `None` if there are none.
+    pub(super) image: Option<String>,
+    /// The same of arrays, in the words of `--cube`.
+    pub(super) cube: Option<String>,
+    /// Memory of the process before the loader was made, with all indexes open.
+    pub(super) resident_bytes: u64,
+}
+
+impl Setup {
+    /// Memory that the process will take at most.
+    pub(super) fn predicted_bytes(&self) -> u64 {
+        self.resident_bytes.saturating_add(self.loader.predicted_bytes())
+    }
+}
+
+/// Opens the dataset and makes the loader.
+pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
+    let dataset = open::dataset(&args.dataset, &open::limits(args.max_record))?;
+    if dataset.is_empty() {
+        bail!("the dataset has no samples: there is nothing to measure: `{}`", args.dataset.display());
+    }
+    let names = |kind| chosen(&dataset, args, kind);
+    let (pictures, arrays) = (names(FieldKind::Image), names(FieldKind::Array));
+    fits("--image", "pictures", args.image.as_ref().map(|view| &*view.name), &pictures, &dataset)?;
+    fits("--cube", "arrays", args.cube.as_ref().map(|view| &*view.name), &arrays, &dataset)?;
+    let view = args.image.clone().unwrap_or_else(PictureView::full);
+    let cube = args.cube.clone().unwrap_or_else(ArrayView::whole);
+    // Every index is in memory before anything is measured: reading them is not the loader's work.
+    for number in 0..dataset.shards().len() {
+        dataset.shard(number)?;
+    }
+    let batch_size = match args.batch_size {
+        Some(samples) => samples,
+        None => default_batch_size(&dataset, &arrays, &cube),
+    };
+    // A batch that the dataset cannot fill would only take memory.
+    let batch_size = batch_size.min(u32::try_from(dataset.len()).unwrap_or(u32::MAX));
+    let threads = args.threads.unwrap_or_else(open::all_cores);
+    let options = LoaderOptions {
+        batch_size,
+        seed: args.seed,
+        mode: match args.order {
+            OrderArg::Stored => Mode::Stored,
+            OrderArg::Windowed => Mode::Windowed,
+            OrderArg::Full => Mode::Full,
+        },
+        // Every sample counts, those that fill no whole batch, too.
+        end: End::Uneven,
+        image: view.mode,
+        cube: cube.mode,
+        fields: args.fields.clone(),
+        threads,
+        slots: usize::try_from(args.slots)?,
+        read_ahead_bytes: args.read_ahead,
+        on_corrupt: match args.skip {
+            0 => OnCorrupt::Error,
+            samples => OnCorrupt::Skip { max: samples.saturating_mul(args.epochs.into()) },
+        },
+        ..LoaderOptions::default()
+    };
+    let content = content(&dataset, &pictures, &arrays, &view, &cube);
+    let resident_bytes = system::resident_bytes();
+    let setting = Setting {
+        threads,
+        cores: open::all_cores(),
+        batch_size,
+        slots: options.slots,
+        single_reads: args.order == OrderArg::Full,
+        dataset_bytes: dataset.shards().map(|shard| shard.bytes).sum(),
+        memory_bytes: system::memory_bytes(),
+        content,
+    };
+    let loader = Loader::open(&dataset, options)?;
+    has_room(loader.predicted_bytes(), system::available_bytes())?;
+    Ok(Setup {
+        loader,
+        setting,
+        image: (!pictures.is_empty()).then_some(view.name),
+        cube: (!arrays.is_empty()).then_some(cube.name),
+        resident_bytes,
+    })
+}
+
+/// Names of the fields of one kind that will be loaded. What is not in the dataset is said by the loader.
+fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'d str> {
+    let chosen = |name: &String| args.fields.as_ref().is_none_or(|names| names.contains(name));
+    let fields = dataset.schema().fields().iter().filter(|field| field.kind == kind && chosen(&field.name));
+    fields.map(|field| &*field.name).collect()
+}
+
+/// Refuses an option about something that is not there: it would do nothing.
+fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> anyhow::Result<()> {
+    if let (Some(value), []) = (value, found) {
+        let fields: Vec<&str> = dataset.schema().fields().iter().map(|field| &*field.name).collect();
+        bail!(
+            "`{flag} {value}`: expected a dataset with {what} to load, found none: its fields are {}",
+            fields.join(", ")
+        );
+    }
+    Ok(())
+}
+
+/// Large cubes come in small batches, so that the first try fits into memory. By the first sample: what is wrong with it is said by the loader.
+fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView) -> u32 {
+    let Ok(sample) = dataset.get(0) else { return BATCH_SIZE };
+    let bytes = |name: &&str| sample.descriptor(name).ok()?.decoded_bytes().ok();
+    let bytes: u64 = match cube.mode {
+        _ if arrays.is_empty() => 0,
+        CubeMode::Raw => sample.record_bytes().len() as u64,
+        _ => arrays.iter().filter_map(bytes).fold(0, u64::saturating_add),
+    };
+    let fit = BATCH_BYTES.checked_div(bytes).and_then(|samples| samples.try_into().ok()).unwrap_or(BATCH_SIZE);
+    fit.clamp(1, BATCH_SIZE)
+}
+
+fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &PictureView, cube: &ArrayView) -> Content {
+    let recipe = |field: &str, of: &[&str]| {
+        of.iter().try_fold(dataset.recipe().get(field)?, |value, name| value.get(name))?.as_str()
+    };
+    match (pictures, arrays) {
+        ([picture, ..], _) if view.mode != ImageMode::Raw => Content::Pictures {
+            side: view.side,
+            tiled: recipe(picture, &["jpeg"]).is_some_and(|how| how != "keep"),
+            short_side: short_side(dataset),
+        },
+        (_, [array, ..]) if cube.mode != CubeMode::Raw => {
+            Content::Arrays { codec: recipe(array, &["settings", "coder"]).map(str::to_owned) }
+        }
+        _ => Content::Stored,
+    }
+}
+
+/// Mean shorter side of the pictures, from the columns that the packer writes.
+fn short_side(dataset: &Dataset) -> Option<f64> {
+    let (height, width) = (dataset.column("height").ok()?.to_f64s(), dataset.column("width").ok()?.to_f64s());
+    let sum: f64 = height.iter().zip(&width).map(|(height, width)| height.min(*width)).sum();
+    (!height.is_empty()).then(|| sum / height.len() as f64)
+}
+
+/// Refuses to start what the machine has no memory for: it would be killed half way.
+fn has_room(needed: u64, available: Option<u64>) -> anyhow::Result<()> {
+    match available {
+        Some(available) if needed > available => bail!(
+            "memory for batches: expected at most {}, what is free, found {}, what these options need\n\
+             hint: lower `--batch-size` or `--slots`",
+            units::bytes(available),
+            units::bytes(needed)
+        ),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_into_memory_is_not_begun() {
+        assert!(has_room(1 << 30, Some(1 << 30)).is_ok() && has_room(1 << 40, None).is_ok());
+        let error = has_room(5_000_000_000, Some(4_000_000_000)).unwrap_err().to_string();
+        assert!(error.contains("4.00 GB") && error.contains("5.00 GB") && error.contains("--batch-size"), "{error}");
+    }
+}

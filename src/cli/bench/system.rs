@@ -1,0 +1,66 @@
+//! What the operating system says of this process: time on cores, bytes from disks, memory.
+
+use std::fs;
+
+/// Seconds that the threads of this process have spent on cores.
+pub(super) fn cpu_s() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Bytes that this process had fetched from disks, read-ahead included; `None` where the system does not say.
+pub(super) fn disk_bytes() -> Option<u64> {
+    number("/proc/self/io", "read_bytes:")
+}
+
+/// Seconds for which threads of this process, the first one left out, were ready to run, but had no core; `None` where the system does not say.
+pub(super) fn queued_s() -> Option<f64> {
+    let mut nanoseconds = 0_u64;
+    let first = std::process::id().to_string();
+    for task in fs::read_dir("/proc/self/task").ok()? {
+        let task = task.ok()?;
+        if task.file_name() == *first {
+            continue;
+        }
+        // A thread may end between the two looks.
+        let Ok(text) = fs::read_to_string(task.path().join("schedstat")) else { continue };
+        nanoseconds = nanoseconds.saturating_add(text.split_whitespace().nth(1)?.parse().ok()?);
+    }
+    Some(nanoseconds as f64 / 1e9)
+}
+
+/// Memory of this process.
+pub(super) fn resident_bytes() -> u64 {
+    number("/proc/self/status", "VmRSS:").unwrap_or(0).saturating_mul(1024)
+}
+
+/// Memory that can be had without swapping; `None` where the system does not say.
+pub(super) fn available_bytes() -> Option<u64> {
+    number("/proc/meminfo", "MemAvailable:").map(|kib| kib.saturating_mul(1024))
+}
+
+/// Memory of the machine; `None` where the system does not say.
+pub(super) fn memory_bytes() -> Option<u64> {
+    number("/proc/meminfo", "MemTotal:").map(|kib| kib.saturating_mul(1024))
+}
+
+fn number(path: &str, name: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_says_what_was_used() {
+        let (start, before) = (cpu_s(), resident_bytes());
+        let bytes = std::hint::black_box(vec![1_u8; 64 << 20]);
+        assert!(cpu_s() > start);
+        assert!(resident_bytes() >= before + (32 << 20), "{before} {}", resident_bytes());
+        assert!(memory_bytes() > available_bytes() && available_bytes() > Some(1 << 20));
+        drop(bytes);
+    }
+}

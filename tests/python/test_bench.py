@@ -1,0 +1,268 @@
+"""`bench`, as a user meets it: the table, the object, options that do not fit, damage, and how it ends."""
+
+import os
+import shutil
+import signal
+import time
+import unittest
+
+import numpy as np
+from shardfile import records
+from support import CommandTest, cubes, jpeg, pictures, shards, start
+
+LIMITS = {"disk", "memory", "crc", "decode", "cores", "consumer", "slots", "unclear"}
+STAGES = {"read", "crc", "decode", "waiting_for_data", "waiting_for_slot", "other"}
+
+
+def hurt_record(shard, which=1):
+    """Flip a bit in the first field of one record; returns its key."""
+    key, fields = list(records(shard))[which]
+    field = next(iter(fields.values())).data
+    data = bytearray(shard.read_bytes())
+    data[data.index(field) + len(field) // 2] ^= 0x10
+    shard.write_bytes(data)
+    return key
+
+
+class BenchTest(CommandTest):
+    def packed(self, source, *args):
+        self.ok("pack", source, self.tmp / "out", *args)
+        return self.tmp / "out"
+
+    def pictures(self, count=24):
+        return self.packed(pictures(self.tmp / "src", count))
+
+    def cubes(self, count=6, **options):
+        return self.packed(cubes(self.tmp / "src", count, **options))
+
+    def bench(self, *args):
+        """The object that `bench` prints."""
+        return self.ok("bench", *args, "--json").json()
+
+
+class Figures(BenchTest):
+    def test_the_object_is_whole_and_plausible(self):
+        out = self.pictures()
+        stored = sum(path.stat().st_size for path in shards(out))
+        got = self.bench(out, "--image", "rrc32", "--batch-size", 5, "--threads", 2, "--epochs", 4, "--seed", 7)
+        self.assertEqual((got["samples"], got["batches"], len(got["epochs"])), (24, 5, 3))
+        self.assertIsNotNone(got["warm_up"])
+        self.assertAlmostEqual(got["samples_per_s"], 24 / got["seconds"], delta=1e-6 * got["samples_per_s"])
+        # 32 × 32 × 3 bytes and a label of 8; fields begin at multiples of 64.
+        per_sample = got["output_mb_per_s"] * 1e6 / got["samples_per_s"]
+        self.assertTrue(32 * 32 * 3 + 8 <= per_sample <= 32 * 32 * 3 + 200, per_sample)
+        read = got["read_mb_per_s"] * 1e6 * got["seconds"]
+        self.assertTrue(0.5 * stored < read < 1.2 * stored, (read, stored))
+        self.assertTrue(0 < got["cpu_s_per_sample"] < 1)
+        self.assertEqual(set(got["thread_s"]), STAGES)
+        self.assertTrue(all(seconds >= 0 for seconds in got["thread_s"].values()))
+        self.assertGreaterEqual(sum(got["thread_s"].values()), 2 * got["seconds"] * 0.999)
+        self.assertTrue(0 <= got["consumer_wait_s"] <= got["seconds"])
+        self.assertTrue(0 <= got["queue_fill"] <= 3)
+        self.assertIn(got["limit"], LIMITS)
+        self.assertGreater(len(got["advice"]), 20)
+        self.assertEqual(got["skipped"], 0)
+        self.assertGreater(got["peak_rss_bytes"], 1 << 20)
+        self.assertGreater(got["predicted_bytes"], got["loader_bytes"])
+        self.assertTrue(0.5 < got["peak_rss_bytes"] / got["predicted_bytes"] < 2, got)
+        options = got["options"]
+        asked = {"image": "rrc32", "cube": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "slots": 3, "read_ahead_bytes": 32 << 20, "cold": False}
+        self.assertEqual({name: options[name] for name in asked}, asked)
+        self.assertIn("image", options["fields"])
+
+    def test_the_epoch_in_the_middle_stands_for_all(self):
+        got = self.bench(self.pictures(), "--epochs", 6)
+        seconds = sorted(epoch["seconds"] for epoch in got["epochs"])
+        self.assertEqual((len(seconds), got["seconds"]), (5, seconds[2]))
+
+    def test_a_single_epoch_and_cold_ones_have_no_warm_up(self):
+        out = self.pictures()
+        for args, count in ((["--epochs", 1], 1), (["--epochs", 2, "--cold"], 2)):
+            got = self.bench(out, *args)
+            self.assertEqual((got["warm_up"], len(got["epochs"])), (None, count))
+
+    def test_text(self):
+        text = self.ok("bench", self.pictures(), "--image", "center32", "--order", "stored", "--threads", "2", "--slots", "4").out
+        first = text.splitlines()[0]
+        for words in ("24 samples in 1 shard", "images center32", "batches of 24", "order stored", "2 threads", "4 slots", "warm"):
+            self.assertIn(words, first)
+        for row in ("warm-up", "1", "2", "median"):
+            self.assertRegex(text, rf"(?m)^  {row} .* [\d,]+ .*B/s")
+        for stage in ("reading", "CRC32", "decoding", "waiting for data", "waiting for a slot", "anything else"):
+            self.assertRegex(text, rf"(?m)^  {stage} +\d+ % ")
+        self.assertIn("time of the 2 threads", text)
+        self.assertIn("0 damaged samples skipped", text)
+        self.assertRegex(text, r"memory: [\d.]+ MB at most, [\d.]+ MB predicted")
+        self.assertRegex(text.splitlines()[-1], r"limit|too little")
+
+
+class Views(BenchTest):
+    def test_what_comes_out_is_what_was_asked_for(self):
+        out = self.pictures()
+        bytes_of = lambda *args: (got := self.bench(out, *args))["output_mb_per_s"] * 1e6 * got["seconds"] / 24
+        # The pictures are 64 × 96.
+        self.assertAlmostEqual(bytes_of(), 64 * 96 * 3, delta=200)
+        self.assertAlmostEqual(bytes_of("--image", "full"), 64 * 96 * 3, delta=200)
+        self.assertAlmostEqual(bytes_of("--image", "rrc48"), 48 * 48 * 3, delta=200)
+        self.assertAlmostEqual(bytes_of("--image", "center16"), 16 * 16 * 3, delta=200)
+        self.assertLess(bytes_of("--image", "raw"), 10_000)
+        self.assertLess(bytes_of("--fields", "label"), 100)
+
+    def test_pictures_of_all_shapes(self):
+        source = pictures(self.tmp / "src", 6)
+        for i, size in enumerate(((40, 24), (16, 200))):
+            (source / "class 0" / f"other{i}.jpg").write_bytes(jpeg(90 + i, *size))
+        out = self.packed(source)
+        got = self.bench(out, "--image", "full", "--epochs", 1)
+        pixels = 6 * 64 * 96 + 40 * 24 + 16 * 200
+        self.assertAlmostEqual(got["output_mb_per_s"] * 1e6 * got["seconds"], 3 * pixels, delta=1000)
+
+    def test_cubes_whole_and_raw(self):
+        out = self.cubes()
+        whole, raw = self.bench(out), self.bench(out, "--cube", "raw")
+        sizes = [got["output_mb_per_s"] * 1e6 * got["seconds"] / 6 for got in (whole, raw)]
+        self.assertAlmostEqual(sizes[0], 24 * 20 * 17 * 4, delta=200)
+        self.assertLess(sizes[1], sizes[0] / 1.5)
+        self.assertEqual((whole["options"]["cube"], whole["options"]["image"], raw["options"]["cube"]), ("whole", None, "raw"))
+
+    def test_large_cubes_come_in_small_batches(self):
+        (self.tmp / "src").mkdir()
+        for i in range(4):
+            # 96 MiB that compress to nothing.
+            np.save(self.tmp / "src" / f"{i}.npy", np.full((512, 512, 96), i + 0.5, np.float32))
+        out = self.packed(self.tmp / "src")
+        batch_size = lambda *args: self.bench(out, "--epochs", 1, *args)["options"]["batch_size"]
+        self.assertEqual(batch_size(), 2)
+        self.assertEqual(batch_size("--batch-size", 1), 1)
+        self.assertEqual(batch_size("--batch-size", 3), 3)
+        self.assertEqual(batch_size("--cube", "raw"), 4, "all that there are")
+
+    def test_every_order_sees_every_sample(self):
+        out = self.pictures()
+        for order in ("stored", "windowed", "full"):
+            got = self.bench(out, "--order", order, "--batch-size", 7, "--epochs", 2)
+            self.assertEqual((got["samples"], got["batches"], got["options"]["order"]), (24, 4, order))
+
+    def test_a_lone_shard(self):
+        got = self.bench(shards(self.pictures())[0], "--epochs", 1)
+        self.assertEqual(got["samples"], 24)
+
+
+class Refused(BenchTest):
+    def test_options_that_are_none(self):
+        out = self.pictures(4)
+        for args, said in (
+            (["--image", "rrc0"], "rrcN"),
+            (["--image", "thumbnail"], "thumbnail"),
+            (["--cube", "half"], "half"),
+            (["--order", "random"], "random"),
+            (["--batch-size", "0"], "--batch-size"),
+            (["--slots", "0"], "--slots"),
+            (["--threads", "0"], "--threads"),
+            (["--epochs", "0"], "--epochs"),
+            (["--read-ahead", "lots"], "lots"),
+            (["--fields", "image,nose"], "nose"),
+            (["--decode"], "--stream"),
+            (["--stream", "--image", "full"], "--image"),
+            (["--stream", "--order", "full"], "--order"),
+        ):
+            with self.subTest(args=args):
+                result = self.expect(2, "bench", out, *args)
+                self.assertEqual(result.out, "")
+                self.assertIn(said, result.err)
+
+    def test_options_that_do_not_fit_the_dataset(self):
+        out = self.pictures(4)
+        self.assertIn("found none: its fields are", self.expect(2, "bench", out, "--cube", "raw").err)
+        self.expect(2, "bench", out, "--fields", "label", "--image", "rrc32")
+        shutil.rmtree(out)
+        shutil.rmtree(self.tmp / "src")
+        out = self.cubes(2)
+        result = self.expect(2, "bench", out, "--image", "rrc224")
+        self.assertRegex(result.err, r"`--image rrc224`.*pictures.*found none.*cube")
+
+    @unittest.skipIf(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") > 400 << 30, "a machine with room for everything")
+    def test_what_the_machine_has_no_memory_for(self):
+        out = self.cubes(2, shape=(512, 512, 64))
+        result = self.expect(2, "bench", out, "--batch-size", 2, "--slots", 4000)
+        self.assertRegex(result.err, r"memory for batches: expected at most .*B.*, found .*B")
+        self.assertIn("hint: lower `--batch-size`", result.err)
+
+
+class Damage(BenchTest):
+    def test_a_damaged_sample_is_named(self):
+        out = self.pictures()
+        key = hurt_record(shards(out)[0])
+        result = self.expect(1, "bench", out, "--image", "rrc32")
+        self.assertEqual(result.out, "")
+        self.assertIn(key, result.err)
+        self.assertIn("crc", result.err.lower())
+
+    def test_skipped_samples_are_counted(self):
+        out = self.pictures()
+        hurt_record(shards(out)[0], 1)
+        hurt_record(shards(out)[0], 5)
+        self.expect(1, "bench", out, "--skip", 1)
+        result = self.expect(1, "bench", out, "--skip", 2, "--epochs", 3, "--json")
+        self.assertEqual((result.json()["skipped"], result.json()["samples"]), (6, 22))
+        self.assertIn("6 damaged samples skipped", result.err)
+        self.assertIn("verify", result.err)
+
+
+class Ending(BenchTest):
+    def test_an_interrupt_ends_it_at_once(self):
+        out = self.pictures()
+        for args in ([], ["--stream"]):
+            process = start("bench", out, "--epochs", 1_000_000, *args)
+            self.addCleanup(process.kill)
+            time.sleep(1)
+            self.assertIsNone(process.poll())
+            sent = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(10), 130)
+            self.assertLess(time.monotonic() - sent, 1)
+            self.assertEqual(process.stdout.read(), b"")
+            process.stdout.close()
+            process.stderr.close()
+
+    @unittest.skipUnless(os.path.exists("/dev/shm"), "no tmpfs")
+    def test_cold_in_memory_is_said(self):
+        out = self.pictures()
+        memory = f"/dev/shm/shardpack-bench-{os.getpid()}"
+        self.addCleanup(shutil.rmtree, memory, ignore_errors=True)
+        shutil.copytree(out, memory)
+        self.assertIn("tmpfs", self.ok("bench", memory, "--cold", "--epochs", 1).err)
+        self.assertNotIn("tmpfs", self.ok("bench", memory, "--epochs", 1).err)
+
+
+class Stream(BenchTest):
+    def test_pictures_are_not_said_to_be_decoded(self):
+        out = self.pictures(6)
+        result = self.ok("bench", out, "--stream", "--decode")
+        self.assertIn("streamed 6 samples", result.out)
+        self.assertNotIn("decoded", result.out)
+        self.assertIn("nothing is decoded", result.err)
+        self.assertFalse(self.bench(out, "--stream", "--decode")["decode"])
+
+    def test_cubes_are(self):
+        out = self.cubes(3)
+        result = self.ok("bench", out, "--stream", "--decode", "--epochs", "1")
+        self.assertIn("arrays decoded to", result.out)
+        self.assertIn("1 pass)", result.out)
+        self.assertIn("2 passes)", self.ok("bench", out, "--stream", "--epochs", "2").out)
+        self.assertGreater(self.bench(out, "--stream", "--decode")["decoded_mb_per_s"], 0)
+
+    def test_what_the_benches_read_is_there(self):
+        got = self.bench(self.pictures(6), "--stream", "--epochs", "1")
+        self.assertGreater(float(got["seconds"]), 0)
+        self.assertEqual(got["samples"], 6)
+        self.assertGreater(got["read_mb_per_s"], 0)
+
+    def test_damage(self):
+        out = self.pictures(6)
+        hurt_record(shards(out)[0])
+        self.expect(1, "bench", out, "--stream")
+
+
+if __name__ == "__main__":
+    unittest.main()
