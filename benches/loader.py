@@ -1,10 +1,10 @@
 """The loader against the limits of the machine and against other loaders: the same samples, the same cores, one run, turn by turn.
 
-    .venv/bin/python benches/loader.py PHOTOS            everything; installs the peers into benches/.venv-peers, with CUDA some 8 GB
+    .venv/bin/python benches/loader.py PHOTOS            everything; installs the peers into benches/.venv-peers, some 9 GB with CUDA
     .venv/bin/python benches/loader.py --peers none      shardpack and those limits that need no package
 
 PHOTOS is a folder of class folders of JPEGs. Each side runs in a process of its own: one epoch to warm up, then whole epochs for `--seconds`; all sides once a round. Everything comes
-from the page cache, on `--threads` threads or worker processes. Memory is that of the process and its children, files that are mapped not counted (shardpack's own is its peak RSS).
+from the page cache (or, with `--cold`, from the disk), on `--threads` threads or worker processes. Memory is that of the process and its children, files that are mapped not counted (shardpack's own is its peak RSS).
 """
 
 import argparse
@@ -56,8 +56,8 @@ def main():
         data, facts = prepare(Path(folder), options, command, interpreter, chosen, notes)
         runs = measure(options, command, interpreter, chosen, data, facts, notes)
     rows = summary(runs)
-    facts |= {"threads": options.threads, "seconds": options.seconds, "batch": BATCH, "notes": notes, "versions": environment.versions(interpreter), "runs": runs}
-    result = bench.finish("loader", options, facts, rows)
+    facts |= {"threads": options.threads, "page cache": "cold" if options.cold else "warm", "seconds": options.seconds, "batch": BATCH, "notes": notes, "versions": environment.versions(interpreter), "runs": runs}
+    result = bench.finish("loader-cold" if options.cold else "loader", options, facts, rows)
     print("\n" + "\n".join(f"- {note}" for note in notes))
     return result
 
@@ -72,6 +72,7 @@ def arguments():
     parser.add_argument("--rounds", type=int, default=3, help="times that each side runs (default 3)")
     parser.add_argument("--seconds", type=float, default=3.0, help="least time of a run that counts (default 3)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads or worker processes of each side (default all cores)")
+    parser.add_argument("--cold", action="store_true", help="drop the files that are read from the page cache before each epoch")
     parser.add_argument("--cubes", type=int, default=6, help="number of synthetic cubes (default 6)")
     parser.add_argument("--cube-shape", default="480x640x100", help="height x width x channels (default 480x640x100)")
     parser.add_argument("--dir", type=Path, default=bench.ROOT / "target" / "bench", help="where to write: the disk that is measured (default target/bench)")
@@ -149,6 +150,8 @@ def prepare(folder, options, command, interpreter, chosen, notes):
     for name, path in data.items():
         facts["sizes"].setdefault(name, bench.tree_bytes(path))
         bench.warm(path)
+    # Pages that are not on the disk yet cannot be dropped, and writing them would disturb what is measured.
+    bench.run("sync", "-f", folder)
     return data, facts
 
 
@@ -157,7 +160,7 @@ def measure(options, command, interpreter, chosen, data, facts, notes):
     runs, epochs, broken = [], {}, set()
     for mode in options.modes:
         kind = MODES[mode][0]
-        common = {"mode": mode, "batch": BATCH[kind], "threads": options.threads, "seconds": options.seconds, "samples": facts[kind]}
+        common = {"mode": mode, "batch": BATCH[kind], "threads": options.threads, "seconds": options.seconds, "samples": facts[kind], "cold": ["--cold"] if options.cold else []}
         for turn in range(options.rounds):
             for name, (modes, label, _) in DATASETS.items():
                 if mode in modes:
@@ -182,7 +185,7 @@ def measure(options, command, interpreter, chosen, data, facts, notes):
 def shardpack(command, dataset, name, common, epochs):
     """One run of `shardpack bench`. It counts epochs, not seconds: the first run finds out how many fill the time, and does not count."""
     mode = common["mode"]
-    args = [command, "bench", dataset, *MODES[mode][2], "--batch-size", common["batch"], "--threads", common["threads"], "--json", "--epochs"]
+    args = [command, "bench", dataset, *MODES[mode][2], "--batch-size", common["batch"], "--threads", common["threads"], *common["cold"], "--json", "--epochs"]
     if (mode, name) not in epochs:
         start = time.perf_counter()
         report = json.loads(bench.run(*args, 3))
@@ -200,7 +203,7 @@ def shardpack(command, dataset, name, common, epochs):
 def peer(interpreter, side, data, common):
     """One run of a peer or a limit in a process of its own."""
     numbers = [f"--{name}={common[name]}" for name in ("threads", "batch", "seconds")]
-    output, others, peak = watched([interpreter, "-m", "peers.worker", "run", side.name, common["mode"], data, *numbers])
+    output, others, peak = watched([interpreter, "-m", "peers.worker", "run", side.name, common["mode"], data, *numbers, *common["cold"]])
     try:
         # Some libraries talk on stdout: the result is the last line.
         report = json.loads(output.splitlines()[-1])

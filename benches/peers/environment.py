@@ -27,10 +27,10 @@ def python():
     failed = install(interpreter, ["-r", REQUIREMENTS])
     if failed:
         # One package without a wheel for this machine must not cost all others.
-        for line in requirements():
-            if install(interpreter, [line, "-c", REQUIREMENTS]):
-                say(f"could not be installed: {line}")
-    stamp.write_text(wanted)
+        failed = [line for line in requirements() if install(interpreter, [line, "-c", REQUIREMENTS])]
+        say(f"could not be installed, and tried again next time: {', '.join(failed)}")
+    if not failed:
+        stamp.write_text(wanted)
     return interpreter
 
 

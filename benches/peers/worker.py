@@ -1,7 +1,7 @@
 """One peer in one process, run by the bench from its folder.
 
     python -m peers.worker convert STORE SOURCE OUT
-    python -m peers.worker run NAME MODE DATA --threads 2 --batch 64 --seconds 3
+    python -m peers.worker run NAME MODE DATA --threads 2 --batch 64 --seconds 3 [--cold]
 
 `run` prints one JSON object: samples and bytes delivered, seconds, processor seconds of the process and its children. One epoch goes before and does not count; then whole epochs
 until the seconds are over.
@@ -39,20 +39,30 @@ def go_through(epoch):
     return samples, total
 
 
-def measure(name, mode, job, seconds):
-    """Warm up, then count epochs."""
+def drop(folder):
+    """Drop the pages of all files below a folder from the page cache; they are on the disk, so nothing is lost."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure(name, mode, job, seconds, cold):
+    """Warm up, then count epochs. `cold`: the pages of the store are dropped before each, which does not count; what a loader has mapped or read ahead by then, it keeps."""
     function = getattr(importlib.import_module(f"peers.{SIDES[name].module}"), name.replace("-", "_"))
     epoch = function(mode, job)
-    samples = total = epochs = 0
-    expected = go_through(epoch)[0]
-    start, cpu = time.perf_counter(), cpu_seconds(os.getpid())
-    while epochs == 0 or time.perf_counter() - start < seconds:
+    expected, _ = go_through(epoch)
+    samples = total = epochs = spent = used = 0
+    while epochs == 0 or spent < seconds:
+        if cold:
+            drop(job.data)
+        start, cpu = time.perf_counter(), cpu_seconds(os.getpid())
         rows, size = go_through(epoch)
+        spent, used = spent + time.perf_counter() - start, used + cpu_seconds(os.getpid()) - cpu
         if rows != expected:
             raise SystemExit(f"samples of an epoch: expected {expected} as in the first, found: {rows}")
         samples, total, epochs = samples + rows, total + size, epochs + 1
-    spent = time.perf_counter() - start
-    return {"samples": samples, "bytes": total, "epochs": epochs, "samples_an_epoch": expected, "seconds": spent, "cpu_seconds": cpu_seconds(os.getpid()) - cpu}
+    return {"samples": samples, "bytes": total, "epochs": epochs, "samples_an_epoch": expected, "seconds": spent, "cpu_seconds": used}
 
 
 def main():
@@ -69,6 +79,7 @@ def main():
     run.add_argument("--threads", type=int, required=True)
     run.add_argument("--batch", type=int, required=True)
     run.add_argument("--seconds", type=float, required=True)
+    run.add_argument("--cold", action="store_true")
     options = parser.parse_args()
     if options.command == "convert":
         WRITERS[options.store](options.source, options.out)
@@ -76,7 +87,7 @@ def main():
     # A batch of whole pictures from a torch DataLoader holds a file descriptor for each.
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    result = measure(options.name, options.mode, SimpleNamespace(data=options.data, threads=options.threads, batch=options.batch), options.seconds)
+    result = measure(options.name, options.mode, SimpleNamespace(data=options.data, threads=options.threads, batch=options.batch), options.seconds, options.cold)
     print(json.dumps(result), flush=True)
 
 

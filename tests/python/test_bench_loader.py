@@ -66,6 +66,10 @@ class LoaderBench(CommandTest):
             self.assertEqual((result["samples"], result["samples_an_epoch"], result["epochs"]), (5, 5, 1))
             self.assertEqual(result["bytes"], 5 * 12 * 10 * 7 * 2, "float16")
 
+    def test_cold(self):
+        done = self.bench(self.tmp, "--peers", "npy", "--modes", "uncompressed", "--cold")
+        self.assertEqual(len(self.rows(done.stdout)), 3, "shardpack, the plain read, and a peer")
+
     def worker(self, *args):
         command = [sys.executable, "-m", "peers.worker", *map(str, args)]
         return subprocess.run(command, cwd=ROOT / "benches", capture_output=True, text=True, check=True).stdout
