@@ -194,8 +194,10 @@ def shardpack(command, dataset, name, common, epochs):
         epochs[mode, name] = 1 + max(2, math.ceil(common["seconds"] / an_epoch))
     report, others, _ = watched([*args, epochs[mode, name]])
     report = json.loads(report)
+    # The command's own figures are those of its median epoch. The peers' are of all epochs together, and so are these.
+    samples, seconds, cpu = report["samples"] * len(report["epochs"]), *(sum(epoch[name] for epoch in report["epochs"]) for name in ("seconds", "cpu_s"))
     return {
-        "samples_per_s": report["samples_per_s"], "cpu_s_per_sample": report["cpu_s_per_sample"], "peak_bytes": report["peak_rss_bytes"],
+        "samples_per_s": samples / seconds, "cpu_s_per_sample": cpu / samples, "peak_bytes": report["peak_rss_bytes"],
         "others": others, "epochs": epochs[mode, name] - 1, "bench": report,
     }
 
