@@ -82,9 +82,12 @@ def arguments():
     wrong = set(options.modes) - set(MODES)
     if wrong:
         parser.error(f"--modes: expected some of {', '.join(MODES)}, found: {', '.join(sorted(wrong))}")
-    wrong = set(options.peers.split(",")) - set(SIDES) - {"all", "none"}
+    wrong = set(options.peers.split(",")) - {side.name for side in PEERS} - {"all", "none"}
     if wrong:
         parser.error(f"--peers: expected all, none, or some of {', '.join(side.name for side in PEERS)}, found: {', '.join(sorted(wrong))}")
+    # The peers run in another folder. Not `resolve`: the interpreter of an environment is a link to one that is not.
+    options.python, options.shardpack = (path and path.absolute() for path in (options.python, options.shardpack))
+    options.dir = options.dir.absolute()
     options.shape = tuple(map(int, options.cube_shape.split("x")))
     if len(options.shape) != 3:
         parser.error(f"--cube-shape: expected height x width x channels, found: {options.cube_shape}")
