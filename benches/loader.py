@@ -218,7 +218,7 @@ def peer(interpreter, side, data, common):
     if not 0 <= common["samples"] - report["samples_an_epoch"] < common["batch"]:
         raise Failed(f"samples of an epoch: expected {common['samples']}, found: {report['samples_an_epoch']}")
     return {
-        "samples_per_s": report["samples"] / report["seconds"], "cpu_s_per_sample": report["cpu_seconds"] / report["samples"], "peak_bytes": peak,
+        "samples_per_s": report["samples"] / report["seconds"], "cpu_s_per_sample": report["cpu_seconds"] / report["samples"], "peak_bytes": max(peak, report["memory_bytes"]),
         "others": others, "epochs": report["epochs"], "samples_an_epoch": report["samples_an_epoch"], "output_mb_per_s": report["bytes"] / report["seconds"] / 1e6,
     }
 

@@ -3,7 +3,7 @@
     python -m peers.worker convert STORE SOURCE OUT
     python -m peers.worker run NAME MODE DATA --threads 2 --batch 64 --seconds 3 [--cold]
 
-`run` prints one JSON object: samples and bytes delivered, seconds, processor seconds of the process and its children. One epoch goes before and does not count; then whole epochs
+`run` prints one JSON object: samples and bytes delivered, seconds, processor seconds and memory of the process and its children. One epoch goes before and does not count; then whole epochs
 until the seconds are over.
 """
 
@@ -18,7 +18,7 @@ from types import SimpleNamespace
 
 from .registry import SIDES
 from .stores import WRITERS
-from .tree import cpu_seconds
+from .tree import cpu_seconds, memory_bytes
 
 
 def amount(batch):
@@ -62,7 +62,9 @@ def measure(name, mode, job, seconds, cold):
         if rows != expected:
             raise SystemExit(f"samples of an epoch: expected {expected} as in the first, found: {rows}")
         samples, total, epochs = samples + rows, total + size, epochs + 1
-    return {"samples": samples, "bytes": total, "epochs": epochs, "samples_an_epoch": expected, "seconds": spent, "cpu_seconds": used}
+    # Whoever watches from outside looks now and then, and may have missed a short run.
+    memory = memory_bytes(os.getpid())
+    return {"memory_bytes": memory, "samples": samples, "bytes": total, "epochs": epochs, "samples_an_epoch": expected, "seconds": spent, "cpu_seconds": used}
 
 
 def main():
