@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import bench
+import numpy as np
 from cubes import write
 from pack_keep import REAL
 from peers import environment, registry, stores, tree
@@ -32,12 +33,12 @@ MODES = {
     "compressed": ("cubes", "cubes, compressed", ("--cube", "whole")),
     "uncompressed": ("cubes", "cubes, uncompressed", ("--cube", "whole")),
 }
-# shardpack's own datasets of the samples: what they are loaded as, their label, and the options of `shardpack pack`. float16 for everybody.
+# shardpack's own datasets of the samples: what they are loaded as, their label, and the options of `shardpack pack`.
 DATASETS = {
     "tiled": (registry.PICTURES, "shardpack, tiled as `pack` does", ()),
     "kept": (registry.PICTURES, "shardpack, files kept to the byte", ("--jpeg", "keep")),
-    "packed": (registry.COMPRESSED, "shardpack, codec as `pack` chooses", ("--values", "f16")),
-    "plain": (registry.UNCOMPRESSED, "shardpack, `--codec raw`", ("--values", "f16", "--codec", "raw", "--layout", "as-given", "--band-difference", "off")),
+    "packed": (registry.COMPRESSED, "shardpack, codec as `pack` chooses", ("--values", "keep")),
+    "plain": (registry.UNCOMPRESSED, "shardpack, `--codec raw`", ("--values", "keep", "--codec", "raw", "--layout", "as-given", "--band-difference", "off")),
 }
 TIME_LIMIT_S = 900
 
@@ -57,7 +58,8 @@ def main():
         runs = measure(options, command, interpreter, chosen, data, facts, notes)
     rows = summary(runs)
     facts |= {"threads": options.threads, "page cache": "cold" if options.cold else "warm", "seconds": options.seconds, "batch": BATCH, "notes": notes, "versions": environment.versions(interpreter), "runs": runs}
-    result = bench.finish("loader-cold" if options.cold else "loader", options, facts, rows)
+    name = ["loader", *(options.modes if options.modes != list(MODES) else []), *(["cold"] if options.cold else [])]
+    result = bench.finish("-".join(name), options, facts, rows)
     print("\n" + "\n".join(f"- {note}" for note in notes))
     return result
 
@@ -130,7 +132,9 @@ def prepare(folder, options, command, interpreter, chosen, notes):
         facts["sizes"]["folder"] = sum(path.stat().st_size for path, _ in pictures)
     if "cubes" in kinds:
         environment.say(f"making {options.cubes} cubes")
-        source = write(folder / "cubes", options.cubes, options.shape)
+        # float16 from the beginning: an array comes back in the type in which it was given, and all sides shall deliver the same bytes.
+        for path in write(folder / "cubes", options.cubes, options.shape).iterdir():
+            np.save(path, np.load(path).astype(np.float16))
         said = f"{options.cubes} synthetic cubes of {' × '.join(map(str, options.shape))}"
         facts |= {"cubes": options.cubes, "source": f"{facts['source']}; {said}" if "source" in facts else said}
     sources = {"pictures": data.get("folder"), "cubes": folder / "cubes"}
@@ -201,7 +205,8 @@ def shardpack(command, dataset, name, common, epochs):
     samples, seconds, cpu = report["samples"] * len(report["epochs"]), *(sum(epoch[name] for epoch in report["epochs"]) for name in ("seconds", "cpu_s"))
     return {
         "samples_per_s": samples / seconds, "cpu_s_per_sample": cpu / samples, "peak_bytes": report["peak_rss_bytes"],
-        "others": others, "epochs": epochs[mode, name] - 1, "bench": report,
+        "others": others, "epochs": epochs[mode, name] - 1, "output_mb_per_s": report["output_mb_per_s"] / report["samples_per_s"] * samples / seconds,
+        **{name: report[name] for name in ("limit", "advice", "predicted_bytes", "thread_s")},
     }
 
 
@@ -271,6 +276,7 @@ def summary(runs):
             rows.append({
                 "load": MODES[mode][1], "side": some[0]["label"], "samples/s": rates[name],
                 "min … max": " … ".join(bench.show(float(pick(run["samples_per_s"] for run in some))) for pick in (min, max)),
+                "MB/s": bench.median(run["output_mb_per_s"] for run in some),
                 "÷ best peer": rates[name] / best if best else "", "÷ limit": rates[name] / limit if limit else "",
                 "CPU ms/sample": 1e3 * used[name], "least CPU of a peer ÷ own": least / used[name] if least else "", "peak MB": max(run["peak_bytes"] for run in some) / 1e6,
                 "others' share of the cores": bench.median(run["others"] for run in some),

@@ -36,6 +36,10 @@ class LoaderBench(CommandTest):
             self.assertLessEqual({"shardpack, tiled as `pack` does", "shardpack, files kept to the byte"}, set(sides[load]))
         self.assertEqual(len(sides["cubes, compressed"]), 4, "shardpack, Blosc2 alone, and two peers")
         self.assertEqual(len(sides["cubes, uncompressed"]), 3, "shardpack, a plain read, and a peer")
+        # Whoever delivers cubes delivers float16: the same bytes a sample.
+        sizes = [float(row["MB/s"]) / float(row["samples/s"]) for row in rows if row["load"].startswith("cubes") and "plain read" not in row["side"]]
+        for size in sizes:
+            self.assertAlmostEqual(size / (24 * 40 * 17 * 2 / 1e6), 1, delta=0.1, msg="scalars may come along")
         # The best peer is itself's equal, and so is the limit.
         peers = [float(row["÷ best peer"]) for row in rows if "Blosc2 file" in row["side"]]
         self.assertEqual(max(peers), 1)
