@@ -196,7 +196,9 @@ class Damage(BenchTest):
         result = self.expect(1, "bench", out, "--image", "rrc32")
         self.assertEqual(result.out, "")
         self.assertIn(key, result.err)
-        self.assertIn("crc", result.err.lower())
+        self.assertIn("error: stopped at a damaged sample: ", result.err)
+        self.assertIn("CRC32: expected 0x", result.err)
+        self.assertIn("--skip N", result.err.splitlines()[-1])
 
     def test_skipped_samples_are_counted(self):
         out = self.pictures()

@@ -136,20 +136,22 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
     let share = |seconds: f64| percent(seconds / (epoch.seconds * threads as f64));
     let all = match threads {
         1 => "the only thread is".to_owned(),
+        2 => "both threads are".to_owned(),
         n => format!("all {n} threads are"),
     };
     match limit {
         Limit::Disk => disk(epoch, setting),
         Limit::Memory => {
-            let rate = units::rate(epoch.read_bytes, epoch.seconds);
-            let more = if threads < cores {
-                format!("`--threads {cores}` copies on more cores")
-            } else {
-                "there is nothing to change here".into()
+            let what = match setting.content {
+                Content::Stored => "nothing is decoded, so whatever is done with them will take longer",
+                _ => "decoding takes less time than that",
             };
-            format!(
-                "copying is the limit: records come out of memory at {rate} and nothing is decoded, so whatever is done with them will take longer: {more}"
-            )
+            let more = match threads < cores {
+                true => format!("`--threads {cores}` copies on more cores"),
+                false => "there is nothing to change here".into(),
+            };
+            let rate = units::rate(epoch.read_bytes, epoch.seconds);
+            format!("copying is the limit: records come out of memory at {rate}, and {what}: {more}")
         }
         Limit::Crc => {
             let rate = units::rate(epoch.read_bytes, epoch.seconds);
@@ -208,18 +210,21 @@ fn disk(epoch: &Epoch, setting: &Setting) -> String {
     let busy = busy(epoch, setting).max(0.01);
     let (rate, needed) = (units::rate(from, epoch.seconds), units::rate(epoch.read_bytes, epoch.seconds * busy));
     let cores = setting.threads.min(setting.cores);
-    let cores = if cores == 1 { "its core".to_owned() } else { format!("its {cores} cores") };
+    let cores = if cores == 1 { "the core".to_owned() } else { format!("the {cores} cores") };
     let fits = setting.memory_bytes.is_some_and(|bytes| setting.dataset_bytes as f64 <= CACHED * bytes as f64);
     let size = units::bytes(setting.dataset_bytes);
     let change = match (&setting.content, setting.single_reads, fits) {
         (_, true, _) => "`--order windowed` reads runs of 4 MiB instead of single samples".to_owned(),
         (_, _, true) => format!(
-            "the dataset, {size}, fits into memory, so that only a first epoch is read from the disk: else use a faster one"
+            "the dataset, {size}, fits into memory, so only the first epoch waits for the disk; a faster one helps that, too"
         ),
         (Content::Arrays { .. }, ..) => "use a faster disk, more memory, or `pack --prefer size`".into(),
         _ => "use a faster disk, more memory, or smaller pictures (`pack --jpeg reencode`)".into(),
     };
-    format!("the disk is the limit: it gave {rate}, and {cores}, {} busy, could take {needed}: {change}", percent(busy))
+    format!(
+        "the disk is the limit: it gave {rate}, while {cores}, {} busy, could take {needed}: {change}",
+        percent(busy)
+    )
 }
 
 /// What makes decoding cheaper.

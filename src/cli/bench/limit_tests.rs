@@ -96,7 +96,19 @@ fn figures_name_their_limit_and_what_to_change() {
         ("disk", Epoch { disk_bytes: None, ..waiting }, s.clone(), vec!["it gave 50.0 MB/s"]),
         // A disk that keeps up is not the limit, though everything came from it.
         ("decode", Epoch { disk_bytes: Some(100_000_000), ..e }, s.clone(), vec!["decoding is the limit"]),
-        ("memory", stored, s.clone(), vec!["copying is the limit", "50.0 MB/s", "nothing to change"]),
+        (
+            "memory",
+            stored,
+            s.clone(),
+            vec!["copying is the limit", "50.0 MB/s", "decoding takes less", "nothing to change"],
+        ),
+        ("memory", stored, Setting { content: Content::Stored, ..s.clone() }, vec!["nothing is decoded"]),
+        (
+            "decode",
+            Epoch { seconds: 3.9, ..e },
+            Setting { threads: 2, cores: 2, ..s.clone() },
+            vec!["both threads are busy"],
+        ),
         ("memory", Epoch { disk_bytes: None, ..stored }, Setting { cores: 8, ..s.clone() }, vec!["`--threads 8`"]),
         ("memory", e, Setting { content: Content::Stored, ..s.clone() }, vec!["copying is the limit"]),
         ("crc", Epoch { crc_s: 5.0, decode_s: 2.0, ..e }, s.clone(), vec!["checksums", "more cores would help"]),

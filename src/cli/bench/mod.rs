@@ -15,6 +15,10 @@ use super::progress::Bar;
 use super::{Outcome, interrupt, show, units};
 use report::Report;
 
+/// What a damaged sample does.
+const DAMAGED: &str = "stopped at a damaged sample\n\
+    hint: `shardpack verify` finds all of them; `--skip N` passes over as many in each epoch";
+
 pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
     // Nothing is written, so there is nothing to clean up: the first Ctrl-C ends the process, whatever its threads do.
     interrupt::install(false)?;
@@ -29,11 +33,13 @@ fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
         if args.cold {
             setup.loader.dataset().drop_page_cache()?;
         }
-        let epoch = epoch::run(&mut setup.loader, number, &bar);
-        if epoch.is_err() {
-            bar.finish();
+        match epoch::run(&mut setup.loader, number, &bar) {
+            Ok(epoch) => epochs.push(epoch),
+            Err(error) => {
+                bar.finish();
+                return Err(if show::is_about_data(&error) { error.context(DAMAGED) } else { error });
+            }
         }
-        epochs.push(epoch?);
     }
     bar.finish();
     let warm_up = (args.epochs > 1 && !args.cold).then(|| epochs.remove(0));

@@ -195,7 +195,13 @@ const fn order(order: OrderArg) -> &'static str {
 
 /// As [`units::seconds`], and microseconds below a tenth of a millisecond.
 fn short_time(seconds: f64) -> String {
-    if seconds < 1e-4 { format!("{:.1} µs", seconds * 1e6) } else { units::seconds(seconds) }
+    if seconds == 0.0 {
+        "0 s".into()
+    } else if seconds < 1e-4 {
+        format!("{:.1} µs", seconds * 1e6)
+    } else {
+        units::seconds(seconds)
+    }
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a rate for people, never negative")]

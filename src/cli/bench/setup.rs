@@ -140,7 +140,8 @@ fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &Picture
     match (pictures, arrays) {
         ([picture, ..], _) if view.mode != ImageMode::Raw => Content::Pictures {
             side: view.side,
-            tiled: recipe(picture, &["jpeg"]).is_some_and(|how| how != "keep"),
+            // A recipe that does not say is no reason to advise what may have been done.
+            tiled: recipe(picture, &["jpeg"]) != Some("keep"),
             short_side: short_side(dataset),
         },
         (_, [array, ..]) if cube.mode != CubeMode::Raw => {
