@@ -1,0 +1,104 @@
+"""The part of the work that no loader can skip, done alone on all cores, in memory: no order, no batches, no files where decoding is measured."""
+
+import multiprocessing
+from pathlib import Path
+
+READ_BYTES = 1 << 20
+
+
+def divided(work, items, job):
+    """An epoch as `job.threads` processes, each with its share of the items in memory. They stay, so that starting them does not count."""
+    context = multiprocessing.get_context("fork")
+    pipes = []
+    for i in range(job.threads):
+        ours, theirs = context.Pipe()
+        context.Process(target=serve, args=(work, items[i :: job.threads], theirs), daemon=True).start()
+        pipes.append(ours)
+
+    def epoch():
+        for pipe in pipes:
+            pipe.send(True)
+        for pipe in pipes:
+            # What a share came to: samples, bytes.
+            yield pipe.recv()
+
+    return epoch
+
+
+def serve(work, items, pipe):
+    """Do all items, each time that we are asked."""
+    while pipe.recv():
+        pipe.send((len(items), sum(map(work, items))))
+
+
+def libjpeg_turbo(mode, job):
+    import simplejpeg
+
+    from .stores import jpegs
+
+    return divided(lambda data: simplejpeg.decode_jpeg(data, strict=False).nbytes, [path.read_bytes() for path, _ in jpegs(job.data)], job)
+
+
+def plain_read(mode, job):
+    """One thread, into one buffer, in the order of the file; the records count as samples."""
+    paths = sorted(job.data.glob("*.shard"))
+    samples = sum(len(shard.rows) for shard in open_shards(job.data))
+    buffer = memoryview(bytearray(READ_BYTES))
+
+    def epoch():
+        total = 0
+        for path in paths:
+            with open(path, "rb", buffering=0) as file:
+                while done := file.readinto(buffer):
+                    total += done
+        yield samples, total
+
+    return epoch
+
+
+plain_read_cubes = plain_read
+
+
+def open_shards(dataset):
+    """The shards of a dataset, opened by the reader that stands beside the specification."""
+    import sys
+
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "format-spec"))
+    import reader
+
+    manifest, paths = reader.open_dataset(str(dataset))
+    return [reader.Shard(path, manifest, number) for number, path in enumerate(paths)]
+
+
+def blosc2(mode, job):
+    """The very chunks of the dataset, decompressed into one buffer of each process. What comes after, casts and differences, is the loader's own and does not count."""
+    import struct
+
+    import blosc2 as library
+    import numpy as np
+
+    library.set_nthreads(1)
+    cubes = []
+    for shard in open_shards(job.data):
+        import reader
+
+        fields = shard.metadata["schema"]["fields"]
+        for row in shard.rows:
+            values = dict(zip([field["name"] for field in fields], reader.parse_record(shard.read(row.offset, row.length), fields, shard.number, row)))
+            codec, _, _, stored = values["cube"]
+            if codec != reader.BLOSC2:
+                raise SystemExit("the cubes of this dataset are not Blosc2 chunks")
+            chunks = []
+            while stored:
+                decoded, _, size = struct.unpack_from("<3i", stored, 4)
+                chunks.append((bytes(stored[:size]), decoded))
+                stored = stored[size:]
+            cubes.append(chunks)
+    buffer = np.empty(max(decoded for chunks in cubes for _, decoded in chunks), np.uint8)
+
+    def decode(chunks):
+        for chunk, decoded in chunks:
+            library.decompress2(chunk, dst=buffer[:decoded])
+        return sum(decoded for _, decoded in chunks)
+
+    return divided(decode, cubes, job)

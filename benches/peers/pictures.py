@@ -1,0 +1,168 @@
+"""Loaders of pictures. Each function takes mode and job and returns an epoch: called again and again, it yields batches in host memory.
+
+`rrc224`: a random part at 224 × 224, reflected at random, uint8, one dense batch. `full`: all pixels, uint8, a list. `raw`: the bytes of the files, a list.
+Through worker processes, where the library has them; raw bytes in the process itself, because sending them through a pipe costs more than reading them.
+"""
+
+from pathlib import Path
+
+SIZE = 224
+BUFFER = 1000
+
+
+def worker_processes(mode, job):
+    """How many processes a torch DataLoader gets."""
+    return 0 if mode == "raw" else job.threads
+
+
+def torch_decoder(mode):
+    """Bytes of a JPEG as what the mode wants, by torchvision."""
+    import torch
+    from torchvision.io import ImageReadMode, decode_jpeg
+    from torchvision.transforms import v2
+
+    torch.set_num_threads(1)
+    if mode == "raw":
+        return bytes
+    change = v2.Compose([v2.RandomResizedCrop(SIZE, antialias=True), v2.RandomHorizontalFlip()]) if mode == "rrc224" else lambda image: image
+
+    def decode(data):
+        return change(decode_jpeg(torch.frombuffer(bytearray(data), dtype=torch.uint8), mode=ImageReadMode.RGB))
+
+    return decode
+
+
+def stack(mode):
+    """The function that makes a batch of decoded pictures."""
+    import torch
+
+    return torch.stack if mode == "rrc224" else list
+
+
+def loader_epoch(dataset, mode, job, **options):
+    """A torch DataLoader whose processes stay for all epochs."""
+    from torch.utils.data import DataLoader
+
+    processes = worker_processes(mode, job)
+    loader = DataLoader(dataset, num_workers=processes, persistent_workers=processes > 0, **options)
+    return lambda: iter(loader)
+
+
+def torchvision(mode, job):
+    from torchvision.datasets import ImageFolder
+
+    decode, collate = torch_decoder(mode), stack(mode)
+    dataset = ImageFolder(job.data, loader=lambda path: decode(Path(path).read_bytes()))
+    return loader_epoch(dataset, mode, job, batch_size=job.batch, shuffle=True, collate_fn=lambda rows: collate([image for image, _ in rows]))
+
+
+def webdataset(mode, job):
+    import webdataset as wds
+
+    decode, collate = torch_decoder(mode), stack(mode)
+    urls = [str(path) for path in sorted(job.data.glob("*.tar"))]
+    dataset = wds.WebDataset(urls, shardshuffle=len(urls), empty_check=False).shuffle(BUFFER).to_tuple("jpg", "cls").map_tuple(decode, int)
+    dataset = dataset.batched(job.batch, collation_fn=lambda rows: collate([image for image, _ in rows]))
+    return loader_epoch(dataset, mode, job, batch_size=None)
+
+
+def mds(mode, job):
+    from streaming import StreamingDataset
+
+    decode, collate = torch_decoder(mode), stack(mode)
+
+    class Pictures(StreamingDataset):
+        def __getitem__(self, at):
+            return decode(super().__getitem__(at)["image"])
+
+    dataset = Pictures(local=str(job.data), shuffle=True, batch_size=job.batch)
+    return loader_epoch(dataset, mode, job, batch_size=job.batch, collate_fn=collate)
+
+
+def dali(mode, job):
+    """Runs over the end of its epoch, as it is made to: an epoch is as many whole batches as the samples fill."""
+    import numpy as np
+    from nvidia.dali import fn, pipeline_def
+
+    @pipeline_def(batch_size=job.batch, num_threads=job.threads, device_id=None, prefetch_queue_depth=2)
+    def build():
+        paths = [str(path) for path in sorted(job.data.glob("*.tar"))]
+        image = fn.readers.webdataset(paths=paths, ext=["jpg"], random_shuffle=True, initial_fill=BUFFER, name="reader")
+        if mode == "rrc224":
+            image = fn.resize(fn.decoders.image_random_crop(image, device="cpu"), resize_x=SIZE, resize_y=SIZE)
+            image = fn.flip(image, horizontal=fn.random.coin_flip())
+        elif mode == "full":
+            image = fn.decoders.image(image, device="cpu")
+        return image
+
+    pipeline = build()
+    pipeline.build()
+    batches = max(1, pipeline.epoch_size("reader") // job.batch)
+
+    def epoch():
+        for _ in range(batches):
+            (out,) = pipeline.run()
+            # Raw records are views of a mapped file that nothing has read yet: copied, as all others copy.
+            yield [np.copy(out.at(i)) for i in range(len(out))] if mode == "raw" else out.as_array() if mode == "rrc224" else [out.at(i) for i in range(len(out))]
+
+    return epoch
+
+
+def spdl(mode, job):
+    """SPDL's own decoder needs FFmpeg's libraries from the system; its pipeline of threads takes any function."""
+    import random
+
+    from spdl.pipeline import PipelineBuilder
+
+    from .stores import jpegs
+
+    decode, collate = torch_decoder(mode), stack(mode)
+    paths = [path for path, _ in jpegs(job.data)]
+
+    def make_batch(rows):
+        # A function of ours: SPDL takes `list` itself for a table to look things up in.
+        return collate(rows)
+
+    def epoch():
+        random.shuffle(paths)
+        builder = PipelineBuilder().add_source(paths).pipe(lambda path: decode(path.read_bytes()), concurrency=job.threads)
+        pipeline = builder.aggregate(job.batch).pipe(make_batch).add_sink(2).build(num_threads=job.threads)
+        with pipeline.auto_stop():
+            yield from pipeline.get_iterator()
+
+    return epoch
+
+
+def tf_data(mode, job):
+    """The entropy-coded data of the whole picture, the pixels of the part alone; parallel calls as tf.data chooses, which is faster than as many as there are threads."""
+    import tensorflow as tf
+
+    tf.config.threading.set_inter_op_parallelism_threads(job.threads)
+    tf.config.threading.set_intra_op_parallelism_threads(job.threads)
+    whole = tf.constant([[[0.0, 0.0, 1.0, 1.0]]])
+
+    def decode(record):
+        data = tf.io.parse_single_example(record, {"image": tf.io.FixedLenFeature([], tf.string)})["image"]
+        if mode == "raw":
+            return data
+        if mode == "full":
+            return tf.io.decode_jpeg(data, channels=3)
+        begin, size, _ = tf.image.sample_distorted_bounding_box(
+            tf.io.extract_jpeg_shape(data), whole, area_range=(0.08, 1.0), aspect_ratio_range=(3 / 4, 4 / 3), max_attempts=10, use_image_if_no_bounding_boxes=True
+        )
+        window = tf.concat([begin[:2], size[:2]], axis=0)
+        image = tf.image.resize(tf.io.decode_and_crop_jpeg(data, window, channels=3), (SIZE, SIZE))
+        return tf.image.random_flip_left_right(tf.cast(tf.round(image), tf.uint8))
+
+    files = [str(path) for path in sorted(job.data.glob("*.tfrecord"))]
+    dataset = tf.data.TFRecordDataset(files, num_parallel_reads=tf.data.AUTOTUNE).shuffle(BUFFER).map(decode, num_parallel_calls=tf.data.AUTOTUNE)
+    if mode != "full":
+        dataset = dataset.batch(job.batch)
+    dataset = dataset.prefetch(tf.data.AUTOTUNE if mode != "full" else job.batch)
+
+    def epoch():
+        # Pictures of many sizes make no tensor: one by one.
+        for batch in dataset.as_numpy_iterator():
+            yield [batch] if mode == "full" else batch if mode == "rrc224" else list(batch)
+
+    return epoch

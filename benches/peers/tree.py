@@ -1,0 +1,69 @@
+"""Processor time and memory of a process and all its descendants, from /proc."""
+
+import contextlib
+import os
+import threading
+from pathlib import Path
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def processes(pid):
+    """A process and its living descendants. One that ends meanwhile is left out."""
+    found = [pid]
+    for parent in found:
+        for children in Path(f"/proc/{parent}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, children.read_text().split())
+    return found
+
+
+def cpu_seconds(pid):
+    """User and system time of the tree, the children that it has waited for included."""
+    total = 0
+    for process in processes(pid):
+        with contextlib.suppress(OSError):
+            # The name of the program, in parentheses, may hold blanks: fields are counted after it.
+            fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+            total += sum(map(int, fields[11:15]))
+    return total / TICK
+
+
+def memory_bytes(pid):
+    """Memory of the tree that is its own: anonymous and shared pages, each shared page counted once; files that are mapped do not count."""
+    total = 0
+    for process in processes(pid):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
+                if line.startswith(("Pss_Anon:", "Pss_Shmem:")):
+                    total += 1024 * int(line.split()[1])
+    return total
+
+
+def busy_seconds():
+    """Time that all cores of the machine together have been busy since it started."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    idle, waiting = int(fields[3]), int(fields[4])
+    return (sum(map(int, fields[:8])) - idle - waiting) / TICK
+
+
+class PeakMemory:
+    """The largest memory of a tree while the block runs, looked at four times a second: looking costs time, and loaders keep what they take."""
+
+    def __init__(self, pid):
+        self.pid, self.bytes, self.done = pid, 0, threading.Event()
+        self.thread = threading.Thread(target=self.watch)
+
+    def watch(self):
+        while True:
+            self.bytes = max(self.bytes, memory_bytes(self.pid))
+            if self.done.wait(0.25):
+                return
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.thread.join()

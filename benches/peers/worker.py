@@ -1,0 +1,97 @@
+"""One peer in one process, run by the bench from its folder.
+
+    python -m peers.worker convert STORE SOURCE OUT
+    python -m peers.worker run NAME MODE DATA --threads 2 --batch 64 --seconds 3 [--cold]
+
+`run` prints one JSON object: samples and bytes delivered, seconds, processor seconds and memory of the process and its children. One epoch goes before and does not count; then whole epochs
+until the seconds are over.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import resource
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+from .registry import SIDES
+from .stores import WRITERS
+from .tree import cpu_seconds, memory_bytes
+
+
+def amount(batch):
+    """Samples and bytes of what was delivered: a dense batch, a list of rows, or (from a limit) the two numbers."""
+    if isinstance(batch, tuple):
+        return batch
+    if hasattr(batch, "nbytes"):
+        return len(batch), batch.nbytes
+    return len(batch), sum(row.nbytes if hasattr(row, "nbytes") else len(row) for row in batch)
+
+
+def go_through(epoch):
+    """One epoch to its end."""
+    samples = total = 0
+    for batch in epoch():
+        rows, size = amount(batch)
+        samples, total = samples + rows, total + size
+    return samples, total
+
+
+def drop(folder):
+    """Drop the pages of all files below a folder from the page cache; they are on the disk, so nothing is lost."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure(name, mode, job, seconds, cold):
+    """Warm up, then count epochs. `cold`: the pages of the store are dropped before each, which does not count; what a loader has mapped or read ahead by then, it keeps."""
+    function = getattr(importlib.import_module(f"peers.{SIDES[name].module}"), name.replace("-", "_"))
+    epoch = function(mode, job)
+    expected, _ = go_through(epoch)
+    samples = total = epochs = spent = used = 0
+    while epochs == 0 or spent < seconds:
+        if cold:
+            drop(job.data)
+        start, cpu = time.perf_counter(), cpu_seconds(os.getpid())
+        rows, size = go_through(epoch)
+        spent, used = spent + time.perf_counter() - start, used + cpu_seconds(os.getpid()) - cpu
+        if rows != expected:
+            raise SystemExit(f"samples of an epoch: expected {expected} as in the first, found: {rows}")
+        samples, total, epochs = samples + rows, total + size, epochs + 1
+    # Whoever watches from outside looks now and then, and may have missed a short run.
+    memory = memory_bytes(os.getpid())
+    return {"memory_bytes": memory, "samples": samples, "bytes": total, "epochs": epochs, "samples_an_epoch": expected, "seconds": spent, "cpu_seconds": used}
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="peers.worker", description="One peer in one process.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    convert = commands.add_parser("convert")
+    convert.add_argument("store", choices=WRITERS)
+    convert.add_argument("source", type=Path)
+    convert.add_argument("out", type=Path)
+    run = commands.add_parser("run")
+    run.add_argument("name", choices=SIDES)
+    run.add_argument("mode")
+    run.add_argument("data", type=Path)
+    run.add_argument("--threads", type=int, required=True)
+    run.add_argument("--batch", type=int, required=True)
+    run.add_argument("--seconds", type=float, required=True)
+    run.add_argument("--cold", action="store_true")
+    options = parser.parse_args()
+    if options.command == "convert":
+        WRITERS[options.store](options.source, options.out)
+        return
+    # A batch of whole pictures from a torch DataLoader holds a file descriptor for each.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    result = measure(options.name, options.mode, SimpleNamespace(data=options.data, threads=options.threads, batch=options.batch), options.seconds, options.cold)
+    print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    main()
