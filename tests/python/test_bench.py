@@ -218,7 +218,9 @@ class Damage(BenchTest):
         out = self.pictures()
         hurt_record(shards(out)[0], 1)
         hurt_record(shards(out)[0], 5)
-        self.expect(1, "bench", out, "--skip", 1)
+        for epochs in (1, 3):
+            few = self.expect(1, "bench", out, "--skip", 1, "--epochs", epochs)
+            self.assertEqual(few.out, "", "no figures where the budget of an epoch is exceeded")
         result = self.expect(1, "bench", out, "--skip", 2, "--epochs", 3, "--json")
         self.assertEqual((result.json()["skipped"], result.json()["samples"]), (6, 22))
         self.assertIn("6 damaged samples skipped", result.err)

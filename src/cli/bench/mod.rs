@@ -14,6 +14,7 @@ use super::args::BenchArgs;
 use super::progress::Bar;
 use super::{Outcome, interrupt, show, units};
 use report::Report;
+use shardpack_format::Error as FormatError;
 
 /// What a damaged sample does.
 const DAMAGED: &str = "stopped at a damaged sample\n\
@@ -33,7 +34,14 @@ fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
         if args.cold {
             setup.loader.dataset().drop_page_cache()?;
         }
-        match epoch::run(&mut setup.loader, number, &bar) {
+        let ran = epoch::run(&mut setup.loader, number, &bar).and_then(|epoch| {
+            // The loader counts over all epochs; the option is about each.
+            let few = args.skip == 0 || epoch.skipped <= args.skip;
+            let expected = format!("at most {}, as `--skip` says", args.skip);
+            let error = || FormatError::format("damaged samples in one epoch", expected, epoch.skipped);
+            few.then_some(epoch).ok_or_else(|| error().into())
+        });
+        match ran {
             Ok(epoch) => epochs.push(epoch),
             Err(error) => {
                 bar.finish();
