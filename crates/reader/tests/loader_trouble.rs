@@ -334,3 +334,13 @@ fn memory_that_is_too_small_is_said_to_be() {
     let error = within_ten_seconds(move || loader.next_batch().unwrap().unwrap_err().to_string());
     assert!(error.contains("memory for a batch: expected"), "{error}");
 }
+
+#[test]
+fn a_first_sample_that_is_damaged_can_be_skipped() {
+    let disk = Disk::alike(&[32]);
+    disk.hurt(0);
+    let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 5 }, ..options(4) };
+    let mut loader = Loader::open(&disk.open(), skip).unwrap();
+    let first = loader.next_batch().unwrap().unwrap();
+    assert_eq!(first.mask(), [false, true, true, true]);
+}

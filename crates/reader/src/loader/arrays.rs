@@ -82,16 +82,31 @@ pub(super) fn check_used<'p>(cuts: impl Iterator<Item = &'p From>, options: &Loa
     }
 }
 
+/// Most samples that are looked at for one that is whole.
+const EXAMPLES: u64 = 16;
+
+/// A sample that has a value for the field, and its descriptor: the first one, unless that is damaged.
+fn example(dataset: &Dataset, field: &str) -> Result<(u64, ArrayDescriptor)> {
+    let mut first = None;
+    for sample in 0..dataset.len().min(EXAMPLES) {
+        match dataset.get(sample).and_then(|sample| sample.descriptor(field)) {
+            Ok(descriptor) => return Ok((sample, descriptor)),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.unwrap_or_else(|| Error::usage("samples", "one with this field", format!("none with `{field}`"))))
+}
+
 /// Plans the field `field`, the stored field `position`.
 pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Parts> {
     if dataset.is_empty() {
         let from = From::Array { position, channels_first: false, cut: None };
         return Ok((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 }));
     }
-    let (number, record) = dataset.locate(0)?;
+    let (sample, descriptor) = example(dataset, field)?;
+    let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
-    let at = SampleAt { sample: 0, record, epoch: options.epoch };
-    let descriptor = dataset.get(0)?.descriptor(field)?;
+    let at = SampleAt { sample, record, epoch: options.epoch };
     let dtype = handed_out(&descriptor, options.keep_float16);
     let rank = descriptor.shape.len();
     let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;
