@@ -32,6 +32,7 @@ mod error;
 mod fidelity;
 pub mod jpeg;
 mod options;
+pub mod philox;
 mod picture;
 mod picture_decoder;
 mod region;

@@ -1,12 +1,9 @@
 //! Random numbers without a state: any draw is a pure function of (seed, epoch, stream, counter).
 //!
-//! Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11), which passes
-//! BigCrush and needs no state: draw number 10⁸ costs what draw number 0 costs, and two threads that ask for the same
-//! draw get the same answer. The tests compare it with the vectors that its authors publish with Random123.
+//! [Philox4x32-10](shardpack_codec::philox) needs no state: draw number 10⁸ costs what draw number 0 costs, and two threads
+//! that ask for the same draw get the same answer.
 
-const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
-const WEYL: [u32; 2] = [0x9E37_79B9, 0xBB67_AE85];
-const ROUNDS: u32 = 10;
+use shardpack_codec::philox::{halves, philox4x32_10};
 
 /// A family of draws: one per counter.
 ///
@@ -42,7 +39,7 @@ impl Keyed {
     #[must_use]
     pub const fn pair(&self, counter: u64) -> (u64, u64) {
         let [low, high] = halves(counter);
-        let [a, b, c, d] = philox4x32([low, high, self.epoch, self.stream], self.key);
+        let [a, b, c, d] = philox4x32_10([low, high, self.epoch, self.stream], self.key);
         (a as u64 | (b as u64) << 32, c as u64 | (d as u64) << 32)
     }
 
@@ -57,28 +54,6 @@ impl Keyed {
 /// `bits / 2⁶⁴ × bound`, rounded down.
 pub(super) const fn scale(bits: u64, bound: u64) -> u64 {
     ((bits as u128 * bound as u128) >> 64) as u64
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "the halves are what is wanted")]
-const fn halves(value: u64) -> [u32; 2] {
-    [value as u32, (value >> 32) as u32]
-}
-
-const fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
-    let [mut a, mut b, mut c, mut d] = counter;
-    let [mut first, mut second] = key;
-    let [m0, m1] = MULTIPLIERS;
-    let [w0, w1] = WEYL;
-    let mut round = 0;
-    while round < ROUNDS {
-        let [low0, high0] = halves(m0 as u64 * a as u64);
-        let [low1, high1] = halves(m1 as u64 * c as u64);
-        (a, b, c, d) = (high1 ^ b ^ first, low1, high0 ^ d ^ second, low0);
-        first = first.wrapping_add(w0);
-        second = second.wrapping_add(w1);
-        round += 1;
-    }
-    [a, b, c, d]
 }
 
 /// The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014, with Stafford's constants "Mix13"): a bijection on
@@ -102,9 +77,9 @@ mod tests {
     fn philox_gives_the_published_values() {
         let ones = u32::MAX;
         let pi = [0x243F_6A88, 0x85A3_08D3, 0x1319_8A2E, 0x0370_7344];
-        assert_eq!(philox4x32([0; 4], [0; 2]), [0x6627_E8D5, 0xE169_C58D, 0xBC57_AC4C, 0x9B00_DBD8]);
-        assert_eq!(philox4x32([ones; 4], [ones; 2]), [0x408F_276D, 0x41C8_3B0E, 0xA20B_C7C6, 0x6D54_51FD]);
-        assert_eq!(philox4x32(pi, [0xA409_3822, 0x299F_31D0]), [0xD16C_FE09, 0x94FD_CCEB, 0x5001_E420, 0x2412_6EA1]);
+        assert_eq!(philox4x32_10([0; 4], [0; 2]), [0x6627_E8D5, 0xE169_C58D, 0xBC57_AC4C, 0x9B00_DBD8]);
+        assert_eq!(philox4x32_10([ones; 4], [ones; 2]), [0x408F_276D, 0x41C8_3B0E, 0xA20B_C7C6, 0x6D54_51FD]);
+        assert_eq!(philox4x32_10(pi, [0xA409_3822, 0x299F_31D0]), [0xD16C_FE09, 0x94FD_CCEB, 0x5001_E420, 0x2412_6EA1]);
     }
 
     /// The first outputs of SplitMix64 with seed 0, as `java.util.SplittableRandom` and every port of it gives them.
