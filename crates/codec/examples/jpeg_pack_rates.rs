@@ -15,10 +15,12 @@
     reason = "a program for developers"
 )]
 
+#[path = "shared/photos.rs"]
+mod photos;
+
 use shardpack_codec::jpeg::{
     JpegReencoder, JpegTiler, PixelCheck, Quality, ReencodeOptions, ReencodeOutcome, TileOptions, TileOutcome,
 };
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use turbojpeg_sys as sys;
@@ -27,10 +29,7 @@ const QUALITY: u8 = 85;
 
 fn main() {
     let folder = std::env::args().nth(1).expect("a folder of JPEGs");
-    let mut paths = Vec::new();
-    walk(Path::new(&folder), &mut paths);
-    paths.sort();
-    let photos: Vec<Vec<u8>> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
+    let photos: Vec<Vec<u8>> = photos::jpegs(&folder).iter().map(|path| std::fs::read(path).unwrap()).collect();
     let source: usize = photos.iter().map(Vec::len).sum();
     let rounds: u32 = match std::env::args().nth(2).as_deref() {
         None => 3,
@@ -153,17 +152,6 @@ fn time(run: impl FnOnce()) -> Duration {
     let start = Instant::now();
     run();
     start.elapsed()
-}
-
-fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            walk(&path, files);
-        } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("jpg") || e.eq_ignore_ascii_case("jpeg")) {
-            files.push(path);
-        }
-    }
 }
 
 /// The library without anything around it.

@@ -5,15 +5,16 @@
 //! of one thread. Kernels that account by the tick tell it in steps of 4 ms, so a single patch cannot be timed.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
-use shardpack_codec::{
-    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Filter, Output, Region, ValueRule,
-};
-use shardpack_format::{Dtype, Layout, Limits};
-use std::error::Error;
-use std::sync::LazyLock;
-use std::time::Instant;
+#[path = "shared/cube.rs"]
+mod cube;
 
-const SHAPE: [u64; 3] = [480, 640, 100];
+use cube::{SHAPE, median, now, synthetic};
+use shardpack_codec::{
+    ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Filter, Output, Region, ValueRule,
+};
+use shardpack_format::{Layout, Limits};
+use std::error::Error;
+
 /// Patches that are timed together.
 const BATCH: u32 = 40;
 
@@ -95,45 +96,4 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     Ok(())
-}
-
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// Seconds that this thread has run, where the system tells (Linux), so that a busy machine does not show in the figures; else wall time.
-fn now() -> f64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    std::fs::read_to_string("/proc/thread-self/schedstat")
-        .ok()
-        .and_then(|text| text.split(' ').next()?.parse::<f64>().ok())
-        .map_or_else(|| START.elapsed().as_secs_f64(), |ns| ns * 1e-9)
-}
-
-/// Smooth spectra in shares that vary over the picture, 1 % noise: what `benches/cubes.py` makes, near enough.
-fn synthetic() -> Result<Array, Box<dyn Error>> {
-    let [height, width, bands] = SHAPE;
-    let mut state = 1_u32;
-    let mut noise = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as f32 / u32::MAX as f32 - 0.5
-    };
-    let mut bytes = Vec::new();
-    for y in 0..height {
-        for x in 0..width {
-            let (y, x) = (y as f32 / 40.0, x as f32 / 40.0);
-            let share = 0.5 + 0.5 * (y.sin() * x.cos());
-            for band in 0..bands {
-                let b = band as f32 / 12.0;
-                let value = share * (0.5 + 0.3 * b.sin()) + (1.0 - share) * (0.4 + 0.2 * (1.7 * b).cos());
-                // Four uniform numbers make a bell of standard deviation 0.01.
-                let bell: f32 = (0..4).map(|_| noise()).sum();
-                bytes.extend((value * (1.0 + 0.017 * bell)).to_le_bytes());
-            }
-        }
-    }
-    Ok(Array::new(Dtype::F32, SHAPE.to_vec(), bytes)?)
 }

@@ -11,8 +11,10 @@
     reason = "a program for developers"
 )]
 
+#[path = "shared/photos.rs"]
+mod photos;
+
 use shardpack_codec::jpeg::{Interval, JpegHeader, JpegTiler, Sampling, TileOptions, TileOutcome, restart_interval};
-use std::path::{Path, PathBuf};
 
 /// Crops drawn for each photo.
 const CROPS: u64 = 24;
@@ -28,13 +30,10 @@ struct Photo {
 fn main() {
     let folder = std::env::args().nth(1).expect("a folder of JPEGs");
     let csv = std::env::args().any(|a| a == "--csv");
-    let mut files = Vec::new();
-    walk(Path::new(&folder), &mut files);
-    files.sort();
     let mut tiler = JpegTiler::new();
     let mut photos = Vec::new();
     let mut refused = 0;
-    for (n, path) in files.iter().enumerate() {
+    for (n, path) in photos::jpegs(&folder).iter().enumerate() {
         match measure(&mut tiler, &std::fs::read(path).unwrap(), n as u64) {
             Some(photo) => photos.push(photo),
             None => refused += 1,
@@ -104,17 +103,6 @@ fn show(rule: &str, photos: &[Photo], choose: impl Fn(&Photo) -> u32) {
         segments / n,
         100.0 * growth
     );
-}
-
-fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            walk(&path, files);
-        } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("jpg") || e.eq_ignore_ascii_case("jpeg")) {
-            files.push(path);
-        }
-    }
 }
 
 fn measure(tiler: &mut JpegTiler, jpeg: &[u8], n: u64) -> Option<Photo> {
