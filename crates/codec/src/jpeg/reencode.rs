@@ -414,34 +414,21 @@ fn check(options: &ReencodeOptions) -> Result<()> {
 
 /// The subsampling to encode with.
 fn subsampling(asked: ChromaSampling, header: &JpegHeader, turn: Turn) -> Subsampling {
-    let sampling = header.sampling();
-    let swapped = turn.size((1, 2)) == (2, 1);
+    let sampling = match (header.sampling(), turn.size((1, 2)) == (2, 1)) {
+        (Sampling::S422, true) => Sampling::S440,
+        (Sampling::S440, true) => Sampling::S422,
+        // A quarter of the rows is nothing that the encoder writes.
+        (Sampling::S411, true) => Sampling::S420,
+        (sampling, _) => sampling,
+    };
     match (sampling, asked) {
         (Sampling::Gray, _) => Subsampling::Gray,
         (_, ChromaSampling::S420) => Subsampling::S420,
         (_, ChromaSampling::S444) => Subsampling::S444,
-        (Sampling::S422, _) => {
-            if swapped {
-                Subsampling::S440
-            } else {
-                Subsampling::S422
-            }
-        }
-        (Sampling::S440, _) => {
-            if swapped {
-                Subsampling::S422
-            } else {
-                Subsampling::S440
-            }
-        }
+        (Sampling::S422, _) => Subsampling::S422,
         (Sampling::S420 | Sampling::S410, _) => Subsampling::S420,
-        (Sampling::S411, _) => {
-            if swapped {
-                Subsampling::S420
-            } else {
-                Subsampling::S411
-            }
-        }
+        (Sampling::S440, _) => Subsampling::S440,
+        (Sampling::S411, _) => Subsampling::S411,
         (Sampling::S444 | Sampling::Other, _) => Subsampling::S444,
     }
 }
