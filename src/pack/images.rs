@@ -1,28 +1,20 @@
 //! Pictures: kept to the byte, tiled, or re-encoded, and laid out as records.
 
+use super::picture_sizes::{Sizes, refuse_huge};
 use super::picture_totals::{self, PictureFigures, ReencodedFigures};
 use super::{FieldTotals, Jpeg, PackOptions, PictureOptions, PictureTotals, SampleError, Tally, schema, tables};
 use crate::sources::picture::Picture;
 use crate::sources::{Content, Entry, Listing};
-use rayon::prelude::*;
 use serde_json::{Value, json};
 use shardpack_codec::encode_bytes;
 use shardpack_codec::jpeg::{
     ChromaSampling, JpegHeader, JpegReencoder, JpegTiler, Metadata, PixelCheck, Quality, ReencodeOptions,
-    ReencodeOutcome, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS, TileOptions, TileOutcome,
+    ReencodeOutcome, Resize, TileOptions, TileOutcome,
 };
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Limits, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
-
-/// What a record takes beside the picture: frame, head and padding.
-const OVERHEAD_BYTES: u64 = 256;
-/// Pictures that are re-encoded before the run, to know how large they become, and how large they may be: together they take a moment.
-const TRIED: usize = 8;
-const MAX_TRIED_PIXELS: u64 = 4 << 20;
-/// Most pixels of a picture that is decoded: the default limit on decoded bytes.
-const MAX_PIXELS: u64 = 1 << 28;
 
 /// The pictures of a listing.
 pub(super) struct Images<'a> {
@@ -32,8 +24,7 @@ pub(super) struct Images<'a> {
     /// Whether the schema has a field for ICC profiles.
     icc: bool,
     skip: bool,
-    /// Stored bytes for source bytes, found by trying a few.
-    ratio: (u64, u64),
+    sizes: Sizes<'a>,
     idle: Mutex<Vec<Bench>>,
 }
 
@@ -69,28 +60,6 @@ struct Stored<'a> {
     profile_dropped: bool,
 }
 
-impl<'a> Stored<'a> {
-    /// The source's own bytes.
-    fn kept(body: Body<'a>, picture: &Picture, entry: &Entry, because: Option<&'static str>) -> Self {
-        Self {
-            body,
-            width: picture.width,
-            height: picture.height,
-            orientation: picture.jpeg.and_then(|jpeg| jpeg.orientation).unwrap_or(1),
-            gpu_jpeg: picture.jpeg.is_some_and(|jpeg| jpeg.gpu_jpeg),
-            icc: None,
-            figures: PictureFigures {
-                source_bytes: entry.bytes,
-                tiles_per_row: 0,
-                pixels_checked: false,
-                reencoded: Some(ReencodedFigures { quality: 0, score: f32::NAN }),
-            },
-            kept_because: because,
-            profile_dropped: false,
-        }
-    }
-}
-
 impl<'a> Images<'a> {
     /// Gets ready, and re-encodes a few pictures to know how large they become. Runs on the caller's rayon pool.
     pub(super) fn new(listing: &'a Listing, options: &'a PackOptions) -> anyhow::Result<Self> {
@@ -102,14 +71,10 @@ impl<'a> Images<'a> {
         if pictures.jpeg != Jpeg::Keep && !skip {
             refuse_huge(listing)?;
         }
-        let mut images =
-            Self { listing, options: pictures, schema, icc, skip, ratio: (1, 1), idle: Mutex::new(Vec::new()) };
-        images.ratio = images.try_ratio()?;
-        Ok(images)
+        let sizes = Sizes::new(listing, pictures)?;
+        Ok(Self { listing, options: pictures, schema, icc, skip, sizes, idle: Mutex::new(Vec::new()) })
     }
-}
 
-impl<'a> Images<'a> {
     pub(super) fn fields(&self) -> Vec<Field> {
         fields(self.listing, self.options, self.icc)
     }
@@ -138,47 +103,16 @@ impl<'a> Images<'a> {
 
     /// Estimated size of a sample's record.
     pub(super) fn estimate(&self, entry: &Entry) -> u64 {
-        let (stored, source) = self.ratio;
-        // In whole numbers: the plan must come out the same on every machine.
-        let bytes = u128::from(entry.bytes) * u128::from(stored) / u128::from(source.max(1));
-        let bytes = match (&self.options.jpeg, picture(entry)) {
-            (Jpeg::Reencode(how), Some(picture)) if picture.jpeg.is_some() => {
-                let (width, height) = how.resize.of((picture.width, picture.height));
-                let (before, after) = (u128::from(pixels(picture)), u128::from(width) * u128::from(height));
-                // A smaller picture of the same scene takes more bytes a pixel: by a quarter, where it was tried.
-                if after < before { bytes * after * 5 / (before.max(1) * 4) } else { bytes }
-            }
-            _ => bytes,
-        };
-        u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(OVERHEAD_BYTES)
+        self.sizes.estimate(entry)
     }
 
-    /// What becomes of the size, found on a few pictures where they are re-encoded: else a shard would be far from the size that was asked for.
-    ///
-    /// At a fixed quality and without resizing: libjpeg-turbo gives the same bytes on every CPU, which scores and resizers need not, and parts of a
-    /// dataset that several machines pack must have one plan.
-    fn try_ratio(&self) -> anyhow::Result<(u64, u64)> {
-        let Jpeg::Reencode(how) = &self.options.jpeg else { return Ok((1, 1)) };
-        let quality = match how.quality {
-            Quality::Fixed(quality) => quality,
-            Quality::Ssimulacra2(score) => usual_quality(score),
-        };
-        let how = ReencodeOptions { quality: Quality::Fixed(quality), resize: Resize::No, ..how.clone() };
-        let small = |entry: &&Entry| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) <= MAX_TRIED_PIXELS);
-        let candidates: Vec<&Entry> = self.listing.samples.iter().filter(small).collect();
-        let tried: Vec<&Entry> = candidates.iter().copied().step_by(candidates.len().div_ceil(TRIED).max(1)).collect();
-        let sizes = tried.par_iter().map(|entry| -> Result<(u64, u64), SampleError> {
-            let mut source = vec![0; usize::try_from(entry.bytes).unwrap_or(usize::MAX)];
-            self.listing.read_into(entry, &mut source)?;
-            let mut made = Vec::new();
-            // What is damaged is dealt with when its turn comes.
-            Ok(match JpegReencoder::new()?.reencode(&source, &how, false, &mut made) {
-                Ok(_) => (made.len() as u64, entry.bytes),
-                Err(_) => (0, 0),
-            })
-        });
-        let sum = sizes.try_reduce(|| (0, 0), |a, b| Ok((a.0 + b.0, a.1 + b.1)))?;
-        Ok(if sum.1 == 0 { (1, 1) } else { sum })
+    /// The looks that are taken at a sample.
+    fn looks_at(&self, sample: u64) -> Look {
+        let count = self.listing.samples.len() as u64;
+        Look {
+            check: self.options.jpeg == Jpeg::Tile && self.options.check_pixels.takes(sample, count),
+            score: self.options.score.takes(sample, count),
+        }
     }
 
     fn entry(&self, sample: u64) -> Option<(usize, &'a Entry)> {
@@ -196,6 +130,27 @@ impl<'a> Images<'a> {
         result
     }
 
+    /// The source's own bytes as they are stored.
+    fn kept<'b>(&self, body: Body<'b>, picture: &Picture, entry: &Entry, because: Option<&'static str>) -> Stored<'b> {
+        let reencode = matches!(self.options.jpeg, Jpeg::Reencode(_));
+        Stored {
+            body,
+            width: picture.width,
+            height: picture.height,
+            orientation: picture.jpeg.and_then(|jpeg| jpeg.orientation).unwrap_or(1),
+            gpu_jpeg: picture.jpeg.is_some_and(|jpeg| jpeg.gpu_jpeg),
+            icc: None,
+            figures: PictureFigures {
+                source_bytes: entry.bytes,
+                tiles_per_row: 0,
+                pixels_checked: false,
+                reencoded: reencode.then_some(ReencodedFigures { quality: 0, score: f32::NAN }),
+            },
+            kept_because: because,
+            profile_dropped: false,
+        }
+    }
+
     /// Reads a picture and makes what is stored of it.
     fn make<'b>(&self, bench: &'b mut Bench, entry: &Entry, look: Look) -> Result<Stored<'b>, SampleError> {
         let bad = |error| SampleError::Picture { error };
@@ -206,7 +161,7 @@ impl<'a> Images<'a> {
         bench.source.resize(length, 0);
         self.listing.read_into(entry, &mut bench.source)?;
         bench.made.clear();
-        let kept = |source: &'b [u8], because| Stored::kept(Body::Bytes(source), picture, entry, because);
+        let kept = |source: &'b [u8], because| self.kept(Body::Bytes(source), picture, entry, because);
         let Some(facts) = &picture.jpeg else {
             return Ok(kept(&bench.source, Some(picture.media_type)));
         };
@@ -274,31 +229,8 @@ impl<'a> Images<'a> {
     }
 }
 
-/// Refuses, before the run, what could not be decoded in it.
-fn refuse_huge(listing: &Listing) -> anyhow::Result<()> {
-    let huge = |entry: &&Entry| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);
-    let Some((entry, found)) = listing.samples.iter().find(huge).and_then(|e| Some((e, picture(e)?))) else {
-        return Ok(());
-    };
-    anyhow::bail!(
-        "`{}`: expected at most {MAX_PIXELS} pixels, found {} × {}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is",
-        listing.path(entry).display(),
-        found.width,
-        found.height
-    )
-}
-
-fn pixels(picture: &Picture) -> u64 {
-    u64::from(picture.width) * u64::from(picture.height)
-}
-
-/// The quality that photos mostly take to reach a score: for an estimate of their size.
-fn usual_quality(score: f64) -> u8 {
-    const USUAL: [(f64, u8); 6] = [(50.0, 40), (60.0, 55), (70.0, 66), (80.0, 78), (85.0, 86), (90.0, 93)];
-    USUAL.iter().find(|(most, _)| score <= *most).map_or(97, |&(_, quality)| quality)
-}
-
-fn picture(entry: &Entry) -> Option<&Picture> {
+/// The picture of an entry; `None` for a cube.
+pub(super) fn picture(entry: &Entry) -> Option<&Picture> {
     match &entry.content {
         Content::Picture(picture) => Some(picture),
         Content::Cube(_) => None,
@@ -343,9 +275,9 @@ fn recipe_of(how: &ReencodeOptions) -> Value {
 
 /// Which costly looks are taken at a picture.
 #[derive(Debug, Clone, Copy)]
-struct Look {
-    check: bool,
-    score: bool,
+pub(super) struct Look {
+    pub(super) check: bool,
+    pub(super) score: bool,
 }
 
 impl SampleSource for Images<'_> {
@@ -356,24 +288,8 @@ impl SampleSource for Images<'_> {
         Cow::Borrowed(self.entry(sample).map_or("", |(_, entry)| &entry.key))
     }
 
-    /// The record; where a JPEG is made anew also its source, and its coefficients (6 bytes a pixel, twice where it is turned) or pixels (as decoded, as
-    /// resized, as compared: 3 bytes each); a score takes planes of floats.
     fn memory_bytes(&self, sample: u64) -> u64 {
-        let Some((_, entry)) = self.entry(sample) else { return 0 };
-        let pixels = picture(entry).filter(|p| p.jpeg.is_some()).map_or(0, |p| pixels(p).min(MAX_PIXELS));
-        let count = self.listing.samples.len() as u64;
-        let each = match &self.options.jpeg {
-            Jpeg::Keep => return entry.bytes + OVERHEAD_BYTES,
-            Jpeg::Tile if self.options.upright || self.options.check_pixels.takes(sample, count) => 12,
-            Jpeg::Tile => 6,
-            Jpeg::Reencode(how) => {
-                let scored = matches!(how.quality, Quality::Ssimulacra2(_)) || self.options.score.takes(sample, count);
-                let scored =
-                    if scored { pixels.min(SCORE_MAX_PIXELS).saturating_mul(SCORE_BYTES_PER_PIXEL) } else { 0 };
-                return entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(9)).saturating_add(scored);
-            }
-        };
-        entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(each))
+        self.entry(sample).map_or(0, |(_, entry)| self.sizes.memory_bytes(entry, self.looks_at(sample)))
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, SampleError> {
@@ -383,11 +299,7 @@ impl SampleSource for Images<'_> {
         if self.options.jpeg == Jpeg::Keep {
             return self.keep(position, entry, shard_number, buffer);
         }
-        let count = self.listing.samples.len() as u64;
-        let look = Look {
-            check: self.options.jpeg == Jpeg::Tile && self.options.check_pixels.takes(sample, count),
-            score: self.options.score.takes(sample, count),
-        };
+        let look = self.looks_at(sample);
         self.with_bench(|bench| {
             let stored = match self.make(bench, entry, look) {
                 Ok(stored) => stored,
@@ -415,7 +327,7 @@ impl Images<'_> {
         let Some(picture) = picture(entry) else {
             return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
         };
-        let stored = Stored::kept(Body::File, picture, entry, None);
+        let stored = self.kept(Body::File, picture, entry, None);
         self.record(position, entry, shard_number, buffer, stored)
     }
 
@@ -440,15 +352,12 @@ impl Images<'_> {
         let tally = match self.options.jpeg {
             Jpeg::Keep => Tally::default(),
             _ => {
-                let reencode = matches!(self.options.jpeg, Jpeg::Reencode(_));
-                let reencoded = stored.figures.reencoded.filter(|_| reencode);
-                let figures = PictureFigures { reencoded, ..stored.figures };
-                figures.append(&mut scalars);
+                stored.figures.append(&mut scalars);
                 let target = match &self.options.jpeg {
                     Jpeg::Reencode(ReencodeOptions { quality: Quality::Ssimulacra2(target), .. }) => Some(*target),
                     _ => None,
                 };
-                let mut totals = PictureTotals::of(&entry.key, &figures, stored.kept_because);
+                let mut totals = PictureTotals::of(&entry.key, &stored.figures, stored.kept_because);
                 totals.note(stored.profile_dropped, target);
                 Tally::of("image", FieldTotals::Picture(totals))
             }

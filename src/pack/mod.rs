@@ -4,6 +4,7 @@ mod cubes;
 pub mod fidelity;
 mod images;
 mod options;
+mod picture_sizes;
 mod picture_totals;
 mod schema;
 mod tables;
