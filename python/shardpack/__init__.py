@@ -6,6 +6,9 @@
 ...     images, labels = batch["image"], batch["label"]
 """
 
+import importlib
+from typing import TYPE_CHECKING
+
 from shardpack._batch import Batch, Ragged
 from shardpack._dataset import Dataset, Field, Sample, Subset
 from shardpack._loader import Loader
@@ -25,11 +28,12 @@ __all__ = [
     "__version__",
 ]
 
+if TYPE_CHECKING:
+    from shardpack import torch as torch
+else:
 
-def __getattr__(name: str) -> object:
-    # `shardpack.torch` imports PyTorch: only for those who ask for it.
-    if name == "torch":
-        import importlib
-
-        return importlib.import_module("shardpack.torch")
-    raise AttributeError(f"module 'shardpack' has no attribute {name!r}")
+    def __getattr__(name):
+        # `shardpack.torch` imports PyTorch: only for those who ask for it.
+        if name == "torch":
+            return importlib.import_module("shardpack.torch")
+        raise AttributeError(f"module 'shardpack' has no attribute {name!r}")

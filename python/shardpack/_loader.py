@@ -15,7 +15,7 @@ from shardpack import _shardpack
 from shardpack._batch import Batch
 from shardpack._convert import Framework, converter
 from shardpack._dataset import Dataset
-from shardpack._options import Options
+from shardpack._options import Options, State
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | ArrayLike"
@@ -147,7 +147,7 @@ class Loader:
         self._closed = False
         # Whether there are threads, which a fork does not have.
         self._started = False
-        self._resume: _shardpack.State | None = None
+        self._resume: State | None = None
         self._core = self._open()
         if len(dataset) > 0 and len(self._core) == 0 and end == "drop":
             every = f"{batch_size}" if world_size == 1 else f"{world_size} × {batch_size}"
@@ -246,7 +246,7 @@ class Loader:
         if set(state) != set(names):
             raise ValueError(f"state of a loader: expected {', '.join(names)}, found {', '.join(map(str, state))}")
         core = self._ready()
-        resume: _shardpack.State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"])
+        resume: State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"])
         core.restore(*resume)
         self._turn += 1
         self._begun = self._ended = False

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+
+State: TypeAlias = "tuple[str, int, int, int]"
+"""Fingerprint, seed, epoch, samples consumed."""
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
 """The compiled part of the package: private, wrapped by the modules beside it."""
 
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from shardpack._options import Options
+from shardpack._options import Options, State
 
 __version__: str
 
-State: TypeAlias = tuple[str, int, int, int]
+__all__ = ["Batch", "Dataset", "FormatError", "LimitError", "Loader", "Tensor", "UsageError", "__version__"]
 
 class FormatError(ValueError):
     """The bytes of a file break the specification: it is damaged, or not what it says it is."""

@@ -162,6 +162,7 @@ def test_damage_is_named(photos: Path, tmp_path: Path) -> None:
         (tmp_path / file.name).write_bytes(file.read_bytes())
     shard = next(tmp_path.glob("*.shard"))
     raw = sp.Dataset(photos).raw(5, "image")
+    assert raw is not None
     data = bytearray(shard.read_bytes())
     data[data.index(raw) + 100] ^= 1
     shard.write_bytes(data)

@@ -222,7 +222,7 @@ def test_weights(squares: Path) -> None:
     for bad in ("even", [1.0], {7: 1.0}, {0: -1.0}):
         for source in (dataset, part):
             with pytest.raises(sp.UsageError):
-                sp.Loader(source, 8, weights=bad)  # type: ignore[arg-type]
+                sp.Loader(source, 8, weights=bad)
     with pytest.raises(sp.UsageError, match="shuffle=True"):
         sp.Loader(dataset, weights="balanced", shuffle=False)
 
@@ -255,6 +255,7 @@ def test_damage_is_an_error_or_skipped(photos: Path, tmp_path: Path) -> None:
     shard = next(tmp_path.glob("*.shard"))
     data = bytearray(shard.read_bytes())
     raw = sp.Dataset(photos).raw(5, "image")
+    assert raw is not None
     data[data.index(raw) + 100] ^= 1
     shard.write_bytes(data)
     dataset = sp.Dataset(tmp_path)

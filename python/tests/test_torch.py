@@ -144,7 +144,7 @@ def test_a_loader_that_has_begun_is_refused_in_a_fork(dataset: sp.Dataset) -> No
     assert len(list(iteration)) == 5, "and goes on where it was made"
 
 
-class Begun(torch.utils.data.IterableDataset):  # type: ignore[misc]
+class Begun(torch.utils.data.IterableDataset):  # type: ignore[misc, name-defined]
     """Iterates over a loader of the parent."""
 
     def __init__(self, loader: sp.Loader) -> None:
@@ -155,7 +155,7 @@ class Begun(torch.utils.data.IterableDataset):  # type: ignore[misc]
 
 
 def test_a_loader_is_no_dataset_of_a_data_loader(dataset: sp.Dataset) -> None:
-    loader = torch.utils.data.DataLoader(sp.Loader(dataset, 8), batch_size=None)  # type: ignore[arg-type]
+    loader = torch.utils.data.DataLoader(sp.Loader(dataset, 8), batch_size=None)
     with pytest.raises(TypeError, match="IterableDataset"):
         next(iter(loader))
 
