@@ -6,7 +6,34 @@
 ...     images, labels = batch["image"], batch["label"]
 """
 
-from shardpack._dataset import Dataset
+import importlib
+from typing import TYPE_CHECKING
+
+from shardpack._batch import Batch, Ragged
+from shardpack._dataset import Dataset, Field, Sample, Subset
+from shardpack._loader import Loader
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
 
-__all__ = ["Dataset", "FormatError", "LimitError", "UsageError", "__version__"]
+__all__ = [
+    "Batch",
+    "Dataset",
+    "Field",
+    "FormatError",
+    "LimitError",
+    "Loader",
+    "Ragged",
+    "Sample",
+    "Subset",
+    "UsageError",
+    "__version__",
+]
+
+if TYPE_CHECKING:
+    from shardpack import torch as torch
+else:
+
+    def __getattr__(name):
+        # `shardpack.torch` imports PyTorch: only for those who ask for it.
+        if name == "torch":
+            return importlib.import_module("shardpack.torch")
+        raise AttributeError(f"module 'shardpack' has no attribute {name!r}")
