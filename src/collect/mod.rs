@@ -33,7 +33,7 @@ pub use value::{Number, Sample, Value};
 use commit::{Entry, Records};
 use encode::{Bench, Encoded};
 use layout::Layout;
-use shardpack_format::{Metadata, Schema, check_key};
+use shardpack_format::{DatasetId, Metadata, Schema, check_key};
 use shardpack_writer::{Claim, Plan, PlanOptions, PlanSample, Progress, WriteOptions, write_dataset};
 use spool::Spool;
 use std::collections::HashSet;
@@ -72,7 +72,9 @@ pub struct Collector {
     idle: Mutex<Vec<Bench>>,
     /// Whether the dataset stands. Held for reading while a sample is added, for writing while the dataset is made.
     committed: RwLock<bool>,
-    _claim: Claim,
+    /// What an earlier commit began, and could not end.
+    begun: Mutex<Option<DatasetId>>,
+    claim: Claim,
 }
 
 #[derive(Debug, Default)]
@@ -127,7 +129,8 @@ impl Collector {
             state: Mutex::default(),
             idle: Mutex::default(),
             committed: RwLock::new(false),
-            _claim: claim,
+            begun: Mutex::default(),
+            claim,
         })
     }
 
@@ -242,7 +245,7 @@ impl Collector {
     /// Writes the dataset: plans it, copies the records into shards, and ends with the manifest. Waits for samples that other threads are adding.
     ///
     /// `on_progress` is called on this thread, about ten times a second. Set `cancel` to stop. After an error, `cancel` included, the samples are still
-    /// there: call it again, and it goes on behind the last finished shard (with `force`, it begins anew).
+    /// there: call it again, and it goes on behind the last finished shard.
     ///
     /// # Errors
     /// `Usage` without samples, and once the dataset stands; `Writer` as [`write_dataset`] says.
@@ -285,8 +288,15 @@ impl Collector {
         let largest = state.entries.iter().map(|entry| entry.span.bytes.saturating_mul(2)).max().unwrap_or(0);
         let threads = self.options.threads;
         let memory_bytes = self.options.memory_bytes.unwrap_or_else(|| crate::pack::default_memory(threads, largest));
-        let write = WriteOptions { threads, memory_bytes, part: None, force: self.options.force, on_progress, cancel };
+        // Whatever an earlier try has begun is this collector's own: the same samples are gone on with, others are not.
+        let begun = lock(&self.begun).replace(plan.dataset_id());
+        if let Some(begun) = begun.filter(|begun| *begun != plan.dataset_id()) {
+            self.claim.discard(begun)?;
+        }
+        let force = self.options.force && !self.claim.has_begun(plan.dataset_id())?;
+        let write = WriteOptions { threads, memory_bytes, part: None, force, on_progress, cancel };
         let report = write_dataset(&self.out, &plan, &records, &write)?;
+        *lock(&self.begun) = None;
         *committed = true;
         let classes = self.options.classes.as_ref().map_or(0, |classes| classes.len() as u64);
         Ok(CollectReport { report, classes, memory_bytes, trials: report::trials(&layout) })
@@ -300,6 +310,15 @@ impl Collector {
         }
         let fields = layout.schema.fields().iter().filter(|field| field.name != icc).cloned().collect();
         Ok((Schema::new(fields)?, layout.schema.stored_position(icc)))
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        // A dataset that was begun and cannot be ended any more: its samples go with the spool.
+        if let Some(begun) = lock(&self.begun).take() {
+            let _ = self.claim.discard(begun);
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use super::options::CollectOptions;
 use crate::pack::picture_maker::recipe_of_pictures;
 use crate::pack::report_json;
 use serde_json::{Map, Value, json};
-use shardpack_codec::Trial;
+use shardpack_codec::{ArrayOptions, Trial};
 use shardpack_format::Recipe;
 use shardpack_writer::Report;
 
@@ -38,8 +38,14 @@ impl CollectReport {
 
 /// What was chosen for each array field that had a value.
 pub(super) fn trials(layout: &Layout) -> Vec<(String, Trial)> {
-    let arrays = layout.fields.iter().filter_map(|field| Some((field, field.array.as_ref()?)));
-    arrays.filter_map(|(field, array)| Some((field.name.clone(), array.trial()?))).collect()
+    chosen(layout).map(|(field, _, trial)| (field, trial)).collect()
+}
+
+fn chosen(layout: &Layout) -> impl Iterator<Item = (String, ArrayOptions, Trial)> {
+    layout.fields.iter().filter_map(|field| {
+        let (asked, trial) = field.array.as_ref()?.chosen()?;
+        Some((field.name.clone(), asked, trial))
+    })
 }
 
 /// Every option that made the dataset.
@@ -58,8 +64,8 @@ pub(super) fn recipe(layout: &Layout, options: &CollectOptions) -> Recipe {
     for field in layout.fields.iter().filter(|field| field.kind == Kind::Image) {
         put(&recipe_name(&field.name), recipe_of_pictures(&layout.pictures));
     }
-    for (field, trial) in trials(layout) {
-        let entry = json!({ "settings": trial.settings, "asked": options.arrays, "candidates": trial.table });
+    for (field, asked, trial) in chosen(layout) {
+        let entry = json!({ "settings": trial.settings, "asked": asked, "candidates": trial.table });
         put(&recipe_name(&field), entry);
     }
     recipe

@@ -46,6 +46,11 @@ impl Spool {
         read_exact_at(&self.file, &mut record, span.offset)?;
         Ok(record)
     }
+
+    #[cfg(test)]
+    pub(super) fn overwrite(&self, span: Span, bytes: &[u8]) {
+        write_all_at(&self.file, bytes, span.offset).unwrap();
+    }
 }
 
 #[cfg(unix)]

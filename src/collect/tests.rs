@@ -243,9 +243,10 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
     let fine = collector.add(with("cube", Some(wide.into())));
     // An integer that float16 does not hold is stored as an integer.
     assert!(fine.is_ok(), "{fine:?}");
-    let wide = Array::new(Dtype::F32, vec![1, 1, 1], 1.5e30f32.to_le_bytes().to_vec()).unwrap();
+    let wide = [0.3f32, 1e5].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let wide = Array::new(Dtype::F32, vec![1, 1, 2], wide).unwrap();
     let text = error(Sample { key: Some("wide".into()), ..with("cube", Some(wide.into())) });
-    assert!(text.starts_with("sample `wide`: field `cube`: value at [0, 0, 0] is out of float16's range"), "{text}");
+    assert!(text.starts_with("sample `wide`: field `cube`: value at [0, 0, 1] is out of float16's range"), "{text}");
     // What was refused can be mended and added; values other than numbers may be missing; classes have names.
     let mended = with("photo", None);
     collector.add(Sample { key: Some("wide".into()), ..mended }).unwrap();
@@ -377,11 +378,51 @@ fn a_cancelled_commit_can_be_repeated() {
     cancel.store(false, Ordering::Relaxed);
     collector.add(Sample::new().with("noise", noise(500, 99))).unwrap();
     let seen = std::cell::Cell::new(0);
-    let on_progress = |progress: &Progress| seen.set(progress.samples);
-    // Another sample makes another dataset: what the first try began is not gone on with.
-    let report = collector.commit(Some(&on_progress), Some(&cancel));
-    assert_eq!(report.unwrap().report.samples, 51);
-    assert_eq!(seen.get(), 51);
+    let on_progress = |progress: &Progress| {
+        seen.set(progress.samples);
+        cancel.store(progress.shards == 5, Ordering::Relaxed);
+    };
+    // Another sample makes another dataset: what the first try began goes.
+    let stopped = collector.commit(Some(&on_progress), Some(&cancel));
+    let report = match stopped {
+        Ok(report) => report,
+        Err(_) => collector.commit(None, None).unwrap(),
+    };
+    assert_eq!(report.report.samples, 51);
+    assert!(seen.get() > 0);
+    drop(collector);
+    assert!(verify(folder.path().join("out"), &VerifyOptions::default()).unwrap().is_whole());
+}
+
+#[test]
+fn a_commit_that_failed_leaves_nothing_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let collector = open(&folder, CollectOptions { shard_bytes: 2000, ..CollectOptions::default() });
+    for i in 0..50 {
+        collector.add(Sample::new().with("noise", noise(500, i))).unwrap();
+    }
+    // One record in the middle is not what it was.
+    let middle = lock(&collector.state).entries[40].span;
+    collector.spool.overwrite(middle, &[0; 64]);
+    assert!(collector.commit(None, None).unwrap_err().to_string().contains("is damaged"));
+    drop(collector);
+    assert!(!folder.path().join("out").exists());
+}
+
+#[test]
+fn arrays_that_are_no_cubes_lose_nothing_unless_asked() {
+    let write = |values| {
+        let folder = tempfile::tempdir().unwrap();
+        let arrays = ArrayOptions { values, ..Default::default() };
+        let collector = open(&folder, CollectOptions { arrays, ..Default::default() });
+        let sample = Sample::new().with("boxes", floats(&[9, 4], 1)).with("cube", floats(&[9, 4, 2], 1));
+        collector.add(sample).unwrap();
+        let fidelity = collector.commit(None, None).unwrap().report.fidelity;
+        ["boxes", "cube"].map(|field| fidelity[field]["changed"].as_u64().unwrap() > 0)
+    };
+    assert_eq!(write(Values::Auto), [false, true]);
+    assert_eq!(write(Values::F16), [true, true]);
+    assert_eq!(write(Values::Keep), [false, false]);
 }
 
 #[test]
@@ -393,7 +434,7 @@ fn empty_masks_do_not_choose_the_codec() {
         collector.add(Sample::new().with("mask", mask(vec![0; 4096]))).unwrap();
     }
     let layout = lock(&collector.layout).clone().unwrap();
-    let chosen = || layout.fields[0].array.as_ref().unwrap().trial().unwrap();
+    let chosen = || layout.fields[0].array.as_ref().unwrap().chosen().unwrap().1;
     let first = chosen();
     collector.add(Sample::new().with("mask", mask(noise(4096, 1)))).unwrap();
     assert_ne!(chosen().table, first.table, "tried again on the first that says anything");

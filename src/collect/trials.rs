@@ -1,9 +1,12 @@
 //! How the arrays of one field are stored: chosen by the first of them that says anything.
 
 use crate::pack::SampleError;
-use shardpack_codec::{Array, ArrayOptions, ArraySettings, Trial, trial};
+use shardpack_codec::{Array, ArrayOptions, ArraySettings, Trial, Values, trial};
 use shardpack_format::Dtype;
 use std::sync::{Mutex, PoisonError};
+
+/// Axes of a cube: `[height, width, channels]`.
+const CUBE_AXES: usize = 3;
 
 /// What is known of the arrays of a field.
 #[derive(Debug, Default)]
@@ -18,6 +21,7 @@ struct Known {
 
 #[derive(Debug)]
 struct Chosen {
+    asked: ArrayOptions,
     trial: Trial,
     /// Chosen on an array of one value only, such as an empty mask: good enough for its like, and tried again on the first that is not.
     provisional: bool,
@@ -50,17 +54,25 @@ impl ArrayField {
         // For one or two trials in the life of a collector: threads that wait for the next one would be in the way of a program that forks.
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
         let pool = pool.map_err(|e| shardpack_format::Error::usage("threads", "as many as the system allows", e))?;
-        let trial = pool.install(|| trial(&[(array, None)], options))?;
+        let asked = asked(array, options);
+        let trial = pool.install(|| trial(&[(array, None)], &asked))?;
         let settings = trial.settings;
-        known.chosen = Some(Chosen { trial, provisional: is_constant(array) });
+        known.chosen = Some(Chosen { asked, trial, provisional: is_constant(array) });
         Ok(settings)
     }
 
-    /// What was chosen, if there was an array at all.
-    pub(super) fn trial(&self) -> Option<Trial> {
+    /// What was asked and what was chosen, if there was an array at all.
+    pub(super) fn chosen(&self) -> Option<(ArrayOptions, Trial)> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.chosen.as_ref().map(|chosen| chosen.trial.clone())
+        known.chosen.as_ref().map(|chosen| (chosen.asked, chosen.trial.clone()))
     }
+}
+
+/// Where the values decide, those of cubes may become float16. Arrays of one or two axes are as often boxes, embeddings or depths, whose digits count: they
+/// lose nothing unless somebody asks for it.
+fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
+    let open = options.values == Values::Auto && options.max_error.is_none();
+    ArrayOptions { lossless: options.lossless || (open && array.shape().len() < CUBE_AXES), ..*options }
 }
 
 /// Whether all elements are the same, or there are none: nothing to choose by.

@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::folder::Survey;
 use crate::fs::{Disk, Held, LockMode, StdFs};
+use crate::journal::Journal;
 use crate::lock::{LOCK_NAME, describe_self, holder};
 use shardpack_format::DatasetId;
 use std::fs;
@@ -67,6 +68,27 @@ impl Claim {
         };
         let hint = "use --force to replace it, or choose another folder";
         Err(Error::usage(format!("output folder `{}`", out.display()), "a new or empty one", found, hint))
+    }
+
+    /// Whether [`write_dataset`](crate::write_dataset) has begun the dataset `id` in the folder, and not ended it.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn has_begun(&self, id: DatasetId) -> Result<bool> {
+        let survey = Survey::take(Disk(&StdFs), &self.out)?;
+        let is_it = |journal: &Journal| journal.head.dataset_id == id.to_string();
+        Ok(survey.manifest.is_none() && survey.journals.values().flatten().any(is_it))
+    }
+
+    /// Removes what there is of the dataset `id`, if it was begun and not ended: for a holder that will not go on with it.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn discard(&self, id: DatasetId) -> Result<()> {
+        if self.has_begun(id)? {
+            Survey::take(Disk(&StdFs), &self.out)?.remove_all(Disk(&StdFs), &self.out)?;
+        }
+        Ok(())
     }
 }
 
