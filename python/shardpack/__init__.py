@@ -7,6 +7,8 @@
 """
 
 from shardpack._dataset import Dataset
+from shardpack._pack import merge, pack, verify
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
+from shardpack._writer import Writer
 
-__all__ = ["Dataset", "FormatError", "LimitError", "UsageError", "__version__"]
+__all__ = ["Dataset", "FormatError", "LimitError", "UsageError", "Writer", "__version__", "merge", "pack", "verify"]
