@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from shardpack._batch import Batch, Ragged
 from shardpack._dataset import Dataset, Field, Sample, Subset
 from shardpack._loader import Loader
+from shardpack._pack import merge, pack, verify
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
+from shardpack._writer import Writer
 
 __all__ = [
     "Batch",
@@ -25,7 +27,11 @@ __all__ = [
     "Sample",
     "Subset",
     "UsageError",
+    "Writer",
     "__version__",
+    "merge",
+    "pack",
+    "verify",
 ]
 
 if TYPE_CHECKING:
