@@ -43,14 +43,25 @@ def train(dataset: sp.Dataset, folder: Path, run: str, rank: int, ranks: int, ba
     loader.close()
 
 
-def start(dataset: sp.Dataset, folder: Path, run: str, ranks: int, batch_size: int) -> list[multiprocessing.process.BaseProcess]:
-    spawn = multiprocessing.get_context("spawn")
-    barrier = spawn.Barrier(ranks)
-    children: list[multiprocessing.process.BaseProcess] = []
-    for rank in range(ranks):
-        children.append(spawn.Process(target=train, args=(dataset, folder, run, rank, ranks, batch_size, barrier)))
-        children[-1].start()
-    return children
+class Run:
+    """Processes that train together, one for each rank."""
+
+    def __init__(self, dataset: sp.Dataset, folder: Path, name: str, ranks: int, batch_size: int) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self.barrier = spawn.Barrier(ranks)
+        jobs = [(dataset, folder, name, rank, ranks, batch_size, self.barrier) for rank in range(ranks)]
+        self.children = [spawn.Process(target=train, args=job) for job in jobs]
+        for child in self.children:
+            child.start()
+
+    def kill(self) -> None:
+        for child in self.children:
+            child.kill()
+
+    def join(self) -> list[int | None]:
+        for child in self.children:
+            child.join()
+        return [child.exitcode for child in self.children]
 
 
 def keys(folder: Path, run: str, steps: int | None = None) -> list[str]:
@@ -64,19 +75,17 @@ def keys(folder: Path, run: str, steps: int | None = None) -> list[str]:
 
 
 def main(dataset: sp.Dataset, folder: Path) -> None:
-    children = start(dataset, folder, "first", ranks=2, batch_size=8)
-    while not (folder / "checkpoint.json").exists():
+    first = Run(dataset, folder, "first", ranks=2, batch_size=8)
+    while not (folder / "checkpoint.json").exists() and all(child.is_alive() for child in first.children):
         time.sleep(0.005)
     time.sleep(0.05)
-    for child in children:
-        child.kill()
-        child.join()
+    first.kill()
+    codes = first.join()
     saved = json.loads((folder / "checkpoint.json").read_text())
     before = keys(folder, "first", saved["steps"])
-    print(f"killed (exit codes {[child.exitcode for child in children]}) after the save at step {saved['steps']}: {saved['loader']}")
+    print(f"killed (exit codes {codes}), last saved at step {saved['steps']}: {saved['loader']}")
 
-    for child in start(dataset, folder, "second", ranks=3, batch_size=5):
-        child.join()
+    Run(dataset, folder, "second", ranks=3, batch_size=5).join()
     after = keys(folder, "second")
     times = Counter(before + after)
     print(f"{len(before)} samples before the save, {len(after)} after it with 3 ranks, {len(dataset)} in the dataset")
