@@ -21,6 +21,7 @@
 mod array_row;
 mod arrays;
 mod batch;
+mod examples;
 mod fields;
 mod memory;
 mod options;
@@ -36,7 +37,7 @@ mod work;
 
 pub use batch::{Batch, Tensor};
 pub use memory::{Allocate, Heap, SlotMemory};
-pub use options::{CubeMode, ImageMode, LoaderOptions, OnCorrupt};
+pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt};
 pub use patch::Place;
 pub use stats::LoaderStats;
 
