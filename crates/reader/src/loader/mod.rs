@@ -21,10 +21,12 @@
 mod array_row;
 mod arrays;
 mod batch;
+mod fault;
 mod fields;
 mod memory;
 mod options;
 mod patch;
+mod pieces;
 mod plan;
 mod pool;
 mod predict;

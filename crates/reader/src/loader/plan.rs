@@ -1,6 +1,7 @@
 //! What one batch will be, before any of it is read: its samples, where every row goes, and the reads that bring them.
 
 use super::fields::Fields;
+use super::pieces;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Share, Step, Steps};
@@ -34,6 +35,8 @@ pub(super) struct Plan {
     pub(super) bytes: usize,
     pub(super) rows: Vec<Row>,
     pub(super) reads: Vec<PlannedRead>,
+    /// Reads that no later batch needs.
+    pub(super) closed: Vec<Key>,
     /// Rows that can be known to fail.
     pub(super) faults: Vec<(u32, Error)>,
     /// What is wrong with the batch as a whole.
@@ -59,8 +62,6 @@ pub(super) struct PlannedRead {
     /// First of the rows; the others hang on it.
     pub(super) first_row: u32,
     pub(super) rows: usize,
-    /// Nobody needs its bytes after these rows.
-    pub(super) closing: bool,
 }
 
 /// Plans the batches of an epoch, one after the other.
@@ -149,12 +150,21 @@ impl Planner {
         if let Err(error) = self.put_sample(plan, step, &span) {
             self.put_nothing(plan, step.at.sample, Some(error));
         }
+        if step.done && span.end - span.start > 1 {
+            // A shard that cannot be opened brings nothing that could be let go of.
+            let _ = pieces::reads_of(&self.dataset, span, |first| plan.closed.push((first, step.pass)));
+        }
     }
 
     fn put_sample(&mut self, plan: &mut Plan, step: &Step, span: &Range<u64>) -> Result<()> {
         let sample = step.at.sample;
         let (number, record) = self.dataset.locate(sample)?;
         let shard = self.dataset.shard(number)?;
+        // The part of the span that lies in this shard, because runs may cross from one shard into the next; and of that, one read.
+        let first = sample - record;
+        let records = span.start.saturating_sub(first).min(record)
+            ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
+        let records = pieces::piece(&shard, &records, record)?;
         let before = (self.sizes.len(), plan.dims.len());
         plan.dims.resize(before.1 + self.fields.dims, 0);
         for field in &self.fields.plans {
@@ -170,23 +180,18 @@ impl Planner {
                 }
             }
         }
-        // The part of the span that lies in this shard: runs may cross from one shard into the next.
-        let first = sample - record;
-        let records = span.start.saturating_sub(first).min(record)
-            ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
         let key = (first + records.start, step.pass);
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
         let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
         let read = *self.reads.entry(key).or_insert(count);
         let place = usize::try_from(read).unwrap_or(usize::MAX);
         if read == count {
-            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, closing: false });
+            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0 });
         }
         let mut next = NONE;
         if let Some(planned) = plan.reads.get_mut(place) {
             next = std::mem::replace(&mut planned.first_row, row);
             planned.rows += 1;
-            planned.closing |= step.done;
         }
         plan.rows.push(Row { record, read, next });
         plan.indices.push(sample);
@@ -234,13 +239,14 @@ impl Planner {
 
 impl Plan {
     fn clear(&mut self, generation: u64, number: u64) {
-        let Self { indices, mask, dims, parts, rows, reads, faults, .. } = self;
+        let Self { indices, mask, dims, parts, rows, reads, closed, faults, .. } = self;
         indices.clear();
         mask.clear();
         dims.clear();
         parts.clear();
         rows.clear();
         reads.clear();
+        closed.clear();
         faults.clear();
         self.error = None;
         (self.generation, self.number, self.bytes) = (generation, number, 0);

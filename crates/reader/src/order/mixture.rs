@@ -8,7 +8,7 @@
 
 use super::keyed::Keyed;
 use super::pattern::{Pattern, SLOTS};
-use super::positions::{Dealing, Own, Pick, Positions, SampleRef};
+use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 use super::state::{Digest, Fingerprint, Sampling};
 use super::streams;
 use crate::error::{Error, Result};
@@ -161,10 +161,13 @@ impl Positions for Mixed {
         Some(Pick { at: SampleRef { source: turn.source, sample: pick.at.sample }, pass: turn.pass, ..pick })
     }
 
-    fn open_samples_max(&self, world_size: u64) -> u64 {
+    fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
         // Where a source begins again, the ends of one pass and the beginnings of the next are open together.
-        let open =
-            |(source, _): &(Arc<dyn Sampling>, u64)| source.epoch(0).open_samples_max(world_size).saturating_mul(2);
-        self.inner.sources.iter().map(open).fold(0, u64::saturating_add)
+        let twice = |source, open: OpenReads| OpenReads { source, reads: open.reads.saturating_mul(2), ..open };
+        let own = |(source, (sampling, _)): (u32, &(Arc<dyn Sampling>, u64))| {
+            let open = sampling.epoch(0).open_reads_max(world_size);
+            open.into_iter().map(move |open| twice(source, open))
+        };
+        (0..).zip(&self.inner.sources).flat_map(own).collect()
     }
 }

@@ -5,7 +5,7 @@
 
 use super::alias::Alias;
 use super::keyed::Keyed;
-use super::positions::{Own, Pick, Positions, SampleRef};
+use super::positions::{OpenReads, Own, Pick, Positions, SampleRef};
 use super::state::{Digest, Fingerprint, Sampling};
 use super::streams;
 use crate::error::{Error, Result};
@@ -165,7 +165,7 @@ impl Positions for Drawn {
         self.sample(position).map(Pick::alone)
     }
 
-    fn open_samples_max(&self, _: u64) -> u64 {
-        1
+    fn open_reads_max(&self, _: u64) -> Vec<OpenReads> {
+        vec![OpenReads::ALONE]
     }
 }
