@@ -32,6 +32,7 @@ mod pool;
 mod predict;
 mod rows;
 mod runs;
+mod sources;
 mod state;
 mod stats;
 mod work;
@@ -48,6 +49,7 @@ use crate::order::{Order, Sampling, Share, State as Progress, Steps, World};
 use fields::Fields;
 use plan::Planner;
 use pool::{Pool, Shared};
+use sources::Sources;
 use state::{Bounds, State};
 use stats::seconds;
 use std::sync::Arc;
@@ -107,7 +109,7 @@ impl Loader {
     /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but the first.
     ///
     /// # Errors
-    /// `Usage` if the options contradict each other or the dataset; else as [`Dataset::get`].
+    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples that it does not have; else as [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         let mut options = options;
         options.decode.limits = dataset.limits().clone();
@@ -117,6 +119,7 @@ impl Loader {
             Some(sampling) => Arc::clone(sampling),
             None => Arc::new(Order::of(dataset, options.seed).mode(options.mode)),
         };
+        let sources = Sources::fit(dataset, &*sampling)?;
         let fields = Arc::new(Fields::plan(dataset, &options)?);
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
@@ -124,10 +127,10 @@ impl Loader {
         };
         let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
-        let predicted = predict::predict(dataset, &options, &fields, &*epoch, threads)?;
+        let predicted = predict::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());
-        let planner = Planner::new(dataset.clone(), Arc::clone(&fields), options.max_batch_bytes, steps);
+        let planner = Planner::new(dataset.clone(), sources, Arc::clone(&fields), options.max_batch_bytes, steps);
         let state = State::new(Bounds {
             slots: options.slots,
             slot_bytes: usize::try_from(predicted.slot_bytes).unwrap_or(usize::MAX),

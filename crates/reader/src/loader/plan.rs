@@ -2,6 +2,7 @@
 
 use super::fields::Fields;
 use super::pieces;
+use super::sources::Sources;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Share, Step, Steps};
@@ -68,6 +69,7 @@ pub(super) struct PlannedRead {
 #[derive(Debug)]
 pub(super) struct Planner {
     dataset: Dataset,
+    sources: Sources,
     fields: Arc<Fields>,
     max_batch_bytes: u64,
     pub(super) generation: u64,
@@ -81,9 +83,16 @@ pub(super) struct Planner {
 }
 
 impl Planner {
-    pub(super) fn new(dataset: Dataset, fields: Arc<Fields>, max_batch_bytes: u64, steps: Steps) -> Self {
+    pub(super) fn new(
+        dataset: Dataset,
+        sources: Sources,
+        fields: Arc<Fields>,
+        max_batch_bytes: u64,
+        steps: Steps,
+    ) -> Self {
         Self {
             dataset,
+            sources,
             fields,
             max_batch_bytes,
             generation: 0,
@@ -131,24 +140,27 @@ impl Planner {
     }
 
     fn put(&mut self, plan: &mut Plan, step: &Step) {
-        let key = (step.read_start, step.pass);
+        let Some(source) = self.sources.samples(step.at.source) else {
+            let error = Error::usage("dataset of a sample", "one that is loaded", step.at.source);
+            return self.put_nothing(plan, step.at.sample, Some(error));
+        };
+        // From here on, samples are counted in the dataset that is loaded.
+        let all = |sample: u64| source.start.saturating_add(sample);
+        let sample = all(step.at.sample);
+        let key = (all(step.read_start), step.pass);
         let known = match &step.read {
-            Some(read) => Some(read.samples.clone()),
+            Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
         };
         // An order that names a read which it never opened reads the sample alone.
-        let span = known.unwrap_or(step.at.sample..step.at.sample.saturating_add(1));
+        let span = known.unwrap_or(sample..sample.saturating_add(1));
         match (step.done, &step.read) {
             (true, _) => drop(self.open.remove(&key)),
             (false, Some(_)) => drop(self.open.insert(key, span.clone())),
             (false, None) => {}
         }
-        if step.at.source != 0 {
-            let error = Error::usage("dataset of a sample", "the only one, 0", step.at.source);
-            return self.put_nothing(plan, step.at.sample, Some(error));
-        }
-        if let Err(error) = self.put_sample(plan, step, &span) {
-            self.put_nothing(plan, step.at.sample, Some(error));
+        if let Err(error) = self.put_sample(plan, sample, step.pass, &span) {
+            self.put_nothing(plan, sample, Some(error));
         }
         if step.done && span.end - span.start > 1 {
             // A shard that cannot be opened brings nothing that could be let go of.
@@ -156,8 +168,7 @@ impl Planner {
         }
     }
 
-    fn put_sample(&mut self, plan: &mut Plan, step: &Step, span: &Range<u64>) -> Result<()> {
-        let sample = step.at.sample;
+    fn put_sample(&mut self, plan: &mut Plan, sample: u64, pass: u64, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.dataset.locate(sample)?;
         let shard = self.dataset.shard(number)?;
         // The part of the span that lies in this shard, because runs may cross from one shard into the next; and of that, one read.
@@ -180,7 +191,7 @@ impl Planner {
                 }
             }
         }
-        let key = (first + records.start, step.pass);
+        let key = (first + records.start, pass);
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
         let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
         let read = *self.reads.entry(key).or_insert(count);

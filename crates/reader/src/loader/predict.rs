@@ -3,9 +3,10 @@
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
 use super::pieces;
+use super::sources::Sources;
 use crate::dataset::Dataset;
 use crate::error::Result;
-use crate::order::{Dealing, Positions};
+use crate::order::{Dealing, OpenReads, Positions};
 use shardpack_codec::Bands;
 use std::collections::VecDeque;
 
@@ -50,7 +51,7 @@ pub(super) fn predict(
     dataset: &Dataset,
     options: &LoaderOptions,
     fields: &Fields,
-    epoch: &dyn Positions,
+    (epoch, sources): (&dyn Positions, &Sources),
     threads: usize,
 ) -> Result<Predicted> {
     let rows = u64::from(options.batch_size);
@@ -90,7 +91,7 @@ pub(super) fn predict(
     }
     let slot_bytes = slot_bytes.min(options.max_batch_bytes);
     let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
-    let reads = reads(dataset, epoch, options.world_size.into())?;
+    let reads = reads(dataset, &epoch.open_reads_max(options.world_size.into()), sources)?;
     // What will be held besides the window: for each thread a run that it reads and one that it decodes out of.
     let ahead = reads.largest.saturating_mul(2 * threads as u64);
     let ahead = ahead.min(options.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
@@ -113,19 +114,18 @@ struct Reads {
 }
 
 /// Measures the reads of an epoch by the indexes of up to [`SHARDS`] shards. Sizes of neighbours are summed up, because those of a run may all be large.
-fn reads(dataset: &Dataset, epoch: &dyn Positions, world_size: u64) -> Result<Reads> {
+fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Reads> {
     /// Shards that are looked at: all of most datasets, few enough to open one of 10⁸ samples in a second.
     const SHARDS: usize = 256;
     let step = dataset.shards().len().div_ceil(SHARDS).max(1);
-    let open = epoch.open_reads_max(world_size);
     let mut spreads = vec![Spread::default(); open.len()];
     let mut largest = 0;
-    for (number, info) in dataset.shards().enumerate().step_by(step) {
-        if info.samples == 0 {
-            continue;
-        }
+    for (number, slot) in dataset.0.slots.iter().enumerate().step_by(step).filter(|(_, slot)| slot.samples > 0) {
         let shard = dataset.shard(number)?;
         for (open, spread) in open.iter().zip(&mut spreads) {
+            if !sources.samples(open.source).is_some_and(|samples| samples.contains(&slot.first)) {
+                continue;
+            }
             let mut start = 0;
             while start < shard.len() {
                 let records = start..start.saturating_add(open.samples.max(1)).min(shard.len());

@@ -161,6 +161,11 @@ impl Sampling for Order {
         Box::new(Self::epoch(self, epoch))
     }
 
+    fn sources(&self) -> Vec<u64> {
+        let all = self.runs.samples();
+        vec![self.members.as_ref().map_or(all, |members| members.samples().last().map_or(0, |last| last + 1))]
+    }
+
     fn aligned(&self) -> u64 {
         self.lanes
     }

@@ -37,6 +37,7 @@ pub struct Mixture {
 
 #[derive(Debug)]
 struct Inner {
+    /// The sources, and how many samples an epoch of each has.
     sources: Vec<(Arc<dyn Sampling>, u64)>,
     pattern: Pattern,
     columns: u64,
@@ -48,9 +49,13 @@ impl Mixture {
     /// epoch has as many draws as the sources have samples.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a source is empty.
+    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a source is empty or itself a mixture.
     pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
+        if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
+            let found = "a mixture\nhint: give its sources here, their weights multiplied by its own";
+            return Err(Error::usage(format!("source {number}"), "samples of one dataset", found));
+        }
         let sources: Vec<_> =
             sources.into_iter().map(|(source, _)| (Arc::clone(&source), source.epoch(0).len())).collect();
         if let Some(number) = sources.iter().position(|(_, len)| *len == 0) {
@@ -93,9 +98,13 @@ impl Sampling for Mixture {
         Box::new(Mixed { start, first_slot, draws: self.draws, inner: Arc::clone(&self.inner) })
     }
 
+    fn sources(&self) -> Vec<u64> {
+        let own = |(source, _): &(Arc<dyn Sampling>, u64)| source.sources().into_iter().next().unwrap_or(0);
+        self.inner.sources.iter().map(own).collect()
+    }
+
     fn aligned(&self) -> u64 {
-        // A mixture in a mixture is drawn sample by sample.
-        1
+        self.inner.columns
     }
 }
 
