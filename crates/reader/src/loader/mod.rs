@@ -99,8 +99,12 @@ pub struct Loader {
     found_ready: u64,
     handed_bytes: u64,
     batches: u64,
-    /// Batches of this epoch that were handed out.
+    /// Batches up to the last one that was handed out.
     delivered: u64,
+    /// Whether a batch of this epoch was asked for.
+    begun: bool,
+    /// Whether the caller was told that the epoch is over.
+    ended: bool,
     /// Whether the caller knows that the pool has broken down.
     told: bool,
 }
@@ -159,6 +163,8 @@ impl Loader {
             handed_bytes: 0,
             batches: 0,
             delivered: 0,
+            begun: false,
+            ended: false,
             told: false,
         })
     }
@@ -181,6 +187,7 @@ impl Loader {
                 Err(error) => return Some(Err(Error::io(self.dataset.path(), "start threads to load", error))),
             }
         }
+        self.begun = true;
         let mut state = self.shared.state();
         self.asked += 1;
         self.found_ready += state.finished() as u64;
@@ -199,6 +206,7 @@ impl Loader {
                 break Some(taken);
             }
             if state.is_over() {
+                self.ended = true;
                 break None;
             }
             if state.unblock() {
@@ -216,9 +224,9 @@ impl Loader {
         let taken = taken?;
         if !broken {
             self.batches += 1;
-            self.delivered += 1;
         }
         Some(taken.map(|(slot, plan)| {
+            self.delivered = plan.number + 1;
             self.handed_bytes += plan.bytes as u64;
             let home = Arc::downgrade(&self.shared);
             Batch::new(state::lend((slot, plan), &self.fields, &self.dataset, home))
@@ -254,14 +262,45 @@ impl Loader {
         self.fields.plans.iter().map(|field| field.name.as_str())
     }
 
-    /// How far this loader has come: what was handed out counts, what was prepared does not. The same on all ranks that were handed the same number
-    /// of batches.
+    /// The epoch that batches come from.
+    #[must_use]
+    pub const fn epoch(&self) -> u32 {
+        self.start.epoch
+    }
+
+    /// How far this loader has come: up to the last batch that was handed out. What was prepared does not count, nor does a batch that was an error,
+    /// until one after it is handed out: a run that ends with the error goes on with the samples that it did not get.
+    ///
+    /// The same on all ranks that were handed as many batches, and on all that were told that the epoch is over; if they differ, because a rank failed, the least
+    /// of them loses nothing.
     #[must_use]
     pub fn state(&self) -> Progress {
-        Progress { samples_consumed: self.share.consumed_after(self.delivered), ..self.start }
+        // With `End::Uneven`, other ranks may have had one batch more.
+        let all = self.ended && self.delivered == self.share.batches();
+        let batches = if all { self.share.steps() } else { self.delivered };
+        Progress { samples_consumed: self.share.consumed_after(batches), ..self.start }
     }
 
     /// Goes on from a state that was saved with any world size, batch size or number of threads. Batches that the caller holds stay valid.
+    ///
+    /// The loop that begins also goes on, because [`Loader::set_epoch`] with the epoch of the state leaves it where it is:
+    ///
+    /// ```no_run
+    /// # use shardpack_reader::{Dataset, Loader, LoaderOptions};
+    /// let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+    /// if let Ok(text) = std::fs::read_to_string("state.json") {
+    ///     loader.restore(&serde_json::from_str(&text).unwrap())?;
+    /// }
+    /// for epoch in loader.epoch()..90 {
+    ///     loader.set_epoch(epoch)?;
+    ///     while let Some(batch) = loader.next_batch() {
+    ///         let batch = batch?;
+    ///         // … a step, and now and then, with the weights:
+    ///         std::fs::write("state.json", serde_json::to_string(&loader.state()).unwrap()).unwrap();
+    ///     }
+    /// }
+    /// # Ok::<(), shardpack_reader::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `Usage` if the state is of another dataset, seed or order.
@@ -273,6 +312,8 @@ impl Loader {
         self.share = Share::new(self.world, self.options.end, &*epoch, state);
         self.start = *state;
         self.delivered = 0;
+        self.begun = false;
+        self.ended = false;
         self.told = false;
         let mut planner = self.shared.planner();
         planner.restart(Steps::new(epoch, self.share.clone()));
@@ -282,17 +323,16 @@ impl Loader {
         Ok(())
     }
 
-    /// Begins epoch `epoch`, from its start.
+    /// Begins epoch `epoch`, from its start; or, if that is the epoch at hand and no batch of it was asked for, leaves it where [`Loader::restore`] put it. So it can
+    /// stand at the top of every epoch.
     ///
     /// # Errors
     /// As [`Loader::restore`].
     pub fn set_epoch(&mut self, epoch: u32) -> Result<()> {
-        let state = Progress { epoch, samples_consumed: 0, ..self.start };
-        // The epoch that the loader was opened with, before its first batch.
-        if state == self.start && self.pool.is_none() {
+        if epoch == self.start.epoch && !self.begun {
             return Ok(());
         }
-        self.restore(&state)
+        self.restore(&Progress { epoch, samples_consumed: 0, ..self.start })
     }
 
     /// Figures since the loader was opened.
