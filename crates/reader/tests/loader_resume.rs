@@ -50,7 +50,7 @@ fn the_loop_of_a_script_goes_on_where_it_stopped() {
 fn an_epoch_that_was_begun_begins_again_when_it_is_set_again() {
     let disk = Disk::alike(&[40]);
     let mut loader = Loader::open(&disk.open(), options(8)).unwrap();
-    let mut next = |loader: &mut Loader| loader.next_batch().unwrap().unwrap().indices().to_vec();
+    let next = |loader: &mut Loader| loader.next_batch().unwrap().unwrap().indices().to_vec();
     let first = next(&mut loader);
     loader.set_epoch(0).unwrap();
     assert_eq!(next(&mut loader), first);
