@@ -22,15 +22,18 @@ mod array_row;
 mod arrays;
 mod batch;
 mod examples;
+mod fault;
 mod fields;
 mod memory;
 mod options;
 mod patch;
+mod pieces;
 mod plan;
 mod pool;
 mod predict;
 mod rows;
 mod runs;
+mod sources;
 mod state;
 mod stats;
 mod work;
@@ -47,6 +50,7 @@ use crate::order::{Order, Sampling, Share, State as Progress, Steps, World};
 use fields::Fields;
 use plan::Planner;
 use pool::{Pool, Shared};
+use sources::Sources;
 use state::{Bounds, State};
 use stats::seconds;
 use std::sync::Arc;
@@ -96,8 +100,12 @@ pub struct Loader {
     found_ready: u64,
     handed_bytes: u64,
     batches: u64,
-    /// Batches of this epoch that were handed out.
+    /// Batches up to the last one that was handed out.
     delivered: u64,
+    /// Whether a batch of this epoch was asked for.
+    begun: bool,
+    /// Whether the caller was told that the epoch is over.
+    ended: bool,
     /// Whether the caller knows that the pool has broken down.
     told: bool,
 }
@@ -106,7 +114,7 @@ impl Loader {
     /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but the first.
     ///
     /// # Errors
-    /// `Usage` if the options contradict each other or the dataset; else as [`Dataset::get`].
+    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples that it does not have; else as [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         let mut options = options;
         options.decode.limits = dataset.limits().clone();
@@ -116,6 +124,7 @@ impl Loader {
             Some(sampling) => Arc::clone(sampling),
             None => Arc::new(Order::of(dataset, options.seed).mode(options.mode)),
         };
+        let sources = Sources::fit(dataset, &*sampling)?;
         let fields = Arc::new(Fields::plan(dataset, &options)?);
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
@@ -123,10 +132,10 @@ impl Loader {
         };
         let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
-        let predicted = predict::predict(dataset, &options, &fields, &*epoch, threads)?;
+        let predicted = predict::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());
-        let planner = Planner::new(dataset.clone(), Arc::clone(&fields), options.max_batch_bytes, steps);
+        let planner = Planner::new(dataset.clone(), sources, Arc::clone(&fields), options.max_batch_bytes, steps);
         let state = State::new(Bounds {
             slots: options.slots,
             slot_bytes: usize::try_from(predicted.slot_bytes).unwrap_or(usize::MAX),
@@ -155,6 +164,8 @@ impl Loader {
             handed_bytes: 0,
             batches: 0,
             delivered: 0,
+            begun: false,
+            ended: false,
             told: false,
         })
     }
@@ -177,6 +188,7 @@ impl Loader {
                 Err(error) => return Some(Err(Error::io(self.dataset.path(), "start threads to load", error))),
             }
         }
+        self.begun = true;
         let mut state = self.shared.state();
         self.asked += 1;
         self.found_ready += state.finished() as u64;
@@ -195,6 +207,7 @@ impl Loader {
                 break Some(taken);
             }
             if state.is_over() {
+                self.ended = true;
                 break None;
             }
             if state.unblock() {
@@ -212,9 +225,9 @@ impl Loader {
         let taken = taken?;
         if !broken {
             self.batches += 1;
-            self.delivered += 1;
         }
         Some(taken.map(|(slot, plan)| {
+            self.delivered = plan.number + 1;
             self.handed_bytes += plan.bytes as u64;
             let home = Arc::downgrade(&self.shared);
             Batch::new(state::lend((slot, plan), &self.fields, &self.dataset, home))
@@ -250,14 +263,45 @@ impl Loader {
         self.fields.plans.iter().map(|field| field.name.as_str())
     }
 
-    /// How far this loader has come: what was handed out counts, what was prepared does not. The same on all ranks that were handed the same number
-    /// of batches.
+    /// The epoch that batches come from.
+    #[must_use]
+    pub const fn epoch(&self) -> u32 {
+        self.start.epoch
+    }
+
+    /// How far this loader has come: up to the last batch that was handed out. What was prepared does not count, nor does a batch that was an error,
+    /// until one after it is handed out: a run that ends with the error goes on with the samples that it did not get.
+    ///
+    /// The same on all ranks that were handed as many batches, and on all that were told that the epoch is over; if they differ, because a rank failed, the least
+    /// of them loses nothing.
     #[must_use]
     pub fn state(&self) -> Progress {
-        Progress { samples_consumed: self.share.consumed_after(self.delivered), ..self.start }
+        // With `End::Uneven`, other ranks may have had one batch more.
+        let all = self.ended && self.delivered == self.share.batches();
+        let batches = if all { self.share.steps() } else { self.delivered };
+        Progress { samples_consumed: self.share.consumed_after(batches), ..self.start }
     }
 
     /// Goes on from a state that was saved with any world size, batch size or number of threads. Batches that the caller holds stay valid.
+    ///
+    /// The loop that begins also goes on, because [`Loader::set_epoch`] with the epoch of the state leaves it where it is:
+    ///
+    /// ```no_run
+    /// # use shardpack_reader::{Dataset, Loader, LoaderOptions};
+    /// let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+    /// if let Ok(text) = std::fs::read_to_string("state.json") {
+    ///     loader.restore(&serde_json::from_str(&text).unwrap())?;
+    /// }
+    /// for epoch in loader.epoch()..90 {
+    ///     loader.set_epoch(epoch)?;
+    ///     while let Some(batch) = loader.next_batch() {
+    ///         let batch = batch?;
+    ///         // … a step, and now and then, with the weights:
+    ///         std::fs::write("state.json", serde_json::to_string(&loader.state()).unwrap()).unwrap();
+    ///     }
+    /// }
+    /// # Ok::<(), shardpack_reader::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `Usage` if the state is of another dataset, seed or order.
@@ -269,6 +313,8 @@ impl Loader {
         self.share = Share::new(self.world, self.options.end, &*epoch, state);
         self.start = *state;
         self.delivered = 0;
+        self.begun = false;
+        self.ended = false;
         self.told = false;
         let mut planner = self.shared.planner();
         planner.restart(Steps::new(epoch, self.share.clone()));
@@ -278,17 +324,16 @@ impl Loader {
         Ok(())
     }
 
-    /// Begins epoch `epoch`, from its start.
+    /// Begins epoch `epoch`, from its start; or, if that is the epoch at hand and no batch of it was asked for, leaves it where [`Loader::restore`] put it. So it can
+    /// stand at the top of every epoch.
     ///
     /// # Errors
     /// As [`Loader::restore`].
     pub fn set_epoch(&mut self, epoch: u32) -> Result<()> {
-        let state = Progress { epoch, samples_consumed: 0, ..self.start };
-        // The epoch that the loader was opened with, before its first batch.
-        if state == self.start && self.pool.is_none() {
+        if epoch == self.start.epoch && !self.begun {
             return Ok(());
         }
-        self.restore(&state)
+        self.restore(&Progress { epoch, samples_consumed: 0, ..self.start })
     }
 
     /// Figures since the loader was opened.

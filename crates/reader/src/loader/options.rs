@@ -93,7 +93,7 @@ impl ArrayDtype {
     }
 }
 
-/// What becomes of a sample whose bytes are damaged, over the limits, or not what the index says.
+/// What becomes of a sample whose bytes are damaged, cannot be read though others of its file can (a bad sector), are over the limits, or are not what the index says.
 ///
 /// ```
 /// use shardpack_reader::{LoaderOptions, OnCorrupt};

@@ -1,13 +1,13 @@
 //! What the threads of a loader share, under one lock: batches in order, their slots, the runs they wait for.
 
 use super::batch::Lent;
+use super::fault;
 use super::options::OnCorrupt;
 use super::plan::{Key, NONE, Plan};
 use super::rows::{RowMut, Rows};
 use super::runs::{Loaded, ReadJob, Runs};
 use crate::error::{Error, Result};
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 
 /// Rows that a thread takes at most at a time: at the start of a large batch of small samples, where the lock would be asked for too often.
@@ -342,6 +342,10 @@ impl State {
                 (None, false) => {}
             }
         }
+        // After its own reads are noted: what they bring is still needed.
+        for key in open.plan.closed.drain(..) {
+            self.runs.close(key);
+        }
         self.batches.push_back(open);
     }
 
@@ -354,7 +358,7 @@ impl State {
                 // Without a run, a row is filled with zeros; what is wrong with it is known already.
                 open.work.ready.push_back((row, loaded.cloned()));
                 if let Err(error) = &result {
-                    open.work.faults.push((row, copy(error)));
+                    open.work.faults.push((row, fault::copy(error)));
                 }
             }
         });
@@ -399,7 +403,7 @@ impl State {
         };
         let mut skipped = 0;
         for (row, error) in work.faults.drain(..) {
-            if !error.is_about_data() || skipped >= rest {
+            if !fault::is_local(&error) || skipped >= rest {
                 return Err(error);
             }
             skipped += 1;
@@ -458,24 +462,6 @@ impl Work {
 fn batch_of(batches: &mut VecDeque<Open>, number: u64) -> Option<&mut Open> {
     let front = batches.front()?.plan.number;
     batches.get_mut(usize::try_from(number.checked_sub(front)?).ok()?)
-}
-
-/// The same error for another row: a read that fails, fails all of its rows.
-fn copy(error: &Error) -> Error {
-    match error {
-        Error::Io { path, action, offset, source } => {
-            let source = match source.raw_os_error() {
-                Some(code) => io::Error::from_raw_os_error(code),
-                None => io::Error::new(source.kind(), source.to_string()),
-            };
-            Error::Io { path: path.clone(), action, offset: *offset, source }
-        }
-        Error::Format(error) => Error::Format(error.clone()),
-        Error::Limit(error) => Error::Limit(error.clone()),
-        Error::Usage { what, expected, found } => {
-            Error::Usage { what: what.clone(), expected: expected.clone(), found: found.clone() }
-        }
-    }
 }
 
 /// What goes into a batch.

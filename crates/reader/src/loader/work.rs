@@ -8,7 +8,6 @@ use super::runs::Loaded;
 use super::stats::{Counters, add_since};
 use crate::decode::name_field;
 use crate::error::{Error, Result};
-use crate::fetch::slice;
 use crate::shard::Shard;
 use shardpack_codec::PictureDecoder;
 use shardpack_codec::jpeg::{DecodeOptions, DrawKey, JpegHeader, PixelLayout, Rendering, View};
@@ -68,7 +67,7 @@ impl Bench {
         counters: &Counters,
     ) -> Result<()> {
         let Some(shard) = &run.shard else { return Err(Error::usage("run", "one that was read", "none")) };
-        let bytes = slice(shard, at.record, run.start, run.bytes())?;
+        let bytes = run.record(shard, at.record)?;
         let place = |error| name(shard, at, error);
         let start = Instant::now();
         let frame = check(shard, at.record, bytes).map_err(place)?;

@@ -4,7 +4,7 @@ use super::keyed::Keyed;
 use super::lanes::{Lanes, sharing};
 use super::members::Members;
 use super::permutation::Permutation;
-use super::positions::{Dealing, Own, Pick, Positions, SampleRef};
+use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 use super::runs::Runs;
 use super::state::{Digest, Fingerprint, Sampling};
 use super::streams;
@@ -161,6 +161,11 @@ impl Sampling for Order {
         Box::new(Self::epoch(self, epoch))
     }
 
+    fn sources(&self) -> Vec<u64> {
+        let all = self.runs.samples();
+        vec![self.members.as_ref().map_or(all, |members| members.samples().last().map_or(0, |last| last + 1))]
+    }
+
     fn aligned(&self) -> u64 {
         self.lanes
     }
@@ -261,24 +266,25 @@ impl Positions for Epoch {
         }
     }
 
-    fn open_samples_max(&self, world_size: u64) -> u64 {
+    fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
         let run = self.runs.run_samples();
         // Of a subset, samples that are not members may be read with it: as many again.
         let run = if self.members.is_some() { run.saturating_mul(2) } else { run };
-        match self.way {
-            Way::Full(_) => 1,
-            Way::Stored => run,
+        vec![match self.way {
+            Way::Full(_) => OpenReads::ALONE,
+            Way::Stored => OpenReads { samples: run, ..OpenReads::ALONE },
             Way::Windowed(_) => {
                 let sharing = sharing(self.lanes, world_size);
-                let portion = match self.scattered(world_size) {
-                    true if self.runs.run_samples() <= READ_ALONE_UP_TO => return 1,
+                let samples = match self.scattered(world_size) {
+                    true if self.runs.run_samples() <= READ_ALONE_UP_TO => return vec![OpenReads::ALONE],
                     true => run,
                     false => run.div_ceil(sharing),
                 };
                 // A rank has a part in every lane that it shares: `lanes × sharing / world_size` of them.
-                (self.lanes.saturating_mul(sharing) / world_size.max(1)).saturating_mul(portion)
+                let reads = self.lanes.saturating_mul(sharing) / world_size.max(1);
+                OpenReads { source: 0, reads: reads.max(1), samples }
             }
-        }
+        }]
     }
 }
 

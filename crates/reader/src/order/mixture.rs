@@ -8,7 +8,7 @@
 
 use super::keyed::Keyed;
 use super::pattern::{Pattern, SLOTS};
-use super::positions::{Dealing, Own, Pick, Positions, SampleRef};
+use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 use super::state::{Digest, Fingerprint, Sampling};
 use super::streams;
 use crate::error::{Error, Result};
@@ -37,6 +37,7 @@ pub struct Mixture {
 
 #[derive(Debug)]
 struct Inner {
+    /// The sources, and how many samples an epoch of each has.
     sources: Vec<(Arc<dyn Sampling>, u64)>,
     pattern: Pattern,
     columns: u64,
@@ -48,9 +49,13 @@ impl Mixture {
     /// epoch has as many draws as the sources have samples.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a source is empty.
+    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a source is empty or itself a mixture.
     pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
+        if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
+            let found = "a mixture\nhint: give its sources here, their weights multiplied by its own";
+            return Err(Error::usage(format!("source {number}"), "samples of one dataset", found));
+        }
         let sources: Vec<_> =
             sources.into_iter().map(|(source, _)| (Arc::clone(&source), source.epoch(0).len())).collect();
         if let Some(number) = sources.iter().position(|(_, len)| *len == 0) {
@@ -93,9 +98,13 @@ impl Sampling for Mixture {
         Box::new(Mixed { start, first_slot, draws: self.draws, inner: Arc::clone(&self.inner) })
     }
 
+    fn sources(&self) -> Vec<u64> {
+        let own = |(source, _): &(Arc<dyn Sampling>, u64)| source.sources().into_iter().next().unwrap_or(0);
+        self.inner.sources.iter().map(own).collect()
+    }
+
     fn aligned(&self) -> u64 {
-        // A mixture in a mixture is drawn sample by sample.
-        1
+        self.inner.columns
     }
 }
 
@@ -161,10 +170,13 @@ impl Positions for Mixed {
         Some(Pick { at: SampleRef { source: turn.source, sample: pick.at.sample }, pass: turn.pass, ..pick })
     }
 
-    fn open_samples_max(&self, world_size: u64) -> u64 {
+    fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
         // Where a source begins again, the ends of one pass and the beginnings of the next are open together.
-        let open =
-            |(source, _): &(Arc<dyn Sampling>, u64)| source.epoch(0).open_samples_max(world_size).saturating_mul(2);
-        self.inner.sources.iter().map(open).fold(0, u64::saturating_add)
+        let twice = |source, open: OpenReads| OpenReads { source, reads: open.reads.saturating_mul(2), ..open };
+        let own = |(source, (sampling, _)): (u32, &(Arc<dyn Sampling>, u64))| {
+            let open = sampling.epoch(0).open_reads_max(world_size);
+            open.into_iter().map(move |open| twice(source, open))
+        };
+        (0..).zip(&self.inner.sources).flat_map(own).collect()
     }
 }
