@@ -106,7 +106,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     let (sample, descriptor) = example(dataset, field)?;
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
-    let at = SampleAt { sample, record, epoch: options.epoch };
+    let at = SampleAt { sample, record, epoch: options.epoch, repetition: 0 };
     let dtype = handed_out(&descriptor, options.keep_float16);
     let rank = descriptor.shape.len();
     let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;

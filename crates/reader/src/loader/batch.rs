@@ -4,7 +4,9 @@ use super::fields::{FieldPlan, Fields, Size};
 use super::plan::Plan;
 use super::pool::Shared;
 use super::rows::Rows;
+use super::work::{SampleAt, draw_key};
 use crate::dataset::Dataset;
+use shardpack_codec::jpeg::DrawKey;
 use shardpack_format::Dtype;
 use std::sync::{Arc, Weak};
 
@@ -32,6 +34,8 @@ pub(super) struct Lent {
     pub(super) plan: Plan,
     pub(super) fields: Arc<Fields>,
     pub(super) dataset: Dataset,
+    pub(super) seed: u64,
+    pub(super) epoch: u32,
     pub(super) home: Weak<Shared>,
 }
 
@@ -98,6 +102,14 @@ impl Batch {
     #[must_use]
     pub fn indices(&self) -> &[u64] {
         &self.0.plan.indices
+    }
+
+    /// For each row what its random view and patch were drawn from: with it, [`Place::origin`](super::Place::origin) says where a patch lay.
+    pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
+        let Lent { plan, seed, epoch, .. } = &*self.0;
+        plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| {
+            draw_key(*seed, SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition })
+        })
     }
 
     /// For each row whether it holds a sample: false for padding and for samples that were skipped, whose values are zero.

@@ -46,6 +46,7 @@ pub use stats::LoaderStats;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Order, Sampling, Share, State as Progress, Steps, World};
+use batch::Lent;
 use fields::Fields;
 use plan::Planner;
 use pool::{Pool, Shared};
@@ -228,8 +229,15 @@ impl Loader {
         Some(taken.map(|(slot, plan)| {
             self.delivered = plan.number + 1;
             self.handed_bytes += plan.bytes as u64;
-            let home = Arc::downgrade(&self.shared);
-            Batch::new(state::lend((slot, plan), &self.fields, &self.dataset, home))
+            Batch::new(Lent {
+                slot: Some(slot),
+                plan,
+                fields: Arc::clone(&self.fields),
+                dataset: self.dataset.clone(),
+                seed: self.sampling.seed(),
+                epoch: self.start.epoch,
+                home: Arc::downgrade(&self.shared),
+            })
         }))
     }
 

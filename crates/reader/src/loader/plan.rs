@@ -48,6 +48,8 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     pub(super) record: u64,
+    /// Which draw of the sample it is, of several in an epoch.
+    pub(super) repetition: u32,
     /// Which of the plan's reads brings it; [`NONE`] for padding and for rows that have failed already.
     pub(super) read: u32,
     /// The next row of the same read.
@@ -159,7 +161,7 @@ impl Planner {
             (false, Some(_)) => drop(self.open.insert(key, span.clone())),
             (false, None) => {}
         }
-        if let Err(error) = self.put_sample(plan, sample, step.pass, &span) {
+        if let Err(error) = self.put_sample(plan, sample, step, &span) {
             self.put_nothing(plan, sample, Some(error));
         }
         if step.done && span.end - span.start > 1 {
@@ -168,7 +170,7 @@ impl Planner {
         }
     }
 
-    fn put_sample(&mut self, plan: &mut Plan, sample: u64, pass: u64, span: &Range<u64>) -> Result<()> {
+    fn put_sample(&mut self, plan: &mut Plan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.dataset.locate(sample)?;
         let shard = self.dataset.shard(number)?;
         // The part of the span that lies in this shard, because runs may cross from one shard into the next; and of that, one read.
@@ -191,7 +193,7 @@ impl Planner {
                 }
             }
         }
-        let key = (first + records.start, pass);
+        let key = (first + records.start, step.pass);
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
         let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
         let read = *self.reads.entry(key).or_insert(count);
@@ -204,7 +206,9 @@ impl Planner {
             next = std::mem::replace(&mut planned.first_row, row);
             planned.rows += 1;
         }
-        plan.rows.push(Row { record, read, next });
+        // Draws of one sample are far fewer than 2³²: that those so far apart look alike, nobody sees.
+        let repetition = u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default();
+        plan.rows.push(Row { record, repetition, read, next });
         plan.indices.push(sample);
         plan.mask.push(true);
         Ok(())
@@ -221,7 +225,7 @@ impl Planner {
         };
         self.sizes.extend(self.fields.plans.iter().map(dense));
         plan.dims.resize(plan.dims.len() + self.fields.dims, 0);
-        plan.rows.push(Row { record: 0, read: NONE, next: NONE });
+        plan.rows.push(Row { record: 0, repetition: 0, read: NONE, next: NONE });
         plan.indices.push(sample);
         plan.mask.push(false);
     }

@@ -234,7 +234,7 @@ impl Desk {
         let epoch = shared.epoch.load(Ordering::Relaxed);
         for (i, mut claim) in claims.drain(..).enumerate() {
             let dims = dims.get_mut(i * stride..(i + 1) * stride).unwrap_or_default();
-            let at = SampleAt { sample: claim.sample, record: claim.record, epoch };
+            let at = SampleAt { sample: claim.sample, record: claim.record, epoch, repetition: claim.repetition };
             let Claim { handle, run, .. } = &mut claim;
             let fault = run.as_ref().and_then(|run| {
                 let row = AssertUnwindSafe(|| bench.decode(&shared.recipe, run, at, handle, dims, &shared.counters));

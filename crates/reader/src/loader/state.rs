@@ -1,6 +1,5 @@
 //! What the threads of a loader share, under one lock: batches in order, their slots, the runs they wait for.
 
-use super::batch::Lent;
 use super::fault;
 use super::options::OnCorrupt;
 use super::plan::{Key, NONE, Plan};
@@ -38,6 +37,7 @@ pub(super) struct Claim {
     pub(super) row: u32,
     pub(super) sample: u64,
     pub(super) record: u64,
+    pub(super) repetition: u32,
     key: Option<Key>,
     pub(super) handle: RowMut,
     /// `None` for padding.
@@ -303,6 +303,7 @@ impl State {
                 row,
                 sample,
                 record: planned.record,
+                repetition: planned.repetition,
                 key: read.filter(|_| run.is_some()).map(|read| read.key),
                 handle,
                 run,
@@ -462,14 +463,4 @@ impl Work {
 fn batch_of(batches: &mut VecDeque<Open>, number: u64) -> Option<&mut Open> {
     let front = batches.front()?.plan.number;
     batches.get_mut(usize::try_from(number.checked_sub(front)?).ok()?)
-}
-
-/// What goes into a batch.
-pub(super) fn lend(
-    (slot, plan): (Arc<Rows>, Plan),
-    fields: &Arc<super::fields::Fields>,
-    dataset: &crate::Dataset,
-    home: std::sync::Weak<super::pool::Shared>,
-) -> Lent {
-    Lent { slot: Some(slot), plan, fields: Arc::clone(fields), dataset: dataset.clone(), home }
 }

@@ -33,7 +33,7 @@ impl Recipe {
 
     /// What random views and patches of a sample draw from.
     pub(super) fn key(&self, at: SampleAt) -> DrawKey {
-        DrawKey { seed: self.seed, epoch: at.epoch.into(), sample: at.sample }
+        draw_key(self.seed, at)
     }
 }
 
@@ -49,6 +49,12 @@ pub(super) struct SampleAt {
     pub(super) sample: u64,
     pub(super) record: u64,
     pub(super) epoch: u32,
+    pub(super) repetition: u32,
+}
+
+/// Repetitions count in the upper half of the epoch.
+pub(super) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
+    DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
 }
 
 impl Bench {

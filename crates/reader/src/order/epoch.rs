@@ -214,7 +214,7 @@ impl Epoch {
             None => Some(span),
             Some(members) => members.span(&span),
         };
-        span.map_or_else(|| Pick::alone(at), |span| Pick { at, span, rest, pass: 0 })
+        span.map_or_else(|| Pick::alone(at), |span| Pick { span, rest, ..Pick::alone(at) })
     }
 }
 

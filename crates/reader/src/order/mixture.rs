@@ -167,7 +167,10 @@ impl Positions for Mixed {
             _ => &alone,
         };
         let pick = epoch.pick(turn.position, own)?;
-        Some(Pick { at: SampleRef { source: turn.source, sample: pick.at.sample }, pass: turn.pass, ..pick })
+        let at = SampleRef { source: turn.source, sample: pick.at.sample };
+        // The source's draws of this pass come after those of the passes before.
+        let repetition = turn.pass.wrapping_mul(epoch.len()).wrapping_add(pick.repetition);
+        Some(Pick { at, pass: turn.pass, repetition, ..pick })
     }
 
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {

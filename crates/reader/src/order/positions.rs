@@ -60,13 +60,16 @@ pub struct Pick {
     /// How often the order has gone through the dataset before: the same span may be open twice where a mixture repeats
     /// a small dataset.
     pub pass: u64,
+    /// What tells this draw of the sample from others in the same epoch: 0 where each sample comes once. Random views and
+    /// patches draw from it.
+    pub repetition: u64,
 }
 
 impl Pick {
     /// A sample that is read alone.
     #[must_use]
     pub const fn alone(at: SampleRef) -> Self {
-        Self { at, span: at.sample..at.sample.saturating_add(1), rest: 1, pass: 0 }
+        Self { at, span: at.sample..at.sample.saturating_add(1), rest: 1, pass: 0, repetition: 0 }
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Step {
     pub read_start: u64,
     /// As in [`Read`].
     pub pass: u64,
+    /// As in [`Pick`].
+    pub repetition: u64,
     /// Whether this is the last sample taken out of its read: its bytes can go.
     pub done: bool,
 }
@@ -102,12 +104,12 @@ impl Iterator for Steps {
         }
         let (batch, row) = (self.batch, self.row);
         let position = self.share.position(batch, row)?;
-        let Pick { at, span, rest, pass } = self.epoch.pick(position, &self.share.own(batch))?;
+        let Pick { at, span, rest, pass, repetition } = self.epoch.pick(position, &self.share.own(batch))?;
         self.row += 1;
         let name = (at.source, span.start, pass);
         let read_start = span.start;
         let known = if rest > 1 { !self.open.insert(name) } else { self.open.remove(&name) };
         let read = (!known).then_some(Read { source: at.source, samples: span, needed: rest, pass });
-        Some(Step { batch, row, position, at, read, read_start, pass, done: rest == 1 })
+        Some(Step { batch, row, position, at, read, read_start, pass, repetition, done: rest == 1 })
     }
 }
