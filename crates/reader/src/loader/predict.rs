@@ -3,6 +3,7 @@
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
 use super::pieces;
+use super::runs::size_class;
 use super::sources::Sources;
 use crate::dataset::Dataset;
 use crate::error::Result;
@@ -130,12 +131,12 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Rea
             while start < shard.len() {
                 let records = start..start.saturating_add(open.samples.max(1)).min(shard.len());
                 let span = shard.span(&records)?;
-                spread.add((span.end - span.start) as f64);
+                spread.add(size_class(span.end - span.start) as f64);
                 start = records.end;
             }
             largest = (0..shard.len())
                 .filter_map(|record| shard.index().row(record))
-                .map(|row| row.length)
+                .map(|row| size_class(row.length))
                 .fold(largest, u64::max);
         }
     }

@@ -127,7 +127,7 @@ fn read_one(shard: &Shard, record: u64, start: u64, buffer: &mut [u8], whole: &E
 }
 
 /// Size of the buffer for a run: steps of 6 to 12 %, and whole pages, so that buffers fit again and again though no two runs are alike.
-fn size_class(bytes: u64) -> u64 {
+pub(super) fn size_class(bytes: u64) -> u64 {
     let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 16).max(4096);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)
 }

@@ -139,6 +139,16 @@ impl Mixed {
         Some(Turn { source, sampling: &**sampling, pass: own / len, position: own % len })
     }
 
+    /// Which positions of the source around its own a rank with `own` positions of the mixture takes.
+    fn own(&self, turn: &Turn<'_>, epoch: &dyn Positions, own: &Own) -> Own {
+        let columns = self.inner.columns;
+        let aligned = turn.sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
+        match own {
+            Own::Every { world_size } if aligned && columns.is_multiple_of(*world_size) => own.clone(),
+            _ => Own::Range(turn.position..turn.position + 1),
+        }
+    }
+
     /// The source's epoch of this turn. Epochs are numbered by 32 bits: what would take 2³² of them starts over.
     fn epoch(turn: &Turn<'_>) -> Box<dyn Positions> {
         turn.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default())
@@ -159,18 +169,17 @@ impl Positions for Mixed {
     fn pick(&self, position: u64, own: &Own) -> Option<Pick> {
         let turn = self.turn(position)?;
         let epoch = Self::epoch(&turn);
-        let columns = self.inner.columns;
-        let aligned = turn.sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
-        let alone = Own::Range(turn.position..turn.position + 1);
-        let own = match own {
-            Own::Every { world_size } if aligned && columns.is_multiple_of(*world_size) => own,
-            _ => &alone,
-        };
-        let pick = epoch.pick(turn.position, own)?;
+        let pick = epoch.pick(turn.position, &self.own(&turn, &*epoch, own))?;
         let at = SampleRef { source: turn.source, sample: pick.at.sample };
         // The source's draws of this pass come after those of the passes before.
         let repetition = turn.pass.wrapping_mul(epoch.len()).wrapping_add(pick.repetition);
         Some(Pick { at, pass: turn.pass, repetition, ..pick })
+    }
+
+    fn rest(&self, position: u64, own: &Own) -> u64 {
+        let Some(turn) = self.turn(position) else { return 0 };
+        let epoch = Self::epoch(&turn);
+        epoch.rest(turn.position, &self.own(&turn, &*epoch, own))
     }
 
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
