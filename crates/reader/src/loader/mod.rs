@@ -59,8 +59,8 @@ use work::Recipe;
 
 /// Loads a dataset batch by batch, epoch by epoch.
 ///
-/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A process that forks after that cannot use the loader in
-/// the child: it is told so.
+/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A process that forks before that can use the loader in the child; one that
+/// forks later cannot: it is told so.
 ///
 /// ```no_run
 /// use shardpack_codec::jpeg::View;
@@ -174,11 +174,11 @@ impl Loader {
     ///
     /// # Errors
     /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it cannot be read: the next call goes on with the batch after it. `Usage` in a fork of
-    /// the process that opened the loader, or if the pool has broken down: once, then nothing more comes.
+    /// the process that began to load, or if the pool has broken down: once, then nothing more comes.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         // Before the lock: in a fork, a thread that is not there may hold it.
         if self.shared.is_forked() {
-            let expected = "used in the process that opened it";
+            let expected = "used in the process that began to load";
             let found = "a fork of that process\nhint: open the loader after the fork, or start workers with spawn";
             return (!std::mem::replace(&mut self.told, true)).then(|| Err(Error::usage("loader", expected, found)));
         }
@@ -314,7 +314,7 @@ impl Loader {
     /// `Usage` if the state is of another dataset, seed or order.
     pub fn restore(&mut self, state: &Progress) -> Result<()> {
         if self.shared.is_forked() {
-            return Err(Error::usage("loader", "used in the process that opened it", "a fork of that process"));
+            return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
         }
         let epoch = self.sampling.epoch_of(state)?;
         self.share = Share::new(self.world, self.options.end, &*epoch, state);

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::shard::Shard;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,13 +30,13 @@ pub(super) struct Shared {
     /// Of the current generation; changed only between epochs.
     epoch: AtomicU32,
     memory: Arc<dyn Allocate>,
-    /// The process that started the threads: a fork of it has none.
-    pid: u32,
+    /// The process that started the threads, once it has: a fork of it has none.
+    pid: OnceLock<u32>,
 }
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("pid", &self.pid).finish_non_exhaustive()
+        f.debug_struct("Shared").field("pid", &self.pid.get()).finish_non_exhaustive()
     }
 }
 
@@ -58,7 +58,7 @@ impl Shared {
             recipe,
             epoch: AtomicU32::new(epoch),
             memory,
-            pid: std::process::id(),
+            pid: OnceLock::new(),
         }
     }
 
@@ -80,7 +80,7 @@ impl Shared {
     }
 
     pub(super) fn is_forked(&self) -> bool {
-        std::process::id() != self.pid
+        self.pid.get().is_some_and(|&pid| pid != std::process::id())
     }
 
     /// Begins another epoch: the caller has given the planner its steps.
@@ -267,6 +267,7 @@ fn panicked(sample: u64, panic: &(dyn std::any::Any + Send)) -> Error {
 impl Pool {
     /// Starts `threads` threads.
     pub(super) fn start(shared: Arc<Shared>, threads: usize) -> std::io::Result<Self> {
+        shared.pid.get_or_init(std::process::id);
         let mut pool = Self { shared, threads: Vec::new() };
         for _ in 0..threads {
             let shared = Arc::clone(&pool.shared);
