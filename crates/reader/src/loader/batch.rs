@@ -215,6 +215,21 @@ impl<'a> Tensor<'a> {
         self.plan.dims.get(start..start + self.field.shape.len())
     }
 
+    /// For each row whether it holds a value: false where [`Batch::mask`] is, and where the sample has none for this field, whose row is zero, or empty
+    /// if the field is ragged.
+    pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + 'a {
+        let (plan, number) = (self.plan, self.number);
+        (0_u32..)
+            .zip(&plan.mask)
+            .map(move |(row, &there)| {
+                // Nearly always there is none.
+                there
+                    && !plan.missing.iter().any(|&(at, field)| at == row && usize::try_from(field).ok() == Some(number))
+            })
+            .collect::<Vec<_>>()
+            .into_iter()
+    }
+
     /// The bytes of row `i`; `None` past the end.
     #[must_use]
     pub fn row(&self, i: usize) -> Option<&'a [u8]> {

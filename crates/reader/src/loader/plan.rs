@@ -36,6 +36,8 @@ pub(super) struct Plan {
     pub(super) bytes: usize,
     pub(super) rows: Vec<Row>,
     pub(super) reads: Vec<PlannedRead>,
+    /// Rows and fields that the sample has no value for; noted when they are decoded.
+    pub(super) missing: Vec<(u32, u32)>,
     /// Reads that no later batch needs.
     pub(super) closed: Vec<Key>,
     /// Rows that can be known to fail.
@@ -235,7 +237,7 @@ impl Planner {
         let count = self.fields.plans.len();
         let mut end = 0_usize;
         for field in 0..count {
-            end = end.next_multiple_of(ALIGNMENT);
+            end = end.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
             for sizes in self.sizes.chunks(count) {
                 let start = end;
                 end = start.saturating_add(sizes.get(field).copied().unwrap_or(0));
@@ -254,7 +256,7 @@ impl Planner {
 
 impl Plan {
     fn clear(&mut self, generation: u64, number: u64) {
-        let Self { indices, mask, dims, parts, rows, reads, closed, faults, .. } = self;
+        let Self { indices, mask, dims, parts, rows, reads, closed, missing, faults, .. } = self;
         indices.clear();
         mask.clear();
         dims.clear();
@@ -262,6 +264,7 @@ impl Plan {
         rows.clear();
         reads.clear();
         closed.clear();
+        missing.clear();
         faults.clear();
         self.error = None;
         (self.generation, self.number, self.bytes) = (generation, number, 0);

@@ -253,7 +253,8 @@ impl Desk {
                     claim.handle.part(field).fill(0);
                 }
             }
-            outcomes.push(claim.done(fault));
+            let missing = if fault.is_none() { std::mem::take(&mut bench.missing) } else { Vec::new() };
+            outcomes.push(claim.done(fault, missing));
         }
     }
 }

@@ -51,13 +51,15 @@ pub(super) struct Outcome {
     row: u32,
     key: Option<Key>,
     pub(super) fault: Option<Error>,
+    /// Fields that the sample has no value for.
+    missing: Vec<u32>,
 }
 
 impl Claim {
     /// Lets go of the row and of the run.
-    pub(super) fn done(self, fault: Option<Error>) -> Outcome {
+    pub(super) fn done(self, fault: Option<Error>, missing: Vec<u32>) -> Outcome {
         let Self { generation, batch, row, key, .. } = self;
-        Outcome { generation, batch, row, key, fault }
+        Outcome { generation, batch, row, key, fault, missing }
     }
 }
 
@@ -196,7 +198,10 @@ impl State {
             finished |= open.left == 0;
             if let Some(error) = outcome.fault {
                 open.work.faults.push((outcome.row, error));
-            } else if stride > 0 {
+                continue;
+            }
+            open.plan.missing.extend(outcome.missing.iter().map(|&field| (outcome.row, field)));
+            if stride > 0 {
                 let row = usize::try_from(outcome.row).unwrap_or(usize::MAX).saturating_mul(stride);
                 let from = dims.get(i * stride..(i + 1) * stride);
                 if let (Some(to), Some(from)) = (open.plan.dims.get_mut(row..row.saturating_add(stride)), from) {
