@@ -1,9 +1,10 @@
 //! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that can be decoded, else the next run, else it sleeps.
 
+use super::job::{Claim, Job, Outcome, Want};
 use super::memory::Allocate;
 use super::plan::{Plan, Planner};
 use super::rows::Rows;
-use super::state::{Claim, Job, Outcome, State, Want};
+use super::state::State;
 use super::stats::{Counters, add, add_since};
 use super::work::{Bench, Recipe, SampleAt};
 use crate::error::Error;

@@ -3,7 +3,7 @@
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
 use super::pieces;
-use super::runs::size_class;
+use super::read::size_class;
 use super::sources::Sources;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};

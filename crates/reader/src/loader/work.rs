@@ -3,8 +3,8 @@
 use super::array_row::ArrayRows;
 use super::fields::{FieldPlan, Fields, From};
 use super::options::LoaderOptions;
+use super::read::Loaded;
 use super::rows::RowMut;
-use super::runs::Loaded;
 use super::stats::{Counters, add_since};
 use crate::decode::name_field;
 use crate::error::{Error, Result};
