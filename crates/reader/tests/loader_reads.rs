@@ -171,3 +171,23 @@ fn a_record_over_the_limit_costs_one_sample_and_is_named() {
         assert_eq!((loader.stats().samples, loader.stats().skipped), (31, 1));
     }
 }
+
+#[test]
+fn a_small_set_is_read_by_runs() {
+    let disk = Disk::alike(&[400, 300]);
+    let opened = watch(&disk);
+    let mut loader = Loader::open(&opened.dataset, raw(32)).unwrap();
+    opened.seen.lock().unwrap().clear();
+    for epoch in 0..3 {
+        loader.set_epoch(epoch).unwrap();
+        let mut samples = Vec::new();
+        while let Some(batch) = loader.next_batch() {
+            samples.extend(batch.unwrap().indices().to_vec());
+        }
+        assert_ne!(samples, (0..700).collect::<Vec<_>>());
+        samples.sort_unstable();
+        assert_eq!(samples, (0..700).collect::<Vec<_>>());
+    }
+    let reads = opened.seen.lock().unwrap().len();
+    assert!(reads <= 3 * 4, "{reads} reads of two shards of a megabyte, in three epochs");
+}

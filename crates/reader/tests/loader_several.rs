@@ -8,7 +8,8 @@ mod support;
 use loader_support::{Disk, Made, write};
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use shardpack_reader::order::{Mixture, Order, Runs, Sampling, State, Weighted};
-use shardpack_reader::{Dataset, Loader, LoaderOptions};
+use shardpack_reader::{CubeMode, Dataset, Loader, LoaderOptions, Place};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 fn disk(counts: &[u64], first: u64) -> Disk {
@@ -147,4 +148,47 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     let nested: Arc<dyn Sampling> = mixture(&first, &second);
     let error = Mixture::new(vec![(nested, 1.0), (Arc::new(Order::of(&first, 1)), 1.0)], 1).unwrap_err();
     assert!(error.to_string().contains("source 0"), "{error}");
+}
+
+/// Of samples that come more than once in an epoch, how often two draws show the same patch.
+fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: Place) -> (usize, usize) {
+    let cube = CubeMode::Patch { height: 4, width: 4, place };
+    let fields = Some(vec!["cube".to_owned()]);
+    let options = LoaderOptions { sampling: Some(sampling), batch_size: 10, cube, fields, ..Default::default() };
+    let mut loader = Loader::open(dataset, options.clone()).unwrap();
+    let mut patches: HashMap<u64, Vec<Vec<u8>>> = HashMap::new();
+    while let Some(batch) = loader.next_batch() {
+        let batch = batch.unwrap();
+        let cube = batch.field("cube").unwrap();
+        for ((row, &index), key) in (0..).zip(batch.indices()).zip(batch.draw_keys()) {
+            let patch = cube.row(row).unwrap().to_vec();
+            // Its first element says where it lay.
+            let [y, x] = place.origin(&key, [16, 24], [4, 4]).unwrap();
+            let id: u64 = dataset.key(index).unwrap()["sample-".len()..].parse().unwrap();
+            assert_eq!(patch[..2], ((((y * 24 + x) * 3) + id * 31) as u16).to_le_bytes());
+            patches.entry(index).or_default().push(patch);
+        }
+    }
+    let pairs = patches.values().map(|patches| patches.len() * (patches.len() - 1) / 2).sum();
+    let same = |patches: &Vec<Vec<u8>>| {
+        (0..patches.len()).flat_map(|i| (0..i).map(move |j| (i, j))).filter(|&(i, j)| patches[i] == patches[j]).count()
+    };
+    (patches.values().map(same).sum(), pairs)
+}
+
+#[test]
+fn a_sample_that_comes_again_is_cut_elsewhere() {
+    let (a, b) = (disk(&[90], 0), disk(&[10], 1000));
+    let (first, second) = (a.open(), b.open());
+    let orders: [Arc<dyn Sampling>; 2] = [Arc::new(Order::of(&first, 1)), Arc::new(Order::of(&second, 2))];
+    let [large, small] = orders;
+    let mixture = Mixture::new(vec![(large, 0.5), (small, 0.5)], 1).unwrap().draws(100);
+    let both = Dataset::concat(&[first.clone(), second]).unwrap();
+    let weighted = Weighted::by_sample(&[1.0; 90], 1).unwrap().draws(300);
+    for place in [Place::Random, Place::Grid] {
+        let (same, pairs) = repeated(&both, Arc::new(mixture.clone()), place);
+        assert!(pairs >= 100 && same * 10 < pairs, "a mixture, {place:?}: {same} of {pairs}");
+        let (same, pairs) = repeated(&first, Arc::new(weighted.clone()), place);
+        assert!(pairs > 300 && same * 10 < pairs, "weighted, {place:?}: {same} of {pairs}");
+    }
 }

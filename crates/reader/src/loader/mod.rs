@@ -24,7 +24,9 @@ mod batch;
 mod examples;
 mod fault;
 mod fields;
+mod job;
 mod memory;
+mod open;
 mod options;
 mod parse;
 mod patch;
@@ -32,6 +34,7 @@ mod pieces;
 mod plan;
 mod pool;
 mod predict;
+mod read;
 mod rows;
 mod runs;
 mod sources;
@@ -49,6 +52,7 @@ pub use stats::LoaderStats;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Order, Sampling, Share, State as Progress, Steps, World};
+use batch::Lent;
 use fields::Fields;
 use plan::Planner;
 use pool::{Pool, Shared};
@@ -62,8 +66,8 @@ use work::Recipe;
 
 /// Loads a dataset batch by batch, epoch by epoch.
 ///
-/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A process that forks after that cannot use the loader in
-/// the child: it is told so.
+/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A process that forks before that can use the loader in the child; one that
+/// forks later cannot: it is told so.
 ///
 /// ```no_run
 /// use shardpack_codec::jpeg::View;
@@ -180,7 +184,7 @@ impl Loader {
     ///
     /// # Errors
     /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it cannot be read: the next call goes on with the batch after it. `Usage` in a fork of
-    /// the process that opened the loader, or if the pool has broken down: once, then nothing more comes.
+    /// the process that began to load, or if the pool has broken down: once, then nothing more comes.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         loop {
             // As good as for ever: a wait that has an end needs no second way through.
@@ -198,7 +202,7 @@ impl Loader {
     pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
         // Before the lock: in a fork, a thread that is not there may hold it.
         if self.shared.is_forked() {
-            let expected = "used in the process that opened it";
+            let expected = "used in the process that began to load";
             let found = "a fork of that process\nhint: open the loader after the fork, or start workers with spawn";
             let told = std::mem::replace(&mut self.told, true);
             return Poll::Ready((!told).then(|| Err(Error::usage("loader", expected, found))));
@@ -260,8 +264,15 @@ impl Loader {
         Poll::Ready(Some(taken.map(|(slot, plan)| {
             self.delivered = plan.number + 1;
             self.handed_bytes += plan.bytes as u64;
-            let home = Arc::downgrade(&self.shared);
-            Batch::new(state::lend((slot, plan), &self.fields, &self.dataset, home))
+            Batch::new(Lent {
+                slot: Some(slot),
+                plan,
+                fields: Arc::clone(&self.fields),
+                dataset: self.dataset.clone(),
+                seed: self.sampling.seed(),
+                epoch: self.start.epoch,
+                home: Arc::downgrade(&self.shared),
+            })
         })))
     }
 
@@ -338,7 +349,7 @@ impl Loader {
     /// `Usage` if the state is of another dataset, seed or order.
     pub fn restore(&mut self, state: &Progress) -> Result<()> {
         if self.shared.is_forked() {
-            return Err(Error::usage("loader", "used in the process that opened it", "a fork of that process"));
+            return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
         }
         let epoch = self.sampling.epoch_of(state)?;
         self.share = Share::new(self.world, self.options.end, &*epoch, state);

@@ -36,6 +36,8 @@ pub(super) struct Plan {
     pub(super) bytes: usize,
     pub(super) rows: Vec<Row>,
     pub(super) reads: Vec<PlannedRead>,
+    /// Rows and fields that the sample has no value for; noted when they are decoded.
+    pub(super) missing: Vec<(u32, u32)>,
     /// Reads that no later batch needs.
     pub(super) closed: Vec<Key>,
     /// Rows that can be known to fail.
@@ -48,6 +50,8 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     pub(super) record: u64,
+    /// Which draw of the sample it is, of several in an epoch.
+    pub(super) repetition: u32,
     /// Which of the plan's reads brings it; [`NONE`] for padding and for rows that have failed already.
     pub(super) read: u32,
     /// The next row of the same read.
@@ -159,7 +163,7 @@ impl Planner {
             (false, Some(_)) => drop(self.open.insert(key, span.clone())),
             (false, None) => {}
         }
-        if let Err(error) = self.put_sample(plan, sample, step.pass, &span) {
+        if let Err(error) = self.put_sample(plan, sample, step, &span) {
             self.put_nothing(plan, sample, Some(error));
         }
         if step.done && span.end - span.start > 1 {
@@ -168,7 +172,7 @@ impl Planner {
         }
     }
 
-    fn put_sample(&mut self, plan: &mut Plan, sample: u64, pass: u64, span: &Range<u64>) -> Result<()> {
+    fn put_sample(&mut self, plan: &mut Plan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.dataset.locate(sample)?;
         let shard = self.dataset.shard(number)?;
         // The part of the span that lies in this shard, because runs may cross from one shard into the next; and of that, one read.
@@ -191,7 +195,7 @@ impl Planner {
                 }
             }
         }
-        let key = (first + records.start, pass);
+        let key = (first + records.start, step.pass);
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
         let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
         let read = *self.reads.entry(key).or_insert(count);
@@ -204,7 +208,9 @@ impl Planner {
             next = std::mem::replace(&mut planned.first_row, row);
             planned.rows += 1;
         }
-        plan.rows.push(Row { record, read, next });
+        // Draws of one sample are far fewer than 2³²: that those so far apart look alike, nobody sees.
+        let repetition = u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default();
+        plan.rows.push(Row { record, repetition, read, next });
         plan.indices.push(sample);
         plan.mask.push(true);
         Ok(())
@@ -221,7 +227,7 @@ impl Planner {
         };
         self.sizes.extend(self.fields.plans.iter().map(dense));
         plan.dims.resize(plan.dims.len() + self.fields.dims, 0);
-        plan.rows.push(Row { record: 0, read: NONE, next: NONE });
+        plan.rows.push(Row { record: 0, repetition: 0, read: NONE, next: NONE });
         plan.indices.push(sample);
         plan.mask.push(false);
     }
@@ -231,7 +237,7 @@ impl Planner {
         let count = self.fields.plans.len();
         let mut end = 0_usize;
         for field in 0..count {
-            end = end.next_multiple_of(ALIGNMENT);
+            end = end.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
             for sizes in self.sizes.chunks(count) {
                 let start = end;
                 end = start.saturating_add(sizes.get(field).copied().unwrap_or(0));
@@ -250,7 +256,7 @@ impl Planner {
 
 impl Plan {
     fn clear(&mut self, generation: u64, number: u64) {
-        let Self { indices, mask, dims, parts, rows, reads, closed, faults, .. } = self;
+        let Self { indices, mask, dims, parts, rows, reads, closed, missing, faults, .. } = self;
         indices.clear();
         mask.clear();
         dims.clear();
@@ -258,6 +264,7 @@ impl Plan {
         rows.clear();
         reads.clear();
         closed.clear();
+        missing.clear();
         faults.clear();
         self.error = None;
         (self.generation, self.number, self.bytes) = (generation, number, 0);

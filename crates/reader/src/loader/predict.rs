@@ -3,10 +3,11 @@
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
 use super::pieces;
+use super::read::size_class;
 use super::sources::Sources;
 use crate::dataset::Dataset;
-use crate::error::Result;
-use crate::order::{Dealing, OpenReads, Positions};
+use crate::error::{Error, Result};
+use crate::order::{Dealing, End, OpenReads, Positions};
 use shardpack_codec::Bands;
 use std::collections::VecDeque;
 
@@ -54,7 +55,23 @@ pub(super) fn predict(
     (epoch, sources): (&dyn Positions, &Sources),
     threads: usize,
 ) -> Result<Predicted> {
-    let rows = u64::from(options.batch_size);
+    // Of a small dataset, a batch is never full, but for padding.
+    let rows = match options.end {
+        End::Pad => u64::from(options.batch_size),
+        _ => u64::from(options.batch_size).min(epoch.len().div_ceil(u64::from(options.world_size.max(1)))),
+    };
+    let dense = fields.plans.iter().map(|field| match field.size {
+        Size::Dense { bytes } => (bytes as u64).saturating_mul(rows),
+        _ => 0,
+    });
+    let dense = dense.fold(0, u64::saturating_add);
+    if dense > options.max_batch_bytes {
+        let expected = format!("at most {}, `max_batch_bytes` of the options", options.max_batch_bytes);
+        let found = format!(
+            "{dense}, for {rows} rows\nhint: choose a smaller `batch_size`, or views, patches or bands that take less"
+        );
+        return Err(Error::usage("bytes of a batch", expected, found));
+    }
     let mut slot_bytes = 0_u64;
     let mut scratch = 0_u64;
     for field in &fields.plans {
@@ -70,7 +87,7 @@ pub(super) fn predict(
                 (whole(spread.largest), whole(batch))
             }
         };
-        slot_bytes = slot_bytes.next_multiple_of(64).saturating_add(batch);
+        slot_bytes = slot_bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX).saturating_add(batch);
         scratch = scratch.saturating_add(match &field.from {
             // Stored elements of the part alone, up to the last band of it, and a block: 64 KiB for each byte of an element.
             From::Array { cut: Some(cut), .. } => {
@@ -130,12 +147,12 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Rea
             while start < shard.len() {
                 let records = start..start.saturating_add(open.samples.max(1)).min(shard.len());
                 let span = shard.span(&records)?;
-                spread.add((span.end - span.start) as f64);
+                spread.add(size_class(span.end - span.start) as f64);
                 start = records.end;
             }
             largest = (0..shard.len())
                 .filter_map(|record| shard.index().row(record))
-                .map(|row| row.length)
+                .map(|row| size_class(row.length))
                 .fold(largest, u64::max);
         }
     }

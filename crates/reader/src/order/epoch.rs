@@ -22,7 +22,7 @@ pub enum Mode {
     /// As they are stored.
     Stored,
     /// Runs in permuted order, the samples of as many runs as there are lanes mixed. A set that fits into the window is
-    /// permuted as in [`Mode::Full`].
+    /// permuted as in [`Mode::Full`], but one rank alone reads it by whole runs.
     #[default]
     Windowed,
     /// All samples permuted: every one is a read of its own.
@@ -131,7 +131,8 @@ impl Order {
                 key(streams::STARTS),
                 key(streams::PIECES).draw(0),
             )),
-            Mode::Windowed | Mode::Full => Way::Full(Permutation::new(runs.samples(), key(streams::SAMPLES).draw(0))),
+            Mode::Windowed => Way::Small(Permutation::new(runs.samples(), key(streams::SAMPLES).draw(0))),
+            Mode::Full => Way::Full(Permutation::new(runs.samples(), key(streams::SAMPLES).draw(0))),
         };
         Epoch { runs, way, lanes: self.lanes, members: self.members.clone() }
     }
@@ -192,12 +193,17 @@ pub struct Epoch {
 enum Way {
     Stored,
     Windowed(Lanes),
+    /// As `Full`, of a set that fits into the window.
+    Small(Permutation),
     Full(Permutation),
 }
 
 /// Samples of this size or more are better read alone than with others that nobody wants: reads of 64 KiB keep a disk
 /// busy. Of runs of 4 MiB, 64 fit.
 const READ_ALONE_UP_TO: u64 = 64;
+
+/// Runs of more samples are not counted, so that absurd ones do no harm: 4 MiB hold fewer.
+const COUNTED_UP_TO: u64 = 1 << 20;
 
 impl Epoch {
     fn member(&self, index: u64) -> SampleRef {
@@ -214,7 +220,7 @@ impl Epoch {
             None => Some(span),
             Some(members) => members.span(&span),
         };
-        span.map_or_else(|| Pick::alone(at), |span| Pick { at, span, rest, pass: 0 })
+        span.map_or_else(|| Pick::alone(at), |span| Pick { span, rest, ..Pick::alone(at) })
     }
 }
 
@@ -228,7 +234,7 @@ impl Positions for Epoch {
             _ if position >= self.len() => return None,
             Way::Stored => position,
             Way::Windowed(lanes) => lanes.sample(position),
-            Way::Full(permutation) => permutation.apply(position),
+            Way::Small(permutation) | Way::Full(permutation) => permutation.apply(position),
         };
         Some(self.member(index))
     }
@@ -238,7 +244,14 @@ impl Positions for Epoch {
             return None;
         }
         Some(match (&self.way, own) {
-            (Way::Full(permutation), _) => Pick::alone(self.member(permutation.apply(position))),
+            // Whoever takes every sample needs all of every run; of several ranks, each would read everything.
+            (Way::Small(permutation), Own::Every { world_size: 1 }) if self.runs.run_samples() <= COUNTED_UP_TO => {
+                let index = permutation.apply(position);
+                self.read(index, self.runs.samples_of(self.runs.run_of(index)), 0, false)
+            }
+            (Way::Small(permutation) | Way::Full(permutation), _) => {
+                Pick::alone(self.member(permutation.apply(position)))
+            }
             (Way::Stored, own) => {
                 let own = match own {
                     Own::Range(own) => own.clone(),
@@ -259,10 +272,21 @@ impl Positions for Epoch {
         })
     }
 
+    fn rest(&self, position: u64, own: &Own) -> u64 {
+        let Some(pick) = self.pick(position, own) else { return 0 };
+        match &self.way {
+            Way::Small(permutation) if pick.rest == 0 => {
+                let run = self.runs.samples_of(self.runs.run_of(permutation.apply(position)));
+                run.filter(|&index| permutation.invert(index) >= position).count() as u64
+            }
+            _ => pick.rest,
+        }
+    }
+
     fn dealing(&self) -> Dealing {
         match self.way {
             Way::Stored => Dealing::Sliced,
-            Way::Windowed(_) | Way::Full(_) => Dealing::Interleaved,
+            Way::Windowed(_) | Way::Small(_) | Way::Full(_) => Dealing::Interleaved,
         }
     }
 
@@ -271,7 +295,10 @@ impl Positions for Epoch {
         // Of a subset, samples that are not members may be read with it: as many again.
         let run = if self.members.is_some() { run.saturating_mul(2) } else { run };
         vec![match self.way {
-            Way::Full(_) => OpenReads::ALONE,
+            Way::Small(_) if world_size == 1 && self.runs.run_samples() <= COUNTED_UP_TO => {
+                OpenReads { source: 0, reads: self.runs.count().max(1), samples: run }
+            }
+            Way::Small(_) | Way::Full(_) => OpenReads::ALONE,
             Way::Stored => OpenReads { samples: run, ..OpenReads::ALONE },
             Way::Windowed(_) => {
                 let sharing = sharing(self.lanes, world_size);

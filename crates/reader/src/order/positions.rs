@@ -55,18 +55,22 @@ pub struct Pick {
     pub at: SampleRef,
     /// The samples to read at once, `at` among them: stored one after the other.
     pub span: Range<u64>,
-    /// How many samples of the span the rank takes from here on, this one included. At 1 its bytes can go.
+    /// How many samples of the span the rank takes from here on, this one included. At 1 its bytes can go. 0 if that has
+    /// to be counted: [`Positions::rest`] does, once for each read, and [`Steps`](super::Steps) counts down from there.
     pub rest: u64,
     /// How often the order has gone through the dataset before: the same span may be open twice where a mixture repeats
     /// a small dataset.
     pub pass: u64,
+    /// What tells this draw of the sample from others in the same epoch: 0 where each sample comes once. Random views and
+    /// patches draw from it.
+    pub repetition: u64,
 }
 
 impl Pick {
     /// A sample that is read alone.
     #[must_use]
     pub const fn alone(at: SampleRef) -> Self {
-        Self { at, span: at.sample..at.sample.saturating_add(1), rest: 1, pass: 0 }
+        Self { at, span: at.sample..at.sample.saturating_add(1), rest: 1, pass: 0, repetition: 0 }
     }
 }
 
@@ -124,6 +128,12 @@ pub trait Positions: Debug + Send + Sync {
 
     /// The sample at `position`, and what a rank with `own` positions reads for it; `None` past the end.
     fn pick(&self, position: u64, own: &Own) -> Option<Pick>;
+
+    /// How many samples of the span that is read for `position` a rank with `own` positions takes from there on, also
+    /// where [`Pick::rest`] does not say; 0 past the end.
+    fn rest(&self, position: u64, own: &Own) -> u64 {
+        self.pick(position, own).map_or(0, |pick| pick.rest)
+    }
 
     /// How a batch is dealt to ranks.
     fn dealing(&self) -> Dealing {

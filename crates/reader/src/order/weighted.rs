@@ -168,7 +168,7 @@ impl Positions for Drawn {
     }
 
     fn pick(&self, position: u64, _: &Own) -> Option<Pick> {
-        self.sample(position).map(Pick::alone)
+        self.sample(position).map(|at| Pick { repetition: position, ..Pick::alone(at) })
     }
 
     fn open_reads_max(&self, _: u64) -> Vec<OpenReads> {
