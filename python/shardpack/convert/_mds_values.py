@@ -90,7 +90,7 @@ def _array(options: str) -> Decoder:
     if dtype and dtype not in _ARRAY_CODES.values():
         raise ValueError(f"unknown element type: {dtype!r}")
     shape = tuple(int(dim) for dim in dims.split(",")) if dims else None
-    size = math.prod(shape) * np.dtype(dtype).itemsize if shape is not None else None
+    size = math.prod(shape) * np.dtype(dtype).itemsize if dtype and shape is not None else None
 
     def decode(data: bytes) -> np.ndarray[Any, Any]:
         name, at = dtype, 0

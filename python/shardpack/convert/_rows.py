@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, refuse_columns
-from ._values import DTYPES, check_array
+from ._values import DTYPES, check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
 _MOST_COLUMNS = 1000
@@ -30,7 +30,7 @@ class Column:
 
     shape: tuple[int, ...]
     kind: str
-    """``numbers``, ``text``, ``bytes`` (one string of them in each element), ``ragged`` (an array in each), or why it cannot be taken."""
+    """``numbers``, ``text``, ``bytes`` (one string of them in each element), ``json``, ``ragged`` (an array in each), or why it cannot be taken."""
     dtype: str
     """NumPy name of the elements, of ``numbers``."""
     read: Callable[[Any], Any]
@@ -39,7 +39,7 @@ class Column:
     @property
     def refused(self) -> str | None:
         """Why it cannot be taken, or None."""
-        if self.kind not in ("numbers", "text", "bytes", "ragged"):
+        if self.kind not in ("numbers", "text", "json", "bytes", "ragged"):
             return self.kind
         if self.kind == "numbers" and self.dtype not in DTYPES:
             return f"elements of type {self.dtype}"
@@ -133,8 +133,8 @@ def _by_rows(where: str, columns: dict[str, Column], drop: frozenset[str], key: 
 
 def _kind(column: Column, axes_of_samples: int) -> str | None:
     """Kind of the field, where the file says it: bytes may be pictures, and arrays of pixels too."""
-    if column.kind == "text":
-        return "text"
+    if column.kind in ("text", "json"):
+        return column.kind
     if column.kind == "numbers" and len(column.shape) == axes_of_samples:
         return column.dtype
     return None
@@ -195,12 +195,13 @@ def _flat(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Column]]:
 
 
 def _value(column: Column, value: Any) -> Any:
-    if column.kind == "text":
+    if column.kind in ("text", "json"):
         if isinstance(value, np.ndarray):
             if value.ndim:
                 return value.tolist()
             value = value.item()
-        return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+        text = value.decode("utf-8") if isinstance(value, bytes) else str(value)
+        return parse_json(text.encode("utf-8")) if column.kind == "json" else text
     if column.kind == "ragged":
         return value
     if column.kind == "bytes":

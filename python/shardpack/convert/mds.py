@@ -97,6 +97,17 @@ def _columns(shard: Mapping[str, Any], folder: Path) -> dict[str, str]:
     return dict(zip(names, encodings))
 
 
+def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path) -> list[int | None]:
+    """Bytes of each column's values, None where they vary."""
+    names, sizes = shard["column_names"], shard.get("column_sizes")
+    if not isinstance(sizes, list) or len(sizes) != len(names) or any(size is not None and (not isinstance(size, int) or size < 1) for size in sizes):
+        raise SourceError(f"`{folder / 'index.json'}`: expected a size or null for each column, found: {sizes}")
+    for name, size in zip(names, sizes):
+        if name in decoders and decoders[name].size != size:
+            raise SourceError(f"`{folder / 'index.json'}`: expected {decoders[name].size} as the size of column {name!r}, found: {size}")
+    return sizes
+
+
 def _count(entry: Mapping[str, Any], name: str, folder: Path) -> int:
     value = entry.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -117,7 +128,7 @@ def _samples(
         except ValueError as error:
             yield Problem(f"`{folder / name}`: {error}")
             continue
-        sizes = [decoder(encoding).size for encoding in columns.values()]
+        sizes = _sizes(shard, decoders, folder)
         for number, (begin, end) in enumerate(zip(offsets, offsets[1:])):
             where = f"`{folder / name}`, sample {number}"
             try:

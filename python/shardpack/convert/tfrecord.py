@@ -193,8 +193,8 @@ def _number(stored: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _raw_array(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
-    array = np.frombuffer(data, dtype)
     try:
+        array = np.frombuffer(data, dtype)
         return (array if shape is None else array.reshape(shape)).astype(dtype.newbyteorder("="), copy=False)
     except ValueError:
         raise ValueError(f"expected {dtype.name} {list(shape or ())}, found {len(data)} bytes") from None

@@ -22,7 +22,7 @@ def open(
 ) -> Source:
     """Open a Zarr group or array in a local folder or a .zip.
 
-    Numbers of one value for each sample are scalars, others arrays; strings are text. A group of arrays named 0, 1, 2 … is an array of varying shape. An
+    Numbers of one value for each sample are scalars, others arrays; strings are text (JSON, if the array's attribute ``kind`` is ``"json"``). A group of arrays named 0, 1, 2 … is an array of varying shape. An
     attribute ``classes`` or ``class_names`` of the group names the classes. Zarr reads a chunk that is missing as fill values: it cannot tell a lost one
     from one that was never written, and neither can we.
 
@@ -83,6 +83,8 @@ class _Group(Mapping[str, Any]):
 
 def _column(array: Any) -> Column:
     kind, dtype = _kind(array.dtype)
+    if kind == "text" and array.attrs.get("kind") == "json":
+        kind = "json"
 
     def read(index: Any) -> Any:
         try:
@@ -97,9 +99,7 @@ def _column(array: Any) -> Column:
 
 
 def _kind(dtype: Any) -> tuple[str, str]:
-    if dtype.kind in "TUO":
-        return "text", ""
-    if dtype.kind == "S":
+    if dtype.kind in "TUOS":
         return "text", ""
     if dtype.kind in "biuf":
         return "numbers", dtype.newbyteorder("=").name
