@@ -4,16 +4,24 @@
 // Unsafe stands in one file, the fence around DLPack's C structs.
 #![deny(unsafe_code)]
 
+mod batch;
 mod dataset;
+mod dlpack;
 mod errors;
+mod loader;
+mod values;
 
 /// The compiled part of the package `shardpack`.
 #[pyo3::pymodule]
 mod _shardpack {
     #[pymodule_export]
+    use crate::batch::{Batch, Tensor};
+    #[pymodule_export]
     use crate::dataset::Dataset;
     #[pymodule_export]
     use crate::errors::{FormatError, LimitError, UsageError};
+    #[pymodule_export]
+    use crate::loader::Loader;
 
     /// The version of package, command and library.
     #[pymodule_export]
