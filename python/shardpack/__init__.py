@@ -8,5 +8,7 @@
 
 from shardpack._dataset import Dataset
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
+from shardpack.convert import SourceError, convert
+from shardpack.export import export
 
-__all__ = ["Dataset", "FormatError", "LimitError", "UsageError", "__version__"]
+__all__ = ["Dataset", "FormatError", "LimitError", "SourceError", "UsageError", "__version__", "convert", "export"]

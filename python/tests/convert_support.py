@@ -44,4 +44,8 @@ def content(dataset: Any, *raw: str) -> dict[str, dict[str, Any]]:
 
 def kinds(path: Path) -> dict[str, str]:
     """Field to kind, numbers by their type; without the columns that the writer adds."""
-    return {field.name: str(field.dtype or field.kind) for field in sp.Dataset(path).schema if field.name not in ("width", "height", "orientation")}
+    return {
+        field.name: str(field.dtype or field.kind)
+        for field in sp.Dataset(path).schema
+        if field.name not in ("width", "height", "orientation")
+    }

@@ -34,7 +34,11 @@ def test_rows(tmp_path: Path) -> None:
     for i in range(5):
         sample = found[f"sample {i}"]
         assert np.array_equal(sample["cube"], cubes()[i]) and sample["cube"].dtype == np.float32
-        assert sample["label"] == i % 2 and sample["weight"] == i / 4 and sample["big_endian"].tolist() == [2 * i, 2 * i + 1]
+        assert (
+            sample["label"] == i % 2
+            and sample["weight"] == i / 4
+            and sample["big_endian"].tolist() == [2 * i, 2 * i + 1]
+        )
 
 
 def test_pictures_as_pixels_and_as_bytes(tmp_path: Path) -> None:
@@ -49,7 +53,11 @@ def test_pictures_as_pixels_and_as_bytes(tmp_path: Path) -> None:
     found = content(tmp_path / "out", "thumbnail")
     for i in range(3):
         sample = found[f"{i:08d}"]
-        assert np.array_equal(sample["image"], pixels(i)) and sample["thumbnail"] == jpeg(i) and sample["caption"] == ["a", "bc", "d"][i]
+        assert (
+            np.array_equal(sample["image"], pixels(i))
+            and sample["thumbnail"] == jpeg(i)
+            and sample["caption"] == ["a", "bc", "d"][i]
+        )
 
 
 def test_groups(tmp_path: Path) -> None:
@@ -72,7 +80,9 @@ def test_a_group_inside_and_arrays_of_varying_shape(tmp_path: Path) -> None:
         for i in range(3):
             file[f"train/cube/{i}"] = np.full((i + 1, 2), i, np.float32)
         file["test/label"] = [4]
-    with pytest.raises(ValueError, match="expected the samples of one split, found groups of: test, train\nhint: group='test'"):
+    with pytest.raises(
+        ValueError, match="expected the samples of one split, found groups of: test, train\nhint: group='test'"
+    ):
         sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out")
     sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="train")
     found = content(tmp_path / "out")
@@ -94,7 +104,11 @@ def test_columns_that_cannot_be_taken_are_listed(tmp_path: Path) -> None:
         file["complex"] = np.zeros((2, 3), np.complex64)
         file["table"] = np.zeros(2, [("a", "i4")])
         file.create_dataset("lists", (2,), h5py.vlen_dtype(np.float32))
-    refuse(path, r"3 columns cannot be taken\n  complex: .*\n  lists: .*varying length\n  table: .*\nhint: drop=\['complex', 'lists', 'table'\]")
+    refuse(
+        path,
+        r"3 columns cannot be taken\n  complex: .*\n  lists: .*varying length\n  table: .*\n"
+        r"hint: drop=\['complex', 'lists', 'table'\]",
+    )
     report = sp.convert("hdf5", path, tmp_path / "out", drop=["complex", "lists", "table"])
     assert report["kinds"] == {"x": "float64"} and report["dropped"] == {"complex": 2, "lists": 2, "table": 2}
 

@@ -24,7 +24,9 @@ def write(path: Path, entries: dict[bytes, bytes], subdir: bool = True) -> Path:
     return path
 
 
-def datum(image: np.ndarray | None = None, encoded: bytes = b"", label: int = 0, floats: tuple[float, ...] = ()) -> bytes:  # type: ignore[type-arg]
+def datum(
+    image: np.ndarray | None = None, encoded: bytes = b"", label: int = 0, floats: tuple[float, ...] = ()
+) -> bytes:  # type: ignore[type-arg]
     """Caffe's `Datum`; pixels are stored [channels, height, width], BGR."""
     out = b""
     if image is not None:
@@ -41,14 +43,23 @@ def datum(image: np.ndarray | None = None, encoded: bytes = b"", label: int = 0,
 
 @pytest.mark.parametrize("subdir", [True, False])
 def test_pictures_under_their_keys(tmp_path: Path, subdir: bool) -> None:
-    entries = {f"cat/{i}".encode(): jpeg(i) for i in range(3)} | {b"\xff\x00": picture(3, "PNG"), b"__len__": pickle.dumps(4)}
+    entries = {f"cat/{i}".encode(): jpeg(i) for i in range(3)} | {
+        b"\xff\x00": picture(3, "PNG"),
+        b"__len__": pickle.dumps(4),
+    }
     sp.convert("lmdb", write(tmp_path / "a.lmdb", entries, subdir), tmp_path / "out")
     found = content(tmp_path / "out", "image")
-    assert {key: sample["image"] for key, sample in found.items()} == {f"cat/{i}": jpeg(i) for i in range(3)} | {"ff00": picture(3, "PNG")}
+    assert {key: sample["image"] for key, sample in found.items()} == {f"cat/{i}": jpeg(i) for i in range(3)} | {
+        "ff00": picture(3, "PNG")
+    }
 
 
 def test_caffe_datums(tmp_path: Path) -> None:
-    entries = {b"0": datum(pixels(0, 5, 4), label=3), b"1": datum(pixels(1, 5, 4)[..., 0], label=1), b"2": datum(encoded=jpeg(2), label=2)}
+    entries = {
+        b"0": datum(pixels(0, 5, 4), label=3),
+        b"1": datum(pixels(1, 5, 4)[..., 0], label=1),
+        b"2": datum(encoded=jpeg(2), label=2),
+    }
     sp.convert("lmdb", write(tmp_path / "a", entries), tmp_path / "out")
     found = content(tmp_path / "out", "image")
     assert [found[key]["label"] for key in "012"] == [3, 1, 2] and found["2"]["image"] == jpeg(2)
@@ -59,7 +70,12 @@ def test_caffe_datums(tmp_path: Path) -> None:
 
 def test_entries_that_a_function_takes_apart(tmp_path: Path) -> None:
     entries = {f"{i}".encode(): bytes([i]) + jpeg(i) for i in range(3)}
-    sp.convert("lmdb", write(tmp_path / "a", entries), tmp_path / "out", value=lambda key, value: {"image": value[1:], "label": value[0]})
+    sp.convert(
+        "lmdb",
+        write(tmp_path / "a", entries),
+        tmp_path / "out",
+        value=lambda key, value: {"image": value[1:], "label": value[0]},
+    )
     found = content(tmp_path / "out", "image")
     assert [(found[key]["image"], found[key]["label"]) for key in "012"] == [(jpeg(i), i) for i in range(3)]
 
@@ -73,7 +89,9 @@ def test_one_entry_for_each_column(tmp_path: Path) -> None:
     assert kinds(tmp_path / "out") == {"image": "image", "text": "text"}
     found = content(tmp_path / "out", "image")
     assert found["000000001"]["image"] == jpeg(1) and found["000000001"]["text"] == "wörd 1"
-    with pytest.raises(ValueError, match=r"sample `000000000`: expected an entry for 'text', found no key: `word-000000000`"):
+    with pytest.raises(
+        ValueError, match=r"sample `000000000`: expected an entry for 'text', found no key: `word-000000000`"
+    ):
         sp.convert("lmdb", src, tmp_path / "other", prefixes={"image": "image-", "text": "word-"})
     with pytest.raises(ValueError, match="expected samples, found none"):
         sp.convert("lmdb", src, tmp_path / "other", prefixes={"image": "photo-"})
@@ -100,13 +118,17 @@ def test_a_file_that_is_cut_short_does_not_kill_the_process(tmp_path: Path) -> N
     whole = data.read_bytes()
     for length in (len(whole) // 2, 8192, 4096, 100, 0):
         data.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="the file is cut short|expected an LMDB environment|expected samples, found none"):
+        with pytest.raises(
+            ValueError, match="the file is cut short|expected an LMDB environment|expected samples, found none"
+        ):
             sp.convert("lmdb", tmp_path / "a", tmp_path / "out")
 
 
 def test_wrong_arguments(tmp_path: Path) -> None:
     src = write(tmp_path / "a", {b"0": jpeg(0)})
-    with pytest.raises(ValueError, match="value: expected 'auto', 'image', 'datum', 'bytes' or a function, found: 'jpeg'"):
+    with pytest.raises(
+        ValueError, match="value: expected 'auto', 'image', 'datum', 'bytes' or a function, found: 'jpeg'"
+    ):
         sp.convert("lmdb", src, tmp_path / "out", value="jpeg")
     with pytest.raises(FileNotFoundError):
         sp.convert("lmdb", tmp_path / "missing", tmp_path / "out")

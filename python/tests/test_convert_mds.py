@@ -1,4 +1,5 @@
-"""From MosaicML's MDS. The sources are written here, by the layout of the format; `mosaicml-streaming` itself where it is installed."""
+"""From MosaicML's MDS. The sources are written here, by the layout of the format; `mosaicml-streaming` itself where it
+is installed."""
 
 from __future__ import annotations
 
@@ -33,7 +34,12 @@ def cube(i: int) -> np.ndarray[Any, Any]:
     return np.arange(12, dtype=np.int16).reshape(2, 3, 2) + i
 
 
-def write_mds(folder: Path, columns: dict[str, tuple[str, int | None]], shards: list[list[list[bytes]]], compression: str | None = None) -> Path:
+def write_mds(
+    folder: Path,
+    columns: dict[str, tuple[str, int | None]],
+    shards: list[list[list[bytes]]],
+    compression: str | None = None,
+) -> Path:
     folder.mkdir(exist_ok=True)
     entries = []
     for number, rows in enumerate(shards):
@@ -47,16 +53,27 @@ def write_mds(folder: Path, columns: dict[str, tuple[str, int | None]], shards: 
         data = struct.pack("<I", len(samples)) + offsets.tobytes() + config + b"".join(samples)
         name = f"shard.{number:05d}.mds"
         entry = {
-            "format": "mds", "version": 2, "samples": len(rows), "hashes": ["sha1"], "compression": compression, "zip_data": None,
-            "column_names": list(columns), "column_encodings": [e for e, _ in columns.values()], "column_sizes": [s for _, s in columns.values()],
+            "format": "mds",
+            "version": 2,
+            "samples": len(rows),
+            "hashes": ["sha1"],
+            "compression": compression,
+            "zip_data": None,
+            "column_names": list(columns),
+            "column_encodings": [e for e, _ in columns.values()],
+            "column_sizes": [s for _, s in columns.values()],
             "raw_data": {"basename": name, "bytes": len(data), "hashes": {"sha1": hashlib.sha1(data).hexdigest()}},
-        }  # fmt: skip
+        }
         if compression is None:
             (folder / name).write_bytes(data)
         else:
             packed = pack(data, compression)
             (folder / f"{name}.x").write_bytes(packed)
-            entry["zip_data"] = {"basename": f"{name}.x", "bytes": len(packed), "hashes": {"md5": hashlib.md5(packed).hexdigest()}}
+            entry["zip_data"] = {
+                "basename": f"{name}.x",
+                "bytes": len(packed),
+                "hashes": {"md5": hashlib.md5(packed).hexdigest()},
+            }
         entries.append(entry)
     (folder / "index.json").write_text(json.dumps({"version": 2, "shards": entries}))
     return folder
@@ -87,15 +104,33 @@ def test_all_columns_arrive(tmp_path: Path, compression: str | None) -> None:
 def test_every_encoding(tmp_path: Path) -> None:
     floats = np.array([[0.1, -np.inf]], np.float32)
     columns: dict[str, tuple[str, int | None]] = {
-        "a": ("uint8", 1), "b": ("float64", 8), "c": ("str_int", None), "d": ("str_float", None), "e": ("str_decimal", None), "f": ("json", None),
-        "g": ("png", None), "h": ("pil", None), "i": ("bytes", None), "j": ("ndarray:float32:1,2", 8), "k": ("ndarray:float32", None),
-    }  # fmt: skip
+        "a": ("uint8", 1),
+        "b": ("float64", 8),
+        "c": ("str_int", None),
+        "d": ("str_float", None),
+        "e": ("str_decimal", None),
+        "f": ("json", None),
+        "g": ("png", None),
+        "h": ("pil", None),
+        "i": ("bytes", None),
+        "j": ("ndarray:float32:1,2", 8),
+        "k": ("ndarray:float32", None),
+    }
     pixels = np.arange(2 * 3 * 3, dtype=np.uint8)
     raw = struct.pack("<3I", 3, 2, 3) + b"RGB" + pixels.tobytes()
     values = [
-        b"\xff", struct.pack("<d", 1e300), b"-12", b"0.5", b"1.10", b'{"x": [1]}', picture(1, "PNG"), raw, b"\0\1", floats.tobytes(),
+        b"\xff",
+        struct.pack("<d", 1e300),
+        b"-12",
+        b"0.5",
+        b"1.10",
+        b'{"x": [1]}',
+        picture(1, "PNG"),
+        raw,
+        b"\0\1",
+        floats.tobytes(),
         bytes([2 << 2, 1, 2]) + floats.tobytes(),
-    ]  # fmt: skip
+    ]
     sp.convert("mds", write_mds(tmp_path / "src", columns, [[values]]), tmp_path / "out")
     found = content(tmp_path / "out", "g")["00000000"]
     assert (found["a"], found["b"], found["c"], found["d"], found["e"]) == (255, 1e300, -12, 0.5, "1.10")
@@ -115,7 +150,10 @@ def test_a_column_of_keys_and_columns_left_out(tmp_path: Path) -> None:
 def test_pickle_and_unknown_encodings_are_listed_together(tmp_path: Path) -> None:
     columns: dict[str, tuple[str, int | None]] = {"a": ("pkl", None), "b": ("int", 8), "c": ("video", None)}
     src = write_mds(tmp_path / "src", columns, [[[b"\x80\x04.", struct.pack("<q", 1), b"x"]]])
-    with pytest.raises(ValueError, match=r"2 columns cannot be taken\n  a: pickle.*\n  c: unknown encoding: 'video'\nhint: drop=\['a', 'c'\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"2 columns cannot be taken\n  a: pickle.*\n  c: unknown encoding: 'video'\nhint: drop=\['a', 'c'\]",
+    ):
         sp.convert("mds", src, tmp_path / "out")
     sp.convert("mds", src, tmp_path / "out", drop=["a", "c"])
     assert kinds(tmp_path / "out") == {"b": "int64"}
@@ -124,7 +162,13 @@ def test_pickle_and_unknown_encodings_are_listed_together(tmp_path: Path) -> Non
 def test_damaged_shards_are_named(tmp_path: Path) -> None:
     shard = dataset(tmp_path / "src") / "shard.00000.mds"
     whole = shard.read_bytes()
-    for damaged in (whole[:-1], whole[:10], whole + b"x", whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:], b"\xff" * len(whole)):
+    for damaged in (
+        whole[:-1],
+        whole[:10],
+        whole + b"x",
+        whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:],
+        b"\xff" * len(whole),
+    ):
         shard.write_bytes(damaged)
         with pytest.raises(ValueError, match=r"shard\.00000\.mds`: expected the sha1"):
             sp.convert("mds", tmp_path / "src", tmp_path / "out")
@@ -182,9 +226,18 @@ def test_a_folder_of_splits_is_said(tmp_path: Path) -> None:
 
 def test_what_the_streaming_library_wrote(tmp_path: Path) -> None:
     streaming = pytest.importorskip("streaming", exc_type=ImportError)
-    columns = {"x": "int", "text": "str", "cube": "ndarray", "fixed": "ndarray:float32:2,2", "meta": "json", "data": "bytes"}
+    columns = {
+        "x": "int",
+        "text": "str",
+        "cube": "ndarray",
+        "fixed": "ndarray:float32:2,2",
+        "meta": "json",
+        "data": "bytes",
+    }
     src = str(tmp_path / "src")
-    with streaming.MDSWriter(out=src, columns=columns, compression="zstd", hashes=["sha1", "xxh64"], size_limit=2000) as out:
+    with streaming.MDSWriter(
+        out=src, columns=columns, compression="zstd", hashes=["sha1", "xxh64"], size_limit=2000
+    ) as out:
         for i in range(50):
             fixed = np.full((2, 2), i, np.float32)
             out.write({"x": i, "text": f"t{i}", "cube": cube(i), "fixed": fixed, "meta": {"i": i}, "data": bytes([i])})

@@ -31,7 +31,9 @@ def test_usual_names_become_image_and_label(tmp_path: Path) -> None:
 
 
 def test_names_that_are_said(tmp_path: Path) -> None:
-    report = sp.convert("torchvision", items(), tmp_path / "out", label="score", rename={"img": "photo", "target": "odd"})
+    report = sp.convert(
+        "torchvision", items(), tmp_path / "out", label="score", rename={"img": "photo", "target": "odd"}
+    )
     assert report["fields"] == {"img": "photo", "target": "odd", "score": "label"}
     for options in ({"image": "jpg"}, {"label": "cls"}, {"rename": {"cls": "x"}}):
         with pytest.raises(ValueError, match=r"expected a column '(jpg|cls)', found: 'img', 'target', 'score'"):
@@ -40,13 +42,17 @@ def test_names_that_are_said(tmp_path: Path) -> None:
 
 def test_names_that_fields_cannot_have_and_names_that_collide(tmp_path: Path) -> None:
     assert sp.convert("torchvision", items(**{"a/b c": 1}), tmp_path / "out")["fields"]["a/b c"] == "a_b_c"
-    with pytest.raises(ValueError, match=r"two columns become the field `a_b`: 'a/b' and 'a b'\nhint: rename=\{'a b': 'a_b_2'\}"):
+    with pytest.raises(
+        ValueError, match=r"two columns become the field `a_b`: 'a/b' and 'a b'\nhint: rename=\{'a b': 'a_b_2'\}"
+    ):
         sp.convert("torchvision", items(**{"a/b": 1, "a b": 2}), tmp_path / "other")
 
 
 def test_a_schema_that_the_first_sample_does_not_show(tmp_path: Path) -> None:
     source = Items([{"text": None, "x": 1}, {"text": "b", "x": 2}])
-    with pytest.raises(ValueError, match=r"1 column cannot be taken\n  text: expected a value in the first sample, found: None"):
+    with pytest.raises(
+        ValueError, match=r"1 column cannot be taken\n  text: expected a value in the first sample, found: None"
+    ):
         sp.convert("torchvision", source, tmp_path / "out")
     sp.convert("torchvision", source, tmp_path / "out", schema={"text": "text", "x": "float32"})
     assert kinds(tmp_path / "out") == {"text": "text", "x": "float32"}
@@ -64,14 +70,20 @@ def test_the_writer_s_options_reach_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["shufle", "prefix_key", "grop"])
 def test_options_nobody_knows(tmp_path: Path, option: str) -> None:
     format = {"shufle": "torchvision", "prefix_key": "webdataset", "grop": "hdf5"}[option]
-    with pytest.raises(TypeError, match=rf"option: expected one of {format} or of Writer, found: '{option}'\nhint: did you mean '(shuffle|prefix_keys|group)'\?"):
+    with pytest.raises(
+        TypeError,
+        match=rf"option: expected one of {format} or of Writer, found: '{option}'\nhint: did you mean '(shuffle|prefix_keys|group)'\?",
+    ):
         sp.convert(format, tmp_path, tmp_path / "out", **{option: True})
 
 
 def test_formats_nobody_knows(tmp_path: Path) -> None:
     with pytest.raises(ValueError) as caught:
         sp.convert("web-dataset", tmp_path, tmp_path / "out")
-    assert str(caught.value) == f"format: expected one of {', '.join(FORMATS)}, found: 'web-dataset'\nhint: did you mean 'webdataset'?"
+    assert (
+        str(caught.value)
+        == f"format: expected one of {', '.join(FORMATS)}, found: 'web-dataset'\nhint: did you mean 'webdataset'?"
+    )
 
 
 def test_wrong_values_of_options(tmp_path: Path) -> None:
@@ -83,9 +95,17 @@ def test_wrong_values_of_options(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("format", "module", "extra"),
-    [("tfrecord", "crc32c", "tfrecord"), ("hdf5", "h5py", "hdf5"), ("zarr", "zarr", "zarr"), ("lmdb", "lmdb", "lmdb"), ("parquet", "pyarrow", "parquet")],
+    [
+        ("tfrecord", "crc32c", "tfrecord"),
+        ("hdf5", "h5py", "hdf5"),
+        ("zarr", "zarr", "zarr"),
+        ("lmdb", "lmdb", "lmdb"),
+        ("parquet", "pyarrow", "parquet"),
+    ],
 )
-def test_a_missing_library_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, module: str, extra: str) -> None:
+def test_a_missing_library_is_named_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, module: str, extra: str
+) -> None:
     (tmp_path / "a.tfrecord").write_bytes(b"")
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ImportError) as caught:
@@ -99,7 +119,9 @@ def test_progress(tmp_path: Path) -> None:
     assert seen[-1]["samples"] == seen[-1]["total"] == 5 and seen[-1]["skipped"] == 0 and seen[-1]["seconds"] > 0
 
 
-def test_an_exception_in_the_callback_ends_it_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exception_in_the_callback_ends_it_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import shardpack.convert._run
 
     def stop(progress: object) -> None:
@@ -116,5 +138,7 @@ def test_nothing_that_can_be_taken(tmp_path: Path) -> None:
         info = tarfile.TarInfo("a.jpg")
         info.size = 2
         tar.addfile(info, io.BytesIO(b"no"))
-    with pytest.raises(ValueError, match=r"webdataset: expected samples, found none that can be taken; the first problem: .*a\.jpg"):
+    with pytest.raises(
+        ValueError, match=r"webdataset: expected samples, found none that can be taken; the first problem: .*a\.jpg"
+    ):
         sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out", on_bad_input="skip")

@@ -24,7 +24,10 @@ FEATURES = {
 
 def hugging_face(first: int, last: int) -> Any:
     rows = range(first, last)
-    images = pa.array([{"bytes": jpeg(i), "path": f"photos/{i}.jpg"} for i in rows], pa.struct({"bytes": pa.binary(), "path": pa.string()}))
+    images = pa.array(
+        [{"bytes": jpeg(i), "path": f"photos/{i}.jpg"} for i in rows],
+        pa.struct({"bytes": pa.binary(), "path": pa.string()}),
+    )
     table = pa.table({"image": images, "label": pa.array([i % 2 for i in rows]), "coarse": pa.array([0 for _ in rows])})
     return table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": FEATURES}})})
 
@@ -34,7 +37,9 @@ def test_hugging_face_pictures_with_classes(tmp_path: Path) -> None:
         pq.write_table(hugging_face(70 * shard, 70 * shard + 70), tmp_path / f"train-{shard:05d}-of-00002.parquet")
     report = sp.convert("parquet", tmp_path, tmp_path / "out", key="image.path")
     assert report["samples"] == 140
-    assert kinds(tmp_path / "out") == {"coarse": "int64", "image": "image", "label": "int64"} and sp.Dataset(tmp_path / "out").classes == ["cat", "dog"]
+    assert kinds(tmp_path / "out") == {"coarse": "int64", "image": "image", "label": "int64"} and sp.Dataset(
+        tmp_path / "out"
+    ).classes == ["cat", "dog"]
     found = content(tmp_path / "out", "image")
     for i in range(140):
         sample = found[f"photos/{i}.jpg"]
@@ -78,13 +83,25 @@ def test_every_type(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "a.parquet")
     sp.convert("parquet", tmp_path / "a.parquet", tmp_path / "out")
     assert kinds(tmp_path / "out") == {
-        "f32": "float32", "u8": "uint8", "flag": "bool", "text": "text", "blob": "bytes", "png": "image", "vector": "array", "matrix": "array",
-        "fixed": "array", "words": "json", "struct": "json", "named": "text",
-    }  # fmt: skip
+        "f32": "float32",
+        "u8": "uint8",
+        "flag": "bool",
+        "text": "text",
+        "blob": "bytes",
+        "png": "image",
+        "vector": "array",
+        "matrix": "array",
+        "fixed": "array",
+        "words": "json",
+        "struct": "json",
+        "named": "text",
+    }
     found = content(tmp_path / "out", "png")
     a, b = found["00000000"], found["00000001"]
     assert (a["f32"], a["u8"], a["flag"], a["text"], bytes(a["blob"]), a["named"]) == (0.5, 1, True, "a", b"\0", "x")
-    assert b["text"] is None and b["png"] == picture(1, "PNG") and b["words"] == [] and b["struct"] == {"x": None, "y": []}
+    assert (
+        b["text"] is None and b["png"] == picture(1, "PNG") and b["words"] == [] and b["struct"] == {"x": None, "y": []}
+    )
     assert a["vector"].dtype == np.float32 and b["vector"].tolist() == [3.0]
     assert b["matrix"].dtype == np.int16 and b["matrix"].tolist() == [[5, 6], [7, 8]] and b["fixed"].tolist() == [3, 4]
 
@@ -101,20 +118,40 @@ def write(path: Path, **columns: Any) -> Path:
 
 
 def test_columns_that_cannot_be_taken_are_listed(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", x=[1], when=pa.array([0], pa.timestamp("s")), money=pa.array([None], pa.decimal128(5, 2)))
-    refuse(path, r"2 columns cannot be taken\n  when: values of type timestamp\[.*\n  money: .*\nhint: drop=\['when', 'money'\]")
+    path = write(
+        tmp_path / "a.parquet",
+        x=[1],
+        when=pa.array([0], pa.timestamp("s")),
+        money=pa.array([None], pa.decimal128(5, 2)),
+    )
+    refuse(
+        path,
+        r"2 columns cannot be taken\n  when: values of type timestamp\[.*\n  money: .*\nhint: drop=\['when', 'money'\]",
+    )
     assert sp.convert("parquet", path, tmp_path / "out", drop=["when", "money"])["kinds"] == {"x": "int64"}
 
 
 def test_values_that_cannot_be_taken_are_named(tmp_path: Path) -> None:
     pictures = pa.array([{"bytes": jpeg(0), "path": None}, {"bytes": None, "path": "/data/1.jpg"}])
-    refuse(write(tmp_path / "a.parquet", image=pictures), r"row 1: column 'image': expected the picture's bytes, found only its path: '/data/1\.jpg'")
-    refuse(write(tmp_path / "b.parquet", v=pa.array([[[1], [2, 3]]])), r"row 0: column 'v': expected lists of equal lengths")
+    refuse(
+        write(tmp_path / "a.parquet", image=pictures),
+        r"row 1: column 'image': expected the picture's bytes, found only its path: '/data/1\.jpg'",
+    )
+    refuse(
+        write(tmp_path / "b.parquet", v=pa.array([[[1], [2, 3]]])),
+        r"row 0: column 'v': expected lists of equal lengths",
+    )
     refuse(write(tmp_path / "c.parquet", v=pa.array([[1, None]])), r"row 0: column 'v': expected numbers, found nulls")
-    refuse(write(tmp_path / "d.parquet", v=pa.array([b"\x80\x04}."])), r"row 0: column 'v': expected data, found a pickle")
+    refuse(
+        write(tmp_path / "d.parquet", v=pa.array([b"\x80\x04}."])), r"row 0: column 'v': expected data, found a pickle"
+    )
     refuse(write(tmp_path / "e.parquet", v=pa.array([1, None])), r"row 1: ")
     refuse(write(tmp_path / "f.parquet", v=pa.array([], pa.int64())), "expected samples, found none")
-    refuse(write(tmp_path / "g.parquet", v=[1]), r"expected a column of text as `key`, or 'COLUMN.path' of a picture, found: 'v'", key="v")
+    refuse(
+        write(tmp_path / "g.parquet", v=[1]),
+        r"expected a column of text as `key`, or 'COLUMN.path' of a picture, found: 'v'",
+        key="v",
+    )
     refuse(write(tmp_path / "h.parquet", k=["x", "x"], v=[1, 2]), r"row 1: .*each once", key="k")
 
 

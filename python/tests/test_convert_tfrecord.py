@@ -39,7 +39,10 @@ def feature(values: Any) -> bytes:
 
 
 def example(**features: Any) -> bytes:
-    entries = [message(1, message(1, name.replace("__", "/").encode()) + message(2, feature(values))) for name, values in features.items()]
+    entries = [
+        message(1, message(1, name.replace("__", "/").encode()) + message(2, feature(values)))
+        for name, values in features.items()
+    ]
     return message(1, b"".join(entries))
 
 
@@ -59,15 +62,26 @@ def write(path: Path, examples: list[bytes]) -> Path:
 
 def photo(i: int) -> bytes:
     return example(
-        image__encoded=[jpeg(i)], image__class__label=[i], image__filename=[f"n{i}.JPEG".encode()], bbox=[0.5, float(i)], negative=[-i - 1]
+        image__encoded=[jpeg(i)],
+        image__class__label=[i],
+        image__filename=[f"n{i}.JPEG".encode()],
+        bbox=[0.5, float(i)],
+        negative=[-i - 1],
     )
 
 
 def test_pictures_labels_and_keys(tmp_path: Path) -> None:
     for shard in range(2):
         write(tmp_path / f"train-{shard:05d}-of-00002", [photo(2 * shard), photo(2 * shard + 1)])
-    report = sp.convert("tfrecord", str(tmp_path / "train-{00000..00001}-of-00002"), tmp_path / "out", key="image/filename")
-    assert report["fields"] == {"image/encoded": "image", "image/class/label": "label", "bbox": "bbox", "negative": "negative"}
+    report = sp.convert(
+        "tfrecord", str(tmp_path / "train-{00000..00001}-of-00002"), tmp_path / "out", key="image/filename"
+    )
+    assert report["fields"] == {
+        "image/encoded": "image",
+        "image/class/label": "label",
+        "bbox": "bbox",
+        "negative": "negative",
+    }
     assert kinds(tmp_path / "out") == {"image": "image", "label": "int64", "bbox": "array", "negative": "int64"}
     found = content(tmp_path / "out", "image")
     for i in range(4):
@@ -78,8 +92,16 @@ def test_pictures_labels_and_keys(tmp_path: Path) -> None:
 
 def test_text_bytes_lists_and_raw_arrays(tmp_path: Path) -> None:
     cube = np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 4)
-    data = example(cube=[cube.tobytes()], words=["grün".encode(), b"rot"], caption=[b"text"], blob=[b"\0\xff"], ids=[1, 1 << 40, -1])
-    sp.convert("tfrecord", write(tmp_path / "a.tfrecord", [data]), tmp_path / "out", arrays={"cube": ("float32", (2, 3, 4))})
+    data = example(
+        cube=[cube.tobytes()],
+        words=["grün".encode(), b"rot"],
+        caption=[b"text"],
+        blob=[b"\0\xff"],
+        ids=[1, 1 << 40, -1],
+    )
+    sp.convert(
+        "tfrecord", write(tmp_path / "a.tfrecord", [data]), tmp_path / "out", arrays={"cube": ("float32", (2, 3, 4))}
+    )
     found = content(tmp_path / "out")["00000000"]
     assert np.array_equal(found["cube"], cube) and found["words"] == ["grün", "rot"] and found["caption"] == "text"
     assert bytes(found["blob"]) == b"\0\xff" and found["ids"].tolist() == [1, 1 << 40, -1]
@@ -113,8 +135,14 @@ def test_every_truncation_and_every_flipped_bit_is_found(tmp_path: Path) -> None
         ([b""], "record 0: expected a tf.train.Example with features, found none"),
         ([b"\xff\xff"], "record 0: expected a protobuf"),
         ([message(1, b"\x0a\x7f")], "record 0: expected 127 bytes, found 0"),
-        ([photo(0), example(image__encoded=[jpeg(1)])], r"record 1: expected a column 'image/class/label', as the first sample has"),
-        ([example(a=[1]), example(a=[1, 2])], "record 1: feature 'a': expected one number, as in the first record, found: 2"),
+        (
+            [photo(0), example(image__encoded=[jpeg(1)])],
+            r"record 1: expected a column 'image/class/label', as the first sample has",
+        ),
+        (
+            [example(a=[1]), example(a=[1, 2])],
+            "record 1: feature 'a': expected one number, as in the first record, found: 2",
+        ),
         ([example(a=[1]), example(a=[b"x"])], "record 1: feature 'a': expected numbers of type int64"),
         ([example(a=[b"x"]), example(a=[1.0])], "record 1: feature 'a': expected byte strings"),
         ([example(a=[b"\0", b"\1"])], "record 0: feature 'a': expected one byte string, found: 2"),

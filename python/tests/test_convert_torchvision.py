@@ -61,7 +61,9 @@ def test_torchvision_s_own_folder_and_subset(tmp_path: Path) -> None:
     dataset = datasets.ImageFolder(str(folder(tmp_path / "src")))
     sp.convert("torchvision", dataset, tmp_path / "out")
     check_folder(tmp_path / "out")
-    sp.convert("torchvision", utils.Subset(utils.Subset(dataset, [5, 3, 1]), [2, 0]), tmp_path / "subset", shuffle=False)
+    sp.convert(
+        "torchvision", utils.Subset(utils.Subset(dataset, [5, 3, 1]), [2, 0]), tmp_path / "subset", shuffle=False
+    )
     assert list(sp.Dataset(tmp_path / "subset").keys) == ["class 0/2.jpg", "class 1/5.jpg"]
 
 
@@ -74,10 +76,14 @@ def test_pictures_and_labels_as_items(tmp_path: Path) -> None:
 
 
 def test_dicts_tuples_and_single_values(tmp_path: Path) -> None:
-    sp.convert("torchvision", Items({"cube": np.full((2, 3), i, np.float32), "id": i} for i in range(2)), tmp_path / "dicts")
+    sp.convert(
+        "torchvision", Items({"cube": np.full((2, 3), i, np.float32), "id": i} for i in range(2)), tmp_path / "dicts"
+    )
     assert content(tmp_path / "dicts")["00000001"]["cube"].tolist() == [[1, 1, 1], [1, 1, 1]]
     triples = Items((pixels(i), i, np.ones((2, 2), np.uint8)) for i in range(2))
-    with pytest.raises(ValueError, match=r"`Items`, sample 0: expected 2 values \(image, label\), found: 3\nhint: columns="):
+    with pytest.raises(
+        ValueError, match=r"`Items`, sample 0: expected 2 values \(image, label\), found: 3\nhint: columns="
+    ):
         sp.convert("torchvision", triples, tmp_path / "out")
     sp.convert("torchvision", triples, tmp_path / "triples", columns=("image", "label", "mask"))
     assert kinds(tmp_path / "triples") == {"image": "image", "label": "int64", "mask": "array"}
@@ -107,7 +113,10 @@ def test_what_cannot_be_taken_is_named(tmp_path: Path) -> None:
             sp.convert("torchvision", source, tmp_path / "out")
     with pytest.raises(ValueError, match="expected samples, found none"):
         sp.convert("torchvision", Items(), tmp_path / "out")
-    with pytest.raises(ValueError, match=r"1 column cannot be taken\n  image: expected a picture.*found: object\nhint: drop=\['image'\]"):
+    with pytest.raises(
+        ValueError,
+        match=r"1 column cannot be taken\n  image: expected a picture.*found: object\nhint: drop=\['image'\]",
+    ):
         sp.convert("torchvision", Items([(object(), 1)]), tmp_path / "out")
     src = folder(tmp_path / "src")
     (src / "class 0" / "0.jpg").write_bytes(b"no picture")

@@ -31,7 +31,9 @@ def write_tar(path: Path, members: list[tuple[str, bytes]], mode: str = "w") -> 
 
 
 def samples(first: int, last: int) -> list[tuple[str, bytes]]:
-    return [m for i in range(first, last) for m in ((f"a/{i:04d}.jpg", jpeg(i)), (f"a/{i:04d}.cls", str(i % 3).encode()))]
+    return [
+        m for i in range(first, last) for m in ((f"a/{i:04d}.jpg", jpeg(i)), (f"a/{i:04d}.cls", str(i % 3).encode()))
+    ]
 
 
 def test_pictures_and_labels_of_many_tars_arrive_to_the_byte(tmp_path: Path) -> None:
@@ -62,19 +64,30 @@ def test_every_kind_of_member(tmp_path: Path) -> None:
     ]
     sp.convert("webdataset", write_tar(tmp_path / "t.tar", members), tmp_path / "out", rename={"width.cls": "columns"})
     assert kinds(tmp_path / "out") == {
-        "image": "image", "seg": "image", "label": "int64", "text": "text", "json": "json", "array": "array", "score": "float64",
-        "columns": "int64", "wav": "bytes",
-    }  # fmt: skip
+        "image": "image",
+        "seg": "image",
+        "label": "int64",
+        "text": "text",
+        "json": "json",
+        "array": "array",
+        "score": "float64",
+        "columns": "int64",
+        "wav": "bytes",
+    }
     found = content(tmp_path / "out", "image", "seg")["x"]
     assert found["seg"] == picture(2, "PNG")
     assert found["label"] == 5 and found["score"] == 0.25 and found["columns"] == 40
-    assert found["text"] == "grün" and found["json"] == {"a": [1, 2], "b": None} and bytes(found["wav"]) == b"RIFF....WAVE"
+    assert (
+        found["text"] == "grün" and found["json"] == {"a": [1, 2], "b": None} and bytes(found["wav"]) == b"RIFF....WAVE"
+    )
     assert found["array"].dtype == np.float32 and np.array_equal(found["array"], cube)
 
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
 def test_compressed_tars_and_names_that_begin_with_a_dot(tmp_path: Path, mode: str) -> None:
-    tar = write_tar(tmp_path / "t.tar.gz", [(f"./{name}", data) for name, data in samples(0, 2)] + [("./._a.jpg", b"")], mode)
+    tar = write_tar(
+        tmp_path / "t.tar.gz", [(f"./{name}", data) for name, data in samples(0, 2)] + [("./._a.jpg", b"")], mode
+    )
     sp.convert("webdataset", tar, tmp_path / "out")
     assert set(content(tmp_path / "out")) == {"a/0000", "a/0001"}
 
@@ -123,12 +136,27 @@ def test_tars_that_each_count_from_zero(tmp_path: Path) -> None:
     [
         ([("../../x.jpg", jpeg(1))], r"sample `\.\./\.\./x`"),
         ([("README", b"hello"), *samples(0, 1)], r"expected members named `KEY\.EXTENSION`, found: `README`"),
-        ([*samples(0, 1), ("b.jpg", jpeg(1))], r"sample `b`: expected a column 'cls', as the first sample has, found: 'jpg'"),
-        ([*samples(0, 1), ("b.jpg", jpeg(1)), ("b.cls", b"1"), ("b.txt", b"x")], r"sample `b`: .*found one more: 'txt'"),
+        (
+            [*samples(0, 1), ("b.jpg", jpeg(1))],
+            r"sample `b`: expected a column 'cls', as the first sample has, found: 'jpg'",
+        ),
+        (
+            [*samples(0, 1), ("b.jpg", jpeg(1)), ("b.cls", b"1"), ("b.txt", b"x")],
+            r"sample `b`: .*found one more: 'txt'",
+        ),
         ([*samples(0, 1), ("b.jpg", jpeg(1)), ("b.cls", b"dog")], r"sample `b`: .*'dog'"),
-        ([("b.jpg", jpeg(1)), ("b.jpg", jpeg(2))], r"sample `b`: expected each extension once, found another member: `b\.jpg`"),
-        ([("b.jpg", jpeg(1)), ("b.png", picture(2, "PNG"))], r"two columns become the field `image`: 'jpg' and 'png'\nhint: rename="),
-        ([("b.jpg", b"GIF89a..")], r"sample `b`: member `b\.jpg`: expected a JPEG.*found bytes that begin with: 47 49 46"),
+        (
+            [("b.jpg", jpeg(1)), ("b.jpg", jpeg(2))],
+            r"sample `b`: expected each extension once, found another member: `b\.jpg`",
+        ),
+        (
+            [("b.jpg", jpeg(1)), ("b.png", picture(2, "PNG"))],
+            r"two columns become the field `image`: 'jpg' and 'png'\nhint: rename=",
+        ),
+        (
+            [("b.jpg", b"GIF89a..")],
+            r"sample `b`: member `b\.jpg`: expected a JPEG.*found bytes that begin with: 47 49 46",
+        ),
         ([("b.npy", npy(np.array([{"a": 1}], object), allow_pickle=True))], r"member `b\.npy`: .*allow_pickle"),
         ([("b.npy", b"\x93NUMPY\x01")], r"member `b\.npy`: "),
         ([("b.pyd", b"\x80\x04}.")], r"member `b\.pyd`: expected data, found a pickle"),
@@ -138,8 +166,10 @@ def test_tars_that_each_count_from_zero(tmp_path: Path) -> None:
         ([("b.txt", b"\xff\xfe")], r"member `b\.txt`: "),
         ([], r"webdataset: expected samples, found none"),
     ],
-)  # fmt: skip
-def test_what_cannot_be_taken_is_named_and_nothing_is_left(tmp_path: Path, members: list[tuple[str, bytes]], message: str) -> None:
+)
+def test_what_cannot_be_taken_is_named_and_nothing_is_left(
+    tmp_path: Path, members: list[tuple[str, bytes]], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         sp.convert("webdataset", write_tar(tmp_path / "t.tar", members), tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["t.tar"]
@@ -209,7 +239,9 @@ def test_tars_that_the_webdataset_library_wrote(tmp_path: Path) -> None:
     wds = pytest.importorskip("webdataset")
     with wds.TarWriter(str(tmp_path / "t.tar")) as sink:
         for i in range(3):
-            sink.write({"__key__": f"k{i}", "jpg": jpeg(i), "cls": i, "json": {"i": i}, "npy": np.full((2, 2), i, np.int16)})
+            sink.write(
+                {"__key__": f"k{i}", "jpg": jpeg(i), "cls": i, "json": {"i": i}, "npy": np.full((2, 2), i, np.int16)}
+            )
     sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")
     found = content(tmp_path / "out", "image")
     for i in range(3):

@@ -38,7 +38,11 @@ def test_rows(tmp_path: Path, version: int) -> None:
     found = content(tmp_path / "out")
     for i in range(5):
         sample = found[f"{i:08d}"]
-        assert np.array_equal(sample["cube"], cubes()[i]) and sample["label"] == i % 2 and np.array_equal(sample["image"], pixels(i))
+        assert (
+            np.array_equal(sample["cube"], cubes()[i])
+            and sample["label"] == i % 2
+            and np.array_equal(sample["image"], pixels(i))
+        )
 
 
 def test_keys_text_and_arrays_of_varying_shape(tmp_path: Path) -> None:
@@ -50,7 +54,9 @@ def test_keys_text_and_arrays_of_varying_shape(tmp_path: Path) -> None:
     sp.convert("zarr", tmp_path / "a.zarr", tmp_path / "out")
     found = content(tmp_path / "out")
     for i, key in enumerate("abc"):
-        assert np.array_equal(found[key]["cube"], np.full((i + 1, 2), i)) and found[key]["caption"] == ["x", "grün", ""][i]
+        assert (
+            np.array_equal(found[key]["cube"], np.full((i + 1, 2), i)) and found[key]["caption"] == ["x", "grün", ""][i]
+        )
 
 
 def test_one_array_and_one_array_or_group_for_each_sample(tmp_path: Path) -> None:
@@ -89,7 +95,9 @@ def test_what_cannot_be_taken_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected arrays or groups, found none"):
         sp.convert("zarr", tmp_path / "a.zarr", tmp_path / "out")
     group.create_array("x", data=np.zeros((3, 2), np.complex64))
-    with pytest.raises(ValueError, match=r"1 column cannot be taken\n  x: elements of type complex64\nhint: drop=\['x'\]"):
+    with pytest.raises(
+        ValueError, match=r"1 column cannot be taken\n  x: elements of type complex64\nhint: drop=\['x'\]"
+    ):
         sp.convert("zarr", tmp_path / "a.zarr", tmp_path / "out")
 
 

@@ -26,7 +26,13 @@ def write(out: Path, samples: dict[str, dict[str, Any]], **options: Any) -> Path
 
 def photos(count: int = 6) -> dict[str, dict[str, Any]]:
     return {
-        f"n{i % 2}/photo {i}.JPEG": {"image": jpeg(i), "label": i % 2, "caption": f"grün {i}", "meta": {"i": [i, None]}, "score": np.float32(i / 7)}
+        f"n{i % 2}/photo {i}.JPEG": {
+            "image": jpeg(i),
+            "label": i % 2,
+            "caption": f"grün {i}",
+            "meta": {"i": [i, None]},
+            "score": np.float32(i / 7),
+        }
         for i in range(count)
     }
 
@@ -55,7 +61,9 @@ def test_tars_hold_the_stored_bytes(tmp_path: Path) -> None:
     for i in range(6):
         key = f"n{i % 2}/photo {i}"
         assert found[f"{key}.jpg"] == jpeg(i) and found[f"{key}.cls"] == str(i % 2).encode()
-        assert found[f"{key}.caption.txt"].decode() == f"grün {i}" and json.loads(found[f"{key}.meta.json"]) == {"i": [i, None]}
+        assert found[f"{key}.caption.txt"].decode() == f"grün {i}" and json.loads(found[f"{key}.meta.json"]) == {
+            "i": [i, None]
+        }
         assert np.load(io.BytesIO(found[f"{key}.score.npy"])) == np.float32(i / 7)
 
 
@@ -73,7 +81,13 @@ def test_tars_and_back_are_the_same_dataset(tmp_path: Path) -> None:
 
 
 def test_cubes_to_tars_and_back(tmp_path: Path) -> None:
-    cubes = {f"c{i}": {"cube": np.random.default_rng(i).normal(size=(4, 3, 5 + i)).astype(np.float32), "mask": np.ones((4, 3), bool)} for i in range(3)}
+    cubes = {
+        f"c{i}": {
+            "cube": np.random.default_rng(i).normal(size=(4, 3, 5 + i)).astype(np.float32),
+            "mask": np.ones((4, 3), bool),
+        }
+        for i in range(3)
+    }
     src = write(tmp_path / "src", cubes, values="keep")
     sp.export(src, "webdataset", tmp_path / "tars", fields=["cube", "mask"])
     sp.convert("webdataset", tmp_path / "tars", tmp_path / "again")
@@ -100,7 +114,12 @@ def test_the_webdataset_library_reads_them(tmp_path: Path) -> None:
     seen = {sample["__key__"]: sample for sample in dataset}
     for i in range(6):
         sample = seen[f"n{i % 2}/photo {i}"]
-        assert sample["cls"] == i % 2 and sample["caption.txt"] == f"grün {i}" and sample["meta.json"] == {"i": [i, None]} and sample["jpg"] == jpeg(i)
+        assert (
+            sample["cls"] == i % 2
+            and sample["caption.txt"] == f"grün {i}"
+            and sample["meta.json"] == {"i": [i, None]}
+            and sample["jpg"] == jpeg(i)
+        )
 
 
 def test_the_same_dataset_gives_the_same_tars(tmp_path: Path) -> None:
@@ -113,7 +132,10 @@ def test_the_same_dataset_gives_the_same_tars(tmp_path: Path) -> None:
 def test_keys_that_a_tar_cannot_tell_apart(tmp_path: Path) -> None:
     samples = {"a.b/x.v1": {"text": "1"}, "a.b/x_v1": {"text": "2"}}
     src = write(tmp_path / "src", samples)
-    with pytest.raises(ValueError, match=r"expected each once, found two that are `a\.b/x_v1` as a tar has them: .*\nhint: keys='number'"):
+    with pytest.raises(
+        ValueError,
+        match=r"expected each once, found two that are `a\.b/x_v1` as a tar has them: .*\nhint: keys='number'",
+    ):
         sp.export(src, "webdataset", tmp_path / "tars")
     assert [path.name for path in tmp_path.iterdir()] == ["src"]
     sp.export(src, "webdataset", tmp_path / "tars", keys="number")
@@ -129,9 +151,21 @@ def test_pictures_of_other_types_and_missing_values(tmp_path: Path) -> None:
 def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
     src = write(tmp_path / "src", {"a": {"text": "x"}})
     for arguments, error, message in [
-        (("webdatset",), ValueError, "format: expected one of webdataset, zarr, found: 'webdatset'\nhint: did you mean 'webdataset'"),
-        (("webdataset", {"shard_sise": 1}), TypeError, "option: expected one of shard_size, keys, found: 'shard_sise'\nhint: did you mean 'shard_size'"),
-        (("webdataset", {"shard_size": "big"}), ValueError, "shard_size: expected a number of bytes, or a size such as '256MiB', found: 'big'"),
+        (
+            ("webdatset",),
+            ValueError,
+            "format: expected one of webdataset, zarr, found: 'webdatset'\nhint: did you mean 'webdataset'",
+        ),
+        (
+            ("webdataset", {"shard_sise": 1}),
+            TypeError,
+            "option: expected one of shard_size, keys, found: 'shard_sise'\nhint: did you mean 'shard_size'",
+        ),
+        (
+            ("webdataset", {"shard_size": "big"}),
+            ValueError,
+            "shard_size: expected a number of bytes, or a size such as '256MiB', found: 'big'",
+        ),
         (("webdataset", {"shard_size": 0}), ValueError, "shard_size: "),
         (("webdataset", {"keys": "no"}), ValueError, "keys: expected 'dataset' or 'number', found: 'no'"),
         (("webdataset", {"fields": ["image"]}), ValueError, "fields: expected some of text, found: 'image'"),
@@ -156,11 +190,16 @@ def test_zarr_of_one_shape_and_back(tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr", minversion="3")
     samples = {
         f"k{i:02d}": {
-            "cube": np.random.default_rng(i).normal(size=(4, 3, 5)).astype(np.float32), "image": picture(i, "PNG"), "label": i % 2, "text": f"grün {i}",
-            "meta": {"i": [i]}, "valid": bool(i % 2), "score": np.float32(i) / 7,
+            "cube": np.random.default_rng(i).normal(size=(4, 3, 5)).astype(np.float32),
+            "image": picture(i, "PNG"),
+            "label": i % 2,
+            "text": f"grün {i}",
+            "meta": {"i": [i]},
+            "valid": bool(i % 2),
+            "score": np.float32(i) / 7,
         }
         for i in range(25)
-    }  # fmt: skip
+    }
     src = write(tmp_path / "src", samples, values="keep", classes=["cat", "dog"], shuffle=False)
     fields = ["cube", "image", "label", "text", "meta", "valid", "score"]
     report = sp.export(src, "zarr", tmp_path / "z", fields=fields, shard_size=4000)
@@ -169,9 +208,15 @@ def test_zarr_of_one_shape_and_back(tmp_path: Path) -> None:
     assert group.metadata.zarr_format == 3 and group.attrs["classes"] == ["cat", "dog"]
     order = list(sp.Dataset(src).keys)
     assert list(group["__key__"][:]) == order
-    assert group["cube"].shape == (25, 4, 3, 5) and group["cube"].dtype == np.float32 and group["image"].shape == (25, 24, 40, 3)
+    assert (
+        group["cube"].shape == (25, 4, 3, 5)
+        and group["cube"].dtype == np.float32
+        and group["image"].shape == (25, 24, 40, 3)
+    )
     for row, key in enumerate(order):
-        assert np.array_equal(group["cube"][row], samples[key]["cube"]) and np.array_equal(group["image"][row], pixels(int(key[1:])))
+        assert np.array_equal(group["cube"][row], samples[key]["cube"]) and np.array_equal(
+            group["image"][row], pixels(int(key[1:]))
+        )
     sp.convert("zarr", tmp_path / "z", tmp_path / "again")
     before, after = content(src), content(tmp_path / "again")
     assert set(after) == set(before) and sp.Dataset(tmp_path / "again").classes == ["cat", "dog"]
@@ -191,7 +236,10 @@ def test_zarr_of_varying_shapes_and_back(tmp_path: Path) -> None:
     group = zarr.open_group(tmp_path / "z", mode="r")
     order = list(sp.Dataset(src).keys)
     for row, key in enumerate(order):
-        assert np.array_equal(group[f"cube/{row}"][...], samples[key]["cube"]) and group[f"blob/{row}"][...].tobytes() == samples[key]["blob"]
+        assert (
+            np.array_equal(group[f"cube/{row}"][...], samples[key]["cube"])
+            and group[f"blob/{row}"][...].tobytes() == samples[key]["blob"]
+        )
     sp.convert("zarr", tmp_path / "z", tmp_path / "again", drop=["blob"])
     after = content(tmp_path / "again")
     for key, sample in samples.items():
@@ -208,7 +256,8 @@ def test_zarr_has_no_missing_values(tmp_path: Path) -> None:
 
 def test_an_export_that_is_killed_leaves_nothing_at_its_place(tmp_path: Path) -> None:
     src = write(tmp_path / "src", photos(), schema=SCHEMA)
-    code = f"import os, shardpack as sp; sp.export({str(src)!r}, 'webdataset', {str(tmp_path / 'out')!r}, progress=lambda p: os._exit(9))"
+    arguments = f"{str(src)!r}, 'webdataset', {str(tmp_path / 'out')!r}"
+    code = f"import os, shardpack as sp; sp.export({arguments}, progress=lambda p: os._exit(9))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert not (tmp_path / "out").exists()
     sp.export(src, "webdataset", tmp_path / "out")

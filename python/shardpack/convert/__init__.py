@@ -1,7 +1,6 @@
 """Coming from what people hold today: `shardpack.convert` and one module for each format.
-
-A module opens its format as a :class:`~shardpack.convert._source.Source`, a stream of samples; everything else, from the names of fields to the
-report, is the same for all formats and stands here and in ``_run``.
+ A module opens its format as a :class:`~shardpack.convert._source.Source`, a stream of samples; everything else, from
+the names of fields to the report, is the same for all formats and stands here and in ``_run``.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ FORMATS = ("webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "
 def convert(
     format: str,
     src: Any,
-    out: Union[str, "os.PathLike[str]"],
+    out: Union[str, os.PathLike[str]],
     *,
     image: str | None = None,
     label: str | None = None,
@@ -40,46 +39,55 @@ def convert(
 ) -> dict[str, Any]:
     """Convert a dataset of another format, once.
 
-    JPEG bytes are kept as they are, to the byte; arrays keep every bit. Pass ``jpeg="tile"`` for pictures whose crops read half, and
-    ``values="auto"`` for arrays that may become float16, with the error measured. Nothing stands at `out` before the end, and nothing at all after an error.
+    JPEG bytes are kept as they are, to the byte; arrays keep every bit. Pass ``jpeg="tile"`` for pictures whose crops
+    read half, and ``values="auto"`` for arrays that may become float16, with the error measured. Nothing stands at
+    `out` before the end, and nothing at all after an error.
 
     Parameters
     ----------
     format
-        ``"webdataset"``, ``"mds"``, ``"tfrecord"``, ``"hdf5"``, ``"zarr"``, ``"lmdb"``, ``"parquet"`` or ``"torchvision"``.
+        ``"webdataset"``, ``"mds"``, ``"tfrecord"``, ``"hdf5"``, ``"zarr"``, ``"lmdb"``, ``"parquet"`` or
+        ``"torchvision"``.
     src
-        What the format's ``open`` takes: mostly a path, a folder, a pattern such as ``"train-{000..012}.tar"``, or a list of them; for
-        ``"torchvision"`` the dataset object.
+        What the format's ``open`` takes: mostly a path, a folder, a pattern such as ``"train-{000..012}.tar"``, or a
+        list of them; for ``"torchvision"`` the dataset object.
     out
         Folder of the dataset to write.
     image, label
-        The column that becomes the field ``image`` or ``label``. Default: the one column with a usual name (``img``, ``jpg``, ``cls``, ``target`` …).
+        The column that becomes the field ``image`` or ``label``. Default: the one column with a usual name (``img``,
+        ``jpg``, ``cls``, ``target`` …).
     classes
-        Names of the classes, in the order of their labels. Default: those that the source holds. A label that is text is looked up in them.
+        Names of the classes, in the order of their labels. Default: those that the source holds. A label that is text
+        is looked up in them.
     rename
         Column to name of its field, for any other column.
     drop
         Columns to leave out. What cannot be taken must be named here: nothing is left out in silence.
     schema
-        Field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``, ``"float32"`` …), where the source and its first
-        sample do not say it rightly.
+        Field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``, ``"float32"`` …),
+        where the source and its first sample do not say it rightly.
     on_bad_input
-        ``"stop"`` (default): the first sample that cannot be taken is an error. ``"skip"``: it is left out, counted and listed in the report.
+        ``"stop"`` (default): the first sample that cannot be taken is an error. ``"skip"``: it is left out, counted and
+        listed in the report.
     progress
-        Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total`` (or None), ``skipped``, ``seconds``.
+        Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total`` (or None),
+        ``skipped``, ``seconds``.
     **options
-        Options of the format (see its ``open``) and of :class:`shardpack.Writer` (``jpeg``, ``values``, ``shard_size``, ``shuffle``, ``seed``, ``force`` …).
+        Options of the format (see its ``open``) and of :class:`shardpack.Writer` (``jpeg``, ``values``, ``shard_size``,
+        ``shuffle``, ``seed``, ``force`` …).
 
     Returns
     -------
     dict
-        The writer's report, and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped`` (number of samples left out),
-        ``problems`` (up to 100 messages about them), ``dropped`` (column to number of samples that had it).
+        The writer's report, and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped``
+        (number of samples left out), ``problems`` (up to 100 messages about them), ``dropped`` (column to number of
+        samples that had it).
 
     Raises
     ------
     SourceError
-        A ValueError: a source, a sample or a column that cannot be taken. Names the file, the sample, what was expected and what was found.
+        A ValueError: a source, a sample or a column that cannot be taken. Names the file, the sample, what was expected
+        and what was found.
     ImportError
         If the format's library is not installed; the hint says how to.
     FileNotFoundError
@@ -94,11 +102,13 @@ def convert(
     >>> sp.convert("webdatasets", ".", "train/")
     Traceback (most recent call last):
         ...
-    ValueError: format: expected one of webdataset, mds, tfrecord, hdf5, zarr, lmdb, parquet, torchvision, found: 'webdatasets'
-    hint: did you mean 'webdataset'?
+    ValueError: format: expected one of webdataset, mds, tfrecord, hdf5, zarr, lmdb, parquet, torchvision, found:
+    'webdatasets' hint: did you mean 'webdataset'?
     """
     if format not in FORMATS:
-        raise ValueError(f"format: expected one of {', '.join(FORMATS)}, found: {format!r}{did_you_mean(format, FORMATS)}")
+        raise ValueError(
+            f"format: expected one of {', '.join(FORMATS)}, found: {format!r}{did_you_mean(format, FORMATS)}"
+        )
     if on_bad_input not in ("stop", "skip"):
         raise ValueError(f"on_bad_input: expected 'stop' or 'skip', found: {on_bad_input!r}")
     if isinstance(drop, str):
@@ -117,7 +127,9 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
     return f"\nhint: did you mean {near[0]!r}?" if near else ""
 
 
-def _split_options(format: str, opener: Callable[..., Source], options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _split_options(
+    format: str, opener: Callable[..., Source], options: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     from .. import Writer
 
     own = set(inspect.signature(opener).parameters) - {"src", "drop"}

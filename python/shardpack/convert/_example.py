@@ -46,7 +46,9 @@ def _entry(data: memoryview) -> tuple[str, Values]:
     for feature in messages(data, 2):
         for number, wire, value in wire_fields(feature):
             if wire != _BYTES or not isinstance(value, memoryview) or number not in (1, 2, 3):
-                raise ValueError(f"feature {name!r}: expected a list of bytes, floats or integers, found field {number}")
+                raise ValueError(
+                    f"feature {name!r}: expected a list of bytes, floats or integers, found field {number}"
+                )
             values = [bytes(item) for item in messages(value, 1)] if number == 1 else _numbers(value, number == 2)
     return name, values
 
@@ -73,7 +75,8 @@ def _numbers(data: memoryview, floats: bool) -> np.ndarray[Any, Any]:
 
 
 def messages(data: memoryview, number: int) -> Iterator[memoryview]:
-    """The values of one field that have a length: messages and byte strings. Others are passed over, as protobuf asks for."""
+    """The values of one field that have a length: messages and byte strings. Others are passed over, as protobuf asks
+    for."""
     for found, _wire, value in wire_fields(data):
         if found == number:
             if not isinstance(value, memoryview):

@@ -41,7 +41,8 @@ class Fields:
         Raises
         ------
         SourceError
-            If columns have no kind of ours (all are listed), two get the same name, or a name that was given is not there.
+            If columns have no kind of ours (all are listed), two get the same name, or a name that was given is not
+            there.
         """
         self.convention = source.field_name
         self.dropped = dict.fromkeys(sorted(self.drop), 0)
@@ -51,7 +52,10 @@ class Fields:
             self.classes = self._classes(source)
         for name in self.schema:
             if name not in self.names.values():
-                raise SourceError(f"{where}: `schema` names a field that is not there: expected one of {list(self.names.values())}, found: {name!r}")
+                raise SourceError(
+                    f"{where}: `schema` names a field that is not there: expected one "
+                    f"of {list(self.names.values())}, found: {name!r}"
+                )
         refused: dict[str, str] = {}
         for column, name in self.names.items():
             try:
@@ -76,7 +80,9 @@ class Fields:
         said |= self.rename
         for column in said:
             if column not in columns:
-                raise SourceError(f"{where}: expected a column {column!r}, found: {', '.join(map(repr, columns)) or 'none'}")
+                raise SourceError(
+                    f"{where}: expected a column {column!r}, found: {', '.join(map(repr, columns)) or 'none'}"
+                )
         names = {column: said.get(column) or field_name(source.field_name(column)) for column in columns}
         for name, usual in (("image", IMAGE_NAMES), ("label", LABEL_NAMES)):
             known = [column for column in columns if column in usual and column not in said]
@@ -86,7 +92,8 @@ class Fields:
         for column, name in names.items():
             if name in taken:
                 raise SourceError(
-                    f"{where}: two columns become the field `{name}`: {taken[name]!r} and {column!r}\nhint: rename={{{column!r}: '{name}_2'}}"
+                    f"{where}: two columns become the field `{name}`: {taken[name]!r} and {column!r}\n"
+                    f"hint: rename={{{column!r}: '{name}_2'}}"
                 )
             taken[name] = column
         return names
@@ -120,7 +127,9 @@ class Fields:
         if name in self.kinds:
             return name
         known = ", ".join(map(repr, self.names))
-        raise SourceError(f"expected the columns of the first sample ({known}), found one more: {column!r}\nhint: drop=[{column!r}]")
+        raise SourceError(
+            f"expected the columns of the first sample ({known}), found one more: {column!r}\nhint: drop=[{column!r}]"
+        )
 
 
 def field_name(column: str) -> str:

@@ -24,7 +24,8 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Parameters
     ----------
     src
-        A file, a folder (its files that end in one of `suffixes`, sorted), a glob, a brace pattern, or a list of any of them.
+        A file, a folder (its files that end in one of `suffixes`, sorted), a glob, a brace pattern, or a list of any of
+        them.
     suffixes
         Endings, lower case, with the dot.
     what
@@ -109,7 +110,9 @@ def _choices(inside: str, text: str) -> list[str]:
         first, last = numbers.groups()
         low, high = int(first), int(last)
         if high < low or high - low >= _MOST_FILES:
-            raise SourceError(f"brace pattern: expected a range that goes up, of at most {_MOST_FILES} files, found: {text!r}")
+            raise SourceError(
+                f"brace pattern: expected a range that goes up, of at most {_MOST_FILES} files, found: {text!r}"
+            )
         width = len(first) if first.startswith("0") or len(first) == len(last) else 0
         return [str(number).zfill(width) for number in range(low, high + 1)]
     if "," in inside:

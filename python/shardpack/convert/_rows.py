@@ -1,7 +1,6 @@
 """Layouts that HDF5 and Zarr share: a tree of groups and arrays becomes samples by rows, or by groups.
-
-By rows: arrays of one group whose first axes are equally long; row `i` of each is sample `i`. By groups: each group, or each array, that stands in one
-group is a sample, and its name the key.
+ By rows: arrays of one group whose first axes are equally long; row `i` of each is sample `i`. By groups: each group,
+or each array, that stands in one group is a sample, and its name the key.
 """
 
 from __future__ import annotations
@@ -30,7 +29,8 @@ class Column:
 
     shape: tuple[int, ...]
     kind: str
-    """``numbers``, ``text``, ``bytes`` (one string of them in each element), ``json``, ``ragged`` (an array in each), or why it cannot be taken."""
+    """``numbers``, ``text``, ``bytes`` (one string of them in each element), ``json``, ``ragged`` (an array in each),
+    or why it cannot be taken."""
     dtype: str
     """NumPy name of the elements, of ``numbers``."""
     read: Callable[[Any], Any]
@@ -50,7 +50,9 @@ Tree = Mapping[str, Any]
 """Name to `Column`, or to a tree."""
 
 
-def open_tree(where: str, tree: Tree, drop: frozenset[str], key: str | None, samples: str, classes: list[str] | None) -> Source:
+def open_tree(
+    where: str, tree: Tree, drop: frozenset[str], key: str | None, samples: str, classes: list[str] | None
+) -> Source:
     """The samples of a tree, see the module."""
     if samples not in ("auto", "rows", "groups"):
         raise ValueError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
@@ -87,7 +89,9 @@ def _ragged(tree: Tree) -> Column | None:
 def _whole(tree: Tree, name: str) -> Any:
     node = tree[name]
     if not isinstance(node, Column) or node.refused:
-        raise ValueError(f"`{name}`: expected an array of numbers, found: {node.refused if isinstance(node, Column) else 'a group'}")
+        raise ValueError(
+            f"`{name}`: expected an array of numbers, found: {node.refused if isinstance(node, Column) else 'a group'}"
+        )
     return _value(node, node.read(...))
 
 
@@ -99,31 +103,49 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column]) -> None:
     """Raise if it is not plain that each member is a sample."""
     splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in _SPLITS]
     if splits:
-        raise SourceError(f"{where}: expected the samples of one split, found groups of: {', '.join(splits)}\nhint: group={splits[0]!r}")
+        raise SourceError(
+            f"{where}: expected the samples of one split, found groups of: {', '.join(splits)}\n"
+            f"hint: group={splits[0]!r}"
+        )
     if not columns:
         return
     found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in columns.items())
     if len(columns) < len(tree):
         raise SourceError(
-            f"{where}: expected arrays or groups, found both; the arrays are: {found}\nhint: samples='rows' takes the arrays, 'groups' each member as a sample"
+            f"{where}: expected arrays or groups, found both; the arrays are: {found}\n"
+            "hint: samples='rows' takes the arrays, 'groups' each member as a sample"
         )
-    if len({(column.kind, column.dtype, len(column.shape)) for column in columns.values()}) > 1 or min(len(c.shape) for c in columns.values()) < 2:
+    if (
+        len({(column.kind, column.dtype, len(column.shape)) for column in columns.values()}) > 1
+        or min(len(c.shape) for c in columns.values()) < 2
+    ):
         raise SourceError(
             f"{where}: expected arrays whose first axis counts the samples, found other lengths: {found}\n"
             "hint: drop=[…] leaves arrays out; samples='groups' takes each array as a sample"
         )
 
 
-def _by_rows(where: str, columns: dict[str, Column], drop: frozenset[str], key: str | None, classes: list[str] | None) -> Source:
+def _by_rows(
+    where: str, columns: dict[str, Column], drop: frozenset[str], key: str | None, classes: list[str] | None
+) -> Source:
     check_drop(where, drop, columns)
     if key is None and KEY in columns and columns[KEY].kind == "text":
         key = KEY
     taken = {name: column for name, column in columns.items() if name not in drop}
-    refuse_columns(where, {name: why for name, column in taken.items() if (why := column.refused or (None if column.shape else "no axis of samples"))})
+    refuse_columns(
+        where,
+        {
+            name: why
+            for name, column in taken.items()
+            if (why := column.refused or (None if column.shape else "no axis of samples"))
+        },
+    )
     lengths = {column.shape[0] for column in taken.values()}
     if len(lengths) != 1:
         found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in taken.items()) or "none"
-        raise SourceError(f"{where}: expected arrays with first axes of one length, found: {found}\nhint: drop=[…] leaves arrays out")
+        raise SourceError(
+            f"{where}: expected arrays with first axes of one length, found: {found}\nhint: drop=[…] leaves arrays out"
+        )
     if key is not None and (key not in taken or taken[key].kind != "text"):
         raise SourceError(f"{where}: expected an array of text as `key`, found: {key!r}")
     kinds = {name: kind for name, column in taken.items() if name != key and (kind := _kind(column, 1))}
@@ -143,7 +165,8 @@ def _kind(column: Column, axes_of_samples: int) -> str | None:
 def _rows(where: str, columns: dict[str, Column], drop: frozenset[str], key: str | None, rows: int) -> Iterator[Item]:
     # Elements of unknown size (text, bytes) are taken for 64 KiB.
     row_bytes = sum(
-        math.prod(c.shape[1:]) * np.dtype(c.dtype).itemsize if c.kind == "numbers" else 1 << 16 for c in columns.values()
+        math.prod(c.shape[1:]) * np.dtype(c.dtype).itemsize if c.kind == "numbers" else 1 << 16
+        for c in columns.values()
     )
     step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes)))
     for begin in range(0, rows, step):
@@ -177,7 +200,9 @@ def _groups(where: str, tree: Tree, names: list[str], drop: frozenset[str]) -> I
         try:
             node = tree[name]
             members = {"array": node} if isinstance(node, Column) else dict(_flat(node))
-            wrong = {member: why for member, column in members.items() if member not in drop and (why := column.refused)}
+            wrong = {
+                member: why for member, column in members.items() if member not in drop and (why := column.refused)
+            }
             refuse_columns(at, wrong)
             values = {m: None if m in drop else _value(column, column.read(...)) for m, column in members.items()}
         except (OSError, ValueError, RuntimeError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypedDict, Union
 
 from ._fields import Fields
@@ -45,8 +45,26 @@ class Run:
         self.started = time.monotonic()
         self.reported = 0.0
 
-    def write(self, out: Union[str, "os.PathLike[str]"], options: dict[str, Any]) -> dict[str, Any]:
+    def write(self, out: Union[str, os.PathLike[str]], options: dict[str, Any]) -> dict[str, Any]:
         """Write every sample; see `convert`."""
+        try:
+            report = self._write_all(out, options)
+        finally:
+            # A generator holds what it reads from: a cursor of a database that is being closed.
+            if isinstance(self.source.items, Generator):
+                self.source.items.close()
+            self.source.close()
+        self._report(last=True)
+        return report | {
+            "format": self.format,
+            "fields": dict(self.fields.names),
+            "kinds": dict(self.fields.kinds),
+            "skipped": self.skipped,
+            "problems": self.problems,
+            "dropped": dict(self.fields.dropped),
+        }
+
+    def _write_all(self, out: Union[str, os.PathLike[str]], options: dict[str, Any]) -> dict[str, Any]:
         from .. import Writer
 
         items = iter(self.source.items)
@@ -57,17 +75,11 @@ class Run:
             for item in itertools.chain([first], items):
                 self._write(writer, item)
             if self.samples == 0:
-                raise SourceError(f"{self.format}: expected samples, found none that can be taken; the first problem: {self.problems[0]}")
-            report: dict[str, Any] = dict(writer.close())
-        self._report(last=True)
-        return report | {
-            "format": self.format,
-            "fields": dict(self.fields.names),
-            "kinds": dict(self.fields.kinds),
-            "skipped": self.skipped,
-            "problems": self.problems,
-            "dropped": dict(self.fields.dropped),
-        }
+                raise SourceError(
+                    f"{self.format}: expected samples, found none that can be taken; the first "
+                    f"problem: {self.problems[0]}"
+                )
+            return dict(writer.close())
 
     def _first(self, items: Iterator[Item]) -> Sample:
         for item in items:
@@ -106,4 +118,6 @@ class Run:
         seconds = time.monotonic() - self.started
         if last or seconds - self.reported >= _SECONDS_BETWEEN_REPORTS:
             self.reported = seconds
-            self.progress({"samples": self.samples, "total": self.source.total, "skipped": self.skipped, "seconds": seconds})
+            self.progress(
+                {"samples": self.samples, "total": self.source.total, "skipped": self.skipped, "seconds": seconds}
+            )

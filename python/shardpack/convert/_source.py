@@ -49,6 +49,8 @@ class Source:
     """Names of the classes, where the source holds them; or, where columns have names of their own, column to names."""
     total: int | None = None
     """Number of samples, where it is known beforehand."""
+    close: Callable[[], object] = lambda: None
+    """Closes its files."""
     repeated_keys: str = ""
     """What to do about keys that occur twice, for the hint of that error."""
     field_name: Callable[[str], str] = same
@@ -94,4 +96,6 @@ def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
     known = list(columns)
     for column in drop:
         if column not in known:
-            raise SourceError(f"{where}: `drop` names a column that is not there: expected one of {known}, found: {column!r}")
+            raise SourceError(
+                f"{where}: `drop` names a column that is not there: expected one of {known}, found: {column!r}"
+            )

@@ -47,7 +47,8 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
     Raises
     ------
     ValueError
-        If it is damaged, holds Python objects (pickle: refused, it can run code), or an element type that we do not store.
+        If it is damaged, holds Python objects (pickle: refused, it can run code), or an element type that we do not
+        store.
     """
     array = np.load(io.BytesIO(data), allow_pickle=False)
     if not isinstance(array, np.ndarray):

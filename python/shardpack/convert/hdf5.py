@@ -15,7 +15,7 @@ _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 
 
 def open(
-    src: Union[str, "os.PathLike[str]"],
+    src: Union[str, os.PathLike[str]],
     *,
     drop: Collection[str] = (),
     group: str = "/",
@@ -24,9 +24,10 @@ def open(
 ) -> Source:
     """Open an HDF5 file.
 
-    Numbers of one value for each sample are scalars, others arrays; strings are text; byte strings of varying length (`h5py.vlen_dtype("uint8")`, opaque
-    types) are pictures if they begin as such, else bytes. A group of datasets named 0, 1, 2 … is an array of varying shape. An attribute ``classes`` or
-    ``class_names`` of the file or the group names the classes. Links to other files, and data in other files, are refused.
+    Numbers of one value for each sample are scalars, others arrays; strings are text; byte strings of varying length
+    (`h5py.vlen_dtype("uint8")`, opaque types) are pictures if they begin as such, else bytes. A group of datasets named
+    0, 1, 2 … is an array of varying shape. An attribute ``classes`` or ``class_names`` of the file or the group names
+    the classes. Links to other files, and data in other files, are refused.
 
     Parameters
     ----------
@@ -37,10 +38,12 @@ def open(
     group
         The group that holds the samples.
     samples
-        ``"rows"``: datasets whose first axis counts the samples. ``"groups"``: each group (or dataset) inside `group` is a sample, its name the key.
-        ``"auto"`` (default): rows if there are only datasets and their first axes are equally long, else groups.
+        ``"rows"``: datasets whose first axis counts the samples. ``"groups"``: each group (or dataset) inside `group`
+        is a sample, its name the key. ``"auto"`` (default): rows if there are only datasets and their first axes are
+        equally long, else groups.
     key
-        With rows: the dataset of strings that holds the keys. Default: ``__key__`` if there is one, else the running number.
+        With rows: the dataset of strings that holds the keys. Default: ``__key__`` if there is one, else the running
+        number.
     """
     h5py = library("h5py", "hdf5")
     path = os.fspath(src)
@@ -50,11 +53,17 @@ def open(
         file = h5py.File(path, "r")
     except OSError as error:
         raise SourceError(f"`{path}`: expected an HDF5 file: {error}") from error
-    if group not in file or not isinstance(file[group], h5py.Group):
-        raise SourceError(f"`{path}`: expected a group, found none of that name: {group!r}")
-    where = f"`{path}`" if group == "/" else f"`{path}`, group `{group}`"
-    tree = _Group(h5py, file[group], where)
-    return open_tree(where, tree, frozenset(drop), key, samples, _classes(file, file[group]))
+    try:
+        if group not in file or not isinstance(file[group], h5py.Group):
+            raise SourceError(f"`{path}`: expected a group, found none of that name: {group!r}")
+        where = f"`{path}`" if group == "/" else f"`{path}`, group `{group}`"
+        tree = _Group(h5py, file[group], where)
+        source = open_tree(where, tree, frozenset(drop), key, samples, _classes(file, file[group]))
+    except BaseException:
+        file.close()
+        raise
+    source.close = file.close
+    return source
 
 
 class _Group(Mapping[str, Any]):
@@ -74,17 +83,23 @@ class _Group(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         link = self._group.get(name, getlink=True)
         if isinstance(link, self._h5py.ExternalLink):
-            raise SourceError(f"{self._where}: expected data in this file, found a link to another: `{name}` → `{link.filename}`")
+            raise SourceError(
+                f"{self._where}: expected data in this file, found a link to another: `{name}` → `{link.filename}`"
+            )
         try:
             node = self._group[name]
         except (KeyError, OSError, RuntimeError) as error:
-            raise SourceError(f"{self._where}: expected a readable member `{name}`, found damage or a dead link: {error}") from error
+            raise SourceError(
+                f"{self._where}: expected a readable member `{name}`, found damage or a dead link: {error}"
+            ) from error
         if isinstance(node, self._h5py.Group):
             return _Group(self._h5py, node, f"{self._where}, `{name}`")
         if not isinstance(node, self._h5py.Dataset):
             raise SourceError(f"{self._where}: expected a group or a dataset, found a named type: `{name}`")
         if node.external:
-            raise SourceError(f"{self._where}: expected data in this file, found data in others: `{name}` → `{node.external[0][0]}`")
+            raise SourceError(
+                f"{self._where}: expected data in this file, found data in others: `{name}` → `{node.external[0][0]}`"
+            )
         return _column(self._h5py, node)
 
 

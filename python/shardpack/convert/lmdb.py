@@ -17,7 +17,7 @@ _NOT_SAMPLES = frozenset([b"__len__", b"__keys__", b"num-samples", b"length"])
 
 
 def open(
-    src: Union[str, "os.PathLike[str]"],
+    src: Union[str, os.PathLike[str]],
     *,
     drop: Collection[str] = (),
     value: Union[str, Callable[[bytes, bytes], Mapping[str, Any]]] = "auto",
@@ -34,12 +34,14 @@ def open(
     drop
         Columns to leave out.
     value
-        What an entry holds. ``"image"``: an encoded picture. ``"datum"``: Caffe's `Datum`, a picture (encoded, or raw `[channels, height, width]` in BGR,
-        which becomes RGB) or an array of floats, with its label. ``"bytes"``: bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, as the first entry
-        is. Or a function that takes an entry's key and value and returns columns: ``lambda key, value: {"image": value[8:], "label": value[0]}``.
+        What an entry holds. ``"image"``: an encoded picture. ``"datum"``: Caffe's `Datum`, a picture (encoded, or raw
+        `[channels, height, width]` in BGR, which becomes RGB) or an array of floats, with its label. ``"bytes"``:
+        bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, as the first entry is. Or a function that takes an
+        entry's key and value and returns columns: ``lambda key, value: {"image": value[8:], "label": value[0]}``.
     prefixes
-        For one entry for each *column* of a sample: column to the beginning of its keys, ``{"image": "image-", "text": "label-"}``. Entries whose keys
-        end alike are one sample, and that end is its key; one that is not a picture is text.
+        For one entry for each *column* of a sample: column to the beginning of its keys, ``{"image": "image-", "text":
+        "label-"}``. Entries whose keys end alike are one sample, and that end is its key; one that is not a picture is
+        text.
     """
     lmdb = library("lmdb", "lmdb")
     path = os.fspath(src)
@@ -56,13 +58,16 @@ def open(
         if value != "auto" or not prefixes:
             raise ValueError("prefixes: expected at least one column, and no `value` beside them")
         first = next(iter(prefixes.values())).encode()
-        return Source(_joined(env, path, {name: prefix.encode() for name, prefix in prefixes.items()}, first))
+        return Source(
+            _joined(env, path, {name: prefix.encode() for name, prefix in prefixes.items()}, first), close=env.close
+        )
     total = None if callable(value) else env.stat()["entries"]
-    return Source(_entries(env, path, value), total=total)
+    return Source(_entries(env, path, value), total=total, close=env.close)
 
 
 def _check_size(env: Any, file: str) -> None:
-    """Raise if the file ends before its last page: LMDB maps it, and touching a page that is not there kills the process."""
+    """Raise if the file ends before its last page: LMDB maps it, and touching a page that is not there kills the
+    process."""
     expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     found = os.path.getsize(file)
     if found < expected:
@@ -102,17 +107,27 @@ def _value(kind: str, data: bytes) -> dict[str, Any]:
     if kind == "image" and picture_type(data):
         return {"image": data}
     if looks_pickled(data):
-        raise ValueError("expected data, found a pickle, which can run code\nhint: value=… takes a function of yours that reads such an entry")
+        raise ValueError(
+            "expected data, found a pickle, which can run code\n"
+            "hint: value=… takes a function of yours that reads such an entry"
+        )
     if kind == "image":
-        raise ValueError(f"expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin with: {data[:8].hex(' ') or 'nothing'}")
+        raise ValueError(
+            "expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin "
+            f"with: {data[:8].hex(' ') or 'nothing'}"
+        )
     try:
         return parse_datum(data)
     except ValueError as error:
-        raise ValueError(f"expected a picture or a Caffe Datum: {error}\nhint: value=… takes a function of yours that reads such an entry") from error
+        raise ValueError(
+            f"expected a picture or a Caffe Datum: {error}\n"
+            "hint: value=… takes a function of yours that reads such an entry"
+        ) from error
 
 
 def parse_datum(data: bytes) -> dict[str, Any]:
-    """Caffe's `Datum`: ``channels = 1, height = 2, width = 3, data = 4, label = 5, repeated float_data = 6, encoded = 7``.
+    """Caffe's `Datum`: ``channels = 1, height = 2, width = 3, data = 4, label = 5, repeated float_data = 6, encoded =
+    7``.
 
     Raises
     ------
@@ -142,7 +157,11 @@ def parse_datum(data: bytes) -> dict[str, Any]:
 
 
 def _floats(data: memoryview) -> np.ndarray[Any, Any]:
-    parts = [found.to_bytes(4, "little") if isinstance(found, int) else bytes(found) for number, _, found in wire_fields(data) if number == 6]
+    parts = [
+        found.to_bytes(4, "little") if isinstance(found, int) else bytes(found)
+        for number, _, found in wire_fields(data)
+        if number == 6
+    ]
     joined = b"".join(parts)
     if len(joined) % 4:
         raise ValueError(f"expected floats of 4 bytes each, found {len(joined)} bytes")
@@ -179,4 +198,6 @@ def _text(column: str, data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise ValueError(f"{column!r}: expected a picture or text, found bytes that begin with: {data[:8].hex(' ')}") from None
+        raise ValueError(
+            f"{column!r}: expected a picture or text, found bytes that begin with: {data[:8].hex(' ')}"
+        ) from None

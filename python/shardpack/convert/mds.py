@@ -1,4 +1,5 @@
-"""MDS, the format of MosaicML Streaming: an ``index.json`` and shards. Read with the standard library; zstd-compressed shards need `zstandard`."""
+"""MDS, the format of MosaicML Streaming: an ``index.json`` and shards. Read with the standard library; zstd-compressed
+shards need `zstandard`."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import bz2
 import gzip
 import hashlib
 import io
+import itertools
 import os
 import struct
 from collections.abc import Collection, Iterator, Mapping
@@ -17,12 +19,13 @@ from ._source import Item, Problem, Sample, Source, SourceError, check_drop, lib
 from ._values import parse_json
 
 
-def open(src: Union[str, "os.PathLike[str]"], *, drop: Collection[str] = (), key: str | None = None) -> Source:
+def open(src: Union[str, os.PathLike[str]], *, drop: Collection[str] = (), key: str | None = None) -> Source:
     """Open a local MDS dataset.
 
-    Columns encoded as ``jpeg``, ``png`` and ``bytes`` keep their bytes; ``str`` and ``str_decimal`` are text; ``json`` is JSON; ``int``, ``int8`` …
-    ``float64``, ``str_int`` and ``str_float`` are scalars; ``ndarray`` with and without a type and a shape is an array; ``pil`` is a picture of 8-bit
-    greys or RGB. ``pkl`` is refused. Sizes are checked, and digests where the index has them.
+    Columns encoded as ``jpeg``, ``png`` and ``bytes`` keep their bytes; ``str`` and ``str_decimal`` are text; ``json``
+    is JSON; ``int``, ``int8`` … ``float64``, ``str_int`` and ``str_float`` are scalars; ``ndarray`` with and without a
+    type and a shape is an array; ``pil`` is a picture of 8-bit greys or RGB. ``pkl`` is refused. Sizes are checked, and
+    digests where the index has them.
 
     Parameters
     ----------
@@ -80,7 +83,9 @@ def _entries(index: Mapping[str, Any], folder: Path) -> list[Mapping[str, Any]]:
         raise SourceError(f"`{folder / 'index.json'}`: expected at least one shard, found none")
     for shard in shards:
         if shard.get("format") != "mds":
-            raise SourceError(f"`{folder / 'index.json'}`: expected shards of the format 'mds', found: {shard.get('format')!r}")
+            raise SourceError(
+                f"`{folder / 'index.json'}`: expected shards of the format 'mds', found: {shard.get('format')!r}"
+            )
     return shards
 
 
@@ -93,18 +98,28 @@ def _columns(shard: Mapping[str, Any], folder: Path) -> dict[str, str]:
         or not all(isinstance(text, str) for text in [*names, *encodings])
         or len(set(names)) != len(names)
     ):
-        raise SourceError(f"`{folder / 'index.json'}`: expected names of columns and as many encodings, found: {names} and {encodings}")
+        raise SourceError(
+            f"`{folder / 'index.json'}`: expected names of columns and as many encodings, found: {names} "
+            f"and {encodings}"
+        )
     return dict(zip(names, encodings))
 
 
 def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path) -> list[int | None]:
     """Bytes of each column's values, None where they vary."""
     names, sizes = shard["column_names"], shard.get("column_sizes")
-    if not isinstance(sizes, list) or len(sizes) != len(names) or any(size is not None and (not isinstance(size, int) or size < 1) for size in sizes):
+    if (
+        not isinstance(sizes, list)
+        or len(sizes) != len(names)
+        or any(size is not None and (not isinstance(size, int) or size < 1) for size in sizes)
+    ):
         raise SourceError(f"`{folder / 'index.json'}`: expected a size or null for each column, found: {sizes}")
     for name, size in zip(names, sizes):
         if name in decoders and decoders[name].size != size:
-            raise SourceError(f"`{folder / 'index.json'}`: expected {decoders[name].size} as the size of column {name!r}, found: {size}")
+            raise SourceError(
+                f"`{folder / 'index.json'}`: expected {decoders[name].size} as the size of column {name!r}, "
+                f"found: {size}"
+            )
     return sizes
 
 
@@ -116,11 +131,18 @@ def _count(entry: Mapping[str, Any], name: str, folder: Path) -> int:
 
 
 def _samples(
-    folder: Path, shards: list[Mapping[str, Any]], columns: dict[str, str], decoders: dict[str, Decoder], key: str | None
+    folder: Path,
+    shards: list[Mapping[str, Any]],
+    columns: dict[str, str],
+    decoders: dict[str, Decoder],
+    key: str | None,
 ) -> Iterator[Item]:
     for shard in shards:
         if _columns(shard, folder) != columns:
-            raise SourceError(f"`{folder / 'index.json'}`: expected the same columns in all shards, found another set: {_columns(shard, folder)}")
+            raise SourceError(
+                f"`{folder / 'index.json'}`: expected the same columns in all shards, found another "
+                f"set: {_columns(shard, folder)}"
+            )
         name = _file_name(shard.get("raw_data"), folder)
         try:
             data = _read_shard(folder, shard)
@@ -129,7 +151,7 @@ def _samples(
             yield Problem(f"`{folder / name}`: {error}")
             continue
         sizes = _sizes(shard, decoders, folder)
-        for number, (begin, end) in enumerate(zip(offsets, offsets[1:])):
+        for number, (begin, end) in enumerate(itertools.pairwise(offsets)):
             where = f"`{folder / name}`, sample {number}"
             try:
                 values = _decode(memoryview(data)[begin:end], columns, sizes, decoders)
@@ -201,12 +223,14 @@ def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
     count, *offsets = struct.unpack_from(f"<{samples + 2}I", data)
     if count != samples:
         raise ValueError(f"expected {samples} samples, as the index says, found: {count}")
-    if offsets[0] < head or offsets[-1] != len(data) or any(a > b for a, b in zip(offsets, offsets[1:])):
+    if offsets[0] < head or offsets[-1] != len(data) or any(a > b for a, b in itertools.pairwise(offsets)):
         raise ValueError(f"expected offsets that rise from {head} or later to {len(data)}, found others")
     return tuple(offsets)
 
 
-def _decode(data: memoryview, columns: dict[str, str], sizes: list[int | None], decoders: dict[str, Decoder]) -> dict[str, Any]:
+def _decode(
+    data: memoryview, columns: dict[str, str], sizes: list[int | None], decoders: dict[str, Decoder]
+) -> dict[str, Any]:
     """One sample: the lengths of the columns that vary, then all values."""
     varying = sum(size is None for size in sizes)
     if len(data) < 4 * varying:

@@ -1,4 +1,5 @@
-"""Parquet and Arrow files, read with pyarrow: pictures as Hugging Face keeps them, and columns of numbers, text and lists."""
+"""Parquet and Arrow files, read with pyarrow: pictures as Hugging Face keeps them, and columns of numbers, text and
+lists."""
 
 from __future__ import annotations
 
@@ -22,9 +23,10 @@ Take = Callable[[Any], Any]
 def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None) -> Source:
     """Open Parquet files, or Arrow files and streams (`datasets.save_to_disk`).
 
-    A struct ``{bytes, path}`` is a picture; binary is a picture if it begins as one, else bytes; numbers and booleans are scalars; strings are text; lists
-    of numbers are arrays (nested ones that are not rectangular are JSON), other lists and structs are JSON. The names of a Hugging Face ``ClassLabel``
-    travel. A null is a value that is missing: a field that may be missing, where it has no scalar type.
+    A struct ``{bytes, path}`` is a picture; binary is a picture if it begins as one, else bytes; numbers and booleans
+    are scalars; strings are text; lists of numbers are arrays (nested ones that are not rectangular are JSON), other
+    lists and structs are JSON. The names of a Hugging Face ``ClassLabel`` travel. A null is a value that is missing: a
+    field that may be missing, where it has no scalar type.
 
     Parameters
     ----------
@@ -33,7 +35,8 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None) -> S
     drop
         Columns to leave out.
     key
-        A column of text that becomes the samples' key, or, of a picture, its path: ``"image.path"``. Default: the running number.
+        A column of text that becomes the samples' key, or, of a picture, its path: ``"image.path"``. Default: the
+        running number.
     """
     library("pyarrow", "parquet")
     files = list_files(src, _SUFFIXES, "Parquet")
@@ -42,7 +45,9 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None) -> S
     where = f"`{files[0]}`"
     for table in tables[1:]:
         if table.schema.names != schema.names or table.schema.types != schema.types:
-            raise SourceError(f"`{table.file}`: expected the columns of `{files[0]}`, found others: {', '.join(table.schema.names)}")
+            raise SourceError(
+                f"`{table.file}`: expected the columns of `{files[0]}`, found others: {', '.join(table.schema.names)}"
+            )
     check_drop(where, drop, schema.names)
     takes: dict[str, Take] = {}
     kinds: dict[str, str] = {}
@@ -81,7 +86,9 @@ class _Table:
                 self._batches: Callable[[Any], Any] = lambda columns: opened.iter_batches(_BATCH_ROWS, columns=columns)
             else:
                 source = pyarrow.memory_map(os.fspath(file))
-                reader = pyarrow.ipc.open_file(source) if _begins_with(file, b"ARROW1") else pyarrow.ipc.open_stream(source)
+                reader = (
+                    pyarrow.ipc.open_file(source) if _begins_with(file, b"ARROW1") else pyarrow.ipc.open_stream(source)
+                )
                 self.schema = reader.schema
                 self._batches = lambda columns: _arrow_batches(reader, columns)
         except (pyarrow.ArrowException, OSError) as error:
@@ -144,21 +151,26 @@ def _column(kind: Any) -> tuple[str | None, Take]:
         return None, _bytes
     if types.is_struct(kind) and {field.name for field in kind} in ({"bytes", "path"}, {"bytes"}):
         return None, _picture
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if _is_list(kind):
         dtype = _element(kind)
         if dtype is not None:
             return "array", lambda value: _array(value, dtype)
-    if types.is_struct(kind) or types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        if _is_json(kind):
-            return "json", _same
+    if (types.is_struct(kind) or _is_list(kind)) and _is_json(kind):
+        return "json", _same
     raise ValueError(f"values of type {kind}")
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _element(kind: Any) -> np.dtype[Any] | None:
     """Element type of lists, however deep, of numbers."""
     from pyarrow import types
 
-    while types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    while _is_list(kind):
         kind = kind.value_type
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         dtype = np.dtype(kind.to_pandas_dtype())
@@ -171,9 +183,16 @@ def _is_json(kind: Any) -> bool:
 
     if types.is_struct(kind):
         return all(_is_json(field.type) for field in kind)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if _is_list(kind):
         return _is_json(kind.value_type)
-    plain = (types.is_boolean, types.is_integer, types.is_floating, types.is_string, types.is_large_string, types.is_null)
+    plain = (
+        types.is_boolean,
+        types.is_integer,
+        types.is_floating,
+        types.is_string,
+        types.is_large_string,
+        types.is_null,
+    )
     return any(is_type(kind) for is_type in plain)
 
 
@@ -191,7 +210,10 @@ def _picture(value: dict[str, Any] | None) -> bytes | None:
     if value is None:
         return None
     if value["bytes"] is None:
-        raise ValueError(f"expected the picture's bytes, found only its path: {value.get('path')!r}\nhint: embed the files first (datasets: `embed_table_storage`)")
+        raise ValueError(
+            f"expected the picture's bytes, found only its path: {value.get('path')!r}\n"
+            "hint: embed the files first (datasets: `embed_table_storage`)"
+        )
     return _bytes(value["bytes"])
 
 
@@ -201,7 +223,9 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
     try:
         array = np.array(value)
     except ValueError:
-        raise ValueError("expected lists of equal lengths, found others\nhint: schema={…: 'json'} keeps them as they are") from None
+        raise ValueError(
+            "expected lists of equal lengths, found others\nhint: schema={…: 'json'} keeps them as they are"
+        ) from None
     if array.dtype == object:
         raise ValueError("expected numbers, found nulls among them")
     return array.astype(dtype)
@@ -220,7 +244,12 @@ def _key(key: str | None, schema: Any, where: str) -> tuple[str | None, Callable
 
 
 def _samples(
-    tables: list[_Table], takes: dict[str, Take], drop: frozenset[str], dropped_key: str | None, key: str | None, key_of: Callable[[Any], Any]
+    tables: list[_Table],
+    takes: dict[str, Take],
+    drop: frozenset[str],
+    dropped_key: str | None,
+    key: str | None,
+    key_of: Callable[[Any], Any],
 ) -> Iterator[Item]:
     for table in tables:
         row = 0
@@ -234,7 +263,11 @@ def _samples(
                         name = None if key is None else key_of(values[key])
                         if key is not None and not isinstance(name, str):
                             raise ValueError(f"expected a key in {key!r}, found: {name!r}")
-                        sample = {column: _taken(column, take, values[column]) for column, take in takes.items() if column != dropped_key}
+                        sample = {
+                            column: _taken(column, take, values[column])
+                            for column, take in takes.items()
+                            if column != dropped_key
+                        }
                     except ValueError as error:
                         yield Problem(f"{where}: {error}")
                         continue
@@ -257,7 +290,11 @@ def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
         return None
     try:
         features = parse_json(stored)["info"]["features"]
-        labels = {name: kind["names"] for name, kind in features.items() if isinstance(kind, dict) and kind.get("_type") == "ClassLabel"}
+        labels = {
+            name: kind["names"]
+            for name, kind in features.items()
+            if isinstance(kind, dict) and kind.get("_type") == "ClassLabel"
+        }
         return {name: [str(text) for text in names] for name, names in labels.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(f"{where}: expected Hugging Face's metadata, found others: {error!r}") from error

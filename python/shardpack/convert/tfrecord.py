@@ -22,13 +22,19 @@ _MOST_RECORD_BYTES = 1 << 32
 
 
 def open(
-    src: Paths, *, drop: Collection[str] = (), key: str | None = None, arrays: Mapping[str, Any] | None = None, text: Collection[str] | None = None
+    src: Paths,
+    *,
+    drop: Collection[str] = (),
+    key: str | None = None,
+    arrays: Mapping[str, Any] | None = None,
+    text: Collection[str] | None = None,
 ) -> Source:
     """Open TFRecord files of `tf.train.Example`.
 
-    A feature of one integer or float is a scalar (int64, float32); of several, an array of one axis; one byte string is a picture, text if it is UTF-8
-    in the first sample, or bytes; several byte strings must be text and become JSON. Every length and every record is checked by its CRC32C.
-    An integer feature that is `label` (or as `label=` says) becomes the labels, as it counts: many ImageNet files count from 1.
+    A feature of one integer or float is a scalar (int64, float32); of several, an array of one axis; one byte string is
+    a picture, text if it is UTF-8 in the first sample, or bytes; several byte strings must be text and become JSON.
+    Every length and every record is checked by its CRC32C. An integer feature that is `label` (or as `label=` says)
+    becomes the labels, as it counts: many ImageNet files count from 1.
 
     Parameters
     ----------
@@ -39,7 +45,8 @@ def open(
     key
         A feature of text that becomes the samples' key, such as ``"image/filename"``. Default: their running number.
     arrays
-        Feature of raw bytes to element type, or to ``(type, shape)``: ``{"cube": ("float32", (64, 64, 224))}``, little-endian.
+        Feature of raw bytes to element type, or to ``(type, shape)``: ``{"cube": ("float32", (64, 64, 224))}``,
+        little-endian.
     text
         The features of byte strings that are text. Default: those that are UTF-8 in the first sample.
     """
@@ -55,7 +62,9 @@ def _layout(name: str, layout: Any) -> tuple[np.dtype[Any], tuple[int, ...] | No
     try:
         return np.dtype(dtype).newbyteorder("<"), None if shape is None else tuple(int(axis) for axis in shape)
     except (TypeError, ValueError) as error:
-        raise SourceError(f"arrays: expected an element type, or a type and a shape, for {name!r}, found: {layout!r}") from error
+        raise SourceError(
+            f"arrays: expected an element type, or a type and a shape, for {name!r}, found: {layout!r}"
+        ) from error
 
 
 def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], int]) -> Iterator[Item]:
@@ -85,7 +94,9 @@ def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes]:
                 raise ValueError(f"expected a record's length in 12 bytes, found {len(head)}: the file is cut short")
             length, crc = struct.unpack("<QI", head)
             if _mask(crc32c(head[:8])) != crc:
-                raise ValueError("expected a record's length, found one whose CRC32C does not match: damaged, or no TFRecord")
+                raise ValueError(
+                    "expected a record's length, found one whose CRC32C does not match: damaged, or no TFRecord"
+                )
             if length > _MOST_RECORD_BYTES:
                 raise ValueError(f"expected a record of at most {_MOST_RECORD_BYTES} bytes, found: {length}")
             data = stream.read(length)
@@ -142,7 +153,11 @@ class _Features:
             return lambda stored: _raw_array(_one(stored), dtype, shape)
         if isinstance(stored, np.ndarray):
             dtype = stored.dtype
-            return (lambda stored: _number(stored, dtype)) if len(stored) == 1 else (lambda stored: _numbers(stored, dtype))
+            return (
+                (lambda stored: _number(stored, dtype))
+                if len(stored) == 1
+                else (lambda stored: _numbers(stored, dtype))
+            )
         if not stored:
             raise ValueError("expected values in the first record, found none")
         is_text = name in self.text if self.text is not None else all(_is_text(value) for value in stored)
@@ -188,7 +203,10 @@ def _numbers(stored: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 def _number(stored: Any, dtype: np.dtype[Any]) -> Any:
     numbers = _numbers(stored, dtype)
     if len(numbers) != 1:
-        raise ValueError(f"expected one number, as in the first record, found: {len(numbers)}\nhint: drop it, or convert with lists of one length")
+        raise ValueError(
+            f"expected one number, as in the first record, found: {len(numbers)}\n"
+            "hint: drop it, or convert with lists of one length"
+        )
     return numbers[0]
 
 

@@ -25,9 +25,10 @@ def open(
 ) -> Source:
     """Open a map-style dataset: an object with ``len(dataset)`` and ``dataset[i]``.
 
-    Of `ImageFolder`, `DatasetFolder` and what else has a list ``samples`` of ``(path, label)``, the files are read as they are: JPEG bytes stay as they were,
-    the key is the path below ``root``, and no transform runs. Of all others ``dataset[i]`` is taken, with whatever transforms it has: PIL pictures and uint8
-    `[height, width, 3]` arrays are stored without loss, tensors as arrays, numbers as scalars; dicts by their names. A `Subset` of either works.
+    Of `ImageFolder`, `DatasetFolder` and what else has a list ``samples`` of ``(path, label)``, the files are read as
+    they are: JPEG bytes stay as they were, the key is the path below ``root``, and no transform runs. Of all others
+    ``dataset[i]`` is taken, with whatever transforms it has: PIL pictures and uint8 `[height, width, 3]` arrays are
+    stored without loss, tensors as arrays, numbers as scalars; dicts by their names. A `Subset` of either works.
 
     Parameters
     ----------
@@ -38,16 +39,28 @@ def open(
     columns
         Names of the parts of ``dataset[i]``, where that is a tuple. Default: ``("image", "label")``.
     paths
-        Where the pictures' files are, as a list or as a function of the index, so that their bytes are kept; the other columns come from ``dataset[i]``.
+        Where the pictures' files are, as a list or as a function of the index, so that their bytes are kept; the other
+        columns come from ``dataset[i]``.
     key
         A function of the index that gives the key. Default: the path as above, or the running number.
     """
     dataset, indices = _unwrap(src)
-    if isinstance(dataset, (str, os.PathLike)) or not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__"):
-        raise SourceError(f"expected a dataset with `len()` and `[i]`, found: {type(dataset).__name__}\nhint: `shardpack.pack` takes folders of pictures")
+    if (
+        isinstance(dataset, (str, os.PathLike))
+        or not hasattr(dataset, "__getitem__")
+        or not hasattr(dataset, "__len__")
+    ):
+        raise SourceError(
+            f"expected a dataset with `len()` and `[i]`, found: {type(dataset).__name__}\n"
+            "hint: `shardpack.pack` takes folders of pictures"
+        )
     classes = getattr(dataset, "classes", None)
     names = [str(name) for name in classes] if isinstance(classes, (list, tuple)) else None
-    reader = _Files(dataset) if paths is None and columns is None and _has_files(dataset) else _Items(dataset, columns, paths)
+    reader = (
+        _Files(dataset)
+        if paths is None and columns is None and _has_files(dataset)
+        else _Items(dataset, columns, paths)
+    )
     return Source(_samples(indices, reader, key), classes=names, total=len(indices))
 
 
@@ -67,7 +80,12 @@ def _unwrap(dataset: Any) -> tuple[Any, Sequence[int]]:
 
 def _has_files(dataset: Any) -> bool:
     samples = getattr(dataset, "samples", None)
-    if not isinstance(samples, list) or not samples or not isinstance(samples[0], (tuple, list)) or len(samples[0]) != 2:
+    if (
+        not isinstance(samples, list)
+        or not samples
+        or not isinstance(samples[0], (tuple, list))
+        or len(samples[0]) != 2
+    ):
         return False
     path, label = samples[0]
     return isinstance(path, (str, os.PathLike)) and isinstance(label, int)
@@ -113,7 +131,10 @@ class _Items:
         if not isinstance(item, (tuple, list)):
             return {self.columns[0]: item}
         if len(item) != len(self.columns):
-            raise ValueError(f"expected {len(self.columns)} values ({', '.join(self.columns)}), found: {len(item)}\nhint: columns=('image', 'label', …)")
+            raise ValueError(
+                f"expected {len(self.columns)} values ({', '.join(self.columns)}), found: {len(item)}\n"
+                "hint: columns=('image', 'label', …)"
+            )
         return dict(zip(self.columns, item))
 
 
@@ -128,7 +149,7 @@ def _samples(indices: Sequence[int], reader: Union[_Files, _Items], key: Callabl
         yield Sample(own if key is None else key(index), values, where)
 
 
-def _key_of(path: Union[str, "os.PathLike[str]"], root: Any) -> str:
+def _key_of(path: Union[str, os.PathLike[str]], root: Any) -> str:
     file = Path(path)
     try:
         return file.relative_to(root).as_posix()
@@ -136,10 +157,13 @@ def _key_of(path: Union[str, "os.PathLike[str]"], root: Any) -> str:
         return "/".join(file.parts[-2:]) if not file.is_absolute() or len(file.parts) > 2 else file.name
 
 
-def _picture(path: Union[str, "os.PathLike[str]"]) -> bytes:
+def _picture(path: Union[str, os.PathLike[str]]) -> bytes:
     data = Path(path).read_bytes()
     if picture_type(data) is None:
-        raise ValueError(f"expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin with: {data[:8].hex(' ') or 'nothing'}")
+        raise ValueError(
+            "expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin "
+            f"with: {data[:8].hex(' ') or 'nothing'}"
+        )
     return data
 
 

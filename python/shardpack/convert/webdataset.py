@@ -26,14 +26,16 @@ _NAME = re.compile(r"((?:.*/|)[^./]+)[.]([^/]*)")
 def open(src: Paths, *, drop: Collection[str] = (), prefix_keys: bool = False) -> Source:
     """Open WebDataset tars.
 
-    Members ``KEY.EXT`` in a row with one ``KEY`` are a sample; ``EXT``, lower case, is the column: ``jpg``, ``cls``, ``json``, ``seg.png``. Pictures become
-    the field ``image`` and ``cls`` becomes ``label``; of ``seg.png`` the first part is the name. ``.txt`` is text, ``.json`` JSON (a bare number: a
-    scalar), ``.npy`` an array, ``.cls`` and the like a number, and everything else bytes. Pickles (``.pyd``, ``.pth``, ``.pt``) are refused.
+    Members ``KEY.EXT`` in a row with one ``KEY`` are a sample; ``EXT``, lower case, is the column: ``jpg``, ``cls``,
+    ``json``, ``seg.png``. Pictures become the field ``image`` and ``cls`` becomes ``label``; of ``seg.png`` the first
+    part is the name. ``.txt`` is text, ``.json`` JSON (a bare number: a scalar), ``.npy`` an array, ``.cls`` and the
+    like a number, and everything else bytes. Pickles (``.pyd``, ``.pth``, ``.pt``) are refused.
 
     Parameters
     ----------
     src
-        A tar (also .gz, .bz2, .xz), a folder of them, a pattern, or a list. A ``classes.json`` in the folder names the classes.
+        A tar (also .gz, .bz2, .xz), a folder of them, a pattern, or a list. A ``classes.json`` in the folder names the
+        classes.
     drop
         Extensions to pass over.
     prefix_keys
@@ -41,7 +43,12 @@ def open(src: Paths, *, drop: Collection[str] = (), prefix_keys: bool = False) -
     """
     files = list_files(src, _SUFFIXES, "WebDataset")
     classes = _classes(Path(os.fspath(src))) if isinstance(src, (str, os.PathLike)) else None
-    return Source(_samples(files, frozenset(drop), prefix_keys), classes=classes, field_name=field_name, repeated_keys="prefix_keys=True puts the tar's name before each")
+    return Source(
+        _samples(files, frozenset(drop), prefix_keys),
+        classes=classes,
+        field_name=field_name,
+        repeated_keys="prefix_keys=True puts the tar's name before each",
+    )
 
 
 def field_name(extension: str) -> str:
@@ -118,7 +125,8 @@ class _Group:
     def add(self, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Iterator[Item]:
         """Take a member; yields the sample before it, if it begins a new one."""
         path = member.name.removeprefix("./")
-        # Hidden files (`._x.jpg` of macOS) and what begins with two underscores is no sample for the webdataset library either.
+        # Hidden files (`._x.jpg` of macOS), and what begins with two underscores: the webdataset library has no samples
+        # there either.
         if path.startswith("__") or path.rpartition("/")[2].startswith("."):
             return
         name = _NAME.fullmatch(path)
@@ -157,10 +165,15 @@ def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any
     last = extension.rpartition(".")[2]
     if last in PICTURES:
         if picture_type(data) is None:
-            raise ValueError(f"expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin with: {data[:8].hex(' ') or 'nothing'}")
+            raise ValueError(
+                "expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin "
+                f"with: {data[:8].hex(' ') or 'nothing'}"
+            )
         return data
     if last in PICKLES or (last not in TEXTS and looks_pickled(data)):
-        raise ValueError(f"expected data, found a pickle, which can run code: `.{extension}`\nhint: drop=[{extension!r}]")
+        raise ValueError(
+            f"expected data, found a pickle, which can run code: `.{extension}`\nhint: drop=[{extension!r}]"
+        )
     if last in NUMBERS:
         return _number(data)
     if last in TEXTS:

@@ -1,4 +1,5 @@
-"""Zarr v3 (and v2), read with zarr-python: arrays whose first axis counts the samples, or one group or array for each sample."""
+"""Zarr v3 (and v2), read with zarr-python: arrays whose first axis counts the samples, or one group or array for each
+sample."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ _CLASS_ATTRIBUTES = ("classes", "class_names", "label_names")
 
 
 def open(
-    src: Union[str, "os.PathLike[str]"],
+    src: Union[str, os.PathLike[str]],
     *,
     drop: Collection[str] = (),
     group: str = "",
@@ -22,9 +23,10 @@ def open(
 ) -> Source:
     """Open a Zarr group or array in a local folder or a .zip.
 
-    Numbers of one value for each sample are scalars, others arrays; strings are text (JSON, if the array's attribute ``kind`` is ``"json"``). A group of arrays named 0, 1, 2 … is an array of varying shape. An
-    attribute ``classes`` or ``class_names`` of the group names the classes. Zarr reads a chunk that is missing as fill values: it cannot tell a lost one
-    from one that was never written, and neither can we.
+    Numbers of one value for each sample are scalars, others arrays; strings are text (JSON, if the array's attribute
+    ``kind`` is ``"json"``). A group of arrays named 0, 1, 2 … is an array of varying shape. An attribute ``classes`` or
+    ``class_names`` of the group names the classes. Zarr reads a chunk that is missing as fill values: it cannot tell a
+    lost one from one that was never written, and neither can we.
 
     Parameters
     ----------
@@ -35,10 +37,12 @@ def open(
     group
         Path of the group that holds the samples.
     samples
-        ``"rows"``: arrays whose first axis counts the samples. ``"groups"``: each group (or array) inside `group` is a sample, its name the key.
-        ``"auto"`` (default): rows if there are only arrays and their first axes are equally long, else groups.
+        ``"rows"``: arrays whose first axis counts the samples. ``"groups"``: each group (or array) inside `group` is a
+        sample, its name the key. ``"auto"`` (default): rows if there are only arrays and their first axes are equally
+        long, else groups.
     key
-        With rows: the array of strings that holds the keys. Default: ``__key__`` if there is one, else the running number.
+        With rows: the array of strings that holds the keys. Default: ``__key__`` if there is one, else the running
+        number.
     """
     zarr = library("zarr", "zarr")
     path = os.fspath(src)

@@ -23,7 +23,7 @@ FORMATS = ("webdataset", "zarr")
 def export(
     dataset: Any,
     format: str,
-    out: Union[str, "os.PathLike[str]"],
+    out: Union[str, os.PathLike[str]],
     *,
     fields: Collection[str] | None = None,
     progress: Callable[[dict[str, Any]], object] | None = None,
@@ -36,7 +36,8 @@ def export(
     dataset
         A :class:`shardpack.Dataset`, a subset of one, or a path.
     format
-        ``"webdataset"``: tars with the stored JPEG bytes. ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
+        ``"webdataset"``: tars with the stored JPEG bytes. ``"zarr"``: arrays of a Zarr v3 group, with the decoded
+        pixels.
     out
         Folder to write. It must not be there, or be empty; it appears when it is complete.
     fields
@@ -44,14 +45,15 @@ def export(
     progress
         Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total``, ``seconds``.
     **options
-        Of ``"webdataset"``: ``shard_size`` (``"1GiB"``, or a number of bytes: no tar is larger, unless a sample alone is), ``keys`` (``"dataset"``, or
-        ``"number"`` for running numbers). Of ``"zarr"``: ``shard_size`` (``"64MiB"``: how much of an array stands in one file, uncompressed; it is also
-        what is held in memory of each field).
+        Of ``"webdataset"``: ``shard_size`` (``"1GiB"``, or a number of bytes: no tar is larger, unless a sample alone
+        is), ``keys`` (``"dataset"``, or ``"number"`` for running numbers). Of ``"zarr"``: ``shard_size`` (``"64MiB"``:
+        how much of an array stands in one file, uncompressed; it is also what is held in memory of each field).
 
     Returns
     -------
     dict
-        ``format``, ``samples``, ``files`` (tars) or ``arrays``, ``bytes`` written, ``seconds``, and ``fields``: field to its place in the output.
+        ``format``, ``samples``, ``files`` (tars) or ``arrays``, ``bytes`` written, ``seconds``, and ``fields``: field
+        to its place in the output.
 
     Raises
     ------
@@ -70,11 +72,16 @@ def export(
     >>> report = sp.export("train/", "webdataset", "tars/", shard_size="256MiB")  # doctest: +SKIP
     """
     if format not in FORMATS:
-        raise ValueError(f"format: expected one of {', '.join(FORMATS)}, found: {format!r}{did_you_mean(format, FORMATS)}")
+        raise ValueError(
+            f"format: expected one of {', '.join(FORMATS)}, found: {format!r}{did_you_mean(format, FORMATS)}"
+        )
     module = importlib.import_module(f".{format}", __name__)
     for name in options:
         if name not in module.OPTIONS:
-            raise TypeError(f"option: expected one of {', '.join(module.OPTIONS)}, found: {name!r}{did_you_mean(name, module.OPTIONS)}")
+            raise TypeError(
+                f"option: expected one of {', '.join(module.OPTIONS)}, "
+                f"found: {name!r}{did_you_mean(name, module.OPTIONS)}"
+            )
     target = Path(out)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise FileExistsError(17, "expected no folder, or an empty one", str(target))
@@ -93,7 +100,9 @@ def export(
         raise
     samples.report(last=True)
     written = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
-    return {"format": format, "samples": len(samples)} | report | {"bytes": written, "seconds": time.monotonic() - started}
+    return (
+        {"format": format, "samples": len(samples)} | report | {"bytes": written, "seconds": time.monotonic() - started}
+    )
 
 
 def parse_size(size: Union[int, str]) -> int:
@@ -107,7 +116,17 @@ def parse_size(size: Union[int, str]) -> int:
     ValueError
         If it is none.
     """
-    units = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+    units = {
+        "B": 1,
+        "KB": 10**3,
+        "MB": 10**6,
+        "GB": 10**9,
+        "TB": 10**12,
+        "KIB": 2**10,
+        "MIB": 2**20,
+        "GIB": 2**30,
+        "TIB": 2**40,
+    }
     text = str(size).strip().upper()
     number = text.rstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ ")
     unit = text[len(number) :].strip() or "B"

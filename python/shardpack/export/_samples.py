@@ -13,7 +13,11 @@ class Samples:
     """The samples of a dataset in stored order, and how far the export has come."""
 
     def __init__(
-        self, dataset: Any, fields: Collection[str] | None, progress: Callable[[dict[str, Any]], object] | None, started: float
+        self,
+        dataset: Any,
+        fields: Collection[str] | None,
+        progress: Callable[[dict[str, Any]], object] | None,
+        started: float,
     ) -> None:
         from .. import Dataset
 
@@ -33,27 +37,30 @@ class Samples:
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def keys(self) -> Iterator[str]:
-        """The key of each sample."""
-        return iter(self.dataset.keys)
-
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Key and fields of each sample, pictures encoded."""
+        """Key and fields of each sample, pictures as their stored bytes, scalars as NumPy scalars of their type."""
         encoded = [name for name, kind in self.kinds.items() if kind == "image"]
-        decoded = [name for name, kind in self.kinds.items() if kind != "image"]
-        for index in range(len(self)):
-            values = self.dataset[index] if decoded else {}
-            sample = {name: self.dataset.raw(index, name) for name in encoded}
-            sample |= {name: values[name] for name in decoded}
-            yield self.dataset.keys[index], {name: sample[name] for name in self.kinds}
-            self._done += 1
-            self.report()
+        return self._walk(encoded)
 
     def decoded(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Key and fields of each sample, pictures as uint8 `[height, width, 3]`."""
-        for index in range(len(self)):
-            values = self.dataset[index]
-            yield self.dataset.keys[index], {name: values[name] for name in self.kinds}
+        """The same with pictures as uint8 `[height, width, 3]`."""
+        return self._walk([])
+
+    def _walk(self, encoded: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+        columns = {name: self.dataset.column(name) for name, kind in self.kinds.items() if kind == "scalar"}
+        # A sample is decoded as a whole: not where pictures and numbers are all there is.
+        decode = any(name not in columns and name not in encoded for name in self.kinds)
+        for index, key in enumerate(self.dataset.keys):
+            values = self.dataset[index] if decode else {}
+            sample: dict[str, Any] = {}
+            for name in self.kinds:
+                if name in columns:
+                    sample[name] = columns[name][index]
+                elif name in encoded:
+                    sample[name] = self.dataset.raw(index, name)
+                else:
+                    sample[name] = values[name]
+            yield key, sample
             self._done += 1
             self.report()
 

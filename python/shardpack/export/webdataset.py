@@ -1,4 +1,5 @@
-"""WebDataset tars, written with the standard library: the stored bytes of pictures, and every other field in a member of its own."""
+"""WebDataset tars, written with the standard library: the stored bytes of pictures, and every other field in a member
+of its own."""
 
 from __future__ import annotations
 
@@ -19,14 +20,19 @@ OPTIONS = ("shard_size", "keys")
 _EXTENSIONS = {"jpeg": "jpg", "png": "png", "webp": "webp", "tiff": "tif", "bmp": "bmp"}
 
 
-def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "1GiB", keys: str = "dataset") -> dict[str, Any]:
-    """Write tars of at most `shard_size` bytes, and `classes.json` if the dataset has classes; see `shardpack.export`."""
+def write(
+    samples: Samples, out: Path, *, shard_size: Union[int, str] = "1GiB", keys: str = "dataset"
+) -> dict[str, Any]:
+    """Write tars of at most `shard_size` bytes, and `classes.json` if the dataset has classes; see
+    `shardpack.export`."""
     from . import parse_size
 
     if keys not in ("dataset", "number"):
         raise ValueError(f"keys: expected 'dataset' or 'number', found: {keys!r}")
     if samples.classes is not None:
-        (out / "classes.json").write_text(json.dumps(samples.classes, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+        (out / "classes.json").write_text(
+            json.dumps(samples.classes, ensure_ascii=False, indent=0) + "\n", encoding="utf-8"
+        )
     tars = _Tars(out, parse_size(shard_size))
     seen: dict[str, str] = {}
     digits = len(str(max(0, len(samples) - 1)))
@@ -36,7 +42,8 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "1GiB", 
             name = str(number).zfill(digits) if keys == "number" else _member_key(key)
             if name in seen:
                 raise ValueError(
-                    f"key: expected each once, found two that are `{name}` as a tar has them: `{seen[name]}` and `{key}`\nhint: keys='number'"
+                    f"key: expected each once, found two that are `{name}` as a tar has them: `{seen[name]}` and `{key}`\n"
+                    "hint: keys='number'"
                 )
             seen[name] = key
             members = []
@@ -52,7 +59,8 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "1GiB", 
 
 
 def _member_key(key: str) -> str:
-    """A key as a tar has it: without a picture's extension, and with no dot in its last part, as the first dot there ends a key.
+    """A key as a tar has it: without a picture's extension, and with no dot in its last part, as the first dot there
+    ends a key.
 
     >>> _member_key("n01440764/tench.v2.JPEG")
     'n01440764/tench_v2'
@@ -99,10 +107,14 @@ class _Tars:
     def add(self, members: list[tuple[str, bytes]]) -> None:
         """Add one sample, whole."""
         # A header, and the data in whole blocks. Long names take two or three blocks more.
-        blocks = sum(1 + -(-len(data) // tarfile.BLOCKSIZE) + (3 if len(name.encode()) > 100 else 0) for name, data in members)
+        blocks = sum(
+            1 + -(-len(data) // tarfile.BLOCKSIZE) + (3 if len(name.encode()) > 100 else 0) for name, data in members
+        )
         taken = blocks * tarfile.BLOCKSIZE
         # At its end a tar is filled up to a record with at least two empty blocks.
-        if self.tar is None or (self.used and self.used + taken + tarfile.RECORDSIZE + 2 * tarfile.BLOCKSIZE > self.size):
+        if self.tar is None or (
+            self.used and self.used + taken + tarfile.RECORDSIZE + 2 * tarfile.BLOCKSIZE > self.size
+        ):
             self.close()
             self.tar = tarfile.open(self.out / f"shard-{self.count:06d}.tar", "w", format=tarfile.PAX_FORMAT)
             self.count += 1

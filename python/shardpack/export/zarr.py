@@ -1,4 +1,5 @@
-"""A Zarr v3 group: one array for each field, its first axis the samples; where shapes differ, a group of one array for each sample."""
+"""A Zarr v3 group: one array for each field, its first axis the samples; where shapes differ, a group of one array for
+each sample."""
 
 from __future__ import annotations
 
@@ -20,9 +21,10 @@ _CHUNK_BYTES = 1 << 20
 def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB") -> dict[str, Any]:
     """Write the group; see `shardpack.export`.
 
-    Pictures become uint8 `[samples, height, width, 3]`, arrays `[samples, …]` of their own element type, scalars `[samples]`; text and JSON are arrays of
-    strings (JSON with the attribute ``kind``: ``"json"``), byte strings uint8 arrays, one for each sample. The keys stand in ``__key__``, the names of the
-    classes in the attribute ``classes`` of the group. Arrays are in shards of about `shard_size` with chunks of about 1 MiB or one sample.
+    Pictures become uint8 `[samples, height, width, 3]`, arrays `[samples, …]` of their own element type, scalars
+    `[samples]`; text and JSON are arrays of strings (JSON with the attribute ``kind``: ``"json"``), byte strings uint8
+    arrays, one for each sample. The keys stand in ``__key__``, the names of the classes in the attribute ``classes`` of
+    the group. Arrays are in shards of about `shard_size` with chunks of about 1 MiB or one sample.
     """
     from . import parse_size
 
@@ -61,7 +63,10 @@ class _Texts:
 
     def add(self, value: Any) -> None:
         if value is None:
-            raise ValueError(f"`{self.name}`: expected text in each sample, as Zarr has no missing values, found None in sample {len(self.values)}")
+            raise ValueError(
+                f"`{self.name}`: expected text in each sample, as Zarr has no missing values, found None in "
+                f"sample {len(self.values)}"
+            )
         self.values.append(json.dumps(value, ensure_ascii=False) if self.kind == "json" else str(value))
 
     def finish(self) -> None:
@@ -90,7 +95,10 @@ class _Arrays:
 
     def add(self, value: Any) -> None:
         if value is None:
-            raise ValueError(f"`{self.name}`: expected a value in each sample, as Zarr has no missing ones, found None in sample {self.written + len(self.block)}")
+            raise ValueError(
+                f"`{self.name}`: expected a value in each sample, as Zarr has no missing ones, found None in "
+                f"sample {self.written + len(self.block)}"
+            )
         array = np.frombuffer(value, np.uint8) if isinstance(value, (bytes, memoryview)) else np.asarray(value)
         if self.ragged is not None:
             self._write_one(array)
@@ -146,5 +154,7 @@ class _Arrays:
 
     def _write_one(self, array: np.ndarray[Any, Any]) -> None:
         name = str(self.written).zfill(self.digits)
-        self.ragged.create_array(name, data=np.ascontiguousarray(array), chunks=tuple(max(1, axis) for axis in array.shape) or "auto")
+        self.ragged.create_array(
+            name, data=np.ascontiguousarray(array), chunks=tuple(max(1, axis) for axis in array.shape) or "auto"
+        )
         self.written += 1
