@@ -204,8 +204,8 @@ def test_damage_without_digests(tmp_path: Path) -> None:
         ('{"version": 2, "shards": []}', "expected at least one shard"),
         ('{"version": 2, "shards": [{"format": "json"}]}', "expected shards of the format 'mds', found: 'json'"),
         (
-            '{"version": 2, "shards": [{"format": "mds", "column_names": ["a"], "column_encodings": ["int"], "samples": 1, "raw_data": '
-            '{"basename": "../../etc/passwd", "bytes": 1}}]}',
+            '{"version": 2, "shards": [{"format": "mds", "column_names": ["a"], "column_encodings": ["int"], "samples": 1,'
+            ' "raw_data": {"basename": "../../etc/passwd", "bytes": 1}}]}',
             r"expected the name of a file in the folder, found: '\.\./\.\./etc/passwd'",
         ),
     ],
