@@ -131,6 +131,13 @@ def test_an_exception_in_the_callback_ends_it_and_leaves_nothing(
     assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
 
 
+def test_a_folder_of_several_splits_is_refused(tmp_path: Path) -> None:
+    for name in ("train-00000-of-00001", "test-00000-of-00001", "notes.txt"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ValueError, match=r"expected the files of one split, found: test, train\nhint: '.*/test\*'"):
+        sp.convert("tfrecord", tmp_path, tmp_path / "out")
+
+
 def test_nothing_that_can_be_taken(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "t.tar", "w") as tar:
         info = tarfile.TarInfo("a.jpg")

@@ -15,6 +15,9 @@ PathLike = Union[str, "os.PathLike[str]"]
 Paths = Union[PathLike, Iterable[PathLike]]
 
 _MOST_FILES = 1_000_000
+SPLITS = ("train", "training", "val", "valid", "validation", "test", "testing")
+"""Words by which files and groups of different splits are told."""
+_NUMBERED = re.compile(r"-\d+-of-\d+$")
 _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
@@ -24,7 +27,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Parameters
     ----------
     src
-        A file, a folder (its files that end in one of `suffixes`, sorted), a glob, a brace pattern, or a list of any of
+        A file, a folder (its files that end in one of `suffixes` or as ``-00000-of-00012``, sorted), a glob, a brace pattern, or a list of any of
         them.
     suffixes
         Endings, lower case, with the dot.
@@ -34,7 +37,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Raises
     ------
     SourceError
-        If a pattern is malformed, a folder holds no such file, or a URL was given.
+        If a pattern is malformed, a folder holds no such file or those of several splits, or a URL was given.
     FileNotFoundError
         If a file is not there.
     """
@@ -53,10 +56,7 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
 def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
     path = Path(text)
     if path.is_dir():
-        found = sorted(p for p in path.iterdir() if p.name.lower().endswith(tuple(suffixes)) and p.is_file())
-        if not found:
-            raise SourceError(f"`{text}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
-        yield from found
+        yield from _folder(path, suffixes, what)
     elif path.exists():
         yield path
     elif "://" in text or text.startswith("pipe:"):
@@ -70,6 +70,22 @@ def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
         yield from map(Path, matches)
     else:
         yield path
+
+
+def _folder(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
+    found = sorted(
+        file
+        for file in folder.iterdir()
+        if (file.name.lower().endswith(tuple(suffixes)) or _NUMBERED.search(file.name)) and file.is_file()
+    )
+    if not found:
+        raise SourceError(f"`{folder}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
+    splits = sorted({word for file in found for word in re.split(r"[^a-z]+", file.name.lower()) if word in SPLITS})
+    if len(splits) > 1:
+        raise SourceError(
+            f"`{folder}`: expected the files of one split, found: {', '.join(splits)}\nhint: '{folder}/{splits[0]}*'"
+        )
+    return found
 
 
 def expand_braces(text: str) -> list[str]:

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ._files import SPLITS
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, refuse_columns
 from ._values import DTYPES, check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
 _MOST_COLUMNS = 1000
-_SPLITS = ("train", "training", "val", "valid", "validation", "test", "testing")
 KEY = "__key__"
 """The array of text that holds the samples' keys, where nothing else is said."""
 
@@ -101,7 +101,7 @@ def _one_length(columns: dict[str, Column], drop: frozenset[str]) -> bool:
 
 def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column]) -> None:
     """Raise if it is not plain that each member is a sample."""
-    splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in _SPLITS]
+    splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in SPLITS]
     if splits:
         raise SourceError(
             f"{where}: expected the samples of one split, found groups of: {', '.join(splits)}\n"

@@ -72,7 +72,7 @@ class _Texts:
     def finish(self) -> None:
         attributes = {"kind": "json"} if self.kind == "json" else {}
         array = self.group.create_array(self.name, shape=(len(self.values),), dtype="string", attributes=attributes)
-        array[:] = np.array(self.values, dtype=np.dtypes.StringDType())
+        array[:] = np.array(self.values, dtype=object)
 
 
 class _Arrays:
