@@ -8,6 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from convert_support import content, jpeg, kinds
 
@@ -114,7 +115,21 @@ def test_a_missing_library_is_named_with_its_extra(
 def test_progress(tmp_path: Path) -> None:
     seen: list[dict[str, Any]] = []
     sp.convert("torchvision", items(5), tmp_path / "out", progress=seen.append)
-    assert seen[-1]["samples"] == seen[-1]["total"] == 5 and seen[-1]["skipped"] == 0 and seen[-1]["seconds"] > 0
+    converted = [progress for progress in seen if progress["phase"] == "convert"]
+    assert converted[-1]["samples"] == converted[-1]["total"] == 5
+    assert (converted[-1]["skipped"], converted[-1]["seconds"] > 0) == (0, True)
+
+
+def test_any_number_of_threads_gives_the_same_bytes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    source = Items({"cube": rng.normal(size=(6, 5, 7)).astype(np.float32), "image": jpeg(i), "n": i} for i in range(40))
+    for shuffle in (True, False):
+        shards = []
+        for threads in (1, 8):
+            out = tmp_path / f"{shuffle}-{threads}"
+            sp.convert("torchvision", source, out, threads=threads, shuffle=shuffle, jpeg="tile")
+            shards.append((out / "shard-00000.shard").read_bytes())
+        assert shards[0] == shards[1]
 
 
 def test_an_exception_in_the_callback_ends_it_and_leaves_nothing(

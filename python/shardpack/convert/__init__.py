@@ -70,7 +70,8 @@ def convert(
         ``"stop"`` (default): the first sample that cannot be taken is an error. ``"skip"``: it is left out, counted and
         listed in the report.
     progress
-        Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total`` (or None),
+        Called about ten times a second with a dict: ``phase`` (``"convert"``, then ``"write"``: samples are encoded as
+        they are read, and written in their final order at the end), ``samples`` and ``total`` (or None) of that phase,
         ``skipped``, ``seconds``.
     **options
         Options of the format (see its ``open``) and of :class:`shardpack.Writer` (``jpeg``, ``values``, ``shard_size``,
@@ -128,15 +129,17 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 
 def _split_options(
-    format: str, opener: Callable[..., Source], options: dict[str, Any]
+    format: str, opener: Callable[..., Source], options: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    from .. import Writer
+    """The options of the format, and those of the writer."""
+    from .._pack import StorageOptions
 
     own = set(inspect.signature(opener).parameters) - {"src", "drop"}
-    of_writer = set(inspect.signature(Writer).parameters) - {"path", "schema", "classes"}
+    of_writer = {"shuffle", *StorageOptions.__annotations__}
     for name in options:
         if name not in own | of_writer:
             hint = did_you_mean(name, own | of_writer)
             raise TypeError(f"option: expected one of {format} or of Writer, found: {name!r}{hint}")
-    inside = {name: value for name, value in options.items() if name in own}
-    return inside, {name: value for name, value in options.items() if name not in own}
+    kept = {"jpeg": "keep"} if "max_error" in options else {"jpeg": "keep", "values": "keep"}
+    to_writer = kept | {name: value for name, value in options.items() if name not in own}
+    return {name: value for name, value in options.items() if name in own}, to_writer

@@ -27,8 +27,8 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Parameters
     ----------
     src
-        A file, a folder (its files that end in one of `suffixes` or as ``-00000-of-00012``, sorted), a glob, a brace pattern, or a list of any of
-        them.
+        A file, a folder (its files that end in one of `suffixes` or as ``-00000-of-00012``, sorted), a glob, a brace
+        pattern, or a list of any of them.
     suffixes
         Endings, lower case, with the dot.
     what

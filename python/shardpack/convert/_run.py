@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypedDict, Union
 
 from ._fields import Fields
@@ -18,10 +20,12 @@ _SECONDS_BETWEEN_REPORTS = 0.1
 class Progress(TypedDict):
     """What a progress callback is given."""
 
+    phase: str
+    """``"convert"``: samples are read and encoded; then ``"write"``: they are written in their final order."""
     samples: int
-    """Samples written."""
+    """Samples of this phase that are done."""
     total: int | None
-    """Samples of the source, where it says so."""
+    """Samples of this phase in all, where that is known."""
     skipped: int
     """Samples left out."""
     seconds: float
@@ -32,20 +36,27 @@ class Run:
     """One conversion."""
 
     def __init__(
-        self, format: str, source: Source, fields: Fields, *, skip: bool, progress: Callable[[Progress], object] | None
+        self,
+        format: str,
+        source: Source,
+        fields: Fields,
+        *,
+        skip: bool,
+        progress: Callable[[Progress], object] | None,
     ) -> None:
         self.format = format
         self.source = source
         self.fields = fields
         self.skip = skip
         self.progress = progress
+        self.taken = 0
         self.samples = 0
         self.skipped = 0
         self.problems: list[str] = []
         self.started = time.monotonic()
         self.reported = 0.0
 
-    def write(self, out: Union[str, os.PathLike[str]], options: dict[str, Any]) -> dict[str, Any]:
+    def write(self, out: Union[str, os.PathLike[str]], options: Mapping[str, Any]) -> dict[str, Any]:
         """Write every sample; see `convert`."""
         try:
             report = self._write_all(out, options)
@@ -54,7 +65,6 @@ class Run:
             if isinstance(self.source.items, Generator):
                 self.source.items.close()
             self.source.close()
-        self._report(last=True)
         return report | {
             "format": self.format,
             "fields": dict(self.fields.names),
@@ -62,46 +72,83 @@ class Run:
             "skipped": self.skipped,
             "problems": self.problems,
             "dropped": dict(self.fields.dropped),
+            "seconds": time.monotonic() - self.started,
         }
 
-    def _write_all(self, out: Union[str, os.PathLike[str]], options: dict[str, Any]) -> dict[str, Any]:
+    def _write_all(self, out: Union[str, os.PathLike[str]], options: Mapping[str, Any]) -> dict[str, Any]:
         from .. import Writer
 
         items = iter(self.source.items)
         first = self._first(items)
         self.fields.settle(self.source, first.values, first.where)
-        options = {"jpeg": "keep", "values": "keep"} | options
-        with Writer(out, dict(self.fields.kinds), classes=self.fields.classes, **options) as writer:
-            for item in itertools.chain([first], items):
-                self._write(writer, item)
+        classes = None if self.fields.classes is None else list(self.fields.classes)
+        threads = options.get("threads") or _cores()
+        ordered = options.get("shuffle") is False
+        with Writer(out, dict(self.fields.kinds), classes=classes, **options) as writer:
+            # The first sample settles how arrays are coded, so that it goes alone: the same samples then give the
+            # same dataset.
+            pending: deque[tuple[Sample, Future[None]]] = deque()
+            with ThreadPoolExecutor(threads, "shardpack-convert") as pool:
+                try:
+                    for item in itertools.chain([first], items):
+                        self._begin(writer, pool, pending, item, ordered)
+                        while len(pending) > (threads if self.samples else 0):
+                            self._end(*pending.popleft())
+                    while pending:
+                        self._end(*pending.popleft())
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+            self._report("convert", self.samples, self.source.total, last=True)
             if self.samples == 0:
-                raise SourceError(
-                    f"{self.format}: expected samples, found none that can be taken; the first "
-                    f"problem: {self.problems[0]}"
-                )
-            return dict(writer.close())
+                raise self._no_samples()
+            return dict(writer.close(progress=self._written if self.progress is not None else None))
 
     def _first(self, items: Iterator[Item]) -> Sample:
         for item in items:
             if isinstance(item, Sample):
                 return item
             self._problem(item.message)
-        found = f"none that can be taken; the first problem: {self.problems[0]}" if self.problems else "none"
-        raise SourceError(f"{self.format}: expected samples, found {found}")
+        raise self._no_samples()
 
-    def _write(self, writer: Any, item: Item) -> None:
+    def _no_samples(self) -> SourceError:
+        found = f"none that can be taken; the first problem: {self.problems[0]}" if self.problems else "none"
+        return SourceError(f"{self.format}: expected samples, found {found}")
+
+    def _begin(
+        self,
+        writer: Any,
+        pool: ThreadPoolExecutor,
+        pending: deque[tuple[Sample, Future[None]]],
+        item: Item,
+        ordered: bool,
+    ) -> None:
         if isinstance(item, Problem):
             self._problem(item.message)
             return
         try:
-            writer.write(self.fields.take(item.values), key=item.key)
+            values = self.fields.take(item.values)
+        except SourceError as error:
+            self._refused(item, error)
+            return
+        key = f"{self.taken:08d}" if item.key is None else item.key
+        order = self.taken if ordered else None
+        self.taken += 1
+        pending.append((item, pool.submit(writer.write, values, key, order=order)))
+
+    def _end(self, sample: Sample, future: Future[None]) -> None:
+        try:
+            future.result()
         except (ValueError, TypeError) as error:
-            hint = self.source.repeated_keys
-            text = f"{error}\nhint: {hint}" if hint and "each once" in str(error) else str(error)
-            self._problem(f"{item.where}: {text}", error)
+            self._refused(sample, error)
             return
         self.samples += 1
-        self._report()
+        self._report("convert", self.samples, self.source.total)
+
+    def _refused(self, sample: Sample, error: Exception) -> None:
+        hint = self.source.repeated_keys
+        text = f"{error}\nhint: {hint}" if hint and "each once" in str(error) else str(error)
+        self._problem(f"{sample.where}: {text}", error)
 
     def _problem(self, message: str, cause: Exception | None = None) -> None:
         if not self.skip:
@@ -110,14 +157,24 @@ class Run:
         self.skipped += 1
         if len(self.problems) < _LISTED_PROBLEMS:
             self.problems.append(message)
-        self._report()
+        self._report("convert", self.samples, self.source.total)
 
-    def _report(self, last: bool = False) -> None:
+    def _written(self, progress: Mapping[str, int]) -> None:
+        """What the writer tells at the end."""
+        done, total = progress["samples"], progress["samples_total"]
+        self._report("write", done, total, last=True)
+
+    def _report(self, phase: str, samples: int, total: int | None, last: bool = False) -> None:
         if self.progress is None:
             return
         seconds = time.monotonic() - self.started
         if last or seconds - self.reported >= _SECONDS_BETWEEN_REPORTS:
             self.reported = seconds
             self.progress(
-                {"samples": self.samples, "total": self.source.total, "skipped": self.skipped, "seconds": seconds}
+                {"phase": phase, "samples": samples, "total": total, "skipped": self.skipped, "seconds": seconds}
             )
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
