@@ -91,7 +91,7 @@ pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
     Ok(outcome_of(&skipped_lines(&[], &report)))
 }
 
-fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
+pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
     let source = SourceOptions {
         kind: args.kind.map(|kind| match kind {
             KindArg::Images => Kind::Images,

@@ -280,6 +280,12 @@ impl Of<'_> {
     ) -> Result<Option<Stored>> {
         let array = match value {
             Some(Value::Array(array)) => array,
+            // A number that has a type is an array of no axes.
+            Some(Value::Number { value, dtype: Some(dtype) }) => {
+                let mut bytes = Vec::new();
+                value.append(dtype, &mut bytes);
+                Array::new(dtype, Vec::new(), bytes)?
+            }
             Some(other) => return Err(self.misfit("an array", other.found(), "")),
             None => {
                 if self.field.figures {
