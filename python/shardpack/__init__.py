@@ -7,6 +7,23 @@
 """
 
 from shardpack._dataset import Dataset
+from shardpack._pack import merge, pack, verify
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
+from shardpack._writer import Writer
+from shardpack.convert import SourceError, convert
+from shardpack.export import export
 
-__all__ = ["Dataset", "FormatError", "LimitError", "UsageError", "__version__"]
+__all__ = [
+    "Dataset",
+    "FormatError",
+    "LimitError",
+    "SourceError",
+    "UsageError",
+    "Writer",
+    "__version__",
+    "convert",
+    "export",
+    "merge",
+    "pack",
+    "verify",
+]
