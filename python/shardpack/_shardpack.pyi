@@ -84,7 +84,6 @@ class Loader:
     def stats(self) -> dict[str, int | float]: ...
     def close(self) -> None: ...
 
-@final
 class Writer:
     def __new__(
         cls, path: str, schema: list[tuple[str, str]] | None, classes: list[str] | None, args: list[str]
