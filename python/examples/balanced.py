@@ -18,7 +18,7 @@ import shardpack as sp
 import tiny
 
 
-def drawn(dataset: sp.Dataset, weights: sp.Weights | None) -> NDArray[np.int64]:
+def drawn(dataset: sp.Dataset, weights: str | dict[int, float] | NDArray[np.float64] | None) -> NDArray[np.int64]:
     """How often each class came in four epochs."""
     labels: list[NDArray[np.int64]] = []
     with sp.Loader(dataset, 10, image="rrc32", weights=weights, fields=["label"]) as loader:

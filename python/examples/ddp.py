@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch import nn
+from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 import shardpack as sp
@@ -50,4 +50,4 @@ def train(rank: int, dataset: sp.Dataset, meeting: str) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         packed = sp.Dataset(sys.argv[1]) if len(sys.argv) > 1 else tiny.photos(Path(folder) / "photos")
-        mp.spawn(train, (packed, f"file://{folder}/meeting"), RANKS)  # type: ignore[no-untyped-call]
+        spawn(train, (packed, f"file://{folder}/meeting"), RANKS)

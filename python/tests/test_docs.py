@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,20 @@ def scenes(folder: Path, count: int = 12) -> None:
         np.save(folder / "cubes" / f"scene-{number:02}.npy", (spectra[mask] + rng.normal(0, 20, (48, 48, 20))).round().astype(np.float32))
 
 
+def tars(folder: Path, source: Path) -> None:
+    """Two tars as WebDataset has them: ``NAME.jpg`` and ``NAME.cls`` beside each other."""
+    folder.mkdir()
+    files = sorted(source.glob("*/*.jpg"))
+    for number in range(2):
+        with tarfile.open(folder / f"train-{number:06}.tar", "w") as tar:
+            for file in files[number::2]:
+                tar.add(file, file.name)
+                label = b"%d" % sorted(path.name for path in source.iterdir()).index(file.parent.name)
+                member = tarfile.TarInfo(f"{file.stem}.cls")
+                member.size = len(label)
+                tar.addfile(member, io.BytesIO(label))
+
+
 @page("tutorial.md")
 def tutorial(folder: Path) -> None:
     photos(folder / "photos")
@@ -66,6 +81,7 @@ def tutorial(folder: Path) -> None:
 def coming_from(folder: Path) -> None:
     photos(folder / "photos")
     scenes(folder / "scenes")
+    tars(folder / "wds", folder / "photos")
 
 
 def blocks(text: str) -> Iterator[tuple[int, str, str]]:
