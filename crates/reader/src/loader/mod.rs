@@ -21,6 +21,7 @@
 mod array_row;
 mod arrays;
 mod batch;
+mod examples;
 mod fields;
 mod memory;
 mod options;
@@ -37,7 +38,7 @@ mod work;
 
 pub use batch::{Batch, Tensor};
 pub use memory::{Allocate, Heap, SlotMemory};
-pub use options::{CubeMode, ImageMode, LoaderOptions, OnCorrupt};
+pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt};
 pub use parse::parse_bands;
 pub use patch::Place;
 pub use stats::LoaderStats;
