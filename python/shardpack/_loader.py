@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from shardpack import _shardpack
 from shardpack._batch import Batch
@@ -61,6 +61,9 @@ class Loader:
         Bands of arrays of three axes, in this order; ``"10..50"`` is ``range(10, 50)``. Default: all.
     layout : "hwc" or "chw", default "hwc"
         Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels, height, width]``.
+    dtype : dtype, or mapping from field to dtype, optional
+        Element type of arrays of three axes (``"float16"``), or of each field that is named (``{"cube": "float16", "mask": "int64"}``). No value changes by it: where one could, the
+        batch is an error that names the sample. Default: the type of the source; where sources differ, one that holds the values of all.
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays.
     weights : "balanced", mapping or array, optional
@@ -108,6 +111,7 @@ class Loader:
         cube: str = "whole",
         bands: slice | Sequence[int] | str | None = None,
         layout: Literal["hwc", "chw"] = "hwc",
+        dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
         fields: Sequence[str] | None = None,
         weights: Weights | None = None,
         threads: int | None = None,
@@ -133,6 +137,7 @@ class Loader:
             cube=cube,
             layout=layout,
             bands=_bands(bands),
+            dtype=_dtype(dtype),
             fields=_fields(fields),
             members=dataset._members,
             **_weights(weights, dataset),
@@ -381,6 +386,15 @@ def _fields(fields: Sequence[str] | None) -> list[str] | None:
     if isinstance(fields, str):
         raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}")
     return None if fields is None else list(fields)
+
+
+def _dtype(dtype: Any) -> str | None:
+    """Types of arrays as text: ``float16``, or ``cube=float16,mask=int64``."""
+    if dtype is None:
+        return None
+    if isinstance(dtype, Mapping):
+        return ",".join(f"{field}={np.dtype(of).name}" for field, of in dtype.items()) or None
+    return str(np.dtype(dtype).name)
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:

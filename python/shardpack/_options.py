@@ -27,6 +27,7 @@ class Options:
     cube: str
     layout: str
     bands: str | list[int] | None
+    dtype: str | None
     fields: list[str] | None
     members: NDArray[np.uint64] | None
     weights: NDArray[np.float64] | None

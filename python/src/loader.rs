@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shardpack_codec::jpeg::PixelLayout;
 use shardpack_reader::order::{End, Members, Mode, Order, Runs, Sampling, State, Weighted};
-use shardpack_reader::{Bands, LoaderOptions, OnCorrupt, parse_bands};
+use shardpack_reader::{ArrayDtype, Bands, LoaderOptions, OnCorrupt, parse_bands};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -48,6 +48,7 @@ pub(crate) struct Options<'py> {
     cube: String,
     layout: String,
     bands: Option<BandsOption>,
+    dtype: Option<String>,
     fields: Option<Vec<String>>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One for each sample of the dataset.
@@ -116,6 +117,10 @@ impl Options<'_> {
                 None => Bands::All,
                 Some(BandsOption::Text(text)) => parse_bands(text).map_err(raise)?,
                 Some(BandsOption::List(bands)) => bands_of(bands),
+            },
+            dtype: match &self.dtype {
+                None => ArrayDtype::Source,
+                Some(text) => text.parse().map_err(raise)?,
             },
             layout: match &*self.layout {
                 "hwc" => PixelLayout::HeightWidthChannels,

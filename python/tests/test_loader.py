@@ -89,9 +89,13 @@ def test_cubes_in_whole_and_in_part(cubes: Path, cube_values: list[np.ndarray]) 
         ({"cube": "grid6x10", "bands": slice(4)}, (8, 6, 10, 4)),
         ({"cube": "patch6x10", "layout": "chw", "bands": range(1, 8, 3)}, (8, 3, 6, 10)),
         ({"layout": "chw"}, (8, 8, 20, 30)),
+        ({"dtype": {"mask": "int64"}}, (8, 20, 30, 8)),
     ]
     for options, shape in shapes:
         assert next(iter(sp.Loader(dataset, 8, **options)))["cube"].shape == shape
+    typed = next(iter(sp.Loader(dataset, 8, dtype={"mask": np.int64, "cube": "float64"})))
+    assert (typed["mask"].dtype, typed["cube"].dtype) == (np.int64, np.float64)
+    assert next(iter(sp.Loader(dataset, 8, dtype=np.float64)))["cube"].dtype == np.float64
 
 
 def test_each_iteration_is_the_next_epoch(dataset: sp.Dataset) -> None:
@@ -234,6 +238,8 @@ def test_weights(squares: Path) -> None:
         ({"image": "rrc"}, "such as rrc224"),
         ({"cube": "patch9"}, "such as patch64x64"),
         ({"bands": "a"}, "such as 10..50"),
+        ({"dtype": {"image": "int64"}}, "dtype"),
+        ({"dtype": "complex64"}, "element type of arrays: expected"),
         ({"layout": "cwh"}, "layout: expected hwc or chw"),
         ({"end": "keep"}, "end: expected drop, pad or uneven"),
         ({"shuffle": "no"}, "shuffle: expected"),
