@@ -10,22 +10,37 @@ import importlib
 from typing import TYPE_CHECKING
 
 from shardpack._batch import Batch, Ragged
-from shardpack._dataset import Dataset, Field, Sample, Subset
+from shardpack._dataset import Concat, Dataset, Field, Sample, Subset, concat
 from shardpack._loader import Loader
+from shardpack._pack import PackOptions, StorageOptions, merge, pack, verify
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
+from shardpack._writer import Writer
+from shardpack.convert import SourceError, convert
+from shardpack.export import export
 
 __all__ = [
     "Batch",
+    "Concat",
     "Dataset",
     "Field",
     "FormatError",
     "LimitError",
     "Loader",
+    "PackOptions",
     "Ragged",
     "Sample",
+    "SourceError",
+    "StorageOptions",
     "Subset",
     "UsageError",
+    "Writer",
     "__version__",
+    "concat",
+    "convert",
+    "export",
+    "merge",
+    "pack",
+    "verify",
 ]
 
 if TYPE_CHECKING:

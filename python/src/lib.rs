@@ -5,11 +5,16 @@
 #![deny(unsafe_code)]
 
 mod batch;
+mod command;
 mod dataset;
 mod dlpack;
 mod errors;
 mod loader;
+mod pack;
 mod values;
+mod watch;
+mod words;
+mod writer;
 
 /// The compiled part of the package `shardpack`.
 #[pyo3::pymodule]
@@ -17,11 +22,17 @@ mod _shardpack {
     #[pymodule_export]
     use crate::batch::{Batch, Tensor};
     #[pymodule_export]
+    use crate::command::command;
+    #[pymodule_export]
     use crate::dataset::Dataset;
     #[pymodule_export]
     use crate::errors::{FormatError, LimitError, UsageError};
     #[pymodule_export]
     use crate::loader::Loader;
+    #[pymodule_export]
+    use crate::pack::{merge, pack, pack_flags, verify};
+    #[pymodule_export]
+    use crate::writer::Writer;
 
     /// The version of package, command and library.
     #[pymodule_export]

@@ -22,6 +22,7 @@ mod buffers;
 mod cache;
 mod check;
 mod column;
+mod concat;
 mod dataset;
 mod decode;
 mod error;
