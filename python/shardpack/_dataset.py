@@ -296,6 +296,64 @@ class Subset(Dataset):
         return place
 
 
+class Concat(Dataset):
+    """Several datasets as one; made by :func:`concat`."""
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        for number, dataset in enumerate(datasets):
+            if dataset._members is not None:
+                raise _shardpack.UsageError(
+                    f"dataset {number} to take as one: expected a whole dataset, found {dataset!r}\n"
+                    "hint: take the subset of what `concat` makes"
+                )
+        self._parts: list[Dataset] = []
+        for dataset in datasets:
+            self._parts += dataset._parts if isinstance(dataset, Concat) else [dataset]
+        self._opened = _shardpack.Dataset.concat([part._core for part in self._parts])
+        self._pid = os.getpid()
+        self._path, self._verify_crc = self._opened.path, all(part._verify_crc for part in self._parts)
+        self._columns = Columns(self)
+
+    @property
+    def _core(self) -> _shardpack.Dataset:
+        if os.getpid() != self._pid:
+            self._opened = _shardpack.Dataset.concat([part._core for part in self._parts])
+            self._pid = os.getpid()
+        return self._opened
+
+    @property
+    def parts(self) -> list[Dataset]:
+        """The datasets, in order."""
+        return list(self._parts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Concat, (self._parts,)
+
+    def __repr__(self) -> str:
+        return f"Concat({len(self._parts)} datasets, {len(self)} samples)"
+
+
+def concat(datasets: Sequence[Dataset]) -> Concat:
+    """Several datasets as one, where they are: nothing is packed again.
+
+    Parameters
+    ----------
+    datasets : sequence of Dataset
+        Whole datasets of one schema and one list of classes.
+
+    Returns
+    -------
+    Concat
+        A dataset of all samples, those of the first one first. A :class:`Loader` goes through all of them mixed; its ``mix`` says how often each dataset comes.
+
+    Raises
+    ------
+    UsageError
+        There is none, or a schema or the classes differ: it says where.
+    """
+    return Concat(datasets)
+
+
 class Columns(Mapping[str, "NDArray[Any]"]):
     """The scalar fields of a dataset; each is read when it is first asked for, and kept."""
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from shardpack import _shardpack
 from shardpack._batch import Batch
 from shardpack._convert import Framework, converter
-from shardpack._dataset import Dataset
+from shardpack._dataset import Concat, Dataset
 from shardpack._options import Options, State
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
@@ -68,6 +68,9 @@ class Loader:
         Fields to load. Default: all scalars, pictures and arrays.
     weights : "balanced", mapping or array, optional
         Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes alike often), label → weight, or one weight for each sample. Default: each sample once.
+    mix : sequence of float, optional
+        Of a :func:`concat`: how often each of its datasets comes, in any proportion. Each goes through its own order, epoch after epoch, while the others go on; an epoch is as long as all
+        together. Default: every sample once.
     threads : int, optional
         Threads that read and decode. Default: one for each core that the process may use.
     prefetch : int, default 3
@@ -114,6 +117,7 @@ class Loader:
         dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
         fields: Sequence[str] | None = None,
         weights: Weights | None = None,
+        mix: Sequence[float] | None = None,
         threads: int | None = None,
         prefetch: int = 3,
         end: Literal["drop", "pad", "uneven"] = "drop",
@@ -141,6 +145,7 @@ class Loader:
             fields=_fields(fields),
             members=dataset._members,
             **_weights(weights, dataset),
+            mix=_mix(mix, dataset, weights),
             threads=0 if threads is None else _number("threads", threads, 1, 4096),
             slots=_number("prefetch", prefetch, 1, 2**16),
             skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),
@@ -215,13 +220,12 @@ class Loader:
         return self._ready().state()[2] + (1 if self._ended else 0)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration is epoch ``epoch``, from its start. One that runs cannot go on."""
+        """The next iteration is epoch ``epoch``, from its start; or, if that is the epoch of a state that was just loaded, what is left of it. So it can stand at the top of the loop with
+        which a script both begins and resumes: ``for epoch in range(loader.epoch, 90): loader.set_epoch(epoch)``. An iteration that runs cannot go on."""
         core = self._ready()
         epoch = _number("epoch", epoch, 0, 2**32 - 1)
         self._turn += 1
-        self._resume = None
-        _, _, now, consumed = core.state()
-        if self._begun or (now, consumed) != (epoch, 0):
+        if self._begun or core.state()[2] != epoch:
             self._go_to(core, epoch)
         if not self._started:
             # For a fork that makes the core anew.
@@ -233,6 +237,7 @@ class Loader:
         """Where the loader stands: four integers and strings, the same on every rank that was handed the same number of batches. Batches that were handed out count as done; at the end
         of an epoch it is the start of the next. Can be saved as JSON, or with ``torch.save``."""
         fingerprint, seed, epoch, consumed = self._ready().state()
+        # Then every rank is at the end, or will be without another batch.
         if self._ended:
             epoch, consumed = epoch + 1, 0
         return {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
@@ -429,6 +434,19 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
     if each.shape != (len(dataset),):
         raise _shardpack.UsageError(f"weights: expected one for each of {len(dataset)} samples, found shape {list(each.shape)}")
     return none | {"weights": _spread(each, dataset)}
+
+
+def _mix(mix: Sequence[float] | None, dataset: Dataset, weights: Weights | None) -> list[tuple[_shardpack.Dataset, float]] | None:
+    """The parts of a concat and how often each comes."""
+    if mix is None:
+        return None
+    if not isinstance(dataset, Concat):
+        raise _shardpack.UsageError(f"mix: expected a dataset made by `concat`, found {dataset!r}")
+    if weights is not None:
+        raise _shardpack.UsageError("mix: expected no weights of samples beside it, found both")
+    if len(mix) != len(dataset.parts):
+        raise _shardpack.UsageError(f"mix: expected one number for each of {len(dataset.parts)} datasets, found {len(mix)}")
+    return [(part._core, float(share)) for part, share in zip(dataset.parts, mix, strict=True)]
 
 
 def _of_classes(dataset: Dataset, classes: Mapping[int, float]) -> NDArray[np.float64]:

@@ -51,6 +51,11 @@ pub(in crate::cli) struct DtypeView {
     pub(super) dtype: ArrayDtype,
 }
 
+/// Reads `float16`, for all cubes, and `cube=float16,mask=int64`.
+pub(in crate::cli) fn parse_dtype(text: &str) -> Result<DtypeView, Error> {
+    Ok(DtypeView { name: text.into(), dtype: text.parse()? })
+}
+
 /// Reads `full`, `raw`, `rrc224`, `center224`.
 pub(in crate::cli) fn parse_view(text: &str) -> Result<PictureView, Error> {
     let mode: ImageMode = text.parse()?;
@@ -69,11 +74,6 @@ pub(in crate::cli) fn parse_array_view(text: &str) -> Result<ArrayView, Error> {
 /// Reads `10..50`, without 50, and `3,7,12`.
 pub(in crate::cli) fn parse_bands(text: &str) -> Result<BandsView, Error> {
     Ok(BandsView { name: text.into(), bands: shardpack_reader::parse_bands(text)? })
-}
-
-/// Reads `float16`, for all cubes, and `cube=float16,mask=int64`.
-pub(in crate::cli) fn parse_dtype(text: &str) -> Result<DtypeView, Error> {
-    Ok(DtypeView { name: text.into(), dtype: text.parse()? })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Views of pictures and of arrays, bands and element types by their names: `rrc224`, `patch64x64`, `10..50`, `mask=int64`. The command and the Python package read the same ones.
+//! Views of pictures and of arrays, and bands, by their names: `rrc224`, `patch64x64`, `10..50`. The command and the Python package read the same ones.
 
 use super::options::{ArrayDtype, CubeMode, ImageMode};
 use super::patch::Place;
@@ -139,33 +139,6 @@ pub fn parse_bands(text: &str) -> Result<Bands> {
             let list: Option<Vec<u64>> = text.split(',').map(|band| number(band).map(u64::from)).collect();
             Ok(Bands::List(list.ok_or_else(fail)?))
         }
-    }
-}
-
-/// `float16`, for all arrays of three axes, or types of fields: `cube=float16,mask=int64`.
-///
-/// ```
-/// use shardpack_format::Dtype;
-/// use shardpack_reader::ArrayDtype;
-/// let dtype: ArrayDtype = "float16".parse()?;
-/// assert_eq!(dtype, ArrayDtype::Cubes(Dtype::F16));
-/// # Ok::<(), shardpack_reader::Error>(())
-/// ```
-impl FromStr for ArrayDtype {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
-        if let Some(dtype) = dtype(text) {
-            return Ok(Self::Cubes(dtype));
-        }
-        let field = |part: &str| part.split_once('=').and_then(|(field, name)| Some((field.to_owned(), dtype(name)?)));
-        let fields: Option<Vec<(String, Dtype)>> = text.split(',').map(field).collect();
-        fields.map(Self::Fields).ok_or_else(|| {
-            let names: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
-            let expected = format!("a type of [{}], or FIELD=TYPE with commas between them", names.join(", "));
-            Error::usage("element type of arrays", expected, format!("`{text}`"))
-        })
     }
 }
 
