@@ -2,8 +2,8 @@
 
     python mixed.py [DATASET DATASET]
 
-Nothing is packed again. Each dataset goes through its own order, epoch after epoch; the smaller one comes more often.
-The state of a mixture is as short as any other.
+Nothing is packed again. An epoch has as many samples as both datasets; those of the smaller one come more often. A run
+is resumed as always.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ def main(first: sp.Dataset, second: sp.Dataset) -> None:
         print(f"drawn: {of_first.sum()} of the first, {len(drawn) - of_first.sum()} of the second")
         in_batch = of_first.reshape(-1, 20).sum(1)
         print(f"in each batch of 20: {in_batch.min()} to {in_batch.max()} of the first")
-        times = np.bincount(drawn[~of_first] - len(first), minlength=len(second))
-        print(f"a sample of the second came {times.min()} to {times.max()} times")
 
 
 if __name__ == "__main__":
