@@ -15,6 +15,8 @@ from shardpack._loader import Loader
 from shardpack._pack import PackOptions, StorageOptions, merge, pack, verify
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
 from shardpack._writer import Writer
+from shardpack.convert import SourceError, convert
+from shardpack.export import export
 
 __all__ = [
     "Batch",
@@ -26,11 +28,14 @@ __all__ = [
     "PackOptions",
     "Ragged",
     "Sample",
+    "SourceError",
     "StorageOptions",
     "Subset",
     "UsageError",
     "Writer",
     "__version__",
+    "convert",
+    "export",
     "merge",
     "pack",
     "verify",
