@@ -91,7 +91,7 @@ def _one_tar(file: Path, drop: frozenset[str]) -> Iterator[Item]:
         with tarfile.open(file, "r:*") as tar:
             while (member := tar.next()) is not None:
                 # The list of members that tarfile keeps would grow with the tar.
-                tar.members.clear()
+                tar.members.clear()  # type: ignore[attr-defined]
                 if not member.isdir():
                     yield from group.add(member, tar)
             _check_end(tar)
