@@ -82,7 +82,7 @@ def write_mds(
 def pack(data: bytes, compression: str) -> bytes:
     if compression.startswith("zstd"):
         return bytes(pytest.importorskip("zstandard").compress(data))
-    return {"gz": gzip.compress, "bz2": bz2.compress}[compression](data)
+    return gzip.compress(data) if compression == "gz" else bz2.compress(data)
 
 
 def dataset(folder: Path, **options: Any) -> Path:

@@ -71,9 +71,10 @@ def test_the_writer_s_options_reach_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["shufle", "prefix_key", "grop"])
 def test_options_nobody_knows(tmp_path: Path, option: str) -> None:
     format = {"shufle": "torchvision", "prefix_key": "webdataset", "grop": "hdf5"}[option]
+    options: dict[str, Any] = {option: True}
     message = rf"option: expected one of {format} or of Writer, found: '{option}'\nhint: did you mean '\w+'\?"
     with pytest.raises(TypeError, match=message):
-        sp.convert(format, tmp_path, tmp_path / "out", **{option: True})
+        sp.convert(format, tmp_path, tmp_path / "out", **options)
 
 
 def test_formats_nobody_knows(tmp_path: Path) -> None:

@@ -143,34 +143,35 @@ def test_keys_that_a_tar_cannot_tell_apart(tmp_path: Path) -> None:
 
 
 def test_pictures_of_other_types_and_missing_values(tmp_path: Path) -> None:
-    samples = {"a": {"image": picture(0, "PNG"), "note": "x"}, "b": {"image": jpeg(1), "note": None}}
+    samples: dict[str, dict[str, Any]] = {
+        "a": {"image": picture(0, "PNG"), "note": "x"},
+        "b": {"image": jpeg(1), "note": None},
+    }
     sp.export(write(tmp_path / "src", samples), "webdataset", tmp_path / "tars", fields=["image", "note"])
     assert members(tmp_path / "tars") == {"a.png": picture(0, "PNG"), "a.note.txt": b"x", "b.jpg": jpeg(1)}
 
 
 def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
     src = write(tmp_path / "src", {"a": {"text": "x"}})
-    for arguments, error, message in [
+    cases: list[tuple[str, dict[str, Any], type[Exception], str]] = [
         (
-            ("webdatset",),
+            "webdatset",
+            {},
             ValueError,
-            "format: expected one of webdataset, zarr, found: 'webdatset'\nhint: did you mean 'webdataset'",
+            "format: expected one of webdataset, zarr, found: 'webdatset'\nhint: did you mean 'web",
         ),
+        ("webdataset", {"shard_sise": 1}, TypeError, "found: 'shard_sise'\nhint: did you mean 'shard_size'"),
         (
-            ("webdataset", {"shard_sise": 1}),
-            TypeError,
-            "option: expected one of shard_size, keys, found: 'shard_sise'\nhint: did you mean 'shard_size'",
-        ),
-        (
-            ("webdataset", {"shard_size": "big"}),
+            "webdataset",
+            {"shard_size": "big"},
             ValueError,
-            "shard_size: expected a number of bytes, or a size such as '256MiB', found: 'big'",
+            "expected a number of bytes, or a size such as '256MiB', found: 'big'",
         ),
-        (("webdataset", {"shard_size": 0}), ValueError, "shard_size: "),
-        (("webdataset", {"keys": "no"}), ValueError, "keys: expected 'dataset' or 'number', found: 'no'"),
-        (("webdataset", {"fields": ["image"]}), ValueError, "fields: expected some of text, found: 'image'"),
-    ]:
-        format, options = (*arguments, {})[:2]
+        ("webdataset", {"shard_size": 0}, ValueError, "shard_size: expected"),
+        ("webdataset", {"keys": "no"}, ValueError, "keys: expected 'dataset' or 'number', found: 'no'"),
+        ("webdataset", {"fields": ["image"]}, ValueError, "fields: expected some of text, found: 'image'"),
+    ]
+    for format, options, error, message in cases:
         with pytest.raises(error, match=message):
             sp.export(src, format, tmp_path / "out", **options)
     (tmp_path / "full").mkdir()
@@ -230,7 +231,9 @@ def test_zarr_of_varying_shapes_and_back(tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr", minversion="3")
     # Alike at first: what was written as one array becomes many.
     shapes = [(2, 3)] * 4 + [(3, 3), (2, 3), (1, 7)]
-    samples = {f"k{i}": {"cube": np.full(shape, i, np.int16), "blob": bytes([i] * i)} for i, shape in enumerate(shapes)}
+    samples: dict[str, dict[str, Any]] = {
+        f"k{i}": {"cube": np.full(shape, i, np.int16), "blob": bytes([i] * i)} for i, shape in enumerate(shapes)
+    }
     src = write(tmp_path / "src", samples, shuffle=False)
     sp.export(src, "zarr", tmp_path / "z", fields=["cube", "blob"])
     group = zarr.open_group(tmp_path / "z", mode="r")

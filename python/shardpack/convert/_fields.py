@@ -76,7 +76,8 @@ class Fields:
         if columns:
             renamed = {column: f"source_{self.names[column]}" for column in columns}
             raise SourceError(
-                f"{where}: beside a picture, expected no columns {', '.join(_OF_PICTURES)}, which are made of the picture, found: "
+                f"{where}: beside a picture, expected no columns {', '.join(_OF_PICTURES)}, "
+                "which are made of the picture, found: "
                 f"{', '.join(columns)}\nhint: drop={columns}, or rename={renamed}"
             )
 

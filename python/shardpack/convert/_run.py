@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypedDict, Union
+from typing import Any, Union
 
 from ._fields import Fields
 from ._source import Item, Problem, Sample, Source, SourceError
@@ -17,19 +17,10 @@ _LISTED = 1000
 _SECONDS_BETWEEN_REPORTS = 0.1
 
 
-class Progress(TypedDict):
-    """What a progress callback is given."""
-
-    phase: str
-    """``"convert"``: samples are read and encoded; then ``"write"``: they are written in their final order."""
-    samples: int
-    """Samples of this phase that are done."""
-    total: int | None
-    """Samples of this phase in all, where that is known."""
-    skipped: int
-    """Samples left out."""
-    seconds: float
-    """Since the beginning."""
+Progress = Callable[[dict[str, Any]], object]
+"""Called about ten times a second with a dict: ``phase`` (``"convert"``: samples are read and encoded; then
+``"write"``: they are written in their final order), ``samples`` and ``total`` (None if unknown) of this phase,
+``skipped``, ``seconds`` since the beginning."""
 
 
 class Run:
@@ -42,7 +33,7 @@ class Run:
         fields: Fields,
         *,
         skip: bool,
-        progress: Callable[[Progress], object] | None,
+        progress: Progress | None,
     ) -> None:
         self.format = format
         self.source = source

@@ -42,8 +42,8 @@ def export(
     out
         Folder to write. It must not be there, or be empty; it appears when it is complete.
     fields
-        Fields to write. Default: all but those that a packer adds to describe others: sizes and orientation of pictures, sizes
-        of cubes, figures such as `cube.max_abs_error`.
+        Fields to write. Default: all but those that a packer adds to describe others: sizes and orientation of
+        pictures, sizes of cubes, figures such as `cube.max_abs_error`.
     progress
         Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total``, ``seconds``.
     **options

@@ -43,7 +43,8 @@ class Samples:
         return len(self.dataset)
 
     def files(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Key and fields of each sample: stored ones as bytes (`.npy` of arrays), None if missing; scalars with their type."""
+        """Key and fields of each sample: stored ones as bytes (`.npy` of arrays), None if missing; scalars with their
+        type."""
         stored = [name for name, kind in self.kinds.items() if kind != "scalar"]
         columns = self._columns()
         for index, key in enumerate(self.dataset.keys):
@@ -76,7 +77,8 @@ class Samples:
 
 
 def added(kinds: dict[str, str]) -> set[str]:
-    """The fields that a packer adds to describe others: sizes of pictures and cubes, figures such as `cube.max_abs_error`."""
+    """The fields that a packer adds to describe others: sizes of pictures and cubes, figures such as
+    `cube.max_abs_error`."""
     stored = [name for name, kind in kinds.items() if kind in ("image", "array")]
     of_sizes = _OF_PICTURES if "image" in kinds.values() else _OF_CUBES if stored else ()
     figures = {
