@@ -134,7 +134,8 @@ class Batch:
         return self._indices
 
     def __repr__(self) -> str:
-        return f"Batch({self._rows} rows of {', '.join(self._names)})"
+        more = [f"{len(self._names) - 4} more"] if len(self._names) > 5 else self._names[4:]
+        return f"Batch({self._rows} rows: {', '.join(self._names[:4] + more)})"
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
         """Torch only: a batch of the same rows elsewhere, every tensor by ``torch.Tensor.to``. Lightning and Accelerate move batches by it."""

@@ -31,10 +31,11 @@ def converter(to: Framework, device: str) -> Convert:
 
 def _to_torch(device: str) -> Convert:
     import torch
+    from torch.utils.dlpack import from_dlpack
 
     if torch.device(device).type == "cpu":
-        return torch.from_dlpack
-    return lambda tensor: torch.from_dlpack(tensor).to(device, non_blocking=True)
+        return from_dlpack
+    return lambda tensor: from_dlpack(tensor).to(device, non_blocking=True)
 
 
 def _to_jax(device: str) -> Convert:

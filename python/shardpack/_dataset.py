@@ -86,16 +86,17 @@ class Dataset:
         return len(self._core)
 
     def __repr__(self) -> str:
-        fields = ", ".join(field.name for field in self.schema)
-        return f"Dataset({str(self._path)!r}, {len(self)} samples of {fields})"
+        names = [field.name for field in self.schema]
+        more = [f"{len(names) - 4} more"] if len(names) > 5 else names[4:]
+        return f"Dataset({str(self._path)!r}, {len(self)} samples: {', '.join(names[:4] + more)})"
 
     # Samples
 
     @overload
-    def __getitem__(self, index: SupportsIndex, /) -> Sample: ...
+    def __getitem__(self, index: int | np.integer[Any], /) -> Sample: ...
     @overload
     def __getitem__(self, index: Indices, /) -> list[Sample]: ...
-    def __getitem__(self, index: SupportsIndex | Indices, /) -> Sample | list[Sample]:
+    def __getitem__(self, index: int | np.integer[Any] | Indices, /) -> Sample | list[Sample]:
         """One sample for a number, a list of samples for a slice, a list of numbers or a boolean mask."""
         if isinstance(index, SupportsIndex) and not (isinstance(index, np.ndarray) and index.ndim):
             return self._core.get(self._stored(index))

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shardpack_codec::jpeg::PixelLayout;
 use shardpack_reader::order::{End, Members, Mode, Order, Runs, Sampling, State, Weighted};
-use shardpack_reader::{Bands, LoaderOptions, OnCorrupt};
+use shardpack_reader::{Bands, LoaderOptions, OnCorrupt, parse_bands};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -27,6 +27,13 @@ pub(crate) struct Loader {
     pid: u32,
 }
 
+/// Bands by name, `10..50`, or by their numbers.
+#[derive(FromPyObject)]
+enum BandsOption {
+    Text(String),
+    List(Vec<u64>),
+}
+
 /// What Python hands over: plain values, checked where they are used.
 #[derive(FromPyObject)]
 pub(crate) struct Options<'py> {
@@ -40,7 +47,7 @@ pub(crate) struct Options<'py> {
     image: String,
     cube: String,
     layout: String,
-    bands: Option<Vec<u64>>,
+    bands: Option<BandsOption>,
     fields: Option<Vec<String>>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One for each sample of the dataset.
@@ -107,7 +114,8 @@ impl Options<'_> {
             cube: self.cube.parse().map_err(raise)?,
             bands: match &self.bands {
                 None => Bands::All,
-                Some(bands) => bands_of(bands),
+                Some(BandsOption::Text(text)) => parse_bands(text).map_err(raise)?,
+                Some(BandsOption::List(bands)) => bands_of(bands),
             },
             layout: match &*self.layout {
                 "hwc" => PixelLayout::HeightWidthChannels,

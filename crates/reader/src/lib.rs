@@ -22,6 +22,7 @@ mod buffers;
 mod cache;
 mod check;
 mod column;
+mod concat;
 mod dataset;
 mod decode;
 mod error;
@@ -43,8 +44,8 @@ pub use dataset::{Dataset, DatasetOptions, ShardInfo};
 pub use error::{Error, Result};
 pub use fs::{Folder, ReadAt, Storage, open_regular};
 pub use loader::{
-    Allocate, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, Place, SlotMemory,
-    Tensor, parse_bands,
+    Allocate, ArrayDtype, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, Place,
+    SlotMemory, Tensor, parse_bands,
 };
 pub use salvage::{Lost, MetadataSource, Rebuilt, SalvageScan, Salvaged, WholeRecord, rebuild_manifest};
 pub use sample::{Image, RecordView, Sample};

@@ -12,10 +12,14 @@ import numpy as np
 
 from ._files import Paths, list_files
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
-from ._values import DTYPES, looks_pickled, parse_json
+from ._values import looks_pickled, parse_json
 
 _SUFFIXES = (".parquet", ".arrow", ".feather")
 _BATCH_ROWS = 64
+# Arrow's own `to_pandas_dtype` needs pandas in some versions.
+_NUMBERS = {"halffloat": "float16", "float": "float32", "double": "float64", "bool": "bool"} | {
+    f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 
 Take = Callable[[Any], Any]
 
@@ -143,8 +147,7 @@ def _column(kind: Any) -> tuple[str | None, Take]:
     if types.is_boolean(kind):
         return "bool", _same
     if types.is_integer(kind) or types.is_floating(kind):
-        name = np.dtype(kind.to_pandas_dtype()).name
-        return name, _same
+        return _NUMBERS[str(kind)], _same
     if types.is_string(kind) or types.is_large_string(kind):
         return "text", _same
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
@@ -171,8 +174,7 @@ def _element(kind: Any) -> np.dtype[Any] | None:
     while _is_list(kind):
         kind = kind.value_type
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        dtype = np.dtype(kind.to_pandas_dtype())
-        return dtype if dtype.name in DTYPES else None
+        return np.dtype(_NUMBERS[str(kind)])
     return None
 
 

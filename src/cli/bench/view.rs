@@ -1,7 +1,7 @@
 //! `--image`, `--cube` and `--bands`: what they mean to the loader, and as they were typed.
 
 use shardpack_codec::jpeg::View;
-use shardpack_reader::{Bands, CubeMode, Error, ImageMode};
+use shardpack_reader::{ArrayDtype, Bands, CubeMode, Error, ImageMode};
 
 /// What `--image` asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,19 @@ pub(in crate::cli) struct BandsView {
     /// As typed.
     pub(super) name: String,
     pub(super) bands: Bands,
+}
+
+/// What `--dtype` asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::cli) struct DtypeView {
+    /// As typed.
+    pub(super) name: String,
+    pub(super) dtype: ArrayDtype,
+}
+
+/// Reads `float16`, for all cubes, and `cube=float16,mask=int64`.
+pub(in crate::cli) fn parse_dtype(text: &str) -> Result<DtypeView, Error> {
+    Ok(DtypeView { name: text.into(), dtype: text.parse()? })
 }
 
 /// Reads `full`, `raw`, `rrc224`, `center224`.

@@ -1,10 +1,11 @@
 //! Views of pictures and of arrays, and bands, by their names: `rrc224`, `patch64x64`, `10..50`. The command and the Python package read the same ones.
 
-use super::options::{CubeMode, ImageMode};
+use super::options::{ArrayDtype, CubeMode, ImageMode};
 use super::patch::Place;
 use crate::error::{Error, Result};
 use shardpack_codec::Bands;
 use shardpack_codec::jpeg::View;
+use shardpack_format::Dtype;
 use std::str::FromStr;
 
 /// Largest side of a view: that of a JPEG.
@@ -87,6 +88,33 @@ impl FromStr for CubeMode {
     }
 }
 
+/// A type for all cubes, `float16`, or types for fields, `cube=float16,mask=int64`.
+///
+/// ```
+/// use shardpack_format::Dtype;
+/// use shardpack_reader::ArrayDtype;
+/// let dtype: ArrayDtype = "mask=int64".parse()?;
+/// assert_eq!(dtype, ArrayDtype::Fields(vec![("mask".into(), Dtype::I64)]));
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
+impl FromStr for ArrayDtype {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
+        if let Some(dtype) = dtype(text) {
+            return Ok(Self::Cubes(dtype));
+        }
+        let field = |part: &str| part.split_once('=').and_then(|(field, name)| Some((field.to_owned(), dtype(name)?)));
+        let fields: Option<Vec<(String, Dtype)>> = text.split(',').map(field).collect();
+        fields.map(Self::Fields).ok_or_else(|| {
+            let names: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+            let expected = format!("a type of [{}], or FIELD=TYPE with commas between them", names.join(", "));
+            Error::usage("element type", expected, format!("`{text}`"))
+        })
+    }
+}
+
 /// Reads bands: `10..50`, without 50, or numbers with commas between them, `3,7,12`.
 ///
 /// ```
@@ -153,6 +181,18 @@ mod tests {
         for bad in ["", "..", "5..", "..5", "5..5", "7..5", "1..=4", "1,", "1, 2", "-1", "a", "1...4"] {
             let error = parse_bands(bad).unwrap_err().to_string();
             assert!(error.contains("10..50") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn element_types_are_of_all_cubes_or_of_fields() {
+        let dtype = |text: &str| text.parse::<ArrayDtype>().unwrap();
+        assert_eq!(dtype("float16"), ArrayDtype::Cubes(Dtype::F16));
+        let fields = [("cube", Dtype::F16), ("mask", Dtype::I64)].map(|(name, dtype)| (name.to_owned(), dtype));
+        assert_eq!(dtype("cube=float16,mask=int64"), ArrayDtype::Fields(fields.to_vec()));
+        for bad in ["", "half", "cube=", "cube=half", "float16,float32", "cube=float16,", "Float16"] {
+            let error = bad.parse::<ArrayDtype>().unwrap_err().to_string();
+            assert!(error.contains("float16, float32") && error.ends_with(&format!("`{bad}`")), "{error}");
         }
     }
 
