@@ -46,12 +46,26 @@ def sample(number: int) -> dict[str, object]:
         "caption": f"photo {number}, été",
         "cube": random.normal(size=(6, 7, 4)).astype(np.float32),
         "boxes": random.random((number % 4, 4)),
-        "mask": random.integers(0, 5, (6, 7), np.uint8) if number % 2 else None,
+        "mask": random.integers(0, 5, (6, 7), np.uint8) if number % 2 == 0 else None,
         "meta": {"number": number, "tags": ["a", "b"], "score": np.float32(0.5)},
         "blob": bytes([number]) * 100,
         "weight": 0.25,
         "fine": True,
     }
+
+
+SCHEMA = {
+    "image": "image",
+    "label": "int64",
+    "caption": "text",
+    "cube": "array:float32",
+    "boxes": "array:float64",
+    "mask": "array:uint8",
+    "meta": "json",
+    "blob": "bytes",
+    "weight": "float64",
+    "fine": "bool",
+}
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -151,8 +165,8 @@ def test_every_dtype_comes_back_to_the_bit(tmp_path: Path, dtype: str) -> None:
 @pytest.mark.parametrize("shuffle", [True, False])
 def test_eight_threads_write_the_same_bytes_as_one(tmp_path: Path, shuffle: bool) -> None:
     def write(out: Path, threads: int) -> dict[str, str]:
-        # Named, so that it does not matter which thread is first.
-        with sp.Writer(out, shuffle=shuffle, codec="blosc2-lz4", filter="shuffle", layout="as-given", band_difference="off", shard_size=30_000) as writer:
+        # Said beforehand, so that it does not matter which thread is first.
+        with sp.Writer(out, SCHEMA, shuffle=shuffle, codec="blosc2-lz4", filter="shuffle", layout="as-given", band_difference="off", shard_size=30_000) as writer:
 
             def add(number: int) -> None:
                 writer.write(sample(number), key=f"{number:03}", order=None if shuffle else number)
@@ -227,7 +241,8 @@ def test_misfits_cost_one_sample(tmp_path: Path) -> None:
             ("label", 2, sp.UsageError, "expected 0 to 1, the number of a class, found 2"),
             ("label", "c", sp.UsageError, "expected the name of a class, found `c`"),
             ("label", None, sp.UsageError, "found no value\nhint: "),
-            ("cube", np.ones((2, 2, 3)), sp.UsageError, "float32, as the first one, found [2, 2, 3] of float64"),
+            ("cube", np.ones((2, 2, 3)), sp.UsageError, "expected an array of float32, found one of float64"),
+            ("cube", np.ones((2, 2), np.float32), sp.UsageError, "expected an array of 3 axes of float32, as the first one, found [2, 2]"),
             ("cube", np.array([[[0.5, 1e6]]], np.float32), sp.UsageError, 'out of float16\'s range ±65504: 1000000 (finite values: 0.5 to 1000000)\nhint: `values="fixed", max_error=E`'),
             ("cube", np.ones((2, 2, 3), complex), TypeError, "found complex128"),
             ("cube", object(), TypeError, "field 'cube': expected bytes, str"),
@@ -304,11 +319,17 @@ def test_progress_and_what_it_raises(tmp_path: Path) -> None:
     seen: list[dict[str, int]] = []
     with pytest.raises(RuntimeError, match="enough after .*'samples', 'samples_total'"):
         writer.close(progress=stop)
-    report = writer.close(progress=seen.append)
-    assert seen and seen[-1]["samples"] == seen[-1]["samples_total"] == 200
+    # The samples are still there, or the dataset stood before it could be stopped.
+    report = writer.close()
+    assert report["samples"] == 200
     assert writer.close() == report and len(writer) == 200
     writer.abort()
     assert len(sp.Dataset(tmp_path / "out")) == 200
+    with sp.Writer(tmp_path / "again") as writer:
+        for number in range(200):
+            writer.write({"i": number})
+        writer.close(progress=seen.append)
+    assert seen[-1]["samples"] == seen[-1]["samples_total"] == 200
 
 
 def run(code: str, *arguments: object) -> subprocess.Popen[str]:
