@@ -1,6 +1,8 @@
 //! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
 
-use super::bench::{ArrayView, BandsView, PictureView, parse_array_view, parse_bands, parse_view};
+use super::bench::{
+    ArrayView, BandsView, DtypeView, PictureView, parse_array_view, parse_bands, parse_dtype, parse_view,
+};
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -29,7 +31,7 @@ pub(super) enum Command {
     Unpack(UnpackArgs),
     Cat(CatArgs),
     Salvage(SalvageArgs),
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
 }
 
 /// Convert a folder of pictures or cubes into a dataset, once.
@@ -270,6 +272,10 @@ pub(super) struct BenchArgs {
     /// Bands of cubes to load: `10..50` (50 is not one of them), or numbers with commas between them, from 0 [default: all]
     #[arg(long, value_name = "BANDS", value_parser = parse_bands, help_heading = "Batches")]
     pub bands: Option<BandsView>,
+    /// Element type of cubes, such as `float16`, where no value changes by it; or types of fields: `cube=float16,mask=int64` [default: that of the source; where sources
+    /// differ, one that holds the values of all]
+    #[arg(long, value_name = "TYPE", value_parser = parse_dtype, help_heading = "Batches")]
+    pub dtype: Option<DtypeView>,
     /// Fields to load, with commas between them [default: all scalars, pictures and arrays]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Batches")]
     pub fields: Option<Vec<String>>,
@@ -303,7 +309,7 @@ pub(super) struct BenchArgs {
     pub skip: u64,
 
     /// Stream the records in stored order on one thread instead, without batches: what the disk and the checksums allow
-    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "skip"], help_heading = "Without the loader")]
+    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "skip"], help_heading = "Without the loader")]
     pub stream: bool,
     /// Decode cubes and other arrays of the stream on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]

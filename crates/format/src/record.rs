@@ -367,6 +367,26 @@ impl<'a> Record<'a> {
         Err(Error::usage("stored field", format!("one below {}", frame.field_count), position))
     }
 
+    /// The descriptor of one stored field out of the first [`Frame::head_bytes`] bytes of a record; `None` where the sample has no value. Nothing but the
+    /// frame's own CRC32 vouches for it: for a look at what arrays are, without reading them.
+    ///
+    /// # Errors
+    /// `Format` if the head is too short for its fields, or an entry is not as it should be; `Usage` if there is no field of this position.
+    pub fn descriptor_at(frame: &Frame, head: &'a [u8], position: usize) -> Result<Option<&'a [u8]>> {
+        let mut head = Cursor::new(head, "record");
+        head.take(FRAME_BYTES)?;
+        let mut entries = Cursor::new(head.take(u64::from(frame.field_count) * FIELD_ENTRY_BYTES)?, "field table");
+        head.take(u64::from(frame.scalar_bytes))?;
+        for i in 0..usize::from(frame.field_count) {
+            let entry = Entry::parse(&mut entries)?;
+            let descriptor = head.take(entry.as_ref().map_or(0, |entry| u64::from(entry.descriptor_bytes)))?;
+            if i == position {
+                return Ok(entry.is_some().then_some(descriptor));
+            }
+        }
+        Err(Error::usage("stored field", format!("one below {}", frame.field_count), position))
+    }
+
     /// Compares the CRC32 of the body with the one in the frame.
     ///
     /// # Errors

@@ -44,8 +44,8 @@ pub use dataset::{Dataset, DatasetOptions, ShardInfo};
 pub use error::{Error, Result};
 pub use fs::{Folder, ReadAt, Storage, open_regular};
 pub use loader::{
-    Allocate, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, Place, SlotMemory,
-    Tensor,
+    Allocate, ArrayDtype, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, Place,
+    SlotMemory, Tensor,
 };
 pub use salvage::{Lost, MetadataSource, Rebuilt, SalvageScan, Salvaged, WholeRecord, rebuild_manifest};
 pub use sample::{Image, RecordView, Sample};

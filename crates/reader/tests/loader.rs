@@ -9,7 +9,7 @@ use loader_support::{Disk, Made, Seen, epoch, seen};
 use shardpack_codec::jpeg::{PixelLayout, View};
 use shardpack_format::Dtype;
 use shardpack_reader::order::{End, Mode, Order};
-use shardpack_reader::{CubeMode, ImageMode, Loader, LoaderOptions};
+use shardpack_reader::{ArrayDtype, CubeMode, ImageMode, Loader, LoaderOptions};
 use std::sync::Arc;
 
 fn options(batch_size: u32) -> LoaderOptions {
@@ -264,14 +264,14 @@ fn loaders_and_batches_go_from_thread_to_thread() {
 #[test]
 fn float16_comes_as_it_is_stored_if_asked() {
     let disk = Disk::new(&[8], |id| Made { id, height: 8, width: 8, said_height: 8, half: true });
-    let with = |keep_float16| {
+    let with = |dtype| {
         let fields = Some(vec!["cube".into()]);
-        let options = LoaderOptions { keep_float16, fields, mode: Mode::Stored, ..options(8) };
+        let options = LoaderOptions { dtype, fields, mode: Mode::Stored, ..options(8) };
         let mut loader = Loader::open(&disk.open(), options).unwrap();
         let batch = loader.next_batch().unwrap().unwrap();
         (batch.field("cube").unwrap().dtype(), seen(&batch).2.remove(0).2)
     };
-    let ((half_type, halves), (full_type, floats)) = (with(true), with(false));
+    let ((half_type, halves), (full_type, floats)) = (with(ArrayDtype::Cubes(Dtype::F16)), with(ArrayDtype::Source));
     assert_eq!((half_type, full_type), (Dtype::F16, Dtype::F32));
     for ((made, halves), floats) in disk.samples.iter().zip(halves).zip(floats) {
         assert_eq!(halves, made.cube(), "the bits as stored");

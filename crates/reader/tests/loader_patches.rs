@@ -10,7 +10,9 @@ use shardpack_codec::jpeg::{DrawKey, PixelLayout};
 use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::*;
 use shardpack_reader::order::{End, Mode};
-use shardpack_reader::{Array, ArrayDecoder, Bands, CubeMode, Dataset, Loader, LoaderOptions, OnCorrupt, Place};
+use shardpack_reader::{
+    Array, ArrayDecoder, ArrayDtype, Bands, CubeMode, Dataset, Loader, LoaderOptions, OnCorrupt, Place,
+};
 
 /// A dataset of cubes, their masks and one spectrum each.
 struct Cubes {
@@ -299,15 +301,14 @@ fn a_grid_covers_every_pixel_once() {
 #[test]
 fn float16_stays_float16_in_patches() {
     let made = Cubes::packed(&[9], |_| ALIKE);
-    let with = |keep_float16| {
-        let options =
-            LoaderOptions { keep_float16, bands: Bands::List(vec![2, 9]), ..options(patch(6, 7, Place::Random)) };
+    let with = |dtype| {
+        let options = LoaderOptions { dtype, bands: Bands::List(vec![2, 9]), ..options(patch(6, 7, Place::Random)) };
         let mut loader = Loader::open(&made.open(), options).unwrap();
         let dtype = loader.next_batch().unwrap().unwrap().field("cube").unwrap().dtype();
         loader.set_epoch(1).unwrap();
         (dtype, epoch(&mut loader))
     };
-    let ((half, halves), (full, floats)) = (with(true), with(false));
+    let ((half, halves), (full, floats)) = (with(ArrayDtype::Cubes(Dtype::F16)), with(ArrayDtype::Source));
     assert_eq!((half, full), (Dtype::F16, Dtype::F32));
     for (halves, floats) in halves.iter().zip(&floats) {
         for (halves, floats) in halves.2[0].2.iter().zip(&floats.2[0].2) {

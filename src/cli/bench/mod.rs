@@ -8,7 +8,9 @@ mod stream;
 mod system;
 mod view;
 
-pub(super) use view::{ArrayView, BandsView, PictureView, parse_array_view, parse_bands, parse_view};
+pub(super) use view::{
+    ArrayView, BandsView, DtypeView, PictureView, parse_array_view, parse_bands, parse_dtype, parse_view,
+};
 
 use super::args::BenchArgs;
 use super::progress::Bar;

@@ -67,6 +67,7 @@ impl Report<'_> {
                 "image": self.setup.image,
                 "cube": self.setup.cube,
                 "bands": self.setup.bands,
+                "dtype": self.setup.dtype,
                 "fields": self.setup.loader.names().collect::<Vec<_>>(),
                 "batch_size": setting.batch_size,
                 "order": order(self.args.order),
@@ -96,7 +97,8 @@ impl Report<'_> {
         let dataset = setup.loader.dataset();
         let image = setup.image.as_ref().map(|view| format!("images {view}"));
         let bands = setup.bands.as_ref().map(|bands| format!(" with bands {bands}")).unwrap_or_default();
-        let parts = image.into_iter().chain(setup.cube.as_ref().map(|part| format!("arrays {part}{bands}")));
+        let dtype = setup.dtype.as_ref().map(|dtype| format!(" as {dtype}")).unwrap_or_default();
+        let parts = image.into_iter().chain(setup.cube.as_ref().map(|part| format!("arrays {part}{bands}{dtype}")));
         let loaded = parts.map(|part| part + ", ").collect::<String>();
         format!(
             "{} in {}, {}: {loaded}batches of {}, order {}, {} on {}, {}, {}\n\n",

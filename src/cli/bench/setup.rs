@@ -8,7 +8,7 @@ use crate::cli::{open, units};
 use anyhow::bail;
 use shardpack_format::{ArrayDescriptor, FieldKind};
 use shardpack_reader::order::{End, Mode};
-use shardpack_reader::{Bands, CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt};
+use shardpack_reader::{ArrayDtype, Bands, CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt};
 
 /// Samples in a batch by default, and the bytes of arrays that they may take.
 const BATCH_SIZE: u32 = 32;
@@ -24,6 +24,8 @@ pub(super) struct Setup {
     pub(super) cube: Option<String>,
     /// Bands of them, in the words of `--bands`; `None` if all.
     pub(super) bands: Option<String>,
+    /// Element type of them, in the words of `--dtype`; `None` if that of the source.
+    pub(super) dtype: Option<String>,
     /// Memory of the process before the loader was made, with all indexes open.
     pub(super) resident_bytes: u64,
 }
@@ -49,6 +51,11 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     let view = args.image.clone().unwrap_or_else(PictureView::full);
     let cube = args.cube.clone().unwrap_or_else(ArrayView::whole);
     let bands = args.bands.as_ref().map_or(Bands::All, |view| view.bands.clone());
+    let dtype = args.dtype.as_ref().map_or(ArrayDtype::Source, |view| view.dtype.clone());
+    fits("--dtype", "arrays", args.dtype.as_ref().map(|dtype| &*dtype.name), &arrays, &dataset)?;
+    if let (Some(view), CubeMode::Raw) = (&args.dtype, cube.mode) {
+        bail!("`--dtype {}`: expected arrays that are decoded, found `--cube raw`", view.name);
+    }
     if let (Some(view), CubeMode::Raw) = (&args.bands, cube.mode) {
         bail!("`--bands {}`: expected arrays that are decoded, found `--cube raw`", view.name);
     }
@@ -58,7 +65,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     }
     let batch_size = match args.batch_size {
         Some(samples) => samples,
-        None => default_batch_size(&dataset, &arrays, &cube, &bands),
+        None => default_batch_size(&dataset, &arrays, &cube, &bands, &dtype),
     };
     // A batch that the dataset cannot fill would only take memory.
     let batch_size = batch_size.min(u32::try_from(dataset.len()).unwrap_or(u32::MAX));
@@ -76,6 +83,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         image: view.mode,
         cube: cube.mode,
         bands,
+        dtype,
         fields: args.fields.clone(),
         threads,
         slots: usize::try_from(args.slots)?,
@@ -106,6 +114,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         image: (!pictures.is_empty()).then_some(view.name),
         cube: (!arrays.is_empty()).then_some(cube.name),
         bands: args.bands.as_ref().map(|bands| bands.name.clone()),
+        dtype: args.dtype.as_ref().map(|dtype| dtype.name.clone()),
         resident_bytes,
     })
 }
@@ -130,9 +139,13 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
 }
 
 /// Large cubes come in small batches, so that the first try fits into memory. By the first sample: what is wrong with it is said by the loader.
-fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView, bands: &Bands) -> u32 {
+fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView, bands: &Bands, dtype: &ArrayDtype) -> u32 {
     let Ok(sample) = dataset.get(0) else { return BATCH_SIZE };
-    let bytes = |name: &&str| loaded_bytes(&sample.descriptor(name).ok()?, cube.mode, bands);
+    let bytes = |name: &&str| {
+        let mut descriptor = sample.descriptor(name).ok()?;
+        descriptor.decoded = dtype.of(name, descriptor.shape.len()).unwrap_or(descriptor.decoded);
+        loaded_bytes(&descriptor, cube.mode, bands)
+    };
     let bytes: u64 = match cube.mode {
         _ if arrays.is_empty() => 0,
         CubeMode::Raw => sample.record_bytes().len() as u64,

@@ -1,7 +1,8 @@
 //! `--image` and `--cube`: views of pictures and of arrays by their names.
 
 use shardpack_codec::jpeg::View;
-use shardpack_reader::{Bands, CubeMode, ImageMode, Place};
+use shardpack_format::Dtype;
+use shardpack_reader::{ArrayDtype, Bands, CubeMode, ImageMode, Place};
 
 /// Largest side of a view: that of a JPEG.
 const SIDE_MAX: u32 = 65_535;
@@ -83,6 +84,35 @@ pub(in crate::cli) fn parse_bands(text: &str) -> Result<BandsView, String> {
     Ok(BandsView { name: text.into(), bands })
 }
 
+/// What `--dtype` asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::cli) struct DtypeView {
+    /// As typed.
+    pub(super) name: String,
+    pub(super) dtype: ArrayDtype,
+}
+
+/// Reads `float16`, for all cubes, and `cube=float16,mask=int64`.
+pub(in crate::cli) fn parse_dtype(text: &str) -> Result<DtypeView, String> {
+    let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
+    let dtype = match dtype(text) {
+        Some(dtype) => ArrayDtype::Cubes(dtype),
+        None => {
+            let field =
+                |part: &str| part.split_once('=').and_then(|(field, name)| Some((field.to_owned(), dtype(name)?)));
+            let fields: Option<Vec<(String, Dtype)>> = text.split(',').map(field).collect();
+            ArrayDtype::Fields(fields.ok_or_else(|| {
+                let names: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+                format!(
+                    "expected a type of [{}], or FIELD=TYPE with commas between them, found `{text}`",
+                    names.join(", ")
+                )
+            })?)
+        }
+    };
+    Ok(DtypeView { name: text.into(), dtype })
+}
+
 /// Digits alone: `parse` would take a sign.
 fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
@@ -146,6 +176,18 @@ mod tests {
         for bad in ["", "..", "5..", "..5", "5..5", "7..5", "1..=4", "1,", "1, 2", "-1", "a", "1...4"] {
             let error = parse_bands(bad).unwrap_err();
             assert!(error.contains("10..50") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn element_types_are_of_all_cubes_or_of_fields() {
+        let dtype = |text| parse_dtype(text).unwrap().dtype;
+        assert_eq!(dtype("float16"), ArrayDtype::Cubes(Dtype::F16));
+        let fields = [("cube", Dtype::F16), ("mask", Dtype::I64)].map(|(name, dtype)| (name.to_owned(), dtype));
+        assert_eq!(dtype("cube=float16,mask=int64"), ArrayDtype::Fields(fields.to_vec()));
+        for bad in ["", "half", "cube=", "cube=half", "float16,float32", "cube=float16,", "Float16"] {
+            let error = parse_dtype(bad).unwrap_err();
+            assert!(error.contains("float16, float32") && error.ends_with(&format!("`{bad}`")), "{error}");
         }
     }
 

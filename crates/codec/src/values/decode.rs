@@ -71,8 +71,23 @@ pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
         (Transform::None, from, to) if from == to => copy_checked(from, stored, out)?,
         (Transform::F16, Dtype::F16, Dtype::F16) => out.copy_from_slice(stored),
         (Transform::F16, Dtype::F16, Dtype::F32) => halves(stored, out),
-        (Transform::Fixed { .. }, Dtype::U8, Dtype::F32) => fixed::<u8>(tables, stored, out)?,
-        (Transform::Fixed { .. }, Dtype::U16, Dtype::F32) => fixed::<u16>(tables, stored, out)?,
+        (Transform::F16, Dtype::F16, Dtype::F64) => convert(f16::to_f64, stored, out),
+        (Transform::None, Dtype::F32, Dtype::F64) => convert(|value: f32| f64::from(value), stored, out),
+        (Transform::Fixed { .. }, from, Dtype::F64) => {
+            // Rounded to float32 as the specification says, then widened.
+            let (mut narrow, bytes) = ([0; 4 * RUN], usize::try_from(from.bytes()).unwrap_or(8));
+            let rows = stored.chunks(bytes * RUN).zip(out.chunks_mut(8 * RUN)).enumerate();
+            for (run, (stored, out)) in rows {
+                let narrow = narrow.get_mut(..4 * (stored.len() / bytes)).unwrap_or_default();
+                fixed(from, tables, run * RUN, stored, narrow)?;
+                convert(|value: f32| f64::from(value), narrow, out);
+            }
+        }
+        (Transform::Fixed { .. }, from, Dtype::F32) => fixed(from, tables, 0, stored, out)?,
+        (Transform::Integer, Dtype::Bool, to) => {
+            check_booleans(stored)?;
+            integers(Dtype::U8, to, stored, out)?;
+        }
         (Transform::Integer, from, to) => integers(from, to, stored, out)?,
         (_, from, to) => {
             return Err(Error::format("array dtypes", "a pair that the transform allows", format!("{from} for {to}")));
@@ -88,7 +103,11 @@ pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
 /// Hands elements on as they are stored; only a boolean may be wrong.
 pub(crate) fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
     out.copy_from_slice(stored);
-    if dtype == Dtype::Bool && stored.iter().fold(false, |any, b| any | (*b > 1)) {
+    if dtype == Dtype::Bool { check_booleans(stored) } else { Ok(()) }
+}
+
+fn check_booleans(stored: &[u8]) -> Result<()> {
+    if stored.iter().fold(false, |any, b| any | (*b > 1)) {
         return Err(Error::format("boolean", "0 or 1", "another byte"));
     }
     Ok(())
@@ -103,10 +122,25 @@ fn halves(stored: &[u8], out: &mut [u8]) {
     }
 }
 
-fn fixed<S: Element + Default + Into<u16>>(tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
+/// Elements from number `first` of the piece on.
+fn fixed(from: Dtype, tables: &Tables, first: usize, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    match from {
+        Dtype::U8 => fixed_of::<u8>(tables, first, stored, out),
+        Dtype::U16 => fixed_of::<u16>(tables, first, stored, out),
+        _ => Err(Error::format("stored type of fixed point", "uint8 or uint16", from)),
+    }
+}
+
+fn fixed_of<S: Element + Default + Into<u16>>(
+    tables: &Tables,
+    first: usize,
+    stored: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
     let (mut from, mut to) = ([S::default(); RUN], [0.0_f32; RUN]);
     let mut top = 0_u16;
-    let bands = tables.offset.chunks(RUN).zip(tables.scale.chunks(RUN));
+    let (offset, scale) = (tables.offset.get(first..), tables.scale.get(first..));
+    let bands = offset.unwrap_or_default().chunks(RUN).zip(scale.unwrap_or_default().chunks(RUN));
     for ((stored, out), (offset, scale)) in stored.chunks(size_of::<S>() * RUN).zip(out.chunks_mut(4 * RUN)).zip(bands)
     {
         let count = stored.len() / size_of::<S>();

@@ -1,9 +1,10 @@
 //! What a thread does with one array of a row: decode it, or the part of it that is asked for, to where it stays.
 
-use super::arrays::{Cut, handed_out, too_large};
+use super::arrays::{Cut, too_large};
+use super::examples::loses;
 use super::fields::From;
 use super::work::{FieldOf, Recipe};
-use shardpack_codec::{ArrayDecoder, Output, Region};
+use shardpack_codec::{ArrayDecoder, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldValue, Layout, Result, Transform};
 
 /// One thread's decoder of arrays, and its memory: used again for every row.
@@ -55,15 +56,11 @@ impl ArrayRows {
         let descriptor = match &mut known.descriptor {
             Some((bytes, descriptor)) if bytes == value.descriptor => descriptor,
             cached => {
-                let mut descriptor = ArrayDescriptor::parse(value.descriptor, limits)?;
-                descriptor.decoded = handed_out(&descriptor, recipe.keep_float16);
+                let source = ArrayDescriptor::parse(value.descriptor, limits)?;
+                let descriptor = decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?;
                 &mut cached.insert((value.descriptor.to_vec(), descriptor)).1
             }
         };
-        if descriptor.decoded != dtype {
-            let expected = format!("{dtype}, as in the first sample");
-            return Err(Error::format("element type of the array", expected, descriptor.decoded));
-        }
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
         if let (Some(cut), Some(region)) = (cut, &mut known.region) {
             if descriptor.shape.len() != expected.len() {
@@ -115,11 +112,6 @@ fn place(
     cut_size: &mut Option<[u64; 2]>,
 ) -> Result<()> {
     let &[height, width, ..] = &*descriptor.shape else { return Ok(()) };
-    region.output = match descriptor.transform {
-        // The caller wants float16, as `handed_out` has said.
-        Transform::F16 if descriptor.decoded == descriptor.stored => Output::Stored,
-        _ => Output::Source,
-    };
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
         return Ok(());
@@ -140,11 +132,19 @@ fn other_shape(of: &FieldOf<'_>, expected: &[u64], found: &[u64]) -> Error {
         From::Array { cut: Some(_), .. } => " cut out of it",
         _ => "",
     };
-    let expected = match of.field.is_ragged() {
-        true => format!("{expected:?}{cut}, by the columns of the index"),
-        false => format!("{expected:?}{cut}, as in the first sample"),
-    };
-    Error::format("shape of the array", expected, format!("{found:?}"))
+    match &of.field.from {
+        From::Array { indexed: true, .. } => {
+            let expected = format!("{expected:?}{cut}, by the columns of the index");
+            Error::format("shape of the array", expected, format!("{found:?}"))
+        }
+        // Nothing is broken: nobody has promised that arrays are of one shape.
+        _ => {
+            let what = format!("shape of field `{}`", of.field.name);
+            let hint = "hint: arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the index; or load a patch";
+            let expected = format!("{expected:?}{cut}, as in the first sample");
+            Error::usage(what, expected, format!("{found:?}\n{hint}"))
+        }
+    }
 }
 
 /// Whether the payload, decoded as if its shape were `[channels, height, width]`, is just that.

@@ -1,16 +1,17 @@
 //! What a batch holds of an array: all of it, or a patch, or some of its bands; and how many bytes that takes, known from the index and the first
 //! sample.
 
-use super::fields::{Axis, Col, From, Parts, Size};
-use super::options::{CubeMode, LoaderOptions};
+use super::examples::Examples;
+use super::fields::{Axis, Col, FieldPlan, From, Parts, Size};
+use super::options::{ArrayDtype, CubeMode, LoaderOptions};
 use super::patch::Place;
-use super::work::{SampleAt, name};
+use super::work::name;
 use crate::dataset::Dataset;
 use crate::decode::name_field;
 use crate::error::{Error, Result};
 use shardpack_codec::jpeg::PixelLayout;
 use shardpack_codec::{Bands, Region};
-use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, Layout, Transform};
+use shardpack_format::{Dtype, Error as FormatError, Layout};
 
 /// A part of an array of two or three axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,8 +67,26 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options that would do nothing: a patch, or bands, where no field has any.
-pub(super) fn check_used<'p>(cuts: impl Iterator<Item = &'p From>, options: &LoaderOptions) -> Result<()> {
+/// Refuses options that would do nothing: a patch, bands, or an element type, where no field has any.
+pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
+    let arrays = plans.iter().filter(|plan| matches!(plan.from, From::Array { .. }));
+    match &options.dtype {
+        ArrayDtype::Source => {}
+        ArrayDtype::Cubes(dtype) => {
+            if !arrays.clone().any(|plan| plan.shape.len() == 3) {
+                let expected = "an array of three axes among the fields, to be decoded";
+                return Err(Error::usage("dtype", expected, format!("none that could be {dtype}")));
+            }
+        }
+        ArrayDtype::Fields(fields) => {
+            if let Some((name, _)) = fields.iter().find(|(name, _)| !arrays.clone().any(|plan| plan.name == *name)) {
+                let names: Vec<&str> = arrays.map(|plan| plan.name.as_str()).collect();
+                let expected = format!("fields out of [{}], the arrays to be decoded", names.join(", "));
+                return Err(Error::usage("dtype", expected, format!("`{}`", name.escape_debug())));
+            }
+        }
+    }
+    let cuts = plans.iter().map(|plan| &plan.from);
     let (mut patch, mut bands) = (!matches!(options.cube, CubeMode::Patch { .. }), options.bands == Bands::All);
     for from in cuts {
         if let From::Array { cut: Some(cut), .. } = from {
@@ -82,32 +101,16 @@ pub(super) fn check_used<'p>(cuts: impl Iterator<Item = &'p From>, options: &Loa
     }
 }
 
-/// Most samples that are looked at for one that is whole.
-const EXAMPLES: u64 = 16;
-
-/// A sample that has a value for the field, and its descriptor: the first one, unless that is damaged.
-fn example(dataset: &Dataset, field: &str) -> Result<(u64, ArrayDescriptor)> {
-    let mut first = None;
-    for sample in 0..dataset.len().min(EXAMPLES) {
-        match dataset.get(sample).and_then(|sample| sample.descriptor(field)) {
-            Ok(descriptor) => return Ok((sample, descriptor)),
-            Err(error) => first = first.or(Some(error)),
-        }
-    }
-    Err(first.unwrap_or_else(|| Error::usage("samples", "one with this field", format!("none with `{field}`"))))
-}
-
 /// Plans the field `field`, the stored field `position`.
 pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Parts> {
     if dataset.is_empty() {
-        let from = From::Array { position, channels_first: false, cut: None };
+        let from = From::Array { position, channels_first: false, cut: None, indexed: false };
         return Ok((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 }));
     }
-    let (sample, descriptor) = example(dataset, field)?;
-    let (number, record) = dataset.locate(sample)?;
-    let shard = dataset.shard(number)?;
-    let at = SampleAt { sample, record, epoch: options.epoch, repetition: 0 };
-    let dtype = handed_out(&descriptor, options.keep_float16);
+    let examples = Examples::find(dataset, field, position)?;
+    let (at, shard, descriptor) = examples.first(dataset, options.epoch)?;
+    let record = at.record;
+    let dtype = examples.dtype(dataset, field, options)?;
     let rank = descriptor.shape.len();
     let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;
     let cut = Cut::of(rank, options);
@@ -120,7 +123,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
         }
         if cut.region.bands != Bands::All {
             let bands = Region { bands: cut.region.bands.clone(), ..Region::new(0, 0, 0, 0) };
-            let shape = bands.shape_of(&descriptor).map_err(|e| name(&shard, at, name_field(field, e)))?;
+            let shape = bands.shape_of(descriptor).map_err(|e| name(&shard, at, name_field(field, e)))?;
             fixed.iter_mut().skip(2).for_each(|axis| *axis = Some(shape.shape[2]));
         }
     }
@@ -138,7 +141,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
         }
     }
     let free: Vec<Col> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
-    let from = From::Array { position, channels_first, cut };
+    let from = From::Array { position, channels_first, cut, indexed: known };
     if known && !alike(dataset, &free)? {
         let axis = |(column, fixed): (&Col, &Option<u64>)| fixed.map_or(Axis::Column(*column), Axis::Fixed);
         let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();
@@ -160,12 +163,6 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
 pub(super) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
     let ([a, b], [height, width]) = (patch, array);
     FormatError::usage("patch", format!("at most {height} × {width}, the array's size"), format!("{a} × {b}"))
-}
-
-/// The type in which the array of `descriptor` is handed out.
-pub(super) fn handed_out(descriptor: &ArrayDescriptor, keep_float16: bool) -> Dtype {
-    let half = keep_float16 && descriptor.transform == Transform::F16 && descriptor.codes.is_empty();
-    if half { Dtype::F16 } else { descriptor.decoded }
 }
 
 /// Whether each of these columns has one value for all samples. Opens every shard, touches no record.

@@ -47,8 +47,8 @@ pub(super) enum From {
     Scalar(Col),
     /// A picture, decoded. Position among the stored fields.
     Picture { position: usize, view: View, orientation: Option<Col> },
-    /// An array, decoded.
-    Array { position: usize, channels_first: bool, cut: Option<Cut> },
+    /// An array, decoded. `indexed` if its shape stands in the index.
+    Array { position: usize, channels_first: bool, cut: Option<Cut>, indexed: bool },
     /// Stored bytes.
     Raw { position: usize },
 }
@@ -177,7 +177,7 @@ impl Fields {
             }
         }
         if !dataset.is_empty() {
-            arrays::check_used(fields.plans.iter().map(|plan| &plan.from), options)?;
+            arrays::check_used(&fields.plans, options)?;
         }
         Ok(fields)
     }

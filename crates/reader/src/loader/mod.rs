@@ -21,6 +21,7 @@
 mod array_row;
 mod arrays;
 mod batch;
+mod examples;
 mod fault;
 mod fields;
 mod job;
@@ -42,7 +43,7 @@ mod work;
 
 pub use batch::{Batch, Tensor};
 pub use memory::{Allocate, Heap, SlotMemory};
-pub use options::{CubeMode, ImageMode, LoaderOptions, OnCorrupt};
+pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt};
 pub use patch::Place;
 pub use stats::LoaderStats;
 

@@ -5,6 +5,7 @@ use super::patch::Place;
 use crate::order::{End, Mode, Sampling};
 use shardpack_codec::Bands;
 use shardpack_codec::jpeg::{DecodeOptions, PixelLayout, View};
+use shardpack_format::Dtype;
 use std::sync::Arc;
 
 /// What a batch holds of the pictures.
@@ -55,6 +56,41 @@ pub enum CubeMode {
     },
     /// The encoded bytes as stored, ragged.
     Raw,
+}
+
+/// Element type of the arrays of a batch. No value changes by it: where one could, the batch is an error that names the sample.
+///
+/// ```
+/// use shardpack_format::Dtype;
+/// use shardpack_reader::{ArrayDtype, LoaderOptions};
+/// // Cubes that are stored as float16 come as they are, at half the bytes of float32; their masks as indices of classes.
+/// let fields = [("cube", Dtype::F16), ("mask", Dtype::I64)];
+/// let dtype = ArrayDtype::Fields(fields.map(|(name, dtype)| (name.into(), dtype)).to_vec());
+/// assert_ne!(LoaderOptions { dtype, ..Default::default() }.dtype, ArrayDtype::default());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ArrayDtype {
+    /// For each field the type of its source, float32 for float32. Where sources differ, a type that holds the values of all: float32 for uint16 and
+    /// float32. Up to 64 samples, spread over the dataset, are looked at for that; one beyond them that does not fit is an error that names it.
+    #[default]
+    Source,
+    /// This type for arrays of three axes, which are cubes; [`ArrayDtype::Source`] for all others, such as masks.
+    Cubes(Dtype),
+    /// A type for each field that is named, [`ArrayDtype::Source`] for the others.
+    Fields(Vec<(String, Dtype)>),
+}
+
+impl ArrayDtype {
+    /// What is asked of a field whose arrays have so many axes; `None` for the type of its source.
+    #[must_use]
+    pub fn of(&self, field: &str, axes: usize) -> Option<Dtype> {
+        match self {
+            Self::Source => None,
+            Self::Cubes(dtype) => (axes == 3).then_some(*dtype),
+            Self::Fields(fields) => fields.iter().find(|(name, _)| name == field).map(|(_, dtype)| *dtype),
+        }
+    }
 }
 
 /// What becomes of a sample whose bytes are damaged, cannot be read though others of its file can (a bad sector), are over the limits, or are not what the index says.
@@ -119,8 +155,8 @@ pub struct LoaderOptions {
     pub bands: Bands,
     /// Order of the axes of pictures and of arrays of three axes. Default `[height, width, channels]`.
     pub layout: PixelLayout,
-    /// Whether arrays that are stored as float16 come as float16, at half the bytes, where their values are float32. Default false: as float32.
-    pub keep_float16: bool,
+    /// Element type of arrays. Default: that of their source.
+    pub dtype: ArrayDtype,
     /// Names of the fields to load. Default: all scalars, images and arrays. Text, JSON and bytes are not batched: their sizes are not in the index.
     pub fields: Option<Vec<String>>,
     /// Threads that read and decode. Default 0: one for each core that the process may use.
@@ -154,7 +190,7 @@ impl Default for LoaderOptions {
             cube: CubeMode::default(),
             bands: Bands::All,
             layout: PixelLayout::default(),
-            keep_float16: false,
+            dtype: ArrayDtype::default(),
             fields: None,
             threads: 0,
             slots: 3,

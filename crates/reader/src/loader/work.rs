@@ -21,14 +21,13 @@ pub(super) struct Recipe {
     pub(super) fields: Arc<Fields>,
     pub(super) seed: u64,
     pub(super) layout: PixelLayout,
-    pub(super) keep_float16: bool,
     pub(super) decode: DecodeOptions,
 }
 
 impl Recipe {
     pub(super) fn new(fields: Arc<Fields>, seed: u64, options: &LoaderOptions) -> Self {
-        let LoaderOptions { layout, keep_float16, decode, .. } = options.clone();
-        Self { fields, seed, layout, keep_float16, decode }
+        let LoaderOptions { layout, decode, .. } = options.clone();
+        Self { fields, seed, layout, decode }
     }
 
     /// What random views and patches of a sample draw from.
@@ -134,7 +133,7 @@ impl Bench {
                 let stored = orientation.and_then(|column| column.length(of.shard, of.at.record));
                 self.picture(recipe, of, &value, *view, stored, out, dims)?;
             }
-            From::Array { position, channels_first, cut } => {
+            From::Array { position, channels_first, cut, .. } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 self.arrays.decode(recipe, of, &value, (*channels_first, cut.as_ref()), out, dims)?;
             }
@@ -192,7 +191,8 @@ pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     match error {
         FormatError::Usage { what, expected, found } => {
             let key = shard.index().key(at.record).unwrap_or_default().escape_debug();
-            Error::usage(what, expected, format!("{found}: sample {}, `{key}`", at.sample))
+            let (found, hint) = found.split_at(found.find("\nhint:").unwrap_or(found.len()));
+            Error::usage(what, expected, format!("{found}: sample {}, `{key}`{hint}", at.sample))
         }
         other => shard.in_record(at.record, other).into(),
     }
