@@ -57,7 +57,11 @@ impl ArrayRows {
             Some((bytes, descriptor)) if bytes == value.descriptor => descriptor,
             cached => {
                 let source = ArrayDescriptor::parse(value.descriptor, limits)?;
-                let descriptor = decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?;
+                // Mostly it is the type already, and a copy would allocate.
+                let descriptor = match source.decoded == dtype {
+                    true => source,
+                    false => decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?,
+                };
                 &mut cached.insert((value.descriptor.to_vec(), descriptor)).1
             }
         };

@@ -28,6 +28,7 @@ mod job;
 mod memory;
 mod open;
 mod options;
+mod parse;
 mod patch;
 mod pieces;
 mod plan;
@@ -44,6 +45,7 @@ mod work;
 pub use batch::{Batch, Tensor};
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt};
+pub use parse::parse_bands;
 pub use patch::Place;
 pub use stats::LoaderStats;
 
@@ -58,6 +60,7 @@ use sources::Sources;
 use state::{Bounds, State};
 use stats::seconds;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use work::Recipe;
 
@@ -112,6 +115,8 @@ pub struct Loader {
     ended: bool,
     /// Whether the caller knows that the pool has broken down.
     told: bool,
+    /// Whether the caller was told `Pending` and will come back.
+    is_waiting: bool,
 }
 
 impl Loader {
@@ -171,6 +176,7 @@ impl Loader {
             begun: false,
             ended: false,
             told: false,
+            is_waiting: false,
         })
     }
 
@@ -180,23 +186,43 @@ impl Loader {
     /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it cannot be read: the next call goes on with the batch after it. `Usage` in a fork of
     /// the process that began to load, or if the pool has broken down: once, then nothing more comes.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
+        loop {
+            // As good as for ever: a wait that has an end needs no second way through.
+            if let Poll::Ready(batch) = self.next_batch_timeout(Duration::from_secs(3600)) {
+                return batch;
+            }
+        }
+    }
+
+    /// As [`Loader::next_batch`], but waits no longer than `timeout`: then it is `Pending`, and the next call goes on waiting. For callers who must
+    /// look after something else now and then, such as signals.
+    ///
+    /// # Errors
+    /// As [`Loader::next_batch`].
+    pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
         // Before the lock: in a fork, a thread that is not there may hold it.
         if self.shared.is_forked() {
             let expected = "used in the process that began to load";
             let found = "a fork of that process\nhint: open the loader after the fork, or start workers with spawn";
-            return (!std::mem::replace(&mut self.told, true)).then(|| Err(Error::usage("loader", expected, found)));
+            let told = std::mem::replace(&mut self.told, true);
+            return Poll::Ready((!told).then(|| Err(Error::usage("loader", expected, found))));
         }
         if self.pool.is_none() {
             match Pool::start(Arc::clone(&self.shared), self.threads) {
                 Ok(pool) => self.pool = Some(pool),
-                Err(error) => return Some(Err(Error::io(self.dataset.path(), "start threads to load", error))),
+                Err(error) => {
+                    return Poll::Ready(Some(Err(Error::io(self.dataset.path(), "start threads to load", error))));
+                }
             }
         }
         self.begun = true;
         let mut state = self.shared.state();
-        self.asked += 1;
-        self.found_ready += state.finished() as u64;
-        let mut waiting = None;
+        // Once for each batch, however often the caller comes back for it.
+        if !std::mem::replace(&mut self.is_waiting, true) {
+            self.asked += 1;
+            self.found_ready += state.finished() as u64;
+        }
+        let mut waiting: Option<Instant> = None;
         let mut broken = false;
         let taken = loop {
             if let Some(text) = &state.broken {
@@ -217,20 +243,25 @@ impl Loader {
             if state.unblock() {
                 self.shared.wake_threads();
             }
-            waiting.get_or_insert_with(Instant::now);
-            state = self.shared.wait_done(state);
+            let start = *waiting.get_or_insert_with(Instant::now);
+            let Some(left) = timeout.checked_sub(start.elapsed()) else {
+                self.waited += start.elapsed();
+                return Poll::Pending;
+            };
+            state = self.shared.wait_done(state, left);
         };
         drop(state);
+        self.is_waiting = false;
         // There is room for one more batch in the making.
         self.shared.wake_threads();
         if let Some(start) = waiting {
             self.waited += start.elapsed();
         }
-        let taken = taken?;
+        let Some(taken) = taken else { return Poll::Ready(None) };
         if !broken {
             self.batches += 1;
         }
-        Some(taken.map(|(slot, plan)| {
+        Poll::Ready(Some(taken.map(|(slot, plan)| {
             self.delivered = plan.number + 1;
             self.handed_bytes += plan.bytes as u64;
             Batch::new(Lent {
@@ -242,7 +273,7 @@ impl Loader {
                 epoch: self.start.epoch,
                 home: Arc::downgrade(&self.shared),
             })
-        }))
+        })))
     }
 
     /// Batches that this rank gets from the start of the epoch, or from where [`Loader::restore`] went on: exact before the first.

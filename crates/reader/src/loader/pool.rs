@@ -72,8 +72,8 @@ impl Shared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wait_done<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        self.done.wait(state).unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn wait_done<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
+        self.done.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
     }
 
     pub(super) fn wake_threads(&self) {

@@ -10,7 +10,7 @@ use crate::decode::name_field;
 use crate::error::{Error, Result};
 use crate::shard::Shard;
 use shardpack_codec::PictureDecoder;
-use shardpack_codec::jpeg::{DecodeOptions, DrawKey, JpegHeader, PixelLayout, Rendering, View};
+use shardpack_codec::jpeg::{DecodeOptions, DrawKey, PixelLayout, Rendering, View};
 use shardpack_format::{Codec, Error as FormatError, FieldValue, Frame, Limits, Record};
 use std::sync::Arc;
 use std::time::Instant;
@@ -154,13 +154,8 @@ impl Bench {
     ) -> Result<(), FormatError> {
         let media_type = std::str::from_utf8(value.descriptor)
             .map_err(|e| FormatError::format("media type of a picture", "UTF-8", e))?;
-        // What the packer found, or, in datasets that do not say, what the file itself says.
-        let orientation = match orientation {
-            Some(stored) => u8::try_from(stored).unwrap_or(0),
-            None if value.codec != Codec::Jpeg => 1,
-            None => JpegHeader::parse(value.bytes).ok().and_then(|header| header.orientation).unwrap_or(1),
-        };
-        let orientation = if (1..=8).contains(&orientation) { orientation } else { 1 };
+        let stored = orientation.map(|stored| i64::try_from(stored).unwrap_or(0));
+        let orientation = crate::decode::orientation(stored, value.codec == Codec::Jpeg, value.bytes);
         let rendering = Rendering { view, key: recipe.key(of.at), orientation, layout: recipe.layout };
         let room = out.len();
         let decoded =
