@@ -35,12 +35,12 @@ step() {
     printf '    (whole log: %s)\n' "$log"
   else
     # What the test runners say they ran, so that a step that ran nothing is seen.
-    grep -E '^(test result:|Ran [0-9]+ tests|OK \(skipped)' "$log" | awk '{ n[$0]++ } END { for (l in n) print l }' |
+    grep -E '^(test result:|Ran [0-9]+ tests|OK \(skipped|[0-9]+ passed)' "$log" | awk '{ n[$0]++ } END { for (l in n) print l }' |
       awk '/^test result:/ { p += $4; f += $6; i += $8; next } { print "    " $0 } END { if (p + f + i) printf "    %d passed, %d failed, %d ignored\n", p, f, i }'
   fi
 }
 
-python=.venv/bin/python
+python=.venv/bin/python package=.venv-package/bin/python
 
 step "formatting"        cargo fmt --all --check
 step "lints"             cargo clippy --workspace --all-targets --quiet -- -D warnings
@@ -48,6 +48,10 @@ step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-
 step "build"             cargo build --workspace --all-targets --quiet
 step "rust tests"        cargo test --workspace --no-fail-fast
 step "python tests"      "$python" -m unittest discover --start-directory tests/python --verbose
+step "wheel"             scripts/package.sh
+step "package tests"     "$package" -m pytest python/tests --quiet
+step "package types"     "$package" -m mypy --strict --config-file python/pyproject.toml python/shardpack python/examples
+step "package stubs"     "$package" -m mypy.stubtest shardpack._shardpack --mypy-config-file python/pyproject.toml
 if [[ $long == yes ]]; then
   step "long campaigns"  cargo test --release --package shardpack --test mutations -- --ignored
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200

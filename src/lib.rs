@@ -1,4 +1,4 @@
-//! The shardpack command as a library: sources, packing, export and the command line itself.
+//! The shardpack command as a library: sources, packing, collecting, export and the command line itself.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
@@ -12,6 +12,7 @@
 )]
 
 pub mod cli;
+pub mod collect;
 pub mod export;
 pub mod npy;
 pub mod pack;

@@ -3,12 +3,11 @@
 //! Two passes: the first scans every shard for whole records and keeps only where they are; the second copies them, record by record, through the
 //! writer, so that the result is as complete and as checked as any packed dataset. The damaged files are only read.
 
-use crate::pack::Tally;
+use crate::pack::{Tally, copy_record};
 use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{
-    ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, MANIFEST_NAME, Manifest, Metadata, Record, RecordBuilder,
-    Schema, StoredField,
+    ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, MANIFEST_NAME, Manifest, Metadata, Record, Schema,
 };
 use shardpack_reader::{ReadAt, Rebuilt, SalvageScan, Salvaged, open_regular, rebuild_manifest};
 use shardpack_writer::{
@@ -205,25 +204,9 @@ impl Records<'_> {
     ) -> anyhow::Result<EncodedSample<Tally>> {
         let bytes = self.survey.read(found)?;
         let record = Record::parse(&bytes, self.limits)?;
-        let fields = record.fields.iter().map(|value| {
-            value.as_ref().map(|value| StoredField {
-                codec: value.codec,
-                stored_bytes: value.bytes.len() as u64,
-                decoded_bytes: value.decoded_bytes,
-                descriptor: value.descriptor,
-            })
-        });
-        let fields: Vec<_> = fields.collect();
-        let mut copy =
-            RecordBuilder::new(buffer, &self.schema, shard_number, sample, record.key, record.scalars, &fields)?;
-        for (i, value) in record.fields.iter().enumerate() {
-            if let Some(value) = value {
-                copy.field_mut(i).copy_from_slice(value.bytes);
-            }
-        }
         let tally = Tally::of_record(&self.schema, record.key, record.scalars);
         let scalars = record.scalars.to_vec();
-        let (record, frame) = copy.finish();
+        let (record, frame) = copy_record(&record, &self.schema, shard_number, sample, buffer)?;
         Ok(EncodedSample { record, frame, scalars, source_bytes: found.record_bytes, tally })
     }
 }

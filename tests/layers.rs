@@ -13,11 +13,17 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-reader", &["shardpack-format", "shardpack-codec"]),
     ("shardpack-writer", &["shardpack-format", "shardpack-codec"]),
     ("shardpack", &["shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer"]),
+    ("shardpack-python", &["shardpack", "shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer"]),
 ];
 
-/// The only places where `unsafe` may stand: the fences around c-blosc2 and libjpeg-turbo, and the one around the rows of a batch.
-const UNSAFE_ALLOWED: &[&str] =
-    &["crates/codec/src/blosc2/ffi.rs", "crates/codec/src/jpeg/turbo.rs", "crates/reader/src/loader/rows.rs"];
+/// The only places where `unsafe` may stand: the fences around c-blosc2 and libjpeg-turbo, the one around the rows of a batch, and the one around
+/// the C structs by which Python's frameworks take tensors.
+const UNSAFE_ALLOWED: &[&str] = &[
+    "crates/codec/src/blosc2/ffi.rs",
+    "crates/codec/src/jpeg/turbo.rs",
+    "crates/reader/src/loader/rows.rs",
+    "python/src/dlpack.rs",
+];
 
 /// Words that no library may use, and why.
 const NEVER_IN_LIBRARIES: &[(&str, &str)] = &[
@@ -132,6 +138,11 @@ fn libraries() -> Vec<PathBuf> {
     dirs
 }
 
+/// The command and the Python package.
+fn entries() -> [PathBuf; 2] {
+    [root().join("src"), root().join("python/src")]
+}
+
 #[test]
 fn arrows_point_down_only() {
     let packages = packages();
@@ -165,7 +176,7 @@ fn libraries_neither_print_nor_exit_nor_read_the_environment() {
 #[test]
 fn unsafe_stands_behind_its_fence() {
     let mut dirs = libraries();
-    dirs.push(root().join("src"));
+    dirs.extend(entries());
     let found: Vec<_> = dirs
         .iter()
         .flat_map(|dir| offences(dir, &[("unsafe", "allowed only in the files that tests/layers.rs names")]))
@@ -176,7 +187,7 @@ fn unsafe_stands_behind_its_fence() {
 
 #[test]
 fn libraries_without_a_fence_forbid_unsafe() {
-    for dir in libraries().into_iter().chain([root().join("src")]) {
+    for dir in libraries().into_iter().chain(entries()) {
         if UNSAFE_ALLOWED.iter().any(|file| root().join(file).starts_with(&dir)) {
             continue;
         }

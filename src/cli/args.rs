@@ -266,7 +266,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "VIEW", value_parser = parse_view, help_heading = "Batches")]
     pub image: Option<PictureView>,
     /// What to load of cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes), `patchHxW` (H rows and W columns at a random place, a cube and its mask
-    /// alike) [default: whole]
+    /// alike), `centerHxW` (in the middle), `gridHxW` (tile by tile, the next one in each epoch) [default: whole]
     #[arg(long, value_name = "VIEW", value_parser = parse_array_view, help_heading = "Batches")]
     pub cube: Option<ArrayView>,
     /// Bands of cubes to load: `10..50` (50 is not one of them), or numbers with commas between them, from 0 [default: all]

@@ -6,6 +6,7 @@ mod cat;
 mod inspect;
 mod interrupt;
 mod open;
+mod options;
 mod pack;
 mod progress;
 mod salvage;
@@ -16,8 +17,12 @@ mod units;
 mod unpack;
 mod verify;
 
+pub use options::{Flag, pack_flags, pack_options};
+pub use verify::{Checked, check};
+
 use args::{Cli, Command};
 use clap::Parser;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// How a command ended, when it could run at all.
@@ -34,13 +39,23 @@ enum Outcome {
 /// Runs the command of this process and returns its exit code: 0 fine, 1 a problem in the data, 2 could not run, 130 interrupted.
 #[must_use]
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    ExitCode::from(main_from(std::env::args_os()))
+}
+
+/// Runs the command that `args` say, its own name first, and returns the exit code as [`main`] does. It prints, and takes over the signals of the process:
+/// for a program that does nothing else.
+///
+/// ```
+/// assert_eq!(shardpack::cli::main_from(["shardpack", "inspect", "no/such/folder"]), 2);
+/// ```
+pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -> u8 {
+    let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
             // `--help` and `--version` come here as well, for stdout and with code 0.
             let code = if error.use_stderr() { 2 } else { 0 };
             let _ = error.print();
-            return ExitCode::from(code);
+            return code;
         }
     };
     // What `pack` and `merge` refuse is their output folder or their input, never a dataset that somebody wants to read.
@@ -56,13 +71,13 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
     };
     match outcome {
-        Ok(Outcome::Fine) => ExitCode::SUCCESS,
-        Ok(Outcome::Problem) => ExitCode::from(1),
-        Ok(Outcome::Interrupted) => ExitCode::from(u8::try_from(interrupt::EXIT_CODE).unwrap_or(1)),
-        Err(error) if show::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Ok(Outcome::Fine) => 0,
+        Ok(Outcome::Problem) => 1,
+        Ok(Outcome::Interrupted) => u8::try_from(interrupt::EXIT_CODE).unwrap_or(1),
+        Err(error) if show::is_broken_pipe(&error) => 0,
         Err(error) => {
             show::error(&error);
-            ExitCode::from(if reads && show::is_about_data(&error) { 1 } else { 2 })
+            if reads && show::is_about_data(&error) { 1 } else { 2 }
         }
     }
 }

@@ -6,11 +6,13 @@ use super::args::{
 };
 use super::progress::Bar;
 use super::{Outcome, interrupt, show, summary, units};
-use crate::pack::{Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack};
+use crate::pack::{
+    Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes, report_json,
+};
 use crate::sources::cubes::CubeOptions;
 use crate::sources::{BadInput, Kind, OnBadInput, SourceOptions};
 use anyhow::bail;
-use serde_json::{Value, json};
+use serde_json::Value;
 use shardpack_codec::jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
 use shardpack_codec::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
 use shardpack_writer::{Outcome as Written, Part, Report};
@@ -60,7 +62,7 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     let skipped = skipped_lines(&packed.bad, &packed.report);
     warn_below_target(&packed.report);
     if args.json {
-        show::json(&to_json(&packed))?;
+        show::json(&packed.to_json())?;
     } else {
         show::print(&to_text(&packed, &args.out))?;
     }
@@ -89,7 +91,7 @@ pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
     Ok(outcome_of(&skipped_lines(&[], &report)))
 }
 
-fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
+pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
     let source = SourceOptions {
         kind: args.kind.map(|kind| match kind {
             KindArg::Images => Kind::Images,
@@ -297,38 +299,6 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     text
 }
 
-fn report_json(report: &Report) -> Value {
-    json!({
-        "outcome": match report.outcome {
-            Written::Complete => "complete",
-            Written::AlreadyComplete => "already-complete",
-            _ => "part-complete",
-        },
-        "dataset_id": report.dataset_id.to_string(),
-        "samples": report.samples,
-        "bytes_in": report.bytes_in,
-        "bytes_out": report.bytes_out,
-        "shards": report.shards,
-        "shards_reused": report.shards_reused,
-        "seconds": report.elapsed.as_secs_f64(),
-        "peak_rss_bytes": peak_rss_bytes(),
-        "fidelity": report.fidelity,
-        "skipped": report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason })).collect::<Vec<_>>(),
-    })
-}
-
-fn to_json(packed: &PackReport) -> Value {
-    let mut out = report_json(&packed.report);
-    out["classes"] = json!(packed.classes);
-    out["memory_bytes"] = json!(packed.memory_bytes);
-    let bad = packed.bad.iter().map(|b| json!({ "key": b.key, "reason": b.to_string() }));
-    let later = packed.report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason }));
-    out["skipped"] = bad.chain(later).collect();
-    let settings = packed.trials.iter().map(|(field, trial)| (field.clone(), json!(trial.settings)));
-    out["settings"] = Value::Object(settings.collect());
-    out
-}
-
 /// What was left out before the run began, and after.
 fn skipped_lines(bad: &[BadInput], report: &Report) -> Vec<String> {
     let bad = bad.iter().map(ToString::to_string);
@@ -369,12 +339,4 @@ fn warn_subnormal(report: &Report) {
             ));
         }
     }
-}
-
-/// Most memory that the process had resident so far; 0 where the system does not tell.
-fn peak_rss_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")).and_then(|n| n.trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
 }

@@ -3,67 +3,107 @@
 use super::args::VerifyArgs;
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, sniff, units};
-use serde_json::json;
+use serde_json::{Value, json};
 use shardpack_codec::PictureCheck;
 use shardpack_format::{Error as FormatError, Limits};
-use shardpack_reader::{Progress, VerifyOptions, VerifyReport, verify};
+use shardpack_reader::{OnProgress, Progress, VerifyOptions, VerifyReport, verify};
 use std::cell::RefCell;
+use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Problems that the text lists one by one; `--json` has them all.
 const SHOWN: usize = 50;
 
-pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
-    sniff::check(&args.dataset)?;
-    let limits = open::limits(args.max_record);
-    let interrupt = interrupt::install(true)?;
-    let cancel = &interrupt.raised;
-    let bar = OnceLock::new();
-    let on_progress =
-        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).read(p.samples_done, p.bytes_done);
+/// What [`check`] found.
+#[derive(Debug)]
+pub struct Checked {
+    /// Every problem.
+    pub report: VerifyReport,
+    /// Pictures that are as they were packed, and do not decode.
+    pub undecodable_pictures: u64,
+    /// Wall-clock time.
+    pub seconds: f64,
+}
+
+/// Verifies a dataset as `shardpack verify` does; with `deep`, all fields are decoded, pictures too.
+///
+/// # Errors
+/// If there is no dataset. Damage is no error: it stands in the report.
+pub fn check(
+    dataset: &Path,
+    deep: bool,
+    digest: bool,
+    limits: &Limits,
+    threads: usize,
+    on_progress: &OnProgress<'_>,
+    cancel: &AtomicBool,
+) -> anyhow::Result<Checked> {
+    sniff::check(dataset)?;
     // Pictures are decoded only once their CRC32 was found right: these are as they were packed.
     let undecodable = AtomicU64::new(0);
     let decode = |media_type: &str, bytes: &[u8]| {
-        check_picture(media_type, bytes, &limits).map_err(|e| {
+        check_picture(media_type, bytes, limits).map_err(|e| {
             undecodable.fetch_add(u64::from(matches!(e, FormatError::Format { .. })), Ordering::Relaxed);
             e.to_string()
         })
     };
     let options = VerifyOptions {
         limits: limits.clone(),
-        deep: args.deep.then_some(&decode),
-        digest: args.digest,
-        threads: args.threads.unwrap_or(0),
-        on_progress: Some(&on_progress),
+        deep: deep.then_some(&decode),
+        digest,
+        threads,
+        on_progress: Some(on_progress),
         cancel: Some(cancel),
         ..VerifyOptions::default()
     };
     let start = Instant::now();
-    let mut report = verify(&args.dataset, &options)?;
-    report.problems.iter_mut().for_each(|problem| problem.expected = show::in_flags(&problem.expected));
+    let report = verify(dataset, &options)?;
     let seconds = start.elapsed().as_secs_f64();
-    if let Some(bar) = bar.get() {
-        bar.finish();
-    }
-    let undecodable = undecodable.load(Ordering::Relaxed);
-    if args.json {
-        show::json(&json!({
+    Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
+}
+
+impl Checked {
+    /// The object that `verify --json` prints.
+    #[must_use]
+    pub fn to_json(&self, deep: bool, digest: bool) -> Value {
+        let report = &self.report;
+        json!({
             "whole": report.is_whole(),
             "shards": report.shards,
             "samples": report.samples,
             "damaged_samples": report.damaged_samples,
-            "undecodable_pictures": undecodable,
+            "undecodable_pictures": self.undecodable_pictures,
             "bytes": report.bytes,
-            "seconds": seconds,
-            "deep": args.deep,
-            "digest": args.digest,
+            "seconds": self.seconds,
+            "deep": deep,
+            "digest": digest,
             "problems": report.problems,
             "notes": report.notes,
-        }))?;
+        })
+    }
+}
+
+pub(super) fn run(args: &VerifyArgs) -> anyhow::Result<Outcome> {
+    sniff::check(&args.dataset)?;
+    let limits = open::limits(args.max_record);
+    let interrupt = interrupt::install(true)?;
+    let bar = OnceLock::new();
+    let on_progress =
+        |p: Progress| bar.get_or_init(|| Bar::new("verify", p.bytes_total)).read(p.samples_done, p.bytes_done);
+    let threads = args.threads.unwrap_or(0);
+    let raised = &interrupt.raised;
+    let mut checked = check(&args.dataset, args.deep, args.digest, &limits, threads, &on_progress, raised)?;
+    checked.report.problems.iter_mut().for_each(|problem| problem.expected = show::in_flags(&problem.expected));
+    if let Some(bar) = bar.get() {
+        bar.finish();
+    }
+    let report = &checked.report;
+    if args.json {
+        show::json(&checked.to_json(args.deep, args.digest))?;
     } else {
-        show::print(&to_text(&report, args, undecodable, seconds))?;
+        show::print(&to_text(report, args, checked.undecodable_pictures, checked.seconds))?;
     }
     Ok(match (report.cancelled, report.is_whole()) {
         (true, _) => Outcome::Interrupted,

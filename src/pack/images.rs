@@ -1,17 +1,12 @@
 //! Pictures: kept to the byte, tiled, or re-encoded, and laid out as records.
 
+use super::picture_maker::{Body, Look, PictureMaker, Stored, kept, recipe_of_pictures};
 use super::picture_sizes::{Sizes, refuse_huge};
-use super::picture_totals::{self, PictureFigures, ReencodedFigures};
-use super::{FieldTotals, Jpeg, PackOptions, PictureOptions, PictureTotals, SampleError, Tally, schema, tables};
+use super::{Jpeg, PackOptions, PictureOptions, SampleError, Tally, picture_totals, schema, tables};
 use crate::sources::picture::Picture;
 use crate::sources::{Content, Entry, Listing};
-use serde_json::{Value, json};
 use shardpack_codec::encode_bytes;
-use shardpack_codec::jpeg::{
-    ChromaSampling, JpegHeader, JpegReencoder, JpegTiler, Metadata, PixelCheck, Quality, ReencodeOptions,
-    ReencodeOutcome, Resize, TileOptions, TileOutcome,
-};
-use shardpack_format::{Codec, Dtype, Field, FieldKind, Limits, Recipe, RecordBuilder, Schema, StoredField};
+use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
@@ -31,33 +26,8 @@ pub(super) struct Images<'a> {
 /// What one thread works with, kept from picture to picture.
 #[derive(Default)]
 struct Bench {
-    tiler: JpegTiler,
-    reencoder: Option<JpegReencoder>,
-    check: PixelCheck,
+    maker: PictureMaker,
     source: Vec<u8>,
-    made: Vec<u8>,
-}
-
-/// The bytes of a stored picture.
-enum Body<'a> {
-    /// Those of the source, not read yet.
-    File,
-    Bytes(&'a [u8]),
-}
-
-/// How one picture is stored.
-struct Stored<'a> {
-    body: Body<'a>,
-    width: u32,
-    height: u32,
-    /// What a reader has to apply.
-    orientation: u8,
-    gpu_jpeg: bool,
-    icc: Option<Vec<u8>>,
-    figures: PictureFigures,
-    kept_because: Option<&'static str>,
-    /// An ICC profile that is damaged, or of colours that the picture no longer has.
-    profile_dropped: bool,
 }
 
 impl<'a> Images<'a> {
@@ -81,23 +51,7 @@ impl<'a> Images<'a> {
 
     pub(super) fn recipe(&self, options: &PackOptions) -> Recipe {
         let mut recipe = schema::recipe(self.listing, options);
-        let mut image = serde_json::Map::new();
-        image.insert("jpeg".into(), json!(self.options.jpeg.name()));
-        match &self.options.jpeg {
-            Jpeg::Keep => {}
-            Jpeg::Tile => {
-                image.insert("upright".into(), json!(self.options.upright));
-                image.insert("check_pixels".into(), json!(self.options.check_pixels.name()));
-            }
-            Jpeg::Reencode(how) => {
-                image.insert("reencode".into(), recipe_of(how));
-                image.insert("score".into(), json!(self.options.score.name()));
-            }
-        }
-        if self.options.jpeg != Jpeg::Keep {
-            image.insert("keep_metadata".into(), json!(self.options.keep_metadata));
-        }
-        recipe.insert("image".into(), Value::Object(image));
+        recipe.insert("image".into(), recipe_of_pictures(self.options));
         recipe
     }
 
@@ -130,102 +84,15 @@ impl<'a> Images<'a> {
         result
     }
 
-    /// The source's own bytes as they are stored.
-    fn kept<'b>(&self, body: Body<'b>, picture: &Picture, entry: &Entry, because: Option<&'static str>) -> Stored<'b> {
-        let reencode = matches!(self.options.jpeg, Jpeg::Reencode(_));
-        Stored {
-            body,
-            width: picture.width,
-            height: picture.height,
-            orientation: picture.jpeg.and_then(|jpeg| jpeg.orientation).unwrap_or(1),
-            gpu_jpeg: picture.jpeg.is_some_and(|jpeg| jpeg.gpu_jpeg),
-            icc: None,
-            figures: PictureFigures {
-                source_bytes: entry.bytes,
-                tiles_per_row: 0,
-                pixels_checked: false,
-                reencoded: reencode.then_some(ReencodedFigures { quality: 0, score: f32::NAN }),
-            },
-            kept_because: because,
-            profile_dropped: false,
-        }
-    }
-
     /// Reads a picture and makes what is stored of it.
     fn make<'b>(&self, bench: &'b mut Bench, entry: &Entry, look: Look) -> Result<Stored<'b>, SampleError> {
-        let bad = |error| SampleError::Picture { error };
         let Some(picture) = picture(entry) else {
             return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
         };
         let length = usize::try_from(entry.bytes).unwrap_or(usize::MAX);
         bench.source.resize(length, 0);
         self.listing.read_into(entry, &mut bench.source)?;
-        bench.made.clear();
-        let kept = |source: &'b [u8], because| self.kept(Body::Bytes(source), picture, entry, because);
-        let Some(facts) = &picture.jpeg else {
-            return Ok(kept(&bench.source, Some(picture.media_type)));
-        };
-        // The codec does not read what it cannot tell the frame of.
-        if let Some(rare @ "hierarchical JPEG") = facts.rare {
-            return Ok(kept(&bench.source, Some(rare)));
-        }
-        let mut figures = kept(&[], None).figures;
-        // The profile of a CMYK picture says nothing of the RGB one that may be made of it.
-        let beside = facts.icc && self.icc && facts.components != 4;
-        let icc = if beside { Metadata::read(&bench.source).map_err(bad)?.icc } else { None };
-        // A profile that cannot be taken out stays in.
-        let keep_metadata = self.options.keep_metadata || (beside && icc.is_none());
-        let mut profile_dropped = false;
-        let (width, height, orientation, applied, outcome) = match &self.options.jpeg {
-            Jpeg::Keep => return Ok(kept(&bench.source, None)),
-            Jpeg::Tile => {
-                let options = TileOptions { keep_metadata, upright: self.options.upright, ..TileOptions::default() };
-                let tiled = bench.tiler.tile(&bench.source, &options, &mut bench.made).map_err(bad)?;
-                (tiled.width, tiled.height, tiled.orientation, tiled.applied, tiled.outcome)
-            }
-            Jpeg::Reencode(how) => {
-                let reencoder = match &mut bench.reencoder {
-                    Some(reencoder) => reencoder,
-                    none => none.insert(JpegReencoder::new()?),
-                };
-                let made = reencoder.reencode(&bench.source, how, look.score, &mut bench.made).map_err(bad)?;
-                #[allow(clippy::cast_possible_truncation, reason = "a score has three digits")]
-                let score = made.score.map_or(f32::NAN, |score| score as f32);
-                let (quality, outcome) = match made.outcome {
-                    ReencodeOutcome::Encoded { quality, interval, tiles_per_row, tile_rows } => {
-                        (quality, TileOutcome::Tiled { interval, tiles_per_row, tile_rows })
-                    }
-                    ReencodeOutcome::Source(outcome) => (0, outcome),
-                };
-                figures.reencoded = Some(ReencodedFigures { quality, score });
-                profile_dropped = facts.icc && self.icc && icc.is_none();
-                (made.width, made.height, made.orientation, made.applied, outcome)
-            }
-        };
-        let tiles_per_row = match outcome {
-            TileOutcome::Kept(why) => return Ok(Stored { figures, ..kept(&bench.source, Some(why.name())) }),
-            TileOutcome::Tiled { tiles_per_row, .. } => tiles_per_row,
-        };
-        figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
-        if look.check {
-            if !bench.check.same(&bench.source, &bench.made, applied, &Limits::default()).map_err(bad)? {
-                // Never seen: but a defect of the transcoder must not cost a picture.
-                return Ok(kept(&bench.source, Some("pixels differ")));
-            }
-            figures.pixels_checked = true;
-        }
-        let gpu_jpeg = JpegHeader::parse(&bench.made).is_ok_and(|header| header.hardware_decodable());
-        Ok(Stored {
-            body: Body::Bytes(&bench.made),
-            width,
-            height,
-            orientation,
-            gpu_jpeg,
-            icc,
-            figures,
-            kept_because: None,
-            profile_dropped,
-        })
+        bench.maker.make(&bench.source, picture, self.options, self.icc, look)
     }
 }
 
@@ -248,36 +115,9 @@ fn fields(listing: &Listing, options: &PictureOptions, icc: bool) -> Vec<Field> 
     fields.push(Field::scalar("orientation", Dtype::U8));
     fields.push(Field::scalar("gpu_jpeg", Dtype::Bool));
     if options.jpeg != Jpeg::Keep {
-        fields.extend(picture_totals::fields(matches!(options.jpeg, Jpeg::Reencode(_))));
+        fields.extend(picture_totals::fields("image", matches!(options.jpeg, Jpeg::Reencode(_))));
     }
     fields
-}
-
-/// Options of re-encoding, as the recipe spells them.
-fn recipe_of(how: &ReencodeOptions) -> Value {
-    let quality = match how.quality {
-        Quality::Fixed(quality) => json!(quality),
-        Quality::Ssimulacra2(score) => json!({ "ssimulacra2": score }),
-    };
-    let subsampling = match how.subsampling {
-        ChromaSampling::Keep => "keep",
-        ChromaSampling::S420 => "4:2:0",
-        ChromaSampling::S444 => "4:4:4",
-    };
-    let mut out = json!({ "quality": quality, "subsampling": subsampling });
-    match how.resize {
-        Resize::No => {}
-        Resize::ShortSide(side) => out["short_side"] = json!(side),
-        Resize::LongSide(side) => out["long_side"] = json!(side),
-    }
-    out
-}
-
-/// Which costly looks are taken at a picture.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Look {
-    pub(super) check: bool,
-    pub(super) score: bool,
 }
 
 impl SampleSource for Images<'_> {
@@ -327,7 +167,7 @@ impl Images<'_> {
         let Some(picture) = picture(entry) else {
             return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
         };
-        let stored = self.kept(Body::File, picture, entry, None);
+        let stored = kept(Body::File, entry.bytes, picture, self.options, None);
         self.record(position, entry, shard_number, buffer, stored)
     }
 
@@ -349,19 +189,10 @@ impl Images<'_> {
         scalars.extend(stored.width.to_le_bytes());
         scalars.push(stored.orientation);
         scalars.push(u8::from(stored.gpu_jpeg));
-        let tally = match self.options.jpeg {
-            Jpeg::Keep => Tally::default(),
-            _ => {
-                stored.figures.append(&mut scalars);
-                let target = match &self.options.jpeg {
-                    Jpeg::Reencode(ReencodeOptions { quality: Quality::Ssimulacra2(target), .. }) => Some(*target),
-                    _ => None,
-                };
-                let mut totals = PictureTotals::of(&entry.key, &stored.figures, stored.kept_because);
-                totals.note(stored.profile_dropped, target);
-                Tally::of("image", FieldTotals::Picture(totals))
-            }
-        };
+        if self.options.jpeg != Jpeg::Keep {
+            stored.figures.append(&mut scalars);
+        }
+        let tally = stored.note().tally("image", &entry.key, &stored.figures, self.options);
         tables::append_columns(&mut scalars, self.listing, position);
 
         let bytes = match stored.body {

@@ -1,15 +1,20 @@
 //! Packing: from a listing of sources to a dataset. The order of work is enumerate, try codecs, plan, write.
 
+mod copy;
 mod cubes;
 pub mod fidelity;
 mod images;
+mod json;
 mod options;
+pub(crate) mod picture_maker;
 mod picture_sizes;
-mod picture_totals;
+pub(crate) mod picture_totals;
 mod schema;
 mod tables;
 mod tries;
 
+pub(crate) use copy::copy_record;
+pub use json::{peak_rss_bytes, report_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
 pub use picture_totals::PictureTotals;
 
@@ -174,7 +179,7 @@ fn refuse_picture_options(options: &PackOptions) -> anyhow::Result<()> {
 }
 
 /// One sample for each thread and one more that waits to be written, and never less than 64 MiB.
-fn default_memory(threads: usize, largest_sample: u64) -> u64 {
+pub(crate) fn default_memory(threads: usize, largest_sample: u64) -> u64 {
     largest_sample.saturating_mul(threads as u64 + 1).max(64 << 20)
 }
 
@@ -232,13 +237,24 @@ impl Tally {
 
     /// The figures that stand in a record's scalars.
     pub(crate) fn of_record(schema: &Schema, key: &str, scalars: &[u8]) -> Self {
-        let arrays = fidelity::from_scalars(schema, scalars).into_iter();
-        let mut out: BTreeMap<_, _> =
-            arrays.map(|(field, figures)| (field, FieldTotals::Array(Totals::of(key, figures)))).collect();
-        if let Some(figures) = PictureFigures::from_scalars(schema, scalars) {
-            out.insert("image".into(), FieldTotals::Picture(PictureTotals::of(key, &figures, None)));
-        }
-        Self(out)
+        Self::of_noted_record(schema, key, scalars, |_, figures| PictureTotals::of(key, figures, None))
+    }
+
+    /// As [`of_record`](Self::of_record); `picture` knows more of a picture than its columns tell. Fields without a value have no figures.
+    pub(crate) fn of_noted_record(
+        schema: &Schema,
+        key: &str,
+        scalars: &[u8],
+        picture: impl Fn(&str, &PictureFigures) -> PictureTotals,
+    ) -> Self {
+        let arrays = fidelity::from_scalars(schema, scalars).into_iter().filter(|(_, figures)| figures.values > 0);
+        let arrays = arrays.map(|(field, figures)| (field, FieldTotals::Array(Totals::of(key, figures))));
+        let pictures = PictureFigures::from_scalars(schema, scalars).into_iter().filter(|(_, f)| f.source_bytes > 0);
+        let pictures = pictures.map(|(field, figures)| {
+            let totals = picture(&field, &figures);
+            (field, FieldTotals::Picture(totals))
+        });
+        Self(arrays.chain(pictures).collect())
     }
 }
 

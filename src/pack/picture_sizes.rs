@@ -1,6 +1,7 @@
 //! How large pictures become and what packing them takes: known before the first one is made.
 
-use super::images::{Look, picture};
+use super::images::picture;
+use super::picture_maker::Look;
 use super::{Jpeg, PictureOptions, SampleError};
 use crate::sources::picture::Picture;
 use crate::sources::{Entry, Listing};

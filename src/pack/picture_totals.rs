@@ -1,4 +1,4 @@
-//! What became of pictures: as scalar columns of each record, and summed up in the manifest.
+//! What became of pictures: as scalar columns of each record, and summed up in the manifest. The columns of the field `image`:
 //!
 //! | column | dtype | |
 //! |---|---|---|
@@ -10,46 +10,60 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use shardpack_format::{Dtype, Field, Schema};
+use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
 
 /// What became of one picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct PictureFigures {
-    pub(super) source_bytes: u64,
-    pub(super) tiles_per_row: u16,
-    pub(super) pixels_checked: bool,
+pub(crate) struct PictureFigures {
+    pub(crate) source_bytes: u64,
+    pub(crate) tiles_per_row: u16,
+    pub(crate) pixels_checked: bool,
     /// `None` if pictures are not re-encoded at all.
-    pub(super) reencoded: Option<ReencodedFigures>,
+    pub(crate) reencoded: Option<ReencodedFigures>,
 }
 
 /// What became of one picture that was to be re-encoded.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct ReencodedFigures {
-    pub(super) quality: u8,
-    pub(super) score: f32,
+pub(crate) struct ReencodedFigures {
+    pub(crate) quality: u8,
+    pub(crate) score: f32,
 }
 
 const TILED: [(&str, Dtype); 3] =
-    [("image.source_bytes", Dtype::U64), ("image.tiles_per_row", Dtype::U16), ("image.pixels_checked", Dtype::Bool)];
-const REENCODED: [(&str, Dtype); 2] = [("image.quality", Dtype::U8), ("image.score", Dtype::F32)];
+    [("source_bytes", Dtype::U64), ("tiles_per_row", Dtype::U16), ("pixels_checked", Dtype::Bool)];
+const REENCODED: [(&str, Dtype); 2] = [("quality", Dtype::U8), ("score", Dtype::F32)];
 
-/// The scalar fields that hold the figures.
-pub(super) fn fields(reencode: bool) -> Vec<Field> {
+/// The scalar fields that hold the figures of the picture field `field`.
+pub(crate) fn fields(field: &str, reencode: bool) -> Vec<Field> {
     let more = if reencode { REENCODED.as_slice() } else { &[] };
-    TILED.iter().chain(more).map(|&(name, dtype)| Field::scalar(name, dtype)).collect()
+    TILED.iter().chain(more).map(|&(name, dtype)| Field::scalar(format!("{field}.{name}"), dtype)).collect()
+}
+
+/// Whether the schema has all of these columns of `field`, with their types.
+fn has(schema: &Schema, field: &str, columns: &[(&str, Dtype)]) -> bool {
+    let is =
+        |name: &str, column: &str| name.strip_prefix(field).and_then(|rest| rest.strip_prefix('.')) == Some(column);
+    columns.iter().all(|&(column, wanted)| schema.scalars().any(|(name, dtype)| dtype == wanted && is(name, column)))
+}
+
+/// The picture fields that have figures.
+fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
+    let pictures = schema.stored().filter(|field| field.kind == FieldKind::Image).map(|field| field.name.as_str());
+    pictures.filter(|field| has(schema, field, &TILED))
 }
 
 /// Whether `name` is one of the fields that [`fields`] makes: their types must be right, and none may be missing.
 pub(super) fn is_figure(schema: &Schema, name: &str) -> bool {
-    let has = |columns: &[(&str, Dtype)]| columns.iter().all(|column| schema.scalars().any(|scalar| scalar == *column));
-    let among = |columns: &[(&str, Dtype)]| columns.iter().any(|(column, _)| *column == name);
-    has(&TILED) && (among(&TILED) || (among(&REENCODED) && has(&REENCODED)))
+    let Some((field, column)) = name.rsplit_once('.') else { return false };
+    let among = |columns: &[(&str, Dtype)]| columns.iter().any(|(known, _)| *known == column);
+    fields_with_figures(schema).any(|known| known == field)
+        && (among(&TILED) || (among(&REENCODED) && has(schema, field, &REENCODED)))
 }
 
 impl PictureFigures {
     /// Appends the packed scalars of one sample; those of re-encoding where pictures are re-encoded.
-    pub(super) fn append(&self, out: &mut Vec<u8>) {
+    pub(crate) fn append(&self, out: &mut Vec<u8>) {
         out.extend(self.source_bytes.to_le_bytes());
         out.extend(self.tiles_per_row.to_le_bytes());
         out.push(u8::from(self.pixels_checked));
@@ -59,32 +73,34 @@ impl PictureFigures {
         }
     }
 
-    /// The figures that one record's packed scalars hold.
-    pub(super) fn from_scalars(schema: &Schema, packed: &[u8]) -> Option<Self> {
+    /// The figures that one record's packed scalars hold, by picture field.
+    pub(crate) fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Self> {
+        let figures = |field: &str| Some((field.to_owned(), Self::of_field(schema, field, packed)?));
+        fields_with_figures(schema).filter_map(figures).collect()
+    }
+
+    fn of_field(schema: &Schema, field: &str, packed: &[u8]) -> Option<Self> {
         let value = |wanted: &str| {
             let mut rest = packed;
             for (name, dtype) in schema.scalars() {
                 let (value, tail) = rest.split_at_checked(usize::try_from(dtype.bytes()).ok()?)?;
-                if name == wanted {
+                if name.strip_prefix(field).and_then(|rest| rest.strip_prefix('.')) == Some(wanted) {
                     return Some(value);
                 }
                 rest = tail;
             }
             None
         };
-        if !is_figure(schema, TILED[0].0) {
-            return None;
-        }
-        let reencoded = is_figure(schema, REENCODED[0].0).then(|| {
+        let reencoded = has(schema, field, &REENCODED).then(|| {
             Some(ReencodedFigures {
-                quality: *value("image.quality")?.first()?,
-                score: f32::from_le_bytes(*value("image.score")?.first_chunk()?),
+                quality: *value("quality")?.first()?,
+                score: f32::from_le_bytes(*value("score")?.first_chunk()?),
             })
         });
         Some(Self {
-            source_bytes: u64::from_le_bytes(*value("image.source_bytes")?.first_chunk()?),
-            tiles_per_row: u16::from_le_bytes(*value("image.tiles_per_row")?.first_chunk()?),
-            pixels_checked: *value("image.pixels_checked")?.first()? != 0,
+            source_bytes: u64::from_le_bytes(*value("source_bytes")?.first_chunk()?),
+            tiles_per_row: u16::from_le_bytes(*value("tiles_per_row")?.first_chunk()?),
+            pixels_checked: *value("pixels_checked")?.first()? != 0,
             reencoded: reencoded.flatten(),
         })
     }
@@ -232,11 +248,10 @@ impl PictureTotals {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shardpack_format::FieldKind;
 
     fn schema(reencode: bool) -> Schema {
         let mut all = vec![Field::stored("image", FieldKind::Image), Field::scalar("label", Dtype::I64)];
-        all.extend(fields(reencode));
+        all.extend(fields("image", reencode));
         Schema::new(all).unwrap()
     }
 
@@ -246,7 +261,8 @@ mod tests {
             let figures = PictureFigures { source_bytes: 1 << 40, tiles_per_row: 7, pixels_checked: true, reencoded };
             let mut packed = 5i64.to_le_bytes().to_vec();
             figures.append(&mut packed);
-            assert_eq!(PictureFigures::from_scalars(&schema(reencoded.is_some()), &packed), Some(figures));
+            let found = PictureFigures::from_scalars(&schema(reencoded.is_some()), &packed);
+            assert_eq!(found, BTreeMap::from([("image".to_owned(), figures)]));
         }
     }
 

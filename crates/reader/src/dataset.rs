@@ -10,6 +10,7 @@ use shardpack_format::{
     DatasetId, Dtype, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, Metadata, Recipe, Schema,
     ShardEntry,
 };
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -115,7 +116,7 @@ impl DatasetOptions {
         let handles = Arc::new(Handles::new(storage, self.max_open_files));
         let mut first = 0_u64;
         let slots = manifest.shards.iter().map(|entry| {
-            let slot = Slot { first, entry: Some(entry.clone()), samples: entry.samples, shard: OnceLock::new() };
+            let slot = Slot { first, samples: entry.samples, of: Of::Entry(entry.clone()), shard: OnceLock::new() };
             // The manifest was checked: the sum does not overflow.
             first = first.saturating_add(entry.samples);
             slot
@@ -127,13 +128,15 @@ impl DatasetOptions {
             recipe: manifest.recipe.clone(),
             shards: None,
         };
-        let source = Some(FromManifest { handles, manifest });
+        let parts = std::iter::once(0..first).collect();
         Ok(Dataset(Arc::new(Inner {
             path,
             samples: first,
+            dataset_id: manifest.dataset_id,
             metadata,
-            source,
+            source: Some(FromManifest { handles, manifest }),
             slots,
+            parts,
             options: self.shard.clone(),
             keys: OnceLock::new(),
         })))
@@ -170,17 +173,21 @@ pub struct Dataset(pub(crate) Arc<Inner>);
 
 #[derive(Debug)]
 pub(crate) struct Inner {
-    path: PathBuf,
-    samples: u64,
-    metadata: Metadata,
-    source: Option<FromManifest>,
+    pub(crate) path: PathBuf,
+    pub(crate) samples: u64,
+    pub(crate) dataset_id: DatasetId,
+    pub(crate) metadata: Metadata,
+    /// `None` for a lone shard, and for several datasets as one.
+    pub(crate) source: Option<FromManifest>,
     pub(crate) slots: Vec<Slot>,
-    options: ShardOptions,
+    /// The samples of each dataset of several; of any other, all.
+    pub(crate) parts: Vec<Range<u64>>,
+    pub(crate) options: ShardOptions,
     pub(crate) keys: OnceLock<KeyTable>,
 }
 
 #[derive(Debug)]
-struct FromManifest {
+pub(crate) struct FromManifest {
     handles: Arc<Handles>,
     manifest: Manifest,
 }
@@ -191,8 +198,19 @@ pub(crate) struct Slot {
     /// Index of its first sample.
     pub(crate) first: u64,
     pub(crate) samples: u64,
-    entry: Option<ShardEntry>,
-    shard: OnceLock<Arc<Shard>>,
+    pub(crate) of: Of,
+    pub(crate) shard: OnceLock<Arc<Shard>>,
+}
+
+/// Where a shard comes from.
+#[derive(Debug)]
+pub(crate) enum Of {
+    /// A line of the manifest.
+    Entry(ShardEntry),
+    /// It was opened alone.
+    Lone,
+    /// Shard of this number of another dataset.
+    Part(Dataset, usize),
 }
 
 /// What is known of a shard without opening it.
@@ -204,7 +222,7 @@ pub(crate) struct Slot {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardInfo {
-    /// File name, relative to the manifest.
+    /// File name, relative to the manifest; of several datasets as one, with the folder of its own.
     pub name: String,
     /// Size of the file.
     pub bytes: u64,
@@ -222,10 +240,12 @@ impl Dataset {
     }
 
     fn of_lone_shard(shard: Shard) -> Self {
-        let slot = Slot { first: 0, samples: shard.len(), entry: None, shard: OnceLock::new() };
+        let slot = Slot { first: 0, samples: shard.len(), of: Of::Lone, shard: OnceLock::new() };
         let inner = Inner {
             path: shard.path().into(),
             samples: shard.len(),
+            dataset_id: shard.identity().dataset_id,
+            parts: std::iter::once(0..shard.len()).collect(),
             metadata: shard.index().metadata().clone(),
             source: None,
             options: shard.options().clone(),
@@ -238,23 +258,22 @@ impl Dataset {
         Self(Arc::new(inner))
     }
 
-    /// The manifest's path, or the lone shard's.
+    /// The manifest's path, or the lone shard's; of several datasets as one, their paths joined by ` + `, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The manifest; `None` for a lone shard.
+    /// The manifest; `None` for a lone shard, and for several datasets as one.
     #[must_use]
     pub fn manifest(&self) -> Option<&Manifest> {
         self.0.source.as_ref().map(|s| &s.manifest)
     }
 
-    /// The id that all shards of the dataset share.
+    /// The id that all shards of the dataset share; of several datasets as one, a digest of theirs.
     #[must_use]
     pub fn dataset_id(&self) -> DatasetId {
-        let lone = || self.0.slots.first().and_then(|slot| slot.shard.get()).map(|s| s.identity().dataset_id);
-        self.manifest().map_or_else(|| lone().unwrap_or_default(), |m| m.dataset_id)
+        self.0.dataset_id
     }
 
     /// What the files may ask for.
@@ -300,14 +319,25 @@ impl Dataset {
 
     /// Name, size and number of samples of each shard. Opens none.
     pub fn shards(&self) -> impl ExactSizeIterator<Item = ShardInfo> {
-        self.0.slots.iter().map(|slot| match (&slot.entry, slot.shard.get()) {
-            (Some(entry), _) => ShardInfo { name: entry.name.clone(), bytes: entry.bytes, samples: entry.samples },
-            (None, shard) => ShardInfo {
+        self.0.slots.iter().map(|slot| self.info(slot))
+    }
+
+    fn info(&self, slot: &Slot) -> ShardInfo {
+        match &slot.of {
+            Of::Entry(entry) => ShardInfo { name: entry.name.clone(), bytes: entry.bytes, samples: entry.samples },
+            Of::Lone => ShardInfo {
                 name: self.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                bytes: shard.map_or(0, |s| s.file_bytes()),
+                bytes: slot.shard.get().map_or(0, |shard| shard.file_bytes()),
                 samples: slot.samples,
             },
-        })
+            Of::Part(part, number) => {
+                let unknown = || ShardInfo { name: String::new(), bytes: 0, samples: slot.samples };
+                let mut info = part.0.slots.get(*number).map_or_else(unknown, |slot| part.info(slot));
+                let folder = part.path().parent().unwrap_or(Path::new(""));
+                info.name = folder.join(info.name).to_string_lossy().into_owned();
+                info
+            }
+        }
     }
 
     /// Shard `number`, opened and compared with the manifest on first use.
@@ -322,8 +352,10 @@ impl Dataset {
         if let Some(shard) = slot.shard.get() {
             return Ok(Arc::clone(shard));
         }
-        let (Some(source), Some(entry)) = (&self.0.source, &slot.entry) else {
-            return Err(Error::usage("shard number", "0, of a lone shard", number));
+        let (source, entry) = match (&self.0.source, &slot.of) {
+            (_, Of::Part(part, number)) => return part.shard(*number),
+            (Some(source), Of::Entry(entry)) => (source, entry),
+            _ => return Err(Error::usage("shard number", "0, of a lone shard", number)),
         };
         let file = ShardFile::pooled(&source.handles, &entry.name)?;
         let shard = Shard::from_file(file, self.0.options.clone())?;

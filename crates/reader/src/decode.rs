@@ -2,8 +2,20 @@
 
 use crate::error::Result;
 use crate::sample::{RecordView, Sample};
-use shardpack_codec::{Array, ArrayDecoder, decode_bytes};
-use shardpack_format::{ArrayDescriptor, Error as FormatError, FieldKind};
+use crate::scalar::Scalar;
+use shardpack_codec::jpeg::{DecodeOptions, JpegHeader, Rendering};
+use shardpack_codec::{Array, ArrayDecoder, PictureDecoder, decode_bytes};
+use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldKind};
+
+/// Exif orientation of a picture, 1..=8: what the packer found, or, in datasets that do not say, what a JPEG itself says.
+pub(crate) fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u8 {
+    let orientation = match stored {
+        Some(stored) => u8::try_from(stored).unwrap_or(0),
+        None if !is_jpeg => 1,
+        None => JpegHeader::parse(bytes).ok().and_then(|header| header.orientation).unwrap_or(1),
+    };
+    if (1..=8).contains(&orientation) { orientation } else { 1 }
+}
 
 /// Puts the field's name before what is wrong with it.
 pub(crate) fn name_field(name: &str, error: FormatError) -> FormatError {
@@ -50,6 +62,30 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
+    /// Decodes the picture of an image field: upright, `[height, width, 3]`, uint8. `decoder` keeps its scratch memory for the next one.
+    ///
+    /// # Errors
+    /// As [`RecordView::image`]; `Format` too if the picture is damaged, `Limit` if it is too large.
+    pub fn pixels(&self, name: &str, decoder: &mut PictureDecoder) -> Result<Array> {
+        let image = self.image(name)?;
+        let stored = self.schema().scalar_position("orientation").and_then(|_| self.scalar("orientation").ok());
+        let is_jpeg = image.media_type == "image/jpeg";
+        let orientation = orientation(stored.and_then(Scalar::as_i64), is_jpeg, image.bytes);
+        let decoded = decoder.size_of(image.media_type, image.bytes, orientation).and_then(|(height, width)| {
+            let shape = vec![u64::from(height), u64::from(width), 3];
+            let bytes = Dtype::U8.array_bytes(&shape)?;
+            let limit = self.limits().max_decoded_bytes;
+            if bytes > limit {
+                return Err(FormatError::limit("decoded picture", "max_decoded_bytes", limit, bytes));
+            }
+            let mut pixels = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+            let rendering = Rendering { orientation, ..Rendering::default() };
+            decoder.decode_into(image.media_type, image.bytes, &rendering, &mut pixels)?;
+            Array::new(Dtype::U8, shape, pixels)
+        });
+        decoded.map_err(|e| self.field_error(name, e))
+    }
+
     /// The content of a text, JSON or bytes field, once its codec is undone.
     ///
     /// # Errors
@@ -78,6 +114,15 @@ impl RecordView<'_> {
 }
 
 impl Sample {
+    /// Decodes a picture with a decoder of its own; for many, hand one in with [`RecordView::pixels`].
+    ///
+    /// # Errors
+    /// As [`RecordView::pixels`].
+    pub fn pixels(&self, name: &str) -> Result<Array> {
+        let options = DecodeOptions { limits: self.view().limits().clone(), ..DecodeOptions::default() };
+        self.view().pixels(name, &mut PictureDecoder::new(options))
+    }
+
     /// As [`RecordView::descriptor`].
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! From sample keys to indexes: built from the shards' indexes when the first key is asked for.
 
 use crate::dataset::Dataset;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use shardpack_format::Error as FormatError;
 use std::hash::{BuildHasher, RandomState};
 
@@ -36,6 +36,16 @@ impl KeyTable {
     fn check_distinct(&self, dataset: &Dataset, first: u64, second: u64) -> Result<()> {
         let key = dataset.key(first)?;
         if key == dataset.key(second)? {
+            let part = |index| dataset.parts().iter().position(|part| part.contains(&index)).unwrap_or(0);
+            if let (ours, theirs) = (part(first), part(second))
+                && ours != theirs
+            {
+                let found = format!(
+                    "`{}` in the ones of numbers {ours} and {theirs}\nhint: ask the dataset that is meant",
+                    key.escape_debug()
+                );
+                return Err(Error::usage("sample keys of several datasets", "each in one of them", found));
+            }
             let (number, record) = dataset.locate(second)?;
             let error =
                 FormatError::format("sample key", "each once in the dataset", format!("twice: index {first} too"))
@@ -62,7 +72,7 @@ impl Dataset {
     /// The index of the sample with this key; `None` if there is none. The first call opens every shard and takes 16 bytes of memory a sample.
     ///
     /// # Errors
-    /// `Format` if a key occurs twice in the dataset; else as [`Dataset::shard`].
+    /// `Format` if a key occurs twice in the dataset, `Usage` if several datasets as one share a key; else as [`Dataset::shard`].
     pub fn by_key(&self, key: &str) -> Result<Option<u64>> {
         let table = match self.0.keys.get() {
             Some(table) => table,

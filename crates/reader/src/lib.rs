@@ -22,6 +22,7 @@ mod buffers;
 mod cache;
 mod check;
 mod column;
+mod concat;
 mod dataset;
 mod decode;
 mod error;
@@ -44,7 +45,7 @@ pub use error::{Error, Result};
 pub use fs::{Folder, ReadAt, Storage, open_regular};
 pub use loader::{
     Allocate, ArrayDtype, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, Place,
-    SlotMemory, Tensor,
+    SlotMemory, Tensor, parse_bands,
 };
 pub use salvage::{Lost, MetadataSource, Rebuilt, SalvageScan, Salvaged, WholeRecord, rebuild_manifest};
 pub use sample::{Image, RecordView, Sample};

@@ -64,6 +64,13 @@ pub(crate) struct Ends {
 #[derive(Debug)]
 pub(crate) struct StdFs;
 
+impl StdFs {
+    /// As [`Fs::lock`], for a holder that moves between threads.
+    pub(crate) fn lock_file(&self, path: &Path, mode: LockMode, text: &str) -> io::Result<Option<LockFile>> {
+        LockFile::take(path, mode, text)
+    }
+}
+
 impl Fs for StdFs {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
         if dir.is_dir() {

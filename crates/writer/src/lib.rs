@@ -5,6 +5,7 @@
 //! - [`Plan`]: a pure function of samples and options. It names the dataset, permutes the samples and cuts the order into shards.
 //! - [`write_dataset`]: runs the plan, or the [`Part`] of it that this machine is to write. It goes on where an earlier run of the same plan stopped,
 //!   and writes the same bytes whatever the number of threads and interruptions.
+//! - [`Claim`]: keeps a folder for a program that does not know its samples yet.
 //! - [`merge`]: joins the parts that several machines wrote into one folder.
 //!
 //! **What is promised.** A final name holds a complete shard that has reached the disk, or nothing; the manifest comes last. Nothing that this crate
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod claim;
 mod commit;
 mod error;
 mod folder;
@@ -37,6 +39,7 @@ mod source;
 mod tests;
 mod write;
 
+pub use claim::Claim;
 pub use error::{Error, Result};
 pub use merge::merge;
 pub use options::{Part, WriteOptions};

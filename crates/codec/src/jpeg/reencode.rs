@@ -259,6 +259,74 @@ impl JpegReencoder {
             true => with_metadata(&self.encoded, Metadata::read(jpeg)?.icc.as_deref(), 1, out)?,
             false => out.extend_from_slice(&self.encoded),
         }
+        self.encoded_as(quality, interval, size, score)
+    }
+
+    /// Appends a JPEG of `pixels`, C-contiguous `[height, width, channels]` u8 with one channel (grey) or three (RGB), and scores it as
+    /// [`reencode`](Self::reencode) does. Chroma is kept whole unless `options.subsampling` asks for 4:2:0.
+    ///
+    /// ```
+    /// use shardpack_codec::jpeg::{JpegHeader, JpegReencoder, ReencodeOptions};
+    /// let mut out = Vec::new();
+    /// JpegReencoder::new()?.encode_pixels(&[128; 20 * 30], (30, 20), 1, &ReencodeOptions::default(), false, &mut out)?;
+    /// let header = JpegHeader::parse(&out)?;
+    /// assert_eq!((header.width, header.height), (30, 20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Usage` if the pixels are not `height * width * channels` bytes, of a side that a JPEG cannot have (1 to 65,535), for options outside their ranges,
+    /// and for a picture that cannot be scored. Then `out` is as it was.
+    pub fn encode_pixels(
+        &mut self,
+        pixels: &[u8],
+        from: (u32, u32),
+        channels: u8,
+        options: &ReencodeOptions,
+        score: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Reencoded> {
+        check(options)?;
+        let (width, height) = (from.0 as usize, from.1 as usize);
+        let expected = width.checked_mul(height).and_then(|n| n.checked_mul(channels.into()));
+        if !matches!(channels, 1 | 3) || expected != Some(pixels.len()) {
+            let found = format!("{} bytes for {width} × {height} pixels of {channels} channels", pixels.len());
+            return Err(Error::usage("pixels", "one byte, or three, for each", found));
+        }
+        let size = options.resize.of(from);
+        if size.0.min(size.1) == 0 || size.0.max(size.1) > 65_535 {
+            return Err(Error::usage("sides of a JPEG", "1 to 65535 pixels", format!("{} × {}", size.0, size.1)));
+        }
+        self.pixels.clear();
+        match channels {
+            1 => self.pixels.extend(pixels.iter().flat_map(|&grey| [grey; 3])),
+            _ => self.pixels.extend_from_slice(pixels),
+        }
+        self.shrink(from, size)?;
+        let subsampling = match (channels, options.subsampling) {
+            (1, _) => Subsampling::Gray,
+            (_, ChromaSampling::S420) => Subsampling::S420,
+            (_, ChromaSampling::Keep | ChromaSampling::S444) => Subsampling::S444,
+        };
+        let (quality, interval, score) = match options.quality {
+            Quality::Fixed(quality) => {
+                let interval = self.encode(quality, subsampling, size, options)?;
+                let score = match score {
+                    true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
+                    false => None,
+                };
+                (quality, interval, score)
+            }
+            Quality::Ssimulacra2(target) => self.search(target, subsampling, size, options)?,
+        };
+        let made = self.encoded_as(quality, interval, size, score)?;
+        out.extend_from_slice(&self.encoded);
+        trim([&mut self.pixels, &mut self.other, &mut self.encoded, &mut self.best]);
+        Ok(made)
+    }
+
+    /// What `self.encoded` is.
+    fn encoded_as(&self, quality: u8, interval: u16, size: (u32, u32), score: Option<f64>) -> Result<Reencoded> {
         let grid = McuGrid::of(&parse(&self.encoded)?);
         Ok(Reencoded {
             outcome: ReencodeOutcome::Encoded {

@@ -4,7 +4,9 @@ use super::fields::{FieldPlan, Fields, Size};
 use super::plan::Plan;
 use super::pool::Shared;
 use super::rows::Rows;
+use super::work::{SampleAt, draw_key};
 use crate::dataset::Dataset;
+use shardpack_codec::jpeg::DrawKey;
 use shardpack_format::Dtype;
 use std::sync::{Arc, Weak};
 
@@ -32,6 +34,8 @@ pub(super) struct Lent {
     pub(super) plan: Plan,
     pub(super) fields: Arc<Fields>,
     pub(super) dataset: Dataset,
+    pub(super) seed: u64,
+    pub(super) epoch: u32,
     pub(super) home: Weak<Shared>,
 }
 
@@ -98,6 +102,14 @@ impl Batch {
     #[must_use]
     pub fn indices(&self) -> &[u64] {
         &self.0.plan.indices
+    }
+
+    /// For each row what its random view and patch were drawn from: with it, [`Place::origin`](super::Place::origin) says where a patch lay.
+    pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
+        let Lent { plan, seed, epoch, .. } = &*self.0;
+        plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| {
+            draw_key(*seed, SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition })
+        })
     }
 
     /// For each row whether it holds a sample: false for padding and for samples that were skipped, whose values are zero.
@@ -201,6 +213,21 @@ impl<'a> Tensor<'a> {
         }
         let start = i * self.fields.dims + self.field.dims_at;
         self.plan.dims.get(start..start + self.field.shape.len())
+    }
+
+    /// For each row whether it holds a value: false where [`Batch::mask`] is, and where the sample has none for this field, whose row is zero, or empty
+    /// if the field is ragged.
+    pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + 'a {
+        let (plan, number) = (self.plan, self.number);
+        (0_u32..)
+            .zip(&plan.mask)
+            .map(move |(row, &there)| {
+                // Nearly always there is none.
+                there
+                    && !plan.missing.iter().any(|&(at, field)| at == row && usize::try_from(field).ok() == Some(number))
+            })
+            .collect::<Vec<_>>()
+            .into_iter()
     }
 
     /// The bytes of row `i`; `None` past the end.

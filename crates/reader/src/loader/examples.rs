@@ -54,7 +54,7 @@ impl Examples {
         let (sample, descriptor) =
             self.0.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
         let (number, record) = dataset.locate(*sample)?;
-        Ok((SampleAt { sample: *sample, record, epoch }, dataset.shard(number)?, descriptor))
+        Ok((SampleAt { sample: *sample, record, epoch, repetition: 0 }, dataset.shard(number)?, descriptor))
     }
 
     /// The type in which a batch holds the field.
@@ -74,7 +74,7 @@ impl Examples {
         for (sample, descriptor) in &self.0 {
             if decoded_as(descriptor, dtype).is_none() {
                 let (number, record) = dataset.locate(*sample)?;
-                let at = SampleAt { sample: *sample, record, epoch: options.epoch };
+                let at = SampleAt { sample: *sample, record, epoch: options.epoch, repetition: 0 };
                 return Err(name(&*dataset.shard(number)?, at, loses(field, descriptor, dtype)));
             }
         }

@@ -22,15 +22,22 @@ mod array_row;
 mod arrays;
 mod batch;
 mod examples;
+mod fault;
 mod fields;
+mod job;
 mod memory;
+mod open;
 mod options;
+mod parse;
 mod patch;
+mod pieces;
 mod plan;
 mod pool;
 mod predict;
+mod read;
 mod rows;
 mod runs;
+mod sources;
 mod state;
 mod stats;
 mod work;
@@ -38,25 +45,29 @@ mod work;
 pub use batch::{Batch, Tensor};
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt};
+pub use parse::parse_bands;
 pub use patch::Place;
 pub use stats::LoaderStats;
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Order, Sampling, Share, State as Progress, Steps, World};
+use batch::Lent;
 use fields::Fields;
 use plan::Planner;
 use pool::{Pool, Shared};
+use sources::Sources;
 use state::{Bounds, State};
 use stats::seconds;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 use work::Recipe;
 
 /// Loads a dataset batch by batch, epoch by epoch.
 ///
-/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A process that forks after that cannot use the loader in
-/// the child: it is told so.
+/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A process that forks before that can use the loader in the child; one that
+/// forks later cannot: it is told so.
 ///
 /// ```no_run
 /// use shardpack_codec::jpeg::View;
@@ -96,17 +107,23 @@ pub struct Loader {
     found_ready: u64,
     handed_bytes: u64,
     batches: u64,
-    /// Batches of this epoch that were handed out.
+    /// Batches up to the last one that was handed out.
     delivered: u64,
+    /// Whether a batch of this epoch was asked for.
+    begun: bool,
+    /// Whether the caller was told that the epoch is over.
+    ended: bool,
     /// Whether the caller knows that the pool has broken down.
     told: bool,
+    /// Whether the caller was told `Pending` and will come back.
+    is_waiting: bool,
 }
 
 impl Loader {
     /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but the first.
     ///
     /// # Errors
-    /// `Usage` if the options contradict each other or the dataset; else as [`Dataset::get`].
+    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples that it does not have; else as [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         let mut options = options;
         options.decode.limits = dataset.limits().clone();
@@ -116,6 +133,7 @@ impl Loader {
             Some(sampling) => Arc::clone(sampling),
             None => Arc::new(Order::of(dataset, options.seed).mode(options.mode)),
         };
+        let sources = Sources::fit(dataset, &*sampling)?;
         let fields = Arc::new(Fields::plan(dataset, &options)?);
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
@@ -123,10 +141,10 @@ impl Loader {
         };
         let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
-        let predicted = predict::predict(dataset, &options, &fields, &*epoch, threads)?;
+        let predicted = predict::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());
-        let planner = Planner::new(dataset.clone(), Arc::clone(&fields), options.max_batch_bytes, steps);
+        let planner = Planner::new(dataset.clone(), sources, Arc::clone(&fields), options.max_batch_bytes, steps);
         let state = State::new(Bounds {
             slots: options.slots,
             slot_bytes: usize::try_from(predicted.slot_bytes).unwrap_or(usize::MAX),
@@ -155,7 +173,10 @@ impl Loader {
             handed_bytes: 0,
             batches: 0,
             delivered: 0,
+            begun: false,
+            ended: false,
             told: false,
+            is_waiting: false,
         })
     }
 
@@ -163,24 +184,45 @@ impl Loader {
     ///
     /// # Errors
     /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it cannot be read: the next call goes on with the batch after it. `Usage` in a fork of
-    /// the process that opened the loader, or if the pool has broken down: once, then nothing more comes.
+    /// the process that began to load, or if the pool has broken down: once, then nothing more comes.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
+        loop {
+            // As good as for ever: a wait that has an end needs no second way through.
+            if let Poll::Ready(batch) = self.next_batch_timeout(Duration::from_secs(3600)) {
+                return batch;
+            }
+        }
+    }
+
+    /// As [`Loader::next_batch`], but waits no longer than `timeout`: then it is `Pending`, and the next call goes on waiting. For callers who must
+    /// look after something else now and then, such as signals.
+    ///
+    /// # Errors
+    /// As [`Loader::next_batch`].
+    pub fn next_batch_timeout(&mut self, timeout: Duration) -> Poll<Option<Result<Batch>>> {
         // Before the lock: in a fork, a thread that is not there may hold it.
         if self.shared.is_forked() {
-            let expected = "used in the process that opened it";
+            let expected = "used in the process that began to load";
             let found = "a fork of that process\nhint: open the loader after the fork, or start workers with spawn";
-            return (!std::mem::replace(&mut self.told, true)).then(|| Err(Error::usage("loader", expected, found)));
+            let told = std::mem::replace(&mut self.told, true);
+            return Poll::Ready((!told).then(|| Err(Error::usage("loader", expected, found))));
         }
         if self.pool.is_none() {
             match Pool::start(Arc::clone(&self.shared), self.threads) {
                 Ok(pool) => self.pool = Some(pool),
-                Err(error) => return Some(Err(Error::io(self.dataset.path(), "start threads to load", error))),
+                Err(error) => {
+                    return Poll::Ready(Some(Err(Error::io(self.dataset.path(), "start threads to load", error))));
+                }
             }
         }
+        self.begun = true;
         let mut state = self.shared.state();
-        self.asked += 1;
-        self.found_ready += state.finished() as u64;
-        let mut waiting = None;
+        // Once for each batch, however often the caller comes back for it.
+        if !std::mem::replace(&mut self.is_waiting, true) {
+            self.asked += 1;
+            self.found_ready += state.finished() as u64;
+        }
+        let mut waiting: Option<Instant> = None;
         let mut broken = false;
         let taken = loop {
             if let Some(text) = &state.broken {
@@ -195,30 +237,43 @@ impl Loader {
                 break Some(taken);
             }
             if state.is_over() {
+                self.ended = true;
                 break None;
             }
             if state.unblock() {
                 self.shared.wake_threads();
             }
-            waiting.get_or_insert_with(Instant::now);
-            state = self.shared.wait_done(state);
+            let start = *waiting.get_or_insert_with(Instant::now);
+            let Some(left) = timeout.checked_sub(start.elapsed()) else {
+                self.waited += start.elapsed();
+                return Poll::Pending;
+            };
+            state = self.shared.wait_done(state, left);
         };
         drop(state);
+        self.is_waiting = false;
         // There is room for one more batch in the making.
         self.shared.wake_threads();
         if let Some(start) = waiting {
             self.waited += start.elapsed();
         }
-        let taken = taken?;
+        let Some(taken) = taken else { return Poll::Ready(None) };
         if !broken {
             self.batches += 1;
-            self.delivered += 1;
         }
-        Some(taken.map(|(slot, plan)| {
+        Poll::Ready(Some(taken.map(|(slot, plan)| {
+            self.delivered = plan.number + 1;
             self.handed_bytes += plan.bytes as u64;
-            let home = Arc::downgrade(&self.shared);
-            Batch::new(state::lend((slot, plan), &self.fields, &self.dataset, home))
-        }))
+            Batch::new(Lent {
+                slot: Some(slot),
+                plan,
+                fields: Arc::clone(&self.fields),
+                dataset: self.dataset.clone(),
+                seed: self.sampling.seed(),
+                epoch: self.start.epoch,
+                home: Arc::downgrade(&self.shared),
+            })
+        })))
     }
 
     /// Batches that this rank gets from the start of the epoch, or from where [`Loader::restore`] went on: exact before the first.
@@ -250,25 +305,58 @@ impl Loader {
         self.fields.plans.iter().map(|field| field.name.as_str())
     }
 
-    /// How far this loader has come: what was handed out counts, what was prepared does not. The same on all ranks that were handed the same number
-    /// of batches.
+    /// The epoch that batches come from.
+    #[must_use]
+    pub const fn epoch(&self) -> u32 {
+        self.start.epoch
+    }
+
+    /// How far this loader has come: up to the last batch that was handed out. What was prepared does not count, nor does a batch that was an error,
+    /// until one after it is handed out: a run that ends with the error goes on with the samples that it did not get.
+    ///
+    /// The same on all ranks that were handed as many batches, and on all that were told that the epoch is over; if they differ, because a rank failed, the least
+    /// of them loses nothing.
     #[must_use]
     pub fn state(&self) -> Progress {
-        Progress { samples_consumed: self.share.consumed_after(self.delivered), ..self.start }
+        // With `End::Uneven`, other ranks may have had one batch more.
+        let all = self.ended && self.delivered == self.share.batches();
+        let batches = if all { self.share.steps() } else { self.delivered };
+        Progress { samples_consumed: self.share.consumed_after(batches), ..self.start }
     }
 
     /// Goes on from a state that was saved with any world size, batch size or number of threads. Batches that the caller holds stay valid.
+    ///
+    /// The loop that begins also goes on, because [`Loader::set_epoch`] with the epoch of the state leaves it where it is:
+    ///
+    /// ```no_run
+    /// # use shardpack_reader::{Dataset, Loader, LoaderOptions};
+    /// let mut loader = Loader::open(&Dataset::open("train")?, LoaderOptions::default())?;
+    /// if let Ok(text) = std::fs::read_to_string("state.json") {
+    ///     loader.restore(&serde_json::from_str(&text).unwrap())?;
+    /// }
+    /// for epoch in loader.epoch()..90 {
+    ///     loader.set_epoch(epoch)?;
+    ///     while let Some(batch) = loader.next_batch() {
+    ///         let batch = batch?;
+    ///         // … a step, and now and then, with the weights:
+    ///         std::fs::write("state.json", serde_json::to_string(&loader.state()).unwrap()).unwrap();
+    ///     }
+    /// }
+    /// # Ok::<(), shardpack_reader::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `Usage` if the state is of another dataset, seed or order.
     pub fn restore(&mut self, state: &Progress) -> Result<()> {
         if self.shared.is_forked() {
-            return Err(Error::usage("loader", "used in the process that opened it", "a fork of that process"));
+            return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
         }
         let epoch = self.sampling.epoch_of(state)?;
         self.share = Share::new(self.world, self.options.end, &*epoch, state);
         self.start = *state;
         self.delivered = 0;
+        self.begun = false;
+        self.ended = false;
         self.told = false;
         let mut planner = self.shared.planner();
         planner.restart(Steps::new(epoch, self.share.clone()));
@@ -278,17 +366,16 @@ impl Loader {
         Ok(())
     }
 
-    /// Begins epoch `epoch`, from its start.
+    /// Begins epoch `epoch`, from its start; or, if that is the epoch at hand and no batch of it was asked for, leaves it where [`Loader::restore`] put it. So it can
+    /// stand at the top of every epoch.
     ///
     /// # Errors
     /// As [`Loader::restore`].
     pub fn set_epoch(&mut self, epoch: u32) -> Result<()> {
-        let state = Progress { epoch, samples_consumed: 0, ..self.start };
-        // The epoch that the loader was opened with, before its first batch.
-        if state == self.start && self.pool.is_none() {
+        if epoch == self.start.epoch && !self.begun {
             return Ok(());
         }
-        self.restore(&state)
+        self.restore(&Progress { epoch, samples_consumed: 0, ..self.start })
     }
 
     /// Figures since the loader was opened.

@@ -93,7 +93,7 @@ impl ArrayDtype {
     }
 }
 
-/// What becomes of a sample whose bytes are damaged, over the limits, or not what the index says.
+/// What becomes of a sample whose bytes are damaged, cannot be read though others of its file can (a bad sector), are over the limits, or are not what the index says.
 ///
 /// ```
 /// use shardpack_reader::{LoaderOptions, OnCorrupt};
@@ -136,8 +136,8 @@ pub struct LoaderOptions {
     pub epoch: u32,
     /// Order of the samples. Default [`Mode::Windowed`].
     pub mode: Mode,
-    /// An order of your own (a subset, weights, more lanes), in place of `seed` and `mode`, over this dataset alone. Random views and patches draw from its
-    /// seed, for each sample and epoch: a sample that stands in an epoch more than once looks the same each time.
+    /// An order of your own (a subset, weights, more lanes), in place of `seed` and `mode`. A mixture is one of the parts of a dataset made by `Dataset::concat`. Random views and patches draw from its
+    /// seed, for each sample and epoch, and anew each time where a sample stands in an epoch more than once.
     /// Default none.
     pub sampling: Option<Arc<dyn Sampling>>,
     /// This rank, from 0. Default 0.

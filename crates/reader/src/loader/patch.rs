@@ -29,7 +29,8 @@ pub enum Place {
     Random,
     /// In the middle; half a pixel up and left of it where the difference of the sizes is odd.
     Center,
-    /// A tile of a grid: in epoch `e`, sample `s` shows tile `(e + s) mod tiles`, row by row from the upper left. After [`Place::tiles`] epochs in
+    /// A tile of a grid: in epoch `e`, sample `s` shows tile `(e + s) mod tiles`, row by row from the upper left; the upper half of the key's epoch, which
+    /// tells repeated draws of a sample apart, is added too. After [`Place::tiles`] epochs in
     /// a row every pixel was shown: once where the patch's sides divide the array's, else some twice, because the last tiles of
     /// rows and columns are moved back into the array.
     Grid,
@@ -52,7 +53,7 @@ impl Place {
             Self::Center => room.map(|room| room / 2),
             Self::Grid => {
                 let (columns, tiles) = (array[1].div_ceil(width), Self::tiles(array, patch));
-                let tile = u128::from(key.epoch) + u128::from(key.sample);
+                let tile = u128::from(key.epoch & 0xFFFF_FFFF) + u128::from(key.epoch >> 32) + u128::from(key.sample);
                 let tile = u64::try_from(tile % u128::from(tiles)).ok()?;
                 [room[0].min(tile / columns * height), room[1].min(tile % columns * width)]
             }

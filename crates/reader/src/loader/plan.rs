@@ -1,6 +1,8 @@
 //! What one batch will be, before any of it is read: its samples, where every row goes, and the reads that bring them.
 
 use super::fields::Fields;
+use super::pieces;
+use super::sources::Sources;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Share, Step, Steps};
@@ -34,6 +36,10 @@ pub(super) struct Plan {
     pub(super) bytes: usize,
     pub(super) rows: Vec<Row>,
     pub(super) reads: Vec<PlannedRead>,
+    /// Rows and fields that the sample has no value for; noted when they are decoded.
+    pub(super) missing: Vec<(u32, u32)>,
+    /// Reads that no later batch needs.
+    pub(super) closed: Vec<Key>,
     /// Rows that can be known to fail.
     pub(super) faults: Vec<(u32, Error)>,
     /// What is wrong with the batch as a whole.
@@ -44,6 +50,8 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Row {
     pub(super) record: u64,
+    /// Which draw of the sample it is, of several in an epoch.
+    pub(super) repetition: u32,
     /// Which of the plan's reads brings it; [`NONE`] for padding and for rows that have failed already.
     pub(super) read: u32,
     /// The next row of the same read.
@@ -59,14 +67,13 @@ pub(super) struct PlannedRead {
     /// First of the rows; the others hang on it.
     pub(super) first_row: u32,
     pub(super) rows: usize,
-    /// Nobody needs its bytes after these rows.
-    pub(super) closing: bool,
 }
 
 /// Plans the batches of an epoch, one after the other.
 #[derive(Debug)]
 pub(super) struct Planner {
     dataset: Dataset,
+    sources: Sources,
     fields: Arc<Fields>,
     max_batch_bytes: u64,
     pub(super) generation: u64,
@@ -80,9 +87,16 @@ pub(super) struct Planner {
 }
 
 impl Planner {
-    pub(super) fn new(dataset: Dataset, fields: Arc<Fields>, max_batch_bytes: u64, steps: Steps) -> Self {
+    pub(super) fn new(
+        dataset: Dataset,
+        sources: Sources,
+        fields: Arc<Fields>,
+        max_batch_bytes: u64,
+        steps: Steps,
+    ) -> Self {
         Self {
             dataset,
+            sources,
             fields,
             max_batch_bytes,
             generation: 0,
@@ -130,31 +144,42 @@ impl Planner {
     }
 
     fn put(&mut self, plan: &mut Plan, step: &Step) {
-        let key = (step.read_start, step.pass);
+        let Some(source) = self.sources.samples(step.at.source) else {
+            let error = Error::usage("dataset of a sample", "one that is loaded", step.at.source);
+            return self.put_nothing(plan, step.at.sample, Some(error));
+        };
+        // From here on, samples are counted in the dataset that is loaded.
+        let all = |sample: u64| source.start.saturating_add(sample);
+        let sample = all(step.at.sample);
+        let key = (all(step.read_start), step.pass);
         let known = match &step.read {
-            Some(read) => Some(read.samples.clone()),
+            Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
             None => self.open.get(&key).cloned(),
         };
         // An order that names a read which it never opened reads the sample alone.
-        let span = known.unwrap_or(step.at.sample..step.at.sample.saturating_add(1));
+        let span = known.unwrap_or(sample..sample.saturating_add(1));
         match (step.done, &step.read) {
             (true, _) => drop(self.open.remove(&key)),
             (false, Some(_)) => drop(self.open.insert(key, span.clone())),
             (false, None) => {}
         }
-        if step.at.source != 0 {
-            let error = Error::usage("dataset of a sample", "the only one, 0", step.at.source);
-            return self.put_nothing(plan, step.at.sample, Some(error));
+        if let Err(error) = self.put_sample(plan, sample, step, &span) {
+            self.put_nothing(plan, sample, Some(error));
         }
-        if let Err(error) = self.put_sample(plan, step, &span) {
-            self.put_nothing(plan, step.at.sample, Some(error));
+        if step.done && span.end - span.start > 1 {
+            // A shard that cannot be opened brings nothing that could be let go of.
+            let _ = pieces::reads_of(&self.dataset, span, |first| plan.closed.push((first, step.pass)));
         }
     }
 
-    fn put_sample(&mut self, plan: &mut Plan, step: &Step, span: &Range<u64>) -> Result<()> {
-        let sample = step.at.sample;
+    fn put_sample(&mut self, plan: &mut Plan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.dataset.locate(sample)?;
         let shard = self.dataset.shard(number)?;
+        // The part of the span that lies in this shard, because runs may cross from one shard into the next; and of that, one read.
+        let first = sample - record;
+        let records = span.start.saturating_sub(first).min(record)
+            ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
+        let records = pieces::piece(&shard, &records, record)?;
         let before = (self.sizes.len(), plan.dims.len());
         plan.dims.resize(before.1 + self.fields.dims, 0);
         for field in &self.fields.plans {
@@ -170,25 +195,22 @@ impl Planner {
                 }
             }
         }
-        // The part of the span that lies in this shard: runs may cross from one shard into the next.
-        let first = sample - record;
-        let records = span.start.saturating_sub(first).min(record)
-            ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
         let key = (first + records.start, step.pass);
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
         let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
         let read = *self.reads.entry(key).or_insert(count);
         let place = usize::try_from(read).unwrap_or(usize::MAX);
         if read == count {
-            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, closing: false });
+            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0 });
         }
         let mut next = NONE;
         if let Some(planned) = plan.reads.get_mut(place) {
             next = std::mem::replace(&mut planned.first_row, row);
             planned.rows += 1;
-            planned.closing |= step.done;
         }
-        plan.rows.push(Row { record, read, next });
+        // Draws of one sample are far fewer than 2³²: that those so far apart look alike, nobody sees.
+        let repetition = u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default();
+        plan.rows.push(Row { record, repetition, read, next });
         plan.indices.push(sample);
         plan.mask.push(true);
         Ok(())
@@ -205,7 +227,7 @@ impl Planner {
         };
         self.sizes.extend(self.fields.plans.iter().map(dense));
         plan.dims.resize(plan.dims.len() + self.fields.dims, 0);
-        plan.rows.push(Row { record: 0, read: NONE, next: NONE });
+        plan.rows.push(Row { record: 0, repetition: 0, read: NONE, next: NONE });
         plan.indices.push(sample);
         plan.mask.push(false);
     }
@@ -215,7 +237,7 @@ impl Planner {
         let count = self.fields.plans.len();
         let mut end = 0_usize;
         for field in 0..count {
-            end = end.next_multiple_of(ALIGNMENT);
+            end = end.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
             for sizes in self.sizes.chunks(count) {
                 let start = end;
                 end = start.saturating_add(sizes.get(field).copied().unwrap_or(0));
@@ -234,13 +256,15 @@ impl Planner {
 
 impl Plan {
     fn clear(&mut self, generation: u64, number: u64) {
-        let Self { indices, mask, dims, parts, rows, reads, faults, .. } = self;
+        let Self { indices, mask, dims, parts, rows, reads, closed, missing, faults, .. } = self;
         indices.clear();
         mask.clear();
         dims.clear();
         parts.clear();
         rows.clear();
         reads.clear();
+        closed.clear();
+        missing.clear();
         faults.clear();
         self.error = None;
         (self.generation, self.number, self.bytes) = (generation, number, 0);

@@ -1,16 +1,17 @@
 //! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that can be decoded, else the next run, else it sleeps.
 
+use super::job::{Claim, Job, Outcome, Want};
 use super::memory::Allocate;
 use super::plan::{Plan, Planner};
 use super::rows::Rows;
-use super::state::{Claim, Job, Outcome, State, Want};
+use super::state::State;
 use super::stats::{Counters, add, add_since};
 use super::work::{Bench, Recipe, SampleAt};
 use crate::error::Error;
 use crate::shard::Shard;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,13 +31,13 @@ pub(super) struct Shared {
     /// Of the current generation; changed only between epochs.
     epoch: AtomicU32,
     memory: Arc<dyn Allocate>,
-    /// The process that started the threads: a fork of it has none.
-    pid: u32,
+    /// The process that started the threads, once it has: a fork of it has none.
+    pid: OnceLock<u32>,
 }
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("pid", &self.pid).finish_non_exhaustive()
+        f.debug_struct("Shared").field("pid", &self.pid.get()).finish_non_exhaustive()
     }
 }
 
@@ -58,7 +59,7 @@ impl Shared {
             recipe,
             epoch: AtomicU32::new(epoch),
             memory,
-            pid: std::process::id(),
+            pid: OnceLock::new(),
         }
     }
 
@@ -71,8 +72,8 @@ impl Shared {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn wait_done<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
-        self.done.wait(state).unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn wait_done<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
+        self.done.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
     }
 
     pub(super) fn wake_threads(&self) {
@@ -80,7 +81,7 @@ impl Shared {
     }
 
     pub(super) fn is_forked(&self) -> bool {
-        std::process::id() != self.pid
+        self.pid.get().is_some_and(|&pid| pid != std::process::id())
     }
 
     /// Begins another epoch: the caller has given the planner its steps.
@@ -234,7 +235,7 @@ impl Desk {
         let epoch = shared.epoch.load(Ordering::Relaxed);
         for (i, mut claim) in claims.drain(..).enumerate() {
             let dims = dims.get_mut(i * stride..(i + 1) * stride).unwrap_or_default();
-            let at = SampleAt { sample: claim.sample, record: claim.record, epoch };
+            let at = SampleAt { sample: claim.sample, record: claim.record, epoch, repetition: claim.repetition };
             let Claim { handle, run, .. } = &mut claim;
             let fault = run.as_ref().and_then(|run| {
                 let row = AssertUnwindSafe(|| bench.decode(&shared.recipe, run, at, handle, dims, &shared.counters));
@@ -253,7 +254,8 @@ impl Desk {
                     claim.handle.part(field).fill(0);
                 }
             }
-            outcomes.push(claim.done(fault));
+            let missing = if fault.is_none() { std::mem::take(&mut bench.missing) } else { Vec::new() };
+            outcomes.push(claim.done(fault, missing));
         }
     }
 }
@@ -267,6 +269,7 @@ fn panicked(sample: u64, panic: &(dyn std::any::Any + Send)) -> Error {
 impl Pool {
     /// Starts `threads` threads.
     pub(super) fn start(shared: Arc<Shared>, threads: usize) -> std::io::Result<Self> {
+        shared.pid.get_or_init(std::process::id);
         let mut pool = Self { shared, threads: Vec::new() };
         for _ in 0..threads {
             let shared = Arc::clone(&pool.shared);

@@ -2,10 +2,14 @@
 
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
+use super::pieces;
+use super::read::size_class;
+use super::sources::Sources;
 use crate::dataset::Dataset;
-use crate::error::Result;
-use crate::order::Positions;
+use crate::error::{Error, Result};
+use crate::order::{Dealing, End, OpenReads, Positions};
 use shardpack_codec::Bands;
+use std::collections::VecDeque;
 
 /// What the prediction is made of.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,21 +52,42 @@ pub(super) fn predict(
     dataset: &Dataset,
     options: &LoaderOptions,
     fields: &Fields,
-    epoch: &dyn Positions,
+    (epoch, sources): (&dyn Positions, &Sources),
     threads: usize,
 ) -> Result<Predicted> {
-    let rows = u64::from(options.batch_size);
+    // Of a small dataset, a batch is never full, but for padding.
+    let rows = match options.end {
+        End::Pad => u64::from(options.batch_size),
+        _ => u64::from(options.batch_size).min(epoch.len().div_ceil(u64::from(options.world_size.max(1)))),
+    };
+    let dense = fields.plans.iter().map(|field| match field.size {
+        Size::Dense { bytes } => (bytes as u64).saturating_mul(rows),
+        _ => 0,
+    });
+    let dense = dense.fold(0, u64::saturating_add);
+    if dense > options.max_batch_bytes {
+        let expected = format!("at most {}, `max_batch_bytes` of the options", options.max_batch_bytes);
+        let found = format!(
+            "{dense}, for {rows} rows\nhint: choose a smaller `batch_size`, or views, patches or bands that take less"
+        );
+        return Err(Error::usage("bytes of a batch", expected, found));
+    }
     let mut slot_bytes = 0_u64;
     let mut scratch = 0_u64;
     for field in &fields.plans {
         let (mean_row, batch) = match field.size {
             Size::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
             _ => {
-                let spread = spread(dataset, field)?;
-                (whole(spread.largest), whole(spread.batch(rows as f64)))
+                let (spread, neighbours) = spread(dataset, field, rows)?;
+                let batch = match epoch.dealing() {
+                    // Neighbours in one batch may all be large.
+                    Dealing::Sliced => neighbours.largest,
+                    Dealing::Interleaved => spread.batch(rows as f64),
+                };
+                (whole(spread.largest), whole(batch))
             }
         };
-        slot_bytes = slot_bytes.next_multiple_of(64).saturating_add(batch);
+        slot_bytes = slot_bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX).saturating_add(batch);
         scratch = scratch.saturating_add(match &field.from {
             // Stored elements of the part alone, up to the last band of it, and a block: 64 KiB for each byte of an element.
             From::Array { cut: Some(cut), .. } => {
@@ -82,14 +107,14 @@ pub(super) fn predict(
         });
     }
     let slot_bytes = slot_bytes.min(options.max_batch_bytes);
-    let bytes = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
-    let mean = bytes.checked_div(dataset.len()).unwrap_or(0);
-    let window = epoch.open_samples_max(options.world_size.into()).saturating_mul(mean);
-    let run_bytes = window.saturating_add(options.read_ahead_bytes.max(1 << 20));
+    let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
+    let reads = reads(dataset, &epoch.open_reads_max(options.world_size.into()), sources)?;
     // What will be held besides the window: for each thread a run that it reads and one that it decodes out of.
-    let run = if window > mean { crate::order::Runs::BYTES.max(mean) } else { mean };
-    let ahead = run.saturating_mul(2 * threads as u64).min(options.read_ahead_bytes.max(2 * mean));
-    let held = window.saturating_add(ahead).min(bytes.saturating_add(2 * mean));
+    let ahead = reads.largest.saturating_mul(2 * threads as u64);
+    let ahead = ahead.min(options.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
+    let run_bytes = reads.window.saturating_add(ahead);
+    // A small set is never held twice: at most, a part of it is read again while a thread decodes out of what was dropped.
+    let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let total = slot_bytes
         .saturating_mul(options.slots as u64)
         .saturating_add(held)
@@ -97,12 +122,56 @@ pub(super) fn predict(
     Ok(Predicted { slot_bytes, run_bytes, total })
 }
 
-fn spread(dataset: &Dataset, field: &super::fields::FieldPlan) -> Result<Spread> {
+/// What reads take.
+struct Reads {
+    /// What is open at a time, for the sake of the order.
+    window: u64,
+    /// The largest of them.
+    largest: u64,
+}
+
+/// Measures the reads of an epoch by the indexes of up to [`SHARDS`] shards. Sizes of neighbours are summed up, because those of a run may all be large.
+fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Reads> {
+    /// Shards that are looked at: all of most datasets, few enough to open one of 10⁸ samples in a second.
+    const SHARDS: usize = 256;
+    let step = dataset.shards().len().div_ceil(SHARDS).max(1);
+    let mut spreads = vec![Spread::default(); open.len()];
+    let mut largest = 0;
+    for (number, slot) in dataset.0.slots.iter().enumerate().step_by(step).filter(|(_, slot)| slot.samples > 0) {
+        let shard = dataset.shard(number)?;
+        for (open, spread) in open.iter().zip(&mut spreads) {
+            if !sources.samples(open.source).is_some_and(|samples| samples.contains(&slot.first)) {
+                continue;
+            }
+            let mut start = 0;
+            while start < shard.len() {
+                let records = start..start.saturating_add(open.samples.max(1)).min(shard.len());
+                let span = shard.span(&records)?;
+                spread.add(size_class(span.end - span.start) as f64);
+                start = records.end;
+            }
+            largest = (0..shard.len())
+                .filter_map(|record| shard.index().row(record))
+                .map(|row| size_class(row.length))
+                .fold(largest, u64::max);
+        }
+    }
+    let window = open.iter().zip(&spreads).map(|(open, spread)| whole(spread.batch(open.reads as f64)));
+    let window = window.fold(0, u64::saturating_add);
+    let run = spreads.iter().map(|spread| whole(spread.largest)).max().unwrap_or(0);
+    Ok(Reads { window, largest: largest.max(run.min(pieces::MOST_BYTES)) })
+}
+
+/// Sizes of single rows, and of any `rows` that are stored one after the other.
+fn spread(dataset: &Dataset, field: &super::fields::FieldPlan, rows: u64) -> Result<(Spread, Spread)> {
     /// Rows that are looked at: enough to know their spread, few enough to open a dataset of 10⁸ samples.
     const ROWS: u64 = 1 << 20;
-    let mut spread = Spread::default();
+    let (mut spread, mut neighbours) = (Spread::default(), Spread::default());
     let step = usize::try_from(dataset.len().div_ceil(ROWS)).unwrap_or(usize::MAX).max(1);
     let mut dims = vec![0; field.shape.len()];
+    // One of `step` rows stands for all of them.
+    let together = usize::try_from(rows).unwrap_or(usize::MAX).div_ceil(step);
+    let (mut last, mut sum) = (VecDeque::new(), 0.0);
     for (number, info) in dataset.shards().enumerate() {
         if info.samples == 0 {
             continue;
@@ -110,12 +179,18 @@ fn spread(dataset: &Dataset, field: &super::fields::FieldPlan) -> Result<Spread>
         let shard = dataset.shard(number)?;
         for record in (0..shard.len()).step_by(step) {
             // What is wrong with a row is said when its batch comes.
-            if let Ok(bytes) = field.row(&shard, record, &mut dims) {
-                spread.add(bytes as f64);
+            let Ok(bytes) = field.row(&shard, record, &mut dims) else { continue };
+            let bytes = bytes as f64;
+            spread.add(bytes);
+            last.push_back(bytes);
+            sum += bytes;
+            if last.len() > together {
+                sum -= last.pop_front().unwrap_or_default();
             }
+            neighbours.add(sum * step as f64);
         }
     }
-    Ok(spread)
+    Ok((spread, neighbours))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is never negative")]

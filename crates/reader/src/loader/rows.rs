@@ -13,6 +13,7 @@
 use super::memory::SlotMemory;
 use crate::error::{Error, Result};
 use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -25,11 +26,19 @@ pub(super) struct Rows {
     rows: usize,
     /// Handles that are alive.
     lent: AtomicUsize,
-    /// Never touched again once `base` was taken from it; dropped last of all.
-    _memory: Box<dyn SlotMemory>,
+    /// Never touched again once `base` was taken from it; dropped last of all. A pointer, because a `Box` claims its content for itself whenever it is
+    /// moved, and the bytes may lie in the very value.
+    memory: NonNull<dyn SlotMemory>,
 }
 
-// SAFETY: `base` points into `_memory`, which is `Send + Sync` itself; access through it follows the rules above, which hold for any threads.
+impl Drop for Rows {
+    fn drop(&mut self) {
+        // SAFETY: it was leaked from a box in `new`, and is freed here alone. Handles and readers hold references to the block, so none is left.
+        drop(unsafe { Box::from_raw(self.memory.as_ptr()) });
+    }
+}
+
+// SAFETY: `base` points into `memory`, which is `Send + Sync` itself; access through it follows the rules above, which hold for any threads.
 unsafe impl Send for Rows {}
 // SAFETY: as above; `&Rows` alone gives access to no byte but by `bytes`, for reading.
 unsafe impl Sync for Rows {}
@@ -41,10 +50,12 @@ pub(super) struct RowMut {
 }
 
 impl Rows {
-    pub(super) fn new(mut memory: Box<dyn SlotMemory>) -> Self {
-        let bytes = memory.bytes_mut();
+    pub(super) fn new(memory: Box<dyn SlotMemory>) -> Self {
+        let mut memory = NonNull::from(Box::leak(memory));
+        // SAFETY: it was just leaked, so it lives until `drop`, and nobody else has it.
+        let bytes = unsafe { memory.as_mut() }.bytes_mut();
         let (base, len) = (bytes.as_mut_ptr(), bytes.len());
-        Self { base, len, parts: Vec::new(), rows: 0, lent: AtomicUsize::new(0), _memory: memory }
+        Self { base, len, parts: Vec::new(), rows: 0, lent: AtomicUsize::new(0), memory }
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -116,6 +127,38 @@ impl Drop for RowMut {
 mod tests {
     use super::super::memory::{Allocate, Heap};
     use super::*;
+
+    /// The bytes lie in the value: where it goes, they go.
+    struct Inline([u8; 64], Arc<AtomicUsize>);
+
+    impl SlotMemory for Inline {
+        fn bytes_mut(&mut self) -> &mut [u8] {
+            &mut self.0
+        }
+    }
+
+    impl Drop for Inline {
+        fn drop(&mut self) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn bytes_may_lie_in_the_value_itself() {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let mut moved = vec![Rows::new(Box::new(Inline([7; 64], Arc::clone(&dropped))))];
+        moved.reserve(100);
+        let mut block = Arc::new(moved.remove(0));
+        assert_eq!(Rows::bytes(&block), Some(&[7; 64][..]));
+        let mut handles = Vec::new();
+        assert!(Rows::lend(&mut block, 1, std::slice::from_ref(&(0..64)), &mut handles).unwrap());
+        handles.iter_mut().flatten().for_each(|handle| handle.part(0).fill(9));
+        handles.clear();
+        assert_eq!(Rows::bytes(&block), Some(&[9; 64][..]));
+        assert_eq!(dropped.load(Ordering::Relaxed), 0);
+        drop(block);
+        assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    }
 
     fn block(bytes: usize) -> Arc<Rows> {
         Arc::new(Rows::new(Heap.allocate(bytes).unwrap()))

@@ -1,27 +1,11 @@
 //! Runs of records in memory: which are wanted, which are there, and the buffers that they go round in.
 
 use super::plan::{Key, PlannedRead};
-use crate::error::Result;
-use crate::shard::{Shard, room};
+use super::read::{Loaded, ReadJob, size_class};
+use crate::shard::Shard;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// A run's bytes, as they stand in the file.
-#[derive(Debug, Default)]
-pub(super) struct Loaded {
-    pub(super) shard: Option<Arc<Shard>>,
-    /// Offset in the file.
-    pub(super) start: u64,
-    buffer: Vec<u8>,
-    used: usize,
-}
-
-impl Loaded {
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.buffer.get(..self.used).unwrap_or_default()
-    }
-}
 
 /// The rows of one batch that wait for a run: the number of the batch, and of the read in its plan.
 pub(super) type Waiting = (u64, u32);
@@ -52,38 +36,9 @@ enum RunState {
     Ready(Arc<Loaded>),
 }
 
-/// A run to be read, and the buffer for it.
-#[derive(Debug)]
-pub(super) struct ReadJob {
-    pub(super) generation: u64,
-    pub(super) key: Key,
-    shard: Arc<Shard>,
-    records: Range<u64>,
-    into: Arc<Loaded>,
-    bytes: u64,
-}
-
-impl ReadJob {
-    /// Reads the run. Its bytes are not compared with anything yet.
-    pub(super) fn read(&mut self) -> Result<u64> {
-        let Some(loaded) = Arc::get_mut(&mut self.into) else { return Ok(0) };
-        // Only a run of one record can be over the limit, unless the limit is below the size of a run: then every record counts.
-        self.records.clone().try_for_each(|record| self.shard.check_length(record))?;
-        let span = self.shard.span(&self.records)?;
-        let length = span.end - span.start;
-        let bytes = room(&mut loaded.buffer, whole_class(length))?;
-        let bytes = bytes.get_mut(..usize::try_from(length).unwrap_or(usize::MAX)).unwrap_or_default();
-        self.shard.file().read_exact_at(bytes, span.start)?;
-        (loaded.start, loaded.used) = (span.start, bytes.len());
-        loaded.shard = Some(Arc::clone(&self.shard));
-        Ok(length)
-    }
-}
-
-/// Size of the buffer for a run: steps of 3 to 6 %, so that buffers fit again and again though no two runs are alike.
-fn whole_class(bytes: u64) -> u64 {
-    let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 32).max(512);
-    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
+/// Whether a buffer of `length` is right for a run of `bytes`: large enough, and not so large that much of it would be held for nothing.
+const fn suits(length: u64, bytes: u64) -> bool {
+    length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
 }
 
 /// All runs that are wanted or in memory.
@@ -96,7 +51,7 @@ pub(super) struct Runs {
     /// Runs that no planned row needs, but perhaps a later one; the first is the first to go.
     idle: VecDeque<Key>,
     free: Vec<Arc<Loaded>>,
-    /// Bytes of the runs that are read or being read.
+    /// Bytes of the buffers of runs that are read or being read.
     held: u64,
     free_bytes: u64,
     reading: usize,
@@ -135,7 +90,7 @@ impl Runs {
             Run {
                 shard: Arc::clone(&planned.shard),
                 records: planned.records.clone(),
-                bytes: whole_class(span.end - span.start),
+                bytes: size_class(span.end - span.start),
                 state: RunState::Queued,
                 first_waiting: None,
                 more_waiting: Vec::new(),
@@ -147,7 +102,6 @@ impl Runs {
             }
         });
         run.pending += planned.rows;
-        run.closing |= planned.closing;
         if let RunState::Ready(loaded) = &run.state {
             return (Some(Arc::clone(loaded)), false);
         }
@@ -158,13 +112,26 @@ impl Runs {
         (None, fresh)
     }
 
-    /// The batch that needs the next run to be read, if there is room for it: for the batch at the front there always is.
+    /// Nobody needs the run any more once its planned rows are decoded.
+    pub(super) fn close(&mut self, key: Key) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        run.closing = true;
+        if run.pending == 0
+            && let Some(run) = self.runs.remove(&key)
+        {
+            self.retire(run);
+        }
+    }
+
+    /// The batch that needs the next run to be read, if there is room for it. Over the budget, one at a time is read for the batch at the front, or nothing
+    /// would ever go on.
     pub(super) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
         let run = self.runs.get(self.queue.front()?)?;
         let (bytes, needed_by) = (run.bytes, run.needed_by);
         // A run that is idle is needed again, as a rule: reading ahead is not worth reading twice, going on is.
         while needed_by <= front && self.held.saturating_add(bytes) > self.budget && self.forget_one() {}
-        (self.held.saturating_add(bytes) <= self.budget || needed_by <= front).then_some(needed_by)
+        let fits = self.held.saturating_add(bytes) <= self.budget;
+        (fits || (needed_by <= front && self.reading == 0)).then_some(needed_by)
     }
 
     /// Drops the run that has been idle for the longest; false if none is.
@@ -186,35 +153,41 @@ impl Runs {
     /// Takes the next run to be read.
     pub(super) fn take(&mut self) -> Option<ReadJob> {
         let key = self.queue.pop_front()?;
+        let wanted = self.runs.get(&key)?.bytes;
+        let (bytes, into) = self.buffer(wanted);
         let run = self.runs.get_mut(&key)?;
         run.state = RunState::Reading;
-        let (shard, records, bytes) = (Arc::clone(&run.shard), run.records.clone(), run.bytes);
-        self.held = self.held.saturating_add(bytes);
+        run.bytes = bytes;
         self.reading += 1;
-        let into = self.buffer(bytes);
-        Some(ReadJob { generation: self.generation, key, shard, records, into, bytes })
+        Some(ReadJob {
+            generation: self.generation,
+            key,
+            shard: Arc::clone(&run.shard),
+            records: run.records.clone(),
+            into,
+            bytes,
+        })
     }
 
-    /// A buffer for `bytes`, out of those that are free; where none is large enough, an empty one in place of the largest: so there are never more than were needed at
-    /// a time, and they fit soon.
-    fn buffer(&mut self, bytes: u64) -> Arc<Loaded> {
-        let fits = |loaded: &Arc<Loaded>| loaded.buffer.len() as u64 >= bytes;
+    /// A buffer for `bytes`, and what it takes: a free one that suits, or a new one. Free ones that do not go when there is no room for both.
+    fn buffer(&mut self, bytes: u64) -> (u64, Arc<Loaded>) {
         // The last one given back is the one that is in the processor's cache.
-        let fitting = self.free.iter().rposition(fits);
-        let largest = || (0..self.free.len()).max_by_key(|&i| self.free.get(i).map_or(0, |free| free.buffer.len()));
-        let mut loaded = match fitting.or_else(largest) {
-            Some(place) => self.free.remove(place),
-            None => Arc::default(),
+        let place = self.free.iter().rposition(|free| suits(free.buffer.len() as u64, bytes));
+        let (bytes, loaded) = match place {
+            Some(place) => {
+                let loaded = self.free.remove(place);
+                self.free_bytes -= loaded.buffer.len() as u64;
+                (loaded.buffer.len() as u64, loaded)
+            }
+            None => (bytes, Arc::default()),
         };
-        self.free_bytes -= loaded.buffer.len() as u64;
-        if fitting.is_none()
-            && let Some(own) = Arc::get_mut(&mut loaded)
-        {
-            // Not grown: what it holds would be copied for nothing.
-            own.buffer = Vec::new();
+        self.held = self.held.saturating_add(bytes);
+        while self.held.saturating_add(self.free_bytes) > self.budget && !self.free.is_empty() {
+            let oldest = self.free.remove(0);
+            self.free_bytes -= oldest.buffer.len() as u64;
         }
         self.peak = self.peak.max(self.held.saturating_add(self.free_bytes));
-        loaded
+        (bytes, loaded)
     }
 
     /// A run has been read: the rows that waited for it. Nothing if nobody wants it any more.
@@ -267,6 +240,7 @@ impl Runs {
         // Somebody still decodes out of it: its memory goes with him.
         let Some(own) = Arc::get_mut(&mut loaded) else { return };
         own.shard = None;
+        own.faults.clear();
         let bytes = own.buffer.len() as u64;
         // What was needed once is kept, over the budget too: records of many MiB would be read to fresh pages each time, which costs more than the read.
         let room = self.budget.max(self.peak);

@@ -1,91 +1,19 @@
 //! What the threads of a loader share, under one lock: batches in order, their slots, the runs they wait for.
 
-use super::batch::Lent;
+use super::fault;
+use super::job::{Claim, Job, Outcome, Want};
+use super::open::{Open, Work, judge};
 use super::options::OnCorrupt;
-use super::plan::{Key, NONE, Plan};
-use super::rows::{RowMut, Rows};
-use super::runs::{Loaded, ReadJob, Runs};
-use crate::error::{Error, Result};
+use super::plan::{NONE, Plan};
+use super::read::ReadJob;
+use super::rows::Rows;
+use super::runs::Runs;
+use crate::error::Result;
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
 
 /// Rows that a thread takes at most at a time: at the start of a large batch of small samples, where the lock would be asked for too often.
 const MAX_CHUNK: usize = 16;
-
-/// A batch that was planned and is not handed out.
-pub(super) struct Open {
-    pub(super) plan: Plan,
-    slot: Option<Arc<Rows>>,
-    work: Work,
-    /// Rows that are not done.
-    left: usize,
-}
-
-/// The lists of a batch that do not leave the loader, used again.
-#[derive(Default)]
-struct Work {
-    handles: Vec<Option<RowMut>>,
-    /// Rows whose run is in memory, with that run.
-    ready: VecDeque<(u32, Option<Arc<Loaded>>)>,
-    faults: Vec<(u32, Error)>,
-}
-
-/// A row to be decoded.
-pub(super) struct Claim {
-    pub(super) generation: u64,
-    pub(super) batch: u64,
-    pub(super) row: u32,
-    pub(super) sample: u64,
-    pub(super) record: u64,
-    key: Option<Key>,
-    pub(super) handle: RowMut,
-    /// `None` for padding.
-    pub(super) run: Option<Arc<Loaded>>,
-}
-
-/// A row that is done; its handle and its run are let go of.
-pub(super) struct Outcome {
-    generation: u64,
-    batch: u64,
-    row: u32,
-    key: Option<Key>,
-    pub(super) fault: Option<Error>,
-}
-
-impl Claim {
-    /// Lets go of the row and of the run.
-    pub(super) fn done(self, fault: Option<Error>) -> Outcome {
-        let Self { generation, batch, row, key, .. } = self;
-        Outcome { generation, batch, row, key, fault }
-    }
-}
-
-/// The next useful thing to do.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "lives on the stack of one loop; a box would be an allocation for each batch"
-)]
-pub(super) enum Job {
-    /// Rows were put into the thread's list.
-    Decode,
-    Read(ReadJob),
-    Plan(Plan),
-    /// Make a slot of so many bytes.
-    Allocate(usize),
-    /// Nothing, for want of data, or of a slot.
-    Wait(Want),
-    Exit,
-}
-
-/// Why there is nothing to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Want {
-    Data,
-    Slot,
-    /// The epoch is over, or others are at it.
-    Nothing,
-}
 
 pub(super) struct State {
     pub(super) closed: bool,
@@ -196,7 +124,10 @@ impl State {
             finished |= open.left == 0;
             if let Some(error) = outcome.fault {
                 open.work.faults.push((outcome.row, error));
-            } else if stride > 0 {
+                continue;
+            }
+            open.plan.missing.extend(outcome.missing.iter().map(|&field| (outcome.row, field)));
+            if stride > 0 {
                 let row = usize::try_from(outcome.row).unwrap_or(usize::MAX).saturating_mul(stride);
                 let from = dims.get(i * stride..(i + 1) * stride);
                 if let (Some(to), Some(from)) = (open.plan.dims.get_mut(row..row.saturating_add(stride)), from) {
@@ -284,30 +215,11 @@ impl State {
     }
 
     fn claim(&mut self, number: u64, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
-        let (generation, stride, threads) = (self.generation, self.limits.dims, self.limits.threads);
+        let (stride, threads) = (self.limits.dims, self.limits.threads);
         let Some(open) = self.batch(number) else { return };
         // A share of what is there: many rows of a full batch, one by one at its end, so that all threads finish together.
         let count = open.work.ready.len().div_ceil(2 * threads).min(MAX_CHUNK);
-        for (row, run) in open.work.ready.drain(..count) {
-            let place = usize::try_from(row).unwrap_or(usize::MAX);
-            let Some(handle) = open.work.handles.get_mut(place).and_then(Option::take) else { continue };
-            let Some(planned) = open.plan.rows.get(place) else { continue };
-            let read = usize::try_from(planned.read).ok().and_then(|read| open.plan.reads.get(read));
-            let sample = open.plan.indices.get(place).copied().unwrap_or(u64::MAX);
-            let start = place.saturating_mul(stride);
-            let axes = open.plan.dims.get(start..start.saturating_add(stride)).unwrap_or_default();
-            dims.extend_from_slice(axes);
-            claims.push(Claim {
-                generation,
-                batch: number,
-                row,
-                sample,
-                record: planned.record,
-                key: read.filter(|_| run.is_some()).map(|read| read.key),
-                handle,
-                run,
-            });
-        }
+        open.claim(count, stride, claims, dims);
     }
 
     /// Takes in a plan, or the end of the epoch. `fresh` gets the numbers of the reads that nobody has asked for before.
@@ -342,6 +254,10 @@ impl State {
                 (None, false) => {}
             }
         }
+        // After its own reads are noted: what they bring is still needed.
+        for key in open.plan.closed.drain(..) {
+            self.runs.close(key);
+        }
         self.batches.push_back(open);
     }
 
@@ -354,7 +270,7 @@ impl State {
                 // Without a run, a row is filled with zeros; what is wrong with it is known already.
                 open.work.ready.push_back((row, loaded.cloned()));
                 if let Err(error) = &result {
-                    open.work.faults.push((row, copy(error)));
+                    open.work.faults.push((row, fault::copy(error)));
                 }
             }
         });
@@ -367,12 +283,17 @@ impl State {
             return None;
         }
         let Open { mut plan, slot, mut work, .. } = self.batches.pop_front()?;
-        let verdict = self.judge(&mut plan, &mut work);
+        let allowed = match self.limits.on_corrupt {
+            OnCorrupt::Error => 0,
+            OnCorrupt::Skip { max } => max.saturating_sub(self.skipped),
+        };
+        let verdict = judge(&mut plan, &mut work, allowed, self.limits.dims);
         work.clear();
         self.spare_work.push(work);
         let slot = slot?;
         Some(match verdict {
-            Ok(()) => {
+            Ok(skipped) => {
+                self.skipped += skipped;
                 self.lent += 1;
                 self.samples += plan.mask.iter().filter(|&&there| there).count() as u64;
                 Ok((slot, plan))
@@ -383,37 +304,6 @@ impl State {
                 Err(error)
             }
         })
-    }
-
-    /// Whether a batch can be handed out in spite of the rows that failed; those that may be skipped are masked.
-    fn judge(&mut self, plan: &mut Plan, work: &mut Work) -> Result<()> {
-        if let Some(error) = plan.error.take() {
-            return Err(error);
-        }
-        work.faults.append(&mut plan.faults);
-        // By row, so that which error it is does not depend on the threads.
-        work.faults.sort_by_key(|(row, _)| *row);
-        let rest = match self.limits.on_corrupt {
-            OnCorrupt::Error => 0,
-            OnCorrupt::Skip { max } => max.saturating_sub(self.skipped),
-        };
-        let mut skipped = 0;
-        for (row, error) in work.faults.drain(..) {
-            if !error.is_about_data() || skipped >= rest {
-                return Err(error);
-            }
-            skipped += 1;
-            let row = usize::try_from(row).unwrap_or(usize::MAX);
-            if let Some(mask) = plan.mask.get_mut(row) {
-                *mask = false;
-            }
-            let start = row.saturating_mul(self.limits.dims);
-            if let Some(dims) = plan.dims.get_mut(start..start.saturating_add(self.limits.dims)) {
-                dims.fill(0);
-            }
-        }
-        self.skipped += skipped;
-        Ok(())
     }
 
     /// Whether nothing more comes.
@@ -447,43 +337,7 @@ impl State {
     }
 }
 
-impl Work {
-    fn clear(&mut self) {
-        self.handles.clear();
-        self.ready.clear();
-        self.faults.clear();
-    }
-}
-
 fn batch_of(batches: &mut VecDeque<Open>, number: u64) -> Option<&mut Open> {
     let front = batches.front()?.plan.number;
     batches.get_mut(usize::try_from(number.checked_sub(front)?).ok()?)
-}
-
-/// The same error for another row: a read that fails, fails all of its rows.
-fn copy(error: &Error) -> Error {
-    match error {
-        Error::Io { path, action, offset, source } => {
-            let source = match source.raw_os_error() {
-                Some(code) => io::Error::from_raw_os_error(code),
-                None => io::Error::new(source.kind(), source.to_string()),
-            };
-            Error::Io { path: path.clone(), action, offset: *offset, source }
-        }
-        Error::Format(error) => Error::Format(error.clone()),
-        Error::Limit(error) => Error::Limit(error.clone()),
-        Error::Usage { what, expected, found } => {
-            Error::Usage { what: what.clone(), expected: expected.clone(), found: found.clone() }
-        }
-    }
-}
-
-/// What goes into a batch.
-pub(super) fn lend(
-    (slot, plan): (Arc<Rows>, Plan),
-    fields: &Arc<super::fields::Fields>,
-    dataset: &crate::Dataset,
-    home: std::sync::Weak<super::pool::Shared>,
-) -> Lent {
-    Lent { slot: Some(slot), plan, fields: Arc::clone(fields), dataset: dataset.clone(), home }
 }

@@ -3,15 +3,14 @@
 use super::array_row::ArrayRows;
 use super::fields::{FieldPlan, Fields, From};
 use super::options::LoaderOptions;
+use super::read::Loaded;
 use super::rows::RowMut;
-use super::runs::Loaded;
 use super::stats::{Counters, add_since};
 use crate::decode::name_field;
 use crate::error::{Error, Result};
-use crate::fetch::slice;
 use crate::shard::Shard;
 use shardpack_codec::PictureDecoder;
-use shardpack_codec::jpeg::{DecodeOptions, DrawKey, JpegHeader, PixelLayout, Rendering, View};
+use shardpack_codec::jpeg::{DecodeOptions, DrawKey, PixelLayout, Rendering, View};
 use shardpack_format::{Codec, Error as FormatError, FieldValue, Frame, Limits, Record};
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,7 +32,7 @@ impl Recipe {
 
     /// What random views and patches of a sample draw from.
     pub(super) fn key(&self, at: SampleAt) -> DrawKey {
-        DrawKey { seed: self.seed, epoch: at.epoch.into(), sample: at.sample }
+        draw_key(self.seed, at)
     }
 }
 
@@ -41,6 +40,8 @@ impl Recipe {
 pub(super) struct Bench {
     arrays: ArrayRows,
     pictures: PictureDecoder,
+    /// Fields of the last row that its sample has no value for, by number.
+    pub(super) missing: Vec<u32>,
 }
 
 /// The sample of a row.
@@ -49,11 +50,21 @@ pub(super) struct SampleAt {
     pub(super) sample: u64,
     pub(super) record: u64,
     pub(super) epoch: u32,
+    pub(super) repetition: u32,
+}
+
+/// Repetitions count in the upper half of the epoch.
+pub(super) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
+    DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
 }
 
 impl Bench {
     pub(super) fn new(recipe: &Recipe) -> Self {
-        Self { arrays: ArrayRows::new(recipe), pictures: PictureDecoder::new(recipe.decode.clone()) }
+        Self {
+            arrays: ArrayRows::new(recipe),
+            pictures: PictureDecoder::new(recipe.decode.clone()),
+            missing: Vec::new(),
+        }
     }
 
     /// Checks a record and decodes its fields into the row. `dims` hold the axes that the index promised; where only the record knows, they
@@ -67,8 +78,9 @@ impl Bench {
         dims: &mut [u64],
         counters: &Counters,
     ) -> Result<()> {
+        self.missing.clear();
         let Some(shard) = &run.shard else { return Err(Error::usage("run", "one that was read", "none")) };
-        let bytes = slice(shard, at.record, run.start, run.bytes())?;
+        let bytes = run.record(shard, at.record)?;
         let place = |error| name(shard, at, error);
         let start = Instant::now();
         let frame = check(shard, at.record, bytes).map_err(place)?;
@@ -79,19 +91,26 @@ impl Bench {
             let end = field.dims_at + if field.is_ragged() { field.shape.len() } else { 0 };
             let dims = dims.get_mut(field.dims_at..end).unwrap_or_default();
             let record = FieldOf { shard, frame: &frame, bytes, at, field, number };
-            self.field(recipe, &record, row.part(number), dims).map_err(|e| place(name_field(&field.name, e)))?;
+            let part = row.part(number);
+            let there = self.field(recipe, &record, part, dims).map_err(|e| place(name_field(&field.name, e)))?;
+            if !there {
+                part.fill(0);
+                dims.fill(0);
+                self.missing.extend(u32::try_from(number));
+            }
         }
         add_since(&counters.decode, start);
         Ok(())
     }
 
+    /// Decodes a field; false, and nothing is written, if the sample has no value for it.
     fn field(
         &mut self,
         recipe: &Recipe,
         of: &FieldOf<'_>,
         out: &mut [u8],
         dims: &mut [u64],
-    ) -> Result<(), FormatError> {
+    ) -> Result<bool, FormatError> {
         match &of.field.from {
             From::Scalar(column) => {
                 let value = column.bytes(of.shard, of.at.record);
@@ -99,28 +118,27 @@ impl Bench {
                     return Err(FormatError::format("scalar in the index", out.len(), value.len()));
                 }
                 out.copy_from_slice(value);
-                Ok(())
             }
             From::Raw { position } => {
-                let value = of.value(*position)?;
+                let Some(value) = of.value(*position)? else { return Ok(false) };
                 let length = value.bytes.len();
                 let Some(out) = out.get_mut(..length) else {
                     return Err(FormatError::format("stored bytes", format!("at most {}", out.len()), length));
                 };
                 out.copy_from_slice(value.bytes);
                 dims.fill(length as u64);
-                Ok(())
             }
             From::Picture { position, view, orientation } => {
-                let value = of.value(*position)?;
+                let Some(value) = of.value(*position)? else { return Ok(false) };
                 let stored = orientation.and_then(|column| column.length(of.shard, of.at.record));
-                self.picture(recipe, of, &value, *view, stored, out, dims)
+                self.picture(recipe, of, &value, *view, stored, out, dims)?;
             }
             From::Array { position, channels_first, cut, .. } => {
-                let value = of.value(*position)?;
-                self.arrays.decode(recipe, of, &value, (*channels_first, cut.as_ref()), out, dims)
+                let Some(value) = of.value(*position)? else { return Ok(false) };
+                self.arrays.decode(recipe, of, &value, (*channels_first, cut.as_ref()), out, dims)?;
             }
         }
+        Ok(true)
     }
 
     #[expect(clippy::too_many_arguments, reason = "a picture, how to show it, and where")]
@@ -136,13 +154,8 @@ impl Bench {
     ) -> Result<(), FormatError> {
         let media_type = std::str::from_utf8(value.descriptor)
             .map_err(|e| FormatError::format("media type of a picture", "UTF-8", e))?;
-        // What the packer found, or, in datasets that do not say, what the file itself says.
-        let orientation = match orientation {
-            Some(stored) => u8::try_from(stored).unwrap_or(0),
-            None if value.codec != Codec::Jpeg => 1,
-            None => JpegHeader::parse(value.bytes).ok().and_then(|header| header.orientation).unwrap_or(1),
-        };
-        let orientation = if (1..=8).contains(&orientation) { orientation } else { 1 };
+        let stored = orientation.map(|stored| i64::try_from(stored).unwrap_or(0));
+        let orientation = crate::decode::orientation(stored, value.codec == Codec::Jpeg, value.bytes);
         let rendering = Rendering { view, key: recipe.key(of.at), orientation, layout: recipe.layout };
         let room = out.len();
         let decoded =
@@ -191,11 +204,10 @@ pub(super) struct FieldOf<'a> {
 }
 
 impl<'a> FieldOf<'a> {
-    fn value(&self, position: usize) -> Result<FieldValue<'a>, FormatError> {
+    /// The stored value; `None` if the sample has none.
+    fn value(&self, position: usize) -> Result<Option<FieldValue<'a>>, FormatError> {
         let limits: &Limits = &self.shard.options().limits;
-        let value = Record::field_at(self.frame, self.bytes, position, limits)?
-            .ok_or_else(|| FormatError::usage("value", "one in every sample that is loaded", "a sample without one"))?;
-        Ok(value)
+        Record::field_at(self.frame, self.bytes, position, limits)
     }
 }
 

@@ -4,7 +4,7 @@ use super::keyed::Keyed;
 use super::lanes::{Lanes, sharing};
 use super::members::Members;
 use super::permutation::Permutation;
-use super::positions::{Dealing, Own, Pick, Positions, SampleRef};
+use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 use super::runs::Runs;
 use super::state::{Digest, Fingerprint, Sampling};
 use super::streams;
@@ -22,7 +22,7 @@ pub enum Mode {
     /// As they are stored.
     Stored,
     /// Runs in permuted order, the samples of as many runs as there are lanes mixed. A set that fits into the window is
-    /// permuted as in [`Mode::Full`].
+    /// permuted as in [`Mode::Full`], but one rank alone reads it by whole runs.
     #[default]
     Windowed,
     /// All samples permuted: every one is a read of its own.
@@ -131,7 +131,8 @@ impl Order {
                 key(streams::STARTS),
                 key(streams::PIECES).draw(0),
             )),
-            Mode::Windowed | Mode::Full => Way::Full(Permutation::new(runs.samples(), key(streams::SAMPLES).draw(0))),
+            Mode::Windowed => Way::Small(Permutation::new(runs.samples(), key(streams::SAMPLES).draw(0))),
+            Mode::Full => Way::Full(Permutation::new(runs.samples(), key(streams::SAMPLES).draw(0))),
         };
         Epoch { runs, way, lanes: self.lanes, members: self.members.clone() }
     }
@@ -161,6 +162,11 @@ impl Sampling for Order {
         Box::new(Self::epoch(self, epoch))
     }
 
+    fn sources(&self) -> Vec<u64> {
+        let all = self.runs.samples();
+        vec![self.members.as_ref().map_or(all, |members| members.samples().last().map_or(0, |last| last + 1))]
+    }
+
     fn aligned(&self) -> u64 {
         self.lanes
     }
@@ -187,12 +193,17 @@ pub struct Epoch {
 enum Way {
     Stored,
     Windowed(Lanes),
+    /// As `Full`, of a set that fits into the window.
+    Small(Permutation),
     Full(Permutation),
 }
 
 /// Samples of this size or more are better read alone than with others that nobody wants: reads of 64 KiB keep a disk
 /// busy. Of runs of 4 MiB, 64 fit.
 const READ_ALONE_UP_TO: u64 = 64;
+
+/// Runs of more samples are not counted, so that absurd ones do no harm: 4 MiB hold fewer.
+const COUNTED_UP_TO: u64 = 1 << 20;
 
 impl Epoch {
     fn member(&self, index: u64) -> SampleRef {
@@ -209,7 +220,7 @@ impl Epoch {
             None => Some(span),
             Some(members) => members.span(&span),
         };
-        span.map_or_else(|| Pick::alone(at), |span| Pick { at, span, rest, pass: 0 })
+        span.map_or_else(|| Pick::alone(at), |span| Pick { span, rest, ..Pick::alone(at) })
     }
 }
 
@@ -223,7 +234,7 @@ impl Positions for Epoch {
             _ if position >= self.len() => return None,
             Way::Stored => position,
             Way::Windowed(lanes) => lanes.sample(position),
-            Way::Full(permutation) => permutation.apply(position),
+            Way::Small(permutation) | Way::Full(permutation) => permutation.apply(position),
         };
         Some(self.member(index))
     }
@@ -233,7 +244,14 @@ impl Positions for Epoch {
             return None;
         }
         Some(match (&self.way, own) {
-            (Way::Full(permutation), _) => Pick::alone(self.member(permutation.apply(position))),
+            // Whoever takes every sample needs all of every run; of several ranks, each would read everything.
+            (Way::Small(permutation), Own::Every { world_size: 1 }) if self.runs.run_samples() <= COUNTED_UP_TO => {
+                let index = permutation.apply(position);
+                self.read(index, self.runs.samples_of(self.runs.run_of(index)), 0, false)
+            }
+            (Way::Small(permutation) | Way::Full(permutation), _) => {
+                Pick::alone(self.member(permutation.apply(position)))
+            }
             (Way::Stored, own) => {
                 let own = match own {
                     Own::Range(own) => own.clone(),
@@ -254,31 +272,46 @@ impl Positions for Epoch {
         })
     }
 
-    fn dealing(&self) -> Dealing {
-        match self.way {
-            Way::Stored => Dealing::Sliced,
-            Way::Windowed(_) | Way::Full(_) => Dealing::Interleaved,
+    fn rest(&self, position: u64, own: &Own) -> u64 {
+        let Some(pick) = self.pick(position, own) else { return 0 };
+        match &self.way {
+            Way::Small(permutation) if pick.rest == 0 => {
+                let run = self.runs.samples_of(self.runs.run_of(permutation.apply(position)));
+                run.filter(|&index| permutation.invert(index) >= position).count() as u64
+            }
+            _ => pick.rest,
         }
     }
 
-    fn open_samples_max(&self, world_size: u64) -> u64 {
+    fn dealing(&self) -> Dealing {
+        match self.way {
+            Way::Stored => Dealing::Sliced,
+            Way::Windowed(_) | Way::Small(_) | Way::Full(_) => Dealing::Interleaved,
+        }
+    }
+
+    fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
         let run = self.runs.run_samples();
         // Of a subset, samples that are not members may be read with it: as many again.
         let run = if self.members.is_some() { run.saturating_mul(2) } else { run };
-        match self.way {
-            Way::Full(_) => 1,
-            Way::Stored => run,
+        vec![match self.way {
+            Way::Small(_) if world_size == 1 && self.runs.run_samples() <= COUNTED_UP_TO => {
+                OpenReads { source: 0, reads: self.runs.count().max(1), samples: run }
+            }
+            Way::Small(_) | Way::Full(_) => OpenReads::ALONE,
+            Way::Stored => OpenReads { samples: run, ..OpenReads::ALONE },
             Way::Windowed(_) => {
                 let sharing = sharing(self.lanes, world_size);
-                let portion = match self.scattered(world_size) {
-                    true if self.runs.run_samples() <= READ_ALONE_UP_TO => return 1,
+                let samples = match self.scattered(world_size) {
+                    true if self.runs.run_samples() <= READ_ALONE_UP_TO => return vec![OpenReads::ALONE],
                     true => run,
                     false => run.div_ceil(sharing),
                 };
                 // A rank has a part in every lane that it shares: `lanes × sharing / world_size` of them.
-                (self.lanes.saturating_mul(sharing) / world_size.max(1)).saturating_mul(portion)
+                let reads = self.lanes.saturating_mul(sharing) / world_size.max(1);
+                OpenReads { source: 0, reads: reads.max(1), samples }
             }
-        }
+        }]
     }
 }
 

@@ -8,18 +8,18 @@
 
 use super::keyed::Keyed;
 use super::pattern::{Pattern, SLOTS};
-use super::positions::{Dealing, Own, Pick, Positions, SampleRef};
+use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 use super::state::{Digest, Fingerprint, Sampling};
 use super::streams;
 use crate::error::{Error, Result};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Datasets mixed by weight: under the rules of an [`Order`](super::Order). Ranks read whole parts of runs if their
 /// number divides the lanes, which all sources should share; else sample by sample.
 ///
 /// ```
 /// use shardpack_reader::order::{Mixture, Order, Runs, Sampling};
-/// use std::sync::Arc;
+/// use std::sync::{Arc, OnceLock};
 /// let photos = Arc::new(Order::new(Runs::new(100_000, 38), 42));
 /// let sketches = Arc::new(Order::new(Runs::new(20_000, 200), 42));
 /// let mixture = Mixture::new(vec![(photos, 0.9), (sketches, 0.1)], 42)?.draws(50_000);
@@ -37,6 +37,7 @@ pub struct Mixture {
 
 #[derive(Debug)]
 struct Inner {
+    /// The sources, and how many samples an epoch of each has.
     sources: Vec<(Arc<dyn Sampling>, u64)>,
     pattern: Pattern,
     columns: u64,
@@ -48,9 +49,13 @@ impl Mixture {
     /// epoch has as many draws as the sources have samples.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a source is empty.
+    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a source is empty or itself a mixture.
     pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
+        if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
+            let found = "a mixture\nhint: give its sources here, their weights multiplied by its own";
+            return Err(Error::usage(format!("source {number}"), "samples of one dataset", found));
+        }
         let sources: Vec<_> =
             sources.into_iter().map(|(source, _)| (Arc::clone(&source), source.epoch(0).len())).collect();
         if let Some(number) = sources.iter().position(|(_, len)| *len == 0) {
@@ -90,12 +95,21 @@ impl Sampling for Mixture {
         // short.
         let start = self.draws.saturating_mul(epoch.into());
         let first_slot = Keyed::new(self.seed, 0, streams::ROUND).below(SLOTS, 0);
-        Box::new(Mixed { start, first_slot, draws: self.draws, inner: Arc::clone(&self.inner) })
+        let passes = (0..).zip(&self.inner.sources).map(|(number, (_, len))| {
+            let before = |draws: u64| draws.saturating_mul(self.inner.pattern.count(number)) / SLOTS;
+            Passes::new(before(start).saturating_sub(3 * self.inner.columns) / len, before(self.draws) / len)
+        });
+        let passes = passes.collect();
+        Box::new(Mixed { start, first_slot, draws: self.draws, inner: Arc::clone(&self.inner), passes })
+    }
+
+    fn sources(&self) -> Vec<u64> {
+        let own = |(source, _): &(Arc<dyn Sampling>, u64)| source.sources().into_iter().next().unwrap_or(0);
+        self.inner.sources.iter().map(own).collect()
     }
 
     fn aligned(&self) -> u64 {
-        // A mixture in a mixture is drawn sample by sample.
-        1
+        self.inner.columns
     }
 }
 
@@ -105,6 +119,24 @@ struct Mixed {
     first_slot: u64,
     draws: u64,
     inner: Arc<Inner>,
+    passes: Vec<Passes>,
+}
+
+/// The epochs of a source that an epoch of the mixture goes through, made when they are first met: making one for each sample would be an
+/// allocation each.
+#[derive(Debug)]
+struct Passes {
+    first: u64,
+    epochs: Vec<OnceLock<Box<dyn Positions>>>,
+}
+
+impl Passes {
+    /// About `count` passes, from `first` on: those beyond are made anew each time.
+    fn new(first: u64, count: u64) -> Self {
+        /// A few kilobytes for each source.
+        const MOST: u64 = 64;
+        Self { first, epochs: (0..count.saturating_add(3).min(MOST)).map(|_| OnceLock::new()).collect() }
+    }
 }
 
 /// Where a position of the mixture lies in its source.
@@ -130,9 +162,26 @@ impl Mixed {
         Some(Turn { source, sampling: &**sampling, pass: own / len, position: own % len })
     }
 
-    /// The source's epoch of this turn. Epochs are numbered by 32 bits: what would take 2³² of them starts over.
-    fn epoch(turn: &Turn<'_>) -> Box<dyn Positions> {
-        turn.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default())
+    /// Which positions of the source around its own a rank with `own` positions of the mixture takes.
+    fn own(&self, turn: &Turn<'_>, epoch: &dyn Positions, own: &Own) -> Own {
+        let columns = self.inner.columns;
+        let aligned = turn.sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
+        match own {
+            Own::Every { world_size } if aligned && columns.is_multiple_of(*world_size) => own.clone(),
+            _ => Own::Range(turn.position..turn.position + 1),
+        }
+    }
+
+    /// Calls `f` with the source's epoch of this turn. Epochs are numbered by 32 bits: what would take 2³² of them starts over.
+    fn with_epoch<T>(&self, turn: &Turn<'_>, f: impl FnOnce(&dyn Positions) -> T) -> T {
+        let make = || turn.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default());
+        let passes = usize::try_from(turn.source).ok().and_then(|source| self.passes.get(source));
+        let place =
+            passes.and_then(|passes| passes.epochs.get(usize::try_from(turn.pass.checked_sub(passes.first)?).ok()?));
+        match place {
+            Some(place) => f(&**place.get_or_init(make)),
+            None => f(&*make()),
+        }
     }
 }
 
@@ -143,28 +192,33 @@ impl Positions for Mixed {
 
     fn sample(&self, position: u64) -> Option<SampleRef> {
         let turn = self.turn(position)?;
-        let sample = Self::epoch(&turn).sample(turn.position)?.sample;
+        let sample = self.with_epoch(&turn, |epoch| epoch.sample(turn.position))?.sample;
         Some(SampleRef { source: turn.source, sample })
     }
 
     fn pick(&self, position: u64, own: &Own) -> Option<Pick> {
         let turn = self.turn(position)?;
-        let epoch = Self::epoch(&turn);
-        let columns = self.inner.columns;
-        let aligned = turn.sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
-        let alone = Own::Range(turn.position..turn.position + 1);
-        let own = match own {
-            Own::Every { world_size } if aligned && columns.is_multiple_of(*world_size) => own,
-            _ => &alone,
-        };
-        let pick = epoch.pick(turn.position, own)?;
-        Some(Pick { at: SampleRef { source: turn.source, sample: pick.at.sample }, pass: turn.pass, ..pick })
+        self.with_epoch(&turn, |epoch| {
+            let pick = epoch.pick(turn.position, &self.own(&turn, epoch, own))?;
+            let at = SampleRef { source: turn.source, sample: pick.at.sample };
+            // The source's draws of this pass come after those of the passes before.
+            let repetition = turn.pass.wrapping_mul(epoch.len()).wrapping_add(pick.repetition);
+            Some(Pick { at, pass: turn.pass, repetition, ..pick })
+        })
     }
 
-    fn open_samples_max(&self, world_size: u64) -> u64 {
+    fn rest(&self, position: u64, own: &Own) -> u64 {
+        let Some(turn) = self.turn(position) else { return 0 };
+        self.with_epoch(&turn, |epoch| epoch.rest(turn.position, &self.own(&turn, epoch, own)))
+    }
+
+    fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
         // Where a source begins again, the ends of one pass and the beginnings of the next are open together.
-        let open =
-            |(source, _): &(Arc<dyn Sampling>, u64)| source.epoch(0).open_samples_max(world_size).saturating_mul(2);
-        self.inner.sources.iter().map(open).fold(0, u64::saturating_add)
+        let twice = |source, open: OpenReads| OpenReads { source, reads: open.reads.saturating_mul(2), ..open };
+        let own = |(source, (sampling, _)): (u32, &(Arc<dyn Sampling>, u64))| {
+            let open = sampling.epoch(0).open_reads_max(world_size);
+            open.into_iter().map(move |open| twice(source, open))
+        };
+        (0..).zip(&self.inner.sources).flat_map(own).collect()
     }
 }

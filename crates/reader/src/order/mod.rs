@@ -54,7 +54,7 @@ pub use keyed::Keyed;
 pub use members::Members;
 pub use mixture::Mixture;
 pub use permutation::Permutation;
-pub use positions::{Dealing, Own, Pick, Positions, SampleRef};
+pub use positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
 pub use ranks::{End, Share, World};
 pub use runs::{Runs, records_of, samples_by_key, samples_by_label};
 pub use state::{Fingerprint, Sampling, State};

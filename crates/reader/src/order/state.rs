@@ -20,6 +20,10 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// Epoch `epoch`.
     fn epoch(&self, epoch: u32) -> Box<dyn Positions>;
 
+    /// For each dataset that samples come from, how many it must have: one more than the largest index that can come. One number for all but a
+    /// mixture.
+    fn sources(&self) -> Vec<u64>;
+
     /// Positions that are this far apart lie in the same lane: a world size that divides it reads every run once.
     fn aligned(&self) -> u64;
 

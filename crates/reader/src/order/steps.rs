@@ -1,8 +1,8 @@
 //! What a pipeline follows: the samples of a rank in order, what to read for each, and when it can be forgotten.
 
-use super::positions::{Pick, Positions, SampleRef};
+use super::positions::{Own, Pick, Positions, SampleRef};
 use super::ranks::Share;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Samples to read at once.
@@ -54,6 +54,8 @@ pub struct Step {
     pub read_start: u64,
     /// As in [`Read`].
     pub pass: u64,
+    /// As in [`Pick`].
+    pub repetition: u64,
     /// Whether this is the last sample taken out of its read: its bytes can go.
     pub done: bool,
 }
@@ -70,25 +72,40 @@ pub struct Steps {
     batch: u64,
     row: u64,
     open: HashSet<(u32, u64, u64)>,
+    /// Those of which the order does not say when they end: what is left of them.
+    counted: HashMap<(u32, u64, u64), u64>,
 }
 
 impl Steps {
     /// The steps of `share` in `epoch`.
     #[must_use]
     pub fn new(epoch: Box<dyn Positions>, share: Share) -> Self {
-        Self { epoch, share, batch: 0, row: 0, open: HashSet::new() }
+        Self { epoch, share, batch: 0, row: 0, open: HashSet::new(), counted: HashMap::new() }
     }
 
     /// Number of reads that have begun and are not done.
     #[must_use]
     pub fn open_reads(&self) -> usize {
-        self.open.len()
+        self.open.len() + self.counted.len()
     }
 
     /// The share that the steps follow.
     #[must_use]
     pub const fn share(&self) -> &Share {
         &self.share
+    }
+}
+
+impl Steps {
+    /// Whether the read is known, and how many samples are taken out of it from this one on.
+    fn count(&mut self, name: (u32, u64, u64), position: u64, own: &Own) -> (bool, u64) {
+        let left = self.counted.get(&name).copied();
+        let rest = left.unwrap_or_else(|| self.epoch.rest(position, own)).max(1);
+        match rest {
+            1 => drop(self.counted.remove(&name)),
+            _ => drop(self.counted.insert(name, rest - 1)),
+        }
+        (left.is_some(), rest)
     }
 }
 
@@ -102,12 +119,17 @@ impl Iterator for Steps {
         }
         let (batch, row) = (self.batch, self.row);
         let position = self.share.position(batch, row)?;
-        let Pick { at, span, rest, pass } = self.epoch.pick(position, &self.share.own(batch))?;
+        let own = self.share.own(batch);
+        let Pick { at, span, rest, pass, repetition } = self.epoch.pick(position, &own)?;
         self.row += 1;
         let name = (at.source, span.start, pass);
         let read_start = span.start;
-        let known = if rest > 1 { !self.open.insert(name) } else { self.open.remove(&name) };
+        let (known, rest) = match rest {
+            0 => self.count(name, position, &own),
+            1 => (self.open.remove(&name), rest),
+            _ => (!self.open.insert(name), rest),
+        };
         let read = (!known).then_some(Read { source: at.source, samples: span, needed: rest, pass });
-        Some(Step { batch, row, position, at, read, read_start, pass, done: rest == 1 })
+        Some(Step { batch, row, position, at, read, read_start, pass, repetition, done: rest == 1 })
     }
 }

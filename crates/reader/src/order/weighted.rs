@@ -5,7 +5,7 @@
 
 use super::alias::Alias;
 use super::keyed::Keyed;
-use super::positions::{Own, Pick, Positions, SampleRef};
+use super::positions::{OpenReads, Own, Pick, Positions, SampleRef};
 use super::state::{Digest, Fingerprint, Sampling};
 use super::streams;
 use crate::error::{Error, Result};
@@ -38,6 +38,8 @@ struct Table {
     alias: Alias,
     /// The samples of each column; `None` if a column is a sample.
     classes: Option<Vec<Vec<u64>>>,
+    /// Samples of the dataset, drawn or not.
+    samples: u64,
 }
 
 impl Weighted {
@@ -49,7 +51,7 @@ impl Weighted {
     pub fn by_sample(weights: &[f64], seed: u64) -> Result<Self> {
         let mut digest = Digest::new("weights of samples");
         digest.numbers(&weights.iter().map(|w| w.to_bits()).collect::<Vec<_>>());
-        let table = Table { alias: Alias::new(weights)?, classes: None };
+        let table = Table { alias: Alias::new(weights)?, classes: None, samples: weights.len() as u64 };
         Ok(Self::new(table, seed, weights.len() as u64, digest))
     }
 
@@ -81,8 +83,8 @@ impl Weighted {
         for samples in members.values() {
             digest.numbers(samples);
         }
-        let table = Table { alias: Alias::new(&values)?, classes: Some(members.into_values().collect()) };
-        Ok(Self::new(table, seed, labels.len() as u64, digest))
+        let (classes, samples) = (Some(members.into_values().collect()), labels.len() as u64);
+        Ok(Self::new(Table { alias: Alias::new(&values)?, classes, samples }, seed, samples, digest))
     }
 
     /// Every class that occurs equally often, however many samples it has.
@@ -132,6 +134,10 @@ impl Sampling for Weighted {
         Box::new(Drawn { columns, members, draws: self.draws, table: Arc::clone(&self.table) })
     }
 
+    fn sources(&self) -> Vec<u64> {
+        vec![self.table.samples]
+    }
+
     fn aligned(&self) -> u64 {
         1
     }
@@ -162,10 +168,10 @@ impl Positions for Drawn {
     }
 
     fn pick(&self, position: u64, _: &Own) -> Option<Pick> {
-        self.sample(position).map(Pick::alone)
+        self.sample(position).map(|at| Pick { repetition: position, ..Pick::alone(at) })
     }
 
-    fn open_samples_max(&self, _: u64) -> u64 {
-        1
+    fn open_reads_max(&self, _: u64) -> Vec<OpenReads> {
+        vec![OpenReads::ALONE]
     }
 }

@@ -44,7 +44,13 @@ impl Made {
         jpeg(self.height, self.width, |y, x| self.level(y, x))
     }
 
-    fn record(&self, schema: &Schema, shard: u32) -> (Vec<u8>, Frame, Vec<u8>) {
+    /// Record, frame, key and scalars, with or without the array.
+    pub fn record_with(&self, schema: &Schema, shard: u32, cube: bool) -> (Vec<u8>, Frame, String, Vec<u8>) {
+        let (bytes, frame, scalars) = self.record(schema, shard, cube);
+        (bytes, frame, self.key(), scalars)
+    }
+
+    fn record(&self, schema: &Schema, shard: u32, with_cube: bool) -> (Vec<u8>, Frame, Vec<u8>) {
         let (jpeg, cube) = (self.jpeg(), self.cube());
         let shape = vec![self.height.into(), self.width.into(), 3];
         let mut descriptor = ArrayDescriptor::plain(Dtype::U16, shape);
@@ -57,7 +63,8 @@ impl Made {
             let length = bytes.len() as u64;
             Some(StoredField { codec, stored_bytes: length, decoded_bytes: length, descriptor })
         };
-        let fields = [stored(&jpeg, Codec::Jpeg, b"image/jpeg"), stored(&cube, Codec::Raw, &descriptor)];
+        let array = stored(&cube, Codec::Raw, &descriptor).filter(|_| with_cube);
+        let fields = [stored(&jpeg, Codec::Jpeg, b"image/jpeg"), array];
         let mut scalars = (self.id as i64 % 10).to_le_bytes().to_vec();
         for axis in [self.said_height, self.width, 3] {
             scalars.extend(axis.to_le_bytes());
@@ -65,7 +72,9 @@ impl Made {
         let builder = RecordBuilder::new(Vec::new(), schema, shard, self.id, &self.key(), &scalars, &fields);
         let mut builder = builder.unwrap();
         builder.field_mut(0).copy_from_slice(&jpeg);
-        builder.field_mut(1).copy_from_slice(&cube);
+        if with_cube {
+            builder.field_mut(1).copy_from_slice(&cube);
+        }
         let (bytes, frame) = builder.finish();
         (bytes, frame, scalars)
     }
@@ -106,9 +115,8 @@ impl Disk {
         let mut samples = Vec::new();
         write(dir.path(), &schema(), counts, |schema, number, id| {
             let made = make(id);
-            let (bytes, frame, scalars) = made.record(schema, number);
             samples.push(made.clone());
-            (bytes, frame, made.key(), scalars)
+            made.record_with(schema, number, true)
         });
         Self { dir, samples }
     }

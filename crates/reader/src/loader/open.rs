@@ -1,0 +1,89 @@
+//! A batch between its plan and the caller: its slot, its rows that can be decoded, and those that have failed.
+
+use super::fault;
+use super::job::Claim;
+use super::plan::Plan;
+use super::read::Loaded;
+use super::rows::{RowMut, Rows};
+use crate::error::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A batch that was planned and is not handed out.
+pub(super) struct Open {
+    pub(super) plan: Plan,
+    pub(super) slot: Option<Arc<Rows>>,
+    pub(super) work: Work,
+    /// Rows that are not done.
+    pub(super) left: usize,
+}
+
+/// The lists of a batch that do not leave the loader, used again.
+#[derive(Default)]
+pub(super) struct Work {
+    pub(super) handles: Vec<Option<RowMut>>,
+    /// Rows whose run is in memory, with that run.
+    pub(super) ready: VecDeque<(u32, Option<Arc<Loaded>>)>,
+    pub(super) faults: Vec<(u32, Error)>,
+}
+
+impl Open {
+    /// Hands out the first `count` rows that can be decoded, with their axes. `stride` axes belong to a row.
+    pub(super) fn claim(&mut self, count: usize, stride: usize, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
+        for (row, run) in self.work.ready.drain(..count) {
+            let place = usize::try_from(row).unwrap_or(usize::MAX);
+            let Some(handle) = self.work.handles.get_mut(place).and_then(Option::take) else { continue };
+            let Some(planned) = self.plan.rows.get(place) else { continue };
+            let read = usize::try_from(planned.read).ok().and_then(|read| self.plan.reads.get(read));
+            let start = place.saturating_mul(stride);
+            let axes = self.plan.dims.get(start..start.saturating_add(stride)).unwrap_or_default();
+            dims.extend_from_slice(axes);
+            claims.push(Claim {
+                generation: self.plan.generation,
+                batch: self.plan.number,
+                row,
+                sample: self.plan.indices.get(place).copied().unwrap_or(u64::MAX),
+                record: planned.record,
+                repetition: planned.repetition,
+                key: read.filter(|_| run.is_some()).map(|read| read.key),
+                handle,
+                run,
+            });
+        }
+    }
+}
+
+/// Whether a batch can be handed out in spite of the rows that failed, of which up to `allowed` may be skipped: how many were, and are masked now. `stride` axes
+/// belong to a row.
+pub(super) fn judge(plan: &mut Plan, work: &mut Work, allowed: u64, stride: usize) -> Result<u64> {
+    if let Some(error) = plan.error.take() {
+        return Err(error);
+    }
+    work.faults.append(&mut plan.faults);
+    // By row, so that which error it is does not depend on the threads.
+    work.faults.sort_by_key(|(row, _)| *row);
+    let mut skipped = 0;
+    for (row, error) in work.faults.drain(..) {
+        if !fault::is_local(&error) || skipped >= allowed {
+            return Err(error);
+        }
+        skipped += 1;
+        let row = usize::try_from(row).unwrap_or(usize::MAX);
+        if let Some(mask) = plan.mask.get_mut(row) {
+            *mask = false;
+        }
+        let start = row.saturating_mul(stride);
+        if let Some(dims) = plan.dims.get_mut(start..start.saturating_add(stride)) {
+            dims.fill(0);
+        }
+    }
+    Ok(skipped)
+}
+
+impl Work {
+    pub(super) fn clear(&mut self) {
+        self.handles.clear();
+        self.ready.clear();
+        self.faults.clear();
+    }
+}

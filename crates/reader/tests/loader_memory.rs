@@ -1,0 +1,107 @@
+//! Memory that the loader takes, as the allocator counts it, against what it predicts: where sizes differ a hundredfold, and where they do not.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::print_stdout)]
+#![allow(unsafe_code, reason = "an allocator that counts")]
+
+mod loader_support;
+mod support;
+
+use loader_support::{Disk, Made};
+use shardpack_reader::order::{Mode, Order, Runs, Sampling};
+use shardpack_reader::{CubeMode, ImageMode, Loader, LoaderOptions, LoaderStats};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+struct Counting;
+
+static NOW: AtomicU64 = AtomicU64::new(0);
+static PEAK: AtomicU64 = AtomicU64::new(0);
+/// Allocations of a mebibyte or more.
+static LARGE: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator with the caller's arguments; `realloc` is the default, made of the other two.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size() as u64, Ordering::Relaxed) + layout.size() as u64;
+        PEAK.fetch_max(now, Ordering::Relaxed);
+        LARGE.fetch_add(u64::from(layout.size() >= 1 << 20), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// What an epoch took at its peak, and what was predicted.
+fn epoch(disk: &Disk, options: LoaderOptions) -> (u64, u64, LoaderStats) {
+    let dataset = disk.open();
+    // Indexes are not the loader's, and are read once.
+    (0..dataset.shards().len()).for_each(|number| assert!(dataset.shard(number).is_ok()));
+    let before = NOW.load(Ordering::Relaxed);
+    PEAK.store(before, Ordering::Relaxed);
+    let mut loader = Loader::open(&dataset, options).unwrap();
+    while let Some(batch) = loader.next_batch() {
+        assert!(batch.unwrap().mask().iter().all(|&there| there));
+    }
+    let peak = PEAK.load(Ordering::Relaxed) - before;
+    (peak, loader.predicted_bytes(), loader.stats())
+}
+
+fn side(id: u64, side: u32) -> Made {
+    Made { id, height: side, width: side, said_height: side, half: false }
+}
+
+fn raw(batch_size: u32) -> LoaderOptions {
+    LoaderOptions { batch_size, threads: 2, image: ImageMode::Raw, cube: CubeMode::Raw, ..Default::default() }
+}
+
+fn windowed(samples: u64, run_samples: u64, lanes: u64) -> Option<Arc<dyn Sampling>> {
+    Some(Arc::new(Order::new(Runs::new(samples, run_samples), 7).lanes(lanes)))
+}
+
+/// One test: the count is that of the whole process.
+#[test]
+fn memory_is_what_was_predicted() {
+    // Two kilobytes each, but for the last twelve, which take 4.4 MB: all runs alike by their number of samples, and of 30 kB to 66 MB.
+    let skewed = Disk::new(&[90, 90], |id| side(id, if id < 168 { 16 } else { 850 }));
+    // The same in turn with small ones.
+    let mixed = Disk::new(&[90, 90], |id| side(id, if id % 15 != 7 { 16 } else { 850 }));
+    let alike = Disk::alike(&[4000]);
+    for (name, disk, options) in [
+        ("large ones together, windowed", &skewed, LoaderOptions { sampling: windowed(180, 15, 4), ..raw(4) }),
+        ("large ones apart, windowed", &mixed, LoaderOptions { sampling: windowed(180, 15, 4), ..raw(4) }),
+        ("large ones together, in stored order", &skewed, LoaderOptions { mode: Mode::Stored, ..raw(4) }),
+        ("large ones together, permuted", &skewed, LoaderOptions { mode: Mode::Full, ..raw(4) }),
+        ("large ones apart, permuted", &mixed, LoaderOptions { mode: Mode::Full, read_ahead_bytes: 0, ..raw(4) }),
+        ("alike, windowed", &alike, LoaderOptions { sampling: windowed(4000, 20, 12), ..raw(32) }),
+    ] {
+        let (peak, predicted, stats) = epoch(disk, options);
+        println!("{name}: {peak} of {predicted}, {:.2}; runs {}", peak as f64 / predicted as f64, stats.peak_run_bytes);
+        // What a plan of a batch and the like take: 256 KiB.
+        assert!(peak <= predicted + predicted / 10 + (256 << 10), "{name}: {peak} of {predicted}");
+        assert_eq!(stats.grown_slots, 0, "{name}");
+    }
+
+    // Records of 3.6 to 5.4 MB: after an epoch, every buffer that is needed is there.
+    let large = Disk::new(&[16], |id| side(id, 780 + 10 * (id % 16) as u32));
+    let mut loader = Loader::open(&large.open(), LoaderOptions { mode: Mode::Full, ..raw(2) }).unwrap();
+    let mut counts = Vec::new();
+    for number in 0..4 {
+        loader.set_epoch(number).unwrap();
+        let before = LARGE.load(Ordering::Relaxed);
+        while let Some(batch) = loader.next_batch() {
+            batch.unwrap();
+        }
+        counts.push(LARGE.load(Ordering::Relaxed) - before);
+    }
+    println!("large allocations by epoch: {counts:?}");
+    assert!(counts[1..].iter().all(|&count| count <= 4), "{counts:?}");
+}

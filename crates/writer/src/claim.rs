@@ -1,0 +1,103 @@
+//! Keeping an output folder for a program that does not know its samples yet.
+
+use crate::error::{Error, Result};
+use crate::folder::Survey;
+use crate::fs::{Disk, Held, LockMode, StdFs};
+use crate::journal::Journal;
+use crate::lock::{LOCK_NAME, describe_self, holder};
+use shardpack_format::DatasetId;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A folder that one program is about to write a dataset into, once it has all samples.
+///
+/// [`write_dataset`](crate::write_dataset) refuses a folder that it cannot use, but only when the plan stands: after hours, for a program that makes its
+/// samples. A claim refuses it at the beginning, and refuses a second claim while it is held. It goes with the process: a program that was killed
+/// leaves nothing behind but a lock file that locks nobody out. Dropped, it also removes the folder again if it had made it and the folder is empty.
+///
+/// ```
+/// use shardpack_writer::Claim;
+/// let parent = tempfile::tempdir()?;
+/// let out = parent.path().join("train");
+/// let claim = Claim::take(&out, false)?;
+/// assert!(out.is_dir() && Claim::take(&out, false).is_err());
+/// drop(claim);
+/// assert!(!out.exists());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Claim {
+    out: PathBuf,
+    made: bool,
+    held: Option<Box<dyn Held + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Claim {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Claim").field("out", &self.out).finish_non_exhaustive()
+    }
+}
+
+impl Claim {
+    /// Claims `out`, which is created if need be.
+    ///
+    /// # Errors
+    /// `Usage` if the folder holds files of others, or a dataset, finished or not, and `force` does not say that it may be replaced later;
+    /// `Damaged`; `Locked` if another claim is held; `Io`.
+    pub fn take(out: &Path, force: bool) -> Result<Self> {
+        let disk = Disk(&StdFs);
+        let made = !out.exists();
+        disk.create_dir_all(out)?;
+        let name = format!("{LOCK_NAME}-claim");
+        let path = out.join(&name);
+        // From here on the folder goes again if it is refused.
+        let mut claim = Self { out: out.to_owned(), made, held: None };
+        let held = StdFs.lock_file(&path, LockMode::Exclusive, &describe_self());
+        let held = held.map_err(|e| Error::io("lock", &path, e))?;
+        let Some(held) = held else {
+            claim.made = false;
+            return Err(Error::Locked { holder: holder(disk, out, &name), path });
+        };
+        claim.held = Some(Box::new(held));
+        let survey = Survey::take(disk, out)?;
+        survey.refuse(disk, out, DatasetId([0; 16]), force)?;
+        let found = match (&survey.manifest, survey.journals.is_empty() && !survey.is_being_removed) {
+            _ if force => return Ok(claim),
+            (None, true) => return Ok(claim),
+            (Some(manifest), _) => format!("a dataset of {} samples", manifest.samples),
+            (None, false) => "an unfinished dataset".to_owned(),
+        };
+        let hint = "use --force to replace it, or choose another folder";
+        Err(Error::usage(format!("output folder `{}`", out.display()), "a new or empty one", found, hint))
+    }
+
+    /// Whether [`write_dataset`](crate::write_dataset) has begun the dataset `id` in the folder, and not ended it.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn has_begun(&self, id: DatasetId) -> Result<bool> {
+        let survey = Survey::take(Disk(&StdFs), &self.out)?;
+        let is_it = |journal: &Journal| journal.head.dataset_id == id.to_string();
+        Ok(survey.manifest.is_none() && survey.journals.values().flatten().any(is_it))
+    }
+
+    /// Removes what there is of the dataset `id`, if it was begun and not ended: for a holder that will not go on with it.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn discard(&self, id: DatasetId) -> Result<()> {
+        if self.has_begun(id)? {
+            Survey::take(Disk(&StdFs), &self.out)?.remove_all(Disk(&StdFs), &self.out)?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.held = None;
+        if self.made {
+            // Fails on purpose where there is anything in it.
+            let _ = fs::remove_dir(&self.out);
+        }
+    }
+}

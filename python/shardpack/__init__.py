@@ -1,0 +1,52 @@
+"""Shardpack: a dataset in a few large shards, and a loader that feeds a training loop from them.
+
+>>> import shardpack as sp
+>>> dataset = sp.Dataset("train")                      # doctest: +SKIP
+>>> for batch in sp.Loader(dataset, batch_size=256):   # doctest: +SKIP
+...     images, labels = batch["image"], batch["label"]
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+from shardpack._batch import Batch, Ragged
+from shardpack._dataset import Dataset, Field, Sample, Subset
+from shardpack._loader import Loader
+from shardpack._pack import PackOptions, StorageOptions, merge, pack, verify
+from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
+from shardpack._writer import Writer
+from shardpack.convert import SourceError, convert
+from shardpack.export import export
+
+__all__ = [
+    "Batch",
+    "Dataset",
+    "Field",
+    "FormatError",
+    "LimitError",
+    "Loader",
+    "PackOptions",
+    "Ragged",
+    "Sample",
+    "SourceError",
+    "StorageOptions",
+    "Subset",
+    "UsageError",
+    "Writer",
+    "__version__",
+    "convert",
+    "export",
+    "merge",
+    "pack",
+    "verify",
+]
+
+if TYPE_CHECKING:
+    from shardpack import torch as torch
+else:
+
+    def __getattr__(name):
+        # `shardpack.torch` imports PyTorch: only for those who ask for it.
+        if name == "torch":
+            return importlib.import_module("shardpack.torch")
+        raise AttributeError(f"module 'shardpack' has no attribute {name!r}")

@@ -1,0 +1,19 @@
+"""The command: ``python -m shardpack``, and the console script ``shardpack``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+
+def main() -> int:
+    """Runs the command with the arguments of this process and returns its exit code."""
+    from shardpack import _shardpack
+
+    # Python's own handler would wait for the interpreter, which is not running: Ctrl-C ends the command as it ends any other.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    return _shardpack.command(["shardpack", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,376 @@
+"""A dataset: samples by index, columns, what is known of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, SupportsIndex, TypeAlias, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shardpack import _index, _shardpack
+from shardpack._index import Indices
+
+Sample: TypeAlias = "dict[str, Any]"
+"""A sample: ``"__key__"`` and every field by its name. Pictures: uint8 ``[height, width, 3]``, upright. Arrays: ``ndarray``. Scalars: Python numbers.
+Text: ``str``. JSON: what ``json.loads`` makes of it. Bytes: ``bytes``. A field that the sample does not have: ``None``."""
+
+
+class Field(NamedTuple):
+    """One field of a dataset's samples."""
+
+    name: str
+    """Its name."""
+    kind: str
+    """``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"`` or ``"scalar"``."""
+    dtype: np.dtype[Any] | None
+    """Element type of a scalar; ``None`` for all others, of which every sample has its own."""
+
+
+class Dataset:
+    """A packed dataset: a folder with a manifest, or a lone shard.
+
+    Samples are numbered as they are stored. Opening reads the manifest alone; shards are opened when they are first needed. All methods may be called from
+    many threads at once, and release the GIL while they read and decode. A dataset can be pickled: what travels is its path, and the id that must be
+    found there. After a fork it opens its files again.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        The dataset's folder, its manifest, or one shard.
+    verify_crc : bool, default True
+        Whether the CRC32 of each record is compared before it is handed out.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read; ``FileNotFoundError`` if there is none.
+    UsageError
+        The path is no dataset.
+    FormatError, LimitError
+        The manifest is damaged, or asks for more than the limits allow.
+
+    Examples
+    --------
+    >>> import shardpack as sp
+    >>> dataset = sp.Dataset("train")        # doctest: +SKIP
+    >>> dataset[7]["image"].shape            # doctest: +SKIP
+    (375, 500, 3)
+    >>> dataset.labels[:3]                   # doctest: +SKIP
+    array([388,   2, 985])
+    """
+
+    _members: NDArray[np.uint64] | None = None
+
+    def __init__(self, path: str | os.PathLike[str], *, verify_crc: bool = True) -> None:
+        self._path = Path(path)
+        self._verify_crc = verify_crc
+        self._opened = _shardpack.Dataset(self._path, verify_crc)
+        self._pid = os.getpid()
+        self._columns = Columns(self)
+
+    @property
+    def _core(self) -> _shardpack.Dataset:
+        # In a fork, a thread that is not there may hold the lock of the open files.
+        if os.getpid() != self._pid:
+            self._opened = _reopened(self._path, self._verify_crc, self._opened.id)._opened
+            self._pid = os.getpid()
+        return self._opened
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self._path.absolute(), self._verify_crc, self.id)
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    def __repr__(self) -> str:
+        names = [field.name for field in self.schema]
+        more = [f"{len(names) - 4} more"] if len(names) > 5 else names[4:]
+        return f"Dataset({str(self._path)!r}, {len(self)} samples: {', '.join(names[:4] + more)})"
+
+    # Samples
+
+    @overload
+    def __getitem__(self, index: int | np.integer[Any], /) -> Sample: ...
+    @overload
+    def __getitem__(self, index: Indices, /) -> list[Sample]: ...
+    def __getitem__(self, index: int | np.integer[Any] | Indices, /) -> Sample | list[Sample]:
+        """One sample for a number, a list of samples for a slice, a list of numbers or a boolean mask."""
+        if isinstance(index, SupportsIndex) and not (isinstance(index, np.ndarray) and index.ndim):
+            return self._core.get(self._stored(index))
+        return self.get_many(index)
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[i] for i in range(len(self)))
+
+    def get_many(self, indices: Indices) -> list[Sample]:
+        """Samples in the order asked for, read in the order in which they are stored, neighbours at once.
+
+        Parameters
+        ----------
+        indices : slice, sequence of int, or ndarray
+            Which samples; a boolean mask counts as the numbers at which it is true.
+
+        Returns
+        -------
+        list of dict
+            As ``dataset[i]``. All of them are in memory.
+
+        Raises
+        ------
+        IndexError
+            There is no such sample.
+        FormatError, LimitError, OSError
+            A sample is damaged, is larger than the limits allow, or cannot be read; the message names it.
+        """
+        numbers = _index.many(indices, len(self))
+        return self._core.get_many(numbers if self._members is None else self._members[numbers])
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
+        """What a ``torch.utils.data.DataLoader`` asks for a batch: as :meth:`get_many`."""
+        return self.get_many(indices)
+
+    @overload
+    def raw(self, index: SupportsIndex) -> dict[str, bytes | None]: ...
+    @overload
+    def raw(self, index: SupportsIndex, field: str) -> bytes | None: ...
+    def raw(self, index: SupportsIndex, field: str | None = None) -> bytes | dict[str, bytes | None] | None:
+        """The bytes of a sample as they are stored: a JPEG file, Blosc2 chunks, a zstd frame. Scalars have none.
+
+        Parameters
+        ----------
+        index : int
+            Which sample.
+        field : str, optional
+            One field; all if not given.
+
+        Returns
+        -------
+        bytes, or dict from field to bytes
+            ``None`` for a field that this sample does not have.
+
+        Raises
+        ------
+        UsageError
+            There is no stored field of this name.
+        """
+        number = self._stored(index)
+        return self._core.raw_all(number) if field is None else self._core.raw(number, field)
+
+    def by_key(self, key: str) -> Sample:
+        """The sample with this key; ``KeyError`` if there is none."""
+        return self[self.index_of(key)]
+
+    def index_of(self, key: str) -> int:
+        """Number of the sample with this key; ``KeyError`` if there is none. The first call reads all indexes and takes 16 bytes of memory a sample."""
+        return self._core.index_of(key)
+
+    def _stored(self, index: SupportsIndex) -> int:
+        """Number of a sample in stored order."""
+        number = _index.one(index, len(self))
+        return number if self._members is None else int(self._members[number])
+
+    # What is known without reading a record
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The class of every sample: the scalar field ``label`` as int64 ``[samples]``. ``UsageError`` if there is none."""
+        return self._columns.labels
+
+    @property
+    def columns(self) -> Mapping[str, NDArray[Any]]:
+        """Every scalar field as an array ``[samples]`` of its own type, read-only; read from the indexes when it is first asked for."""
+        return self._columns
+
+    def column(self, name: str) -> NDArray[Any]:
+        """One of :attr:`columns`; ``UsageError`` if there is no scalar field of this name."""
+        return self._columns.load(name)
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The key of every sample, looked up when it is asked for."""
+        return Keys(self)
+
+    @property
+    def classes(self) -> list[str] | None:
+        """Names of the classes, which labels count from 0; ``None`` if the dataset has none."""
+        return self._core.classes
+
+    @property
+    def schema(self) -> list[Field]:
+        """The fields of a sample, in order."""
+        fields = self._core.schema()
+        return [Field(name, kind, None if dtype is None else np.dtype(dtype)) for name, kind, dtype in fields]
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """Every option that made the dataset."""
+        return self._core.recipe()
+
+    @property
+    def fidelity(self) -> dict[str, Any] | None:
+        """What lossy steps cost, by field, as measured while packing; ``None`` for a lone shard."""
+        return self._core.fidelity()
+
+    @property
+    def path(self) -> Path:
+        """The path that was opened."""
+        return self._path
+
+    @property
+    def id(self) -> str:
+        """The id that all shards of the dataset share: 32 hexadecimal digits."""
+        return self._core.id
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all shards on disk."""
+        return self._core.nbytes
+
+    # Subsets
+
+    def subset(self, which: Indices | Callable[[Mapping[str, NDArray[Any]]], Any]) -> Subset:
+        """A part of the dataset, each sample once, in stored order.
+
+        Parameters
+        ----------
+        which : indices, boolean mask, or callable
+            A callable gets :attr:`columns` and returns indices or a mask.
+
+        Returns
+        -------
+        Subset
+            A dataset of those samples: it is indexed, and loaded by a :class:`Loader`, like any other.
+
+        Raises
+        ------
+        UsageError
+            A sample stands there twice.
+
+        Examples
+        --------
+        >>> cats = dataset.subset(lambda columns: columns["label"] == 3)     # doctest: +SKIP
+        >>> train, val = dataset.subset(slice(1000, None)), dataset.subset(slice(1000))     # doctest: +SKIP
+        """
+        numbers = _index.many(which(self.columns) if callable(which) else which, len(self))
+        return Subset(self, numbers if self._members is None else self._members[numbers])
+
+
+class Subset(Dataset):
+    """Some samples of a dataset, numbered anew from 0 in stored order; made by :meth:`Dataset.subset`."""
+
+    _members: NDArray[np.uint64]
+
+    def __init__(self, dataset: Dataset, members: NDArray[np.uint64]) -> None:
+        self._whole: Dataset = dataset._whole if isinstance(dataset, Subset) else dataset
+        self._members = np.unique(members)
+        if len(self._members) != len(members):
+            twice = np.sort(members)[:-1][np.diff(np.sort(members)) == 0][0]
+            raise _shardpack.UsageError(
+                f"subset: expected each sample once, found sample {twice} twice\n"
+                "hint: a Loader takes weights for samples that should come more often"
+            )
+        self._path, self._verify_crc = self._whole._path, self._whole._verify_crc
+        self._columns = Columns(self)
+
+    @property
+    def _core(self) -> _shardpack.Dataset:
+        return self._whole._core
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Subset, (self._whole, self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __repr__(self) -> str:
+        return f"Subset({str(self._path)!r}, {len(self)} of {len(self._whole)} samples)"
+
+    def index_of(self, key: str) -> int:
+        number = self._core.index_of(key)
+        place = int(np.searchsorted(self._members, np.uint64(number)))
+        if place == len(self._members) or self._members[place] != number:
+            raise KeyError(key)
+        return place
+
+
+class Columns(Mapping[str, "NDArray[Any]"]):
+    """The scalar fields of a dataset; each is read when it is first asked for, and kept."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._loaded: dict[str, NDArray[Any]] = {}
+        self._labels: NDArray[np.int64] | None = None
+
+    def __getitem__(self, name: str, /) -> NDArray[Any]:
+        if name not in self._loaded and name not in iter(self):
+            raise KeyError(name)
+        return self.load(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, kind, _ in self._dataset._core.schema() if kind == "scalar")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return f"Columns({', '.join(self)})"
+
+    def load(self, name: str) -> NDArray[Any]:
+        """One column; ``UsageError`` if there is none."""
+        if name not in self._loaded:
+            self._loaded[name] = self._own(self._dataset._core.column(name))
+        return self._loaded[name]
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The labels as int64, whatever their stored type."""
+        if self._labels is None:
+            self._labels = self._own(self._dataset._core.labels())
+        return self._labels
+
+    def _own(self, column: NDArray[Any]) -> NDArray[Any]:
+        members = self._dataset._members
+        column = column if members is None else column[members]
+        column.flags.writeable = False
+        return column
+
+
+class Keys(Sequence[str]):
+    """The keys of a dataset; nothing is kept."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+
+    @overload
+    def __getitem__(self, index: int, /) -> str: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> list[str]: ...
+    def __getitem__(self, index: int | slice, /) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(len(self))[index]]
+        return self._dataset._core.key(self._dataset._stored(index))
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            return isinstance(key, str) and self._dataset.index_of(key) >= 0
+        except KeyError:
+            return False
+
+    def __repr__(self) -> str:
+        return f"Keys({len(self)} of {str(self._dataset.path)!r})"
+
+
+def _reopened(path: Path, verify_crc: bool, expected: str) -> Dataset:
+    """A dataset in another process: the same one, or an error."""
+    dataset = Dataset(path, verify_crc=verify_crc)
+    if dataset.id != expected:
+        raise _shardpack.UsageError(
+            f"`{path}`, opened again: expected dataset {expected}, found {dataset.id}\nhint: it was packed anew meanwhile"
+        )
+    return dataset

@@ -1,0 +1,41 @@
+"""What a caller may put in brackets, as numbers of samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, SupportsIndex, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Indices: TypeAlias = "slice | Sequence[int] | NDArray[Any]"
+"""Several samples: a slice, numbers from 0 (or from -1 down, from the end), or a boolean mask of as many values as there are samples."""
+
+
+def one(index: SupportsIndex, length: int) -> int:
+    """Number of the sample ``index``, counted from the end if negative; ``IndexError`` if there is none."""
+    number = index.__index__()
+    if not -length <= number < length:
+        raise IndexError(f"sample index: expected one from {-length} to {length - 1}, found {number}")
+    return number % length
+
+
+def many(indices: Indices, length: int) -> NDArray[np.uint64]:
+    """Numbers of several samples out of ``length``, in the order asked for: uint64 ``[n]``."""
+    if isinstance(indices, slice):
+        return np.arange(length, dtype=np.int64)[indices].astype(np.uint64)
+    numbers = np.asarray(indices)
+    if numbers.ndim != 1:
+        raise TypeError(f"sample indices: expected one axis, found {numbers.ndim}")
+    if numbers.dtype == np.bool_:
+        if len(numbers) != length:
+            raise IndexError(f"mask of samples: expected {length} values, found {len(numbers)}")
+        return np.flatnonzero(numbers).astype(np.uint64)
+    if len(numbers) == 0:
+        return np.empty(0, np.uint64)
+    if not np.issubdtype(numbers.dtype, np.integer):
+        raise TypeError(f"sample indices: expected integers or a boolean mask, found {numbers.dtype}")
+    outside = (numbers >= length) | ((numbers < 0) & (numbers.astype(np.int64) < -length))
+    if outside.any():
+        raise IndexError(f"sample index: expected one from {-length} to {length - 1}, found {numbers[outside][0]}")
+    return np.where(numbers < 0, numbers.astype(np.int64) + length, numbers.astype(np.int64)).astype(np.uint64)

@@ -1,0 +1,436 @@
+"""The loader: batches of a dataset, epoch after epoch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, NoReturn, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shardpack import _shardpack
+from shardpack._batch import Batch
+from shardpack._convert import Framework, converter
+from shardpack._dataset import Dataset
+from shardpack._options import Options, State
+
+Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
+Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | ArrayLike"
+
+
+class Loader:
+    """Batches of a dataset for a training loop: read, checked and decoded by a pool of threads, straight into the memory that you get.
+
+    **Epochs.** Each ``for batch in loader`` is one epoch: the first is ``epoch``, and each later one is the next, also after a ``break``. ``set_epoch(e)`` chooses the epoch of the next
+    ``for``, from its start; whoever calls it before each epoch, as for a ``DistributedSampler``, gets what they are used to, and whoever does not gets a fresh order all the same.
+    The order is a function of dataset, seed and epoch alone: not of batch size, threads or ranks.
+
+    **Resuming.** ``state_dict()`` at any time, in the loop too: batches that were handed out count as done. After ``load_state_dict(state)`` the next ``for`` gives the rest of that epoch,
+    with any batch size and any number of ranks: every sample that was not handed out comes exactly once.
+
+    **Ranks.** If neither ``rank`` nor ``world_size`` is given, they are those of ``torch.distributed`` where it is initialised, else 0 of 1. No rank asks another one for anything.
+
+    **Memory** is fixed at the start (:attr:`predicted_bytes`): ``prefetch`` batches and the window of the order. Threads start with the first batch and end with :meth:`close`, with the end of a
+    ``with`` block, or with the loader. A loader that has begun cannot be used in a fork of its process: it says so.
+
+    Parameters
+    ----------
+    dataset : Dataset or Subset
+        What to load.
+    batch_size : int, default 32
+        Rows of a batch, on this rank.
+    shuffle : bool, "windowed" or "full", default True
+        ``True`` and ``"windowed"``: large sequential reads, permuted, and the samples of 240 of them mixed at a time. ``"full"``: all samples permuted, each a read of its own.
+        ``False``: as stored.
+    seed : int, default 0
+        Of the order, of random views and of random patches.
+    epoch : int, default 0
+        The first epoch.
+    rank, world_size : int, optional
+        This rank and how many there are. Both or none.
+    image : str, default "full"
+        Pictures: ``"full"`` (ragged, as they are), ``"rrcN"`` (a random part at N × N pixels, reflected at random, for training), ``"centerN"`` (the centre N × N at a shorter side of
+        8/7 N, for evaluation), ``"raw"`` (stored bytes, ragged). Pixels are uint8, upright.
+    cube : str, default "whole"
+        Arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``, ``"gridHxW"`` (the next tile in each epoch), ``"raw"``. All arrays of a sample, a cube and
+        its mask, are cut alike.
+    bands : slice, range, sequence of int or str, optional
+        Bands of arrays of three axes, in this order; ``"10..50"`` is ``range(10, 50)``. Default: all.
+    layout : "hwc" or "chw", default "hwc"
+        Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels, height, width]``.
+    fields : sequence of str, optional
+        Fields to load. Default: all scalars, pictures and arrays.
+    weights : "balanced", mapping or array, optional
+        Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes alike often), label → weight, or one weight for each sample. Default: each sample once.
+    threads : int, optional
+        Threads that read and decode. Default: one for each core that the process may use.
+    prefetch : int, default 3
+        Batches in memory: one in your hands, the others being filled.
+    end : "drop", "pad" or "uneven", default "drop"
+        Samples that do not fill a batch on every rank: left out; filled up with zeros and a ``batch.mask``, so that all batches have one shape; or a shorter last batch, with perhaps one batch
+        fewer on some ranks. Evaluate with ``"pad"`` or ``"uneven"``: both bring every sample.
+    skip_corrupt : int, default 0
+        Damaged samples to skip in an epoch (``batch.mask`` is false for them); one more, and the batch is an error. Default: the first is an error.
+    to : "numpy", "torch", "jax" or None
+        What tensors are. ``None`` is NumPy.
+    device : str, default "cpu"
+        Where tensors are, as the framework names it (``"cuda:0"``). Other than the CPU, the framework copies each field there when it is asked for.
+
+    Raises
+    ------
+    UsageError
+        Options contradict each other or the dataset, or would give no batch at all.
+    FormatError, LimitError, OSError
+        From the loop: a sample is damaged or cannot be read. The message names it.
+
+    Examples
+    --------
+    >>> import shardpack as sp
+    >>> loader = sp.Loader(sp.Dataset("train"), batch_size=256, image="rrc224", to="torch")     # doctest: +SKIP
+    >>> for batch in loader:                                                                    # doctest: +SKIP
+    ...     loss = criterion(model(batch["image"]), batch["label"])
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        batch_size: int = 32,
+        *,
+        shuffle: Shuffle = True,
+        seed: int = 0,
+        epoch: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        image: str = "full",
+        cube: str = "whole",
+        bands: slice | Sequence[int] | str | None = None,
+        layout: Literal["hwc", "chw"] = "hwc",
+        fields: Sequence[str] | None = None,
+        weights: Weights | None = None,
+        threads: int | None = None,
+        prefetch: int = 3,
+        end: Literal["drop", "pad", "uneven"] = "drop",
+        skip_corrupt: int = 0,
+        to: Framework | None = None,
+        device: str = "cpu",
+    ) -> None:
+        rank, world_size = _place(rank, world_size)
+        self._arguments: dict[str, Any] = {name: value for name, value in locals().items() if name not in ("self", "dataset")}
+        self._dataset = dataset
+        self._convert = converter(to or "numpy", device)
+        self._options = Options(
+            batch_size=_number("batch_size", batch_size, 1, 2**32 - 1),
+            seed=_number("seed", seed, 0, 2**64 - 1),
+            epoch=_number("epoch", epoch, 0, 2**32 - 1),
+            rank=_number("rank", rank, 0, 2**32 - 1),
+            world_size=_number("world_size", world_size, 1, 2**32 - 1),
+            order=_order(shuffle, weights),
+            end=end,
+            image=image,
+            cube=cube,
+            layout=layout,
+            bands=_bands(bands),
+            fields=_fields(fields),
+            members=dataset._members,
+            **_weights(weights, dataset),
+            threads=0 if threads is None else _number("threads", threads, 1, 4096),
+            slots=_number("prefetch", prefetch, 1, 2**16),
+            skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),
+        )
+        # Whether the epoch in the core has been asked for a batch, and whether it came to its end.
+        self._begun = self._ended = False
+        # Counts iterations: an older one must not take batches from a newer one.
+        self._turn = 0
+        self._closed = False
+        # Whether there are threads, which a fork does not have.
+        self._started = False
+        self._resume: State | None = None
+        self._core = self._open()
+        if len(dataset) > 0 and len(self._core) == 0 and end == "drop":
+            every = f"{batch_size}" if world_size == 1 else f"{world_size} × {batch_size}"
+            raise _shardpack.UsageError(
+                f"batch size: expected at most the samples of the dataset, {len(dataset)}, found {every}: there would be no batch\n"
+                'hint: end="pad" or end="uneven" give what there is'
+            )
+
+    def _open(self) -> _shardpack.Loader:
+        core = _shardpack.Loader(self._dataset._core, self._options)
+        self._pid = os.getpid()
+        if self._resume is not None:
+            core.restore(*self._resume)
+        return core
+
+    def _ready(self) -> _shardpack.Loader:
+        """The core, in this process."""
+        if self._closed:
+            raise RuntimeError("loader: expected an open one, found one that was closed")
+        # What has no threads yet can be made anew in a fork; else the core itself says that it cannot be used there.
+        if os.getpid() != self._pid and not self._started:
+            self._core = self._open()
+        return self._core
+
+    # Iterating
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Begins an epoch: see the class."""
+        core = self._ready()
+        if self._begun:
+            self._go_to(core, core.state()[2] + 1)
+        self._turn += 1
+        return _Iteration(self, self._turn)
+
+    def _go_to(self, core: _shardpack.Loader, epoch: int) -> None:
+        core.set_epoch(epoch)
+        self._begun = self._ended = False
+
+    def _next(self, turn: int) -> Batch:
+        if turn != self._turn:
+            raise RuntimeError("iteration over a loader: expected the latest one, found one that another has replaced")
+        core = self._ready()
+        self._begun = self._started = True
+        batch = core.next()
+        if batch is None:
+            self._ended = True
+            raise StopIteration
+        return Batch(batch, self._convert)
+
+    def __len__(self) -> int:
+        """Batches of the iteration that runs or, between two, of the next one: exact, on every rank, before the first batch. What is left of the epoch, after ``load_state_dict``."""
+        core = self._ready()
+        if self._ended:
+            self._go_to(core, core.state()[2] + 1)
+        return len(core)
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the iteration that runs or, between two, of the next one."""
+        return self._ready().state()[2] + (1 if self._ended else 0)
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration is epoch ``epoch``, from its start. One that runs cannot go on."""
+        core = self._ready()
+        epoch = _number("epoch", epoch, 0, 2**32 - 1)
+        self._turn += 1
+        self._resume = None
+        _, _, now, consumed = core.state()
+        if self._begun or (now, consumed) != (epoch, 0):
+            self._go_to(core, epoch)
+        if not self._started:
+            # For a fork that makes the core anew.
+            self._resume = core.state()
+
+    # Resuming
+
+    def state_dict(self) -> dict[str, int | str]:
+        """Where the loader stands: four integers and strings, the same on every rank that was handed the same number of batches. Batches that were handed out count as done; at the end
+        of an epoch it is the start of the next. Can be saved as JSON, or with ``torch.save``."""
+        fingerprint, seed, epoch, consumed = self._ready().state()
+        if self._ended:
+            epoch, consumed = epoch + 1, 0
+        return {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next iteration goes on from ``state``, which may come from a run with another batch size, number of ranks or threads.
+
+        Raises
+        ------
+        UsageError
+            The state is of another dataset, subset, seed, order or weights.
+        ValueError
+            It is no state of a loader.
+        """
+        names = ("fingerprint", "seed", "epoch", "samples_consumed")
+        if set(state) != set(names):
+            raise ValueError(f"state of a loader: expected {', '.join(names)}, found {', '.join(map(str, state))}")
+        core = self._ready()
+        resume: State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"])
+        core.restore(*resume)
+        self._turn += 1
+        self._begun = self._ended = False
+        self._resume = None if self._started else resume
+
+    def __getitem__(self, index: object) -> NoReturn:
+        # A DataLoader that is given a loader takes it for a map-style dataset.
+        raise TypeError(
+            "a loader has batches, not items: iterate over it, or index its dataset\n"
+            "hint: for a torch DataLoader wrap it: DataLoader(shardpack.torch.IterableDataset(loader), batch_size=None)"
+        )
+
+    # What is known of it
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset."""
+        return self._dataset
+
+    @property
+    def batch_size(self) -> int:
+        """Rows of a batch, on this rank."""
+        return self._options.batch_size
+
+    @property
+    def rank(self) -> int:
+        """This rank."""
+        return self._options.rank
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks."""
+        return self._options.world_size
+
+    @property
+    def predicted_bytes(self) -> int:
+        """Memory that the loader takes at most, in bytes, besides the indexes of the dataset and batches that you keep."""
+        return self._ready().predicted_bytes()
+
+    def stats(self) -> dict[str, int | float]:
+        """Figures since the loader was made. Seconds are summed over its threads.
+
+        ``consumer_wait_s`` is what the loop waited for batches. If it is small, the model is the limit; else ``decode_s`` beside ``idle_for_data_s`` says whether cores or disk are.
+        ``extra_slots`` counts batches beyond ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples.
+        """
+        return self._ready().stats()
+
+    def __repr__(self) -> str:
+        state = " (closed)" if self._closed else ""
+        return f"Loader({self._dataset!r}, batch_size={self.batch_size}, rank {self.rank} of {self.world_size}){state}"
+
+    # Ending
+
+    def close(self) -> None:
+        """Ends the threads; the loader cannot be used any more. Batches that you hold stay valid."""
+        if not self._closed and os.getpid() == self._pid:
+            self._core.close()
+        self._closed = True
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Elsewhere
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What travels is how it was made and where it stands; no threads, no batches.
+        return _made, (self._dataset, self._arguments, self.state_dict())
+
+    def _for_worker(self, worker: int, workers: int) -> Loader:
+        """A loader of one worker out of several of this rank."""
+        place = {"rank": self.rank * workers + worker, "world_size": self.world_size * workers}
+        return _made(self._dataset, self._arguments | place, self.state_dict())
+
+
+class _Iteration(Iterator[Batch]):
+    """One epoch of a loader, or what is left of it."""
+
+    def __init__(self, loader: Loader, turn: int) -> None:
+        self._loader, self._turn, self._over = loader, turn, False
+
+    def __next__(self) -> Batch:
+        if self._over:
+            raise StopIteration
+        try:
+            return self._loader._next(self._turn)
+        except StopIteration:
+            self._over = True
+            raise
+
+
+def _made(dataset: Dataset, arguments: dict[str, Any], state: dict[str, Any]) -> Loader:
+    loader = Loader(dataset, **arguments)
+    loader.load_state_dict(state)
+    return loader
+
+
+def _number(name: str, value: Any, least: int, most: int) -> int:
+    number = int(value.__index__())
+    if not least <= number <= most:
+        raise _shardpack.UsageError(f"{name}: expected {least} to {most}, found {number}")
+    return number
+
+
+def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    """Rank and world size: as given, else those of ``torch.distributed``, else 0 of 1."""
+    if rank is not None and world_size is not None:
+        return rank, world_size
+    if rank is not None or world_size is not None:
+        raise _shardpack.UsageError("rank and world_size: expected both or none, found one")
+    # Who has not imported torch has not initialised it.
+    distributed = getattr(sys.modules.get("torch"), "distributed", None)
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    return 0, 1
+
+
+def _order(shuffle: Shuffle, weights: Weights | None) -> str:
+    orders: dict[Any, str] = {False: "stored", True: "windowed", "windowed": "windowed", "full": "full"}
+    if not isinstance(shuffle, bool | str) or shuffle not in orders:
+        raise _shardpack.UsageError(f"shuffle: expected True, False, windowed or full, found {shuffle!r}")
+    if weights is not None and shuffle is not True:
+        raise _shardpack.UsageError(f"weights: expected shuffle=True, found shuffle={shuffle!r}: what is drawn by weight has no other order")
+    return orders[shuffle]
+
+
+def _fields(fields: Sequence[str] | None) -> list[str] | None:
+    if isinstance(fields, str):
+        raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}")
+    return None if fields is None else list(fields)
+
+
+def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
+    """What names bands: text, or their numbers; ``None`` for all."""
+    if bands is None or isinstance(bands, str):
+        return bands
+    if isinstance(bands, slice):
+        if bands.stop is None or (bands.start or 0) < 0 or bands.stop < 0:
+            raise _shardpack.UsageError(f"bands: expected a slice from 0 on with an end, found {bands}")
+        return list(range(bands.start or 0, bands.stop, bands.step or 1))
+    return [_number("band", band, 0, 2**32 - 1) for band in bands]
+
+
+def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
+    """The weights as options: of classes, or one for each sample of the whole dataset, 0 for those that are not in a subset."""
+    none: dict[str, Any] = {"weights": None, "class_weights": None, "balanced": False}
+    members = dataset._members
+    if weights is None:
+        return none
+    if isinstance(weights, str):
+        if weights != "balanced":
+            raise _shardpack.UsageError(f"weights: expected balanced, label → weight, or an array, found {weights!r}")
+        if members is None:
+            return none | {"balanced": True}
+        return none | {"weights": _spread(_of_classes(dataset, dict.fromkeys(np.unique(dataset.labels).tolist(), 1.0)), dataset)}
+    if isinstance(weights, Mapping):
+        classes = {int(label): float(weight) for label, weight in weights.items()}
+        if members is None:
+            return none | {"class_weights": classes}
+        return none | {"weights": _spread(_of_classes(dataset, classes), dataset)}
+    each = np.asarray(weights, np.float64)
+    if each.shape != (len(dataset),):
+        raise _shardpack.UsageError(f"weights: expected one for each of {len(dataset)} samples, found shape {list(each.shape)}")
+    return none | {"weights": _spread(each, dataset)}
+
+
+def _of_classes(dataset: Dataset, classes: Mapping[int, float]) -> NDArray[np.float64]:
+    """A weight for each sample, so that each class comes by its own."""
+    found, place, counts = np.unique(dataset.labels, return_inverse=True, return_counts=True)
+    absent = [label for label, weight in classes.items() if weight > 0 and label not in found]
+    if absent:
+        raise _shardpack.UsageError(f"weights of classes: expected classes that have samples, found class {absent[0]}, without one")
+    each = np.array([classes.get(int(label), 0.0) for label in found]) / counts
+    return np.asarray(each[place], np.float64)
+
+
+def _spread(weights: NDArray[np.float64], dataset: Dataset) -> NDArray[np.float64]:
+    """Weights of a subset over the whole dataset."""
+    if dataset._members is None:
+        return np.ascontiguousarray(weights)
+    spread = np.zeros(len(dataset._core), np.float64)
+    spread[dataset._members] = weights
+    return spread

@@ -1,0 +1,37 @@
+"""What the compiled loader is told: plain values, each with its meaning in :class:`shardpack.Loader`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+State: TypeAlias = "tuple[str, int, int, int]"
+"""Fingerprint, seed, epoch, samples consumed."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a loader, checked."""
+
+    batch_size: int
+    seed: int
+    epoch: int
+    rank: int
+    world_size: int
+    order: str
+    end: str
+    image: str
+    cube: str
+    layout: str
+    bands: str | list[int] | None
+    fields: list[str] | None
+    members: NDArray[np.uint64] | None
+    weights: NDArray[np.float64] | None
+    class_weights: dict[int, float] | None
+    balanced: bool
+    threads: int
+    slots: int
+    skip_corrupt: int

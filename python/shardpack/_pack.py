@@ -1,0 +1,252 @@
+"""Packing a folder, merging its parts, verifying: what the command does, as functions."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+
+from shardpack import _shardpack
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+StrPath: TypeAlias = "str | os.PathLike[str]"
+Progress: TypeAlias = Callable[["dict[str, int]"], object]
+"""Called about ten times a second with a dict: ``samples`` and ``samples_total``, ``skipped``, ``bytes_in`` and ``bytes_in_total`` (of the sources), ``bytes_out``,
+``shards`` and ``shards_total``, so far and in all. An exception that it raises stops the work and is raised."""
+
+
+class StorageOptions(TypedDict, total=False):
+    """How values are stored: options that :func:`pack` and :class:`Writer` share."""
+
+    jpeg: Literal["tile", "keep", "reencode"]
+    """JPEG pictures: the same pixels in tiles (default), to the byte, or encoded anew."""
+    quality: int
+    """Quality of re-encoded pictures, 1 to 100. Default 90."""
+    target: str
+    """Choose the quality of each re-encoded picture by search, such as ``"ssimulacra2=80"``."""
+    subsampling: Literal["keep", "420", "444"]
+    """Chroma subsampling of re-encoded pictures. Default keep."""
+    short_side: int
+    """Shrink re-encoded pictures whose shorter side is longer, in pixels."""
+    long_side: int
+    """Shrink re-encoded pictures whose longer side is longer, in pixels."""
+    score: Literal["none", "sample", "all"]
+    """Which re-encoded pictures to score against their sources. Default sample."""
+    check_pixels: Literal["none", "sample", "all"]
+    """Which tiled pictures to compare with their sources, pixel by pixel. Default sample."""
+    upright: bool
+    """Turn tiled pictures upright on their coefficients where their edges allow it."""
+    keep_metadata: bool
+    """Keep Exif, ICC profile and comments inside JPEGs that are tiled, and the profile inside those encoded anew."""
+    values: Literal["auto", "keep", "f16", "fixed"]
+    """Values of float arrays: lossless for integers, else float16 (auto); as they are; float16; fixed point within ``max_error``."""
+    max_error: float
+    """Largest absolute error of a stored value, in the data's units: with fixed, and a bound for auto."""
+    codec: Literal["auto", "blosc2-lz4", "blosc2-lz4hc", "blosc2-zstd", "zstd", "raw"]
+    """Codec of arrays; auto tries the candidates."""
+    level: int
+    """The codec's own compression level."""
+    filter: Literal["auto", "none", "shuffle", "bitshuffle", "bytedelta"]
+    """Filter before the codec."""
+    layout: Literal["auto", "as-given", "band-major"]
+    """Order of the axes of arrays as stored."""
+    band_difference: Literal["auto", "on", "off"]
+    """Store each band as the difference to the one before it."""
+    prefer: Literal["speed", "size"]
+    """What auto optimises."""
+    shard_size: int | str
+    """Size of a shard: bytes, or such as ``"256MiB"``. Default 1 GiB."""
+    seed: int
+    """Seed of the order in which samples are stored. Default 0."""
+    force: bool
+    """Replace a dataset that shardpack wrote."""
+    threads: int | None
+    """Worker threads. Default: all cores."""
+    memory: int | str
+    """Bound on the memory of samples in flight: bytes, or such as ``"2GiB"``."""
+
+
+class PackOptions(StorageOptions, total=False):
+    """Options of :func:`pack`: the long options of ``shardpack pack``, with ``_`` for ``-``."""
+
+    kind: Literal["images", "cubes"]
+    """What the source holds. Default: found out."""
+    labels: StrPath
+    """CSV or JSON Lines with a ``key`` column; every other column becomes a field."""
+    masks: StrPath
+    """Folder of label masks, paired with the samples by stem."""
+    on_bad_input: Literal["stop", "skip"]
+    """What to do about files that cannot be packed."""
+    variable: str
+    """Variable to read from ``.mat`` and ``.npz`` files."""
+    spatial: tuple[int, int] | str
+    """Height and width of 2-D arrays of bands × pixels in ``.mat`` files."""
+    max_cube: int | str
+    """Largest cube to accept, as decoded. Default 4 GiB."""
+    no_shuffle: bool
+    """Keep the order of the sources."""
+    part: tuple[int, int] | str
+    """The i-th of n slices of the same plan, ``(1, 4)`` … ``(4, 4)``; then :func:`merge`."""
+
+
+_WORDS = (str,)
+_PATH = (str, os.PathLike)
+_COUNT = (int,)
+_SIZE = (int, str)
+_SWITCH = (bool,)
+# One entry for each long option of the command; a test holds the two together.
+_TYPES: dict[str, tuple[type, ...]] = {
+    "kind": _WORDS, "labels": _PATH, "masks": _PATH, "on_bad_input": _WORDS,
+    "jpeg": _WORDS, "quality": _COUNT, "target": _WORDS, "subsampling": _WORDS, "short_side": _COUNT, "long_side": _COUNT, "score": _WORDS,
+    "check_pixels": _WORDS, "upright": _SWITCH, "keep_metadata": _SWITCH,
+    "values": _WORDS, "max_error": (float, int), "codec": _WORDS, "level": _COUNT, "filter": _WORDS, "layout": _WORDS, "band_difference": _WORDS,
+    "prefer": _WORDS, "variable": _WORDS, "spatial": (tuple, str), "max_cube": _SIZE,
+    "shard_size": _SIZE, "no_shuffle": _SWITCH, "seed": _COUNT, "part": (tuple, str), "force": _SWITCH, "threads": _COUNT, "memory": _SIZE,
+}  # fmt: skip
+_BETWEEN = {"spatial": "x", "part": "/"}
+
+
+def arguments(function: str, options: Mapping[str, object], known: Mapping[str, tuple[type, ...]] = _TYPES) -> list[str]:
+    """Options as the command line spells them. ``None`` is the default.
+
+    Raises
+    ------
+    TypeError
+        An option that there is not, or one of another type.
+    """
+    out = []
+    for name, value in options.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"\nhint: did you mean {near[0]!r}?" if near else f"\nhint: there are {', '.join(sorted(known))}"
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}{hint}")
+        if value is None:
+            continue
+        types = known[name]
+        # A bool is an int to Python, and never meant as one.
+        if not isinstance(value, types) or (isinstance(value, bool) and types is not _SWITCH):
+            expected = " or ".join("path" if t is os.PathLike else t.__name__ for t in types)
+            raise TypeError(f"{function}(): {name}: expected {expected}, found {type(value).__name__} {value!r}")
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            out += [flag] if value else []
+            continue
+        if isinstance(value, tuple):
+            value = _BETWEEN[name].join(map(str, value))
+        # Joined by `=`, so that nothing that begins with a dash is taken for another option.
+        out.append(f"{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
+    return out
+
+
+def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **options: Unpack[PackOptions]) -> dict[str, Any]:
+    """Convert a folder of pictures or cubes into a dataset, once.
+
+    JPEGs are stored with the very pixels of the source, in tiles out of which a reader cuts what it needs; ``jpeg="keep"`` keeps them to the byte. Cubes are stored
+    losslessly where that is cheap and as float16 otherwise, with the error measured; ``values="keep"`` keeps every bit. A run that was interrupted, by
+    Ctrl-C too, goes on when the same call is made again.
+
+    Parameters
+    ----------
+    src : str or os.PathLike
+        Folder (or single file) to pack: class folders, a flat folder, or nested folders.
+    out : str or os.PathLike
+        Folder of the dataset to write.
+    progress : callable, optional
+        Called about ten times a second: see :data:`Progress`.
+    **options : PackOptions
+        The command's long options with ``_`` for ``-``: ``shard_size="256MiB"``, ``no_shuffle=True``.
+
+    Returns
+    -------
+    dict
+        What ``shardpack pack --json`` prints: ``samples``, ``bytes_in``, ``bytes_out``, ``shards``, ``seconds``, ``fidelity`` (what was lost, by field),
+        ``skipped`` (what was left out, and why), ``settings``, ….
+
+    Raises
+    ------
+    TypeError
+        An option that there is not, or one of another type.
+    UsageError
+        The source, the folder or the options cannot be used.
+    FormatError
+        A file cannot be packed, and the policy is to stop.
+    OSError
+        A file cannot be read or written.
+
+    Examples
+    --------
+    >>> report = sp.pack("photos", "train", shard_size="256MiB", jpeg="keep")   # doctest: +SKIP
+    >>> report["samples"]                                                       # doctest: +SKIP
+    334
+    """
+    # Options first: paths may begin with a dash.
+    args = [*arguments("pack", options), "--", os.fspath(src), os.fspath(out)]
+    report, notes = _shardpack.pack(args, progress)
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    return _object(report)
+
+
+def merge(out: StrPath) -> dict[str, Any]:
+    """Join the parts of a dataset that several machines packed with ``part``.
+
+    Returns
+    -------
+    dict
+        What ``shardpack merge --json`` prints, as :func:`pack` returns it.
+
+    Raises
+    ------
+    UsageError
+        Parts are missing, or were made with different options.
+    FormatError
+        A shard is damaged.
+    """
+    return _object(_shardpack.merge(os.fspath(out)))
+
+
+def verify(
+    path: StrPath,
+    deep: bool = False,
+    *,
+    digest: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Check every byte of a dataset and say which sample is hurt.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        Folder of a dataset, its manifest, or a lone shard.
+    deep : bool, default False
+        Decode every field, too.
+    digest : bool, default False
+        Compare the SHA-256 of every shard with the manifest, too.
+    threads : int, optional
+        Worker threads. Default: all cores.
+    progress : callable, optional
+        Called about ten times a second with a dict of ``samples``, ``bytes`` and ``bytes_total``.
+
+    Returns
+    -------
+    dict
+        What ``shardpack verify --json`` prints: ``whole`` (whether nothing is wrong), ``problems`` (a list of dicts: where, what was expected, what was
+        found), ``samples``, ``damaged_samples``, ….
+
+    Raises
+    ------
+    UsageError, OSError
+        There is no dataset. Damage raises nothing: it is in the list.
+    """
+    return _object(_shardpack.verify(os.fspath(path), deep, digest, threads or 0, progress))
+
+
+def _object(text: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(text)
+    return found

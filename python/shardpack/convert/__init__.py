@@ -1,0 +1,145 @@
+"""Coming from what people hold today: `shardpack.convert` and one module for each format.
+ A module opens its format as a :class:`~shardpack.convert._source.Source`, a stream of samples; everything else, from
+the names of fields to the report, is the same for all formats and stands here and in ``_run``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Union
+
+from ._fields import Fields
+from ._run import Progress, Run
+from ._source import Source, SourceError
+
+__all__ = ["FORMATS", "SourceError", "convert"]
+
+FORMATS = ("webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision")
+"""Names of the formats, each with a module of its own in this package."""
+
+
+def convert(
+    format: str,
+    src: Any,
+    out: Union[str, os.PathLike[str]],
+    *,
+    image: str | None = None,
+    label: str | None = None,
+    classes: Sequence[str] | None = None,
+    rename: Mapping[str, str] | None = None,
+    drop: Collection[str] = (),
+    schema: Mapping[str, str] | None = None,
+    on_bad_input: str = "stop",
+    progress: Callable[[Progress], object] | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    """Convert a dataset of another format, once.
+
+    JPEG bytes are kept as they are, to the byte; arrays keep every bit. Pass ``jpeg="tile"`` for pictures whose crops
+    read half, and ``values="auto"`` for arrays that may become float16, with the error measured. Nothing stands at
+    `out` before the end, and nothing at all after an error.
+
+    Parameters
+    ----------
+    format
+        ``"webdataset"``, ``"mds"``, ``"tfrecord"``, ``"hdf5"``, ``"zarr"``, ``"lmdb"``, ``"parquet"`` or
+        ``"torchvision"``.
+    src
+        What the format's ``open`` takes: mostly a path, a folder, a pattern such as ``"train-{000..012}.tar"``, or a
+        list of them; for ``"torchvision"`` the dataset object.
+    out
+        Folder of the dataset to write.
+    image, label
+        The column that becomes the field ``image`` or ``label``. Default: the one column with a usual name (``img``,
+        ``jpg``, ``cls``, ``target`` …).
+    classes
+        Names of the classes, in the order of their labels. Default: those that the source holds. A label that is text
+        is looked up in them.
+    rename
+        Column to name of its field, for any other column.
+    drop
+        Columns to leave out. What cannot be taken must be named here: nothing is left out in silence.
+    schema
+        Field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``, ``"float32"`` …),
+        where the source and its first sample do not say it rightly.
+    on_bad_input
+        ``"stop"`` (default): the first sample that cannot be taken is an error. ``"skip"``: it is left out, counted and
+        listed in the report.
+    progress
+        Called about ten times a second with a dict: ``phase`` (``"convert"``, then ``"write"``: samples are encoded as
+        they are read, and written in their final order at the end), ``samples`` and ``total`` (or None) of that phase,
+        ``skipped``, ``seconds``.
+    **options
+        Options of the format (see its ``open``) and of :class:`shardpack.Writer` (``jpeg``, ``values``, ``shard_size``,
+        ``shuffle``, ``seed``, ``force`` …).
+
+    Returns
+    -------
+    dict
+        The writer's report, and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped``
+        (number of samples left out), ``problems`` (up to 100 messages about them), ``dropped`` (column to number of
+        samples that had it).
+
+    Raises
+    ------
+    SourceError
+        A ValueError: a source, a sample or a column that cannot be taken. Names the file, the sample, what was expected
+        and what was found.
+    ImportError
+        If the format's library is not installed; the hint says how to.
+    FileNotFoundError
+        If a source is not there.
+    TypeError
+        If an option is unknown to the format and to the writer.
+
+    Examples
+    --------
+    >>> import shardpack as sp
+    >>> report = sp.convert("webdataset", "train-{000..012}.tar", "train/")  # doctest: +SKIP
+    >>> sp.convert("webdatasets", ".", "train/")
+    Traceback (most recent call last):
+        ...
+    ValueError: format: expected one of webdataset, mds, tfrecord, hdf5, zarr, lmdb, parquet, torchvision, found:
+    'webdatasets' hint: did you mean 'webdataset'?
+    """
+    if format not in FORMATS:
+        raise ValueError(
+            f"format: expected one of {', '.join(FORMATS)}, found: {format!r}{did_you_mean(format, FORMATS)}"
+        )
+    if on_bad_input not in ("stop", "skip"):
+        raise ValueError(f"on_bad_input: expected 'stop' or 'skip', found: {on_bad_input!r}")
+    if isinstance(drop, str):
+        raise TypeError(f"drop: expected a list of columns, found: {drop!r}\nhint: drop=[{drop!r}]")
+    module = importlib.import_module(f".{format}", __name__)
+    of_format, of_writer = _split_options(format, module.open, options)
+    fields = Fields(rename or {}, image, label, frozenset(drop), schema or {}, classes)
+    source: Source = module.open(src, drop=frozenset(drop), **of_format)
+    run = Run(format, source, fields, skip=on_bad_input == "skip", progress=progress)
+    return run.write(out, of_writer)
+
+
+def did_you_mean(word: str, known: Collection[str]) -> str:
+    """A hint line with the nearest of the known words, or nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"\nhint: did you mean {near[0]!r}?" if near else ""
+
+
+def _split_options(
+    format: str, opener: Callable[..., Source], options: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of the format, and those of the writer."""
+    from .._pack import StorageOptions
+
+    own = set(inspect.signature(opener).parameters) - {"src", "drop"}
+    of_writer = {"shuffle", *StorageOptions.__annotations__}
+    for name in options:
+        if name not in own | of_writer:
+            hint = did_you_mean(name, own | of_writer)
+            raise TypeError(f"option: expected one of {format} or of Writer, found: {name!r}{hint}")
+    kept = {"jpeg": "keep"} if "max_error" in options else {"jpeg": "keep", "values": "keep"}
+    to_writer = kept | {name: value for name, value in options.items() if name not in own}
+    return {name: value for name, value in options.items() if name in own}, to_writer

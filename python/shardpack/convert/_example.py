@@ -1,0 +1,123 @@
+"""`tf.train.Example`, the few messages of it, as they are on the wire: no generated code, no TensorFlow.
+
+::
+
+    Example  { Features features = 1; }          Feature   { BytesList = 1 | FloatList = 2 | Int64List = 3 }
+    Features { map<string, Feature> = 1; }       BytesList { repeated bytes = 1; }  FloatList, Int64List: packed or not
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Union
+
+import numpy as np
+
+Values = Union["list[bytes]", "np.ndarray[Any, Any]"]
+Field = tuple[int, int, Union[int, memoryview]]
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+def parse_example(data: bytes) -> dict[str, Any]:
+    """The features of an `Example`: byte strings as lists of bytes, numbers as int64 or float32 arrays of one axis.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are no `Example`.
+    """
+    features: dict[str, Any] = {}
+    for message in messages(memoryview(data), 1):
+        for entry in messages(message, 1):
+            name, values = _entry(entry)
+            if name in features:
+                raise ValueError(f"expected each feature once, found a second one: {name!r}")
+            features[name] = values
+    if not features:
+        raise ValueError("expected a tf.train.Example with features, found none")
+    return features
+
+
+def _entry(data: memoryview) -> tuple[str, Values]:
+    name = b"".join(messages(data, 1)).decode("utf-8")
+    values: Values = []
+    for feature in messages(data, 2):
+        for number, wire, value in wire_fields(feature):
+            if wire != _BYTES or not isinstance(value, memoryview) or number not in (1, 2, 3):
+                raise ValueError(
+                    f"feature {name!r}: expected a list of bytes, floats or integers, found field {number}"
+                )
+            values = [bytes(item) for item in messages(value, 1)] if number == 1 else _numbers(value, number == 2)
+    return name, values
+
+
+def _numbers(data: memoryview, floats: bool) -> np.ndarray[Any, Any]:
+    values: list[Any] = []
+    for _number, wire, value in wire_fields(data):
+        if floats and wire == _BYTES and isinstance(value, memoryview):
+            if len(value) % 4:
+                raise ValueError(f"expected floats of 4 bytes each, found {len(value)} bytes")
+            values.extend(np.frombuffer(value, "<f4").tolist())
+        elif floats and wire == _FIXED32 and isinstance(value, int):
+            values.extend(struct.unpack("<f", value.to_bytes(4, "little")))
+        elif not floats and wire == _BYTES and isinstance(value, memoryview):
+            at = 0
+            while at < len(value):
+                integer, at = _varint(value, at)
+                values.append(signed(integer))
+        elif not floats and wire == _VARINT and isinstance(value, int):
+            values.append(signed(value))
+        else:
+            raise ValueError(f"expected {'floats' if floats else 'integers'}, found wire type {wire}")
+    return np.array(values, np.float32 if floats else np.int64)
+
+
+def messages(data: memoryview, number: int) -> Iterator[memoryview]:
+    """The values of one field that have a length: messages and byte strings. Others are passed over, as protobuf asks
+    for."""
+    for found, _wire, value in wire_fields(data):
+        if found == number:
+            if not isinstance(value, memoryview):
+                raise ValueError("expected a protobuf message, found a number")
+            yield value
+
+
+def wire_fields(data: memoryview) -> Iterator[Field]:
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at)
+        number, wire = tag >> 3, tag & 7
+        if wire == _VARINT:
+            value, at = _varint(data, at)
+            yield number, wire, value
+            continue
+        if wire == _BYTES:
+            length, at = _varint(data, at)
+        elif wire in (_FIXED64, _FIXED32):
+            length = 8 if wire == _FIXED64 else 4
+        else:
+            raise ValueError(f"expected a protobuf field, found wire type {wire}")
+        if length > len(data) - at:
+            raise ValueError(f"expected {length} bytes, found {len(data) - at}: no tf.train.Example, or damaged")
+        part = data[at : at + length]
+        at += length
+        yield number, wire, part if wire == _BYTES else int.from_bytes(part, "little")
+
+
+def _varint(data: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+    raise ValueError("expected a protobuf number, found its beginning only: no tf.train.Example, or damaged")
+
+
+def signed(value: int) -> int:
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value

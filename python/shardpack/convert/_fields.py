@@ -1,0 +1,142 @@
+"""From columns of a source to fields of ours: names, kinds, and labels that are text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._source import Source, SourceError, refuse_columns, same
+from ._values import kind_of
+
+IMAGE_NAMES = ("image", "images", "img", "jpg", "jpeg", "picture", "image/encoded", "image_raw", "pixels")
+LABEL_NAMES = ("label", "labels", "cls", "class", "target", "targets", "image/class/label", "class_id")
+
+_NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass
+class Fields:
+    """What the caller says of columns, and, once the first sample was seen, what becomes of each."""
+
+    rename: Mapping[str, str]
+    image: str | None
+    label: str | None
+    drop: frozenset[str]
+    schema: Mapping[str, str]
+    classes: Sequence[str] | None
+    convention: Callable[[str], str] = same
+    """The format's own: column to field."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Column to field."""
+    kinds: dict[str, str] = field(default_factory=dict)
+    """Field to kind."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Column to the number of samples that had it."""
+
+    def settle(self, source: Source, first: Mapping[str, Any], where: str) -> None:
+        """Decide on names and kinds, by what the source declares and by its first sample.
+
+        Raises
+        ------
+        SourceError
+            If columns have no kind of ours (all are listed), two get the same name, or a name that was given is not
+            there.
+        """
+        self.convention = source.field_name
+        self.dropped = dict.fromkeys(sorted(self.drop), 0)
+        columns = [c for c in [*source.kinds, *(c for c in first if c not in source.kinds)] if c not in self.drop]
+        self.names = self._names(source, columns, where)
+        if self.classes is None:
+            self.classes = self._classes(source)
+        for name in self.schema:
+            if name not in self.names.values():
+                raise SourceError(
+                    f"{where}: `schema` names a field that is not there: expected one "
+                    f"of {list(self.names.values())}, found: {name!r}"
+                )
+        refused: dict[str, str] = {}
+        for column, name in self.names.items():
+            try:
+                self.kinds[name] = self.schema.get(name) or self._kind(source, column, name, first)
+            except SourceError as error:
+                refused[column] = str(error).splitlines()[0]
+        refuse_columns(where, refused)
+
+    def _classes(self, source: Source) -> Sequence[str] | None:
+        if not isinstance(source.classes, Mapping):
+            return source.classes
+        labels = [column for column, name in self.names.items() if name == "label"]
+        return source.classes.get(labels[0]) if labels else None
+
+    def _kind(self, source: Source, column: str, name: str, first: Mapping[str, Any]) -> str:
+        if name == "label" and self.classes is not None and isinstance(first.get(column), str):
+            return "int64"
+        return source.kinds.get(column) or kind_of(name, first.get(column))
+
+    def _names(self, source: Source, columns: Sequence[str], where: str) -> dict[str, str]:
+        said = {column: name for column, name in ((self.image, "image"), (self.label, "label")) if column is not None}
+        said |= self.rename
+        for column in said:
+            if column not in columns:
+                raise SourceError(
+                    f"{where}: expected a column {column!r}, found: {', '.join(map(repr, columns)) or 'none'}"
+                )
+        names = {column: said.get(column) or field_name(source.field_name(column)) for column in columns}
+        for name, usual in (("image", IMAGE_NAMES), ("label", LABEL_NAMES)):
+            known = [column for column in columns if column in usual and column not in said]
+            if name not in names.values() and len(known) == 1:
+                names[known[0]] = name
+        taken: dict[str, str] = {}
+        for column, name in names.items():
+            if name in taken:
+                raise SourceError(
+                    f"{where}: two columns become the field `{name}`: {taken[name]!r} and {column!r}\n"
+                    f"hint: rename={{{column!r}: '{name}_2'}}"
+                )
+            taken[name] = column
+        return names
+
+    def take(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """One sample under the names of its fields.
+
+        Raises
+        ------
+        SourceError
+            If a column is missing, or one is there that the first sample did not have.
+        """
+        sample: dict[str, Any] = {}
+        for column, value in values.items():
+            if column in self.drop:
+                self.dropped[column] += 1
+                continue
+            name = self.names.get(column) or self._another_name(column)
+            if name in sample:
+                raise SourceError(f"expected one column for the field `{name}`, found a second one: {column!r}")
+            sample[name] = value
+        for column, name in self.names.items():
+            if name not in sample:
+                found = ", ".join(repr(column) for column in values) or "none"
+                raise SourceError(f"expected a column {column!r}, as the first sample has, found: {found}")
+        return sample
+
+    def _another_name(self, column: str) -> str:
+        """The field of a column that the first sample did not have: `png` where that had `jpg`."""
+        name = field_name(self.convention(column))
+        if name in self.kinds:
+            return name
+        known = ", ".join(map(repr, self.names))
+        raise SourceError(
+            f"expected the columns of the first sample ({known}), found one more: {column!r}\nhint: drop=[{column!r}]"
+        )
+
+
+def field_name(column: str) -> str:
+    """A column's name with what a field's name may not hold replaced by ``_``.
+
+    >>> field_name("image/class/label")
+    'image_class_label'
+    """
+    name = _NOT_ALLOWED.sub("_", column)
+    return f"_{name}" if name[:1] in ("", ".", "-") else name

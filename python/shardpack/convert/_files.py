@@ -1,0 +1,136 @@
+"""Which files a source is: a file, a folder, a list, a glob, or a brace pattern such as ``train-{000..012}.tar``."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Union
+
+from ._source import SourceError
+
+PathLike = Union[str, "os.PathLike[str]"]
+Paths = Union[PathLike, Iterable[PathLike]]
+
+_MOST_FILES = 1_000_000
+SPLITS = ("train", "training", "val", "valid", "validation", "test", "testing")
+"""Words by which files and groups of different splits are told."""
+_NUMBERED = re.compile(r"-\d+-of-\d+$")
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+
+
+def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
+    """The files that `src` names, in order.
+
+    Parameters
+    ----------
+    src
+        A file, a folder (its files that end in one of `suffixes` or as ``-00000-of-00012``, sorted), a glob, a brace
+        pattern, or a list of any of them.
+    suffixes
+        Endings, lower case, with the dot.
+    what
+        The format, for messages.
+
+    Raises
+    ------
+    SourceError
+        If a pattern is malformed, a folder holds no such file or those of several splits, or a URL was given.
+    FileNotFoundError
+        If a file is not there.
+    """
+    if isinstance(src, (str, os.PathLike)):
+        files = list(_expand(os.fspath(src), suffixes, what))
+    else:
+        files = [file for part in src for file in _expand(os.fspath(part), suffixes, what)]
+        if not files:
+            raise SourceError(f"{what}: expected at least one file, found: an empty list")
+    for file in files:
+        if not file.exists():
+            raise FileNotFoundError(2, "no such file", str(file))
+    return files
+
+
+def _expand(text: str, suffixes: Collection[str], what: str) -> Iterator[Path]:
+    path = Path(text)
+    if path.is_dir():
+        yield from _folder(path, suffixes, what)
+    elif path.exists():
+        yield path
+    elif "://" in text or text.startswith("pipe:"):
+        raise SourceError(f"{what}: expected local files, found: {text!r}\nhint: download them first")
+    elif "{" in text or "}" in text:
+        yield from map(Path, expand_braces(text))
+    elif glob.has_magic(text):
+        matches = sorted(glob.glob(text))
+        if not matches:
+            raise SourceError(f"{what}: expected files that match the pattern, found none: {text!r}")
+        yield from map(Path, matches)
+    else:
+        yield path
+
+
+def _folder(folder: Path, suffixes: Collection[str], what: str) -> list[Path]:
+    found = sorted(
+        file
+        for file in folder.iterdir()
+        if (file.name.lower().endswith(tuple(suffixes)) or _NUMBERED.search(file.name)) and file.is_file()
+    )
+    if not found:
+        raise SourceError(f"`{folder}`: expected files that end in {' or '.join(suffixes)}, found: none of {what}")
+    splits = sorted({word for file in found for word in re.split(r"[^a-z]+", file.name.lower()) if word in SPLITS})
+    if len(splits) > 1:
+        raise SourceError(
+            f"`{folder}`: expected the files of one split, found: {', '.join(splits)}\nhint: '{folder}/{splits[0]}*'"
+        )
+    return found
+
+
+def expand_braces(text: str) -> list[str]:
+    """Every name of a brace pattern.
+
+    >>> expand_braces("train-{08..10}.tar")
+    ['train-08.tar', 'train-09.tar', 'train-10.tar']
+    >>> expand_braces("{a,b}-{0..1}")
+    ['a-0', 'a-1', 'b-0', 'b-1']
+
+    Raises
+    ------
+    SourceError
+        If a brace is not closed, holds neither a range nor a list, or names more than a million files.
+    """
+    names = [""]
+    rest = text
+    while rest:
+        plain, brace, rest = rest.partition("{")
+        if "}" in plain:
+            raise SourceError(f"brace pattern: expected an opening brace before each closing one, found: {text!r}")
+        names = [name + plain for name in names]
+        if not brace:
+            break
+        inside, closing, rest = rest.partition("}")
+        if not closing or "{" in inside:
+            raise SourceError(f"brace pattern: expected each brace closed, and none inside another, found: {text!r}")
+        choices = _choices(inside, text)
+        if len(names) * len(choices) > _MOST_FILES:
+            raise SourceError(f"brace pattern: expected at most {_MOST_FILES} files, found more: {text!r}")
+        names = [name + choice for name in names for choice in choices]
+    return names
+
+
+def _choices(inside: str, text: str) -> list[str]:
+    numbers = _RANGE.fullmatch(inside)
+    if numbers:
+        first, last = numbers.groups()
+        low, high = int(first), int(last)
+        if high < low or high - low >= _MOST_FILES:
+            raise SourceError(
+                f"brace pattern: expected a range that goes up, of at most {_MOST_FILES} files, found: {text!r}"
+            )
+        width = len(first) if first.startswith("0") or len(first) == len(last) else 0
+        return [str(number).zfill(width) for number in range(low, high + 1)]
+    if "," in inside:
+        return inside.split(",")
+    raise SourceError(f"brace pattern: expected `{{000..012}}` or `{{a,b}}`, found {{{inside}}} in: {text!r}")

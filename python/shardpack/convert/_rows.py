@@ -1,0 +1,236 @@
+"""Layouts that HDF5 and Zarr share: a tree of groups and arrays becomes samples by rows, or by groups.
+ By rows: arrays of one group whose first axes are equally long; row `i` of each is sample `i`. By groups: each group,
+or each array, that stands in one group is a sample, and its name the key.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._files import SPLITS
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, refuse_columns
+from ._values import DTYPES, check_array, parse_json
+
+_BLOCK_BYTES = 32 << 20
+_MOST_COLUMNS = 1000
+KEY = "__key__"
+"""The array of text that holds the samples' keys, where nothing else is said."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One array of a file."""
+
+    shape: tuple[int, ...]
+    kind: str
+    """``numbers``, ``text``, ``bytes`` (one string of them in each element), ``json``, ``ragged`` (an array in each),
+    or why it cannot be taken."""
+    dtype: str
+    """NumPy name of the elements, of ``numbers``."""
+    read: Callable[[Any], Any]
+    """An index (a slice of the first axis, or ``...``) to the values."""
+
+    @property
+    def refused(self) -> str | None:
+        """Why it cannot be taken, or None."""
+        if self.kind not in ("numbers", "text", "json", "bytes", "ragged"):
+            return self.kind
+        if self.kind == "numbers" and self.dtype not in DTYPES:
+            return f"elements of type {self.dtype}"
+        return None
+
+
+Tree = Mapping[str, Any]
+"""Name to `Column`, or to a tree."""
+
+
+def open_tree(
+    where: str, tree: Tree, drop: frozenset[str], key: str | None, samples: str, classes: list[str] | None
+) -> Source:
+    """The samples of a tree, see the module."""
+    if samples not in ("auto", "rows", "groups"):
+        raise ValueError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
+    if not tree:
+        raise SourceError(f"{where}: expected arrays or groups, found none")
+    columns = {} if samples == "groups" else _columns(tree)
+    if samples == "rows" or (columns and len(columns) == len(tree) and _one_length(columns, drop)):
+        return _by_rows(where, columns, drop, key, classes)
+    if samples == "auto":
+        _refuse_doubt(where, tree, columns)
+    return _by_groups(where, tree, drop, key, classes)
+
+
+def _columns(tree: Tree) -> dict[str, Column]:
+    """The arrays of a tree, and its groups of numbered arrays, which are arrays of varying shape."""
+    columns = {name: node for name in itertools.islice(tree, _MOST_COLUMNS) if isinstance(node := tree[name], Column)}
+    groups = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns]
+    for name in groups:
+        if column := _ragged(tree[name]):
+            columns[name] = column
+    return columns
+
+
+def _ragged(tree: Tree) -> Column | None:
+    """A group whose members are arrays named `0`, `1`, `2` … (zeros before them or not), one for each sample."""
+    if not all(name.isdigit() for name in tree):
+        return None
+    names = sorted(tree, key=int)
+    if not names or [int(name) for name in names] != list(range(len(names))) or not isinstance(tree[names[0]], Column):
+        return None
+    return Column((len(names),), "ragged", "", lambda rows: [_whole(tree, name) for name in names[rows]])
+
+
+def _whole(tree: Tree, name: str) -> Any:
+    node = tree[name]
+    if not isinstance(node, Column) or node.refused:
+        raise ValueError(
+            f"`{name}`: expected an array of numbers, found: {node.refused if isinstance(node, Column) else 'a group'}"
+        )
+    return _value(node, node.read(...))
+
+
+def _one_length(columns: dict[str, Column], drop: frozenset[str]) -> bool:
+    return len({column.shape[:1] for name, column in columns.items() if name not in drop}) <= 1
+
+
+def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column]) -> None:
+    """Raise if it is not plain that each member is a sample."""
+    splits = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name.lower() in SPLITS]
+    if splits:
+        raise SourceError(
+            f"{where}: expected the samples of one split, found groups of: {', '.join(splits)}\n"
+            f"hint: group={splits[0]!r}"
+        )
+    if not columns:
+        return
+    found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in columns.items())
+    if len(columns) < len(tree):
+        raise SourceError(
+            f"{where}: expected arrays or groups, found both; the arrays are: {found}\n"
+            "hint: samples='rows' takes the arrays, 'groups' each member as a sample"
+        )
+    if (
+        len({(column.kind, column.dtype, len(column.shape)) for column in columns.values()}) > 1
+        or min(len(c.shape) for c in columns.values()) < 2
+    ):
+        raise SourceError(
+            f"{where}: expected arrays whose first axis counts the samples, found other lengths: {found}\n"
+            "hint: drop=[…] leaves arrays out; samples='groups' takes each array as a sample"
+        )
+
+
+def _by_rows(
+    where: str, columns: dict[str, Column], drop: frozenset[str], key: str | None, classes: list[str] | None
+) -> Source:
+    check_drop(where, drop, columns)
+    if key is None and KEY in columns and columns[KEY].kind == "text":
+        key = KEY
+    taken = {name: column for name, column in columns.items() if name not in drop}
+    refuse_columns(
+        where,
+        {
+            name: why
+            for name, column in taken.items()
+            if (why := column.refused or (None if column.shape else "no axis of samples"))
+        },
+    )
+    lengths = {column.shape[0] for column in taken.values()}
+    if len(lengths) != 1:
+        found = ", ".join(f"{name!r} {list(column.shape)}" for name, column in taken.items()) or "none"
+        raise SourceError(
+            f"{where}: expected arrays with first axes of one length, found: {found}\nhint: drop=[…] leaves arrays out"
+        )
+    if key is not None and (key not in taken or taken[key].kind != "text"):
+        raise SourceError(f"{where}: expected an array of text as `key`, found: {key!r}")
+    kinds = {name: kind for name, column in taken.items() if name != key and (kind := _kind(column, 1))}
+    rows = lengths.pop()
+    return Source(_rows(where, taken, drop, key, rows), kinds=kinds, classes=classes, total=rows)
+
+
+def _kind(column: Column, axes_of_samples: int) -> str | None:
+    """Kind of the field, where the file says it: bytes may be pictures, and arrays of pixels too."""
+    if column.kind in ("text", "json"):
+        return column.kind
+    if column.kind == "numbers" and len(column.shape) == axes_of_samples:
+        return column.dtype
+    return None
+
+
+def _rows(where: str, columns: dict[str, Column], drop: frozenset[str], key: str | None, rows: int) -> Iterator[Item]:
+    # Elements of unknown size (text, bytes) are taken for 64 KiB.
+    row_bytes = sum(
+        math.prod(c.shape[1:]) * np.dtype(c.dtype).itemsize if c.kind == "numbers" else 1 << 16
+        for c in columns.values()
+    )
+    step = max(1, min(4096, _BLOCK_BYTES // max(1, row_bytes)))
+    for begin in range(0, rows, step):
+        end = min(rows, begin + step)
+        try:
+            blocks = {name: column.read(slice(begin, end)) for name, column in columns.items()}
+        except (OSError, ValueError, RuntimeError) as error:
+            yield Problem(f"{where}, rows {begin} to {end - 1}: {error}")
+            continue
+        for row in range(begin, end):
+            at = f"{where}, row {row}"
+            try:
+                values = {name: _value(columns[name], block[row - begin]) for name, block in blocks.items()}
+            except ValueError as error:
+                yield Problem(f"{at}: {error}")
+                continue
+            sample_key = values.pop(key) if key is not None else None
+            yield Sample(sample_key, values | dict.fromkeys(drop), at)
+
+
+def _by_groups(where: str, tree: Tree, drop: frozenset[str], key: str | None, classes: list[str] | None) -> Source:
+    if key is not None:
+        raise SourceError(f"{where}: expected no `key`, as each sample's key is its group's name, found: {key!r}")
+    names = [name for name in tree if name not in drop]
+    return Source(_groups(where, tree, names, drop), classes=classes, total=len(names))
+
+
+def _groups(where: str, tree: Tree, names: list[str], drop: frozenset[str]) -> Iterator[Item]:
+    for name in names:
+        at = f"{where}, sample `{name}`"
+        try:
+            node = tree[name]
+            members = {"array": node} if isinstance(node, Column) else dict(_flat(node))
+            wrong = {
+                member: why for member, column in members.items() if member not in drop and (why := column.refused)
+            }
+            refuse_columns(at, wrong)
+            values = {m: None if m in drop else _value(column, column.read(...)) for m, column in members.items()}
+        except (OSError, ValueError, RuntimeError) as error:
+            yield Problem(str(error) if str(error).startswith(at) else f"{at}: {error}")
+            continue
+        yield Sample(name, values, at)
+
+
+def _flat(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Column]]:
+    for name, node in tree.items():
+        if isinstance(node, Column):
+            yield prefix + name, node
+        else:
+            yield from _flat(node, f"{prefix}{name}/")
+
+
+def _value(column: Column, value: Any) -> Any:
+    if column.kind in ("text", "json"):
+        if isinstance(value, np.ndarray):
+            if value.ndim:
+                return value.tolist()
+            value = value.item()
+        text = value.decode("utf-8") if isinstance(value, bytes) else str(value)
+        return parse_json(text.encode("utf-8")) if column.kind == "json" else text
+    if column.kind == "ragged":
+        return value
+    if column.kind == "bytes":
+        value = value.item() if isinstance(value, np.ndarray) and value.ndim == 0 else value
+        return value.tobytes() if isinstance(value, np.ndarray) else bytes(value)
+    array = check_array(np.asarray(value))
+    return array if array.ndim else array[()]

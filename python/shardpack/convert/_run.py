@@ -1,0 +1,180 @@
+"""One conversion: samples out of a source, into a writer."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypedDict, Union
+
+from ._fields import Fields
+from ._source import Item, Problem, Sample, Source, SourceError
+
+_LISTED_PROBLEMS = 100
+_SECONDS_BETWEEN_REPORTS = 0.1
+
+
+class Progress(TypedDict):
+    """What a progress callback is given."""
+
+    phase: str
+    """``"convert"``: samples are read and encoded; then ``"write"``: they are written in their final order."""
+    samples: int
+    """Samples of this phase that are done."""
+    total: int | None
+    """Samples of this phase in all, where that is known."""
+    skipped: int
+    """Samples left out."""
+    seconds: float
+    """Since the beginning."""
+
+
+class Run:
+    """One conversion."""
+
+    def __init__(
+        self,
+        format: str,
+        source: Source,
+        fields: Fields,
+        *,
+        skip: bool,
+        progress: Callable[[Progress], object] | None,
+    ) -> None:
+        self.format = format
+        self.source = source
+        self.fields = fields
+        self.skip = skip
+        self.progress = progress
+        self.taken = 0
+        self.samples = 0
+        self.skipped = 0
+        self.problems: list[str] = []
+        self.started = time.monotonic()
+        self.reported = 0.0
+
+    def write(self, out: Union[str, os.PathLike[str]], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Write every sample; see `convert`."""
+        try:
+            report = self._write_all(out, options)
+        finally:
+            # A generator holds what it reads from: a cursor of a database that is being closed.
+            if isinstance(self.source.items, Generator):
+                self.source.items.close()
+            self.source.close()
+        return report | {
+            "format": self.format,
+            "fields": dict(self.fields.names),
+            "kinds": dict(self.fields.kinds),
+            "skipped": self.skipped,
+            "problems": self.problems,
+            "dropped": dict(self.fields.dropped),
+            "seconds": time.monotonic() - self.started,
+        }
+
+    def _write_all(self, out: Union[str, os.PathLike[str]], options: Mapping[str, Any]) -> dict[str, Any]:
+        from .. import Writer
+
+        items = iter(self.source.items)
+        first = self._first(items)
+        self.fields.settle(self.source, first.values, first.where)
+        classes = None if self.fields.classes is None else list(self.fields.classes)
+        threads = options.get("threads") or _cores()
+        ordered = options.get("shuffle") is False
+        with Writer(out, dict(self.fields.kinds), classes=classes, **options) as writer:
+            # The first sample settles how arrays are coded, so that it goes alone: the same samples then give the
+            # same dataset.
+            pending: deque[tuple[Sample, Future[None]]] = deque()
+            with ThreadPoolExecutor(threads, "shardpack-convert") as pool:
+                try:
+                    for item in itertools.chain([first], items):
+                        self._begin(writer, pool, pending, item, ordered)
+                        while len(pending) > (threads if self.samples else 0):
+                            self._end(*pending.popleft())
+                    while pending:
+                        self._end(*pending.popleft())
+                except BaseException:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    raise
+            self._report("convert", self.samples, self.source.total, last=True)
+            if self.samples == 0:
+                raise self._no_samples()
+            return dict(writer.close(progress=self._written if self.progress is not None else None))
+
+    def _first(self, items: Iterator[Item]) -> Sample:
+        for item in items:
+            if isinstance(item, Sample):
+                return item
+            self._problem(item.message)
+        raise self._no_samples()
+
+    def _no_samples(self) -> SourceError:
+        found = f"none that can be taken; the first problem: {self.problems[0]}" if self.problems else "none"
+        return SourceError(f"{self.format}: expected samples, found {found}")
+
+    def _begin(
+        self,
+        writer: Any,
+        pool: ThreadPoolExecutor,
+        pending: deque[tuple[Sample, Future[None]]],
+        item: Item,
+        ordered: bool,
+    ) -> None:
+        if isinstance(item, Problem):
+            self._problem(item.message)
+            return
+        try:
+            values = self.fields.take(item.values)
+        except SourceError as error:
+            self._refused(item, error)
+            return
+        key = f"{self.taken:08d}" if item.key is None else item.key
+        order = self.taken if ordered else None
+        self.taken += 1
+        pending.append((item, pool.submit(writer.write, values, key, order=order)))
+
+    def _end(self, sample: Sample, future: Future[None]) -> None:
+        try:
+            future.result()
+        except (ValueError, TypeError) as error:
+            self._refused(sample, error)
+            return
+        self.samples += 1
+        self._report("convert", self.samples, self.source.total)
+
+    def _refused(self, sample: Sample, error: Exception) -> None:
+        hint = self.source.repeated_keys
+        text = f"{error}\nhint: {hint}" if hint and "each once" in str(error) else str(error)
+        self._problem(f"{sample.where}: {text}", error)
+
+    def _problem(self, message: str, cause: Exception | None = None) -> None:
+        if not self.skip:
+            hint = "" if "hint:" in message else "\nhint: on_bad_input='skip' leaves such samples out"
+            raise SourceError(message + hint) from cause
+        self.skipped += 1
+        if len(self.problems) < _LISTED_PROBLEMS:
+            self.problems.append(message)
+        self._report("convert", self.samples, self.source.total)
+
+    def _written(self, progress: Mapping[str, int]) -> None:
+        """What the writer tells at the end."""
+        done, total = progress["samples"], progress["samples_total"]
+        self._report("write", done, total, last=True)
+
+    def _report(self, phase: str, samples: int, total: int | None, last: bool = False) -> None:
+        if self.progress is None:
+            return
+        seconds = time.monotonic() - self.started
+        if last or seconds - self.reported >= _SECONDS_BETWEEN_REPORTS:
+            self.reported = seconds
+            self.progress(
+                {"phase": phase, "samples": samples, "total": total, "skipped": self.skipped, "seconds": seconds}
+            )
+
+
+def _cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,101 @@
+"""What every format is read as: a stream of samples, and what is known of them beforehand."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Union
+
+
+class SourceError(ValueError):
+    """A source that cannot be taken: names the file, the sample, what was expected and what was found."""
+
+
+class Sample(NamedTuple):
+    """One sample as its format holds it."""
+
+    key: str | None
+    """Key of the sample; None: its running number."""
+    values: Mapping[str, Any]
+    """Column to value, decoded as far as a field of ours is: pictures stay encoded."""
+    where: str
+    """File and sample, for messages."""
+
+
+class Problem(NamedTuple):
+    """One sample, or the rest of one file, that cannot be taken; the stream goes on after it."""
+
+    message: str
+
+
+Item = Union[Sample, Problem]
+
+
+def same(column: str) -> str:
+    """Name of the field of a column, where the format has no convention of its own."""
+    return column
+
+
+@dataclass
+class Source:
+    """An open source."""
+
+    items: Iterable[Item]
+    """Samples, in the order of the source."""
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    """Column to kind of field, where the format says so; other columns are judged by the first sample."""
+    classes: Union[list[str], Mapping[str, list[str]], None] = None
+    """Names of the classes, where the source holds them; or, where columns have names of their own, column to names."""
+    total: int | None = None
+    """Number of samples, where it is known beforehand."""
+    close: Callable[[], object] = lambda: None
+    """Closes its files."""
+    repeated_keys: str = ""
+    """What to do about keys that occur twice, for the hint of that error."""
+    field_name: Callable[[str], str] = same
+    """The format's convention: column to field."""
+
+
+def library(module: str, extra: str) -> Any:
+    """Import the library of a format.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed; the hint names the extra that brings it.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        name = module.split(".")[0]
+        message = f"converting {extra} needs the package `{name}`: {error}\nhint: pip install shardpack[{extra}]"
+        raise ImportError(message, name=name) from error
+
+
+def refuse_columns(where: str, refused: Mapping[str, str]) -> None:
+    """Raise one error that lists every column without a type of ours.
+
+    Parameters
+    ----------
+    where
+        The file.
+    refused
+        Column to the reason.
+    """
+    if not refused:
+        return
+    listed = "\n".join(f"  {column}: {reason}" for column, reason in refused.items())
+    names = ", ".join(repr(column) for column in refused)
+    count = "1 column cannot" if len(refused) == 1 else f"{len(refused)} columns cannot"
+    raise SourceError(f"{where}: {count} be taken\n{listed}\nhint: drop=[{names}]")
+
+
+def check_drop(where: str, drop: Iterable[str], columns: Iterable[str]) -> None:
+    """Raise if `drop` names a column that the source, which knows its columns, does not have."""
+    known = list(columns)
+    for column in drop:
+        if column not in known:
+            raise SourceError(
+                f"{where}: `drop` names a column that is not there: expected one of {known}, found: {column!r}"
+            )

@@ -1,0 +1,127 @@
+"""What a value is: pictures by their first bytes, `.npy` without pickle, and the kind of field that holds it."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+
+from ._source import SourceError
+
+DTYPES = frozenset(
+    ["bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16", "float32", "float64"]
+)
+"""Element types of arrays and of scalars, by their NumPy names."""
+
+
+def picture_type(data: bytes) -> str | None:
+    """Media type of a picture by its first bytes, or None.
+
+    >>> picture_type(b"\\xff\\xd8\\xff\\xe0")
+    'jpeg'
+    """
+    head = bytes(data[:12])
+    if head.startswith(b"\xff\xd8\xff"):
+        return "jpeg"
+    if head.startswith(b"\x89PNG\r\n\x1a\n"):
+        return "png"
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "webp"
+    if head[:4] in (b"II*\0", b"MM\0*"):
+        return "tiff"
+    if head[:2] == b"BM" and len(data) > 54 and data[14] in (12, 40, 52, 56, 64, 108, 124):
+        return "bmp"
+    return None
+
+
+def looks_pickled(data: bytes) -> bool:
+    """Whether bytes begin as Python pickles of protocol 2 and later do, and end as all of them do."""
+    return len(data) > 3 and data[0] == 0x80 and 2 <= data[1] <= 5 and data[-1:] == b"."
+
+
+def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
+    """The array of a `.npy` file.
+
+    Raises
+    ------
+    ValueError
+        If it is damaged, holds Python objects (pickle: refused, it can run code), or an element type that we do not
+        store.
+    """
+    array = np.load(io.BytesIO(data), allow_pickle=False)
+    if not isinstance(array, np.ndarray):
+        raise ValueError("expected a .npy array, found an archive of arrays")
+    return check_array(array)
+
+
+def check_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array in native byte order.
+
+    Raises
+    ------
+    ValueError
+        If its element type is none of ours.
+    """
+    if array.dtype.name not in DTYPES:
+        raise ValueError(f"expected numbers of at most 64 bits or bool, found elements of type: {array.dtype}")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def parse_json(data: bytes) -> Any:
+    """The value of a JSON document, strict: no NaN.
+
+    Raises
+    ------
+    ValueError
+        If it is not JSON.
+    """
+
+    def refuse(constant: str) -> Any:
+        raise ValueError(f"expected JSON, found: {constant}")
+
+    return json.loads(data.decode("utf-8"), parse_constant=refuse)
+
+
+def is_picture_object(value: object) -> bool:
+    """Whether a value is a PIL picture, told by its attributes so that PIL need not be there."""
+    return all(hasattr(value, name) for name in ("mode", "size", "tobytes", "getbands"))
+
+
+def kind_of(field: str, value: Any) -> str:
+    """Kind of the field that holds such a value: `image`, `array`, `text`, `json`, `bytes`, or the type of a number.
+
+    Raises
+    ------
+    SourceError
+        If no kind does.
+    """
+    if isinstance(value, str):
+        return "text"
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return "image" if picture_type(bytes(value[:64])) else "bytes"
+    if isinstance(value, (bool, np.bool_)):
+        return "bool"
+    if isinstance(value, int):
+        return "int64"
+    if isinstance(value, (np.generic, np.ndarray)) and value.dtype.name not in DTYPES:
+        raise SourceError(f"expected numbers of at most 64 bits or bool, found elements of type: {value.dtype}")
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        return str(value.dtype.name)
+    if isinstance(value, float):
+        return "float64"
+    if isinstance(value, np.ndarray):
+        return "image" if field == "image" and is_pixels(value) else "array"
+    if isinstance(value, (dict, list, tuple)):
+        return "json"
+    if is_picture_object(value):
+        return "image"
+    if value is None:
+        raise SourceError("expected a value in the first sample, found: None\nhint: name its kind, schema={...: ...}")
+    raise SourceError(f"expected a picture, an array, a number, text, JSON or bytes, found: {type(value).__name__}")
+
+
+def is_pixels(value: np.ndarray[Any, Any]) -> bool:
+    """Whether an array is a picture: uint8 `[height, width]`, or `[height, width, 1 | 3]`."""
+    return value.dtype == np.uint8 and (value.ndim == 2 or (value.ndim == 3 and value.shape[2] in (1, 3)))

@@ -1,0 +1,203 @@
+"""LMDB: one picture under each key, Caffe's `Datum`, or records that a function of yours takes apart."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Union
+
+import numpy as np
+
+from ._example import messages, signed, wire_fields
+from ._source import Item, Problem, Sample, Source, SourceError, library
+from ._values import looks_pickled, picture_type
+
+_NOT_SAMPLES = frozenset([b"__len__", b"__keys__", b"num-samples", b"length"])
+"""Keys under which common scripts keep the number of samples."""
+
+
+def open(
+    src: Union[str, os.PathLike[str]],
+    *,
+    drop: Collection[str] = (),
+    value: Union[str, Callable[[bytes, bytes], Mapping[str, Any]]] = "auto",
+    prefixes: Mapping[str, str] | None = None,
+) -> Source:
+    """Open an LMDB environment, read-only and without a lock.
+
+    The key of an entry, if it is UTF-8, is the key of the sample, else its hexadecimal digits. Pickles are refused.
+
+    Parameters
+    ----------
+    src
+        The folder of ``data.mdb``, or the file itself.
+    drop
+        Columns to leave out.
+    value
+        What an entry holds. ``"image"``: an encoded picture. ``"datum"``: Caffe's `Datum`, a picture (encoded, or raw
+        `[channels, height, width]` in BGR, which becomes RGB) or an array of floats, with its label. ``"bytes"``:
+        bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, as the first entry is. Or a function that takes an
+        entry's key and value and returns columns: ``lambda key, value: {"image": value[8:], "label": value[0]}``.
+    prefixes
+        For one entry for each *column* of a sample: column to the beginning of its keys, ``{"image": "image-", "text":
+        "label-"}``. Entries whose keys end alike are one sample, and that end is its key; one that is not a picture is
+        text.
+    """
+    lmdb = library("lmdb", "lmdb")
+    path = os.fspath(src)
+    if not os.path.exists(path):
+        raise FileNotFoundError(2, "no such file or folder", path)
+    if not callable(value) and value not in ("auto", "image", "datum", "bytes"):
+        raise ValueError(f"value: expected 'auto', 'image', 'datum', 'bytes' or a function, found: {value!r}")
+    try:
+        env = lmdb.open(path, readonly=True, lock=False, subdir=os.path.isdir(path), max_dbs=0, readahead=True)
+    except lmdb.Error as error:
+        raise SourceError(f"`{path}`: expected an LMDB environment: {error}") from error
+    _check_size(env, os.path.join(path, "data.mdb") if os.path.isdir(path) else path)
+    if prefixes is not None:
+        if value != "auto" or not prefixes:
+            raise ValueError("prefixes: expected at least one column, and no `value` beside them")
+        first = next(iter(prefixes.values())).encode()
+        return Source(
+            _joined(env, path, {name: prefix.encode() for name, prefix in prefixes.items()}, first), close=env.close
+        )
+    total = None if callable(value) else env.stat()["entries"]
+    return Source(_entries(env, path, value), total=total, close=env.close)
+
+
+def _check_size(env: Any, file: str) -> None:
+    """Raise if the file ends before its last page: LMDB maps it, and touching a page that is not there kills the
+    process."""
+    expected = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    found = os.path.getsize(file)
+    if found < expected:
+        raise SourceError(f"`{file}`: expected at least {expected} bytes, found {found}: the file is cut short")
+
+
+def _entries(env: Any, path: str, value: Union[str, Callable[[bytes, bytes], Mapping[str, Any]]]) -> Iterator[Item]:
+    with env.begin(buffers=False) as transaction:
+        for raw_key, data in transaction.cursor():
+            if raw_key in _NOT_SAMPLES and not callable(value):
+                continue
+            key = _text_key(raw_key)
+            where = f"`{path}`, key `{key}`"
+            try:
+                if callable(value):
+                    yield Sample(key, value(raw_key, data), where)
+                    continue
+                if value == "auto":
+                    value = "image" if picture_type(data) else "datum"
+                values = _value(value, data)
+            except ValueError as error:
+                yield Problem(f"{where}: {error}")
+                continue
+            yield Sample(key, values, where)
+
+
+def _text_key(key: bytes) -> str:
+    try:
+        return key.decode("utf-8")
+    except UnicodeDecodeError:
+        return key.hex()
+
+
+def _value(kind: str, data: bytes) -> dict[str, Any]:
+    if kind == "bytes":
+        return {"bytes": data}
+    if kind == "image" and picture_type(data):
+        return {"image": data}
+    if looks_pickled(data):
+        raise ValueError(
+            "expected data, found a pickle, which can run code\n"
+            "hint: value=… takes a function of yours that reads such an entry"
+        )
+    if kind == "image":
+        raise ValueError(
+            "expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin "
+            f"with: {data[:8].hex(' ') or 'nothing'}"
+        )
+    try:
+        return parse_datum(data)
+    except ValueError as error:
+        raise ValueError(
+            f"expected a picture or a Caffe Datum: {error}\n"
+            "hint: value=… takes a function of yours that reads such an entry"
+        ) from error
+
+
+def parse_datum(data: bytes) -> dict[str, Any]:
+    """Caffe's `Datum`: ``channels = 1, height = 2, width = 3, data = 4, label = 5, repeated float_data = 6, encoded =
+    7``.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    numbers: dict[int, int] = {}
+    view = memoryview(data)
+    for number, _wire, found in wire_fields(view):
+        if isinstance(found, int) and number in (1, 2, 3, 5, 7):
+            numbers[number] = signed(found)
+    pixels = b"".join(messages(view, 4))
+    values: dict[str, Any] = {"label": numbers.get(5, 0)}
+    if picture_type(pixels):
+        return {"image": pixels} | values
+    shape = (numbers.get(1, 0), numbers.get(2, 0), numbers.get(3, 0))
+    if pixels:
+        if shape[0] not in (1, 3) or len(pixels) != shape[0] * shape[1] * shape[2]:
+            raise ValueError(f"expected {list(shape)} bytes of 1 or 3 channels, found: {len(pixels)}")
+        planes = np.frombuffer(pixels, np.uint8).reshape(shape)
+        image = planes[0] if shape[0] == 1 else planes[::-1].transpose(1, 2, 0)
+        return {"image": np.ascontiguousarray(image)} | values
+    floats = _floats(view)
+    if not len(floats) or len(floats) != shape[0] * shape[1] * shape[2]:
+        raise ValueError(f"expected a picture or {list(shape)} floats, found: {len(floats)} floats")
+    return {"array": floats.reshape(shape)} | values
+
+
+def _floats(data: memoryview) -> np.ndarray[Any, Any]:
+    parts = [
+        found.to_bytes(4, "little") if isinstance(found, int) else bytes(found)
+        for number, _, found in wire_fields(data)
+        if number == 6
+    ]
+    joined = b"".join(parts)
+    if len(joined) % 4:
+        raise ValueError(f"expected floats of 4 bytes each, found {len(joined)} bytes")
+    return np.frombuffer(joined, "<f4").astype(np.float32, copy=False)
+
+
+def _joined(env: Any, path: str, prefixes: dict[str, bytes], first: bytes) -> Iterator[Item]:
+    with env.begin(buffers=False) as transaction:
+        cursor = transaction.cursor()
+        if not cursor.set_range(first):
+            return
+        for raw_key, _ in cursor:
+            if not raw_key.startswith(first):
+                break
+            end = raw_key[len(first) :]
+            key = _text_key(end)
+            where = f"`{path}`, sample `{key}`"
+            values: dict[str, Any] = {}
+            try:
+                for column, prefix in prefixes.items():
+                    data = transaction.get(prefix + end)
+                    if data is None:
+                        raise ValueError(f"expected an entry for {column!r}, found no key: `{_text_key(prefix + end)}`")
+                    values[column] = data if picture_type(data) else _text(column, data)
+            except ValueError as error:
+                yield Problem(f"{where}: {error}")
+                continue
+            yield Sample(key, values, where)
+
+
+def _text(column: str, data: bytes) -> str:
+    if looks_pickled(data):
+        raise ValueError(f"{column!r}: expected a picture or text, found a pickle, which can run code")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{column!r}: expected a picture or text, found bytes that begin with: {data[:8].hex(' ')}"
+        ) from None

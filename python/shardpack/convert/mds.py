@@ -1,0 +1,255 @@
+"""MDS, the format of MosaicML Streaming: an ``index.json`` and shards. Read with the standard library; zstd-compressed
+shards need `zstandard`."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import io
+import itertools
+import os
+import struct
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Union
+
+from ._mds_values import Decoder, decoder
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
+from ._values import parse_json
+
+
+def open(src: Union[str, os.PathLike[str]], *, drop: Collection[str] = (), key: str | None = None) -> Source:
+    """Open a local MDS dataset.
+
+    Columns encoded as ``jpeg``, ``png`` and ``bytes`` keep their bytes; ``str`` and ``str_decimal`` are text; ``json``
+    is JSON; ``int``, ``int8`` … ``float64``, ``str_int`` and ``str_float`` are scalars; ``ndarray`` with and without a
+    type and a shape is an array; ``pil`` is a picture of 8-bit greys or RGB. ``pkl`` is refused. Sizes are checked, and
+    digests where the index has them.
+
+    Parameters
+    ----------
+    src
+        The folder that holds ``index.json``. Remote ones: download them first.
+    drop
+        Columns to leave out.
+    key
+        A text column that becomes the samples' key. Default: their running number.
+    """
+    folder = Path(src)
+    index = _read_index(folder)
+    shards = _entries(index, folder)
+    columns = _columns(shards[0], folder)
+    check_drop(f"`{folder}`", drop, columns)
+    refused = {}
+    decoders: dict[str, Decoder] = {}
+    for column, encoding in columns.items():
+        if column not in drop:
+            try:
+                decoders[column] = decoder(encoding)
+            except ValueError as error:
+                refused[column] = str(error)
+    refuse_columns(f"`{folder / 'index.json'}`", refused)
+    if key is not None and (key not in decoders or decoders[key].kind != "text"):
+        raise SourceError(f"`{folder}`: expected a text column as `key`, found: {key!r}")
+    total = sum(_count(shard, "samples", folder) for shard in shards)
+    kinds = {name: d.kind for name, d in decoders.items() if d.kind is not None and name != key}
+    return Source(_samples(folder, shards, columns, decoders, key), kinds=kinds, total=total)
+
+
+def _read_index(folder: Path) -> Mapping[str, Any]:
+    file = folder / "index.json"
+    if not file.is_file():
+        if not folder.is_dir():
+            raise FileNotFoundError(2, "no such folder", str(folder))
+        splits = sorted(p.parent.name for p in folder.glob("*/index.json"))
+        hint = f"\nhint: it holds splits, convert one at a time: {', '.join(splits)}" if splits else ""
+        raise SourceError(f"`{folder}`: expected a folder with an `index.json`, found none in it{hint}")
+    try:
+        index = parse_json(file.read_bytes())
+    except ValueError as error:
+        raise SourceError(f"`{file}`: {error}") from error
+    if not isinstance(index, dict) or index.get("version") != 2:
+        found = index.get("version") if isinstance(index, dict) else type(index).__name__
+        raise SourceError(f"`{file}`: expected an index of version 2, found: {found!r}")
+    return index
+
+
+def _entries(index: Mapping[str, Any], folder: Path) -> list[Mapping[str, Any]]:
+    shards = index.get("shards")
+    if not isinstance(shards, list) or not all(isinstance(shard, dict) for shard in shards):
+        raise SourceError(f"`{folder / 'index.json'}`: expected a list of shards, found: {type(shards).__name__}")
+    if not shards:
+        raise SourceError(f"`{folder / 'index.json'}`: expected at least one shard, found none")
+    for shard in shards:
+        if shard.get("format") != "mds":
+            raise SourceError(
+                f"`{folder / 'index.json'}`: expected shards of the format 'mds', found: {shard.get('format')!r}"
+            )
+    return shards
+
+
+def _columns(shard: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    names, encodings = shard.get("column_names"), shard.get("column_encodings")
+    if (
+        not isinstance(names, list)
+        or not isinstance(encodings, list)
+        or len(names) != len(encodings)
+        or not all(isinstance(text, str) for text in [*names, *encodings])
+        or len(set(names)) != len(names)
+    ):
+        raise SourceError(
+            f"`{folder / 'index.json'}`: expected names of columns and as many encodings, found: {names} "
+            f"and {encodings}"
+        )
+    return dict(zip(names, encodings))
+
+
+def _sizes(shard: Mapping[str, Any], decoders: dict[str, Decoder], folder: Path) -> list[int | None]:
+    """Bytes of each column's values, None where they vary."""
+    names, sizes = shard["column_names"], shard.get("column_sizes")
+    if (
+        not isinstance(sizes, list)
+        or len(sizes) != len(names)
+        or any(size is not None and (not isinstance(size, int) or size < 1) for size in sizes)
+    ):
+        raise SourceError(f"`{folder / 'index.json'}`: expected a size or null for each column, found: {sizes}")
+    for name, size in zip(names, sizes):
+        if name in decoders and decoders[name].size != size:
+            raise SourceError(
+                f"`{folder / 'index.json'}`: expected {decoders[name].size} as the size of column {name!r}, "
+                f"found: {size}"
+            )
+    return sizes
+
+
+def _count(entry: Mapping[str, Any], name: str, folder: Path) -> int:
+    value = entry.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise SourceError(f"`{folder / 'index.json'}`: expected a count as `{name}`, found: {value!r}")
+    return value
+
+
+def _samples(
+    folder: Path,
+    shards: list[Mapping[str, Any]],
+    columns: dict[str, str],
+    decoders: dict[str, Decoder],
+    key: str | None,
+) -> Iterator[Item]:
+    for shard in shards:
+        if _columns(shard, folder) != columns:
+            raise SourceError(
+                f"`{folder / 'index.json'}`: expected the same columns in all shards, found another "
+                f"set: {_columns(shard, folder)}"
+            )
+        name = _file_name(shard.get("raw_data"), folder)
+        try:
+            data = _read_shard(folder, shard)
+            offsets = _offsets(data, _count(shard, "samples", folder))
+        except ValueError as error:
+            yield Problem(f"`{folder / name}`: {error}")
+            continue
+        sizes = _sizes(shard, decoders, folder)
+        for number, (begin, end) in enumerate(itertools.pairwise(offsets)):
+            where = f"`{folder / name}`, sample {number}"
+            try:
+                values = _decode(memoryview(data)[begin:end], columns, sizes, decoders)
+            except ValueError as error:
+                yield Problem(f"{where}: {error}")
+                continue
+            yield Sample(values.pop(key) if key is not None else None, values, where)
+
+
+def _file_name(entry: object, folder: Path) -> str:
+    name = entry.get("basename") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts or not name:
+        raise SourceError(f"`{folder / 'index.json'}`: expected the name of a file in the folder, found: {name!r}")
+    return name
+
+
+def _read_shard(folder: Path, shard: Mapping[str, Any]) -> bytes:
+    raw, packed = shard.get("raw_data"), shard.get("zip_data")
+    file = folder / _file_name(raw, folder)
+    assert isinstance(raw, dict)
+    if file.exists():
+        data = file.read_bytes()
+        _check_digest(data, raw)
+    elif isinstance(packed, dict):
+        file = folder / _file_name(packed, folder)
+        stored = file.read_bytes()
+        _check_digest(stored, packed)
+        data = _unpack(stored, str(shard.get("compression")), _count(raw, "bytes", folder))
+    else:
+        raise FileNotFoundError(2, "no such file", str(file))
+    expected = _count(raw, "bytes", folder)
+    if len(data) != expected:
+        raise ValueError(f"expected {expected} bytes, as the index says, found: {len(data)}")
+    return data
+
+
+def _check_digest(data: bytes, entry: Mapping[str, Any]) -> None:
+    for name, expected in (entry.get("hashes") or {}).items():
+        if name in hashlib.algorithms_guaranteed and not name.startswith("shake"):
+            found = hashlib.new(name, data).hexdigest()
+            if found != expected:
+                raise ValueError(f"expected the {name} {expected}, found: {found}")
+
+
+def _unpack(data: bytes, compression: str, size: int) -> bytes:
+    algorithm = compression.partition(":")[0]
+    try:
+        if algorithm == "zstd":
+            # One byte more than expected shows that there is more, without unpacking all of it.
+            with library("zstandard", "mds").ZstdDecompressor().stream_reader(data) as stream:
+                return bytes(stream.read(size + 1))
+        if algorithm == "gz":
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
+                return unpacked.read(size + 1)
+        if algorithm == "bz2":
+            return bz2.BZ2Decompressor().decompress(data, size + 1)
+    except ImportError:
+        raise
+    except Exception as error:
+        raise ValueError(f"expected a whole file compressed by {algorithm}, found damage: {error}") from error
+    raise ValueError(f"expected a shard compressed by zstd, gz or bz2, found: {compression!r}")
+
+
+def _offsets(data: bytes, samples: int) -> tuple[int, ...]:
+    """Where samples begin, and where the last one ends."""
+    head = 4 * (samples + 2)
+    if len(data) < head:
+        raise ValueError(f"expected a table of {samples} samples in {head} bytes, found {len(data)} bytes")
+    count, *offsets = struct.unpack_from(f"<{samples + 2}I", data)
+    if count != samples:
+        raise ValueError(f"expected {samples} samples, as the index says, found: {count}")
+    if offsets[0] < head or offsets[-1] != len(data) or any(a > b for a, b in itertools.pairwise(offsets)):
+        raise ValueError(f"expected offsets that rise from {head} or later to {len(data)}, found others")
+    return tuple(offsets)
+
+
+def _decode(
+    data: memoryview, columns: dict[str, str], sizes: list[int | None], decoders: dict[str, Decoder]
+) -> dict[str, Any]:
+    """One sample: the lengths of the columns that vary, then all values."""
+    varying = sum(size is None for size in sizes)
+    if len(data) < 4 * varying:
+        raise ValueError(f"expected the lengths of {varying} columns, found {len(data)} bytes")
+    lengths = iter(struct.unpack_from(f"<{varying}I", data))
+    at = 4 * varying
+    values: dict[str, Any] = {}
+    for column, size in zip(columns, sizes):
+        length = next(lengths) if size is None else size
+        if at + length > len(data):
+            raise ValueError(f"column {column!r}: expected {length} bytes, found {len(data) - at}")
+        if column in decoders:
+            try:
+                values[column] = decoders[column].decode(bytes(data[at : at + length]))
+            except ValueError as error:
+                raise ValueError(f"column {column!r}: {error}") from error
+        else:
+            values[column] = None
+        at += length
+    if at != len(data):
+        raise ValueError(f"expected {at} bytes, found: {len(data)}")
+    return values

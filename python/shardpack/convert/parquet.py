@@ -1,0 +1,300 @@
+"""Parquet and Arrow files, read with pyarrow: pictures as Hugging Face keeps them, and columns of numbers, text and
+lists."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._files import Paths, list_files
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
+from ._values import DTYPES, looks_pickled, parse_json
+
+_SUFFIXES = (".parquet", ".arrow", ".feather")
+_BATCH_ROWS = 64
+
+Take = Callable[[Any], Any]
+
+
+def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None) -> Source:
+    """Open Parquet files, or Arrow files and streams (`datasets.save_to_disk`).
+
+    A struct ``{bytes, path}`` is a picture; binary is a picture if it begins as one, else bytes; numbers and booleans
+    are scalars; strings are text; lists of numbers are arrays (nested ones that are not rectangular are JSON), other
+    lists and structs are JSON. The names of a Hugging Face ``ClassLabel`` travel. A null is a value that is missing: a
+    field that may be missing, where it has no scalar type.
+
+    Parameters
+    ----------
+    src
+        A file, a folder, a glob, or a list; the files must have the same columns.
+    drop
+        Columns to leave out.
+    key
+        A column of text that becomes the samples' key, or, of a picture, its path: ``"image.path"``. Default: the
+        running number.
+    """
+    library("pyarrow", "parquet")
+    files = list_files(src, _SUFFIXES, "Parquet")
+    tables = [_Table(file) for file in files]
+    schema = tables[0].schema
+    where = f"`{files[0]}`"
+    for table in tables[1:]:
+        if table.schema.names != schema.names or table.schema.types != schema.types:
+            raise SourceError(
+                f"`{table.file}`: expected the columns of `{files[0]}`, found others: {', '.join(table.schema.names)}"
+            )
+    check_drop(where, drop, schema.names)
+    takes: dict[str, Take] = {}
+    kinds: dict[str, str] = {}
+    refused: dict[str, str] = {}
+    for column in schema:
+        if column.name in drop:
+            continue
+        try:
+            kind, takes[column.name] = _column(column.type)
+        except ValueError as error:
+            refused[column.name] = str(error)
+            continue
+        if kind is not None and column.name != key:
+            kinds[column.name] = kind
+    refuse_columns(where, refused)
+    key_column, key_of = _key(key, schema, where)
+    rows = [table.rows for table in tables]
+    total = None if any(count is None for count in rows) else sum(count or 0 for count in rows)
+    items = _samples(tables, takes, frozenset(drop), key if key_column == key else None, key_column, key_of)
+    return Source(items, kinds=kinds, classes=_classes(schema, where), total=total)
+
+
+class _Table:
+    """One file: Parquet by row groups, Arrow by record batches."""
+
+    def __init__(self, file: Path) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        self.file = file
+        self.rows: int | None = None
+        try:
+            if _begins_with(file, b"PAR1"):
+                opened = pyarrow.parquet.ParquetFile(file)
+                self.schema, self.rows = opened.schema_arrow, opened.metadata.num_rows
+                self._batches: Callable[[Any], Any] = lambda columns: opened.iter_batches(_BATCH_ROWS, columns=columns)
+            else:
+                source = pyarrow.memory_map(os.fspath(file))
+                reader = (
+                    pyarrow.ipc.open_file(source) if _begins_with(file, b"ARROW1") else pyarrow.ipc.open_stream(source)
+                )
+                self.schema = reader.schema
+                self._batches = lambda columns: _arrow_batches(reader, columns)
+        except (pyarrow.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise SourceError(f"`{file}`: expected a Parquet or Arrow file: {error}") from error
+
+    def batches(self, columns: list[str]) -> Iterator[Any]:
+        """Record batches of these columns."""
+        import pyarrow
+
+        try:
+            yield from self._batches(columns)
+        except (pyarrow.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise ValueError(f"expected readable rows, found damage: {error}") from error
+
+
+def _begins_with(file: Path, magic: bytes) -> bool:
+    import builtins
+
+    with builtins.open(file, "rb") as stream:
+        return stream.read(len(magic)) == magic
+
+
+def _arrow_batches(reader: Any, columns: list[str]) -> Iterator[Any]:
+    count = getattr(reader, "num_record_batches", None)
+    batches = reader if count is None else (reader.get_batch(number) for number in range(count))
+    for batch in batches:
+        batch.validate(full=True)
+        selected = batch.select(columns)
+        for begin in range(0, selected.num_rows, _BATCH_ROWS):
+            yield selected.slice(begin, _BATCH_ROWS)
+
+
+def _column(kind: Any) -> tuple[str | None, Take]:
+    """Kind of the field of an Arrow type (None: as the first value says), and how a value is taken.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _column(kind.value_type)
+    if hasattr(kind, "storage_type"):
+        # An extension type, such as the Array2D of Hugging Face, is what it is stored as.
+        return _column(kind.storage_type)
+    if types.is_boolean(kind):
+        return "bool", _same
+    if types.is_integer(kind) or types.is_floating(kind):
+        name = np.dtype(kind.to_pandas_dtype()).name
+        return name, _same
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "text", _same
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return None, _bytes
+    if types.is_struct(kind) and {field.name for field in kind} in ({"bytes", "path"}, {"bytes"}):
+        return None, _picture
+    if _is_list(kind):
+        dtype = _element(kind)
+        if dtype is not None:
+            return "array", lambda value: _array(value, dtype)
+    if (types.is_struct(kind) or _is_list(kind)) and _is_json(kind):
+        return "json", _same
+    raise ValueError(f"values of type {kind}")
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _element(kind: Any) -> np.dtype[Any] | None:
+    """Element type of lists, however deep, of numbers."""
+    from pyarrow import types
+
+    while _is_list(kind):
+        kind = kind.value_type
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        dtype = np.dtype(kind.to_pandas_dtype())
+        return dtype if dtype.name in DTYPES else None
+    return None
+
+
+def _is_json(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        return all(_is_json(field.type) for field in kind)
+    if _is_list(kind):
+        return _is_json(kind.value_type)
+    plain = (
+        types.is_boolean,
+        types.is_integer,
+        types.is_floating,
+        types.is_string,
+        types.is_large_string,
+        types.is_null,
+    )
+    return any(is_type(kind) for is_type in plain)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _bytes(value: bytes | None) -> bytes | None:
+    if value is not None and looks_pickled(value):
+        raise ValueError("expected data, found a pickle, which can run code")
+    return value
+
+
+def _picture(value: dict[str, Any] | None) -> bytes | None:
+    if value is None:
+        return None
+    if value["bytes"] is None:
+        raise ValueError(
+            f"expected the picture's bytes, found only its path: {value.get('path')!r}\n"
+            "hint: embed the files first (datasets: `embed_table_storage`)"
+        )
+    return _bytes(value["bytes"])
+
+
+def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
+    if value is None:
+        return None
+    try:
+        array = np.array(value)
+    except ValueError:
+        raise ValueError(
+            "expected lists of equal lengths, found others\nhint: schema={…: 'json'} keeps them as they are"
+        ) from None
+    if array.dtype == object:
+        raise ValueError("expected numbers, found nulls among them")
+    return array.astype(dtype)
+
+
+def _key(key: str | None, schema: Any, where: str) -> tuple[str | None, Callable[[Any], Any]]:
+    """The column of the keys, and how a key is taken out of its value."""
+    from pyarrow import types
+
+    if key is None or (key in schema.names and types.is_string(schema.field(key).type)):
+        return key, _same
+    column, _, part = key.rpartition(".")
+    if part == "path" and column in schema.names and types.is_struct(schema.field(column).type):
+        return column, lambda value: None if value is None else value.get("path")
+    raise SourceError(f"{where}: expected a column of text as `key`, or 'COLUMN.path' of a picture, found: {key!r}")
+
+
+def _samples(
+    tables: list[_Table],
+    takes: dict[str, Take],
+    drop: frozenset[str],
+    dropped_key: str | None,
+    key: str | None,
+    key_of: Callable[[Any], Any],
+) -> Iterator[Item]:
+    for table in tables:
+        row = 0
+        columns = list(takes)
+        try:
+            for batch in table.batches(columns if key is None or key in columns else [*columns, key]):
+                for values in batch.to_pylist():
+                    where = f"`{table.file}`, row {row}"
+                    row += 1
+                    try:
+                        name = None if key is None else key_of(values[key])
+                        if key is not None and not isinstance(name, str):
+                            raise ValueError(f"expected a key in {key!r}, found: {name!r}")
+                        sample = {
+                            column: _taken(column, take, values[column])
+                            for column, take in takes.items()
+                            if column != dropped_key
+                        }
+                    except ValueError as error:
+                        yield Problem(f"{where}: {error}")
+                        continue
+                    yield Sample(name, sample | dict.fromkeys(drop), where)
+        except ValueError as error:
+            yield Problem(f"`{table.file}`, from row {row}: {error}")
+
+
+def _taken(column: str, take: Take, value: Any) -> Any:
+    try:
+        return take(value)
+    except ValueError as error:
+        raise ValueError(f"column {column!r}: {error}") from error
+
+
+def _classes(schema: Any, where: str) -> dict[str, list[str]] | None:
+    """The names of each `ClassLabel` of Hugging Face's metadata."""
+    stored = (schema.metadata or {}).get(b"huggingface")
+    if stored is None:
+        return None
+    try:
+        features = parse_json(stored)["info"]["features"]
+        labels = {
+            name: kind["names"]
+            for name, kind in features.items()
+            if isinstance(kind, dict) and kind.get("_type") == "ClassLabel"
+        }
+        return {name: [str(text) for text in names] for name, names in labels.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise SourceError(f"{where}: expected Hugging Face's metadata, found others: {error!r}") from error

@@ -1,0 +1,218 @@
+"""TFRecord files of `tf.train.Example`. Read here, without TensorFlow; `crc32c` checks every record."""
+
+from __future__ import annotations
+
+import builtins
+import gzip
+import struct
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from ._example import parse_example
+from ._files import Paths, list_files
+from ._source import Item, Problem, Sample, Source, SourceError, library
+from ._values import picture_type
+
+_SUFFIXES = (".tfrecord", ".tfrecords", ".tfrecord.gz", ".tfrec", ".record")
+_MOST_RECORD_BYTES = 1 << 32
+
+
+def open(
+    src: Paths,
+    *,
+    drop: Collection[str] = (),
+    key: str | None = None,
+    arrays: Mapping[str, Any] | None = None,
+    text: Collection[str] | None = None,
+) -> Source:
+    """Open TFRecord files of `tf.train.Example`.
+
+    A feature of one integer or float is a scalar (int64, float32); of several, an array of one axis; one byte string is
+    a picture, text if it is UTF-8 in the first sample, or bytes; several byte strings must be text and become JSON.
+    Every length and every record is checked by its CRC32C. An integer feature that is `label` (or as `label=` says)
+    becomes the labels, as it counts: many ImageNet files count from 1.
+
+    Parameters
+    ----------
+    src
+        A file (also .gz), a folder, a pattern such as ``"train-{00000..01023}-of-01024"``, a glob, or a list.
+    drop
+        Features to leave out.
+    key
+        A feature of text that becomes the samples' key, such as ``"image/filename"``. Default: their running number.
+    arrays
+        Feature of raw bytes to element type, or to ``(type, shape)``: ``{"cube": ("float32", (64, 64, 224))}``,
+        little-endian.
+    text
+        The features of byte strings that are text. Default: those that are UTF-8 in the first sample.
+    """
+    files = list_files(src, _SUFFIXES, "TFRecord")
+    crc32c = library("crc32c", "tfrecord").crc32c
+    layouts = {name: _layout(name, layout) for name, layout in (arrays or {}).items()}
+    features = _Features(frozenset(drop), key, layouts, None if text is None else frozenset(text))
+    return Source(_samples(files, features, crc32c))
+
+
+def _layout(name: str, layout: Any) -> tuple[np.dtype[Any], tuple[int, ...] | None]:
+    dtype, shape = (layout, None) if isinstance(layout, (str, type, np.dtype)) else layout
+    try:
+        return np.dtype(dtype).newbyteorder("<"), None if shape is None else tuple(int(axis) for axis in shape)
+    except (TypeError, ValueError) as error:
+        raise SourceError(
+            f"arrays: expected an element type, or a type and a shape, for {name!r}, found: {layout!r}"
+        ) from error
+
+
+def _samples(files: list[Path], features: _Features, crc32c: Callable[[bytes], int]) -> Iterator[Item]:
+    for file in files:
+        number = 0
+        try:
+            for number, record in enumerate(_records(file, crc32c)):
+                where = f"`{file}`, record {number}"
+                try:
+                    key, values = features.take(parse_example(record))
+                except ValueError as error:
+                    yield Problem(f"{where}: {error}")
+                    continue
+                yield Sample(key, values, where)
+        except (ValueError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            yield Problem(f"`{file}`, after record {number}: {error}")
+
+
+def _records(file: Path, crc32c: Callable[[bytes], int]) -> Iterator[bytes]:
+    """The records of a file: length u64, its masked CRC, data, its masked CRC."""
+    with builtins.open(file, "rb") as plain:
+        packed = plain.read(2) == b"\x1f\x8b"
+        plain.seek(0)
+        stream = cast(BinaryIO, gzip.GzipFile(fileobj=plain)) if packed else plain
+        while head := stream.read(12):
+            if len(head) < 12:
+                raise ValueError(f"expected a record's length in 12 bytes, found {len(head)}: the file is cut short")
+            length, crc = struct.unpack("<QI", head)
+            if _mask(crc32c(head[:8])) != crc:
+                raise ValueError(
+                    "expected a record's length, found one whose CRC32C does not match: damaged, or no TFRecord"
+                )
+            if length > _MOST_RECORD_BYTES:
+                raise ValueError(f"expected a record of at most {_MOST_RECORD_BYTES} bytes, found: {length}")
+            data = stream.read(length)
+            tail = stream.read(4)
+            if len(data) < length or len(tail) < 4:
+                raise ValueError(f"expected a record of {length} bytes, found {len(data)}: the file is cut short")
+            if _mask(crc32c(data)) != struct.unpack("<I", tail)[0]:
+                raise ValueError(f"expected a record of {length} bytes, found one whose CRC32C does not match: damaged")
+            yield data
+
+
+def _mask(crc: int) -> int:
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+class _Features:
+    """From features to values of ours, by one rule for each feature in all records: the first record sets it."""
+
+    def __init__(
+        self,
+        drop: frozenset[str],
+        key: str | None,
+        layouts: dict[str, tuple[np.dtype[Any], tuple[int, ...] | None]],
+        text: frozenset[str] | None,
+    ) -> None:
+        self.drop = drop
+        self.key = key
+        self.layouts = layouts
+        self.text = text
+        self.rules: dict[str, Callable[[list[Any]], Any]] = {}
+
+    def take(self, features: dict[str, list[Any] | np.ndarray[Any, Any]]) -> tuple[str | None, dict[str, Any]]:
+        values: dict[str, Any] = {}
+        for name, stored in features.items():
+            if name in self.drop:
+                values[name] = None
+                continue
+            try:
+                if name not in self.rules:
+                    self.rules[name] = self._rule(name, stored)
+                values[name] = self.rules[name](cast("list[Any]", stored))
+            except ValueError as error:
+                raise ValueError(f"feature {name!r}: {error}") from error
+        if self.key is None:
+            return None, values
+        key = values.pop(self.key, None)
+        if not isinstance(key, str):
+            raise ValueError(f"feature {self.key!r}: expected text, which is the sample's key, found: {key!r}")
+        return key, values
+
+    def _rule(self, name: str, stored: list[Any] | np.ndarray[Any, Any]) -> Callable[[list[Any]], Any]:
+        if name in self.layouts:
+            dtype, shape = self.layouts[name]
+            return lambda stored: _raw_array(_one(stored), dtype, shape)
+        if isinstance(stored, np.ndarray):
+            dtype = stored.dtype
+            return (
+                (lambda stored: _number(stored, dtype))
+                if len(stored) == 1
+                else (lambda stored: _numbers(stored, dtype))
+            )
+        if not stored:
+            raise ValueError("expected values in the first record, found none")
+        is_text = name in self.text if self.text is not None else all(_is_text(value) for value in stored)
+        if name == self.key:
+            is_text = True
+        if len(stored) == 1:
+            return (lambda stored: _one(stored).decode("utf-8")) if is_text else _one
+        if not is_text:
+            raise ValueError(f"expected one byte string, found: {len(stored)}")
+        return lambda stored: [value.decode("utf-8") for value in _strings(stored)]
+
+
+def _is_text(value: bytes) -> bool:
+    if picture_type(value) is not None or b"\0" in value:
+        return False
+    try:
+        value.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _strings(stored: Any) -> list[bytes]:
+    if isinstance(stored, np.ndarray):
+        raise ValueError(f"expected byte strings, as in the first record, found numbers: {stored.dtype}")
+    return cast("list[bytes]", stored)
+
+
+def _one(stored: Any) -> bytes:
+    strings = _strings(stored)
+    if len(strings) != 1:
+        raise ValueError(f"expected one byte string, found: {len(strings)}")
+    return strings[0]
+
+
+def _numbers(stored: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    if not isinstance(stored, np.ndarray) or stored.dtype != dtype:
+        found = stored.dtype if isinstance(stored, np.ndarray) else "byte strings"
+        raise ValueError(f"expected numbers of type {dtype}, as in the first record, found: {found}")
+    return stored
+
+
+def _number(stored: Any, dtype: np.dtype[Any]) -> Any:
+    numbers = _numbers(stored, dtype)
+    if len(numbers) != 1:
+        raise ValueError(
+            f"expected one number, as in the first record, found: {len(numbers)}\n"
+            "hint: drop it, or convert with lists of one length"
+        )
+    return numbers[0]
+
+
+def _raw_array(data: bytes, dtype: np.dtype[Any], shape: tuple[int, ...] | None) -> np.ndarray[Any, Any]:
+    try:
+        array = np.frombuffer(data, dtype)
+        return (array if shape is None else array.reshape(shape)).astype(dtype.newbyteorder("="), copy=False)
+    except ValueError:
+        raise ValueError(f"expected {dtype.name} {list(shape or ())}, found {len(data)} bytes") from None

@@ -1,0 +1,177 @@
+"""torchvision and any other map-style dataset. Nothing is imported: what a dataset is, its attributes say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+
+from ._source import Item, Problem, Sample, Source, SourceError
+from ._values import check_array, is_picture_object, picture_type
+
+PathOf = Union[Sequence[Union[str, "os.PathLike[str]"]], Callable[[int], Union[str, "os.PathLike[str]"]]]
+
+
+def open(
+    src: Any,
+    *,
+    drop: Collection[str] = (),
+    columns: Sequence[str] | None = None,
+    paths: PathOf | None = None,
+    key: Callable[[int], str] | None = None,
+) -> Source:
+    """Open a map-style dataset: an object with ``len(dataset)`` and ``dataset[i]``.
+
+    Of `ImageFolder`, `DatasetFolder` and what else has a list ``samples`` of ``(path, label)``, the files are read as
+    they are: JPEG bytes stay as they were, the key is the path below ``root``, and no transform runs. Of all others
+    ``dataset[i]`` is taken, with whatever transforms it has: PIL pictures and uint8 `[height, width, 3]` arrays are
+    stored without loss, tensors as arrays, numbers as scalars; dicts by their names. A `Subset` of either works.
+
+    Parameters
+    ----------
+    src
+        The dataset. Its ``classes``, if it is a list, names the classes.
+    drop
+        Columns to leave out. (The dataset makes them nevertheless.)
+    columns
+        Names of the parts of ``dataset[i]``, where that is a tuple. Default: ``("image", "label")``.
+    paths
+        Where the pictures' files are, as a list or as a function of the index, so that their bytes are kept; the other
+        columns come from ``dataset[i]``.
+    key
+        A function of the index that gives the key. Default: the path as above, or the running number.
+    """
+    dataset, indices = _unwrap(src)
+    if (
+        isinstance(dataset, (str, os.PathLike))
+        or not hasattr(dataset, "__getitem__")
+        or not hasattr(dataset, "__len__")
+    ):
+        raise SourceError(
+            f"expected a dataset with `len()` and `[i]`, found: {type(dataset).__name__}\n"
+            "hint: `shardpack.pack` takes folders of pictures"
+        )
+    classes = getattr(dataset, "classes", None)
+    names = [str(name) for name in classes] if isinstance(classes, (list, tuple)) else None
+    reader = (
+        _Files(dataset)
+        if paths is None and columns is None and _has_files(dataset)
+        else _Items(dataset, columns, paths)
+    )
+    return Source(_samples(indices, reader, key), classes=names, total=len(indices))
+
+
+def _unwrap(dataset: Any) -> tuple[Any, Sequence[int]]:
+    """The dataset below any `Subset`, and its indices."""
+    chain = []
+    while hasattr(dataset, "dataset") and hasattr(dataset, "indices"):
+        chain.append(dataset.indices)
+        dataset = dataset.dataset
+    if not hasattr(dataset, "__len__"):
+        raise SourceError(f"expected a dataset with `len()` and `[i]`, found: {type(dataset).__name__}")
+    indices: Sequence[int] = range(len(dataset))
+    for subset in reversed(chain):
+        indices = [indices[int(index)] for index in subset]
+    return dataset, indices
+
+
+def _has_files(dataset: Any) -> bool:
+    samples = getattr(dataset, "samples", None)
+    if (
+        not isinstance(samples, list)
+        or not samples
+        or not isinstance(samples[0], (tuple, list))
+        or len(samples[0]) != 2
+    ):
+        return False
+    path, label = samples[0]
+    return isinstance(path, (str, os.PathLike)) and isinstance(label, int)
+
+
+class _Files:
+    """The samples of an `ImageFolder`."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.samples = dataset.samples
+        self.root = getattr(dataset, "root", None)
+
+    def where(self, index: int) -> str:
+        return f"`{os.fspath(self.samples[index][0])}`"
+
+    def read(self, index: int) -> tuple[str | None, Mapping[str, Any]]:
+        path, label = self.samples[index]
+        return _key_of(path, self.root), {"image": _picture(path), "label": int(label)}
+
+
+class _Items:
+    """What `dataset[i]` returns, with the bytes of files where they are known."""
+
+    def __init__(self, dataset: Any, columns: Sequence[str] | None, paths: PathOf | None) -> None:
+        self.dataset = dataset
+        self.columns = tuple(columns or ("image", "label"))
+        self.paths = paths
+        self.root = getattr(dataset, "root", None)
+
+    def where(self, index: int) -> str:
+        return f"`{type(self.dataset).__name__}`, sample {index}"
+
+    def read(self, index: int) -> tuple[str | None, Mapping[str, Any]]:
+        values = {name: _value(value) for name, value in self._named(self.dataset[index]).items()}
+        if self.paths is None:
+            return None, values
+        path = self.paths(index) if callable(self.paths) else self.paths[index]
+        return _key_of(path, self.root), values | {"image": _picture(path)}
+
+    def _named(self, item: Any) -> dict[str, Any]:
+        if isinstance(item, Mapping):
+            return {str(name): value for name, value in item.items()}
+        if not isinstance(item, (tuple, list)):
+            return {self.columns[0]: item}
+        if len(item) != len(self.columns):
+            raise ValueError(
+                f"expected {len(self.columns)} values ({', '.join(self.columns)}), found: {len(item)}\n"
+                "hint: columns=('image', 'label', …)"
+            )
+        return dict(zip(self.columns, item))
+
+
+def _samples(indices: Sequence[int], reader: Union[_Files, _Items], key: Callable[[int], str] | None) -> Iterator[Item]:
+    for index in indices:
+        where = reader.where(index)
+        try:
+            own, values = reader.read(index)
+        except (ValueError, OSError) as error:
+            yield Problem(f"{where}: {error}")
+            continue
+        yield Sample(own if key is None else key(index), values, where)
+
+
+def _key_of(path: Union[str, os.PathLike[str]], root: Any) -> str:
+    file = Path(path)
+    try:
+        return file.relative_to(root).as_posix()
+    except (TypeError, ValueError):
+        return "/".join(file.parts[-2:]) if not file.is_absolute() or len(file.parts) > 2 else file.name
+
+
+def _picture(path: Union[str, os.PathLike[str]]) -> bytes:
+    data = Path(path).read_bytes()
+    if picture_type(data) is None:
+        raise ValueError(
+            "expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin "
+            f"with: {data[:8].hex(' ') or 'nothing'}"
+        )
+    return data
+
+
+def _value(value: Any) -> Any:
+    if is_picture_object(value):
+        return value
+    if hasattr(value, "detach") and hasattr(value, "numpy"):
+        value = value.detach().cpu().numpy()
+    if isinstance(value, np.ndarray):
+        return check_array(value) if value.ndim else check_array(value)[()]
+    return value

@@ -1,0 +1,195 @@
+"""WebDataset: tars whose members share a sample's key up to the first dot. Read with the standard library alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tarfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from ._files import Paths, list_files
+from ._source import Item, Problem, Sample, Source, SourceError
+from ._values import looks_pickled, parse_json, parse_npy, picture_type
+
+PICTURES = frozenset(["jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"])
+NUMBERS = frozenset(["cls", "cls2", "class", "count", "index", "inx", "id"])
+TEXTS = frozenset(["txt", "text", "transcript"])
+PICKLES = frozenset(["pyd", "pickle", "pkl", "pth", "pt"])
+
+_SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_NAME = re.compile(r"((?:.*/|)[^./]+)[.]([^/]*)")
+
+
+def open(src: Paths, *, drop: Collection[str] = (), prefix_keys: bool = False) -> Source:
+    """Open WebDataset tars.
+
+    Members ``KEY.EXT`` in a row with one ``KEY`` are a sample; ``EXT``, lower case, is the column: ``jpg``, ``cls``,
+    ``json``, ``seg.png``. Pictures become the field ``image`` and ``cls`` becomes ``label``; of ``seg.png`` the first
+    part is the name. ``.txt`` is text, ``.json`` JSON (a bare number: a scalar), ``.npy`` an array, ``.cls`` and the
+    like a number, and everything else bytes. Pickles (``.pyd``, ``.pth``, ``.pt``) are refused.
+
+    Parameters
+    ----------
+    src
+        A tar (also .gz, .bz2, .xz), a folder of them, a pattern, or a list. A ``classes.json`` in the folder names the
+        classes.
+    drop
+        Extensions to pass over.
+    prefix_keys
+        Put the tar's name before each key, for tars that each count from zero.
+    """
+    files = list_files(src, _SUFFIXES, "WebDataset")
+    classes = _classes(Path(os.fspath(src))) if isinstance(src, (str, os.PathLike)) else None
+    return Source(
+        _samples(files, frozenset(drop), prefix_keys),
+        classes=classes,
+        field_name=field_name,
+        repeated_keys="prefix_keys=True puts the tar's name before each",
+    )
+
+
+def field_name(extension: str) -> str:
+    """The field of an extension.
+
+    >>> field_name("jpg"), field_name("seg.png"), field_name("cls"), field_name("wav")
+    ('image', 'seg', 'label', 'wav')
+    """
+    name, _, last = extension.rpartition(".")
+    if name:
+        return name if last in PICTURES | NUMBERS | TEXTS | {"json", "npy", "bin"} else extension
+    if last in PICTURES:
+        return "image"
+    return {"cls": "label", "txt": "text", "npy": "array"}.get(last, last)
+
+
+def _classes(src: Path) -> list[str] | None:
+    file = src / "classes.json"
+    if not file.is_file():
+        return None
+    try:
+        names = parse_json(file.read_bytes())
+    except ValueError as error:
+        raise SourceError(f"`{file}`: {error}") from error
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SourceError(f"`{file}`: expected a list of names, found: {json.dumps(names)[:80]}")
+    return names
+
+
+def _samples(files: list[Path], drop: frozenset[str], prefix_keys: bool) -> Iterator[Item]:
+    for file in files:
+        prefix = f"{file.name.split('.')[0]}/" if prefix_keys else ""
+        for item in _one_tar(file, drop):
+            yield item._replace(key=f"{prefix}{item.key}") if isinstance(item, Sample) else item
+
+
+def _one_tar(file: Path, drop: frozenset[str]) -> Iterator[Item]:
+    group = _Group(file, drop)
+    try:
+        with tarfile.open(file, "r:*") as tar:
+            while (member := tar.next()) is not None:
+                # The list of members that tarfile keeps would grow with the tar.
+                tar.members.clear()
+                if not member.isdir():
+                    yield from group.add(member, tar)
+            _check_end(tar)
+    except (tarfile.TarError, EOFError, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        # The sample at hand may miss members, so that it goes with the rest.
+        yield Problem(f"`{file}`: expected a whole tar, found damage after sample `{group.key}`: {error}")
+        return
+    yield from group.finish()
+
+
+def _check_end(tar: tarfile.TarFile) -> None:
+    """Raise unless the tar ends as tars do: `tarfile` takes one cut between two members for a whole one."""
+    assert tar.fileobj is not None
+    tar.fileobj.seek(tar.offset)
+    if tar.fileobj.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise tarfile.ReadError(f"expected a block of zeros at offset {tar.offset}")
+
+
+class _Group:
+    """The sample being put together out of members that follow one another."""
+
+    def __init__(self, file: Path, drop: frozenset[str]) -> None:
+        self.file = file
+        self.drop = drop
+        self.key: str | None = None
+        self.values: dict[str, Any] = {}
+        self.fault: str | None = None
+
+    def add(self, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Iterator[Item]:
+        """Take a member; yields the sample before it, if it begins a new one."""
+        path = member.name.removeprefix("./")
+        # Hidden files (`._x.jpg` of macOS), and what begins with two underscores: the webdataset library has no samples
+        # there either.
+        if path.startswith("__") or path.rpartition("/")[2].startswith("."):
+            return
+        name = _NAME.fullmatch(path)
+        if name is None:
+            yield Problem(f"`{self.file}`: expected members named `KEY.EXTENSION`, found: `{member.name}`")
+            return
+        key, extension = name.group(1), name.group(2).lower()
+        if key != self.key:
+            yield from self.finish()
+            self.key = key
+        if extension in self.drop:
+            self.values[extension] = None
+        elif extension in self.values:
+            self.fault = f"expected each extension once, found another member: `{member.name}`"
+        else:
+            try:
+                self.values[extension] = _value(extension, member, tar)
+            except ValueError as error:
+                self.fault = f"member `{member.name}`: {error}"
+
+    def finish(self) -> Iterator[Item]:
+        """The sample, complete."""
+        if self.key is None:
+            return
+        where = f"`{self.file}`, sample `{self.key}`"
+        yield Problem(f"{where}: {self.fault}") if self.fault else Sample(self.key, self.values, where)
+        self.key, self.values, self.fault = None, {}, None
+
+
+def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any:
+    if not member.isreg():
+        raise ValueError("expected a plain file, found a link or a device")
+    opened = tar.extractfile(member)
+    assert opened is not None
+    data = opened.read()
+    last = extension.rpartition(".")[2]
+    if last in PICTURES:
+        if picture_type(data) is None:
+            raise ValueError(
+                "expected a JPEG, PNG, WebP, BMP or TIFF picture, found bytes that begin "
+                f"with: {data[:8].hex(' ') or 'nothing'}"
+            )
+        return data
+    if last in PICKLES or (last not in TEXTS and looks_pickled(data)):
+        raise ValueError(
+            f"expected data, found a pickle, which can run code: `.{extension}`\nhint: drop=[{extension!r}]"
+        )
+    if last in NUMBERS:
+        return _number(data)
+    if last in TEXTS:
+        return data.decode("utf-8")
+    if last == "json":
+        return parse_json(data)
+    if last == "npy":
+        array = parse_npy(data)
+        return array if array.ndim else array[()]
+    return data
+
+
+def _number(data: bytes) -> int | str:
+    text = data.decode("utf-8").strip()
+    try:
+        return int(text)
+    except ValueError:
+        # The name of a class, perhaps: `classes` turns it into a label.
+        return text

@@ -1,0 +1,135 @@
+"""WebDataset tars, written with the standard library: the stored bytes of pictures, and every other field in a member
+of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+
+from ..convert._values import picture_type
+from ..convert.webdataset import PICTURES
+from ._samples import Samples
+
+OPTIONS = ("shard_size", "keys")
+
+_EXTENSIONS = {"jpeg": "jpg", "png": "png", "webp": "webp", "tiff": "tif", "bmp": "bmp"}
+
+
+def write(
+    samples: Samples, out: Path, *, shard_size: Union[int, str] = "1GiB", keys: str = "dataset"
+) -> dict[str, Any]:
+    """Write tars of at most `shard_size` bytes, and `classes.json` if the dataset has classes; see
+    `shardpack.export`."""
+    from . import parse_size
+
+    if keys not in ("dataset", "number"):
+        raise ValueError(f"keys: expected 'dataset' or 'number', found: {keys!r}")
+    if samples.classes is not None:
+        (out / "classes.json").write_text(
+            json.dumps(samples.classes, ensure_ascii=False, indent=0) + "\n", encoding="utf-8"
+        )
+    tars = _Tars(out, parse_size(shard_size))
+    seen: dict[str, str] = {}
+    digits = len(str(max(0, len(samples) - 1)))
+    places: dict[str, str] = {}
+    try:
+        for number, (key, values) in enumerate(samples):
+            name = str(number).zfill(digits) if keys == "number" else _member_key(key)
+            if name in seen:
+                raise ValueError(
+                    f"key: expected each once, found two that are `{name}` as a tar has them: `{seen[name]}` and `{key}`\n"
+                    "hint: keys='number'"
+                )
+            seen[name] = key
+            members = []
+            for field, value in values.items():
+                if value is not None:
+                    extension, data = _member(field, samples.kinds[field], value)
+                    places.setdefault(field, extension)
+                    members.append((f"{name}.{extension}", data))
+            tars.add(members)
+    finally:
+        tars.close()
+    return {"files": tars.count, "fields": places}
+
+
+def _member_key(key: str) -> str:
+    """A key as a tar has it: without a picture's extension, and with no dot in its last part, as the first dot there
+    ends a key.
+
+    >>> _member_key("n01440764/tench.v2.JPEG")
+    'n01440764/tench_v2'
+    """
+    folder, slash, name = key.rpartition("/")
+    stem, dot, extension = name.rpartition(".")
+    if dot and stem and extension.lower() in PICTURES:
+        name = stem
+    # A name that begins with `__` is none of a sample to the webdataset library.
+    return folder + slash + ("x" + name if not folder and name.startswith("__") else name).replace(".", "_")
+
+
+def _member(field: str, kind: str, value: Any) -> tuple[str, bytes]:
+    """Extension and bytes of a field."""
+    if kind == "image":
+        extension = _EXTENSIONS[picture_type(value) or "jpeg"]
+        return (extension if field == "image" else f"{field}.{extension}"), value
+    if kind == "array":
+        buffer = io.BytesIO()
+        np.save(buffer, np.asarray(value), allow_pickle=False)
+        return f"{field}.npy", buffer.getvalue()
+    if kind == "text":
+        return f"{field}.txt", str(value).encode("utf-8")
+    if kind == "bytes":
+        return f"{field}.bin", bytes(value)
+    if kind == "scalar" and isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return ("cls" if field == "label" else f"{field}.cls"), str(int(value)).encode("ascii")
+    if kind == "scalar":
+        # With its type, which text would lose; and JSON knows neither NaN nor the infinities.
+        return _member(field, "array", value)
+    return f"{field}.json", json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+
+class _Tars:
+    """Tars that are begun when one is full."""
+
+    def __init__(self, out: Path, size: int) -> None:
+        self.out = out
+        self.size = size
+        self.count = 0
+        self.used = 0
+        self.tar: tarfile.TarFile | None = None
+
+    def add(self, members: list[tuple[str, bytes]]) -> None:
+        """Add one sample, whole."""
+        # A header, and the data in whole blocks. Long names take two or three blocks more.
+        blocks = sum(
+            1 + -(-len(data) // tarfile.BLOCKSIZE) + (3 if len(name.encode()) > 100 else 0) for name, data in members
+        )
+        taken = blocks * tarfile.BLOCKSIZE
+        # At its end a tar is filled up to a record with at least two empty blocks.
+        if self.tar is None or (
+            self.used and self.used + taken + tarfile.RECORDSIZE + 2 * tarfile.BLOCKSIZE > self.size
+        ):
+            self.close()
+            self.tar = tarfile.open(self.out / f"shard-{self.count:06d}.tar", "w", format=tarfile.PAX_FORMAT)
+            self.count += 1
+            self.used = 0
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            # No time and no user: the same dataset gives the same bytes.
+            info.mode = 0o444
+            self.tar.addfile(info, io.BytesIO(data))
+        self.tar.members.clear()
+        self.used += taken
+
+    def close(self) -> None:
+        """End the tar at hand."""
+        if self.tar is not None:
+            self.tar.close()
+            self.tar = None

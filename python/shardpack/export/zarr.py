@@ -1,0 +1,160 @@
+"""A Zarr v3 group: one array for each field, its first axis the samples; where shapes differ, a group of one array for
+each sample."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+
+from ..convert._source import library
+from ._samples import Samples
+
+OPTIONS = ("shard_size",)
+
+_CHUNK_BYTES = 1 << 20
+
+
+def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB") -> dict[str, Any]:
+    """Write the group; see `shardpack.export`.
+
+    Pictures become uint8 `[samples, height, width, 3]`, arrays `[samples, …]` of their own element type, scalars
+    `[samples]`; text and JSON are arrays of strings (JSON with the attribute ``kind``: ``"json"``), byte strings uint8
+    arrays, one for each sample. The keys stand in ``__key__``, the names of the classes in the attribute ``classes`` of
+    the group. Arrays are in shards of about `shard_size` with chunks of about 1 MiB or one sample.
+    """
+    from . import parse_size
+
+    zarr = library("zarr", "zarr")
+    size = parse_size(shard_size)
+    with warnings.catch_warnings():
+        # Strings of any length are in zarr-python and in the list of extensions, though not in the core specification.
+        warnings.simplefilter("ignore")
+        group = zarr.create_group(store=str(out), zarr_format=3)
+        if samples.classes is not None:
+            group.attrs["classes"] = samples.classes
+        fields: dict[str, Union[_Texts, _Arrays]] = {
+            name: _Texts(group, name, kind) if kind in ("text", "json") else _Arrays(group, name, len(samples), size)
+            for name, kind in samples.kinds.items()
+        }
+        keys = _Texts(group, "__key__", "text")
+        for key, values in samples.decoded():
+            keys.add(key)
+            for name, field in fields.items():
+                field.add(values[name])
+        keys.finish()
+        for field in fields.values():
+            field.finish()
+    places = {name: field.place for name, field in fields.items()}
+    return {"arrays": len(places) + 1, "fields": places}
+
+
+class _Texts:
+    """Strings: in memory until the end."""
+
+    def __init__(self, group: Any, name: str, kind: str) -> None:
+        self.group = group
+        self.name = self.place = name
+        self.kind = kind
+        self.values: list[str] = []
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            raise ValueError(
+                f"`{self.name}`: expected text in each sample, as Zarr has no missing values, found None in "
+                f"sample {len(self.values)}"
+            )
+        self.values.append(json.dumps(value, ensure_ascii=False) if self.kind == "json" else str(value))
+
+    def finish(self) -> None:
+        attributes = {"kind": "json"} if self.kind == "json" else {}
+        array = self.group.create_array(self.name, shape=(len(self.values),), dtype="string", attributes=attributes)
+        array[:] = np.array(self.values, dtype=object)
+
+
+class _Arrays:
+    """Values of numbers: one array as long as all have one shape and type, else an array for each sample."""
+
+    def __init__(self, group: Any, name: str, samples: int, shard_bytes: int) -> None:
+        self.group = group
+        self.name = name
+        self.samples = samples
+        self.shard_bytes = shard_bytes
+        self.digits = len(str(max(0, samples - 1)))
+        self.array: Any = None
+        self.ragged: Any = None
+        self.block: list[np.ndarray[Any, Any]] = []
+        self.written = 0
+
+    @property
+    def place(self) -> str:
+        return self.name if self.ragged is None else f"{self.name}/{'0' * self.digits} …"
+
+    def add(self, value: Any) -> None:
+        if value is None:
+            raise ValueError(
+                f"`{self.name}`: expected a value in each sample, as Zarr has no missing ones, found None in "
+                f"sample {self.written + len(self.block)}"
+            )
+        array = np.frombuffer(value, np.uint8) if isinstance(value, (bytes, memoryview)) else np.asarray(value)
+        if self.ragged is not None:
+            self._write_one(array)
+            return
+        if self.array is None:
+            self._begin(array)
+        elif array.shape != self.array.shape[1:] or array.dtype != self.array.dtype:
+            self._become_ragged()
+            self._write_one(array)
+            return
+        self.block.append(array)
+        if len(self.block) == self.rows:
+            self._flush()
+
+    def finish(self) -> None:
+        self._flush()
+
+    def _begin(self, first: np.ndarray[Any, Any]) -> None:
+        row_bytes = max(1, first.nbytes)
+        chunk = max(1, min(self.samples, _CHUNK_BYTES // row_bytes))
+        chunks = max(1, min(-(-self.samples // chunk), self.shard_bytes // (chunk * row_bytes)))
+        self.rows = chunk * chunks
+        self.array = self.group.create_array(
+            self.name,
+            shape=(self.samples, *first.shape),
+            dtype=first.dtype,
+            chunks=(chunk, *(max(1, axis) for axis in first.shape)),
+            shards=(self.rows, *(max(1, axis) for axis in first.shape)),
+        )
+
+    def _flush(self) -> None:
+        if self.block:
+            end = self.written + len(self.block)
+            self.array[self.written : end] = np.stack(self.block)
+            self.written = end
+            self.block = []
+
+    def _become_ragged(self) -> None:
+        """The first value of another shape: what was written moves into a group."""
+        self._flush()
+        before = self.array
+        done, self.written = self.written, 0
+        moved = f".{self.name}"
+        self.ragged = self.group.create_group(moved)
+        for index in range(done):
+            self._write_one(np.asarray(before[index]))
+        self.array = None
+        del self.group[self.name]
+        # Zarr cannot rename: the folder is moved.
+        root = Path(str(self.group.store.root))
+        (root / moved).rename(root / self.name)
+        self.ragged = self.group[self.name]
+
+    def _write_one(self, array: np.ndarray[Any, Any]) -> None:
+        name = str(self.written).zfill(self.digits)
+        self.ragged.create_array(
+            name, data=np.ascontiguousarray(array), chunks=tuple(max(1, axis) for axis in array.shape) or "auto"
+        )
+        self.written += 1

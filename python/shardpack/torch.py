@@ -1,0 +1,58 @@
+"""PyTorch: a loader inside a ``torch.utils.data.DataLoader``.
+
+Most do not need it: a :class:`shardpack.Loader` is an iterable of batches already, reads and decodes with threads, and wants no worker processes. It is for programs that insist on a
+``DataLoader``. A map-style dataset is :class:`shardpack.Dataset` itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import torch.utils.data
+
+from shardpack._batch import Batch
+from shardpack._loader import Loader
+
+if TYPE_CHECKING:
+    _Base = torch.utils.data.IterableDataset[Batch]
+else:
+    _Base = torch.utils.data.IterableDataset
+
+__all__ = ["IterableDataset"]
+
+
+class IterableDataset(_Base):
+    """The batches of a loader, for ``DataLoader(IterableDataset(loader), batch_size=None, num_workers=…)``.
+
+    With workers, each makes a loader of its own, with its own threads, for its part: worker ``w`` of ``W`` on rank ``r`` is rank ``r·W + w`` of ``world_size·W``. So all samples of an epoch come
+    once, but which of them stand in one batch, and what ``end="drop"`` leaves out, depends on ``W``. Give ``threads`` to the loader, or ``W`` workers take ``W`` times all cores.
+
+    Workers that are made anew for each epoch do not know which one it is: call :meth:`set_epoch` before each, as for a ``DistributedSampler``. With ``persistent_workers=True`` they count
+    by themselves, and later calls do not reach them.
+
+    Parameters
+    ----------
+    loader : Loader
+        How to load; it must not have begun where workers are forked.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        super().__init__()
+        self.loader = loader
+        self._own: Loader | None = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """The next iteration is epoch ``epoch``."""
+        self.loader.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[Batch]:
+        worker = torch.utils.data.get_worker_info()
+        if worker is None:
+            return iter(self.loader)
+        if self._own is None:
+            self._own = self.loader._for_worker(worker.id, worker.num_workers)
+        return iter(self._own)
+
+    def __repr__(self) -> str:
+        return f"IterableDataset({self.loader!r})"

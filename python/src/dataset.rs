@@ -1,0 +1,133 @@
+//! A dataset: samples by index, columns, what is known of it.
+
+use crate::errors::raise;
+use crate::values::{decode, indices, json, ndarray, vector};
+use numpy::PyArray1;
+use pyo3::exceptions::PyKeyError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList};
+use shardpack_reader::DatasetOptions;
+use std::path::{Path, PathBuf};
+
+/// An open dataset.
+#[pyclass(module = "shardpack._shardpack", frozen)]
+pub(crate) struct Dataset {
+    pub(crate) inner: shardpack_reader::Dataset,
+}
+
+#[pymethods]
+impl Dataset {
+    #[new]
+    fn new(py: Python<'_>, path: PathBuf, verify_crc: bool) -> PyResult<Self> {
+        let options = DatasetOptions::new().verify_crc(verify_crc);
+        let inner = py.detach(|| options.open(path)).map_err(raise)?;
+        Ok(Self { inner })
+    }
+
+    fn __len__(&self) -> usize {
+        usize::try_from(self.inner.len()).unwrap_or(usize::MAX)
+    }
+
+    /// The manifest's path, or the lone shard's.
+    #[getter]
+    fn path(&self) -> &Path {
+        self.inner.path()
+    }
+
+    /// The id that all shards share, in hexadecimal digits.
+    #[getter]
+    fn id(&self) -> String {
+        self.inner.dataset_id().to_string()
+    }
+
+    /// Bytes of all shards.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.inner.shards().map(|shard| shard.bytes).sum()
+    }
+
+    /// Names of the classes.
+    #[getter]
+    fn classes(&self) -> Option<Vec<String>> {
+        self.inner.classes().map(<[String]>::to_vec)
+    }
+
+    /// Name, kind and element type of every field.
+    fn schema(&self) -> Vec<(String, String, Option<&'static str>)> {
+        let fields = self.inner.schema().fields().iter();
+        let field = |f: &shardpack_format::Field| {
+            (f.name.clone(), format!("{:?}", f.kind).to_lowercase(), f.dtype.map(shardpack_format::Dtype::name))
+        };
+        fields.map(field).collect()
+    }
+
+    /// Every option that made the dataset.
+    fn recipe<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        object(py, self.inner.recipe())
+    }
+
+    /// Fidelity figures by field; `None` for a lone shard.
+    fn fidelity<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.inner.fidelity().map(|figures| object(py, figures)).transpose()
+    }
+
+    /// One sample, decoded.
+    fn get<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyDict>> {
+        let decoded = py.detach(|| decode(&self.inner, &[index]))?.pop();
+        decoded.map_or_else(|| Ok(PyDict::new(py)), |sample| sample.into_dict(py))
+    }
+
+    /// Many samples, decoded, in the order asked for.
+    fn get_many<'py>(&self, py: Python<'py>, many: &Bound<'py, PyArray1<u64>>) -> PyResult<Bound<'py, PyList>> {
+        let many = indices(many)?;
+        let decoded = py.detach(|| decode(&self.inner, &many))?;
+        let samples = decoded.into_iter().map(|sample| sample.into_dict(py));
+        PyList::new(py, samples.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// The stored bytes of one field; `None` where the sample has none.
+    fn raw<'py>(&self, py: Python<'py>, index: u64, field: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let sample = py.detach(|| self.inner.get(index)).map_err(raise)?;
+        let value = sample.field(field).map_err(raise)?;
+        Ok(value.map(|value| PyBytes::new(py, value.bytes)))
+    }
+
+    /// The stored bytes of every field that has a payload.
+    fn raw_all<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyDict>> {
+        let sample = py.detach(|| self.inner.get(index)).map_err(raise)?;
+        let dict = PyDict::new(py);
+        for field in self.inner.schema().stored() {
+            let value = sample.field(&field.name).map_err(raise)?;
+            dict.set_item(&field.name, value.map(|value| PyBytes::new(py, value.bytes)))?;
+        }
+        Ok(dict)
+    }
+
+    /// All values of a scalar field.
+    fn column<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let column = py.detach(|| self.inner.column(name)).map_err(raise)?;
+        let (dtype, rows) = (column.dtype(), column.len());
+        ndarray(py, dtype, &[rows], column.into_bytes())
+    }
+
+    /// The class of every sample.
+    fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
+        Ok(vector(py, py.detach(|| self.inner.labels()).map_err(raise)?))
+    }
+
+    /// The key of a sample.
+    fn key(&self, py: Python<'_>, index: u64) -> PyResult<String> {
+        py.detach(|| self.inner.key(index)).map_err(raise)
+    }
+
+    /// The index of the sample with this key.
+    fn index_of(&self, py: Python<'_>, key: &str) -> PyResult<u64> {
+        let found = py.detach(|| self.inner.by_key(key)).map_err(raise)?;
+        found.ok_or_else(|| PyKeyError::new_err(key.to_owned()))
+    }
+}
+
+/// A JSON object as a dict.
+fn object<'py>(py: Python<'py>, object: &shardpack_format::Recipe) -> PyResult<Bound<'py, PyAny>> {
+    json(py, &serde_json::Value::Object(object.clone()).to_string())
+}

@@ -1,0 +1,220 @@
+//! The fence around DLPack: a tensor handed to another library as C structs, which gives the memory back by calling a function.
+//!
+//! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot goes back to the ring when the last tensor, in whatever library, is gone. The
+//! rules, by the DLPack specification 1.0:
+//! 1. The struct that a capsule points to lives in a [`Holder`], which is freed exactly once: by `deleter`, called by whoever consumed the capsule, or by the
+//!    capsule's destructor, if nobody did.
+//! 2. A consumer renames the capsule. So a capsule that still has its first name was not consumed.
+//! 3. `deleter` may be called from any thread, without the interpreter: it touches no Python object. Dropping a batch takes the loader's lock for a
+//!    moment, which nobody holds while waiting for Python.
+#![allow(unsafe_code)]
+
+use pyo3::exceptions::PyBufferError;
+use pyo3::ffi;
+use pyo3::prelude::*;
+use shardpack_format::Dtype;
+use shardpack_reader::Batch;
+use std::ffi::{CStr, c_void};
+use std::ptr::null_mut;
+
+const NAME: &CStr = c"dltensor";
+const NAME_VERSIONED: &CStr = c"dltensor_versioned";
+
+/// `kDLCPU`, number 0.
+pub(crate) const CPU: (i32, i32) = (1, 0);
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Device {
+    kind: i32,
+    id: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DataType {
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+#[repr(C)]
+struct DlTensor {
+    data: *mut c_void,
+    device: Device,
+    ndim: i32,
+    dtype: DataType,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+/// `DLManagedTensor`.
+#[repr(C)]
+struct Managed {
+    tensor: DlTensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Managed)>,
+}
+
+/// `DLManagedTensorVersioned`.
+#[repr(C)]
+struct ManagedVersioned {
+    version: [u32; 2],
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut ManagedVersioned)>,
+    flags: u64,
+    tensor: DlTensor,
+}
+
+/// One of the two structs, with what it points to.
+struct Holder<M> {
+    managed: M,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+    /// Keeps the memory alive.
+    _batch: Batch,
+}
+
+/// A C-contiguous part of a batch.
+pub(crate) struct Part<'a> {
+    pub(crate) batch: &'a Batch,
+    /// Of the batch.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: &'a [u64],
+}
+
+/// The code of DLPack for a type.
+const fn data_type(dtype: Dtype) -> Option<DataType> {
+    let code = match dtype {
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 0,
+        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => 1,
+        Dtype::F16 | Dtype::F32 | Dtype::F64 => 2,
+        Dtype::Bool => 6,
+        _ => return None,
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "at most 64")]
+    let bits = dtype.bytes() as u8 * 8;
+    Some(DataType { code, bits, lanes: 1 })
+}
+
+/// A capsule for `part`: of DLPack 1.0 if `versioned`, else as it was before.
+///
+/// # Errors
+/// `BufferError` if DLPack has no such type or the shape does not fit its integers; whatever Python says if it cannot make a capsule.
+pub(crate) fn export(py: Python<'_>, part: &Part<'_>, versioned: bool) -> PyResult<Py<PyAny>> {
+    let dtype = data_type(part.dtype).ok_or_else(|| {
+        PyBufferError::new_err(format!("DLPack: expected a type that it knows, found {}", part.dtype))
+    })?;
+    let axes: Result<Vec<i64>, _> = part.shape.iter().map(|&axis| i64::try_from(axis)).collect();
+    let shape = axes.map_err(|_| PyBufferError::new_err(format!("DLPack: shape too large: {:?}", part.shape)))?;
+    let ndim = i32::try_from(shape.len()).map_err(|_| PyBufferError::new_err("DLPack: too many axes"))?;
+    // The memory is the slot's; it is no Rust reference while the batch is lent, so whoever takes the tensor may write into it.
+    let data = part.bytes.as_ptr().cast_mut().cast();
+    let device = Device { kind: CPU.0, id: CPU.1 };
+    let tensor = DlTensor { data, device, ndim, dtype, shape: null_mut(), strides: null_mut(), byte_offset: 0 };
+    let batch = part.batch.clone();
+    if versioned {
+        let version = [1, 0];
+        let deleter: unsafe extern "C" fn(*mut ManagedVersioned) = free::<ManagedVersioned>;
+        let managed = ManagedVersioned { version, context: null_mut(), deleter: Some(deleter), flags: 0, tensor };
+        capsule(py, NAME_VERSIONED, Holder::boxed(managed, shape, batch), destroy::<ManagedVersioned>)
+    } else {
+        let deleter: unsafe extern "C" fn(*mut Managed) = free::<Managed>;
+        let managed = Managed { tensor, context: null_mut(), deleter: Some(deleter) };
+        capsule(py, NAME, Holder::boxed(managed, shape, batch), destroy::<Managed>)
+    }
+}
+
+/// What the two structs have in common.
+trait Exported: Sized {
+    const NAME: &CStr;
+    fn tensor(&mut self) -> &mut DlTensor;
+    fn context(&mut self) -> &mut *mut c_void;
+    fn context_of(&self) -> *mut c_void;
+}
+
+impl Exported for Managed {
+    const NAME: &CStr = NAME;
+    fn tensor(&mut self) -> &mut DlTensor {
+        &mut self.tensor
+    }
+    fn context(&mut self) -> &mut *mut c_void {
+        &mut self.context
+    }
+    fn context_of(&self) -> *mut c_void {
+        self.context
+    }
+}
+
+impl Exported for ManagedVersioned {
+    const NAME: &CStr = NAME_VERSIONED;
+    fn tensor(&mut self) -> &mut DlTensor {
+        &mut self.tensor
+    }
+    fn context(&mut self) -> &mut *mut c_void {
+        &mut self.context
+    }
+    fn context_of(&self) -> *mut c_void {
+        self.context
+    }
+}
+
+impl<M: Exported> Holder<M> {
+    /// On the heap, with the pointers of the struct set.
+    fn boxed(managed: M, shape: Vec<i64>, batch: Batch) -> *mut Self {
+        let mut strides = vec![1; shape.len()];
+        for axis in (1..shape.len()).rev() {
+            strides[axis - 1] = strides[axis] * shape[axis].max(1);
+        }
+        let holder = Box::into_raw(Box::new(Self { managed, shape, strides, _batch: batch }));
+        // SAFETY: `holder` was just made from a box and nobody else has it. The vectors do not grow any more: their heap stays where it is.
+        let this = unsafe { &mut *holder };
+        this.managed.tensor().shape = this.shape.as_mut_ptr();
+        this.managed.tensor().strides = this.strides.as_mut_ptr();
+        *this.managed.context() = holder.cast();
+        holder
+    }
+}
+
+/// The deleter: frees the holder of `managed`, and with it a clone of the batch.
+///
+/// # Safety
+/// `managed` is that of a holder made by [`Holder::boxed`], not freed yet; nobody uses it afterwards.
+unsafe extern "C" fn free<M: Exported>(managed: *mut M) {
+    // SAFETY: by the caller's promise; rule 1.
+    let context = unsafe { (*managed).context_of() };
+    // SAFETY: `context` is what `Box::into_raw` gave in `boxed`, and is freed only here, once by the caller's promise.
+    drop(unsafe { Box::from_raw(context.cast::<Holder<M>>()) });
+}
+
+/// The destructor of a capsule: frees the holder if nobody consumed the capsule.
+///
+/// # Safety
+/// Called by Python alone, with a capsule made by [`capsule`].
+unsafe extern "C" fn destroy<M: Exported>(capsule: *mut ffi::PyObject) {
+    // SAFETY: `capsule` is one; the name is a C string that lives for ever.
+    if unsafe { ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) } == 0 {
+        return;
+    }
+    // SAFETY: it is valid and has this name: it points to the struct of a holder that nobody consumed (rule 2).
+    unsafe { free::<M>(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast()) };
+}
+
+fn capsule<M: Exported>(
+    py: Python<'_>,
+    name: &'static CStr,
+    holder: *mut Holder<M>,
+    destructor: unsafe extern "C" fn(*mut ffi::PyObject),
+) -> PyResult<Py<PyAny>> {
+    // SAFETY: `holder` lives until it is freed; this takes the address of a part of it.
+    let managed = unsafe { &raw mut (*holder).managed };
+    // SAFETY: the pointer is not null, the name lives for ever, the destructor fits what the pointer is.
+    let made = unsafe { ffi::PyCapsule_New(managed.cast(), name.as_ptr(), Some(destructor)) };
+    // SAFETY: a new reference, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(py, made) }.map(Bound::unbind).inspect_err(|_| {
+        // SAFETY: there is no capsule, so nobody else frees it.
+        drop(unsafe { Box::from_raw(holder) });
+    })
+}

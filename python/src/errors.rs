@@ -1,0 +1,42 @@
+//! Errors of the libraries as exceptions of Python: each derives from the built-in one that a caller would think of.
+
+use pyo3::create_exception;
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use shardpack_reader::Error;
+
+create_exception!(
+    shardpack,
+    FormatError,
+    PyValueError,
+    "The bytes of a file break the specification: it is damaged, or not what it says it is."
+);
+create_exception!(
+    shardpack,
+    LimitError,
+    PyValueError,
+    "The bytes of a file ask for more than the limits allow: more memory, more samples."
+);
+create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
+
+/// The exception for an error of the reader.
+pub(crate) fn raise(error: Error) -> PyErr {
+    match error {
+        Error::Io { path, action, offset, source } => {
+            let at = offset.map(|offset| format!(" at offset {offset}")).unwrap_or_default();
+            let why = source.to_string();
+            // Python puts the number before the text.
+            let why = why.split(" (os error ").next().unwrap_or_default();
+            let text = format!("cannot {action}{at}: {why}");
+            match source.raw_os_error() {
+                // With an errno first, Python picks the subclass: FileNotFoundError, PermissionError.
+                Some(errno) => PyOSError::new_err((errno, text, path.into_os_string())),
+                None => PyOSError::new_err(format!("`{}`: {text}", path.display())),
+            }
+        }
+        Error::Format(_) => FormatError::new_err(error.to_string()),
+        Error::Limit(_) => LimitError::new_err(error.to_string()),
+        Error::Usage { .. } => UsageError::new_err(error.to_string()),
+        other => PyRuntimeError::new_err(other.to_string()),
+    }
+}

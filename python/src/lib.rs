@@ -1,0 +1,41 @@
+//! Shardpack for Python: thin classes over the reader, the loader and the packer. What they do is decided below; here values change their type.
+//!
+//! The classes are private to the package (`shardpack._shardpack`); `python/shardpack/` wraps them with documentation, types and Python's manners.
+// Unsafe stands in one file, the fence around DLPack's C structs.
+#![deny(unsafe_code)]
+
+mod batch;
+mod command;
+mod dataset;
+mod dlpack;
+mod errors;
+mod loader;
+mod pack;
+mod values;
+mod watch;
+mod words;
+mod writer;
+
+/// The compiled part of the package `shardpack`.
+#[pyo3::pymodule]
+mod _shardpack {
+    #[pymodule_export]
+    use crate::batch::{Batch, Tensor};
+    #[pymodule_export]
+    use crate::command::command;
+    #[pymodule_export]
+    use crate::dataset::Dataset;
+    #[pymodule_export]
+    use crate::errors::{FormatError, LimitError, UsageError};
+    #[pymodule_export]
+    use crate::loader::Loader;
+    #[pymodule_export]
+    use crate::pack::{merge, pack, pack_flags, verify};
+    #[pymodule_export]
+    use crate::writer::Writer;
+
+    /// The version of package, command and library.
+    #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name in Python")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,278 @@
+//! The loader: waits without the interpreter, and looks after signals while it does.
+
+use crate::batch::Batch;
+use crate::dataset::Dataset;
+use crate::errors::raise;
+use crate::values::indices;
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use shardpack_codec::jpeg::PixelLayout;
+use shardpack_reader::order::{End, Members, Mode, Order, Runs, Sampling, State, Weighted};
+use shardpack_reader::{Bands, LoaderOptions, OnCorrupt, parse_bands};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+use std::time::Duration;
+
+/// How long a wait goes on before signals are looked at: Ctrl-C ends it within a second.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A loader of the library, or `None` once it is closed.
+#[pyclass(module = "shardpack._shardpack", frozen)]
+pub(crate) struct Loader {
+    inner: Mutex<Option<shardpack_reader::Loader>>,
+    /// The process that made it.
+    pid: u32,
+}
+
+/// Bands by name, `10..50`, or by their numbers.
+#[derive(FromPyObject)]
+enum BandsOption {
+    Text(String),
+    List(Vec<u64>),
+}
+
+/// What Python hands over: plain values, checked where they are used.
+#[derive(FromPyObject)]
+pub(crate) struct Options<'py> {
+    batch_size: u32,
+    seed: u64,
+    epoch: u32,
+    rank: u32,
+    world_size: u32,
+    order: String,
+    end: String,
+    image: String,
+    cube: String,
+    layout: String,
+    bands: Option<BandsOption>,
+    fields: Option<Vec<String>>,
+    members: Option<Bound<'py, PyArray1<u64>>>,
+    /// One for each sample of the dataset.
+    weights: Option<Bound<'py, PyArray1<f64>>>,
+    /// One for each class.
+    class_weights: Option<BTreeMap<i64, f64>>,
+    balanced: bool,
+    threads: usize,
+    slots: usize,
+    skip_corrupt: u64,
+}
+
+impl Options<'_> {
+    fn mode(&self) -> PyResult<Mode> {
+        match &*self.order {
+            "stored" => Ok(Mode::Stored),
+            "windowed" => Ok(Mode::Windowed),
+            "full" => Ok(Mode::Full),
+            other => Err(PyValueError::new_err(format!("order: expected stored, windowed or full, found `{other}`"))),
+        }
+    }
+
+    /// The order of a subset, or that of draws by weight.
+    fn sampling(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Option<Arc<dyn Sampling>>> {
+        let id = dataset.dataset_id();
+        let draws = match &self.members {
+            Some(members) => members.readonly().as_array().len() as u64,
+            None => dataset.len(),
+        };
+        let weighted = match (&self.weights, &self.class_weights) {
+            (Some(weights), _) => Weighted::by_sample(&weights.readonly().as_array().to_vec(), self.seed),
+            (None, Some(weights)) => {
+                dataset.labels().and_then(|labels| Weighted::by_class(&labels, weights, self.seed))
+            }
+            (None, None) if self.balanced => dataset.labels().and_then(|labels| Weighted::balanced(&labels, self.seed)),
+            (None, None) => {
+                let Some(members) = &self.members else { return Ok(None) };
+                let members = Members::new(&Runs::of(dataset, Runs::BYTES), indices(members)?);
+                return Ok(Some(Arc::new(Order::of(dataset, self.seed).mode(self.mode()?).subset(members))));
+            }
+        };
+        Ok(Some(Arc::new(weighted.map_err(raise)?.draws(draws).dataset(id))))
+    }
+
+    fn loader_options(&self, dataset: &shardpack_reader::Dataset) -> PyResult<LoaderOptions> {
+        Ok(LoaderOptions {
+            batch_size: self.batch_size,
+            seed: self.seed,
+            epoch: self.epoch,
+            rank: self.rank,
+            world_size: self.world_size,
+            mode: self.mode()?,
+            sampling: self.sampling(dataset)?,
+            end: match &*self.end {
+                "drop" => End::Drop,
+                "pad" => End::Pad,
+                "uneven" => End::Uneven,
+                other => {
+                    let text = format!("end: expected drop, pad or uneven, found `{other}`");
+                    return Err(PyValueError::new_err(text));
+                }
+            },
+            image: self.image.parse().map_err(raise)?,
+            cube: self.cube.parse().map_err(raise)?,
+            bands: match &self.bands {
+                None => Bands::All,
+                Some(BandsOption::Text(text)) => parse_bands(text).map_err(raise)?,
+                Some(BandsOption::List(bands)) => bands_of(bands),
+            },
+            layout: match &*self.layout {
+                "hwc" => PixelLayout::HeightWidthChannels,
+                "chw" => PixelLayout::ChannelsHeightWidth,
+                other => {
+                    let text = format!("layout: expected hwc or chw, found `{other}`");
+                    return Err(PyValueError::new_err(text));
+                }
+            },
+            fields: self.fields.clone(),
+            threads: self.threads,
+            slots: self.slots,
+            on_corrupt: match self.skip_corrupt {
+                0 => OnCorrupt::Error,
+                max => OnCorrupt::Skip { max },
+            },
+            ..LoaderOptions::default()
+        })
+    }
+}
+
+/// Neighbours in ascending order are a range, which costs less than a list.
+fn bands_of(bands: &[u64]) -> Bands {
+    let in_a_row = bands.windows(2).all(|pair| matches!(pair, [a, b] if a.checked_add(1) == Some(*b)));
+    match (bands.first(), bands.last().and_then(|last| last.checked_add(1))) {
+        (Some(first), Some(end)) if in_a_row => Bands::Range(*first..end),
+        _ => Bands::List(bands.to_vec()),
+    }
+}
+
+#[pymethods]
+impl Loader {
+    #[new]
+    #[expect(clippy::needless_pass_by_value, reason = "how arguments come")]
+    fn new(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Options<'_>) -> PyResult<Self> {
+        let dataset = dataset.get().inner.clone();
+        let options = options.loader_options(&dataset)?;
+        let inner = py.detach(|| shardpack_reader::Loader::open(&dataset, options)).map_err(raise)?;
+        Ok(Self { inner: Mutex::new(Some(inner)), pid: std::process::id() })
+    }
+
+    /// The next batch of the epoch, or `None` at its end.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Batch>> {
+        loop {
+            match self.with(py, |loader| loader.next_batch_timeout(PATIENCE))? {
+                Poll::Ready(None) => return Ok(None),
+                Poll::Ready(Some(batch)) => return Ok(Some(Batch { inner: batch.map_err(raise)? })),
+                Poll::Pending => py.check_signals()?,
+            }
+        }
+    }
+
+    /// Batches from the start of the epoch, or from where a state was restored.
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.with(py, |loader| usize::try_from(loader.len()).unwrap_or(usize::MAX))
+    }
+
+    /// Begins an epoch from its start.
+    fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
+        self.with(py, |loader| loader.set_epoch(epoch))?.map_err(raise)
+    }
+
+    /// How far the loader has come: fingerprint, seed, epoch, samples consumed.
+    fn state(&self, py: Python<'_>) -> PyResult<(String, u64, u32, u64)> {
+        let state = self.with(py, |loader| loader.state())?;
+        Ok((state.fingerprint.to_string(), state.seed, state.epoch, state.samples_consumed))
+    }
+
+    /// Goes on from a state.
+    fn restore(
+        &self,
+        py: Python<'_>,
+        fingerprint: String,
+        seed: u64,
+        epoch: u32,
+        samples_consumed: u64,
+    ) -> PyResult<()> {
+        let fingerprint = fingerprint.try_into().map_err(PyValueError::new_err)?;
+        let state = State { fingerprint, seed, epoch, samples_consumed };
+        self.with(py, |loader| loader.restore(&state))?.map_err(raise)
+    }
+
+    /// Names of the fields of a batch.
+    fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        self.with(py, |loader| loader.names().map(str::to_owned).collect())
+    }
+
+    /// Memory that the loader takes.
+    fn predicted_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |loader| loader.predicted_bytes())
+    }
+
+    /// Figures since the loader was opened.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = self.with(py, |loader| loader.stats())?;
+        let dict = PyDict::new(py);
+        let counts = [
+            ("batches", stats.batches),
+            ("samples", stats.samples),
+            ("read_bytes", stats.read_bytes),
+            ("output_bytes", stats.output_bytes),
+            ("skipped", stats.skipped),
+            ("extra_slots", stats.extra_slots),
+            ("grown_slots", stats.grown_slots),
+            ("peak_run_bytes", stats.peak_run_bytes),
+            ("peak_rss_bytes", stats.peak_rss_bytes),
+            ("predicted_bytes", stats.predicted_bytes),
+        ];
+        let figures = [
+            ("read_s", stats.read_s),
+            ("crc_s", stats.crc_s),
+            ("decode_s", stats.decode_s),
+            ("idle_for_consumer_s", stats.idle_for_consumer_s),
+            ("idle_for_data_s", stats.idle_for_data_s),
+            ("consumer_wait_s", stats.consumer_wait_s),
+            ("queue_fill", stats.queue_fill),
+        ];
+        for (name, value) in counts {
+            dict.set_item(name, value)?;
+        }
+        for (name, value) in figures {
+            dict.set_item(name, value)?;
+        }
+        Ok(dict)
+    }
+
+    /// Ends the threads. Batches that the caller holds stay valid.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.check_process()?;
+        py.detach(|| drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        Ok(())
+    }
+}
+
+impl Loader {
+    /// In a fork, a thread that is not there may hold the lock.
+    fn check_process(&self) -> PyResult<()> {
+        match std::process::id() == self.pid {
+            true => Ok(()),
+            false => Err(PyRuntimeError::new_err(
+                "loader: expected the process that made it, found a fork of that process\n\
+                 hint: make the loader in the child, or start workers with spawn",
+            )),
+        }
+    }
+
+    /// Works with the loader, without the interpreter: another thread may hold the lock while it waits.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut shardpack_reader::Loader) -> T + Send,
+    ) -> PyResult<T> {
+        self.check_process()?;
+        py.detach(|| {
+            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            inner.as_mut().map(work)
+        })
+        .ok_or_else(|| PyRuntimeError::new_err("loader: expected an open one, found one that was closed"))
+    }
+}

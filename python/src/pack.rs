@@ -1,0 +1,66 @@
+//! Packing, merging and verifying from Python.
+
+use crate::watch::watch;
+use crate::words::raise_any;
+use pyo3::prelude::*;
+use shardpack::pack::{Hooks, Tally};
+use shardpack_format::Limits;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Largest record or decoded field that `verify` accepts, as the command does.
+const MAX_RECORD_BYTES: u64 = 4 << 30;
+
+/// Packs as `shardpack pack ARGS…` does; the object that `--json` prints, as text, and what the user should know.
+#[pyfunction]
+pub(crate) fn pack(
+    py: Python<'_>,
+    args: Vec<String>,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<(String, Vec<String>)> {
+    let (src, out, mut options) = shardpack::cli::pack_options(args).map_err(|e| raise_any(&e))?;
+    let packed = watch(py, progress, crate::writer::describe, |cancel, tell| {
+        options.source.cancel = Some(Arc::clone(cancel));
+        let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
+        shardpack::pack::pack(&src, &out, &options, &hooks)
+    })?;
+    let packed = packed.map_err(|e| raise_any(&e))?;
+    Ok((packed.to_json().to_string(), packed.notes))
+}
+
+/// The long options of `shardpack pack`, and whether each takes a value.
+#[pyfunction]
+pub(crate) fn pack_flags() -> Vec<(String, bool)> {
+    shardpack::cli::pack_flags().into_iter().map(|flag| (flag.name, flag.takes_value)).collect()
+}
+
+/// Joins the parts of a dataset; the object that `shardpack merge --json` prints, as text.
+#[pyfunction]
+pub(crate) fn merge(py: Python<'_>, out: PathBuf) -> PyResult<String> {
+    let report = py.detach(|| shardpack_writer::merge::<Tally>(&out));
+    let report = report.map_err(|e| raise_any(&e.into()))?;
+    Ok(shardpack::pack::report_json(&report).to_string())
+}
+
+/// Verifies a dataset; the object that `shardpack verify --json` prints, as text.
+#[pyfunction]
+pub(crate) fn verify(
+    py: Python<'_>,
+    dataset: PathBuf,
+    deep: bool,
+    digest: bool,
+    threads: usize,
+    progress: Option<&Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let limits =
+        Limits { max_record_bytes: MAX_RECORD_BYTES, max_decoded_bytes: MAX_RECORD_BYTES, ..Limits::default() };
+    let describe = |now: &shardpack_reader::Progress, dict: &Bound<'_, pyo3::types::PyDict>| {
+        dict.set_item("samples", now.samples_done)?;
+        dict.set_item("bytes", now.bytes_done)?;
+        dict.set_item("bytes_total", now.bytes_total)
+    };
+    let checked = watch(py, progress, describe, |cancel, tell| {
+        shardpack::cli::check(&dataset, deep, digest, &limits, threads, &tell, cancel)
+    })?;
+    Ok(checked.map_err(|e| raise_any(&e))?.to_json(deep, digest).to_string())
+}

@@ -1,0 +1,132 @@
+//! Decoded values of a sample: made without the interpreter, turned into Python objects with it.
+
+use crate::errors::raise;
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyDict};
+use shardpack_codec::{Array, ArrayDecoder, PictureDecoder};
+use shardpack_format::{Dtype, FieldKind, Limits};
+use shardpack_reader::{Error, RecordView, Sample, Scalar};
+
+/// One value of a sample, on its way to Python.
+pub(crate) enum Value {
+    /// The sample has no value for this field.
+    Missing,
+    Scalar(Scalar),
+    Array(Array),
+    Text(String),
+    Json(String),
+    Bytes(Vec<u8>),
+}
+
+/// A sample, decoded.
+pub(crate) struct Decoded {
+    key: String,
+    values: Vec<(String, Value)>,
+}
+
+/// The decoders of one call: scratch memory that many samples share.
+pub(crate) struct Decoders {
+    arrays: ArrayDecoder,
+    pictures: PictureDecoder,
+}
+
+impl Decoders {
+    pub(crate) fn new(limits: Limits) -> Self {
+        let options = shardpack_codec::jpeg::DecodeOptions { limits, ..Default::default() };
+        Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(options) }
+    }
+
+    /// Every field of a sample. Needs no interpreter.
+    pub(crate) fn sample(&mut self, sample: &Sample) -> Result<Decoded, Error> {
+        let view = sample.view();
+        let fields = view.schema().fields().iter();
+        let values = fields.map(|field| Ok((field.name.clone(), self.value(&view, &field.name, field.kind)?)));
+        Ok(Decoded { key: sample.key().to_owned(), values: values.collect::<Result<_, Error>>()? })
+    }
+
+    fn value(&mut self, view: &RecordView<'_>, name: &str, kind: FieldKind) -> Result<Value, Error> {
+        if kind == FieldKind::Scalar {
+            return view.scalar(name).map(Value::Scalar);
+        }
+        if view.field(name)?.is_none() {
+            return Ok(Value::Missing);
+        }
+        match kind {
+            FieldKind::Image => view.pixels(name, &mut self.pictures).map(Value::Array),
+            FieldKind::Array => view.array(name, &mut self.arrays).map(Value::Array),
+            FieldKind::Text => view.text(name).map(Value::Text),
+            FieldKind::Json => view.text(name).map(Value::Json),
+            _ => view.bytes(name).map(Value::Bytes),
+        }
+    }
+}
+
+impl Decoded {
+    /// As a dict: `__key__`, and every field by its name.
+    pub(crate) fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+        let dict = PyDict::new(py);
+        dict.set_item("__key__", self.key)?;
+        for (name, value) in self.values {
+            dict.set_item(name, value.into_object(py)?)?;
+        }
+        Ok(dict)
+    }
+}
+
+impl Value {
+    fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        Ok(match self {
+            Self::Missing => py.None().into_bound(py),
+            Self::Scalar(Scalar::Bool(value)) => value.into_pyobject(py)?.to_owned().into_any(),
+            Self::Scalar(Scalar::Signed(value)) => value.into_pyobject(py)?.into_any(),
+            Self::Scalar(Scalar::Unsigned(value)) => value.into_pyobject(py)?.into_any(),
+            Self::Scalar(Scalar::Float(value)) => value.into_pyobject(py)?.into_any(),
+            Self::Array(array) => {
+                let (dtype, shape) = (array.dtype(), array.shape().to_vec());
+                ndarray(py, dtype, &shape, array.into_bytes())?
+            }
+            Self::Text(text) => text.into_pyobject(py)?.into_any(),
+            Self::Json(text) => json(py, &text)?,
+            Self::Bytes(bytes) => PyBytes::new(py, &bytes).into_any(),
+        })
+    }
+}
+
+/// A NumPy array that owns `bytes`: nothing is copied.
+pub(crate) fn ndarray<'py>(
+    py: Python<'py>,
+    dtype: Dtype,
+    shape: &[u64],
+    bytes: Vec<u8>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = PyArray1::from_vec(py, bytes);
+    if dtype == Dtype::U8 {
+        return array.call_method1("reshape", (shape,));
+    }
+    array.call_method1("view", (dtype.name(),))?.call_method1("reshape", (shape,))
+}
+
+/// A NumPy array of one axis, copied.
+pub(crate) fn vector<'py, T: numpy::Element>(py: Python<'py>, values: Vec<T>) -> Bound<'py, PyArray1<T>> {
+    PyArray1::from_vec(py, values)
+}
+
+/// What a JSON text says, as `json.loads` has it.
+pub(crate) fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    LOADS.import(py, "json", "loads")?.call1((text,))
+}
+
+/// The whole numbers of an array of one axis.
+pub(crate) fn indices(array: &Bound<'_, PyArray1<u64>>) -> PyResult<Vec<u64>> {
+    Ok(array.readonly().as_array().to_vec())
+}
+
+/// Reads and decodes samples. Needs no interpreter.
+pub(crate) fn decode(dataset: &shardpack_reader::Dataset, indices: &[u64]) -> PyResult<Vec<Decoded>> {
+    let mut decoders = Decoders::new(Limits::default());
+    let samples = dataset.get_many(indices).map_err(raise)?;
+    samples.iter().map(|sample| decoders.sample(sample).map_err(raise)).collect()
+}

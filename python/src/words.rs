@@ -1,0 +1,151 @@
+//! Errors of the packer as exceptions, in the words of Python: what the command calls `--max-error 0.5` is `max_error=0.5` here.
+
+use crate::errors::{FormatError, LimitError, UsageError};
+use pyo3::exceptions::{PyBlockingIOError, PyOSError};
+use pyo3::prelude::*;
+use shardpack::collect::CollectError;
+use shardpack::pack::SampleError;
+use std::io;
+use std::path::Path;
+
+/// The exception for whatever stopped the packer.
+pub(crate) fn raise_any(error: &anyhow::Error) -> PyErr {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        // Many errors repeat their cause in their own text.
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    let text = in_keywords(&hints_last(&text));
+    for cause in error.chain() {
+        if let Some(found) = cause.downcast_ref::<CollectError>() {
+            return match found {
+                CollectError::Io { action, path, source } => os_error(action, path, source),
+                CollectError::Writer(found) => writer_error(found, text),
+                CollectError::Encode { source, .. } if matches!(**source, SampleError::Picture { .. }) => {
+                    FormatError::new_err(text)
+                }
+                _ => UsageError::new_err(text),
+            };
+        }
+        if let Some(found) = cause.downcast_ref::<shardpack_writer::Error>() {
+            return writer_error(found, text);
+        }
+        if let Some(found) = cause.downcast_ref::<shardpack_format::Error>() {
+            return format_error(found, text);
+        }
+        if let Some(shardpack_reader::Error::Io { path, action, source, .. }) = cause.downcast_ref() {
+            return os_error(action, path, source);
+        }
+        if let Some(found) = cause.downcast_ref::<shardpack_reader::Error>() {
+            return if found.is_about_data() { FormatError::new_err(text) } else { UsageError::new_err(text) };
+        }
+        if let Some(found) = cause.downcast_ref::<io::Error>() {
+            return match found.raw_os_error() {
+                Some(errno) => PyOSError::new_err((errno, text)),
+                None => PyOSError::new_err(text),
+            };
+        }
+    }
+    UsageError::new_err(text)
+}
+
+fn writer_error(error: &shardpack_writer::Error, text: String) -> PyErr {
+    use shardpack_writer::Error;
+    match error {
+        Error::Io { action, path, source } => os_error(action, path, source),
+        Error::NoSpace { source, .. } => match source.raw_os_error() {
+            Some(errno) => PyOSError::new_err((errno, text)),
+            None => PyOSError::new_err(text),
+        },
+        Error::Format(error) => format_error(error, text),
+        Error::Damaged { .. } => FormatError::new_err(text),
+        Error::Limit { .. } => LimitError::new_err(text),
+        Error::Locked { .. } => PyBlockingIOError::new_err(text),
+        _ => UsageError::new_err(text),
+    }
+}
+
+fn format_error(error: &shardpack_format::Error, text: String) -> PyErr {
+    use shardpack_format::Error;
+    match error {
+        Error::Format { .. } => FormatError::new_err(text),
+        Error::Limit { .. } => LimitError::new_err(text),
+        _ => UsageError::new_err(text),
+    }
+}
+
+fn os_error(action: &str, path: &Path, source: &io::Error) -> PyErr {
+    let why = source.to_string();
+    // Python puts the number before the text, and picks the subclass by it.
+    let why = why.split(" (os error ").next().unwrap_or_default();
+    let text = format!("cannot {action}: {why}");
+    match source.raw_os_error() {
+        Some(errno) => PyOSError::new_err((errno, text, path.to_owned())),
+        None => PyOSError::new_err(format!("`{}`: {text}", path.display())),
+    }
+}
+
+/// Next steps after everything else, each once.
+fn hints_last(text: &str) -> String {
+    let (hints, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("hint:"));
+    rest.into_iter().chain(hints).collect::<Vec<_>>().join("\n")
+}
+
+/// Options of the command that are switches.
+const SWITCHES: [&str; 5] = ["force", "no-shuffle", "upright", "keep-metadata", "deep"];
+
+/// `--values fixed --max-error E` as `values="fixed", max_error=E`; `--force` as `force=True`.
+pub(crate) fn in_keywords(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("--") {
+        let (before, from) = rest.split_at(at);
+        let name = from.get(2..).unwrap_or_default();
+        let end = name.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(name.len());
+        let (name, mut after) = name.split_at(end);
+        let begins = before.chars().next_back().is_none_or(|c| !c.is_alphanumeric());
+        if name.is_empty() || !begins {
+            out += before;
+            out += "--";
+            rest = from.get(2..).unwrap_or_default();
+            continue;
+        }
+        out += before;
+        out += &name.replace('-', "_");
+        if SWITCHES.contains(&name) {
+            out += "=True";
+        } else if let Some((value, tail)) = value_of(after, before.ends_with(['`', '\'']) || before.ends_with(", ")) {
+            let is_word = value.starts_with(|c: char| c.is_ascii_lowercase());
+            out += &if is_word { format!("=\"{value}\"") } else { format!("={value}") };
+            // Another one in the same breath.
+            after = match tail.strip_prefix(" --") {
+                Some(_) => {
+                    out += ", ";
+                    tail.get(1..).unwrap_or_default()
+                }
+                None => tail,
+            };
+        }
+        rest = after;
+    }
+    out += rest;
+    out
+}
+
+/// The value that follows the name of an option within quotes.
+fn value_of(after: &str, quoted: bool) -> Option<(&str, &str)> {
+    let value = after.strip_prefix(' ').filter(|_| quoted)?;
+    let end = value.find([' ', '`', '\'', '\n']).unwrap_or(value.len());
+    let (value, tail) = value.split_at(end);
+    let plain = !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "-.=".contains(c));
+    // clap names the placeholder in angle brackets: that says nothing in Python.
+    if value.starts_with('<') {
+        return None;
+    }
+    (plain && !value.starts_with("--")).then_some((value, tail))
+}

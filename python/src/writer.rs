@@ -1,0 +1,186 @@
+//! The writer: values of Python become those of a sample, and are encoded without the interpreter.
+
+use crate::watch::watch;
+use crate::words::raise_any;
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use shardpack::collect::{CollectOptions, Collector, Kind, Number, Sample, Value};
+use shardpack_codec::Array;
+use shardpack_format::Dtype;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A collector, until it is closed.
+#[pyclass(module = "shardpack._shardpack", frozen)]
+pub(crate) struct Writer {
+    inner: Mutex<Option<Arc<Collector>>>,
+    /// The process that made it.
+    pid: u32,
+}
+
+/// One value as `_writer.py` hands it over.
+#[derive(FromPyObject)]
+enum Given<'py> {
+    /// Elements of an array as bytes, their type, the shape, and whether they are the pixels of a picture.
+    Array(Bound<'py, PyArray1<u8>>, String, Vec<u64>, bool),
+    /// A number, and its type if it has one.
+    Number(Digits, Option<String>),
+    /// Text, and whether it is a JSON document.
+    Text(String, bool),
+    Bytes(#[pyo3(from_py_with = crate::writer::bytes)] Vec<u8>),
+}
+
+/// A Python number.
+enum Digits {
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+}
+
+impl<'py> FromPyObject<'_, 'py> for Digits {
+    type Error = PyErr;
+
+    fn extract(ob: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        // In this order: a bool is an int, too.
+        if ob.is_instance_of::<pyo3::types::PyBool>() {
+            return ob.extract().map(Self::Bool);
+        }
+        if ob.is_instance_of::<pyo3::types::PyFloat>() {
+            return ob.extract().map(Self::Float);
+        }
+        ob.extract().map(Self::Int)
+    }
+}
+
+fn bytes(value: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
+    Ok(value.cast::<pyo3::types::PyBytes>()?.as_bytes().to_vec())
+}
+
+fn dtype(name: &str) -> PyResult<Dtype> {
+    let found = Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
+    found.ok_or_else(|| PyValueError::new_err(format!("expected an element type, found `{name}`")))
+}
+
+impl Given<'_> {
+    fn value(self) -> PyResult<Value> {
+        Ok(match self {
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+            Self::Text(text, false) => Value::Text(text),
+            Self::Text(text, true) => Value::Json(text),
+            Self::Number(digits, name) => Value::Number {
+                value: match digits {
+                    Digits::Bool(value) => Number::Bool(value),
+                    Digits::Int(value) => Number::Int(value),
+                    Digits::Float(value) => Number::Float(value),
+                },
+                dtype: name.as_deref().map(dtype).transpose()?,
+            },
+            Self::Array(elements, name, shape, is_picture) => {
+                let array = Array::new(dtype(&name)?, shape, elements.to_vec()?);
+                let array = array.map_err(|e| raise_any(&e.into()))?;
+                if is_picture { Value::Pixels(array) } else { Value::Array(array) }
+            }
+        })
+    }
+}
+
+/// How far writing is, as a dict.
+pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict>) -> PyResult<()> {
+    dict.set_item("samples", now.samples)?;
+    dict.set_item("samples_total", now.samples_total)?;
+    dict.set_item("skipped", now.skipped)?;
+    dict.set_item("bytes_in", now.bytes_in)?;
+    dict.set_item("bytes_in_total", now.bytes_in_total)?;
+    dict.set_item("bytes_out", now.bytes_out)?;
+    dict.set_item("shards", now.shards)?;
+    dict.set_item("shards_total", now.shards_total)
+}
+
+#[pymethods]
+impl Writer {
+    /// `args` are options of `shardpack pack`, as the command line spells them.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        schema: Option<Vec<(String, String)>>,
+        classes: Option<Vec<String>>,
+        args: Vec<String>,
+    ) -> PyResult<Self> {
+        let none = [String::from("-"), String::from("-")];
+        let args = none.into_iter().chain(args);
+        let (_, _, options) = shardpack::cli::pack_options(args).map_err(|e| raise_any(&e))?;
+        let options = CollectOptions { classes, ..options.into() };
+        let kind = |(name, kind): (String, String)| match kind.parse::<Kind>() {
+            Ok(kind) => Ok((name, kind)),
+            Err(error) => Err(PyValueError::new_err(format!("schema: field `{name}`: {error}"))),
+        };
+        let schema = schema.map(|schema| schema.into_iter().map(kind).collect::<PyResult<_>>()).transpose()?;
+        let collector = py.detach(|| Collector::open(&path, schema, options)).map_err(|e| raise_any(&e.into()))?;
+        Ok(Self { inner: Mutex::new(Some(Arc::new(collector))), pid: std::process::id() })
+    }
+
+    /// Encodes a sample and takes it.
+    fn write(
+        &self,
+        py: Python<'_>,
+        key: Option<String>,
+        order: Option<u64>,
+        values: Vec<(String, Option<Given<'_>>)>,
+    ) -> PyResult<()> {
+        let collector = self.collector()?;
+        let value = |(name, given): (String, Option<Given<'_>>)| Ok((name, given.map(Given::value).transpose()?));
+        let values = values.into_iter().map(value).collect::<PyResult<_>>()?;
+        let sample = Sample { key, order, values };
+        py.detach(|| collector.add(sample)).map_err(|e| raise_any(&e.into()))
+    }
+
+    /// Number of samples so far.
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(usize::try_from(self.collector()?.len())?)
+    }
+
+    /// Writes the dataset; what was done, as a JSON text. After an error the samples are still there.
+    fn commit(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
+        let collector = self.collector()?;
+        let report =
+            watch(py, progress, describe, |cancel, tell| collector.commit(Some(&|now| tell(*now)), Some(cancel)))?;
+        let report = report.map_err(|e| raise_any(&e.into()))?;
+        self.abort(py);
+        Ok(report.to_json().to_string())
+    }
+
+    /// Lets everything go that was not committed.
+    fn abort(&self, py: Python<'_>) {
+        let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if self.pid == std::process::id() {
+            py.detach(|| drop(taken));
+        } else {
+            // The parent's: it is not this process that decides about the folder.
+            std::mem::forget(taken);
+        }
+    }
+}
+
+impl Writer {
+    fn collector(&self) -> PyResult<Arc<Collector>> {
+        if self.pid != std::process::id() {
+            return Err(PyRuntimeError::new_err(
+                "a writer belongs to the process that made it\nhint: let workers hand their samples back, or use threads",
+            ));
+        }
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.clone().ok_or_else(|| PyValueError::new_err("the writer is closed"))
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // As in `abort`.
+        if self.pid != std::process::id() {
+            std::mem::forget(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+}

@@ -1,0 +1,82 @@
+"""Datasets that the tests share: made once, of pictures by Pillow and cubes by NumPy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+PHOTOS = 60
+CUBES = 24
+CLASSES = ("cat", "dog", "owl")
+
+
+def command() -> list[str]:
+    """The command: that of the environment, or the one beside this Python, or the one on the path."""
+    beside = Path(sys.executable).parent / "shardpack"
+    found = os.environ.get("SHARDPACK_BIN") or (str(beside) if beside.exists() else shutil.which("shardpack"))
+    if not found:
+        raise RuntimeError("no `shardpack` command: install the package, or set SHARDPACK_BIN")
+    return [found]
+
+
+def pack(source: Path, out: Path, *options: str) -> Path:
+    """Packs ``source``."""
+    done = subprocess.run([*command(), "pack", str(source), str(out), *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def photo(number: int, height: int, width: int) -> Image.Image:
+    """A smooth picture that no other number has."""
+    y, x = np.mgrid[:height, :width]
+    planes = [(x * (3 + number % 5) + y * 2 + number * 37) % 256, (x + y * (1 + number % 3)) % 256, (x * y // 40 + number) % 256]
+    return Image.fromarray(np.stack(planes, axis=-1).astype(np.uint8))
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """60 JPEGs of several sizes in three classes."""
+    source = tmp_path_factory.mktemp("photos")
+    for number in range(PHOTOS):
+        folder = source / CLASSES[number % 3]
+        folder.mkdir(exist_ok=True)
+        photo(number, 64 + number % 4 * 8, 80 + number % 3 * 16).save(folder / f"{number:03}.jpg", quality=90)
+    return pack(source, tmp_path_factory.mktemp("packed") / "photos")
+
+
+@pytest.fixture(scope="session")
+def squares(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """48 JPEGs of one size, in unequal classes: 36, 9 and 3."""
+    source = tmp_path_factory.mktemp("squares")
+    for number in range(48):
+        folder = source / (CLASSES[0] if number < 36 else CLASSES[1] if number < 45 else CLASSES[2])
+        folder.mkdir(exist_ok=True)
+        photo(number, 48, 48).save(folder / f"{number:03}.jpg", quality=90)
+    return pack(source, tmp_path_factory.mktemp("packed") / "squares")
+
+
+@pytest.fixture(scope="session")
+def cube_values() -> list[np.ndarray]:
+    """What the cubes hold: float32 [20, 30, 8], each with its number in it."""
+    y, x, band = np.mgrid[:20, :30, :8]
+    return [(np.sin(x / 9 + band) + y * 0.01 + number).astype(np.float32) for number in range(CUBES)]
+
+
+@pytest.fixture(scope="session")
+def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray]) -> Path:
+    """24 float32 cubes, stored without loss, and a mask for each: its number, but for the upper left pixel."""
+    source, masks = tmp_path_factory.mktemp("cubes"), tmp_path_factory.mktemp("masks")
+    for number, values in enumerate(cube_values):
+        np.save(source / f"{number:03}.npy", values)
+        mask = np.full(values.shape[:2], number, np.uint8)
+        mask[0, 0] = 255
+        np.save(masks / f"{number:03}.npy", mask)
+    out = tmp_path_factory.mktemp("packed") / "cubes"
+    return pack(source, out, "--values", "keep", "--masks", str(masks))

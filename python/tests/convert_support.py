@@ -1,0 +1,51 @@
+"""What the tests of `convert` and `export` share: pictures, and a dataset's content by key."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardpack as sp
+
+pil = pytest.importorskip("PIL.Image")
+
+
+def jpeg(seed: int, width: int = 40, height: int = 24) -> bytes:
+    """A small JPEG, another one for each seed."""
+    return picture(seed, "JPEG", width, height)
+
+
+def picture(seed: int, format: str, width: int = 40, height: int = 24) -> bytes:
+    """A small picture."""
+    out = io.BytesIO()
+    pil.fromarray(pixels(seed, width, height)).save(out, format)
+    return out.getvalue()
+
+
+def pixels(seed: int, width: int = 40, height: int = 24) -> np.ndarray[Any, Any]:
+    """uint8 `[height, width, 3]`."""
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+
+
+def content(dataset: Any, *raw: str) -> dict[str, dict[str, Any]]:
+    """Key to values of every sample; of the fields in `raw`, the stored bytes."""
+    dataset = sp.Dataset(dataset) if isinstance(dataset, (str, Path)) else dataset
+    found = {}
+    for index in range(len(dataset)):
+        sample = dict(dataset[index])
+        key = sample.pop("__key__")
+        found[key] = sample | {name: bytes(dataset.raw(index, name)) for name in raw}
+    return found
+
+
+def kinds(path: Path) -> dict[str, str]:
+    """Field to kind, numbers by their type; without the columns that the writer adds."""
+    return {
+        field.name: str(field.dtype or field.kind)
+        for field in sp.Dataset(path).schema
+        if field.name not in ("width", "height", "orientation")
+    }

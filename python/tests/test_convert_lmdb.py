@@ -1,0 +1,134 @@
+"""From LMDB environments."""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from convert_support import content, jpeg, kinds, picture, pixels
+
+import shardpack as sp
+
+lmdb = pytest.importorskip("lmdb")
+
+
+def write(path: Path, entries: dict[bytes, bytes], subdir: bool = True) -> Path:
+    env = lmdb.open(str(path), map_size=1 << 24, subdir=subdir)
+    with env.begin(write=True) as transaction:
+        for key, value in entries.items():
+            transaction.put(key, value)
+    env.close()
+    return path
+
+
+def datum(
+    image: np.ndarray | None = None, encoded: bytes = b"", label: int = 0, floats: tuple[float, ...] = ()
+) -> bytes:  # type: ignore[type-arg]
+    """Caffe's `Datum`; pixels are stored [channels, height, width], BGR."""
+    out = b""
+    if image is not None:
+        planes = image[..., ::-1].transpose(2, 0, 1) if image.ndim == 3 else image[None]
+        out += b"".join(bytes([tag << 3, size]) for tag, size in zip((1, 2, 3), planes.shape))
+        encoded = planes.tobytes()
+    if floats:
+        out += bytes([8, 1, 16, 1, 24, len(floats)]) + b"".join(b"\x35" + struct.pack("<f", value) for value in floats)
+    if encoded:
+        length = len(encoded)
+        out += b"\x22" + bytes([length & 0x7F | 0x80, length >> 7 & 0x7F | 0x80, length >> 14]) + encoded
+    return out + bytes([5 << 3, label])
+
+
+@pytest.mark.parametrize("subdir", [True, False])
+def test_pictures_under_their_keys(tmp_path: Path, subdir: bool) -> None:
+    entries = {f"cat/{i}".encode(): jpeg(i) for i in range(3)} | {
+        b"\xff\x00": picture(3, "PNG"),
+        b"__len__": pickle.dumps(4),
+    }
+    sp.convert("lmdb", write(tmp_path / "a.lmdb", entries, subdir), tmp_path / "out")
+    found = content(tmp_path / "out", "image")
+    assert {key: sample["image"] for key, sample in found.items()} == {f"cat/{i}": jpeg(i) for i in range(3)} | {
+        "ff00": picture(3, "PNG")
+    }
+
+
+def test_caffe_datums(tmp_path: Path) -> None:
+    entries = {
+        b"0": datum(pixels(0, 5, 4), label=3),
+        b"1": datum(pixels(1, 5, 4)[..., 0], label=1),
+        b"2": datum(encoded=jpeg(2), label=2),
+    }
+    sp.convert("lmdb", write(tmp_path / "a", entries), tmp_path / "out")
+    found = content(tmp_path / "out", "image")
+    assert [found[key]["label"] for key in "012"] == [3, 1, 2] and found["2"]["image"] == jpeg(2)
+    assert np.array_equal(sp.Dataset(tmp_path / "out").by_key("0")["image"], pixels(0, 5, 4))
+    sp.convert("lmdb", write(tmp_path / "b", {b"0": datum(floats=(0.5, 1.5), label=1)}), tmp_path / "floats")
+    assert content(tmp_path / "floats")["0"]["array"].tolist() == [[[0.5, 1.5]]]
+
+
+def test_entries_that_a_function_takes_apart(tmp_path: Path) -> None:
+    entries = {f"{i}".encode(): bytes([i]) + jpeg(i) for i in range(3)}
+    sp.convert(
+        "lmdb",
+        write(tmp_path / "a", entries),
+        tmp_path / "out",
+        value=lambda key, value: {"image": value[1:], "label": value[0]},
+    )
+    found = content(tmp_path / "out", "image")
+    assert [(found[key]["image"], found[key]["label"]) for key in "012"] == [(jpeg(i), i) for i in range(3)]
+
+
+def test_one_entry_for_each_column(tmp_path: Path) -> None:
+    entries = {b"num-samples": b"2"}
+    for i in range(2):
+        entries |= {f"image-{i:09d}".encode(): jpeg(i), f"label-{i:09d}".encode(): f"wörd {i}".encode()}
+    src = write(tmp_path / "a", entries)
+    sp.convert("lmdb", src, tmp_path / "out", prefixes={"image": "image-", "text": "label-"})
+    assert kinds(tmp_path / "out") == {"image": "image", "text": "text"}
+    found = content(tmp_path / "out", "image")
+    assert found["000000001"]["image"] == jpeg(1) and found["000000001"]["text"] == "wörd 1"
+    with pytest.raises(
+        ValueError, match=r"sample `000000000`: expected an entry for 'text', found no key: `word-000000000`"
+    ):
+        sp.convert("lmdb", src, tmp_path / "other", prefixes={"image": "image-", "text": "word-"})
+    with pytest.raises(ValueError, match="expected samples, found none"):
+        sp.convert("lmdb", src, tmp_path / "other", prefixes={"image": "photo-"})
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({}, "expected samples, found none"),
+        ({b"a": pickle.dumps((b"x", 1))}, r"key `a`: expected data, found a pickle, which can run code\nhint: value="),
+        ({b"a": jpeg(1), b"b": b"text"}, r"key `b`: expected a JPEG.*found bytes that begin with: 74 65 78 74"),
+        ({b"a": b"\x08"}, r"key `a`: expected a picture or a Caffe Datum: "),
+        ({b"../a": jpeg(1)}, r"key `\.\./a`"),
+    ],
+)
+def test_what_cannot_be_taken_is_named(tmp_path: Path, entries: dict[bytes, bytes], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sp.convert("lmdb", write(tmp_path / "a", entries), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_is_cut_short_does_not_kill_the_process(tmp_path: Path) -> None:
+    data = write(tmp_path / "a", {f"{i}".encode(): jpeg(i, 200, 100) for i in range(50)}) / "data.mdb"
+    whole = data.read_bytes()
+    for length in (len(whole) // 2, 8192, 4096, 100, 0):
+        data.write_bytes(whole[:length])
+        with pytest.raises(
+            ValueError, match="the file is cut short|expected an LMDB environment|expected samples, found none"
+        ):
+            sp.convert("lmdb", tmp_path / "a", tmp_path / "out")
+
+
+def test_wrong_arguments(tmp_path: Path) -> None:
+    src = write(tmp_path / "a", {b"0": jpeg(0)})
+    with pytest.raises(
+        ValueError, match="value: expected 'auto', 'image', 'datum', 'bytes' or a function, found: 'jpeg'"
+    ):
+        sp.convert("lmdb", src, tmp_path / "out", value="jpeg")
+    with pytest.raises(FileNotFoundError):
+        sp.convert("lmdb", tmp_path / "missing", tmp_path / "out")

@@ -1,0 +1,164 @@
+"""What `convert` does alike for all formats."""
+
+from __future__ import annotations
+
+import io
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from convert_support import content, jpeg, kinds
+
+import shardpack as sp
+
+FORMATS = ["webdataset", "mds", "tfrecord", "hdf5", "zarr", "lmdb", "parquet", "torchvision"]
+
+
+class Items(list):  # type: ignore[type-arg]
+    """A map-style dataset."""
+
+
+def items(count: int = 3, **more: Any) -> Items:
+    return Items({"img": jpeg(i), "target": i % 2, "score": i / 4} | more for i in range(count))
+
+
+def test_usual_names_become_image_and_label(tmp_path: Path) -> None:
+    report = sp.convert("torchvision", items(), tmp_path / "out")
+    assert report["fields"] == {"img": "image", "target": "label", "score": "score"}
+    assert report["kinds"] == {"image": "image", "label": "int64", "score": "float64"}
+
+
+def test_names_that_are_said(tmp_path: Path) -> None:
+    report = sp.convert(
+        "torchvision", items(), tmp_path / "out", label="score", rename={"img": "photo", "target": "odd"}
+    )
+    assert report["fields"] == {"img": "photo", "target": "odd", "score": "label"}
+    for options in ({"image": "jpg"}, {"label": "cls"}, {"rename": {"cls": "x"}}):
+        with pytest.raises(ValueError, match=r"expected a column '(jpg|cls)', found: 'img', 'target', 'score'"):
+            sp.convert("torchvision", items(), tmp_path / "other", **options)
+
+
+def test_names_that_fields_cannot_have_and_names_that_collide(tmp_path: Path) -> None:
+    assert sp.convert("torchvision", items(**{"a/b c": 1}), tmp_path / "out")["fields"]["a/b c"] == "a_b_c"
+    with pytest.raises(
+        ValueError, match=r"two columns become the field `a_b`: 'a/b' and 'a b'\nhint: rename=\{'a b': 'a_b_2'\}"
+    ):
+        sp.convert("torchvision", items(**{"a/b": 1, "a b": 2}), tmp_path / "other")
+
+
+def test_a_schema_that_the_first_sample_does_not_show(tmp_path: Path) -> None:
+    source = Items([{"text": None, "x": 1}, {"text": "b", "x": 2}])
+    with pytest.raises(
+        ValueError, match=r"1 column cannot be taken\n  text: expected a value in the first sample, found: None"
+    ):
+        sp.convert("torchvision", source, tmp_path / "out")
+    sp.convert("torchvision", source, tmp_path / "out", schema={"text": "text", "x": "float32"})
+    assert kinds(tmp_path / "out") == {"text": "text", "x": "float32"}
+    assert [sample["text"] for _, sample in sorted(content(tmp_path / "out").items())] == [None, "b"]
+    with pytest.raises(ValueError, match="`schema` names a field that is not there"):
+        sp.convert("torchvision", source, tmp_path / "other", schema={"txt": "text"})
+
+
+def test_the_writer_s_options_reach_it(tmp_path: Path) -> None:
+    sp.convert("torchvision", items(5), tmp_path / "out", shuffle=False)
+    assert list(sp.Dataset(tmp_path / "out").keys) == [f"{i:08d}" for i in range(5)]
+    assert all(sample["image"] == jpeg(int(key)) for key, sample in content(tmp_path / "out", "image").items())
+
+
+@pytest.mark.parametrize("option", ["shufle", "prefix_key", "grop"])
+def test_options_nobody_knows(tmp_path: Path, option: str) -> None:
+    format = {"shufle": "torchvision", "prefix_key": "webdataset", "grop": "hdf5"}[option]
+    message = rf"option: expected one of {format} or of Writer, found: '{option}'\nhint: did you mean '\w+'\?"
+    with pytest.raises(TypeError, match=message):
+        sp.convert(format, tmp_path, tmp_path / "out", **{option: True})
+
+
+def test_formats_nobody_knows(tmp_path: Path) -> None:
+    with pytest.raises(ValueError) as caught:
+        sp.convert("web-dataset", tmp_path, tmp_path / "out")
+    assert (
+        str(caught.value)
+        == f"format: expected one of {', '.join(FORMATS)}, found: 'web-dataset'\nhint: did you mean 'webdataset'?"
+    )
+
+
+def test_wrong_values_of_options(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="on_bad_input: expected 'stop' or 'skip', found: 'ignore'"):
+        sp.convert("torchvision", items(), tmp_path / "out", on_bad_input="ignore")
+    with pytest.raises(TypeError, match=r"drop: expected a list of columns, found: 'score'\nhint: drop=\['score'\]"):
+        sp.convert("torchvision", items(), tmp_path / "out", drop="score")
+
+
+@pytest.mark.parametrize(
+    ("format", "module", "extra"),
+    [
+        ("tfrecord", "crc32c", "tfrecord"),
+        ("hdf5", "h5py", "hdf5"),
+        ("zarr", "zarr", "zarr"),
+        ("lmdb", "lmdb", "lmdb"),
+        ("parquet", "pyarrow", "parquet"),
+    ],
+)
+def test_a_missing_library_is_named_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, module: str, extra: str
+) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError) as caught:
+        sp.convert(format, tmp_path / "a.tfrecord", tmp_path / "out")
+    assert f"`{module}`" in str(caught.value) and str(caught.value).endswith(f"hint: pip install shardpack[{extra}]")
+
+
+def test_progress(tmp_path: Path) -> None:
+    seen: list[dict[str, Any]] = []
+    sp.convert("torchvision", items(5), tmp_path / "out", progress=seen.append)
+    converted = [progress for progress in seen if progress["phase"] == "convert"]
+    assert converted[-1]["samples"] == converted[-1]["total"] == 5
+    assert (converted[-1]["skipped"], converted[-1]["seconds"] > 0) == (0, True)
+
+
+def test_any_number_of_threads_gives_the_same_bytes(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    source = Items({"cube": rng.normal(size=(6, 5, 7)).astype(np.float32), "image": jpeg(i), "n": i} for i in range(40))
+    for shuffle in (True, False):
+        shards = []
+        for threads in (1, 8):
+            out = tmp_path / f"{shuffle}-{threads}"
+            sp.convert("torchvision", source, out, threads=threads, shuffle=shuffle, jpeg="tile")
+            shards.append((out / "shard-00000.shard").read_bytes())
+        assert shards[0] == shards[1]
+
+
+def test_an_exception_in_the_callback_ends_it_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shardpack.convert._run
+
+    def stop(progress: object) -> None:
+        raise RuntimeError("stop")
+
+    monkeypatch.setattr(sys.modules["shardpack.convert._run"], "_SECONDS_BETWEEN_REPORTS", 0)
+    with pytest.raises(RuntimeError, match="stop"):
+        sp.convert("torchvision", items(5), tmp_path / "out", progress=stop)
+    assert not (tmp_path / "out").exists() or not any((tmp_path / "out").iterdir())
+
+
+def test_a_folder_of_several_splits_is_refused(tmp_path: Path) -> None:
+    for name in ("train-00000-of-00001", "test-00000-of-00001", "notes.txt"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ValueError, match=r"expected the files of one split, found: test, train\nhint: '.*/test\*'"):
+        sp.convert("tfrecord", tmp_path, tmp_path / "out")
+
+
+def test_nothing_that_can_be_taken(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "t.tar", "w") as tar:
+        info = tarfile.TarInfo("a.jpg")
+        info.size = 2
+        tar.addfile(info, io.BytesIO(b"no"))
+    with pytest.raises(
+        ValueError, match=r"webdataset: expected samples, found none that can be taken; the first problem: .*a\.jpg"
+    ):
+        sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out", on_bad_input="skip")

@@ -1,0 +1,250 @@
+"""From WebDataset tars."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from convert_support import content, jpeg, kinds, picture
+
+import shardpack as sp
+
+
+def npy(array: np.ndarray[Any, Any], allow_pickle: bool = False) -> bytes:
+    out = io.BytesIO()
+    np.save(out, array, allow_pickle=allow_pickle)
+    return out.getvalue()
+
+
+def write_tar(path: Path, members: list[tuple[str, bytes]], mode: str = "w") -> Path:
+    with tarfile.open(path, mode) as tar:  # type: ignore[call-overload]
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def samples(first: int, last: int) -> list[tuple[str, bytes]]:
+    return [
+        m for i in range(first, last) for m in ((f"a/{i:04d}.jpg", jpeg(i)), (f"a/{i:04d}.cls", str(i % 3).encode()))
+    ]
+
+
+def test_pictures_and_labels_of_many_tars_arrive_to_the_byte(tmp_path: Path) -> None:
+    for shard in range(3):
+        write_tar(tmp_path / f"train-{shard:03d}.tar", samples(4 * shard, 4 * shard + 4))
+    report = sp.convert("webdataset", str(tmp_path / "train-{000..002}.tar"), tmp_path / "out")
+    assert (report["samples"], report["skipped"], report["format"]) == (12, 0, "webdataset")
+    assert report["fields"] == {"jpg": "image", "cls": "label"}
+    found = content(tmp_path / "out", "image")
+    assert set(found) == {f"a/{i:04d}" for i in range(12)}
+    for i in range(12):
+        assert found[f"a/{i:04d}"]["image"] == jpeg(i)
+        assert found[f"a/{i:04d}"]["label"] == i % 3
+
+
+def test_every_kind_of_member(tmp_path: Path) -> None:
+    cube = np.arange(24, dtype=np.float32).reshape(2, 3, 4) / 7
+    members = [
+        ("x.jpg", jpeg(1)),
+        ("x.seg.png", picture(2, "PNG")),
+        ("x.cls", b"5\n"),
+        ("x.txt", "grün".encode()),
+        ("x.json", json.dumps({"a": [1, 2], "b": None}).encode()),
+        ("x.npy", npy(cube)),
+        ("x.score.json", b"0.25"),
+        ("x.width.cls", b"40"),
+        ("x.wav", b"RIFF....WAVE"),
+    ]
+    sp.convert("webdataset", write_tar(tmp_path / "t.tar", members), tmp_path / "out", rename={"width.cls": "columns"})
+    assert kinds(tmp_path / "out") == {
+        "image": "image",
+        "seg": "image",
+        "label": "int64",
+        "text": "text",
+        "json": "json",
+        "array": "array",
+        "score": "float64",
+        "columns": "int64",
+        "wav": "bytes",
+    }
+    found = content(tmp_path / "out", "image", "seg")["x"]
+    assert found["seg"] == picture(2, "PNG")
+    assert found["label"] == 5 and found["score"] == 0.25 and found["columns"] == 40
+    assert (
+        found["text"] == "grün" and found["json"] == {"a": [1, 2], "b": None} and bytes(found["wav"]) == b"RIFF....WAVE"
+    )
+    assert found["array"].dtype == np.float32 and np.array_equal(found["array"], cube)
+
+
+@pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
+def test_compressed_tars_and_names_that_begin_with_a_dot(tmp_path: Path, mode: str) -> None:
+    tar = write_tar(
+        tmp_path / "t.tar.gz", [(f"./{name}", data) for name, data in samples(0, 2)] + [("./._a.jpg", b"")], mode
+    )
+    sp.convert("webdataset", tar, tmp_path / "out")
+    assert set(content(tmp_path / "out")) == {"a/0000", "a/0001"}
+
+
+def test_a_folder_with_its_classes(tmp_path: Path) -> None:
+    src = tmp_path / "src"
+    src.mkdir()
+    write_tar(src / "b.tar", samples(2, 4))
+    write_tar(src / "a.tar", samples(0, 2))
+    (src / "classes.json").write_text('["cat", "dog", "eel"]')
+    sp.convert("webdataset", src, tmp_path / "out", shuffle=False)
+    dataset = sp.Dataset(tmp_path / "out")
+    assert list(dataset.keys) == [f"a/{i:04d}" for i in range(4)]
+    assert dataset.classes == ["cat", "dog", "eel"]
+    assert list(dataset.labels) == [0, 1, 2, 0]
+
+
+def test_labels_that_are_text_are_looked_up_in_the_classes(tmp_path: Path) -> None:
+    tar = write_tar(tmp_path / "t.tar", [("0.jpg", jpeg(0)), ("0.cls", b"dog"), ("1.jpg", jpeg(1)), ("1.cls", b"cat")])
+    sp.convert("webdataset", tar, tmp_path / "out", classes=["cat", "dog"])
+    found = content(tmp_path / "out")
+    assert (found["0"]["label"], found["1"]["label"]) == (1, 0)
+    with pytest.raises(ValueError, match=r"sample `0`: .*`label`.*expected the name of a class, found:? `?'?dog"):
+        sp.convert("webdataset", tar, tmp_path / "other", classes=["cat"])
+
+
+def test_pictures_of_mixed_types_are_one_field(tmp_path: Path) -> None:
+    tar = write_tar(tmp_path / "t.tar", [("0.jpg", jpeg(0)), ("1.png", picture(1, "PNG")), ("2.JPEG", jpeg(2))])
+    sp.convert("webdataset", tar, tmp_path / "out")
+    found = content(tmp_path / "out", "image")
+    assert [found[key]["image"] for key in "012"] == [jpeg(0), picture(1, "PNG"), jpeg(2)]
+
+
+def test_tars_that_each_count_from_zero(tmp_path: Path) -> None:
+    tars = [write_tar(tmp_path / f"{name}.tar", samples(0, 2)) for name in "ab"]
+    with pytest.raises(ValueError, match=r"b\.tar`, sample `a/0000`") as caught:
+        sp.convert("webdataset", tars, tmp_path / "out")
+    assert "prefix_keys=True" in str(caught.value)
+    assert not (tmp_path / "out").exists()
+    sp.convert("webdataset", tars, tmp_path / "out", prefix_keys=True)
+    assert set(content(tmp_path / "out")) == {"a/a/0000", "a/a/0001", "b/a/0000", "b/a/0001"}
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([("../../x.jpg", jpeg(1))], r"sample `\.\./\.\./x`"),
+        ([("README", b"hello"), *samples(0, 1)], r"expected members named `KEY\.EXTENSION`, found: `README`"),
+        (
+            [*samples(0, 1), ("b.jpg", jpeg(1))],
+            r"sample `b`: expected a column 'cls', as the first sample has, found: 'jpg'",
+        ),
+        (
+            [*samples(0, 1), ("b.jpg", jpeg(1)), ("b.cls", b"1"), ("b.txt", b"x")],
+            r"sample `b`: .*found one more: 'txt'",
+        ),
+        ([*samples(0, 1), ("b.jpg", jpeg(1)), ("b.cls", b"dog")], r"sample `b`: .*'dog'"),
+        (
+            [("b.jpg", jpeg(1)), ("b.jpg", jpeg(2))],
+            r"sample `b`: expected each extension once, found another member: `b\.jpg`",
+        ),
+        (
+            [("b.jpg", jpeg(1)), ("b.png", picture(2, "PNG"))],
+            r"two columns become the field `image`: 'jpg' and 'png'\nhint: rename=",
+        ),
+        (
+            [("b.jpg", b"GIF89a..")],
+            r"sample `b`: member `b\.jpg`: expected a JPEG.*found bytes that begin with: 47 49 46",
+        ),
+        ([("b.npy", npy(np.array([{"a": 1}], object), allow_pickle=True))], r"member `b\.npy`: .*allow_pickle"),
+        ([("b.npy", b"\x93NUMPY\x01")], r"member `b\.npy`: "),
+        ([("b.pyd", b"\x80\x04}.")], r"member `b\.pyd`: expected data, found a pickle"),
+        ([("b.bin", b"\x80\x04}q\x00.")], r"found a pickle, which can run code"),
+        ([("b.json", b'{"a": NaN}')], r"member `b\.json`: expected JSON, found: NaN"),
+        ([("b.json", b'{"a"')], r"member `b\.json`: "),
+        ([("b.txt", b"\xff\xfe")], r"member `b\.txt`: "),
+        ([], r"webdataset: expected samples, found none"),
+    ],
+)
+def test_what_cannot_be_taken_is_named_and_nothing_is_left(
+    tmp_path: Path, members: list[tuple[str, bytes]], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        sp.convert("webdataset", write_tar(tmp_path / "t.tar", members), tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["t.tar"]
+
+
+def test_what_cannot_be_taken_can_be_skipped_or_dropped(tmp_path: Path) -> None:
+    members = [*samples(0, 2), ("b.jpg", jpeg(1)), ("c.jpg", b"no"), ("c.cls", b"1"), *samples(2, 3)]
+    report = sp.convert("webdataset", write_tar(tmp_path / "t.tar", members), tmp_path / "out", on_bad_input="skip")
+    assert (report["samples"], report["skipped"]) == (3, 2)
+    assert "sample `b`" in report["problems"][0] and "member `c.jpg`" in report["problems"][1]
+    pickled = write_tar(tmp_path / "p.tar", [("0.jpg", jpeg(0)), ("0.pyd", b"\x80\x04}."), ("1.jpg", jpeg(1))])
+    report = sp.convert("webdataset", pickled, tmp_path / "dropped", drop=["pyd"])
+    assert (report["samples"], report["dropped"]) == (2, {"pyd": 1})
+
+
+def test_links_are_refused(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "t.tar", "w") as tar:
+        link = tarfile.TarInfo("a.jpg")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    with pytest.raises(ValueError, match=r"member `a\.jpg`: expected a plain file, found a link"):
+        sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")
+
+
+def test_every_truncation_is_found(tmp_path: Path) -> None:
+    whole = write_tar(tmp_path / "whole.tar", samples(0, 3)).read_bytes()
+    tar = tmp_path / "t.tar"
+    # From the beginning to the end of the last member, in steps that meet headers, data and the places between them.
+    for length in range(0, 6 * 512 + 3 * 1536, 256):
+        tar.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"t\.tar`"):
+            sp.convert("webdataset", tar, tmp_path / "out")
+    tar.write_bytes(whole[: 4 * 512 + 2 * 1024])
+    report = sp.convert("webdataset", tar, tmp_path / "out", on_bad_input="skip")
+    assert report["samples"] >= 1 and "expected a whole tar" in report["problems"][0]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("t-{000..002.tar", "expected each brace closed"),
+        ("t-000..002}.tar", "expected an opening brace"),
+        ("t-{5..2}.tar", "expected a range that goes up"),
+        ("t-{x}.tar", "found {x} in"),
+        ("t-{0..9}{0..999999}.tar", "expected at most 1000000 files"),
+        ("pipe:cat t.tar", "expected local files"),
+        ("s3://bucket/t.tar", "expected local files"),
+    ],
+)
+def test_patterns_that_name_nothing(tmp_path: Path, pattern: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        sp.convert("webdataset", pattern, tmp_path / "out")
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    write_tar(tmp_path / "t-0.tar", samples(0, 1))
+    with pytest.raises(FileNotFoundError, match="t-1.tar"):
+        sp.convert("webdataset", str(tmp_path / "t-{0..1}.tar"), tmp_path / "out")
+    with pytest.raises(ValueError, match="expected files that end in .tar"):
+        (tmp_path / "empty").mkdir()
+        sp.convert("webdataset", tmp_path / "empty", tmp_path / "out")
+    with pytest.raises(ValueError, match="found: an empty list"):
+        sp.convert("webdataset", [], tmp_path / "out")
+
+
+def test_tars_that_the_webdataset_library_wrote(tmp_path: Path) -> None:
+    wds = pytest.importorskip("webdataset")
+    with wds.TarWriter(str(tmp_path / "t.tar")) as sink:
+        for i in range(3):
+            sink.write(
+                {"__key__": f"k{i}", "jpg": jpeg(i), "cls": i, "json": {"i": i}, "npy": np.full((2, 2), i, np.int16)}
+            )
+    sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out")
+    found = content(tmp_path / "out", "image")
+    for i in range(3):
+        sample = found[f"k{i}"]
+        assert sample["image"] == jpeg(i) and sample["label"] == i and sample["json"] == {"i": i}
+        assert np.array_equal(sample["array"], np.full((2, 2), i, np.int16)) and sample["array"].dtype == np.int16

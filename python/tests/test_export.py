@@ -1,0 +1,263 @@
+"""Going back: to WebDataset tars and to Zarr, and from there here again."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from convert_support import content, jpeg, kinds, picture, pixels
+
+import shardpack as sp
+
+
+def write(out: Path, samples: dict[str, dict[str, Any]], **options: Any) -> Path:
+    with sp.Writer(out, **options) as writer:
+        for key, sample in samples.items():
+            writer.write(sample, key=key)
+    return out
+
+
+def photos(count: int = 6) -> dict[str, dict[str, Any]]:
+    return {
+        f"n{i % 2}/photo {i}.JPEG": {
+            "image": jpeg(i),
+            "label": i % 2,
+            "caption": f"grün {i}",
+            "meta": {"i": [i, None]},
+            "score": np.float32(i / 7),
+        }
+        for i in range(count)
+    }
+
+
+SCHEMA = {"image": "image", "label": "int64", "caption": "text", "meta": "json", "score": "float32"}
+
+
+def members(folder: Path) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for path in sorted(folder.glob("*.tar")):
+        with tarfile.open(path) as tar:
+            for member in tar:
+                opened = tar.extractfile(member)
+                assert opened is not None and member.name not in found
+                found[member.name] = opened.read()
+    return found
+
+
+def test_tars_hold_the_stored_bytes(tmp_path: Path) -> None:
+    src = write(tmp_path / "src", photos(), schema=SCHEMA, classes=["cat", "dog"])
+    report = sp.export(sp.Dataset(src), "webdataset", tmp_path / "tars")
+    assert (report["format"], report["samples"], report["files"]) == ("webdataset", 6, 1)
+    assert sorted(path.name for path in (tmp_path / "tars").iterdir()) == ["classes.json", "shard-000000.tar"]
+    assert json.loads((tmp_path / "tars" / "classes.json").read_text()) == ["cat", "dog"]
+    found = members(tmp_path / "tars")
+    for i in range(6):
+        key = f"n{i % 2}/photo {i}"
+        assert found[f"{key}.jpg"] == jpeg(i) and found[f"{key}.cls"] == str(i % 2).encode()
+        assert found[f"{key}.caption.txt"].decode() == f"grün {i}" and json.loads(found[f"{key}.meta.json"]) == {
+            "i": [i, None]
+        }
+        assert np.load(io.BytesIO(found[f"{key}.score.npy"])) == np.float32(i / 7)
+
+
+def test_tars_and_back_are_the_same_dataset(tmp_path: Path) -> None:
+    src = write(tmp_path / "src", photos(), schema=SCHEMA, classes=["cat", "dog"])
+    sp.export(src, "webdataset", tmp_path / "tars", fields=list(SCHEMA))
+    sp.convert("webdataset", tmp_path / "tars", tmp_path / "again")
+    again = sp.Dataset(tmp_path / "again")
+    assert kinds(tmp_path / "again") == SCHEMA | {"score": "float32"} and again.classes == ["cat", "dog"]
+    before = {key.removesuffix(".JPEG"): sample for key, sample in content(src, "image").items()}
+    after = content(again, "image")
+    assert set(after) == set(before)
+    for key, sample in before.items():
+        assert {name: after[key][name] for name in SCHEMA} == {name: sample[name] for name in SCHEMA}
+
+
+def test_cubes_to_tars_and_back(tmp_path: Path) -> None:
+    cubes = {
+        f"c{i}": {
+            "cube": np.random.default_rng(i).normal(size=(4, 3, 5 + i)).astype(np.float32),
+            "mask": np.ones((4, 3), bool),
+        }
+        for i in range(3)
+    }
+    src = write(tmp_path / "src", cubes, values="keep")
+    sp.export(src, "webdataset", tmp_path / "tars", fields=["cube", "mask"])
+    sp.convert("webdataset", tmp_path / "tars", tmp_path / "again")
+    after = content(tmp_path / "again")
+    for key, sample in cubes.items():
+        assert np.array_equal(after[key]["cube"], sample["cube"]) and after[key]["cube"].dtype == np.float32
+        assert np.array_equal(after[key]["mask"], sample["mask"]) and after[key]["mask"].dtype == np.bool_
+
+
+@pytest.mark.parametrize("size", [20_480, 40_960, "64KiB"])
+def test_no_tar_is_larger_than_asked_for(tmp_path: Path, size: int | str) -> None:
+    src = write(tmp_path / "src", {f"{i:03d}": {"image": jpeg(i), "label": i} for i in range(40)})
+    report = sp.export(src, "webdataset", tmp_path / "tars", shard_size=size, fields=["image", "label"])
+    sizes = [path.stat().st_size for path in (tmp_path / "tars").glob("*.tar")]
+    assert len(sizes) == report["files"] > 1 and max(sizes) <= (65_536 if size == "64KiB" else int(size))
+    assert len(members(tmp_path / "tars")) == 80
+
+
+def test_the_webdataset_library_reads_them(tmp_path: Path) -> None:
+    wds = pytest.importorskip("webdataset")
+    src = write(tmp_path / "src", photos(), schema=SCHEMA)
+    sp.export(src, "webdataset", tmp_path / "tars")
+    dataset = wds.WebDataset(str(tmp_path / "tars" / "shard-000000.tar"), shardshuffle=False).decode()
+    seen = {sample["__key__"]: sample for sample in dataset}
+    for i in range(6):
+        sample = seen[f"n{i % 2}/photo {i}"]
+        assert (
+            sample["cls"] == i % 2
+            and sample["caption.txt"] == f"grün {i}"
+            and sample["meta.json"] == {"i": [i, None]}
+            and sample["jpg"] == jpeg(i)
+        )
+
+
+def test_the_same_dataset_gives_the_same_tars(tmp_path: Path) -> None:
+    src = write(tmp_path / "src", photos(), schema=SCHEMA)
+    for name in "ab":
+        sp.export(src, "webdataset", tmp_path / name)
+    assert (tmp_path / "a" / "shard-000000.tar").read_bytes() == (tmp_path / "b" / "shard-000000.tar").read_bytes()
+
+
+def test_keys_that_a_tar_cannot_tell_apart(tmp_path: Path) -> None:
+    samples = {"a.b/x.v1": {"text": "1"}, "a.b/x_v1": {"text": "2"}}
+    src = write(tmp_path / "src", samples)
+    with pytest.raises(
+        ValueError,
+        match=r"expected each once, found two that are `a\.b/x_v1` as a tar has them: .*\nhint: keys='number'",
+    ):
+        sp.export(src, "webdataset", tmp_path / "tars")
+    assert [path.name for path in tmp_path.iterdir()] == ["src"]
+    sp.export(src, "webdataset", tmp_path / "tars", keys="number")
+    assert sorted(members(tmp_path / "tars").values()) == [b"1", b"2"]
+
+
+def test_pictures_of_other_types_and_missing_values(tmp_path: Path) -> None:
+    samples = {"a": {"image": picture(0, "PNG"), "note": "x"}, "b": {"image": jpeg(1), "note": None}}
+    sp.export(write(tmp_path / "src", samples), "webdataset", tmp_path / "tars", fields=["image", "note"])
+    assert members(tmp_path / "tars") == {"a.png": picture(0, "PNG"), "a.note.txt": b"x", "b.jpg": jpeg(1)}
+
+
+def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
+    src = write(tmp_path / "src", {"a": {"text": "x"}})
+    for arguments, error, message in [
+        (
+            ("webdatset",),
+            ValueError,
+            "format: expected one of webdataset, zarr, found: 'webdatset'\nhint: did you mean 'webdataset'",
+        ),
+        (
+            ("webdataset", {"shard_sise": 1}),
+            TypeError,
+            "option: expected one of shard_size, keys, found: 'shard_sise'\nhint: did you mean 'shard_size'",
+        ),
+        (
+            ("webdataset", {"shard_size": "big"}),
+            ValueError,
+            "shard_size: expected a number of bytes, or a size such as '256MiB', found: 'big'",
+        ),
+        (("webdataset", {"shard_size": 0}), ValueError, "shard_size: "),
+        (("webdataset", {"keys": "no"}), ValueError, "keys: expected 'dataset' or 'number', found: 'no'"),
+        (("webdataset", {"fields": ["image"]}), ValueError, "fields: expected some of text, found: 'image'"),
+    ]:
+        format, options = (*arguments, {})[:2]
+        with pytest.raises(error, match=message):
+            sp.export(src, format, tmp_path / "out", **options)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("x")
+    with pytest.raises(FileExistsError, match="expected no folder, or an empty one"):
+        sp.export(src, "webdataset", tmp_path / "full")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "src"]
+
+
+def test_progress_of_an_export(tmp_path: Path) -> None:
+    seen: list[dict[str, Any]] = []
+    sp.export(write(tmp_path / "src", photos(), schema=SCHEMA), "webdataset", tmp_path / "out", progress=seen.append)
+    assert (seen[-1]["samples"], seen[-1]["total"]) == (6, 6)
+
+
+def test_zarr_of_one_shape_and_back(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr", minversion="3")
+    samples = {
+        f"k{i:02d}": {
+            "cube": np.random.default_rng(i).normal(size=(4, 3, 5)).astype(np.float32),
+            "image": picture(i, "PNG"),
+            "label": i % 2,
+            "text": f"grün {i}",
+            "meta": {"i": [i]},
+            "valid": bool(i % 2),
+            "score": np.float32(i) / 7,
+        }
+        for i in range(25)
+    }
+    src = write(tmp_path / "src", samples, values="keep", classes=["cat", "dog"], shuffle=False)
+    fields = ["cube", "image", "label", "text", "meta", "valid", "score"]
+    report = sp.export(src, "zarr", tmp_path / "z", fields=fields, shard_size=4000)
+    assert report["samples"] == 25 and report["arrays"] == 8
+    group = zarr.open_group(tmp_path / "z", mode="r")
+    assert group.metadata.zarr_format == 3 and group.attrs["classes"] == ["cat", "dog"]
+    order = list(sp.Dataset(src).keys)
+    assert list(group["__key__"][:]) == order
+    assert (
+        group["cube"].shape == (25, 4, 3, 5)
+        and group["cube"].dtype == np.float32
+        and group["image"].shape == (25, 24, 40, 3)
+    )
+    for row, key in enumerate(order):
+        assert np.array_equal(group["cube"][row], samples[key]["cube"]) and np.array_equal(
+            group["image"][row], pixels(int(key[1:]))
+        )
+    sp.convert("zarr", tmp_path / "z", tmp_path / "again")
+    before, after = content(src), content(tmp_path / "again")
+    assert set(after) == set(before) and sp.Dataset(tmp_path / "again").classes == ["cat", "dog"]
+    for key, sample in before.items():
+        for name in fields:
+            found = after[key][name]
+            assert np.array_equal(found, sample[name]) if isinstance(found, np.ndarray) else found == sample[name], name
+
+
+def test_zarr_of_varying_shapes_and_back(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr", minversion="3")
+    # Alike at first: what was written as one array becomes many.
+    shapes = [(2, 3)] * 4 + [(3, 3), (2, 3), (1, 7)]
+    samples = {f"k{i}": {"cube": np.full(shape, i, np.int16), "blob": bytes([i] * i)} for i, shape in enumerate(shapes)}
+    src = write(tmp_path / "src", samples, shuffle=False)
+    sp.export(src, "zarr", tmp_path / "z", fields=["cube", "blob"])
+    group = zarr.open_group(tmp_path / "z", mode="r")
+    order = list(sp.Dataset(src).keys)
+    for row, key in enumerate(order):
+        assert (
+            np.array_equal(group[f"cube/{row}"][...], samples[key]["cube"])
+            and group[f"blob/{row}"][...].tobytes() == samples[key]["blob"]
+        )
+    sp.convert("zarr", tmp_path / "z", tmp_path / "again", drop=["blob"])
+    after = content(tmp_path / "again")
+    for key, sample in samples.items():
+        assert np.array_equal(after[key]["cube"], sample["cube"]) and after[key]["cube"].dtype == np.int16
+
+
+def test_zarr_has_no_missing_values(tmp_path: Path) -> None:
+    pytest.importorskip("zarr", minversion="3")
+    src = write(tmp_path / "src", {"a": {"note": "x"}, "b": {"note": None}})
+    with pytest.raises(ValueError, match=r"`note`: expected text in each sample"):
+        sp.export(src, "zarr", tmp_path / "z")
+    assert not (tmp_path / "z").exists()
+
+
+def test_an_export_that_is_killed_leaves_nothing_at_its_place(tmp_path: Path) -> None:
+    src = write(tmp_path / "src", photos(), schema=SCHEMA)
+    arguments = f"{str(src)!r}, 'webdataset', {str(tmp_path / 'out')!r}"
+    code = f"import os, shardpack as sp; sp.export({arguments}, progress=lambda p: os._exit(9))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
+    assert not (tmp_path / "out").exists()
+    sp.export(src, "webdataset", tmp_path / "out")

@@ -1,0 +1,300 @@
+"""Loaders with NumPy: epochs, states, views, weights, ends."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardpack as sp
+
+
+@pytest.fixture
+def dataset(photos: Path) -> sp.Dataset:
+    return sp.Dataset(photos)
+
+
+def keys(loader: sp.Loader) -> list[str]:
+    """The keys of one iteration."""
+    return [key for batch in loader for key in batch.keys]
+
+
+def test_a_batch_is_rows_of_fields(dataset: sp.Dataset) -> None:
+    loader = sp.Loader(dataset, 16, image="rrc32")
+    assert len(loader) == 3
+    for batch in loader:
+        assert len(batch) == 16 and list(batch)[:2] == ["image", "label"]
+        assert batch["image"].shape == (16, 32, 32, 3) and batch["image"].dtype == np.uint8
+        assert batch["label"].dtype == np.int64
+        assert batch["label"].tolist() == [dataset[int(i)]["label"] for i in batch.indices]
+        assert batch.keys == [dataset.keys[int(i)] for i in batch.indices]
+        assert batch.mask is None
+        assert "image" in batch and "nothing" not in batch
+        assert batch["image"] is batch["image"] is dict(batch.items())["image"]
+        with pytest.raises(KeyError, match="nothing"):
+            batch["nothing"]
+    assert repr(batch) == "Batch(16 rows: image, label, height, width, 5 more)"
+    assert repr(loader).endswith("batch_size=16, rank 0 of 1)")
+
+
+def test_tensors_are_views_that_keep_their_memory(dataset: sp.Dataset) -> None:
+    with sp.Loader(dataset, 4, image="center16", prefetch=2) as loader:
+        kept = [batch["image"] for batch in loader]
+        assert loader.stats()["extra_slots"] > 0, "tensors that are kept keep their slots"
+        assert len({array.__array_interface__["data"][0] for array in kept}) == len(kept) == 15
+        fresh = [batch["image"].copy() for batch in sp.Loader(dataset, 4, image="center16")]
+    for old, new in zip(kept, fresh, strict=True):
+        np.testing.assert_array_equal(old, new)
+    kept[0][:] = 7
+    assert (kept[0] == 7).all() and not (kept[1] == 7).all(), "and may be written into"
+
+
+def test_whole_pictures_are_ragged(dataset: sp.Dataset) -> None:
+    batch = next(iter(sp.Loader(dataset, 12)))
+    images = batch["image"]
+    assert isinstance(images, sp.Ragged) and len(images) == len(list(images)) == 12
+    for row, index in enumerate(batch.indices):
+        np.testing.assert_array_equal(images[row], dataset[int(index)]["image"])
+        assert images[row].base is not None, "a view"
+    np.testing.assert_array_equal(images[-1], images[11])
+    assert images.shapes.shape == (12, 3) and images.offsets[0] == 0
+    with pytest.raises(IndexError):
+        images[12]
+    assert repr(images) == "Ragged(12 rows of 3 axes, uint8)"
+
+
+def test_stored_bytes_come_as_they_are(dataset: sp.Dataset) -> None:
+    batch = next(iter(sp.Loader(dataset, 12, image="raw", fields=["image"])))
+    assert list(batch) == ["image"]
+    assert [bytes(row) for row in batch["image"]] == [dataset.raw(int(i), "image") for i in batch.indices]
+
+
+def test_cubes_in_whole_and_in_part(cubes: Path, cube_values: list[np.ndarray]) -> None:
+    dataset = sp.Dataset(cubes)
+    for batch in sp.Loader(dataset, 8):
+        for key, cube in zip(batch.keys, batch["cube"], strict=True):
+            np.testing.assert_array_equal(cube, cube_values[int(Path(key).stem)])
+    batch = next(iter(sp.Loader(dataset, 8, cube="center6x10", bands=[5, 2])))
+    for key, cube, mask in zip(batch.keys, batch["cube"], batch["mask"], strict=True):
+        number = int(Path(key).stem)
+        np.testing.assert_array_equal(cube, cube_values[number][7:13, 10:20][..., [5, 2]])
+        assert mask.shape == (6, 10) and (mask == number).all()
+    shapes: list[tuple[dict[str, Any], tuple[int, ...]]] = [
+        ({"cube": "patch6x10", "bands": "2..5"}, (8, 6, 10, 3)),
+        ({"cube": "grid6x10", "bands": slice(4)}, (8, 6, 10, 4)),
+        ({"cube": "patch6x10", "layout": "chw", "bands": range(1, 8, 3)}, (8, 3, 6, 10)),
+        ({"layout": "chw"}, (8, 8, 20, 30)),
+    ]
+    for options, shape in shapes:
+        assert next(iter(sp.Loader(dataset, 8, **options)))["cube"].shape == shape
+
+
+def test_each_iteration_is_the_next_epoch(dataset: sp.Dataset) -> None:
+    loader = sp.Loader(dataset, 16, seed=3)
+    epochs = [keys(loader) for _ in range(3)]
+    assert loader.epoch == 3, "between two iterations, that of the next one"
+    assert all(sorted(epoch) != sorted(epochs[0]) or epoch != epochs[0] for epoch in epochs[1:])
+    assert [keys(sp.Loader(dataset, 16, seed=3, epoch=e)) for e in range(3)] == epochs
+    for epoch in (1, 0, 2, 2):
+        loader.set_epoch(epoch)
+        assert loader.epoch == epoch and keys(loader) == epochs[epoch]
+    loader.set_epoch(0)
+    next(iter(loader))
+    assert loader.epoch == 0 and keys(loader) == epochs[1], "after a break, too"
+    assert iter(loader) and keys(loader) == epochs[2], "an iterator that was not used takes no epoch"
+
+
+def test_an_iterator_ends_when_another_begins(dataset: sp.Dataset) -> None:
+    loader = sp.Loader(dataset, 16)
+    first = iter(loader)
+    next(first)
+    second = iter(loader)
+    with pytest.raises(RuntimeError, match="latest one"):
+        next(first)
+    assert len(list(second)) == 3 and list(second) == []
+
+
+@pytest.mark.parametrize("shuffle", [True, "windowed", "full", False])
+def test_every_order_has_every_sample_once(dataset: sp.Dataset, shuffle: Any) -> None:
+    found = keys(sp.Loader(dataset, 7, shuffle=shuffle, end="uneven"))
+    assert sorted(found) == sorted(dataset.keys)
+    assert (found == list(dataset.keys)) == (shuffle is False)
+
+
+def test_ends(dataset: sp.Dataset) -> None:
+    def rows(end: Any) -> list[int]:
+        loader = sp.Loader(dataset, 16, image="center8", end=end)
+        found = [len(batch) for batch in loader]
+        assert len(found) == len(loader)
+        return found
+
+    assert rows("drop") == [16, 16, 16]
+    assert rows("uneven") == [16, 16, 16, 12]
+    assert rows("pad") == [16, 16, 16, 16]
+    *_, last = sp.Loader(dataset, 16, image="center8", end="pad")
+    assert last.mask.tolist() == [True] * 12 + [False] * 4
+    assert last.indices[12:].tolist() == [-1] * 4 and last.keys[12:] == [""] * 4
+    assert not last["image"][12:].any()
+    with pytest.raises(sp.UsageError, match="would be no batch\nhint"):
+        sp.Loader(dataset, 64)
+    assert rows("drop") and len(sp.Loader(dataset, 64, end="pad")) == 1
+
+
+def test_ranks_share_an_epoch(dataset: sp.Dataset) -> None:
+    ranks = [keys(sp.Loader(dataset, 4, rank=rank, world_size=3)) for rank in range(3)]
+    assert [len(rank) for rank in ranks] == [20, 20, 20]
+    assert sorted(sum(ranks, [])) == sorted(dataset.keys)
+    with pytest.raises(sp.UsageError, match="both or none"):
+        sp.Loader(dataset, rank=1)
+    with pytest.raises(sp.UsageError, match="below the world size"):
+        sp.Loader(dataset, rank=3, world_size=3)
+
+
+def test_a_state_goes_on_with_other_ranks_and_batch_sizes(dataset: sp.Dataset) -> None:
+    loaders = [sp.Loader(dataset, 4, rank=rank, world_size=2, seed=9) for rank in range(2)]
+    done = []
+    for loader in loaders:
+        iteration = iter(loader)
+        done += [key for _ in range(3) for key in next(iteration).keys]
+    states = [json.loads(json.dumps(loader.state_dict())) for loader in loaders]
+    assert states[0] == states[1] and states[0]["samples_consumed"] == 24
+    rest = []
+    for rank in range(3):
+        loader = sp.Loader(dataset, 6, rank=rank, world_size=3, seed=9, end="uneven")
+        loader.load_state_dict(states[0])
+        assert len(loader) == 2 and loader.epoch == 0
+        rest += keys(loader)
+        assert len(loader) == 4, "the next epoch is whole"
+    assert sorted(done + rest) == sorted(dataset.keys)
+
+
+def test_a_state_after_the_end_is_that_of_the_next_epoch(dataset: sp.Dataset) -> None:
+    loader = sp.Loader(dataset, 16)
+    keys(loader)
+    state = loader.state_dict()
+    assert (state["epoch"], state["samples_consumed"]) == (1, 0)
+    resumed = sp.Loader(dataset, 16)
+    resumed.load_state_dict(state)
+    assert keys(resumed) == keys(loader)
+
+
+def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) -> None:
+    state = sp.Loader(dataset).state_dict()
+    for other in (sp.Loader(sp.Dataset(squares)), sp.Loader(dataset.subset(slice(40))), sp.Loader(dataset, shuffle="full")):
+        with pytest.raises(sp.UsageError, match="fingerprint"):
+            other.load_state_dict(state)
+    with pytest.raises(sp.UsageError, match="seed of the state"):
+        sp.Loader(dataset, seed=1).load_state_dict(state)
+    with pytest.raises(ValueError, match="expected fingerprint"):
+        sp.Loader(dataset).load_state_dict({"epoch": 1})
+
+
+def test_subsets_load(dataset: sp.Dataset) -> None:
+    owls = dataset.subset(dataset.labels == 2)
+    assert sorted(keys(sp.Loader(owls, 8, end="uneven"))) == sorted(owls.keys)
+    assert keys(sp.Loader(owls, 5, shuffle=False)) == list(owls.keys)
+
+
+def test_weights(squares: Path) -> None:
+    dataset = sp.Dataset(squares)
+
+    def drawn(source: sp.Dataset, weights: Any, epochs: int = 40) -> Counter[int]:
+        loader = sp.Loader(source, 8, weights=weights, image="center8")
+        assert len(loader) == len(source) // 8
+        return Counter(int(label) for _ in range(epochs) for batch in loader for label in batch["label"])
+
+    balanced = drawn(dataset, "balanced")
+    assert all(abs(balanced[label] / 1920 - 1 / 3) < 0.05 for label in range(3)), balanced
+    some = drawn(dataset, {0: 1, 2: 3})
+    assert set(some) == {0, 2} and abs(some[2] / 1920 - 0.75) < 0.05
+    each = drawn(dataset, np.where(dataset.labels == 1, 1.0, 0.0))
+    assert set(each) == {1}
+    part = dataset.subset(dataset.labels < 2)
+    halves = drawn(part, "balanced")
+    assert set(halves) == {0, 1} and abs(halves[0] / 1600 - 0.5) < 0.05
+    assert set(drawn(part, [float(label == 1) for label in part.labels])) == {1}
+    assert set(drawn(part, {1: 2.0})) == {1}
+    for bad in ("even", [1.0], {7: 1.0}, {0: -1.0}):
+        for source in (dataset, part):
+            with pytest.raises(sp.UsageError):
+                sp.Loader(source, 8, weights=bad)
+    with pytest.raises(sp.UsageError, match="shuffle=True"):
+        sp.Loader(dataset, weights="balanced", shuffle=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"batch_size": 0}, "batch_size: expected 1 to"),
+        ({"image": "rrc"}, "such as rrc224"),
+        ({"cube": "patch9"}, "such as patch64x64"),
+        ({"bands": "a"}, "such as 10..50"),
+        ({"layout": "cwh"}, "layout: expected hwc or chw"),
+        ({"end": "keep"}, "end: expected drop, pad or uneven"),
+        ({"shuffle": "no"}, "shuffle: expected"),
+        ({"fields": ["picture"]}, "field out of"),
+        ({"to": "tf"}, "expected numpy, torch or jax"),
+        ({"device": "cuda"}, "expected cpu"),
+        ({"seed": -1}, "seed: expected 0 to"),
+        ({"prefetch": 0}, "prefetch: expected 1 to"),
+    ],
+)
+def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        sp.Loader(dataset, **options)
+
+
+def test_damage_is_an_error_or_skipped(photos: Path, tmp_path: Path) -> None:
+    for file in photos.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shard = next(tmp_path.glob("*.shard"))
+    data = bytearray(shard.read_bytes())
+    raw = sp.Dataset(photos).raw(5, "image")
+    assert raw is not None
+    data[data.index(raw) + 100] ^= 1
+    shard.write_bytes(data)
+    dataset = sp.Dataset(tmp_path)
+    with pytest.raises(sp.FormatError, match=dataset.keys[5]):
+        list(sp.Loader(dataset, 10, image="center8", shuffle=False))
+    batches = list(sp.Loader(dataset, 10, image="center8", shuffle=False, skip_corrupt=1))
+    assert batches[0].mask.tolist() == [i != 5 for i in range(10)] and batches[1].mask is None
+
+
+def test_a_closed_loader_says_so(dataset: sp.Dataset) -> None:
+    with sp.Loader(dataset, 16, image="center8") as loader:
+        batch = next(iter(loader))
+    with pytest.raises(RuntimeError, match="closed"):
+        next(iter(loader))
+    assert "closed" in repr(loader) and batch["image"].shape == (16, 8, 8, 3), "batches stay valid"
+    loader.close()
+
+
+def test_stats_and_memory(dataset: sp.Dataset) -> None:
+    loader = sp.Loader(dataset, 16, image="rrc32")
+    assert loader.predicted_bytes > 3 * 16 * 32 * 32 * 3
+    list(loader)
+    stats = loader.stats()
+    assert (stats["batches"], stats["samples"], stats["extra_slots"]) == (3, 48, 0)
+    assert stats["decode_s"] > 0 and stats["predicted_bytes"] == loader.predicted_bytes
+    assert loader.dataset is dataset and (loader.batch_size, loader.rank, loader.world_size) == (16, 0, 1)
+
+
+def test_pickles_of_loaders_and_batches(dataset: sp.Dataset) -> None:
+    loader = sp.Loader(dataset, 8, seed=4, image="center16", end="pad")
+    iteration = iter(loader)
+    for _ in range(2):
+        batch = next(iteration)
+    copy = pickle.loads(pickle.dumps(loader))
+    assert [key for batch in copy for key in batch.keys] == [key for batch in iteration for key in batch.keys]
+    again = pickle.loads(pickle.dumps(batch))
+    np.testing.assert_array_equal(again["image"], batch["image"])
+    assert again.keys == batch.keys and again.mask is None and again.indices.tolist() == batch.indices.tolist()
+    with pytest.raises(KeyError):
+        again["nothing"]
+    ragged = next(iter(sp.Loader(dataset, 4)))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(ragged))["image"][2], ragged["image"][2])

@@ -1,0 +1,166 @@
+"""Manners: Ctrl-C, threads, exits, memory, time."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import shardpack as sp
+
+
+def run(code: str, *arguments: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end."""
+    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+
+
+def threads() -> list[str]:
+    """Names of the threads of the loaders of this process."""
+    names = [Path(f"/proc/self/task/{task}/comm").read_text().strip() for task in os.listdir("/proc/self/task")]
+    return [name for name in names if name.startswith("shardpack")]
+
+
+def test_ctrl_c_ends_a_wait(squares: Path) -> None:
+    code = """
+        import os, signal, sys, threading, time
+        import shardpack as sp
+        # Ten pictures blown up to 48 MB each by one thread: no batch comes before the signal.
+        loader = sp.Loader(sp.Dataset(sys.argv[1]), 10, image="center4000", threads=1, prefetch=1)
+        iteration = iter(loader)
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        start = time.monotonic()
+        try:
+            next(iteration)
+        except KeyboardInterrupt:
+            took = time.monotonic() - start
+            print("interrupted" if took < 1.2 else took)
+        assert len(next(iteration)) == 10, "and the loader goes on"
+    """
+    done = run(code, squares)
+    assert done.stdout == "interrupted\n" and done.returncode == 0, done
+
+
+def test_no_thread_survives(squares: Path) -> None:
+    dataset = sp.Dataset(squares)
+    # Loaders of other tests may hang on the traceback of an error that was expected.
+    gc.collect()
+    assert not threads()
+    with sp.Loader(dataset, 8, image="rrc32", threads=3) as loader:
+        assert not threads(), "none before the first batch"
+        next(iter(loader))
+        assert len(threads()) == 3
+    assert not threads()
+    loader = sp.Loader(dataset, 8, image="rrc32", threads=3)
+    next(iter(loader))
+    loader.close()
+    assert not threads()
+    loader = sp.Loader(dataset, 8, image="rrc32", threads=3)
+    iteration = iter(loader)
+    next(iteration)
+    del loader, iteration
+    assert not threads(), "nor the loader itself"
+
+
+@pytest.mark.parametrize("ending", ["pass", "sys.exit(0)", "del loader", "loader.close()", "batch = None"])
+def test_the_interpreter_ends_cleanly(squares: Path, ending: str) -> None:
+    code = f"""
+        import sys
+        import shardpack as sp
+        loader = sp.Loader(sp.Dataset(sys.argv[1]), 8, image="rrc32")
+        iteration = iter(loader)
+        batch = next(iteration)
+        view = batch["image"]
+        {ending}
+    """
+    done = run(code, squares)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_fork_of_a_busy_loader_says_so(squares: Path) -> None:
+    loader = sp.Loader(sp.Dataset(squares), 8, image="rrc32")
+    iteration = iter(loader)
+    batch = next(iteration)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        code = 1
+        try:
+            next(iteration)
+        except RuntimeError as error:
+            code = 0 if "hint: make the loader in the child" in str(error) else 2
+        try:
+            # What was handed out stays valid, and closing touches no thread of the parent.
+            code = code or (0 if batch["image"].shape == (8, 32, 32, 3) else 3)
+            loader.close()
+            del loader, iteration, batch
+        except BaseException:
+            code = 4
+        os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert len(list(iteration)) == 5
+
+
+def test_a_loader_that_has_not_begun_works_in_a_fork(squares: Path) -> None:
+    loader = sp.Loader(sp.Dataset(squares), 8, image="rrc32", seed=5)
+    loader.set_epoch(2)
+    expected = [key for batch in sp.Loader(sp.Dataset(squares), 8, image="rrc32", seed=5, epoch=2) for key in batch.keys]
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if [key for batch in loader for key in batch.keys] == expected else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert [key for batch in loader for key in batch.keys] == expected
+
+
+def test_a_thousand_epochs_take_no_more_memory(squares: Path) -> None:
+    code = """
+        import sys
+        import shardpack as sp
+
+        def resident():
+            with open("/proc/self/statm") as file:
+                return int(file.read().split()[1]) * 4096
+
+        dataset = sp.Dataset(sys.argv[1])
+        loader = sp.Loader(dataset.subset(range(16)), 4, image="rrc16", threads=2)
+        for epoch in range(1000):
+            for batch in loader:
+                batch["image"], batch["label"], batch.keys, batch.mask, batch.indices
+            if epoch == 200:
+                early = resident()
+        assert loader.epoch == 1000 and loader.stats()["extra_slots"] == 0, loader.stats()
+        grown = resident() - early
+        assert grown < 1 << 20, grown
+    """
+    done = run(code, squares)
+    assert done.returncode == 0, done.stderr
+
+
+def test_other_threads_run_while_a_loader_waits(squares: Path) -> None:
+    loader = sp.Loader(sp.Dataset(squares), 8, image="rrc224", threads=1)
+    turns = 0
+    over = threading.Event()
+
+    def count() -> None:
+        nonlocal turns
+        while not over.is_set():
+            turns += 1
+            time.sleep(0.0005)
+
+    other = threading.Thread(target=count)
+    other.start()
+    for _ in range(10):
+        for _ in loader:
+            loader.stats()
+    over.set()
+    other.join()
+    assert loader.stats()["consumer_wait_s"] > 0.02 and turns > 10

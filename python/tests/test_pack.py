@@ -1,0 +1,212 @@
+"""`pack`, `merge`, `verify` and the command, from Python."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import shardpack as sp
+from shardpack import _pack, _shardpack
+
+
+def photos(folder: Path, count: int = 12, side: int = 40) -> Path:
+    """Photos in two class folders."""
+    random = np.random.default_rng(0)
+    for number in range(count):
+        path = folder / "ab"[number % 2] / f"{number:03}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 256, (side, side, 3), np.uint8)).save(path, quality=90)
+    return folder
+
+
+def cubes(folder: Path, count: int, shape: tuple[int, ...]) -> Path:
+    """Cubes of noise."""
+    folder.mkdir()
+    for number in range(count):
+        np.save(folder / f"{number:03}.npy", np.random.default_rng(number).random(shape).astype(np.float32))
+    return folder
+
+
+def test_the_table_of_options_is_the_commands() -> None:
+    flags = {name.replace("-", "_"): takes_value for name, takes_value in _shardpack.pack_flags()}
+    assert set(_pack._TYPES) == set(flags)
+    assert {name for name, types in _pack._TYPES.items() if types == (bool,)} == {n for n, value in flags.items() if not value}
+    assert set(_pack.PackOptions.__annotations__) == set(flags)
+    assert set(_pack.StorageOptions.__annotations__) < set(flags)
+
+
+def test_pack_and_what_it_returns(tmp_path: Path) -> None:
+    source = photos(tmp_path / "photos")
+    seen: list[dict[str, int]] = []
+    report = sp.pack(source, tmp_path / "out", jpeg="keep", shard_size="16KiB", threads=2, progress=seen.append)
+    assert report["outcome"] == "complete" and report["samples"] == 12 and report["classes"] == 2 and report["shards"] > 1
+    assert report["skipped"] == [] and report["seconds"] > 0
+    assert seen[-1]["samples"] == seen[-1]["samples_total"] == 12 and seen[-1]["shards"] == report["shards"]
+    assert sp.pack(str(source), str(tmp_path / "out"), jpeg="keep", shard_size=16 << 10)["outcome"] == "already-complete"
+    dataset = sp.Dataset(tmp_path / "out")
+    assert dataset.raw(dataset.index_of("b/001.jpg"), "image") == (source / "b/001.jpg").read_bytes()
+
+
+def test_pack_is_the_command(tmp_path: Path) -> None:
+    source = photos(tmp_path / "-photos")
+    sp.pack(source, tmp_path / "one", no_shuffle=True, upright=True, keep_metadata=True, check_pixels="all")
+    command = [sys.executable, "-m", "shardpack", "pack", str(source), str(tmp_path / "two")]
+    done = subprocess.run([*command, "--no-shuffle", "--upright", "--keep-metadata", "--check-pixels=all"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "two").iterdir())
+    assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in names)
+
+
+def test_parts_are_merged(tmp_path: Path) -> None:
+    source = cubes(tmp_path / "cubes", 6, (10, 10, 3))
+    with pytest.raises(sp.UsageError, match="pack the parts first"):
+        (tmp_path / "out").mkdir()
+        sp.merge(tmp_path / "out")
+    for part in (1, 2):
+        report = sp.pack(source, tmp_path / "out", part=(part, 2), shard_size=3000, codec="raw", values="keep")
+        assert report["outcome"] == "part-complete"
+    merged = sp.merge(tmp_path / "out")
+    assert merged["outcome"] == "complete" and merged["samples"] == 6
+    assert len(sp.Dataset(tmp_path / "out")) == 6
+
+
+def test_errors_speak_python(tmp_path: Path) -> None:
+    source, out = photos(tmp_path / "photos"), tmp_path / "out"
+    for options, error, text in [
+        ({"shardsize": 3}, TypeError, "unexpected keyword argument 'shardsize'\nhint: did you mean 'shard_size'?"),
+        ({"zzz": 3}, TypeError, "hint: there are band_difference, check_pixels"),
+        ({"quality": "high"}, TypeError, "pack(): quality: expected int, found str 'high'"),
+        ({"upright": 1}, TypeError, "upright: expected bool"),
+        ({"threads": True}, TypeError, "threads: expected int, found bool"),
+        ({"jpeg": "fast"}, sp.UsageError, "invalid value 'fast' for 'jpeg'\n  [possible values: tile, keep, reencode]"),
+        ({"quality": 80}, sp.UsageError, '`quality` has an effect with `jpeg="reencode"` only'),
+        ({"shard_size": "8 potatoes"}, sp.UsageError, "unknown unit"),
+        ({"values": "f16"}, sp.UsageError, "the source holds pictures"),
+    ]:
+        with pytest.raises(error) as caught:
+            sp.pack(source, out, **options)  # type: ignore[arg-type]
+        assert text in str(caught.value) and "--" not in str(caught.value)
+    with pytest.raises(OSError):
+        sp.pack(tmp_path / "nowhere", out)
+    (source / "a/bad.jpg").write_bytes(b"\xff\xd8\xffnothing")
+    with pytest.raises(ValueError, match="bad.jpg"):
+        sp.pack(source, out)
+    assert sp.pack(source, out, on_bad_input="skip")["skipped"][0]["key"] == "a/bad.jpg"
+    with pytest.raises(sp.UsageError, match="force=True"):
+        sp.pack(source, out, on_bad_input="skip", seed=1)
+
+
+def test_verify_lists_what_is_wrong(tmp_path: Path) -> None:
+    with pytest.raises(OSError):
+        sp.verify(tmp_path / "nowhere")
+    with sp.Writer(tmp_path / "out") as writer:
+        for number in range(5):
+            writer.write({"noise": np.random.default_rng(number).bytes(2000)}, key=str(number))
+    whole = sp.verify(tmp_path / "out", digest=True)
+    assert whole["whole"] and whole["samples"] == 5 and whole["problems"] == []
+    shard = tmp_path / "out/shard-00000.shard"
+    content = bytearray(shard.read_bytes())
+    content[1500] ^= 1
+    shard.write_bytes(content)
+    found = sp.verify(str(tmp_path / "out"), deep=True, threads=1)
+    assert not found["whole"] and found["damaged_samples"] == 1 and len(found["problems"]) == 1
+    assert found["problems"][0]["key"] in "01234"
+
+
+def test_an_exception_of_progress_stops_the_run_which_then_goes_on(tmp_path: Path) -> None:
+    source = cubes(tmp_path / "cubes", 30, (64, 64, 8))
+
+    def stop(now: dict[str, int]) -> None:
+        raise LookupError("enough")
+
+    options = {"shard_size": "256KiB", "threads": 1, "codec": "raw", "values": "keep"}
+    with pytest.raises(LookupError, match="enough"):
+        sp.pack(source, tmp_path / "out", progress=stop, **options)  # type: ignore[arg-type]
+    assert sp.pack(source, tmp_path / "out", **options)["samples"] == 30  # type: ignore[arg-type]
+
+
+PACK = """
+import sys, shardpack as sp
+def say(now): print("packing", flush=True)
+sp.pack(sys.argv[1], sys.argv[2], progress=say, threads=1, shard_size="4MiB", codec="blosc2-zstd", level=22, values="keep")
+"""
+
+
+def test_ctrl_c_ends_pack_within_moments(tmp_path: Path) -> None:
+    source = cubes(tmp_path / "cubes", 40, (200, 200, 16))
+    program = subprocess.Popen([sys.executable, "-c", PACK, str(source), str(tmp_path / "out")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert program.stdout and program.stdout.readline() == "packing\n"
+    before = time.monotonic()
+    program.send_signal(signal.SIGINT)
+    _, stderr = program.communicate(timeout=30)
+    assert program.returncode == -signal.SIGINT and stderr.rstrip().endswith("KeyboardInterrupt")
+    assert time.monotonic() - before < 5
+    assert not (tmp_path / "out/manifest.json").exists()
+    assert not [path for path in (tmp_path / "out").iterdir() if path.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_ends_the_command(tmp_path: Path, signal_number: signal.Signals) -> None:
+    source = cubes(tmp_path / "cubes", 40, (200, 200, 16))
+    command = [sys.executable, "-m", "shardpack", "pack", str(source), str(tmp_path / "out"), "--threads=1", "--codec=blosc2-zstd", "--level=22", "--values=keep", "--shard-size=4MiB"]
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert program.stderr
+    for line in program.stderr:
+        if line.startswith("packing"):
+            break
+    time.sleep(0.3)
+    program.send_signal(signal_number)
+    _, stderr = program.communicate(timeout=30)
+    assert program.returncode == 130 and "run the same command again" in stderr
+
+
+def test_exit_codes_pass_through(tmp_path: Path) -> None:
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "shardpack", *map(str, arguments)], capture_output=True, text=True)
+
+    version = run("--version")
+    assert version.returncode == 0 and version.stdout == f"shardpack {sp.__version__}\n"
+    assert "Usage: shardpack " in run("pack").stderr
+    assert run("pack").returncode == 2 and run("inspect", tmp_path / "nowhere").returncode == 2
+    with sp.Writer(tmp_path / "out") as writer:
+        writer.write({"text": "hello"}, key="a")
+    inspected = run("inspect", tmp_path / "out")
+    assert inspected.returncode == 0 and "text" in inspected.stdout
+    assert run("cat", tmp_path / "out", "a").stdout == "hello"
+    shard = tmp_path / "out/shard-00000.shard"
+    os.truncate(shard, shard.stat().st_size - 1)
+    assert run("verify", tmp_path / "out").returncode == 1
+
+
+def test_a_datasets_columns_of_figures_are_not_shown_as_the_users(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out") as writer:
+        writer.write({"radiance": np.random.default_rng(0).random((4, 5, 6)).astype(np.float32), "photo": Image.new("RGB", (8, 9))})
+    shown = subprocess.run([sys.executable, "-m", "shardpack", "inspect", str(tmp_path / "out")], capture_output=True, text=True).stdout
+    assert "radiance.max_abs_error" not in shown and "photo.source_bytes" not in shown and "fidelity" in shown
+    rebuilt = tmp_path / "rebuilt"
+    shutil.copytree(tmp_path / "out", rebuilt)
+    (rebuilt / "manifest.json").unlink()
+    done = subprocess.run([sys.executable, "-m", "shardpack", "salvage", str(rebuilt), str(rebuilt)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    expected = {**(sp.Dataset(tmp_path / "out").fidelity or {})}
+    found = sp.Dataset(rebuilt).fidelity or {}
+    # Why a picture was kept stands in no column.
+    expected["photo"] = {name: value for name, value in expected["photo"].items() if name != "kept_because"}
+    assert found == expected
+
+
+def test_functions_are_documented() -> None:
+    for thing in (sp.pack, sp.merge, sp.verify, sp.Writer, sp.Writer.write, sp.Writer.close):
+        text = inspect.getdoc(thing)
+        assert text and ("Raises" in text or "Returns" in text)

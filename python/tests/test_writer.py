@@ -1,0 +1,416 @@
+"""Writing from a program: what goes in comes out, errors cost one sample, and a dataset is there as a whole or not at all."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import hashlib
+import importlib.util
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import shardpack as sp
+
+DTYPES = "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32 float64".split()
+SPEC = Path(__file__).parents[2] / "format-spec"
+
+
+def jpeg(number: int, height: int = 48, width: int = 64) -> bytes:
+    """A JPEG that no other number has."""
+    y, x = np.mgrid[:height, :width]
+    pixels = np.stack([(x * 3 + number * 7) % 256, (y * 5 + number) % 256, (x + y) % 256], -1).astype(np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", quality=90)
+    return file.getvalue()
+
+
+def sample(number: int) -> dict[str, object]:
+    """A sample with a field of each kind."""
+    random = np.random.default_rng(number)
+    return {
+        "image": jpeg(number),
+        "label": number % 3,
+        "caption": f"photo {number}, été",
+        "cube": random.normal(size=(6, 7, 4)).astype(np.float32),
+        "boxes": random.random((number % 4, 4)),
+        "mask": random.integers(0, 5, (6, 7), np.uint8) if number % 2 else None,
+        "meta": {"number": number, "tags": ["a", "b"], "score": np.float32(0.5)},
+        "blob": bytes([number]) * 100,
+        "weight": 0.25,
+        "fine": True,
+    }
+
+
+def files(folder: Path) -> dict[str, str]:
+    """Every file of a folder, and the digest of its content."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+@pytest.fixture(scope="module")
+def reader() -> Iterator[ModuleType]:
+    """The reader of the specification, which shares no code with the package."""
+    pytest.importorskip("zstandard", reason="the specification's reader takes zstd from it")
+    sys.path.insert(0, str(SPEC))
+    spec = importlib.util.spec_from_file_location("spec_reader", SPEC / "reader.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["spec_reader"] = module
+    spec.loader.exec_module(module)
+    yield module
+    sys.path.remove(str(SPEC))
+
+
+def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with sp.Writer(out, classes=["ant", "bee", "cat"], shard_size="64KiB") as writer:
+        for number in range(40):
+            writer.write(sample(number), key=f"{number % 3}/{number:02}.jpg")
+        assert len(writer) == 40 and writer.report is None
+    report = writer.report
+    assert report is not None and report["samples"] == 40 and report["shards"] > 1 and report["classes"] == 3
+    assert report["fidelity"]["image"]["samples"] == 40
+    assert report["fidelity"]["boxes"]["changed"] == 0 < report["fidelity"]["cube"]["changed"]
+    assert repr(writer) == f"Writer({str(out)!r}, complete)"
+    assert sorted(path.name for path in out.iterdir())[0] == "manifest.json"
+
+    dataset = sp.Dataset(out)
+    assert len(dataset) == 40 and dataset.classes == ["ant", "bee", "cat"]
+    for index in range(40):
+        found = dataset[index]
+        number = int(found["__key__"][2:4])
+        expected: dict[str, Any] = sample(number)
+        with Image.open(io.BytesIO(expected["image"])) as picture:
+            assert np.abs(found["image"].astype(int) - np.asarray(picture).astype(int)).max() <= 4, "decoders round differently"
+        assert np.abs(found["cube"] - expected["cube"]).max() < 0.01 and found["cube"].dtype == np.float32
+        assert np.array_equal(found["boxes"], expected["boxes"]) and found["boxes"].dtype == np.float64
+        assert (found["mask"] is None) == (expected["mask"] is None)
+        assert found["mask"] is None or np.array_equal(found["mask"], expected["mask"])
+        assert found["meta"] == {"number": number, "tags": ["a", "b"], "score": 0.5}
+        for field in ("label", "caption", "blob", "weight", "fine"):
+            assert found[field] == expected[field]
+    assert sp.verify(out, deep=True)["whole"]
+
+
+def test_the_independent_reader_agrees(tmp_path: Path, reader: ModuleType) -> None:
+    out = tmp_path / "out"
+    with sp.Writer(out, codec="zstd", jpeg="keep", values="keep") as writer:
+        for number in range(12):
+            writer.write(sample(number))
+    assert reader.verify(str(out)) == []
+    digests = {tuple(line.split("\t")[:2]): line.split("\t")[3] for line in reader.digest(str(out))}
+    for number in range(12):
+        for field, value in sample(number).items():
+            if isinstance(value, bytes):
+                expected = value
+            elif isinstance(value, str):
+                expected = value.encode()
+            elif isinstance(value, np.ndarray):
+                expected = value.tobytes()
+            elif value is None:
+                assert digests[f"{number:08}", field] == "-"
+                continue
+            else:
+                continue
+            assert digests[f"{number:08}", field] == hashlib.sha256(expected).hexdigest(), (number, field)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_dtype_comes_back_to_the_bit(tmp_path: Path, dtype: str) -> None:
+    random = np.random.default_rng(7)
+    shapes = [(5,), (0, 3), (3, 4), (3, 4, 5), (2, 2, 2, 2, 2)]
+    bits = {shape: random.integers(0, 2 if dtype == "bool" else 256, (*shape, np.dtype(dtype).itemsize), np.uint8) for shape in shapes}
+    arrays = {f"a{i}": bits[shape].reshape(-1).view(dtype).reshape(shape) for i, shape in enumerate(shapes)}
+    arrays["turned"] = np.ascontiguousarray(arrays["a3"].T).T
+    swapped = arrays["a2"].astype(arrays["a2"].dtype.newbyteorder(">"))
+    scalar = arrays["a2"][1, 2]
+    with sp.Writer(tmp_path / "out", values="keep") as writer:
+        writer.write({**arrays, "swapped": swapped, "scalar": scalar, "axisless": np.array(scalar)})
+    found = sp.Dataset(tmp_path / "out")[0]
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype and found[name].shape == array.shape
+        assert found[name].tobytes() == array.tobytes(), name
+    assert found["swapped"].tobytes() == arrays["a2"].tobytes()
+    schema = {field.name: field.dtype for field in sp.Dataset(tmp_path / "out").schema}
+    assert schema["scalar"] == schema["axisless"] == np.dtype(dtype)
+    assert np.array(found["scalar"], dtype).tobytes() == np.array(scalar).tobytes() or np.isnan(scalar)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_eight_threads_write_the_same_bytes_as_one(tmp_path: Path, shuffle: bool) -> None:
+    def write(out: Path, threads: int) -> dict[str, str]:
+        # Named, so that it does not matter which thread is first.
+        with sp.Writer(out, shuffle=shuffle, codec="blosc2-lz4", filter="shuffle", layout="as-given", band_difference="off", shard_size=30_000) as writer:
+
+            def add(number: int) -> None:
+                writer.write(sample(number), key=f"{number:03}", order=None if shuffle else number)
+
+            with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+                # Thread-safe means that all of it may happen at once: nothing is lost, nothing is there twice.
+                list(pool.map(add, reversed(range(1, 90))))
+                add(0)
+        return files(out)
+
+    one, eight = write(tmp_path / "one", 1), write(tmp_path / "eight", 8)
+    assert one == eight and len(one) > 4
+    dataset = sp.Dataset(tmp_path / "eight")
+    keys = list(dataset.keys)
+    assert sorted(keys) == [f"{number:03}" for number in range(90)]
+    assert (keys == sorted(keys)) == (not shuffle)
+
+
+def test_the_interpreter_is_free_while_a_sample_is_encoded(tmp_path: Path) -> None:
+    cube = np.random.default_rng(0).random((600, 600, 40)).astype(np.float32)
+    ticks = []
+    with sp.Writer(tmp_path / "out", codec="blosc2-zstd", level=9) as writer:
+        writing = threading.Thread(target=lambda: writer.write({"cube": cube}))
+        writing.start()
+        while writing.is_alive():
+            ticks.append(time.perf_counter())
+            time.sleep(0.001)
+        writing.join()
+    gaps = np.diff(ticks)
+    assert len(ticks) > 20 and gaps.max() < 0.8 * (ticks[-1] - ticks[0])
+
+
+def test_pictures_of_pil_and_pixels(tmp_path: Path) -> None:
+    rgb = np.random.default_rng(1).integers(0, 256, (20, 30, 3), np.uint8)
+    palette = Image.fromarray(rgb).quantize(16)
+    values = {
+        "rgb": (Image.fromarray(rgb), rgb),
+        "grey": (Image.fromarray(rgb[..., 0]), np.repeat(rgb[..., :1], 3, -1)),
+        "palette": (palette, np.asarray(palette.convert("RGB"))),
+        "bits": (Image.fromarray(rgb[..., 0] > 128), np.repeat((rgb[..., :1] > 128) * np.uint8(255), 3, -1)),
+        "image": (rgb[..., :1], np.repeat(rgb[..., :1], 3, -1)),
+    }
+    for name, (given, expected) in values.items():
+        out = tmp_path / name
+        with sp.Writer(out) as writer:
+            writer.write({name: given})
+        dataset = sp.Dataset(out)
+        assert dataset.schema[0].kind == "image"
+        assert np.array_equal(dataset[0][name], expected), name
+    with sp.Writer(tmp_path / "schema", {"left": "image", "right": "image"}) as writer:
+        writer.write({"left": rgb, "right": Image.fromarray(rgb)})
+        with pytest.raises(TypeError, match=r"field 'left': expected a picture of mode L, RGB.* found RGBA\nhint: convert"):
+            writer.write({"left": Image.new("RGBA", (3, 4)), "right": rgb})
+        with pytest.raises(sp.UsageError, match=r"field `left`: expected a whole JPEG.*found \[20, 30, 4\] of uint8"):
+            writer.write({"left": np.zeros((20, 30, 4), np.uint8), "right": rgb})
+    found = sp.Dataset(tmp_path / "schema")[0]
+    assert np.array_equal(found["left"], rgb) and np.array_equal(found["right"], rgb)
+    with sp.Writer(tmp_path / "lossy", jpeg="reencode", quality=80, score="all") as writer:
+        writer.write({"image": rgb})
+    fidelity = (writer.report or {})["fidelity"]["image"]
+    assert fidelity["reencoded"] == 1 and fidelity["quality"]["max"] == 80 and fidelity["ssimulacra2"]["count"] == 1
+
+
+def test_misfits_cost_one_sample(tmp_path: Path) -> None:
+    good = {"image": jpeg(0), "label": 1, "cube": np.ones((2, 2, 3), np.float32)}
+    with sp.Writer(tmp_path / "out", classes=["a", "b"]) as writer:
+        writer.write(good, key="first")
+        for field, value, error, text in [
+            ("image", b"GIF89a" + bytes(60), sp.UsageError, "GIF"),
+            ("image", jpeg(1)[:500], sp.UsageError, "field `image`"),
+            ("image", 3, sp.UsageError, "found the number 3"),
+            ("label", 2, sp.UsageError, "expected 0 to 1, the number of a class, found 2"),
+            ("label", "c", sp.UsageError, "expected the name of a class, found `c`"),
+            ("label", None, sp.UsageError, "found no value\nhint: "),
+            ("cube", np.ones((2, 2, 3)), sp.UsageError, "float32, as the first one, found [2, 2, 3] of float64"),
+            ("cube", np.array([[[0.5, 1e6]]], np.float32), sp.UsageError, 'out of float16\'s range ±65504: 1000000 (finite values: 0.5 to 1000000)\nhint: `values="fixed", max_error=E`'),
+            ("cube", np.ones((2, 2, 3), complex), TypeError, "found complex128"),
+            ("cube", object(), TypeError, "field 'cube': expected bytes, str"),
+            ("more", 1, sp.UsageError, "field `more`: expected a field of the schema: image, label, cube"),
+        ]:
+            with pytest.raises(error) as caught:
+                writer.write({**good, field: value}, key="second")
+            assert text in str(caught.value)
+            assert error is TypeError or "sample `second`" in str(caught.value)
+        with pytest.raises(sp.UsageError, match="sample `first`: key: expected each once"):
+            writer.write(good, key="first")
+        with pytest.raises(sp.UsageError, match="relative path"):
+            writer.write(good, key="/root")
+        with pytest.raises(TypeError, match="key: expected str, found int"):
+            writer.write({**good, "__key__": 5})
+        writer.write({"label": "a", "__key__": "second", "cube": np.zeros((1, 1, 1), np.float32)})
+    assert [sp.Dataset(tmp_path / "out").by_key(key)["label"] for key in ("first", "second")] == [1, 0]
+
+
+def test_documents_are_strict_json(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out", {"meta": "json"}) as writer:
+        writer.write({"meta": "a word"})
+        writer.write({"meta": [np.int64(1), np.arange(3), None]})
+        writer.write({"meta": 2.5})
+        with pytest.raises(sp.UsageError, match="sample `00000003`: field `meta`"):
+            writer.write({"meta": {"a": float("nan")}})
+        with pytest.raises(TypeError, match="cannot hold set"):
+            writer.write({"meta": {"a": {1}}})
+    dataset = sp.Dataset(tmp_path / "out")
+    assert [dataset.by_key(f"{i:08}")["meta"] for i in range(3)] == ["a word", [1, [0, 1, 2], None], 2.5]
+
+
+def test_an_exception_leaves_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(ZeroDivisionError), sp.Writer(out) as writer:
+        writer.write({"i": 1})
+        1 / 0  # noqa: B018
+    assert not out.exists()
+    with pytest.raises(ValueError, match="the writer is closed"):
+        writer.write({"i": 1})
+    with pytest.raises(sp.UsageError, match="samples: expected at least one"), sp.Writer(out):
+        pass
+    assert not out.exists()
+    # What was there stays.
+    with sp.Writer(out) as writer:
+        writer.write({"i": 1})
+    before = files(out)
+    with pytest.raises(sp.UsageError, match="found a dataset of 1 samples\nhint: use `?force=True"):
+        sp.Writer(out)
+    with pytest.raises(ZeroDivisionError), sp.Writer(out, force=True) as writer:
+        writer.write({"i": 2})
+        1 / 0  # noqa: B018
+    assert files(out) == before
+    with sp.Writer(out, force=True) as writer:
+        writer.write({"i": 3})
+    assert sp.Dataset(out)[0]["i"] == 3
+
+
+def test_two_writers_of_one_folder_are_refused(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out") as writer:
+        writer.write({"i": 1})
+        with pytest.raises(BlockingIOError, match="is being written by another packer: process"):
+            sp.Writer(tmp_path / "out", force=True)
+
+
+def test_progress_and_what_it_raises(tmp_path: Path) -> None:
+    writer = sp.Writer(tmp_path / "out")
+    for number in range(200):
+        writer.write({"i": number})
+
+    def stop(now: dict[str, int]) -> None:
+        raise RuntimeError(f"enough after {sorted(now)}")
+
+    seen: list[dict[str, int]] = []
+    with pytest.raises(RuntimeError, match="enough after .*'samples', 'samples_total'"):
+        writer.close(progress=stop)
+    report = writer.close(progress=seen.append)
+    assert seen and seen[-1]["samples"] == seen[-1]["samples_total"] == 200
+    assert writer.close() == report and len(writer) == 200
+    writer.abort()
+    assert len(sp.Dataset(tmp_path / "out")) == 200
+
+
+def run(code: str, *arguments: object) -> subprocess.Popen[str]:
+    """A program of its own."""
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+ENDLESS = """
+import sys, numpy as np, shardpack as sp
+with sp.Writer(sys.argv[1]) as writer:
+    for number in range(10**9):
+        writer.write({"cube": np.random.random((50, 50, 4))})
+        if number == 20: print("writing", flush=True)
+"""
+
+
+def test_a_writer_that_is_killed_leaves_no_dataset_and_locks_nobody_out(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program = run(ENDLESS, out)
+    assert program.stdout and program.stdout.readline() == "writing\n"
+    program.kill()
+    program.communicate()
+    # The samples went with the process; what is left is a lock file that nobody holds.
+    assert all(path.name.startswith(".shardpack-lock") and path.stat().st_size < 200 for path in out.iterdir())
+    with sp.Writer(out) as writer:
+        writer.write({"i": 1})
+    assert sorted(path.name for path in out.iterdir()) == ["manifest.json", "shard-00000.shard"]
+
+
+def test_ctrl_c_ends_a_writer_and_clears_up(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    program = run(ENDLESS, out)
+    assert program.stdout and program.stdout.readline() == "writing\n"
+    program.send_signal(signal.SIGINT)
+    _, stderr = program.communicate(timeout=20)
+    assert program.returncode == -signal.SIGINT and stderr.rstrip().endswith("KeyboardInterrupt")
+    assert not out.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_of_a_fork_is_refused_and_harms_nothing(tmp_path: Path) -> None:
+    code = """
+import os, sys, shardpack as sp
+writer = sp.Writer(sys.argv[1])
+writer.write({"i": 1})
+child = os.fork()
+if child == 0:
+    try:
+        writer.write({"i": 2})
+    except RuntimeError as error:
+        print(error, flush=True)
+    del writer
+    os._exit(0)
+os.waitpid(child, 0)
+writer.write({"i": 3})
+print(writer.close()["samples"])
+"""
+    program = run(code, tmp_path / "out")
+    stdout, stderr = program.communicate(timeout=60)
+    assert "belongs to the process that made it" in stdout and stdout.splitlines()[-1] == "2", stderr
+
+
+def test_a_full_disk_costs_one_sample(tmp_path: Path) -> None:
+    code = """
+import resource, signal, sys, numpy as np, shardpack as sp
+# A limit on the size of files stands for a full disk.
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+writer = sp.Writer(sys.argv[1])
+writer.write({"noise": np.random.default_rng(0).integers(0, 256, 100_000, np.uint8)})
+resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, resource.RLIM_INFINITY))
+try:
+    writer.write({"noise": np.random.default_rng(1).integers(0, 256, 100_000, np.uint8)}, key="late")
+except OSError as error:
+    print(type(error).__name__, error.errno, error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+writer.write({"noise": np.random.default_rng(1).integers(0, 256, 100_000, np.uint8)}, key="late")
+print(writer.close()["samples"])
+"""
+    program = run(code, tmp_path / "out")
+    stdout, stderr = program.communicate(timeout=60)
+    assert stdout.startswith("OSError 27 ") and str(tmp_path / "out") in stdout, stderr
+    assert stdout.splitlines()[-1] == "2" and sp.verify(tmp_path / "out")["whole"]
+
+
+def test_options_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"Writer\(\) got an unexpected keyword argument 'shardsize'\nhint: did you mean 'shard_size'"):
+        sp.Writer(tmp_path / "out", shardsize=3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="labels"):
+        sp.Writer(tmp_path / "out", labels="a.csv")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="seed: has a meaning with shuffle=True only"):
+        sp.Writer(tmp_path / "out", shuffle=False, seed=1)
+    with pytest.raises(sp.UsageError, match=r"max_error=E"):
+        sp.Writer(tmp_path / "out", values="fixed")
+    with pytest.raises(ValueError, match="schema: field `a`: expected image, array"):
+        sp.Writer(tmp_path / "out", {"a": "picture"})
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_recipe_says_how_it_was_made(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out", seed=5, jpeg="keep") as writer:
+        writer.write({"image": jpeg(1), "cube": np.ones((2, 3, 4), np.float32)})
+    recipe = json.loads((tmp_path / "out/manifest.json").read_text())["recipe"]
+    assert recipe["order"] == {"shuffle_seed": 5} and recipe["image"] == {"jpeg": "keep"}
+    assert recipe["fields"] == {"image": "image", "cube": "array:float32"}
+    assert recipe["cube"]["settings"]["codec"] and recipe["cube"]["asked"]["values"] == "auto"

@@ -1,0 +1,85 @@
+//! From the spool into the dataset: the collected records as samples of the writer.
+
+use super::layout::Layout;
+use super::spool::{Span, Spool};
+use crate::pack::picture_maker::PictureNote;
+use crate::pack::{Tally, copy_record};
+use shardpack_format::{Limits, Record, Schema};
+use shardpack_writer::{Encoded, EncodedSample, SampleSource};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// What is known of a collected sample.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    pub(super) key: Arc<str>,
+    pub(super) sequence: u64,
+    pub(super) span: Span,
+    pub(super) source_bytes: u64,
+    pub(super) digest: [u8; 16],
+    pub(super) notes: Box<[(usize, PictureNote)]>,
+}
+
+/// The collected records, in the order in which they are numbered.
+pub(super) struct Records<'a> {
+    pub(super) spool: &'a Spool,
+    pub(super) entries: &'a [Entry],
+    pub(super) layout: &'a Layout,
+    /// The schema of the dataset: that of the spool, or that without profiles.
+    pub(super) schema: &'a Schema,
+    /// The stored field that the dataset has not, by its position in the spool.
+    pub(super) dropped: Option<usize>,
+}
+
+/// Why a record could not be copied.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CopyError {
+    #[error("cannot read the temporary file: {0}")]
+    Io(#[from] std::io::Error),
+    /// The spool is checked like every file: what a disk gives back is not always what it was given.
+    #[error("the temporary file is damaged: {0}")]
+    Format(#[from] shardpack_format::Error),
+}
+
+impl Records<'_> {
+    fn entry(&self, sample: u64) -> Option<&Entry> {
+        self.entries.get(usize::try_from(sample).ok()?)
+    }
+
+    fn tally(&self, entry: &Entry, scalars: &[u8]) -> Tally {
+        Tally::of_noted_record(self.schema, &entry.key, scalars, |field, figures| {
+            let position = self.layout.fields.iter().position(|known| known.name == field);
+            let note = entry.notes.iter().find(|(noted, _)| Some(*noted) == position).map(|(_, note)| *note);
+            note.unwrap_or_default().totals(&entry.key, figures, &self.layout.pictures)
+        })
+    }
+}
+
+impl SampleSource for Records<'_> {
+    type Tally = Tally;
+    type Error = CopyError;
+
+    fn key(&self, sample: u64) -> Cow<'_, str> {
+        Cow::Borrowed(self.entry(sample).map_or("", |entry| &entry.key))
+    }
+
+    /// The record as it is read, and as it is laid out anew.
+    fn memory_bytes(&self, sample: u64) -> u64 {
+        self.entry(sample).map_or(0, |entry| entry.span.bytes.saturating_mul(2))
+    }
+
+    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, CopyError> {
+        let Some(entry) = self.entry(sample) else {
+            return Err(shardpack_format::Error::usage("sample", "one that was collected", sample).into());
+        };
+        let bytes = self.spool.read(entry.span)?;
+        let mut record = Record::parse(&bytes, &Limits::none())?;
+        if let Some(dropped) = self.dropped.filter(|dropped| *dropped < record.fields.len()) {
+            record.fields.remove(dropped);
+        }
+        let tally = self.tally(entry, record.scalars);
+        let scalars = record.scalars.to_vec();
+        let (record, frame) = copy_record(&record, self.schema, shard_number, sample, buffer)?;
+        Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes, tally }))
+    }
+}

@@ -1,0 +1,106 @@
+//! What can go wrong while samples are collected.
+
+use crate::pack::SampleError;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Result of this module.
+pub type Result<T, E = CollectError> = std::result::Result<T, E>;
+
+/// Why a sample could not be taken, or the dataset not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CollectError {
+    /// The operating system refused.
+    #[error("cannot {action} `{}`: {source}{}", path.display(), space_hint(source))]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// The folder that the dataset goes to.
+        path: PathBuf,
+        /// Its answer.
+        source: io::Error,
+    },
+    /// A value, or its absence, does not fit the schema.
+    #[error("sample `{}`: field `{field}`: expected {expected}, found {found}{}", key.escape_debug(), hint_line(hint))]
+    Misfit {
+        /// The sample.
+        key: String,
+        /// The field.
+        field: String,
+        /// What the schema says.
+        expected: String,
+        /// What the value is.
+        found: String,
+        /// A next step, or empty.
+        hint: String,
+    },
+    /// A value cannot be stored as the options ask.
+    #[error("sample `{}`: field `{field}`: {source}", key.escape_debug())]
+    Encode {
+        /// The sample.
+        key: String,
+        /// The field.
+        field: String,
+        /// Why.
+        source: Box<SampleError>,
+    },
+    /// The sample itself cannot be stored: its key, its place, its size.
+    #[error("sample `{}`: {what}: expected {expected}, found {found}", key.escape_debug())]
+    Sample {
+        /// The sample.
+        key: String,
+        /// What of it.
+        what: &'static str,
+        /// What it may be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// The schema cannot be one.
+    #[error("{what}: expected {expected}, found {found}{}", hint_line(hint))]
+    Usage {
+        /// The argument.
+        what: String,
+        /// What it may be.
+        expected: String,
+        /// What it is.
+        found: String,
+        /// A next step, or empty.
+        hint: String,
+    },
+    /// The options contradict each other, or a record cannot be laid out.
+    #[error(transparent)]
+    Format(#[from] shardpack_format::Error),
+    /// The output folder cannot be used, or the dataset not be written.
+    #[error(transparent)]
+    Writer(#[from] shardpack_writer::Error),
+}
+
+impl CollectError {
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+
+    pub(super) fn usage(
+        what: impl Into<String>,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Self {
+        Self::Usage { what: what.into(), expected: expected.into(), found: found.into(), hint: hint.into() }
+    }
+}
+
+fn hint_line(hint: &str) -> String {
+    if hint.is_empty() { String::new() } else { format!("\nhint: {hint}") }
+}
+
+fn space_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "\nhint: make room, then add the sample again: those before it are kept"
+        }
+        _ => "",
+    }
+}

@@ -1,0 +1,143 @@
+//! The layout of a record: the fields of the program, and the columns that the packer adds.
+
+use super::error::{CollectError, Result};
+use super::kind::Kind;
+use super::options::CollectOptions;
+use super::trials::ArrayField;
+use super::value::{Sample, Value};
+use crate::export::ICC_FIELD;
+use crate::pack::{Jpeg, PictureOptions, fidelity, picture_totals};
+use shardpack_format::{Dtype, Field, Schema};
+
+/// Columns of the one picture field: its size as stored, and what a reader has to know of it.
+const PICTURE_COLUMNS: [(&str, Dtype); 4] =
+    [("height", Dtype::U32), ("width", Dtype::U32), ("orientation", Dtype::U8), ("gpu_jpeg", Dtype::Bool)];
+/// Columns of the shape of the first array field.
+const SHAPE_COLUMNS: [&str; 3] = ["height", "width", "channels"];
+
+/// One field of the program.
+#[derive(Debug)]
+pub(super) struct FieldLayout {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    /// Of arrays: what is known of them so far.
+    pub(super) array: Option<ArrayField>,
+    /// Whether columns hold figures of it.
+    pub(super) figures: bool,
+}
+
+/// Everything that is settled by the schema and the first sample.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) fields: Vec<FieldLayout>,
+    /// As records in the spool have it: with a field for profiles if there may be one.
+    pub(super) schema: Schema,
+    /// How pictures are stored.
+    pub(super) pictures: PictureOptions,
+    /// Whether a picture's profile has a field.
+    pub(super) icc: bool,
+    /// The one picture field that the columns of pictures describe.
+    pub(super) described_picture: Option<usize>,
+    /// The array field that the columns of shapes describe, and its number of axes.
+    pub(super) described_array: Option<(usize, usize)>,
+}
+
+impl Layout {
+    /// Settles the layout by what the program says, and by its first sample.
+    pub(super) fn new(
+        schema: Option<&[(String, Kind)]>,
+        first: &Sample,
+        key: &str,
+        options: &CollectOptions,
+    ) -> Result<Self> {
+        let value = |name: &str| first.values.iter().find(|(field, _)| field == name).and_then(|(_, v)| v.as_ref());
+        let kinds: Vec<(String, Kind)> = match schema {
+            Some(schema) => schema.to_vec(),
+            None => {
+                let kind = |(name, v): &(String, Option<Value>)| {
+                    // The name of a class stands for its number.
+                    let is_class = name == "label" && options.classes.is_some() && matches!(v, Some(Value::Text(_)));
+                    let kind = if is_class { Kind::Scalar(Dtype::I64) } else { Kind::of(key, name, v.as_ref())? };
+                    Ok((name.clone(), kind))
+                };
+                first.values.iter().map(kind).collect::<Result<_>>()?
+            }
+        };
+        if kinds.is_empty() {
+            return Err(CollectError::usage("schema", "at least one field", "none", ""));
+        }
+        let pictures: Vec<usize> = positions(&kinds, |kind| *kind == Kind::Image);
+        let described_picture = if let [only] = pictures.as_slice() { Some(*only) } else { None };
+        let mut how = options.pictures.clone();
+        // Columns can turn, and profiles accompany, one picture of a sample; several keep what their files say.
+        how.keep_metadata |= how.jpeg != Jpeg::Keep && pictures.len() > 1;
+        if let (Jpeg::Reencode(reencode), true) = (&mut how.jpeg, how.keep_metadata) {
+            reencode.tile.keep_metadata = true;
+        }
+        let icc = described_picture.is_some() && how.jpeg != Jpeg::Keep && !how.keep_metadata;
+        let taken = |name: &str| kinds.iter().any(|(field, _)| field == name);
+        let shaped = positions(&kinds, |kind| matches!(kind, Kind::Array(_))).into_iter().find_map(|position| {
+            let (name, _) = kinds.get(position)?;
+            match value(name) {
+                Some(Value::Array(array)) if (2..=3).contains(&array.shape().len()) => {
+                    Some((position, array.shape().len()))
+                }
+                _ => None,
+            }
+        });
+        // Without them a loader takes each array's shape from its record: that of the first for all.
+        let described_array =
+            shaped.filter(|(_, axes)| pictures.is_empty() && !SHAPE_COLUMNS.iter().take(*axes).any(|name| taken(name)));
+        let mut all: Vec<Field> = kinds.iter().map(|(name, kind)| field(name, *kind)).collect();
+        if icc {
+            all.push(Field::stored(ICC_FIELD, shardpack_format::FieldKind::Bytes));
+        }
+        if described_picture.is_some() {
+            all.extend(PICTURE_COLUMNS.map(|(name, dtype)| Field::scalar(name, dtype)));
+        }
+        if let Some((_, axes)) = described_array {
+            all.extend(SHAPE_COLUMNS.iter().take(axes).map(|name| Field::scalar(*name, Dtype::U32)));
+        }
+        let mut fields = Vec::new();
+        for (name, kind) in kinds {
+            let array = matches!(kind, Kind::Array(_)).then(ArrayField::default);
+            let figures = match kind {
+                Kind::Image => how.jpeg != Jpeg::Keep,
+                // Integers never lose anything.
+                Kind::Array(Some(dtype)) => dtype.is_float(),
+                Kind::Array(None) => !matches!(value(&name), Some(Value::Array(array)) if !array.dtype().is_float()),
+                _ => false,
+            };
+            match kind {
+                Kind::Image if figures => {
+                    all.extend(picture_totals::fields(&name, matches!(how.jpeg, Jpeg::Reencode(_))));
+                }
+                _ if figures => all.extend(fidelity::fields(&name)),
+                _ => {}
+            }
+            fields.push(FieldLayout { name, kind, array, figures });
+        }
+        let schema = Schema::new(all).map_err(|error| {
+            let hint = "beside a picture, the names icc, height, width, orientation and gpu_jpeg are taken, and names of figures such as `image.score`";
+            let (expected, found) = match error {
+                shardpack_format::Error::Format { expected, found, .. } => (expected, found),
+                other => ("names that are allowed".into(), other.to_string()),
+            };
+            CollectError::usage("field name", expected, found, hint)
+        })?;
+        Ok(Self { fields, schema, pictures: how, icc, described_picture, described_array })
+    }
+}
+
+fn positions(kinds: &[(String, Kind)], is: impl Fn(&Kind) -> bool) -> Vec<usize> {
+    kinds.iter().enumerate().filter(|(_, (_, kind))| is(kind)).map(|(position, _)| position).collect()
+}
+
+fn field(name: &str, kind: Kind) -> Field {
+    match (kind, kind.stored()) {
+        (Kind::Scalar(dtype), _) => Field::scalar(name, dtype),
+        (_, Some(stored)) => Field::stored(name, stored),
+        // Only scalars are not stored.
+        (_, None) => Field::scalar(name, Dtype::U8),
+    }
+}

@@ -1,0 +1,88 @@
+//! The spool: records on their way into the dataset, in a file without a name.
+//!
+//! The file stands in the output folder, so on the file system that the dataset goes to, and has no name there: when the process ends, however it ends, the
+//! system takes its space back.
+
+use super::error::{CollectError, Result};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Records one after the other; written and read from several threads.
+#[derive(Debug)]
+pub(super) struct Spool {
+    file: File,
+    out: PathBuf,
+    end: AtomicU64,
+}
+
+/// Where a record stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+}
+
+impl Spool {
+    /// An empty spool in the folder `out`.
+    pub(super) fn create(out: &Path) -> Result<Self> {
+        let file = tempfile::tempfile_in(out).map_err(CollectError::io("make a temporary file in", out))?;
+        Ok(Self { file, out: out.to_owned(), end: AtomicU64::new(0) })
+    }
+
+    /// Writes a record. After an error its place stays unused.
+    pub(super) fn append(&self, record: &[u8]) -> Result<Span> {
+        let bytes = record.len() as u64;
+        let offset = self.end.fetch_add(bytes, Ordering::Relaxed);
+        write_all_at(&self.file, record, offset)
+            .map_err(CollectError::io("write to the temporary file in", &self.out))?;
+        Ok(Span { offset, bytes })
+    }
+
+    /// Reads a record.
+    pub(super) fn read(&self, span: Span) -> io::Result<Vec<u8>> {
+        let mut record = vec![0; usize::try_from(span.bytes).map_err(|_| io::ErrorKind::OutOfMemory)?];
+        read_exact_at(&self.file, &mut record, span.offset)?;
+        Ok(record)
+    }
+
+    #[cfg(test)]
+    pub(super) fn overwrite(&self, span: Span, bytes: &[u8]) {
+        write_all_at(&self.file, bytes, span.offset).unwrap();
+    }
+}
+
+#[cfg(unix)]
+fn write_all_at(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
+}
+
+#[cfg(windows)]
+fn read_exact_at(file: &File, mut bytes: &mut [u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match std::os::windows::fs::FileExt::seek_read(file, bytes, offset)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => {
+                bytes = bytes.get_mut(read..).unwrap_or_default();
+                offset += read as u64;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let written = std::os::windows::fs::FileExt::seek_write(file, bytes, offset)?;
+        bytes = bytes.get(written..).unwrap_or_default();
+        offset += written as u64;
+    }
+    Ok(())
+}

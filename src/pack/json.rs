@@ -1,0 +1,53 @@
+//! Reports as the JSON objects that the command prints and the Python package hands out.
+
+use super::PackReport;
+use serde_json::{Value, json};
+use shardpack_writer::{Outcome as Written, Report};
+
+/// What a run of the writer did, as `--json` prints it.
+#[must_use]
+pub fn report_json(report: &Report) -> Value {
+    json!({
+        "outcome": match report.outcome {
+            Written::Complete => "complete",
+            Written::AlreadyComplete => "already-complete",
+            _ => "part-complete",
+        },
+        "dataset_id": report.dataset_id.to_string(),
+        "samples": report.samples,
+        "bytes_in": report.bytes_in,
+        "bytes_out": report.bytes_out,
+        "shards": report.shards,
+        "shards_reused": report.shards_reused,
+        "seconds": report.elapsed.as_secs_f64(),
+        "peak_rss_bytes": peak_rss_bytes(),
+        "fidelity": report.fidelity,
+        "skipped": report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason })).collect::<Vec<_>>(),
+    })
+}
+
+impl PackReport {
+    /// The object that `pack --json` prints.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let packed = self;
+        let mut out = report_json(&packed.report);
+        out["classes"] = json!(packed.classes);
+        out["memory_bytes"] = json!(packed.memory_bytes);
+        let bad = packed.bad.iter().map(|b| json!({ "key": b.key, "reason": b.to_string() }));
+        let later = packed.report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason }));
+        out["skipped"] = bad.chain(later).collect();
+        let settings = packed.trials.iter().map(|(field, trial)| (field.clone(), json!(trial.settings)));
+        out["settings"] = Value::Object(settings.collect());
+        out
+    }
+}
+
+/// Most memory that the process had resident so far; 0 where the system does not tell.
+#[must_use]
+pub fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix("kB")).and_then(|n| n.trim().parse::<u64>().ok());
+    kib.unwrap_or(0) * 1024
+}
