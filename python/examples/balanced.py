@@ -2,7 +2,8 @@
 
     python balanced.py [DATASET]
 
-An epoch of weighted draws has as many samples as the dataset; a rare sample comes several times, each time with another random crop.
+An epoch of weighted draws has as many samples as the dataset; a rare sample comes several times, each time with
+another random crop.
 """
 
 from __future__ import annotations

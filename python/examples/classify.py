@@ -2,7 +2,8 @@
 
     python classify.py [DATASET]
 
-Batches are uint8 all the way into the model, a quarter of the bytes of float32; the model's first line makes floats of them.
+Batches are uint8 all the way into the model, a quarter of the bytes of float32; the model's first line makes floats
+of them.
 """
 
 from __future__ import annotations

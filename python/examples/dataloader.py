@@ -2,8 +2,9 @@
 
     python dataloader.py [DATASET]
 
-Map style: ``shardpack.Dataset`` is one already, with a transform and a collate function of your own. Iterable: ``shardpack.torch.IterableDataset`` around a loader; each worker takes its
-part of every epoch. A ``shardpack.Loader`` alone does the same with threads, without worker processes.
+Map style: ``shardpack.Dataset`` is one already, with a collate function of your own. Iterable:
+``shardpack.torch.IterableDataset`` around a loader; each worker takes its part of every epoch. A ``shardpack.Loader``
+alone does the same with threads, without worker processes.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def collate(samples: list[sp.Sample]) -> tuple[Tensor, Tensor]:
 def main(dataset: sp.Dataset) -> None:
     for workers in (0, 2):
         # A dataset has all that a map-style dataset needs, but is none by name, since it does not need torch.
-        map_style: DataLoader[sp.Sample] = DataLoader(dataset, 8, True, num_workers=workers, collate_fn=collate)  # type: ignore[arg-type]
+        map_style: DataLoader[sp.Sample] = DataLoader(
+            dataset, 8, shuffle=True, num_workers=workers, collate_fn=collate  # type: ignore[arg-type]
+        )
         count = sum(len(labels) for _, labels in map_style)
         print(f"map style, {workers} workers: {count} samples")
 
@@ -45,7 +48,8 @@ def main(dataset: sp.Dataset) -> None:
         for epoch in range(2):
             iterable.set_epoch(epoch)
             keys = [key for batch in batches for key in batch.keys]
-            print(f"iterable, {workers} workers, epoch {epoch}: {len(keys)} samples, {len(set(keys))} different, first {keys[0]}")
+            counts = f"{len(keys)} samples, {len(set(keys))} different"
+            print(f"iterable, {workers} workers, epoch {epoch}: {counts}, first {keys[0]}")
         loader.close()
 
 

@@ -22,7 +22,8 @@ Parameters: TypeAlias = dict[str, jax.Array]
 def loss_of(parameters: Parameters, pixels: jax.Array, label: jax.Array) -> jax.Array:
     """Filters of 5 × 5 pixels, what they say averaged over the picture, a linear layer."""
     x = pixels.astype(jnp.float32) / 127.5 - 1
-    x = jax.lax.conv_general_dilated(x, parameters["filters"], (2, 2), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+    axes = ("NHWC", "HWIO", "NHWC")
+    x = jax.lax.conv_general_dilated(x, parameters["filters"], (2, 2), "VALID", dimension_numbers=axes)
     logits = jax.nn.relu(x).mean((1, 2)) @ parameters["weights"] + parameters["bias"]
     return -jnp.take_along_axis(jax.nn.log_softmax(logits), label[:, None], 1).mean()
 

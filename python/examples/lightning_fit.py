@@ -1,8 +1,9 @@
-"""PyTorch Lightning: the loaders go into ``fit`` as they are.
+"""PyTorch Lightning: a data module whose hooks make loaders.
 
     python lightning_fit.py [DATASET]
 
-Lightning moves batches to its device by ``batch.to``, and keeps the loader's state in its checkpoints, since the loader has ``state_dict`` and ``load_state_dict``.
+The hooks run when Lightning has started its processes, so that a loader finds its rank. Batches move to the device by
+``batch.to``. The loader's state is in Lightning's checkpoints: it has ``state_dict`` and ``load_state_dict``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,18 @@ from torch import Tensor, nn
 import shardpack as sp
 import tiny
 from classify import ResNet
+
+
+class Photos(lightning.LightningDataModule):
+    def __init__(self, dataset: sp.Dataset) -> None:
+        super().__init__()
+        self.dataset = dataset
+
+    def train_dataloader(self) -> sp.Loader:
+        return sp.Loader(self.dataset, 10, image="rrc64", layout="chw", to="torch")
+
+    def val_dataloader(self) -> sp.Loader:
+        return sp.Loader(self.dataset, 10, shuffle=False, image="center64", layout="chw", end="uneven", to="torch")
 
 
 class Classifier(lightning.LightningModule):
@@ -42,19 +55,16 @@ class Classifier(lightning.LightningModule):
 
 def main(dataset: sp.Dataset, folder: Path) -> None:
     lightning.seed_everything(0, verbose=False)
-    train = sp.Loader(dataset, 10, image="rrc64", layout="chw", to="torch")
-    held_out = sp.Loader(dataset, 10, shuffle=False, image="center64", layout="chw", end="uneven", to="torch")
     model = Classifier(len(dataset.classes or []))
     trainer = lightning.Trainer(
-        max_epochs=4, accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False,
+        max_epochs=4, accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, enable_model_summary=False,
         num_sanity_val_steps=0, default_root_dir=folder,
     )  # fmt: skip
-    trainer.fit(model, train, held_out)
+    trainer.fit(model, Photos(dataset))
     steps = len(model.losses) // 4
-    print(f"{steps} steps an epoch: loss {sum(model.losses[:steps]) / steps:.3f} in the first, {sum(model.losses[-steps:]) / steps:.3f} in the last")
+    first, last = sum(model.losses[:steps]) / steps, sum(model.losses[-steps:]) / steps
+    print(f"{steps} steps an epoch: loss {first:.3f} in the first, {last:.3f} in the last")
     print(f"evaluated: {model.evaluated}, of them right: {model.right}")
-    train.close()
-    held_out.close()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
     python numpy_only.py [DATASET]
 
-Mean and standard deviation of each channel over all pixels of all pictures, as a model's first line wants them; pictures keep their sizes, so the field is ragged.
+Mean and standard deviation of each channel over all pixels of all pictures, as a model's first line wants them;
+pictures keep their sizes, so the field is ragged.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ import tiny
 
 def main(dataset: sp.Dataset) -> None:
     print(f"{len(dataset)} samples, {dataset.nbytes:,} bytes, classes: {(dataset.classes or [])[:3]}")
-    print(f"widths: {dataset.columns['width'].min()} to {dataset.columns['width'].max()} pixels, without reading a picture")
+    widths = dataset.columns["width"]
+    print(f"widths: {widths.min()} to {widths.max()} pixels, without reading a picture")
     sample = dataset[0]
     print(f"sample 0: {sample['__key__']}, {sample['image'].shape}, label {sample['label']}")
 

@@ -2,8 +2,9 @@
 
     python resume.py [DATASET]
 
-Two ranks train with batches of 8. Rank 0 saves the loader's state every third step, beside where a model would be saved. Both are killed with SIGKILL. Then three ranks go on with
-batches of 5: every sample that was not trained on before the save comes exactly once.
+Two ranks train with batches of 8. Rank 0 saves the loader's state every third step, beside where a model would be
+saved. Both are killed with SIGKILL. Then three ranks go on with batches of 5: every sample that was not trained on
+before the save comes exactly once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ import tiny
 SAVE_EVERY = 3
 
 
-def train(dataset: sp.Dataset, folder: Path, run: str, rank: int, ranks: int, batch_size: int, step_together: Barrier) -> None:
+def train(
+    dataset: sp.Dataset, folder: Path, run: str, rank: int, ranks: int, batch_size: int, together: Barrier
+) -> None:
     """One rank. A dataset travels to another process as its path."""
     checkpoint = folder / "checkpoint.json"
     seen = (folder / f"{run}-{rank}.jsonl").open("w")
@@ -32,9 +35,10 @@ def train(dataset: sp.Dataset, folder: Path, run: str, rank: int, ranks: int, ba
     if checkpoint.exists():
         loader.load_state_dict(json.loads(checkpoint.read_text())["loader"])
     for step, batch in enumerate(loader):
-        # Here the model would learn. Ranks wait for each other, as when gradients are averaged. Padding has an empty key.
+        # Here the model would learn. Ranks wait for each other, as when gradients are averaged. Padding has an empty
+        # key.
         print(json.dumps([key for key in batch.keys if key]), file=seen, flush=True)
-        step_together.wait()
+        together.wait()
         if rank == 0 and (step + 1) % SAVE_EVERY == 0:
             saved = folder / "checkpoint.tmp"
             saved.write_text(json.dumps({"steps": step + 1, "loader": loader.state_dict()}))

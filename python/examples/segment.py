@@ -2,7 +2,8 @@
 
     python segment.py [DATASET]
 
-A dataset with a field ``cube``, ``[height, width, bands]``, and a field ``mask``, ``[height, width]``, made by ``shardpack pack images/ OUT --masks labels/``, for example.
+A dataset with a field ``cube``, ``[height, width, bands]``, and a field ``mask``, ``[height, width]``, made by
+``shardpack pack images/ OUT --masks labels/``, for example.
 """
 
 from __future__ import annotations
@@ -44,12 +45,16 @@ def main(dataset: sp.Dataset) -> None:
     classes = 1 + max(int(sample["mask"].max()) for sample in dataset)
     model = Net(values.shape[-1], classes, float(values.mean()), float(values.std()))
     optimizer = torch.optim.AdamW(model.parameters(), 5e-3)
-    # Patches lie elsewhere in every epoch; that of a mask always lies where that of its cube does.
-    with sp.Loader(dataset, 6, cube="patch32x32", layout="chw", fields=["cube", "mask"], to="torch") as loader:
+    # Patches lie elsewhere in every epoch; that of a mask always lies where that of its cube does. A loss wants masks
+    # as int64.
+    loader = sp.Loader(
+        dataset, 6, cube="patch32x32", layout="chw", fields=["cube", "mask"], dtype={"mask": "int64"}, to="torch"
+    )
+    with loader:
         for epoch in range(20):
             total, right, pixels = 0.0, 0, 0
             for batch in loader:
-                cube, mask = batch["cube"], batch["mask"].long()
+                cube, mask = batch["cube"], batch["mask"]
                 logits = model(cube)
                 loss = nn.functional.cross_entropy(logits, mask)
                 optimizer.zero_grad()

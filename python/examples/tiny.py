@@ -48,7 +48,8 @@ def _photo(rng: np.random.Generator, label: int) -> NDArray[np.uint8]:
     height, width = rng.integers(64, 96, 2)
     rows, columns = np.mgrid[:height, :width]
     y, x, radius = rng.uniform(0.4, 0.6) * height, rng.uniform(0.4, 0.6) * width, rng.uniform(16, 28)
-    inside = [(rows - y) ** 2 + (columns - x) ** 2 < radius**2, rows // 6 % 2 == 0, (rows + columns) // 8 % 2 == 0][label]
+    disc = (rows - y) ** 2 + (columns - x) ** 2 < radius**2
+    inside = [disc, rows // 6 % 2 == 0, (rows + columns) // 8 % 2 == 0][label]
     colours = rng.integers(0, 100, 3), rng.integers(150, 250, 3)
     noise = rng.integers(-12, 13, (height, width, 3))
     return np.clip(np.where(inside[..., None], *colours) + noise, 0, 255).astype(np.uint8)

@@ -1,7 +1,8 @@
 """The Python blocks of the pages run as they stand there, and print what stands there.
 
-Blocks of a page run in order, in one namespace and one temporary folder. A block ``text`` right after a ``python`` block is what it prints; ``…`` in it stands for anything. What a page takes for
-granted (``it stands in a folder with …``) is made by the function below that bears its name.
+Blocks of a page run in order, in one namespace and one temporary folder. A block ``text`` right after a ``python``
+block is what it prints; ``…`` in it stands for anything. What a page takes for granted (``it stands in a folder with
+…``) is made by the function below that bears its name.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def scenes(folder: Path, count: int = 12) -> None:
     for number in range(count):
         mask = (np.add.outer(np.arange(48), np.arange(48)) // (20 + number) % 3).astype(np.uint8)
         np.save(folder / "masks" / f"scene-{number:02}.npy", mask)
-        np.save(folder / "cubes" / f"scene-{number:02}.npy", (spectra[mask] + rng.normal(0, 20, (48, 48, 20))).round().astype(np.float32))
+        cube = spectra[mask] + rng.normal(0, 20, (48, 48, 20))
+        np.save(folder / "cubes" / f"scene-{number:02}.npy", cube.round().astype(np.float32))
 
 
 def tars(folder: Path, source: Path) -> None:
@@ -89,8 +91,9 @@ def blocks(text: str) -> Iterator[tuple[int, str, str]]:
     found = list(BLOCK.finditer(text))
     for block, following in zip(found, [*found[1:], None], strict=True):
         if block[1] == "python":
-            directly = following is not None and following[1] == "text" and not text[block.end() : following.start()].strip()
-            yield text[: block.start()].count("\n") + 2, block[2], following[2] if directly and following else ""
+            # What a block prints stands right after it.
+            printed = following and following[1] == "text" and not text[block.end() : following.start()].strip()
+            yield text[: block.start()].count("\n") + 2, block[2], following[2] if following and printed else ""
 
 
 def matches(expected: str, printed: str) -> bool:
@@ -113,7 +116,8 @@ def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest
         except Exception as error:
             raise AssertionError(f"{name}, block at line {line}: {type(error).__name__}: {error}") from error
         if expected:
-            assert matches(expected, out.getvalue()), f"{name}, line {line}: expected\n{expected}\nfound\n{out.getvalue()}"
+            printed = out.getvalue()
+            assert matches(expected, printed), f"{name}, line {line}: expected\n{expected}\nfound\n{printed}"
 
 
 def test_the_index_lists_every_page() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,8 @@ def run(name: str, *arguments: str | Path) -> str:
     """Output of an example; one thread for each operation, since tests share the machine."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
-        [sys.executable, EXAMPLES / f"{name}.py", *arguments], capture_output=True, text=True, timeout=240, env=environment
+        [sys.executable, EXAMPLES / f"{name}.py", *arguments],
+        capture_output=True, text=True, timeout=240, env=environment,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -40,6 +42,22 @@ def test_classify() -> None:
     assert losses(output)[-1] < losses(output)[0] / 3
     right, all_of_them = re.findall(r"held out: (\d+) of (\d+)", output)[0]
     assert int(all_of_them) == 15 and int(right) >= 11
+
+
+def test_classify_photos(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    photos = DATA / "imagenet-sample"
+    if not photos.is_dir():
+        pytest.skip("no sample data beside the repository")
+    import shardpack
+
+    for folder in sorted(photos.iterdir())[:60]:
+        shutil.copytree(folder, tmp_path / "photos" / folder.name)
+    shardpack.pack(tmp_path / "photos", tmp_path / "packed")
+    output = run("classify", tmp_path / "packed")
+    # A picture for each class: there is something to fit, and nothing to learn.
+    assert losses(output)[-1] < losses(output)[0]
+    assert "of 6 right, among 60 classes" in output
 
 
 def test_segment() -> None:
@@ -65,14 +83,16 @@ def test_segment_on_satellite_images(tmp_path: Path) -> None:
 def test_resume_after_a_kill() -> None:
     output = run("resume")
     assert "exit codes [-9, -9]" in output
-    before, after, samples = map(int, re.findall(r"(\d+) samples before the save, (\d+) after it with 3 ranks, (\d+)", output)[0])
+    counts = re.findall(r"(\d+) samples before the save, (\d+) after it with 3 ranks, (\d+)", output)[0]
+    before, after, samples = map(int, counts)
     assert before >= 48 and after > 0 and before + after == samples == 150
     assert "missing: 0, twice: 0" in output
 
 
 def test_balanced() -> None:
     output = run("balanced")
-    rows = {name.strip(): [int(n) for n in numbers.split()] for name, numbers in re.findall(r"^(.*?): +\[(.*)\]", output, re.M)}
+    lines = re.findall(r"^(.*?): +\[(.*)\]", output, re.M)
+    rows = {name: [int(number) for number in numbers.split()] for name, numbers in lines}
     assert rows["stored"] == [80, 15, 5] and rows["as stored"] == [320, 60, 20]
     assert sum(rows["balanced"]) == 400 and min(rows["balanced"]) > 100
     assert sum(rows["1 : 2 : 1"]) == 400 and 160 < rows["1 : 2 : 1"][1] < 240
