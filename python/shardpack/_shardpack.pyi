@@ -11,7 +11,22 @@ from shardpack._options import Options, State
 
 __version__: str
 
-__all__ = ["Batch", "Dataset", "FormatError", "LimitError", "Loader", "Tensor", "UsageError", "__version__"]
+__all__ = [
+    "Batch",
+    "Dataset",
+    "FormatError",
+    "LimitError",
+    "Loader",
+    "Tensor",
+    "UsageError",
+    "Writer",
+    "__version__",
+    "command",
+    "merge",
+    "pack",
+    "pack_flags",
+    "verify",
+]
 
 class FormatError(ValueError):
     """The bytes of a file break the specification: it is damaged, or not what it says it is."""
@@ -43,6 +58,7 @@ class Dataset:
     def get_many(self, many: NDArray[np.uint64]) -> list[dict[str, Any]]: ...
     def raw(self, index: int, field: str) -> bytes | None: ...
     def raw_all(self, index: int) -> dict[str, bytes | None]: ...
+    def files(self, index: int, fields: list[str]) -> list[bytes | None]: ...
     def column(self, name: str) -> NDArray[Any]: ...
     def labels(self) -> NDArray[np.int64]: ...
     def key(self, index: int) -> str: ...
@@ -86,6 +102,7 @@ class Loader:
     def stats(self) -> dict[str, int | float]: ...
     def close(self) -> None: ...
 
+@final
 class Writer:
     def __new__(
         cls, path: str, schema: list[tuple[str, str]] | None, classes: list[str] | None, args: list[str]

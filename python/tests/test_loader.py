@@ -209,7 +209,11 @@ def test_a_state_after_the_end_is_that_of_the_next_epoch(dataset: sp.Dataset) ->
 
 def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) -> None:
     state = sp.Loader(dataset).state_dict()
-    for other in (sp.Loader(sp.Dataset(squares)), sp.Loader(dataset.subset(slice(40))), sp.Loader(dataset, shuffle="full")):
+    for other in (
+        sp.Loader(sp.Dataset(squares)),
+        sp.Loader(dataset.subset(slice(40))),
+        sp.Loader(dataset, shuffle="full"),
+    ):
         with pytest.raises(sp.UsageError, match="fingerprint"):
             other.load_state_dict(state)
     with pytest.raises(sp.UsageError, match="seed of the state"):
@@ -262,7 +266,11 @@ def test_datasets_are_mixed(squares: Path) -> None:
     mixed = sp.Loader(both, 8, image="center8", mix=[3, 1])
     shares = [int(index) >= 48 for _ in range(5) for batch in mixed for index in batch.indices]
     assert len(shares) == 480 and abs(sum(shares) / 480 - 0.25) < 0.02
-    for source, options in [(one, {"mix": [1.0]}), (both, {"mix": [1.0]}), (both, {"mix": [1, 1], "weights": "balanced"})]:
+    for source, options in [
+        (one, {"mix": [1.0]}),
+        (both, {"mix": [1.0]}),
+        (both, {"mix": [1, 1], "weights": "balanced"}),
+    ]:
         with pytest.raises(sp.UsageError, match="mix: expected"):
             sp.Loader(source, **options)  # type: ignore[arg-type]
     with pytest.raises(sp.UsageError, match="at least one"):
