@@ -6,7 +6,9 @@ use numpy::PyArray1;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use shardpack_reader::DatasetOptions;
+use shardpack::export::{Content, content};
+use shardpack_codec::ArrayDecoder;
+use shardpack_reader::{DatasetOptions, Error};
 use std::path::{Path, PathBuf};
 
 /// An open dataset.
@@ -99,6 +101,27 @@ impl Dataset {
         Ok(value.map(|value| PyBytes::new(py, value.bytes)))
     }
 
+    /// Fields of a sample as the files that `unpack` writes: JPEGs with their profile and orientation, arrays as `.npy`, text and JSON as they are.
+    fn files<'py>(
+        &self,
+        py: Python<'py>,
+        index: u64,
+        fields: Vec<String>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyBytes>>>> {
+        let read = || {
+            let sample = self.inner.get(index)?;
+            let (view, mut decoder) = (sample.view(), ArrayDecoder::new());
+            let known = self.inner.schema().fields();
+            let file = |name: &String| match known.iter().find(|field| field.name == *name) {
+                Some(field) => Ok(content(&view, field, &mut decoder)?.map(|file| bytes(&file))),
+                None => view.field(name).map(|_| None),
+            };
+            fields.iter().map(file).collect::<Result<Vec<_>, Error>>()
+        };
+        let files = py.detach(read).map_err(raise)?;
+        Ok(files.into_iter().map(|file| file.map(|file| PyBytes::new(py, &file))).collect())
+    }
+
     /// The stored bytes of every field that has a payload.
     fn raw_all<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyDict>> {
         let sample = py.detach(|| self.inner.get(index)).map_err(raise)?;
@@ -132,6 +155,14 @@ impl Dataset {
         let found = py.detach(|| self.inner.by_key(key)).map_err(raise)?;
         found.ok_or_else(|| PyKeyError::new_err(key.to_owned()))
     }
+}
+
+/// A file's content as one piece.
+fn bytes(content: &Content<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(usize::try_from(content.len()).unwrap_or(0));
+    // Memory takes everything.
+    content.write_to(&mut out).unwrap_or_default();
+    out
 }
 
 /// A JSON object as a dict.

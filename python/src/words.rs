@@ -45,10 +45,7 @@ pub(crate) fn raise_any(error: &anyhow::Error) -> PyErr {
             return if found.is_about_data() { FormatError::new_err(text) } else { UsageError::new_err(text) };
         }
         if let Some(found) = cause.downcast_ref::<io::Error>() {
-            return match found.raw_os_error() {
-                Some(errno) => PyOSError::new_err((errno, text)),
-                None => PyOSError::new_err(text),
-            };
+            return io_error(found, &text);
         }
     }
     UsageError::new_err(text)
@@ -58,10 +55,7 @@ fn writer_error(error: &shardpack_writer::Error, text: String) -> PyErr {
     use shardpack_writer::Error;
     match error {
         Error::Io { action, path, source } => os_error(action, path, source),
-        Error::NoSpace { source, .. } => match source.raw_os_error() {
-            Some(errno) => PyOSError::new_err((errno, text)),
-            None => PyOSError::new_err(text),
-        },
+        Error::NoSpace { source, .. } => io_error(source, &text),
         Error::Format(error) => format_error(error, text),
         Error::Damaged { .. } => FormatError::new_err(text),
         Error::Limit { .. } => LimitError::new_err(text),
@@ -79,9 +73,16 @@ fn format_error(error: &shardpack_format::Error, text: String) -> PyErr {
     }
 }
 
+fn io_error(error: &io::Error, text: &str) -> PyErr {
+    match error.raw_os_error() {
+        // Python puts the number before the text, and picks the subclass by it.
+        Some(errno) => PyOSError::new_err((errno, text.replace(&format!(" (os error {errno})"), ""))),
+        None => PyOSError::new_err(text.to_owned()),
+    }
+}
+
 fn os_error(action: &str, path: &Path, source: &io::Error) -> PyErr {
     let why = source.to_string();
-    // Python puts the number before the text, and picks the subclass by it.
     let why = why.split(" (os error ").next().unwrap_or_default();
     let text = format!("cannot {action}: {why}");
     match source.raw_os_error() {
@@ -103,6 +104,8 @@ const SWITCHES: [&str; 5] = ["force", "no-shuffle", "upright", "keep-metadata", 
 pub(crate) fn in_keywords(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
+    // Whether the option before was within quotes that go on.
+    let mut goes_on = false;
     while let Some(at) = rest.find("--") {
         let (before, from) = rest.split_at(at);
         let name = from.get(2..).unwrap_or_default();
@@ -117,24 +120,31 @@ pub(crate) fn in_keywords(text: &str) -> String {
         }
         out += before;
         out += &name.replace('-', "_");
-        if SWITCHES.contains(&name) {
+        if let Some(tail) = placeholder(after) {
+            after = tail;
+        } else if SWITCHES.contains(&name) {
             out += "=True";
-        } else if let Some((value, tail)) = value_of(after, before.ends_with(['`', '\'']) || before.ends_with(", ")) {
+        } else if let Some((value, tail)) = value_of(after, goes_on || before.ends_with(['`', '\''])) {
             let is_word = value.starts_with(|c: char| c.is_ascii_lowercase());
             out += &if is_word { format!("=\"{value}\"") } else { format!("={value}") };
             // Another one in the same breath.
-            after = match tail.strip_prefix(" --") {
-                Some(_) => {
-                    out += ", ";
-                    tail.get(1..).unwrap_or_default()
-                }
-                None => tail,
-            };
+            goes_on = tail.starts_with(" --");
+            after = if goes_on { tail.get(1..).unwrap_or_default() } else { tail };
+            if goes_on {
+                out += ", ";
+            }
+        } else {
+            goes_on = false;
         }
         rest = after;
     }
     out += rest;
     out
+}
+
+/// What follows the name that clap has for a value, in angle brackets: it says nothing in Python.
+fn placeholder(after: &str) -> Option<&str> {
+    Some(after.strip_prefix(" <")?.split_once('>')?.1)
 }
 
 /// The value that follows the name of an option within quotes.
@@ -143,9 +153,5 @@ fn value_of(after: &str, quoted: bool) -> Option<(&str, &str)> {
     let end = value.find([' ', '`', '\'', '\n']).unwrap_or(value.len());
     let (value, tail) = value.split_at(end);
     let plain = !value.is_empty() && value.chars().all(|c| c.is_ascii_alphanumeric() || "-.=".contains(c));
-    // clap names the placeholder in angle brackets: that says nothing in Python.
-    if value.starts_with('<') {
-        return None;
-    }
     (plain && !value.starts_with("--")).then_some((value, tail))
 }

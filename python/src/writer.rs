@@ -6,7 +6,7 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use shardpack::collect::{CollectOptions, Collector, Kind, Number, Sample, Value};
+use shardpack::collect::{CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
 use shardpack_codec::Array;
 use shardpack_format::Dtype;
 use std::path::PathBuf;
@@ -16,6 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Writer {
     inner: Mutex<Option<Arc<Collector>>>,
+    /// What was done, once the dataset is complete.
+    report: Mutex<Option<String>>,
     /// The process that made it.
     pid: u32,
 }
@@ -119,7 +121,8 @@ impl Writer {
         };
         let schema = schema.map(|schema| schema.into_iter().map(kind).collect::<PyResult<_>>()).transpose()?;
         let collector = py.detach(|| Collector::open(&path, schema, options)).map_err(|e| raise_any(&e.into()))?;
-        Ok(Self { inner: Mutex::new(Some(Arc::new(collector))), pid: std::process::id() })
+        let inner = Mutex::new(Some(Arc::new(collector)));
+        Ok(Self { inner, report: Mutex::default(), pid: std::process::id() })
     }
 
     /// Encodes a sample and takes it.
@@ -144,12 +147,23 @@ impl Writer {
 
     /// Writes the dataset; what was done, as a JSON text. After an error the samples are still there.
     fn commit(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
+        let report = || self.report.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(report) = &*report() {
+            return Ok(report.clone());
+        }
         let collector = self.collector()?;
-        let report =
-            watch(py, progress, describe, |cancel, tell| collector.commit(Some(&|now| tell(*now)), Some(cancel)))?;
-        let report = report.map_err(|e| raise_any(&e.into()))?;
-        self.abort(py);
-        Ok(report.to_json().to_string())
+        let result = watch(py, progress, describe, |cancel, tell| {
+            let done = collector.commit(Some(&|now| tell(*now)), Some(cancel))?;
+            // An exception of `progress` may come too late to stop anything: then the dataset stands all the same.
+            *report() = Some(done.to_json().to_string());
+            Ok::<_, CollectError>(())
+        });
+        if report().is_some() {
+            self.abort(py);
+        }
+        result?.map_err(|e| raise_any(&e.into()))?;
+        let report = report().clone();
+        report.ok_or_else(|| PyRuntimeError::new_err("a defect of shardpack: no report"))
     }
 
     /// Lets everything go that was not committed.

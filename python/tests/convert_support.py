@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import shardpack as sp
+from shardpack.export._samples import added
 
 pil = pytest.importorskip("PIL.Image")
 
@@ -44,8 +45,6 @@ def content(dataset: Any, *raw: str) -> dict[str, dict[str, Any]]:
 
 def kinds(path: Path) -> dict[str, str]:
     """Field to kind, numbers by their type; without the columns that the writer adds."""
-    return {
-        field.name: str(field.dtype or field.kind)
-        for field in sp.Dataset(path).schema
-        if field.name not in ("width", "height", "orientation")
-    }
+    schema = sp.Dataset(path).schema
+    ours = added({field.name: field.kind for field in schema})
+    return {field.name: str(field.dtype or field.kind) for field in schema if field.name not in ours}

@@ -26,7 +26,7 @@ def write(path: Path, entries: dict[bytes, bytes], subdir: bool = True) -> Path:
 
 def datum(
     image: np.ndarray | None = None, encoded: bytes = b"", label: int = 0, floats: tuple[float, ...] = ()
-) -> bytes:  # type: ignore[type-arg]
+) -> bytes:
     """Caffe's `Datum`; pixels are stored [channels, height, width], BGR."""
     out = b""
     if image is not None:

@@ -71,9 +71,10 @@ def test_the_writer_s_options_reach_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["shufle", "prefix_key", "grop"])
 def test_options_nobody_knows(tmp_path: Path, option: str) -> None:
     format = {"shufle": "torchvision", "prefix_key": "webdataset", "grop": "hdf5"}[option]
+    options: dict[str, Any] = {option: True}
     message = rf"option: expected one of {format} or of Writer, found: '{option}'\nhint: did you mean '\w+'\?"
     with pytest.raises(TypeError, match=message):
-        sp.convert(format, tmp_path, tmp_path / "out", **{option: True})
+        sp.convert(format, tmp_path, tmp_path / "out", **options)
 
 
 def test_formats_nobody_knows(tmp_path: Path) -> None:
@@ -162,3 +163,22 @@ def test_nothing_that_can_be_taken(tmp_path: Path) -> None:
         ValueError, match=r"webdataset: expected samples, found none that can be taken; the first problem: .*a\.jpg"
     ):
         sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out", on_bad_input="skip")
+
+
+def test_columns_that_the_writer_makes_itself(tmp_path: Path) -> None:
+    message = (
+        r"found: width, icc\nhint: drop=\['width', 'icc'\], or rename=\{'width': 'source_width', 'icc': 'source_icc'\}"
+    )
+    with pytest.raises(ValueError, match=message):
+        sp.convert("torchvision", items(width=40, icc=b"x"), tmp_path / "out")
+    sp.convert("torchvision", items(width=40, icc=b"x"), tmp_path / "out", drop=["icc"], rename={"width": "columns"})
+    assert content(tmp_path / "out")["00000000"]["columns"] == 40
+
+
+@pytest.mark.parametrize("options", [{}, {"values": "auto"}, {"max_error": 0.5}])
+def test_values_are_kept_unless_something_else_is_asked_for(tmp_path: Path, options: dict[str, Any]) -> None:
+    cube = np.random.default_rng(0).normal(size=(8, 8, 20)).astype(np.float32)
+    sp.convert("torchvision", Items([{"cube": cube}]), tmp_path / "out", **options)
+    found = content(tmp_path / "out")["00000000"]["cube"]
+    assert np.array_equal(found, cube) == (not options)
+    assert np.abs(found.astype(np.float64) - cube).max() < 0.5

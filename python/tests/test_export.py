@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from convert_support import content, jpeg, kinds, picture, pixels
+from convert_support import content, jpeg, kinds, picture, pil, pixels
 
 import shardpack as sp
 
 
 def write(out: Path, samples: dict[str, dict[str, Any]], **options: Any) -> Path:
-    with sp.Writer(out, **options) as writer:
+    with sp.Writer(out, **{"jpeg": "keep", **options}) as writer:
         for key, sample in samples.items():
             writer.write(sample, key=key)
     return out
@@ -143,34 +143,35 @@ def test_keys_that_a_tar_cannot_tell_apart(tmp_path: Path) -> None:
 
 
 def test_pictures_of_other_types_and_missing_values(tmp_path: Path) -> None:
-    samples = {"a": {"image": picture(0, "PNG"), "note": "x"}, "b": {"image": jpeg(1), "note": None}}
+    samples: dict[str, dict[str, Any]] = {
+        "a": {"image": picture(0, "PNG"), "note": "x"},
+        "b": {"image": jpeg(1), "note": None},
+    }
     sp.export(write(tmp_path / "src", samples), "webdataset", tmp_path / "tars", fields=["image", "note"])
     assert members(tmp_path / "tars") == {"a.png": picture(0, "PNG"), "a.note.txt": b"x", "b.jpg": jpeg(1)}
 
 
 def test_what_is_asked_for_wrongly(tmp_path: Path) -> None:
     src = write(tmp_path / "src", {"a": {"text": "x"}})
-    for arguments, error, message in [
+    cases: list[tuple[str, dict[str, Any], type[Exception], str]] = [
         (
-            ("webdatset",),
+            "webdatset",
+            {},
             ValueError,
-            "format: expected one of webdataset, zarr, found: 'webdatset'\nhint: did you mean 'webdataset'",
+            "format: expected one of webdataset, zarr, found: 'webdatset'\nhint: did you mean 'web",
         ),
+        ("webdataset", {"shard_sise": 1}, TypeError, "found: 'shard_sise'\nhint: did you mean 'shard_size'"),
         (
-            ("webdataset", {"shard_sise": 1}),
-            TypeError,
-            "option: expected one of shard_size, keys, found: 'shard_sise'\nhint: did you mean 'shard_size'",
-        ),
-        (
-            ("webdataset", {"shard_size": "big"}),
+            "webdataset",
+            {"shard_size": "big"},
             ValueError,
-            "shard_size: expected a number of bytes, or a size such as '256MiB', found: 'big'",
+            "expected a number of bytes, or a size such as '256MiB', found: 'big'",
         ),
-        (("webdataset", {"shard_size": 0}), ValueError, "shard_size: "),
-        (("webdataset", {"keys": "no"}), ValueError, "keys: expected 'dataset' or 'number', found: 'no'"),
-        (("webdataset", {"fields": ["image"]}), ValueError, "fields: expected some of text, found: 'image'"),
-    ]:
-        format, options = (*arguments, {})[:2]
+        ("webdataset", {"shard_size": 0}, ValueError, "shard_size: expected"),
+        ("webdataset", {"keys": "no"}, ValueError, "keys: expected 'dataset' or 'number', found: 'no'"),
+        ("webdataset", {"fields": ["image"]}, ValueError, "fields: expected some of text, found: 'image'"),
+    ]
+    for format, options, error, message in cases:
         with pytest.raises(error, match=message):
             sp.export(src, format, tmp_path / "out", **options)
     (tmp_path / "full").mkdir()
@@ -230,7 +231,9 @@ def test_zarr_of_varying_shapes_and_back(tmp_path: Path) -> None:
     zarr = pytest.importorskip("zarr", minversion="3")
     # Alike at first: what was written as one array becomes many.
     shapes = [(2, 3)] * 4 + [(3, 3), (2, 3), (1, 7)]
-    samples = {f"k{i}": {"cube": np.full(shape, i, np.int16), "blob": bytes([i] * i)} for i, shape in enumerate(shapes)}
+    samples: dict[str, dict[str, Any]] = {
+        f"k{i}": {"cube": np.full(shape, i, np.int16), "blob": bytes([i] * i)} for i, shape in enumerate(shapes)
+    }
     src = write(tmp_path / "src", samples, shuffle=False)
     sp.export(src, "zarr", tmp_path / "z", fields=["cube", "blob"])
     group = zarr.open_group(tmp_path / "z", mode="r")
@@ -257,7 +260,44 @@ def test_zarr_has_no_missing_values(tmp_path: Path) -> None:
 def test_an_export_that_is_killed_leaves_nothing_at_its_place(tmp_path: Path) -> None:
     src = write(tmp_path / "src", photos(), schema=SCHEMA)
     arguments = f"{str(src)!r}, 'webdataset', {str(tmp_path / 'out')!r}"
-    code = f"import os, shardpack as sp; sp.export({arguments}, progress=lambda p: os._exit(9))"
+    lines = [
+        "import os, shardpack as sp",
+        "from shardpack.export import _samples",
+        "_samples._SECONDS_BETWEEN_REPORTS = 0",
+        f"sp.export({arguments}, progress=lambda progress: os._exit(9))",
+    ]
+    code = "\n".join(lines)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert not (tmp_path / "out").exists()
     sp.export(src, "webdataset", tmp_path / "out")
+
+
+def test_tiled_pictures_leave_with_their_profile_and_orientation(tmp_path: Path) -> None:
+    cms = pytest.importorskip("PIL.ImageCms")
+    out = io.BytesIO()
+    exif = pil.Exif()
+    exif[0x0112] = 6
+    profile = cms.ImageCmsProfile(cms.createProfile("sRGB")).tobytes()
+    pil.fromarray(pixels(0, 640, 480)).save(out, "JPEG", exif=exif, icc_profile=profile)
+    src = write(tmp_path / "src", {"a": {"image": out.getvalue(), "label": 1}}, jpeg="tile")
+    sp.export(src, "webdataset", tmp_path / "tars")
+    found = members(tmp_path / "tars")
+    assert set(found) == {"a.jpg", "a.cls"} and found["a.jpg"] != sp.Dataset(src).raw(0, "image")
+    before, after = (pil.open(io.BytesIO(data)) for data in (out.getvalue(), found["a.jpg"]))
+    assert after.info["icc_profile"] == profile and after.getexif()[0x0112] == 6
+    assert np.array_equal(np.asarray(after), np.asarray(before))
+
+
+def test_fields_that_a_packer_adds_are_written_only_by_name(tmp_path: Path) -> None:
+    src = write(tmp_path / "src", {"a": {"image": jpeg(0), "label": 1}})
+    sp.export(src, "webdataset", tmp_path / "all")
+    sp.export(src, "webdataset", tmp_path / "some", fields=["image", "width"])
+    assert set(members(tmp_path / "all")) == {"a.jpg", "a.cls"}
+    assert members(tmp_path / "some")["a.width.cls"] == b"40"
+
+
+def test_a_part_of_a_dataset(tmp_path: Path) -> None:
+    src = write(tmp_path / "src", photos(), schema=SCHEMA)
+    subset = sp.Dataset(src).subset(lambda columns: columns["label"] == 1)
+    sp.export(subset, "webdataset", tmp_path / "tars", fields=["image"])
+    assert members(tmp_path / "tars") == {f"n1/photo {i}.jpg": jpeg(i) for i in (1, 3, 5)}

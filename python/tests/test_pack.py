@@ -139,12 +139,12 @@ def test_an_exception_of_progress_stops_the_run_which_then_goes_on(tmp_path: Pat
 PACK = """
 import sys, shardpack as sp
 def say(now): print("packing", flush=True)
-sp.pack(sys.argv[1], sys.argv[2], progress=say, threads=1, shard_size="4MiB", codec="blosc2-zstd", level=22, values="keep")
+sp.pack(sys.argv[1], sys.argv[2], progress=say, threads=1, shard_size="4MiB", codec="blosc2-zstd", level=22, filter="shuffle", layout="as-given", band_difference="off", values="keep")
 """
 
 
 def test_ctrl_c_ends_pack_within_moments(tmp_path: Path) -> None:
-    source = cubes(tmp_path / "cubes", 40, (200, 200, 16))
+    source = cubes(tmp_path / "cubes", 60, (100, 100, 16))
     program = subprocess.Popen([sys.executable, "-c", PACK, str(source), str(tmp_path / "out")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert program.stdout and program.stdout.readline() == "packing\n"
     before = time.monotonic()
@@ -156,10 +156,13 @@ def test_ctrl_c_ends_pack_within_moments(tmp_path: Path) -> None:
     assert not [path for path in (tmp_path / "out").iterdir() if path.name.endswith(".tmp")]
 
 
+SLOW = "--codec=blosc2-zstd --level=22 --filter=shuffle --layout=as-given --band-difference=off --values=keep --shard-size=4MiB".split()
+
+
 @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_the_command(tmp_path: Path, signal_number: signal.Signals) -> None:
-    source = cubes(tmp_path / "cubes", 40, (200, 200, 16))
-    command = [sys.executable, "-m", "shardpack", "pack", str(source), str(tmp_path / "out"), "--threads=1", "--codec=blosc2-zstd", "--level=22", "--values=keep", "--shard-size=4MiB"]
+    source = cubes(tmp_path / "cubes", 60, (100, 100, 16))
+    command = [sys.executable, "-m", "shardpack", "pack", str(source), str(tmp_path / "out"), "--threads=1", *SLOW]
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert program.stderr
     for line in program.stderr:

@@ -34,7 +34,7 @@ def convert(
     drop: Collection[str] = (),
     schema: Mapping[str, str] | None = None,
     on_bad_input: str = "stop",
-    progress: Callable[[Progress], object] | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, Any]:
     """Convert a dataset of another format, once.
@@ -80,9 +80,9 @@ def convert(
     Returns
     -------
     dict
-        The writer's report, and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped``
-        (number of samples left out), ``problems`` (up to 100 messages about them), ``dropped`` (column to number of
-        samples that had it).
+        The writer's report, and: ``format``, ``fields`` (column to field), ``kinds`` (field to kind), ``skipped`` (of
+        up to 1000 samples that were left out ``key``, if it is known, and ``reason``), ``samples_skipped`` (how many),
+        ``dropped`` (column to number of samples that had it). ``seconds`` are those of the whole conversion.
 
     Raises
     ------

@@ -13,6 +13,9 @@ from ._values import kind_of
 IMAGE_NAMES = ("image", "images", "img", "jpg", "jpeg", "picture", "image/encoded", "image_raw", "pixels")
 LABEL_NAMES = ("label", "labels", "cls", "class", "target", "targets", "image/class/label", "class_id")
 
+_OF_PICTURES = ("height", "width", "orientation", "gpu_jpeg", "icc")
+"""Fields that the writer adds beside a picture."""
+
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_.-]")
 
 
@@ -63,6 +66,20 @@ class Fields:
             except SourceError as error:
                 refused[column] = str(error).splitlines()[0]
         refuse_columns(where, refused)
+        self._refuse_reserved(where)
+
+    def _refuse_reserved(self, where: str) -> None:
+        """Raise for columns that have the names of those that the writer adds beside a picture."""
+        if list(self.kinds.values()).count("image") != 1:
+            return
+        columns = [column for column, name in self.names.items() if name in _OF_PICTURES]
+        if columns:
+            renamed = {column: f"source_{self.names[column]}" for column in columns}
+            raise SourceError(
+                f"{where}: beside a picture, expected no columns {', '.join(_OF_PICTURES)}, "
+                "which are made of the picture, found: "
+                f"{', '.join(columns)}\nhint: drop={columns}, or rename={renamed}"
+            )
 
     def _classes(self, source: Source) -> Sequence[str] | None:
         if not isinstance(source.classes, Mapping):

@@ -8,28 +8,19 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypedDict, Union
+from typing import Any, Union
 
 from ._fields import Fields
 from ._source import Item, Problem, Sample, Source, SourceError
 
-_LISTED_PROBLEMS = 100
+_LISTED = 1000
 _SECONDS_BETWEEN_REPORTS = 0.1
 
 
-class Progress(TypedDict):
-    """What a progress callback is given."""
-
-    phase: str
-    """``"convert"``: samples are read and encoded; then ``"write"``: they are written in their final order."""
-    samples: int
-    """Samples of this phase that are done."""
-    total: int | None
-    """Samples of this phase in all, where that is known."""
-    skipped: int
-    """Samples left out."""
-    seconds: float
-    """Since the beginning."""
+Progress = Callable[[dict[str, Any]], object]
+"""Called about ten times a second with a dict: ``phase`` (``"convert"``: samples are read and encoded; then
+``"write"``: they are written in their final order), ``samples`` and ``total`` (None if unknown) of this phase,
+``skipped``, ``seconds`` since the beginning."""
 
 
 class Run:
@@ -42,7 +33,7 @@ class Run:
         fields: Fields,
         *,
         skip: bool,
-        progress: Callable[[Progress], object] | None,
+        progress: Progress | None,
     ) -> None:
         self.format = format
         self.source = source
@@ -52,7 +43,7 @@ class Run:
         self.taken = 0
         self.samples = 0
         self.skipped = 0
-        self.problems: list[str] = []
+        self.listed: list[dict[str, str | None]] = []
         self.started = time.monotonic()
         self.reported = 0.0
 
@@ -69,8 +60,8 @@ class Run:
             "format": self.format,
             "fields": dict(self.fields.names),
             "kinds": dict(self.fields.kinds),
-            "skipped": self.skipped,
-            "problems": self.problems,
+            "skipped": self.listed,
+            "samples_skipped": self.skipped,
             "dropped": dict(self.fields.dropped),
             "seconds": time.monotonic() - self.started,
         }
@@ -112,7 +103,7 @@ class Run:
         raise self._no_samples()
 
     def _no_samples(self) -> SourceError:
-        found = f"none that can be taken; the first problem: {self.problems[0]}" if self.problems else "none"
+        found = f"none that can be taken; the first problem: {self.listed[0]['reason']}" if self.listed else "none"
         return SourceError(f"{self.format}: expected samples, found {found}")
 
     def _begin(
@@ -147,16 +138,18 @@ class Run:
 
     def _refused(self, sample: Sample, error: Exception) -> None:
         hint = self.source.repeated_keys
-        text = f"{error}\nhint: {hint}" if hint and "each once" in str(error) else str(error)
-        self._problem(f"{sample.where}: {text}", error)
+        # The source's name for the sample says more than the writer's.
+        text = str(error).removeprefix(f"sample `{sample.key}`: ")
+        text = f"{text}\nhint: {hint}" if hint and "key: expected each once" in text else text
+        self._problem(f"{sample.where}: {text}", sample.key, error)
 
-    def _problem(self, message: str, cause: Exception | None = None) -> None:
+    def _problem(self, message: str, key: str | None = None, cause: Exception | None = None) -> None:
         if not self.skip:
             hint = "" if "hint:" in message else "\nhint: on_bad_input='skip' leaves such samples out"
             raise SourceError(message + hint) from cause
         self.skipped += 1
-        if len(self.problems) < _LISTED_PROBLEMS:
-            self.problems.append(message)
+        if len(self.listed) < _LISTED:
+            self.listed.append({"key": key, "reason": message})
         self._report("convert", self.samples, self.source.total)
 
     def _written(self, progress: Mapping[str, int]) -> None:

@@ -12,10 +12,14 @@ import numpy as np
 
 from ._files import Paths, list_files
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
-from ._values import DTYPES, looks_pickled, parse_json
+from ._values import looks_pickled, parse_json
 
 _SUFFIXES = (".parquet", ".arrow", ".feather")
 _BATCH_ROWS = 64
+# Arrow's own `to_pandas_dtype` needs pandas in some versions.
+_NUMBERS = {"halffloat": "float16", "float": "float32", "double": "float64", "bool": "bool"} | {
+    f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
 
 Take = Callable[[Any], Any]
 
@@ -74,14 +78,12 @@ class _Table:
     """One file: Parquet by row groups, Arrow by record batches."""
 
     def __init__(self, file: Path) -> None:
-        import pyarrow
-        import pyarrow.parquet
-
+        pyarrow, parquet = library("pyarrow", "parquet"), library("pyarrow.parquet", "parquet")
         self.file = file
         self.rows: int | None = None
         try:
             if _begins_with(file, b"PAR1"):
-                opened = pyarrow.parquet.ParquetFile(file)
+                opened = parquet.ParquetFile(file)
                 self.schema, self.rows = opened.schema_arrow, opened.metadata.num_rows
                 self._batches: Callable[[Any], Any] = lambda columns: opened.iter_batches(_BATCH_ROWS, columns=columns)
             else:
@@ -98,8 +100,7 @@ class _Table:
 
     def batches(self, columns: list[str]) -> Iterator[Any]:
         """Record batches of these columns."""
-        import pyarrow
-
+        pyarrow = library("pyarrow", "parquet")
         try:
             yield from self._batches(columns)
         except (pyarrow.ArrowException, OSError) as error:
@@ -125,6 +126,10 @@ def _arrow_batches(reader: Any, columns: list[str]) -> Iterator[Any]:
             yield selected.slice(begin, _BATCH_ROWS)
 
 
+def _types() -> Any:
+    return library("pyarrow.types", "parquet")
+
+
 def _column(kind: Any) -> tuple[str | None, Take]:
     """Kind of the field of an Arrow type (None: as the first value says), and how a value is taken.
 
@@ -133,8 +138,7 @@ def _column(kind: Any) -> tuple[str | None, Take]:
     ValueError
         If there is none.
     """
-    from pyarrow import types
-
+    types = _types()
     if types.is_dictionary(kind):
         return _column(kind.value_type)
     if hasattr(kind, "storage_type"):
@@ -143,8 +147,7 @@ def _column(kind: Any) -> tuple[str | None, Take]:
     if types.is_boolean(kind):
         return "bool", _same
     if types.is_integer(kind) or types.is_floating(kind):
-        name = np.dtype(kind.to_pandas_dtype()).name
-        return name, _same
+        return _NUMBERS[str(kind)], _same
     if types.is_string(kind) or types.is_large_string(kind):
         return "text", _same
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
@@ -161,26 +164,22 @@ def _column(kind: Any) -> tuple[str | None, Take]:
 
 
 def _is_list(kind: Any) -> bool:
-    from pyarrow import types
-
+    types = _types()
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
 def _element(kind: Any) -> np.dtype[Any] | None:
     """Element type of lists, however deep, of numbers."""
-    from pyarrow import types
-
+    types = _types()
     while _is_list(kind):
         kind = kind.value_type
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        dtype = np.dtype(kind.to_pandas_dtype())
-        return dtype if dtype.name in DTYPES else None
+        return np.dtype(_NUMBERS[str(kind)])
     return None
 
 
 def _is_json(kind: Any) -> bool:
-    from pyarrow import types
-
+    types = _types()
     if types.is_struct(kind):
         return all(_is_json(field.type) for field in kind)
     if _is_list(kind):
@@ -233,8 +232,7 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any] | None:
 
 def _key(key: str | None, schema: Any, where: str) -> tuple[str | None, Callable[[Any], Any]]:
     """The column of the keys, and how a key is taken out of its value."""
-    from pyarrow import types
-
+    types = _types()
     if key is None or (key in schema.names and types.is_string(schema.field(key).type)):
         return key, _same
     column, _, part = key.rpartition(".")

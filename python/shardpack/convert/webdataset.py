@@ -89,9 +89,11 @@ def _one_tar(file: Path, drop: frozenset[str]) -> Iterator[Item]:
     group = _Group(file, drop)
     try:
         with tarfile.open(file, "r:*") as tar:
-            while (member := tar.next()) is not None:
+            # An empty tar has been read to its end already; Python 3.10 cannot ask it once more.
+            empty = getattr(tar, "firstmember", None) is None
+            while not empty and (member := tar.next()) is not None:
                 # The list of members that tarfile keeps would grow with the tar.
-                tar.members.clear()
+                tar.members.clear()  # type: ignore[attr-defined]
                 if not member.isdir():
                     yield from group.add(member, tar)
             _check_end(tar)

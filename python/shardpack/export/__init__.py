@@ -36,12 +36,14 @@ def export(
     dataset
         A :class:`shardpack.Dataset`, a subset of one, or a path.
     format
-        ``"webdataset"``: tars with the stored JPEG bytes. ``"zarr"``: arrays of a Zarr v3 group, with the decoded
+        ``"webdataset"``: tars with the JPEGs as they are stored (with the profile and the orientation that tiled ones
+        keep beside them). ``"zarr"``: arrays of a Zarr v3 group, with the decoded
         pixels.
     out
         Folder to write. It must not be there, or be empty; it appears when it is complete.
     fields
-        Fields to write. Default: all.
+        Fields to write. Default: all but those that a packer adds to describe others: sizes and orientation of
+        pictures, sizes of cubes, figures such as `cube.max_abs_error`.
     progress
         Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total``, ``seconds``.
     **options

@@ -1,4 +1,4 @@
-"""What is exported: samples of a dataset, field by field, pictures as their stored bytes."""
+"""What is exported: the samples of a dataset in stored order, field by field."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 _SECONDS_BETWEEN_REPORTS = 0.1
+
+# What a packer adds beside a picture, and beside a cube where there is no picture.
+_OF_PICTURES = ("height", "width", "orientation", "gpu_jpeg", "icc")
+_OF_CUBES = ("height", "width", "channels")
 
 
 class Samples:
@@ -26,7 +30,8 @@ class Samples:
         for name in fields or ():
             if name not in kinds:
                 raise ValueError(f"fields: expected some of {', '.join(kinds)}, found: {name!r}")
-        self.kinds: dict[str, str] = {name: kind for name, kind in kinds.items() if fields is None or name in fields}
+        chosen = set(kinds) - added(kinds) if fields is None else set(fields)
+        self.kinds: dict[str, str] = {name: kind for name, kind in kinds.items() if name in chosen}
         """Field to kind: image, array, text, json, bytes or scalar."""
         self.classes: list[str] | None = self.dataset.classes
         self._progress = progress
@@ -37,32 +42,31 @@ class Samples:
     def __len__(self) -> int:
         return len(self.dataset)
 
-    def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Key and fields of each sample, pictures as their stored bytes, scalars as NumPy scalars of their type."""
-        encoded = [name for name, kind in self.kinds.items() if kind == "image"]
-        return self._walk(encoded)
-
-    def decoded(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The same with pictures as uint8 `[height, width, 3]`."""
-        return self._walk([])
-
-    def _walk(self, encoded: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        columns = {name: self.dataset.column(name) for name, kind in self.kinds.items() if kind == "scalar"}
-        # A sample is decoded as a whole: not where pictures and numbers are all there is.
-        decode = any(name not in columns and name not in encoded for name in self.kinds)
+    def files(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Key and fields of each sample: stored ones as bytes (`.npy` of arrays), None if missing; scalars with their
+        type."""
+        stored = [name for name, kind in self.kinds.items() if kind != "scalar"]
+        columns = self._columns()
         for index, key in enumerate(self.dataset.keys):
-            values = self.dataset[index] if decode else {}
-            sample: dict[str, Any] = {}
-            for name in self.kinds:
-                if name in columns:
-                    sample[name] = columns[name][index]
-                elif name in encoded:
-                    sample[name] = self.dataset.raw(index, name)
-                else:
-                    sample[name] = values[name]
-            yield key, sample
-            self._done += 1
-            self.report()
+            found = dict(zip(stored, self.dataset._core.files(self.dataset._stored(index), stored)))
+            yield key, {name: columns[name][index] if name in columns else found[name] for name in self.kinds}
+            self._advance()
+
+    def values(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Key and fields of each sample: pictures as uint8 `[height, width, 3]`, scalars with their type."""
+        columns = self._columns()
+        decode = len(columns) < len(self.kinds)
+        for index, key in enumerate(self.dataset.keys):
+            found = self.dataset[index] if decode else {}
+            yield key, {name: columns[name][index] if name in columns else found[name] for name in self.kinds}
+            self._advance()
+
+    def _columns(self) -> dict[str, Any]:
+        return {name: self.dataset.column(name) for name, kind in self.kinds.items() if kind == "scalar"}
+
+    def _advance(self) -> None:
+        self._done += 1
+        self.report()
 
     def report(self, last: bool = False) -> None:
         """Tell the caller how far it is."""
@@ -70,3 +74,16 @@ class Samples:
         if self._progress is not None and (last or seconds - self._reported >= _SECONDS_BETWEEN_REPORTS):
             self._reported = seconds
             self._progress({"samples": self._done, "total": len(self), "seconds": seconds})
+
+
+def added(kinds: dict[str, str]) -> set[str]:
+    """The fields that a packer adds to describe others: sizes of pictures and cubes, figures such as
+    `cube.max_abs_error`."""
+    stored = [name for name, kind in kinds.items() if kind in ("image", "array")]
+    of_sizes = _OF_PICTURES if "image" in kinds.values() else _OF_CUBES if stored else ()
+    figures = {
+        name
+        for name, kind in kinds.items()
+        if kind == "scalar" and any(name.startswith(f"{field}.") for field in stored)
+    }
+    return figures | {name for name in of_sizes if kinds.get(name) in ("scalar", "bytes")}

@@ -17,6 +17,7 @@ from ._samples import Samples
 
 OPTIONS = ("shard_size", "keys")
 
+_SUFFIXES = {"array": "npy", "text": "txt", "json": "json", "bytes": "bin"}
 _EXTENSIONS = {"jpeg": "jpg", "png": "png", "webp": "webp", "tiff": "tif", "bmp": "bmp"}
 
 
@@ -38,7 +39,7 @@ def write(
     digits = len(str(max(0, len(samples) - 1)))
     places: dict[str, str] = {}
     try:
-        for number, (key, values) in enumerate(samples):
+        for number, (key, values) in enumerate(samples.files()):
             name = str(number).zfill(digits) if keys == "number" else _member_key(key)
             if name in seen:
                 raise ValueError(
@@ -74,24 +75,18 @@ def _member_key(key: str) -> str:
 
 
 def _member(field: str, kind: str, value: Any) -> tuple[str, bytes]:
-    """Extension and bytes of a field."""
+    """Extension and bytes of a field: of stored ones the bytes as `Samples.files` has them."""
     if kind == "image":
         extension = _EXTENSIONS[picture_type(value) or "jpeg"]
         return (extension if field == "image" else f"{field}.{extension}"), value
-    if kind == "array":
-        buffer = io.BytesIO()
-        np.save(buffer, np.asarray(value), allow_pickle=False)
-        return f"{field}.npy", buffer.getvalue()
-    if kind == "text":
-        return f"{field}.txt", str(value).encode("utf-8")
-    if kind == "bytes":
-        return f"{field}.bin", bytes(value)
-    if kind == "scalar" and isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+    if kind != "scalar":
+        return f"{field}.{_SUFFIXES[kind]}", value
+    if np.issubdtype(value.dtype, np.integer):
         return ("cls" if field == "label" else f"{field}.cls"), str(int(value)).encode("ascii")
-    if kind == "scalar":
-        # With its type, which text would lose; and JSON knows neither NaN nor the infinities.
-        return _member(field, "array", value)
-    return f"{field}.json", json.dumps(value, ensure_ascii=False, allow_nan=False).encode("utf-8")
+    # With its type, which text would lose; and JSON knows neither NaN nor the infinities.
+    buffer = io.BytesIO()
+    np.save(buffer, value, allow_pickle=False)
+    return f"{field}.npy", buffer.getvalue()
 
 
 class _Tars:
@@ -125,7 +120,7 @@ class _Tars:
             # No time and no user: the same dataset gives the same bytes.
             info.mode = 0o444
             self.tar.addfile(info, io.BytesIO(data))
-        self.tar.members.clear()
+        self.tar.members.clear()  # type: ignore[attr-defined]
         self.used += taken
 
     def close(self) -> None:

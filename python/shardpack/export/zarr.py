@@ -41,7 +41,7 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
             for name, kind in samples.kinds.items()
         }
         keys = _Texts(group, "__key__", "text")
-        for key, values in samples.decoded():
+        for key, values in samples.values():
             keys.add(key)
             for name, field in fields.items():
                 field.add(values[name])
