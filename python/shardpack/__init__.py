@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from shardpack._batch import Batch, Ragged
-from shardpack._dataset import Dataset, Field, Sample, Subset
+from shardpack._dataset import Concat, Dataset, Field, Sample, Subset, concat
 from shardpack._loader import Loader
 from shardpack._pack import PackOptions, StorageOptions, merge, pack, verify
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
@@ -20,6 +20,7 @@ from shardpack.export import export
 
 __all__ = [
     "Batch",
+    "Concat",
     "Dataset",
     "Field",
     "FormatError",
@@ -34,6 +35,7 @@ __all__ = [
     "UsageError",
     "Writer",
     "__version__",
+    "concat",
     "convert",
     "export",
     "merge",

@@ -59,11 +59,12 @@ class Ragged:
 class Batch:
     """A batch: from the name of a field to the values of its rows, a tensor ``[rows, …]`` or a :class:`Ragged`.
 
-    Tensors are views into a slot of the loader: nothing is copied, and the slot is used again when the batch and every tensor made of it are gone. Batches may be
-    kept, all of an epoch if there is memory: the loader makes another slot when all are taken (``stats()["extra_slots"]`` counts them). Tensors may be written into.
+    Tensors are views into a slot of the loader: nothing is copied, and the slot is used again when the batch and
+    every tensor made of it are gone. Batches may be kept, all of an epoch if there is memory: the loader makes
+    another slot when all are taken (``stats()["extra_slots"]`` counts them). Tensors may be written into.
 
-    ``list(batch)`` gives the names of its fields; ``batch.items()`` gives name and value; ``dict(batch.items())`` is a plain dict. :attr:`keys`, :attr:`mask` and
-    :attr:`indices` are attributes, so that no field can clash with them.
+    ``list(batch)`` gives the names of its fields; ``batch.items()`` gives name and value; ``dict(batch.items())`` is
+    a plain dict. :attr:`keys`, :attr:`mask` and :attr:`indices` are attributes, so that no field can clash with them.
     """
 
     __slots__ = ("_convert", "_core", "_indices", "_keys", "_mask", "_names", "_rows", "_values")
@@ -119,7 +120,9 @@ class Batch:
 
     @property
     def mask(self) -> Any:
-        """For each row whether it holds a sample, bool ``[rows]``; ``None`` if every row does. False for padding (``end="pad"``) and for damaged samples that were skipped."""
+        """For each row whether it holds a sample, bool ``[rows]``; ``None`` if every row does. False for padding
+        (``end="pad"``) and for damaged samples that were skipped.
+        """
         if self._mask is None and self._core is not None and self._convert is not None:
             mask = self._core.mask()
             self._mask = None if mask is None else self._convert(mask)
@@ -138,7 +141,9 @@ class Batch:
         return f"Batch({self._rows} rows: {', '.join(self._names[:4] + more)})"
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
-        """Torch only: a batch of the same rows elsewhere, every tensor by ``torch.Tensor.to``. Lightning and Accelerate move batches by it."""
+        """Torch only: a batch of the same rows elsewhere, every tensor by ``torch.Tensor.to``. Lightning and
+        Accelerate move batches by it.
+        """
         return self._mapped(lambda value: value.to(*args, **kwargs))
 
     def pin_memory(self, *args: Any) -> Batch:

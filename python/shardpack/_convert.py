@@ -1,4 +1,6 @@
-"""From tensors of the loader to those of a framework, without a copy. Frameworks are imported when they are asked for."""
+"""From tensors of the loader to those of a framework, without a copy. Frameworks are imported when they are asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,14 @@ Convert: TypeAlias = Callable[["_shardpack.Tensor | NDArray[Any]"], Any]
 
 
 def converter(to: Framework, device: str) -> Convert:
-    """How tensors get to framework ``to`` and to ``device``: by DLPack, or NumPy's array interface, and from the CPU to another device by the framework's own copy."""
+    """How tensors get to framework ``to`` and to ``device``: by DLPack, or NumPy's array interface, and from the CPU
+    to another device by the framework's own copy.
+    """
     if to == "numpy":
         if device != "cpu":
-            raise _shardpack.UsageError(f"device of NumPy arrays: expected cpu, found {device}\nhint: use to=\"torch\" or to=\"jax\"")
+            raise _shardpack.UsageError(
+                f'device of NumPy arrays: expected cpu, found {device}\nhint: use to="torch" or to="jax"'
+            )
         return np.asarray
     if to == "torch":
         return _to_torch(device)

@@ -14,8 +14,10 @@ from shardpack import _index, _shardpack
 from shardpack._index import Indices
 
 Sample: TypeAlias = "dict[str, Any]"
-"""A sample: ``"__key__"`` and every field by its name. Pictures: uint8 ``[height, width, 3]``, upright. Arrays: ``ndarray``. Scalars: Python numbers.
-Text: ``str``. JSON: what ``json.loads`` makes of it. Bytes: ``bytes``. A field that the sample does not have: ``None``."""
+"""A sample: ``"__key__"`` and every field by its name. Pictures: uint8 ``[height, width, 3]``, upright. Arrays:
+``ndarray``. Scalars: Python numbers. Text: ``str``. JSON: what ``json.loads`` makes of it. Bytes: ``bytes``. A field
+that the sample does not have: ``None``.
+"""
 
 
 class Field(NamedTuple):
@@ -32,9 +34,10 @@ class Field(NamedTuple):
 class Dataset:
     """A packed dataset: a folder with a manifest, or a lone shard.
 
-    Samples are numbered as they are stored. Opening reads the manifest alone; shards are opened when they are first needed. All methods may be called from
-    many threads at once, and release the GIL while they read and decode. A dataset can be pickled: what travels is its path, and the id that must be
-    found there. After a fork it opens its files again.
+    Samples are numbered as they are stored. Opening reads the manifest alone; shards are opened when they are first
+    needed. All methods may be called from many threads at once, and release the GIL while they read and decode. A
+    dataset can be pickled: what travels is its path, and the id that must be found there. After a fork it opens its
+    files again.
 
     Parameters
     ----------
@@ -164,7 +167,9 @@ class Dataset:
         return self[self.index_of(key)]
 
     def index_of(self, key: str) -> int:
-        """Number of the sample with this key; ``KeyError`` if there is none. The first call reads all indexes and takes 16 bytes of memory a sample."""
+        """Number of the sample with this key; ``KeyError`` if there is none. The first call reads all indexes and
+        takes 16 bytes of memory a sample.
+        """
         return self._core.index_of(key)
 
     def _stored(self, index: SupportsIndex) -> int:
@@ -176,12 +181,16 @@ class Dataset:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """The class of every sample: the scalar field ``label`` as int64 ``[samples]``. ``UsageError`` if there is none."""
+        """The class of every sample: the scalar field ``label`` as int64 ``[samples]``. ``UsageError`` if there is
+        none.
+        """
         return self._columns.labels
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """Every scalar field as an array ``[samples]`` of its own type, read-only; read from the indexes when it is first asked for."""
+        """Every scalar field as an array ``[samples]`` of its own type, read-only; read from the indexes when it is
+        first asked for.
+        """
         return self._columns
 
     def column(self, name: str) -> NDArray[Any]:
@@ -296,6 +305,65 @@ class Subset(Dataset):
         return place
 
 
+class Concat(Dataset):
+    """Several datasets as one; made by :func:`concat`."""
+
+    def __init__(self, datasets: Sequence[Dataset]) -> None:
+        for number, dataset in enumerate(datasets):
+            if dataset._members is not None:
+                raise _shardpack.UsageError(
+                    f"dataset {number} to take as one: expected a whole dataset, found {dataset!r}\n"
+                    "hint: take the subset of what `concat` makes"
+                )
+        self._parts: list[Dataset] = []
+        for dataset in datasets:
+            self._parts += dataset._parts if isinstance(dataset, Concat) else [dataset]
+        self._opened = _shardpack.Dataset.concat([part._core for part in self._parts])
+        self._pid = os.getpid()
+        self._path, self._verify_crc = self._opened.path, all(part._verify_crc for part in self._parts)
+        self._columns = Columns(self)
+
+    @property
+    def _core(self) -> _shardpack.Dataset:
+        if os.getpid() != self._pid:
+            self._opened = _shardpack.Dataset.concat([part._core for part in self._parts])
+            self._pid = os.getpid()
+        return self._opened
+
+    @property
+    def parts(self) -> list[Dataset]:
+        """The datasets, in order."""
+        return list(self._parts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Concat, (self._parts,)
+
+    def __repr__(self) -> str:
+        return f"Concat({len(self._parts)} datasets, {len(self)} samples)"
+
+
+def concat(datasets: Sequence[Dataset]) -> Concat:
+    """Several datasets as one, where they are: nothing is packed again.
+
+    Parameters
+    ----------
+    datasets : sequence of Dataset
+        Whole datasets of one schema and one list of classes.
+
+    Returns
+    -------
+    Concat
+        A dataset of all samples, those of the first one first. A :class:`Loader` goes through all of them mixed; its
+        ``mix`` says how often each dataset comes.
+
+    Raises
+    ------
+    UsageError
+        There is none, or a schema or the classes differ: it says where.
+    """
+    return Concat(datasets)
+
+
 class Columns(Mapping[str, "NDArray[Any]"]):
     """The scalar fields of a dataset; each is read when it is first asked for, and kept."""
 
@@ -371,6 +439,7 @@ def _reopened(path: Path, verify_crc: bool, expected: str) -> Dataset:
     dataset = Dataset(path, verify_crc=verify_crc)
     if dataset.id != expected:
         raise _shardpack.UsageError(
-            f"`{path}`, opened again: expected dataset {expected}, found {dataset.id}\nhint: it was packed anew meanwhile"
+            f"`{path}`, opened again: expected dataset {expected}, found {dataset.id}\n"
+            "hint: it was packed anew meanwhile"
         )
     return dataset

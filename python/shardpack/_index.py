@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Indices: TypeAlias = "slice | Sequence[int] | NDArray[Any]"
-"""Several samples: a slice, numbers from 0 (or from -1 down, from the end), or a boolean mask of as many values as there are samples."""
+"""Several samples: a slice, numbers from 0 (or from -1 down, from the end), or a boolean mask of as many values as
+there are samples.
+"""
 
 
 def one(index: SupportsIndex, length: int) -> int:

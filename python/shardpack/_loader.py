@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import Any, Literal, NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from shardpack import _shardpack
 from shardpack._batch import Batch
 from shardpack._convert import Framework, converter
-from shardpack._dataset import Dataset
+from shardpack._dataset import Concat, Dataset
 from shardpack._options import Options, State
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
@@ -22,19 +22,24 @@ Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | ArrayLike"
 
 
 class Loader:
-    """Batches of a dataset for a training loop: read, checked and decoded by a pool of threads, straight into the memory that you get.
+    """Batches of a dataset for a training loop: read, checked and decoded by a pool of threads, straight into the
+    memory that you get.
 
-    **Epochs.** Each ``for batch in loader`` is one epoch: the first is ``epoch``, and each later one is the next, also after a ``break``. ``set_epoch(e)`` chooses the epoch of the next
-    ``for``, from its start; whoever calls it before each epoch, as for a ``DistributedSampler``, gets what they are used to, and whoever does not gets a fresh order all the same.
-    The order is a function of dataset, seed and epoch alone: not of batch size, threads or ranks.
+    **Epochs.** Each ``for batch in loader`` is one epoch: the first is ``epoch``, and each later one is the next,
+    also after a ``break``. ``set_epoch(e)`` chooses the epoch of the next ``for``, from its start; whoever calls it
+    before each epoch, as for a ``DistributedSampler``, gets what they are used to, and whoever does not gets a fresh
+    order all the same. The order is a function of dataset, seed and epoch alone: not of batch size, threads or ranks.
 
-    **Resuming.** ``state_dict()`` at any time, in the loop too: batches that were handed out count as done. After ``load_state_dict(state)`` the next ``for`` gives the rest of that epoch,
-    with any batch size and any number of ranks: every sample that was not handed out comes exactly once.
+    **Resuming.** ``state_dict()`` at any time, in the loop too: batches that were handed out count as done. After
+    ``load_state_dict(state)`` the next ``for`` gives the rest of that epoch, with any batch size and any number of
+    ranks: every sample that was not handed out comes exactly once.
 
-    **Ranks.** If neither ``rank`` nor ``world_size`` is given, they are those of ``torch.distributed`` where it is initialised, else 0 of 1. No rank asks another one for anything.
+    **Ranks.** If neither ``rank`` nor ``world_size`` is given, they are those of ``torch.distributed`` where it is
+    initialised, else 0 of 1. No rank asks another one for anything.
 
-    **Memory** is fixed at the start (:attr:`predicted_bytes`): ``prefetch`` batches and the window of the order. Threads start with the first batch and end with :meth:`close`, with the end of a
-    ``with`` block, or with the loader. A loader that has begun cannot be used in a fork of its process: it says so.
+    **Memory** is fixed at the start (:attr:`predicted_bytes`): ``prefetch`` batches and the window of the order.
+    Threads start with the first batch and end with :meth:`close`, with the end of a ``with`` block, or with the
+    loader. A loader that has begun cannot be used in a fork of its process: it says so.
 
     Parameters
     ----------
@@ -43,8 +48,8 @@ class Loader:
     batch_size : int, default 32
         Rows of a batch, on this rank.
     shuffle : bool, "windowed" or "full", default True
-        ``True`` and ``"windowed"``: large sequential reads, permuted, and the samples of 240 of them mixed at a time. ``"full"``: all samples permuted, each a read of its own.
-        ``False``: as stored.
+        ``True`` and ``"windowed"``: large sequential reads, permuted, and the samples of 240 of them mixed at a time.
+        ``"full"``: all samples permuted, each a read of its own. ``False``: as stored.
     seed : int, default 0
         Of the order, of random views and of random patches.
     epoch : int, default 0
@@ -52,32 +57,45 @@ class Loader:
     rank, world_size : int, optional
         This rank and how many there are. Both or none.
     image : str, default "full"
-        Pictures: ``"full"`` (ragged, as they are), ``"rrcN"`` (a random part at N × N pixels, reflected at random, for training), ``"centerN"`` (the centre N × N at a shorter side of
-        8/7 N, for evaluation), ``"raw"`` (stored bytes, ragged). Pixels are uint8, upright.
+        Pictures: ``"full"`` (ragged, as they are), ``"rrcN"`` (a random part at N × N pixels, reflected at random,
+        for training), ``"centerN"`` (the centre N × N at a shorter side of 8/7 N, for evaluation), ``"raw"`` (stored
+        bytes, ragged). Pixels are uint8, upright.
     cube : str, default "whole"
-        Arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``, ``"gridHxW"`` (the next tile in each epoch), ``"raw"``. All arrays of a sample, a cube and
-        its mask, are cut alike.
+        Arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``, ``"gridHxW"``
+        (the next tile in each epoch), ``"raw"``. All arrays of a sample, a cube and its mask, are cut alike.
     bands : slice, range, sequence of int or str, optional
         Bands of arrays of three axes, in this order; ``"10..50"`` is ``range(10, 50)``. Default: all.
     layout : "hwc" or "chw", default "hwc"
-        Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels, height, width]``.
+        Axes of pictures and of arrays of three axes: ``[rows, height, width, channels]`` or ``[rows, channels,
+        height, width]``.
+    dtype : dtype, or mapping from field to dtype, optional
+        Element type of arrays of three axes (``"float16"``), or of each field that is named (``{"cube": "float16",
+        "mask": "int64"}``). No value changes by it: where one could, the batch is an error that names the sample.
+        Default: the type of the source; where sources differ, one that holds the values of all.
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays.
     weights : "balanced", mapping or array, optional
-        Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes alike often), label → weight, or one weight for each sample. Default: each sample once.
+        Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes alike
+        often), label → weight, or one weight for each sample. Default: each sample once.
+    mix : sequence of float, optional
+        Of a :func:`concat`: how often each of its datasets comes, in any proportion. Each goes through its own order,
+        epoch after epoch, while the others go on; an epoch is as long as all together. Default: every sample once.
     threads : int, optional
         Threads that read and decode. Default: one for each core that the process may use.
     prefetch : int, default 3
         Batches in memory: one in your hands, the others being filled.
     end : "drop", "pad" or "uneven", default "drop"
-        Samples that do not fill a batch on every rank: left out; filled up with zeros and a ``batch.mask``, so that all batches have one shape; or a shorter last batch, with perhaps one batch
-        fewer on some ranks. Evaluate with ``"pad"`` or ``"uneven"``: both bring every sample.
+        Samples that do not fill a batch on every rank: left out; filled up with zeros and a ``batch.mask``, so that
+        all batches have one shape; or a shorter last batch, with perhaps one batch fewer on some ranks. Evaluate with
+        ``"pad"`` or ``"uneven"``: both bring every sample.
     skip_corrupt : int, default 0
-        Damaged samples to skip in an epoch (``batch.mask`` is false for them); one more, and the batch is an error. Default: the first is an error.
+        Damaged samples to skip in the life of the loader (``batch.mask`` is false for them); one more, and the batch
+        is an error. Default: the first is an error.
     to : "numpy", "torch", "jax" or None
         What tensors are. ``None`` is NumPy.
     device : str, default "cpu"
-        Where tensors are, as the framework names it (``"cuda:0"``). Other than the CPU, the framework copies each field there when it is asked for.
+        Where tensors are, as the framework names it (``"cuda:0"``). Other than the CPU, the framework copies each
+        field there when it is asked for.
 
     Raises
     ------
@@ -108,8 +126,10 @@ class Loader:
         cube: str = "whole",
         bands: slice | Sequence[int] | str | None = None,
         layout: Literal["hwc", "chw"] = "hwc",
+        dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
         fields: Sequence[str] | None = None,
         weights: Weights | None = None,
+        mix: Sequence[float] | None = None,
         threads: int | None = None,
         prefetch: int = 3,
         end: Literal["drop", "pad", "uneven"] = "drop",
@@ -118,7 +138,9 @@ class Loader:
         device: str = "cpu",
     ) -> None:
         rank, world_size = _place(rank, world_size)
-        self._arguments: dict[str, Any] = {name: value for name, value in locals().items() if name not in ("self", "dataset")}
+        self._arguments: dict[str, Any] = {
+            name: value for name, value in locals().items() if name not in ("self", "dataset")
+        }
         self._dataset = dataset
         self._convert = converter(to or "numpy", device)
         self._options = Options(
@@ -133,9 +155,11 @@ class Loader:
             cube=cube,
             layout=layout,
             bands=_bands(bands),
+            dtype=_dtype(dtype),
             fields=_fields(fields),
             members=dataset._members,
             **_weights(weights, dataset),
+            mix=_mix(mix, dataset, weights),
             threads=0 if threads is None else _number("threads", threads, 1, 4096),
             slots=_number("prefetch", prefetch, 1, 2**16),
             skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),
@@ -152,7 +176,8 @@ class Loader:
         if len(dataset) > 0 and len(self._core) == 0 and end == "drop":
             every = f"{batch_size}" if world_size == 1 else f"{world_size} × {batch_size}"
             raise _shardpack.UsageError(
-                f"batch size: expected at most the samples of the dataset, {len(dataset)}, found {every}: there would be no batch\n"
+                f"batch size: expected at most the samples of the dataset, {len(dataset)}, found {every}: "
+                "there would be no batch\n"
                 'hint: end="pad" or end="uneven" give what there is'
             )
 
@@ -198,7 +223,9 @@ class Loader:
         return Batch(batch, self._convert)
 
     def __len__(self) -> int:
-        """Batches of the iteration that runs or, between two, of the next one: exact, on every rank, before the first batch. What is left of the epoch, after ``load_state_dict``."""
+        """Batches of the iteration that runs or, between two, of the next one: exact, on every rank, before the first
+        batch. What is left of the epoch, after ``load_state_dict``.
+        """
         core = self._ready()
         if self._ended:
             self._go_to(core, core.state()[2] + 1)
@@ -210,13 +237,15 @@ class Loader:
         return self._ready().state()[2] + (1 if self._ended else 0)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration is epoch ``epoch``, from its start. One that runs cannot go on."""
+        """The next iteration is epoch ``epoch``, from its start; or, if that is the epoch of a state that was just
+        loaded, what is left of it. So it can stand at the top of the loop with which a script both begins and
+        resumes: ``for epoch in range(loader.epoch, 90): loader.set_epoch(epoch)``. An iteration that runs cannot go
+        on.
+        """
         core = self._ready()
         epoch = _number("epoch", epoch, 0, 2**32 - 1)
         self._turn += 1
-        self._resume = None
-        _, _, now, consumed = core.state()
-        if self._begun or (now, consumed) != (epoch, 0):
+        if self._begun or core.state()[2] != epoch:
             self._go_to(core, epoch)
         if not self._started:
             # For a fork that makes the core anew.
@@ -225,15 +254,19 @@ class Loader:
     # Resuming
 
     def state_dict(self) -> dict[str, int | str]:
-        """Where the loader stands: four integers and strings, the same on every rank that was handed the same number of batches. Batches that were handed out count as done; at the end
-        of an epoch it is the start of the next. Can be saved as JSON, or with ``torch.save``."""
+        """Where the loader stands: four integers and strings, the same on every rank that was handed the same number
+        of batches. Batches that were handed out count as done; at the end of an epoch it is the start of the next.
+        Can be saved as JSON, or with ``torch.save``.
+        """
         fingerprint, seed, epoch, consumed = self._ready().state()
+        # Then every rank is at the end, or will be without another batch.
         if self._ended:
             epoch, consumed = epoch + 1, 0
         return {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next iteration goes on from ``state``, which may come from a run with another batch size, number of ranks or threads.
+        """The next iteration goes on from ``state``, which may come from a run with another batch size, number of
+        ranks or threads.
 
         Raises
         ------
@@ -283,14 +316,17 @@ class Loader:
 
     @property
     def predicted_bytes(self) -> int:
-        """Memory that the loader takes at most, in bytes, besides the indexes of the dataset and batches that you keep."""
+        """Memory that the loader takes at most, in bytes, besides the indexes of the dataset and batches that you
+        keep.
+        """
         return self._ready().predicted_bytes()
 
     def stats(self) -> dict[str, int | float]:
         """Figures since the loader was made. Seconds are summed over its threads.
 
-        ``consumer_wait_s`` is what the loop waited for batches. If it is small, the model is the limit; else ``decode_s`` beside ``idle_for_data_s`` says whether cores or disk are.
-        ``extra_slots`` counts batches beyond ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples.
+        ``consumer_wait_s`` is what the loop waited for batches. If it is small, the model is the limit; else
+        ``decode_s`` beside ``idle_for_data_s`` says whether cores or disk are. ``extra_slots`` counts batches beyond
+        ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples.
         """
         return self._ready().stats()
 
@@ -373,7 +409,9 @@ def _order(shuffle: Shuffle, weights: Weights | None) -> str:
     if not isinstance(shuffle, bool | str) or shuffle not in orders:
         raise _shardpack.UsageError(f"shuffle: expected True, False, windowed or full, found {shuffle!r}")
     if weights is not None and shuffle is not True:
-        raise _shardpack.UsageError(f"weights: expected shuffle=True, found shuffle={shuffle!r}: what is drawn by weight has no other order")
+        raise _shardpack.UsageError(
+            f"weights: expected shuffle=True, found shuffle={shuffle!r}: what is drawn by weight has no other order"
+        )
     return orders[shuffle]
 
 
@@ -381,6 +419,15 @@ def _fields(fields: Sequence[str] | None) -> list[str] | None:
     if isinstance(fields, str):
         raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}")
     return None if fields is None else list(fields)
+
+
+def _dtype(dtype: Any) -> str | None:
+    """Types of arrays as text: ``float16``, or ``cube=float16,mask=int64``."""
+    if dtype is None:
+        return None
+    if isinstance(dtype, Mapping):
+        return ",".join(f"{field}={np.dtype(of).name}" for field, of in dtype.items()) or None
+    return str(np.dtype(dtype).name)
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
@@ -395,7 +442,9 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
 
 
 def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
-    """The weights as options: of classes, or one for each sample of the whole dataset, 0 for those that are not in a subset."""
+    """The weights as options: of classes, or one for each sample of the whole dataset, 0 for those that are not in a
+    subset.
+    """
     none: dict[str, Any] = {"weights": None, "class_weights": None, "balanced": False}
     members = dataset._members
     if weights is None:
@@ -405,7 +454,9 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
             raise _shardpack.UsageError(f"weights: expected balanced, label → weight, or an array, found {weights!r}")
         if members is None:
             return none | {"balanced": True}
-        return none | {"weights": _spread(_of_classes(dataset, dict.fromkeys(np.unique(dataset.labels).tolist(), 1.0)), dataset)}
+        return none | {
+            "weights": _spread(_of_classes(dataset, dict.fromkeys(np.unique(dataset.labels).tolist(), 1.0)), dataset)
+        }
     if isinstance(weights, Mapping):
         classes = {int(label): float(weight) for label, weight in weights.items()}
         if members is None:
@@ -413,8 +464,27 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
         return none | {"weights": _spread(_of_classes(dataset, classes), dataset)}
     each = np.asarray(weights, np.float64)
     if each.shape != (len(dataset),):
-        raise _shardpack.UsageError(f"weights: expected one for each of {len(dataset)} samples, found shape {list(each.shape)}")
+        raise _shardpack.UsageError(
+            f"weights: expected one for each of {len(dataset)} samples, found shape {list(each.shape)}"
+        )
     return none | {"weights": _spread(each, dataset)}
+
+
+def _mix(
+    mix: Sequence[float] | None, dataset: Dataset, weights: Weights | None
+) -> list[tuple[_shardpack.Dataset, float]] | None:
+    """The parts of a concat and how often each comes."""
+    if mix is None:
+        return None
+    if not isinstance(dataset, Concat):
+        raise _shardpack.UsageError(f"mix: expected a dataset made by `concat`, found {dataset!r}")
+    if weights is not None:
+        raise _shardpack.UsageError("mix: expected no weights of samples beside it, found both")
+    if len(mix) != len(dataset.parts):
+        raise _shardpack.UsageError(
+            f"mix: expected one number for each of {len(dataset.parts)} datasets, found {len(mix)}"
+        )
+    return [(part._core, float(share)) for part, share in zip(dataset.parts, mix, strict=True)]
 
 
 def _of_classes(dataset: Dataset, classes: Mapping[int, float]) -> NDArray[np.float64]:
@@ -422,7 +492,9 @@ def _of_classes(dataset: Dataset, classes: Mapping[int, float]) -> NDArray[np.fl
     found, place, counts = np.unique(dataset.labels, return_inverse=True, return_counts=True)
     absent = [label for label, weight in classes.items() if weight > 0 and label not in found]
     if absent:
-        raise _shardpack.UsageError(f"weights of classes: expected classes that have samples, found class {absent[0]}, without one")
+        raise _shardpack.UsageError(
+            f"weights of classes: expected classes that have samples, found class {absent[0]}, without one"
+        )
     each = np.array([classes.get(int(label), 0.0) for label in found]) / counts
     return np.asarray(each[place], np.float64)
 

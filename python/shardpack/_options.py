@@ -8,6 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from shardpack import _shardpack
+
 State: TypeAlias = "tuple[str, int, int, int]"
 """Fingerprint, seed, epoch, samples consumed."""
 
@@ -27,11 +29,13 @@ class Options:
     cube: str
     layout: str
     bands: str | list[int] | None
+    dtype: str | None
     fields: list[str] | None
     members: NDArray[np.uint64] | None
     weights: NDArray[np.float64] | None
     class_weights: dict[int, float] | None
     balanced: bool
+    mix: list[tuple[_shardpack.Dataset, float]] | None
     threads: int
     slots: int
     skip_corrupt: int

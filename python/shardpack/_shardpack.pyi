@@ -11,7 +11,22 @@ from shardpack._options import Options, State
 
 __version__: str
 
-__all__ = ["Batch", "Dataset", "FormatError", "LimitError", "Loader", "Tensor", "UsageError", "__version__"]
+__all__ = [
+    "Batch",
+    "Dataset",
+    "FormatError",
+    "LimitError",
+    "Loader",
+    "Tensor",
+    "UsageError",
+    "Writer",
+    "__version__",
+    "command",
+    "merge",
+    "pack",
+    "pack_flags",
+    "verify",
+]
 
 class FormatError(ValueError):
     """The bytes of a file break the specification: it is damaged, or not what it says it is."""
@@ -25,6 +40,8 @@ class UsageError(ValueError):
 @final
 class Dataset:
     def __new__(cls, path: Path, verify_crc: bool) -> Dataset: ...
+    @staticmethod
+    def concat(datasets: list[Dataset]) -> Dataset: ...
     def __len__(self) -> int: ...
     @property
     def path(self) -> Path: ...
@@ -85,6 +102,7 @@ class Loader:
     def stats(self) -> dict[str, int | float]: ...
     def close(self) -> None: ...
 
+@final
 class Writer:
     def __new__(
         cls, path: str, schema: list[tuple[str, str]] | None, classes: list[str] | None, args: list[str]

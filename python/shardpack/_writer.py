@@ -64,11 +64,15 @@ class Writer:
     =================================  ==============================================================================
 
     JPEG files are stored as ``jpeg`` says; other files to the byte. Pixels are stored as PNG, to the bit, unless ``jpeg="reencode"`` makes JPEGs of them. A
-    picture that PIL has opened is nothing but pixels: where there is a file, give its bytes (``Path.read_bytes()``), which are smaller and lose nothing.
+    picture that PIL has opened is nothing but pixels: where there is a file, give its bytes (``Path.read_bytes()``), which are smaller and lose nothing. A
+    dataset of one picture field has the columns ``height``, ``width``, ``orientation`` and ``gpu_jpeg`` as :func:`pack` writes them. The looks that
+    ``check_pixels`` and ``score`` take at a sample of the pictures are taken at one in 32, chosen by their keys.
 
     With ``values="auto"`` floats in arrays of three axes and more (cubes) become float16 where they are not integers, and what that lost is measured;
     arrays of one or two axes (boxes, embeddings) lose nothing. ``values="keep"`` keeps every bit of all. How the arrays of a field are coded is
-    chosen on the first of them: for the same bytes from several threads, name ``codec`` and ``filter``, or write one sample before the threads begin.
+    chosen on the first of them. Where several threads race for being first, write one sample before they begin: the same samples then give the same bytes.
+
+    A program that is killed leaves no dataset, and its temporary file, which has no name, goes with it.
 
     Raises
     ------
@@ -215,10 +219,12 @@ def _given(field: str, value: Any, kind: str | None) -> _Given:
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):
-        return (str(value), False)
+        return (_utf8(field, value), False)
     if isinstance(value, np.generic):
         return _number(field, value)
     if isinstance(value, (bool, int, float)):
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+            raise _shardpack.UsageError(f"field {field!r}: expected an integer of at most 64 bits, found {value}")
         return (value, None)
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
@@ -226,17 +232,28 @@ def _given(field: str, value: Any, kind: str | None) -> _Given:
         return _array(field, value, False)
     if isinstance(value, (dict, list, tuple)):
         if kind is not None and kind.startswith("array"):
-            return _array(field, np.asarray(value), False)
+            _, _, dtype = kind.partition(":")
+            return _array(field, np.asarray(value, dtype or None), False)
         # NaN is refused below, where sample and field have a name.
-        return (json.dumps(value, default=_json, ensure_ascii=False), True)
+        return (_utf8(field, json.dumps(value, default=_json, ensure_ascii=False)), True)
     if all(hasattr(value, name) for name in ("mode", "size", "tobytes", "convert")):
         return _picture(field, value)
     if hasattr(value, "__array__"):
         # Tensors of PyTorch, JAX and the like.
         return _array(field, np.asarray(value), False)
-    raise TypeError(
-        f"field {field!r}: expected bytes, str, a number, an array, a PIL picture, a dict, a list or None, found {type(value).__name__}"
-    )
+    hint = "\nhint: give what is in the file: read_bytes()" if isinstance(value, os.PathLike) else ""
+    expected = "bytes, str, a number, an array, a PIL picture, a dict, a list or None"
+    raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}{hint}")
+
+
+def _utf8(field: str, text: str) -> str:
+    """Text that can be stored; the common case costs nothing."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise _shardpack.UsageError(f"field {field!r}: expected text that is Unicode, found {error}") from None
+    return str(text)
 
 
 def _number(field: str, value: np.generic) -> _Given:

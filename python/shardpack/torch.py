@@ -1,7 +1,8 @@
 """PyTorch: a loader inside a ``torch.utils.data.DataLoader``.
 
-Most do not need it: a :class:`shardpack.Loader` is an iterable of batches already, reads and decodes with threads, and wants no worker processes. It is for programs that insist on a
-``DataLoader``. A map-style dataset is :class:`shardpack.Dataset` itself.
+Most do not need it: a :class:`shardpack.Loader` is an iterable of batches already, reads and decodes with threads,
+and wants no worker processes. It is for programs that insist on a ``DataLoader``. A map-style dataset is
+:class:`shardpack.Dataset` itself.
 """
 
 from __future__ import annotations
@@ -25,11 +26,14 @@ __all__ = ["IterableDataset"]
 class IterableDataset(_Base):
     """The batches of a loader, for ``DataLoader(IterableDataset(loader), batch_size=None, num_workers=…)``.
 
-    With workers, each makes a loader of its own, with its own threads, for its part: worker ``w`` of ``W`` on rank ``r`` is rank ``r·W + w`` of ``world_size·W``. So all samples of an epoch come
-    once, but which of them stand in one batch, and what ``end="drop"`` leaves out, depends on ``W``. Give ``threads`` to the loader, or ``W`` workers take ``W`` times all cores.
+    With workers, each makes a loader of its own, with its own threads, for its part: worker ``w`` of ``W`` on rank
+    ``r`` is rank ``r·W + w`` of ``world_size·W``. So all samples of an epoch come once, but which of them stand in
+    one batch, and what ``end="drop"`` leaves out, depends on ``W``. Give ``threads`` to the loader, or ``W`` workers
+    take ``W`` times all cores.
 
-    Workers that are made anew for each epoch do not know which one it is: call :meth:`set_epoch` before each, as for a ``DistributedSampler``. With ``persistent_workers=True`` they count
-    by themselves, and later calls do not reach them.
+    Workers that are made anew for each epoch do not know which one it is: call :meth:`set_epoch` before each, as for
+    a ``DistributedSampler``. With ``persistent_workers=True`` they count by themselves, and later calls do not reach
+    them.
 
     Parameters
     ----------

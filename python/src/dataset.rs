@@ -26,6 +26,13 @@ impl Dataset {
         Ok(Self { inner })
     }
 
+    /// Several datasets as one.
+    #[staticmethod]
+    fn concat(py: Python<'_>, datasets: Vec<Bound<'_, Self>>) -> PyResult<Self> {
+        let parts: Vec<_> = datasets.iter().map(|dataset| dataset.get().inner.clone()).collect();
+        Ok(Self { inner: py.detach(|| shardpack_reader::Dataset::concat(&parts)).map_err(raise)? })
+    }
+
     fn __len__(&self) -> usize {
         usize::try_from(self.inner.len()).unwrap_or(usize::MAX)
     }

@@ -9,8 +9,8 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shardpack_codec::jpeg::PixelLayout;
-use shardpack_reader::order::{End, Members, Mode, Order, Runs, Sampling, State, Weighted};
-use shardpack_reader::{Bands, LoaderOptions, OnCorrupt, parse_bands};
+use shardpack_reader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
+use shardpack_reader::{ArrayDtype, Bands, LoaderOptions, OnCorrupt, parse_bands};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -48,6 +48,7 @@ pub(crate) struct Options<'py> {
     cube: String,
     layout: String,
     bands: Option<BandsOption>,
+    dtype: Option<String>,
     fields: Option<Vec<String>>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One for each sample of the dataset.
@@ -55,6 +56,8 @@ pub(crate) struct Options<'py> {
     /// One for each class.
     class_weights: Option<BTreeMap<i64, f64>>,
     balanced: bool,
+    /// The datasets that the dataset was made of, and how often each comes.
+    mix: Option<Vec<(Bound<'py, Dataset>, f64)>>,
     threads: usize,
     slots: usize,
     skip_corrupt: u64,
@@ -70,8 +73,14 @@ impl Options<'_> {
         }
     }
 
-    /// The order of a subset, or that of draws by weight.
+    /// The order of a subset, of draws by weight, or of a mixture; `None` for that of the whole dataset.
     fn sampling(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Option<Arc<dyn Sampling>>> {
+        if let Some(mix) = &self.mix {
+            let mode = self.mode()?;
+            let order = |part: &Bound<'_, Dataset>| Order::of(&part.get().inner, self.seed).mode(mode);
+            let sources = mix.iter().map(|(part, weight)| (Arc::new(order(part)) as Arc<dyn Sampling>, *weight));
+            return Ok(Some(Arc::new(Mixture::new(sources.collect(), self.seed).map_err(raise)?)));
+        }
         let id = dataset.dataset_id();
         let draws = match &self.members {
             Some(members) => members.readonly().as_array().len() as u64,
@@ -116,6 +125,10 @@ impl Options<'_> {
                 None => Bands::All,
                 Some(BandsOption::Text(text)) => parse_bands(text).map_err(raise)?,
                 Some(BandsOption::List(bands)) => bands_of(bands),
+            },
+            dtype: match &self.dtype {
+                None => ArrayDtype::Source,
+                Some(text) => text.parse().map_err(raise)?,
             },
             layout: match &*self.layout {
                 "hwc" => PixelLayout::HeightWidthChannels,

@@ -108,7 +108,7 @@ pub(crate) fn ndarray<'py>(
     array.call_method1("view", (dtype.name(),))?.call_method1("reshape", (shape,))
 }
 
-/// A NumPy array of one axis, copied.
+/// A NumPy array of one axis that owns `values`.
 pub(crate) fn vector<'py, T: numpy::Element>(py: Python<'py>, values: Vec<T>) -> Bound<'py, PyArray1<T>> {
     PyArray1::from_vec(py, values)
 }

@@ -36,7 +36,11 @@ def pack(source: Path, out: Path, *options: str) -> Path:
 def photo(number: int, height: int, width: int) -> Image.Image:
     """A smooth picture that no other number has."""
     y, x = np.mgrid[:height, :width]
-    planes = [(x * (3 + number % 5) + y * 2 + number * 37) % 256, (x + y * (1 + number % 3)) % 256, (x * y // 40 + number) % 256]
+    planes = [
+        (x * (3 + number % 5) + y * 2 + number * 37) % 256,
+        (x + y * (1 + number % 3)) % 256,
+        (x * y // 40 + number) % 256,
+    ]
     return Image.fromarray(np.stack(planes, axis=-1).astype(np.uint8))
 
 

@@ -89,9 +89,13 @@ def test_cubes_in_whole_and_in_part(cubes: Path, cube_values: list[np.ndarray]) 
         ({"cube": "grid6x10", "bands": slice(4)}, (8, 6, 10, 4)),
         ({"cube": "patch6x10", "layout": "chw", "bands": range(1, 8, 3)}, (8, 3, 6, 10)),
         ({"layout": "chw"}, (8, 8, 20, 30)),
+        ({"dtype": {"mask": "int64"}}, (8, 20, 30, 8)),
     ]
     for options, shape in shapes:
         assert next(iter(sp.Loader(dataset, 8, **options)))["cube"].shape == shape
+    typed = next(iter(sp.Loader(dataset, 8, dtype={"mask": np.int64, "cube": "float64"})))
+    assert (typed["mask"].dtype, typed["cube"].dtype) == (np.int64, np.float64)
+    assert next(iter(sp.Loader(dataset, 8, dtype=np.float64)))["cube"].dtype == np.float64
 
 
 def test_each_iteration_is_the_next_epoch(dataset: sp.Dataset) -> None:
@@ -173,6 +177,26 @@ def test_a_state_goes_on_with_other_ranks_and_batch_sizes(dataset: sp.Dataset) -
     assert sorted(done + rest) == sorted(dataset.keys)
 
 
+def test_the_loop_that_begins_also_resumes(dataset: sp.Dataset) -> None:
+    def train(state: dict[str, Any] | None, stop: int) -> tuple[list[tuple[int, str]], dict[str, Any]]:
+        loader = sp.Loader(dataset, 8)
+        if state:
+            loader.load_state_dict(state)
+        seen: list[tuple[int, str]] = []
+        for epoch in range(loader.epoch, 3):
+            loader.set_epoch(epoch)
+            for batch in loader:
+                seen += [(epoch, key) for key in batch.keys]
+                if len(seen) == stop * 8:
+                    return seen, loader.state_dict()
+        return seen, loader.state_dict()
+
+    whole, _ = train(None, 100)
+    for stop in (1, 7, 8, 14, 20):
+        first, state = train(None, stop)
+        assert first + train(state, 100)[0] == whole
+
+
 def test_a_state_after_the_end_is_that_of_the_next_epoch(dataset: sp.Dataset) -> None:
     loader = sp.Loader(dataset, 16)
     keys(loader)
@@ -185,7 +209,11 @@ def test_a_state_after_the_end_is_that_of_the_next_epoch(dataset: sp.Dataset) ->
 
 def test_states_that_do_not_fit_are_refused(dataset: sp.Dataset, squares: Path) -> None:
     state = sp.Loader(dataset).state_dict()
-    for other in (sp.Loader(sp.Dataset(squares)), sp.Loader(dataset.subset(slice(40))), sp.Loader(dataset, shuffle="full")):
+    for other in (
+        sp.Loader(sp.Dataset(squares)),
+        sp.Loader(dataset.subset(slice(40))),
+        sp.Loader(dataset, shuffle="full"),
+    ):
         with pytest.raises(sp.UsageError, match="fingerprint"):
             other.load_state_dict(state)
     with pytest.raises(sp.UsageError, match="seed of the state"):
@@ -227,6 +255,35 @@ def test_weights(squares: Path) -> None:
         sp.Loader(dataset, weights="balanced", shuffle=False)
 
 
+def test_datasets_are_mixed(squares: Path) -> None:
+    one = sp.Dataset(squares)
+    both = sp.concat([one, sp.Dataset(squares)])
+    assert len(both) == 96 and both.labels.tolist() == 2 * one.labels.tolist() and both.classes == one.classes
+    assert both[50]["__key__"] == one.keys[2] and repr(both) == "Concat(2 datasets, 96 samples)"
+    assert pickle.loads(pickle.dumps(both)).id == both.id != one.id
+    assert Counter(keys(sp.Loader(both, 8, image="center8"))) == Counter(2 * list(one.keys))
+    assert len(both.subset(both.labels == 2)) == 6 and len(sp.concat([both, one]).parts) == 3
+    mixed = sp.Loader(both, 8, image="center8", mix=[3, 1])
+    shares = [int(index) >= 48 for _ in range(5) for batch in mixed for index in batch.indices]
+    assert len(shares) == 480 and abs(sum(shares) / 480 - 0.25) < 0.02
+    for source, options in [
+        (one, {"mix": [1.0]}),
+        (both, {"mix": [1.0]}),
+        (both, {"mix": [1, 1], "weights": "balanced"}),
+    ]:
+        with pytest.raises(sp.UsageError, match="mix: expected"):
+            sp.Loader(source, **options)  # type: ignore[arg-type]
+    with pytest.raises(sp.UsageError, match="at least one"):
+        sp.concat([])
+    with pytest.raises(sp.UsageError, match="whole dataset"):
+        sp.concat([one.subset([1])])
+
+
+def test_datasets_that_do_not_fit_are_refused(photos: Path, cubes: Path) -> None:
+    with pytest.raises(sp.UsageError, match="field 0 of"):
+        sp.concat([sp.Dataset(photos), sp.Dataset(cubes)])
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -234,6 +291,8 @@ def test_weights(squares: Path) -> None:
         ({"image": "rrc"}, "such as rrc224"),
         ({"cube": "patch9"}, "such as patch64x64"),
         ({"bands": "a"}, "such as 10..50"),
+        ({"dtype": {"image": "int64"}}, "`image`"),
+        ({"dtype": "complex64"}, "element type: expected a type of"),
         ({"layout": "cwh"}, "layout: expected hwc or chw"),
         ({"end": "keep"}, "end: expected drop, pad or uneven"),
         ({"shuffle": "no"}, "shuffle: expected"),

@@ -112,7 +112,9 @@ def test_a_fork_of_a_busy_loader_says_so(squares: Path) -> None:
 def test_a_loader_that_has_not_begun_works_in_a_fork(squares: Path) -> None:
     loader = sp.Loader(sp.Dataset(squares), 8, image="rrc32", seed=5)
     loader.set_epoch(2)
-    expected = [key for batch in sp.Loader(sp.Dataset(squares), 8, image="rrc32", seed=5, epoch=2) for key in batch.keys]
+    expected = [
+        key for batch in sp.Loader(sp.Dataset(squares), 8, image="rrc32", seed=5, epoch=2) for key in batch.keys
+    ]
     child = os.fork()
     if child == 0:
         signal.alarm(20)

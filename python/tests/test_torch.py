@@ -173,7 +173,9 @@ def ranked(rank: int, address: str, path: Path, results: Any) -> None:
 def test_ranks_come_from_torch_distributed(dataset: sp.Dataset, tmp_path: Path) -> None:
     context = torch.multiprocessing.get_context("spawn")
     results = context.Queue()
-    processes = [context.Process(target=ranked, args=(rank, tmp_path / "store", dataset.path, results)) for rank in range(2)]
+    processes = [
+        context.Process(target=ranked, args=(rank, tmp_path / "store", dataset.path, results)) for rank in range(2)
+    ]
     for process in processes:
         process.start()
     found = sorted(results.get(timeout=60) for _ in processes)

@@ -2,7 +2,7 @@
 //!
 //! Shards hold the samples in a seeded permutation, so none can be written before the last sample is known. A [`Collector`] encodes each sample where it
 //! is added, in the caller's thread, and appends its record to a *spool*, a file without a name in the output folder; [`Collector::commit`] plans the
-//! dataset and copies the records out of the spool with all guarantees of [`write_dataset`]. The price: the encoded data are written
+//! dataset and copies the records out of the spool with all guarantees of [`write_dataset`](shardpack_writer::write_dataset). The price: the encoded data are written
 //! twice and read once, and take their space twice until the end. What it buys: an error names its sample when that is added, memory is bounded (about 150 bytes and the
 //! key for each sample), and a program that is killed leaves nothing behind.
 //!
@@ -34,7 +34,7 @@ use commit::{Entry, Records};
 use encode::{Bench, Encoded};
 use layout::Layout;
 use shardpack_format::{DatasetId, Metadata, Schema, check_key};
-use shardpack_writer::{Claim, Plan, PlanOptions, PlanSample, Progress, WriteOptions, write_dataset};
+use shardpack_writer::{Claim, Plan, PlanOptions, PlanSample, Progress, WriteOptions};
 use spool::Spool;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -248,7 +248,7 @@ impl Collector {
     /// there: call it again, and it goes on behind the last finished shard.
     ///
     /// # Errors
-    /// `Usage` without samples, and once the dataset stands; `Writer` as [`write_dataset`] says.
+    /// `Usage` without samples, and once the dataset stands; `Writer` as [`write_dataset`](shardpack_writer::write_dataset) says.
     pub fn commit(
         &self,
         on_progress: Option<&dyn Fn(&Progress)>,
@@ -295,7 +295,7 @@ impl Collector {
         }
         let force = self.options.force && !self.claim.has_begun(plan.dataset_id())?;
         let write = WriteOptions { threads, memory_bytes, part: None, force, on_progress, cancel };
-        let report = write_dataset(&self.out, &plan, &records, &write)?;
+        let report = self.claim.write_dataset(&plan, &records, &write)?;
         *lock(&self.begun) = None;
         *committed = true;
         let classes = self.options.classes.as_ref().map_or(0, |classes| classes.len() as u64);

@@ -78,6 +78,7 @@ pub(super) fn make(
             let media_type = if matches!(options.jpeg, Jpeg::Reencode(_)) { "image/jpeg" } else { "image/png" };
             Ok(owned(stored, media_type, Vec::new()))
         }
+        Value::Text(_) => Err(NoPicture::Misfit("text".into(), "give the bytes of a file, not its name")),
         other => Err(NoPicture::Misfit(other.found(), "")),
     }
 }

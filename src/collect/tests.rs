@@ -229,6 +229,7 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
         ("label", None, "expected int64, found no value"),
         ("meta", Some(Value::Json("{\"a\": NaN}".into())), "JSON"),
         ("caption", Some(Value::Bytes(vec![1])), "expected text, found 1 bytes"),
+        ("photo", Some("a.jpg".into()), "found text\nhint: give the bytes of a file, not its name"),
     ] {
         let text = error(with(field, value));
         assert!(
@@ -331,6 +332,16 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     let out = folder.path().join("deep/out");
     let open = |force| Collector::open(&out, None, CollectOptions { force, ..Default::default() });
     let first = open(false).unwrap();
+    // Nor does a packer get in.
+    let source = tempfile::tempdir().unwrap();
+    fs::write(source.path().join("a.jpg"), jpeg(8, 8, 1)).unwrap();
+    let packed = crate::pack::pack(
+        source.path(),
+        &out,
+        &crate::pack::PackOptions::default(),
+        &crate::pack::Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &AtomicBool::new(false) },
+    );
+    assert!(packed.unwrap_err().to_string().contains("is being written by another packer"));
     let error = open(true).unwrap_err().to_string();
     assert!(error.contains("is being written by another packer: process"), "{error}");
     // Dropped without an end: nothing is left.

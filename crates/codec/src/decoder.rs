@@ -2,19 +2,23 @@
 
 use crate::arrange::Arrangement;
 use crate::array::Array;
-use crate::blosc2::{self, Chunk};
+use crate::blosc2;
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, end_of};
 use crate::region::RegionScratch;
 use crate::values::{Tables, check_tables, decode_piece};
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Limits, Result, Transform};
+use crate::window::Blocks;
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
 
-/// Decodes arrays. One for each thread: it keeps the coders' contexts and its scratch memory, about the size of the largest array's stored
-/// elements. It stays usable after an error.
+/// Decodes arrays. One for each thread: it keeps the coders' contexts and its scratch memory, which is small for payloads in the order of the shape, and
+/// about the size of the largest array's stored elements for band-major ones. It stays usable after an error.
 #[derive(Default)]
 pub struct ArrayDecoder {
     pub(crate) blosc2: blosc2::Decoder,
     pub(crate) zstd: ZstdDecoder,
+    /// Where the payload is band-major: all stored elements.
     stored: Vec<u8>,
+    /// A tile of them; elsewhere a block, and the pixel that it begins in.
+    window: Vec<u8>,
     piece: Vec<u8>,
     pub(crate) region: RegionScratch,
 }
@@ -74,7 +78,7 @@ impl ArrayDecoder {
             // Nothing to decode, however long the other axes are said to be.
             return end_of(payload, 0);
         }
-        let Self { blosc2, zstd, stored, piece, .. } = self;
+        let Self { blosc2, zstd, stored, piece, window, .. } = self;
         let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
         let stored_bytes = usize::try_from(stored_bytes)
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored_bytes))?;
@@ -84,11 +88,6 @@ impl ArrayDecoder {
         if descriptor.band_difference && width > 2 {
             return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
         }
-        let mut bulk = |to: &mut [u8]| match codec {
-            Codec::Blosc2 => decode_chunks(blosc2, payload, width, to, limits),
-            Codec::Zstd => zstd.decode(payload, to, limits),
-            _ => Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
-        };
         let arrangement = Arrangement {
             layout: descriptor.layout,
             difference: descriptor.band_difference,
@@ -96,42 +95,65 @@ impl ArrayDecoder {
             bands,
             pixels: elements / bands,
         };
-        let as_it_is = matches!(descriptor.transform, Transform::None) && descriptor.stored == descriptor.decoded;
-        if codec != Codec::Raw && as_it_is && arrangement.is_identity() && descriptor.decoded != Dtype::Bool {
-            return bulk(out);
-        }
-        let stored = if codec == Codec::Raw {
-            if payload.len() != stored_bytes {
-                return Err(Error::format("raw payload", format!("{stored_bytes} bytes"), payload.len()));
-            }
-            payload
-        } else {
-            if stored.len() < stored_bytes {
-                stored.resize(stored_bytes, 0);
-            }
-            let stored = stored.get_mut(..stored_bytes).unwrap_or_default();
-            bulk(stored)?;
-            &*stored
+        let blocks = match codec {
+            Codec::Raw if payload.len() == stored_bytes => None,
+            Codec::Raw => return Err(Error::format("raw payload", format!("{stored_bytes} bytes"), payload.len())),
+            Codec::Zstd => Some(Blocks::of_frames(zstd, payload, stored_bytes, limits)?),
+            Codec::Blosc2 => Some(Blocks::of_chunks(blosc2, payload, width, stored_bytes, limits)?),
+            _ => return Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
         };
+        let as_it_is = matches!(descriptor.transform, Transform::None) && descriptor.stored == descriptor.decoded;
+        let unchecked = as_it_is && descriptor.decoded != Dtype::Bool;
         let pixels = arrangement.piece_pixels().min(arrangement.pixels.max(1));
         let tables = Tables::new(descriptor, pixels);
-        let (piece_bytes, out_bytes) = (pixels * bands * width, elements_bytes(pixels * bands, descriptor.decoded));
-        if arrangement.is_identity() {
-            for (piece, out) in stored.chunks(piece_bytes).zip(out.chunks_mut(out_bytes)) {
-                decode_piece(descriptor, &tables, piece, out)?;
+        let piece = grow(piece, if arrangement.is_identity() { 0 } else { pixels * bands * width });
+        let pixel_out = elements_bytes(bands, descriptor.decoded);
+        // The values of a piece of pixels, out of `from`, in which it begins at pixel `at`; to their place, which begins at pixel `first`.
+        let mut put = |from: &[u8], arrangement: &Arrangement, at: usize, first: usize, count: usize| {
+            let place = out.get_mut(first * pixel_out..(first + count) * pixel_out).unwrap_or_default();
+            if unchecked {
+                arrangement.fetch(from, at, place);
+                return Ok(());
             }
-            return Ok(());
+            if arrangement.is_identity() {
+                let start = at * bands * width;
+                let stored = from.get(start..start + count * bands * width).unwrap_or_default();
+                return decode_piece(descriptor, &tables, stored, place);
+            }
+            let piece = piece.get_mut(..count * bands * width).unwrap_or_default();
+            arrangement.fetch(from, at, piece);
+            decode_piece(descriptor, &tables, piece, place)
+        };
+        // Pixels that stand in shape order, or in a tile: `count` of them out of `from`, of which the first is pixel `first` of the array.
+        let mut put_all = |from: &[u8], arrangement: &Arrangement, first: usize, count: usize| {
+            (0..count).step_by(pixels).try_for_each(|at| put(from, arrangement, at, first + at, pixels.min(count - at)))
+        };
+        let mut put_planes = |stored: &[u8]| {
+            let step = arrangement.tile_pixels();
+            (0..arrangement.pixels).step_by(step).try_for_each(|first| {
+                let count = step.min(arrangement.pixels - first);
+                let tile = grow(window, count * bands * width);
+                arrangement.tile(stored, first, tile);
+                let tiled = Arrangement { difference: false, pixels: count, ..arrangement };
+                put_all(tile, &tiled, first, count)
+            })
+        };
+        match (blocks, arrangement.layout) {
+            (None, Layout::AsShape) => put_all(payload, &arrangement, 0, arrangement.pixels),
+            (None, Layout::BandMajor) => put_planes(payload),
+            (Some(blocks), _) if unchecked && arrangement.is_identity() => blocks.into_whole(out, limits),
+            (Some(blocks), Layout::AsShape) => {
+                let pixel_bytes = bands * width;
+                blocks.for_each_pixels(stored_bytes, pixel_bytes, window, |first, stored| {
+                    put_all(stored, &arrangement, first, stored.len() / pixel_bytes)
+                })
+            }
+            (Some(blocks), Layout::BandMajor) => {
+                let stored = grow(stored, stored_bytes);
+                blocks.into_whole(stored, limits)?;
+                put_planes(stored)
+            }
         }
-        if piece.len() < piece_bytes {
-            piece.resize(piece_bytes, 0);
-        }
-        for (i, out) in out.chunks_mut(out_bytes).enumerate() {
-            let length = out.len() / elements_bytes(1, descriptor.decoded) * width;
-            let Some(piece) = piece.get_mut(..length) else { continue };
-            arrangement.fetch(stored, i * pixels, piece);
-            decode_piece(descriptor, &tables, piece, out)?;
-        }
-        Ok(())
     }
 
     /// Refuses what no payload of this length can hold under the limits, before memory is taken for it.
@@ -165,29 +187,10 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// Decodes the chunks of `payload`, one for each unit. All are walked before the first is decoded.
-fn decode_chunks(
-    decoder: &mut blosc2::Decoder,
-    payload: &[u8],
-    width: usize,
-    out: &mut [u8],
-    limits: &Limits,
-) -> Result<()> {
-    let item_bytes = u8::try_from(width).unwrap_or(8);
-    let mut chunks = Vec::with_capacity(out.len().div_ceil(UNIT_BYTES));
-    let (mut pos, mut coded) = (0, 0);
-    for unit in out.chunks(UNIT_BYTES) {
-        let chunk = Chunk::parse(payload.get(pos..).unwrap_or_default(), item_bytes, unit.len())
-            .map_err(|e| e.at(pos as u64))?;
-        coded += chunk.coded_out_bytes();
-        pos += chunk.bytes().len();
-        chunks.push(chunk);
+/// The first `length` bytes of a buffer that only ever grows. What they hold is unspecified.
+pub(crate) fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
+    if buffer.len() < length {
+        buffer.resize(length, 0);
     }
-    end_of(payload, pos)?;
-    check_expansion(out.len() as u64, coded, payload.len() as u64, limits)?;
-    for (chunk, unit) in chunks.iter().zip(out.chunks_mut(UNIT_BYTES)) {
-        let at = chunk.bytes().as_ptr().addr() - payload.as_ptr().addr();
-        decoder.decode(chunk, item_bytes, unit).map_err(|e| e.at(at as u64))?;
-    }
-    Ok(())
+    buffer.get_mut(..length).unwrap_or_default()
 }

@@ -38,9 +38,11 @@ mod picture;
 mod picture_decoder;
 mod region;
 mod settings;
+mod sums;
 mod trial;
 mod values;
 mod vector;
+mod window;
 mod zstd_frame;
 
 pub use array::Array;

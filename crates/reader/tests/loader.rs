@@ -11,6 +11,8 @@ use shardpack_format::Dtype;
 use shardpack_reader::order::{End, Mode, Order};
 use shardpack_reader::{ArrayDtype, CubeMode, ImageMode, Loader, LoaderOptions};
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 
 fn options(batch_size: u32) -> LoaderOptions {
     LoaderOptions { batch_size, threads: 2, seed: 5, ..Default::default() }
@@ -301,4 +303,39 @@ fn one_field_alone_is_what_the_whole_record_says() {
             assert!(Record::field_at(&frame, &bytes[..end], whole.fields.len() - 1, &limits).is_err(), "{end} bytes");
         }
     }
+}
+
+#[test]
+fn a_wait_with_an_end_gives_the_same_batches() {
+    let disk = Disk::alike(&[20, 20]);
+    let mut loader = Loader::open(&disk.open(), options(8)).unwrap();
+    let (mut found, mut pending) = (Vec::new(), 0);
+    loop {
+        match loader.next_batch_timeout(Duration::ZERO) {
+            Poll::Ready(Some(batch)) => found.push(seen(&batch.unwrap())),
+            Poll::Ready(None) => break,
+            Poll::Pending => pending += 1,
+        }
+    }
+    assert!(pending > 0, "threads that just started have nothing ready");
+    assert_eq!(found, load(&disk, options(8)));
+    let stats = loader.stats();
+    assert!(stats.batches == 5 && stats.queue_fill <= 3.0, "asked once for each batch: {stats:?}");
+}
+
+#[test]
+fn a_sample_shows_the_pixels_that_a_batch_shows() {
+    let disk = Disk::varied(&[12]);
+    let dataset = disk.open();
+    let mut loader = Loader::open(&dataset, options(4)).unwrap();
+    while let Some(batch) = loader.next_batch() {
+        let batch = batch.unwrap();
+        let image = batch.field("image").unwrap();
+        for (i, &index) in batch.indices().iter().enumerate() {
+            let pixels = dataset.get(index).unwrap().pixels("image").unwrap();
+            assert_eq!((pixels.dtype(), pixels.shape()), (Dtype::U8, image.row_shape(i).unwrap()));
+            assert_eq!(pixels.bytes(), image.row(i).unwrap());
+        }
+    }
+    assert!(dataset.get(0).unwrap().pixels("label").is_err());
 }

@@ -2,9 +2,14 @@
 
 use crate::error::{Error, Result};
 use crate::folder::Survey;
-use crate::fs::{Disk, Held, LockMode, StdFs};
+use crate::fs::{Disk, StdFs};
 use crate::journal::Journal;
-use crate::lock::{LOCK_NAME, describe_self, holder};
+use crate::lock::Lock;
+use crate::options::WriteOptions;
+use crate::plan::Plan;
+use crate::report::Report;
+use crate::source::SampleSource;
+use crate::write::write_locked;
 use shardpack_format::DatasetId;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// A folder that one program is about to write a dataset into, once it has all samples.
 ///
 /// [`write_dataset`](crate::write_dataset) refuses a folder that it cannot use, but only when the plan stands: after hours, for a program that makes its
-/// samples. A claim refuses it at the beginning, and refuses a second claim while it is held. It goes with the process: a program that was killed
+/// samples. A claim refuses it at the beginning, and holds the folder's lock: no other claim and no packer gets at it. It goes with the process: a program that was killed
 /// leaves nothing behind but a lock file that locks nobody out. Dropped, it also removes the folder again if it had made it and the folder is empty.
 ///
 /// ```
@@ -28,7 +33,7 @@ use std::path::{Path, PathBuf};
 pub struct Claim {
     out: PathBuf,
     made: bool,
-    held: Option<Box<dyn Held + Send + Sync>>,
+    lock: Option<Lock>,
 }
 
 impl std::fmt::Debug for Claim {
@@ -42,22 +47,14 @@ impl Claim {
     ///
     /// # Errors
     /// `Usage` if the folder holds files of others, or a dataset, finished or not, and `force` does not say that it may be replaced later;
-    /// `Damaged`; `Locked` if another claim is held; `Io`.
+    /// `Damaged`; `Locked` if another claim is held, or a packer is at work; `Io`.
     pub fn take(out: &Path, force: bool) -> Result<Self> {
         let disk = Disk(&StdFs);
         let made = !out.exists();
         disk.create_dir_all(out)?;
-        let name = format!("{LOCK_NAME}-claim");
-        let path = out.join(&name);
+        let lock = Lock::take(disk, out, None)?;
         // From here on the folder goes again if it is refused.
-        let mut claim = Self { out: out.to_owned(), made, held: None };
-        let held = StdFs.lock_file(&path, LockMode::Exclusive, &describe_self());
-        let held = held.map_err(|e| Error::io("lock", &path, e))?;
-        let Some(held) = held else {
-            claim.made = false;
-            return Err(Error::Locked { holder: holder(disk, out, &name), path });
-        };
-        claim.held = Some(Box::new(held));
+        let claim = Self { out: out.to_owned(), made, lock: Some(lock) };
         let survey = Survey::take(disk, out)?;
         survey.refuse(disk, out, DatasetId([0; 16]), force)?;
         let found = match (&survey.manifest, survey.journals.is_empty() && !survey.is_being_removed) {
@@ -70,7 +67,26 @@ impl Claim {
         Err(Error::usage(format!("output folder `{}`", out.display()), "a new or empty one", found, hint))
     }
 
-    /// Whether [`write_dataset`](crate::write_dataset) has begun the dataset `id` in the folder, and not ended it.
+    /// As [`write_dataset`](crate::write_dataset), into the claimed folder.
+    ///
+    /// # Errors
+    /// As [`write_dataset`](crate::write_dataset); `Usage` for a part of a dataset, whose folder others share.
+    pub fn write_dataset<S: SampleSource>(
+        &self,
+        plan: &Plan,
+        source: &S,
+        options: &WriteOptions<'_>,
+    ) -> Result<Report> {
+        if let Some(part) = options.part {
+            return Err(Error::usage("claimed folder", "a whole dataset", format!("part {part}"), ""));
+        }
+        if options.threads == 0 {
+            return Err(Error::usage("threads", "at least 1", "0", ""));
+        }
+        write_locked(Disk(&StdFs), &self.out, plan, source, options)
+    }
+
+    /// Whether [`write_dataset`](Self::write_dataset) has begun the dataset `id` in the folder, and not ended it.
     ///
     /// # Errors
     /// `Io`.
@@ -94,7 +110,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.held = None;
+        self.lock = None;
         if self.made {
             // Fails on purpose where there is anything in it.
             let _ = fs::remove_dir(&self.out);

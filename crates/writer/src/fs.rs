@@ -41,7 +41,7 @@ pub(crate) trait FsFile: Send + Sync {
 }
 
 /// A lock that is held until it is dropped.
-pub(crate) trait Held {}
+pub(crate) trait Held: Send + Sync {}
 
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,13 +63,6 @@ pub(crate) struct Ends {
 /// The real file system.
 #[derive(Debug)]
 pub(crate) struct StdFs;
-
-impl StdFs {
-    /// As [`Fs::lock`], for a holder that moves between threads.
-    pub(crate) fn lock_file(&self, path: &Path, mode: LockMode, text: &str) -> io::Result<Option<LockFile>> {
-        LockFile::take(path, mode, text)
-    }
-}
 
 impl Fs for StdFs {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {

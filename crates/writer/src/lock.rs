@@ -41,7 +41,7 @@ impl Lock {
 }
 
 /// Who this is, for others to read.
-pub(crate) fn describe_self() -> String {
+fn describe_self() -> String {
     #[cfg(unix)]
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     #[cfg(not(unix))]
@@ -65,7 +65,7 @@ fn utc(seconds: u64) -> String {
 }
 
 /// What the holder of a lock wrote: in this file, or, if that is shared by parts, in theirs.
-pub(crate) fn holder(disk: Disk<'_>, out: &Path, name: &str) -> String {
+fn holder(disk: Disk<'_>, out: &Path, name: &str) -> String {
     let mut names = vec![name.to_owned()];
     names.extend(disk.list(out).unwrap_or_default().into_iter().filter(|n| n.starts_with(LOCK_NAME) && n != name));
     let texts = names.iter().filter_map(|name| disk.read(&out.join(name), 4096).ok());

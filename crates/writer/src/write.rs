@@ -81,13 +81,24 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     source: &S,
     options: &WriteOptions<'_>,
 ) -> Result<Report> {
-    let started = Instant::now();
     if options.threads == 0 {
         return Err(Error::usage("threads", "at least 1", "0", ""));
     }
     let disk = Disk(fs);
     disk.create_dir_all(out)?;
     let _lock = Lock::take(disk, out, options.part)?;
+    write_locked(disk, out, plan, source, options)
+}
+
+/// The same for a caller who holds the lock of the folder.
+pub(crate) fn write_locked<S: SampleSource>(
+    disk: Disk<'_>,
+    out: &Path,
+    plan: &Plan,
+    source: &S,
+    options: &WriteOptions<'_>,
+) -> Result<Report> {
+    let started = Instant::now();
     let journal = match prepare(disk, out, plan, options)? {
         Prepared::Complete(manifest) => return already_complete(disk, out, &manifest, started),
         Prepared::Begin(journal) => journal,

@@ -1,4 +1,4 @@
-//! `--image`, `--cube` and `--bands`: what they mean to the loader, and as they were typed.
+//! `--image`, `--cube`, `--bands` and `--dtype`: what they mean to the loader, and as they were typed.
 
 use shardpack_codec::jpeg::View;
 use shardpack_reader::{ArrayDtype, Bands, CubeMode, Error, ImageMode};

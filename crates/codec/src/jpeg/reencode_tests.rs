@@ -265,3 +265,31 @@ fn photos_get_the_score_that_is_asked_for() {
         assert!((75.0..80.0).contains(&done.score.unwrap()), "{done:?}");
     }
 }
+
+#[test]
+fn pixels_become_a_tiled_jpeg_of_their_size() {
+    let (width, height) = (96, 64);
+    let rgb: Vec<u8> = (0..width * height).flat_map(|i| [(i % width) as u8, (i / width) as u8, 90]).collect();
+    let grey: Vec<u8> = rgb.iter().step_by(3).copied().collect();
+    let mut reencoder = JpegReencoder::new().unwrap();
+    let half = ReencodeOptions { resize: Resize::LongSide(48), ..Default::default() };
+    for (pixels, channels, options, size) in [
+        (&rgb, 3, &ReencodeOptions::default(), (96, 64)),
+        (&grey, 1, &ReencodeOptions::default(), (96, 64)),
+        (&rgb, 3, &half, (48, 32)),
+    ] {
+        let mut out = b"before".to_vec();
+        let made = reencoder.encode_pixels(pixels, (width, height), channels, options, true, &mut out).unwrap();
+        let header = JpegHeader::parse(&out[6..]).unwrap();
+        assert_eq!((u32::from(header.width), u32::from(header.height)), size);
+        assert_eq!((made.width, made.height, made.orientation), (size.0, size.1, 1));
+        assert_eq!(header.components().len(), usize::from(channels));
+        assert!(header.restart_interval > 0 && made.score.unwrap() > 60.0);
+    }
+    let mut out = Vec::new();
+    for (pixels, size, channels) in [(&rgb, (96, 63), 3), (&rgb, (96, 64), 1), (&rgb, (0, 64), 3), (&rgb, (96, 32), 6)]
+    {
+        let refused = reencoder.encode_pixels(pixels, size, channels, &ReencodeOptions::default(), false, &mut out);
+        assert!(refused.is_err() && out.is_empty(), "{size:?} {channels}");
+    }
+}

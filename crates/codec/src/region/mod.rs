@@ -22,7 +22,7 @@ mod source;
 pub use request::{Bands, Output, Region, RegionDecoded, RegionShape};
 
 use crate::arrange::Arrangement;
-use crate::decoder::{ArrayDecoder, check_size};
+use crate::decoder::{ArrayDecoder, check_size, grow};
 use crate::values::{Tables, check_tables, copy_checked, decode_piece};
 use plan::Plan;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
@@ -164,12 +164,4 @@ impl ArrayDecoder {
         }
         Ok(done)
     }
-}
-
-/// The first `length` bytes of a buffer that only ever grows. What they hold is unspecified.
-fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
-    if buffer.len() < length {
-        buffer.resize(length, 0);
-    }
-    buffer.get_mut(..length).unwrap_or_default()
 }

@@ -186,7 +186,7 @@ impl<'p, 's> Source<'p, 's> {
         // A block that is wanted whole goes where it is wanted.
         let whole = out.len() == block.len();
         self.loaded = None;
-        let to = if whole { out } else { super::grow(&mut self.scratch.block, block.len()) };
+        let to = if whole { out } else { crate::decoder::grow(&mut self.scratch.block, block.len()) };
         let mut in_planes = false;
         match (&mut self.kind, &self.chunk) {
             (Kind::Blosc2(decoder), Some(chunk)) => {

@@ -242,7 +242,9 @@ impl Runs {
         own.shard = None;
         own.faults.clear();
         let bytes = own.buffer.len() as u64;
-        if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= self.budget {
+        // What was needed once is kept, over the budget too: records of many MiB would be read to fresh pages each time, which costs more than the read.
+        let room = self.budget.max(self.peak);
+        if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {
             self.free_bytes += bytes;
             self.free.push(loaded);
         }

@@ -22,7 +22,7 @@ pub enum Mode {
     /// As they are stored.
     Stored,
     /// Runs in permuted order, the samples of as many runs as there are lanes mixed. A set that fits into the window is
-    /// permuted as in [`Mode::Full`], but one rank alone reads it by whole runs.
+    /// permuted as in [`Mode::Full`]; of samples below 64 KiB, one rank alone then reads whole runs.
     #[default]
     Windowed,
     /// All samples permuted: every one is a read of its own.
@@ -205,6 +205,13 @@ const READ_ALONE_UP_TO: u64 = 64;
 /// Runs of more samples are not counted, so that absurd ones do no harm: 4 MiB hold fewer.
 const COUNTED_UP_TO: u64 = 1 << 20;
 
+/// Whether a permuted set is read by whole runs. Large samples are not: of 110 KB each, whole runs read no faster from a disk with several reads in flight,
+/// took twice the time from the page cache, because they leave the processor's, and held the whole set in memory.
+fn by_runs(runs: &Runs, world_size: u64) -> bool {
+    // Whoever takes every sample needs all of every run; of several ranks, each would read everything.
+    world_size == 1 && (READ_ALONE_UP_TO + 1..=COUNTED_UP_TO).contains(&runs.run_samples())
+}
+
 impl Epoch {
     fn member(&self, index: u64) -> SampleRef {
         SampleRef::new(self.members.as_ref().map_or(index, |members| members.sample(index)))
@@ -244,8 +251,7 @@ impl Positions for Epoch {
             return None;
         }
         Some(match (&self.way, own) {
-            // Whoever takes every sample needs all of every run; of several ranks, each would read everything.
-            (Way::Small(permutation), Own::Every { world_size: 1 }) if self.runs.run_samples() <= COUNTED_UP_TO => {
+            (Way::Small(permutation), Own::Every { world_size }) if by_runs(&self.runs, *world_size) => {
                 let index = permutation.apply(position);
                 self.read(index, self.runs.samples_of(self.runs.run_of(index)), 0, false)
             }
@@ -295,7 +301,7 @@ impl Positions for Epoch {
         // Of a subset, samples that are not members may be read with it: as many again.
         let run = if self.members.is_some() { run.saturating_mul(2) } else { run };
         vec![match self.way {
-            Way::Small(_) if world_size == 1 && self.runs.run_samples() <= COUNTED_UP_TO => {
+            Way::Small(_) if by_runs(&self.runs, world_size) => {
                 OpenReads { source: 0, reads: self.runs.count().max(1), samples: run }
             }
             Way::Small(_) | Way::Full(_) => OpenReads::ALONE,

@@ -1,0 +1,55 @@
+"""Small datasets that the examples make for themselves when none is given."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+import shardpack as sp
+
+KINDS = ["disc", "rows", "diagonals"]
+LAND = ["water", "meadow", "roof"]
+
+
+def photos(out: Path, counts: tuple[int, ...] = (50, 50, 50), seed: int = 0) -> sp.Dataset:
+    """JPEGs of three patterns, about 80 pixels wide; ``counts`` of each."""
+    rng = np.random.default_rng(seed)
+    with sp.Writer(out, classes=KINDS, jpeg="keep") as writer:
+        for label, count in enumerate(counts):
+            for number in range(count):
+                buffer = io.BytesIO()
+                Image.fromarray(_photo(rng, label)).save(buffer, "jpeg", quality=90)
+                writer.write({"image": buffer.getvalue(), "label": label}, key=f"{KINDS[label]}/{number:03}.jpg")
+    return sp.Dataset(out)
+
+
+def cubes(out: Path, count: int = 24, bands: int = 32, seed: int = 0) -> sp.Dataset:
+    """Scenes of 48 × 48 pixels and ``bands`` bands, float32 counts of a sensor, and a mask of three kinds of land."""
+    rng = np.random.default_rng(seed)
+    spectra = rng.uniform(200, 3000, (len(LAND), bands))
+    with sp.Writer(out) as writer:
+        for number in range(count):
+            rows, columns = np.mgrid[:48, :48]
+            edge = rng.integers(12, 36) + 6 * np.sin(columns / 7 + rng.uniform(0, 6))
+            mask = (rows > edge).astype(np.uint8)
+            top, left = rng.integers(0, 36, 2)
+            mask[top : top + 12, left : left + 12] = 2
+            light = rng.uniform(0.5, 1.5)
+            cube = np.round(spectra[mask] * light + rng.normal(0, 80, (48, 48, bands))).astype(np.float32)
+            writer.write({"cube": cube, "mask": mask}, key=f"scene-{number:02}")
+    return sp.Dataset(out)
+
+
+def _photo(rng: np.random.Generator, label: int) -> NDArray[np.uint8]:
+    height, width = rng.integers(64, 96, 2)
+    rows, columns = np.mgrid[:height, :width]
+    y, x, radius = rng.uniform(0.4, 0.6) * height, rng.uniform(0.4, 0.6) * width, rng.uniform(16, 28)
+    disc = (rows - y) ** 2 + (columns - x) ** 2 < radius**2
+    inside = [disc, rows // 6 % 2 == 0, (rows + columns) // 8 % 2 == 0][label]
+    colours = rng.integers(0, 100, 3), rng.integers(150, 250, 3)
+    noise = rng.integers(-12, 13, (height, width, 3))
+    return np.clip(np.where(inside[..., None], *colours) + noise, 0, 255).astype(np.uint8)

@@ -1,0 +1,133 @@
+"""The Python blocks of the pages run as they stand there, and print what stands there.
+
+Blocks of a page run in order, in one namespace and one temporary folder. A block ``text`` right after a ``python``
+block is what it prints; ``…`` in it stands for anything. What a page takes for granted (``it stands in a folder with
+…``) is made by the function below that bears its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "python"
+BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.M | re.S)
+
+PAGES: dict[str, Callable[[Path], None]] = {}
+
+
+def page(name: str) -> Callable[[Callable[[Path], None]], Callable[[Path], None]]:
+    """Says what stands in the folder in which the blocks of a page run."""
+
+    def note(setup: Callable[[Path], None]) -> Callable[[Path], None]:
+        PAGES[name] = setup
+        return setup
+
+    return note
+
+
+def photos(folder: Path, count: int = 90) -> None:
+    """JPEGs in three class folders."""
+    rng = np.random.default_rng(0)
+    for number in range(count):
+        kind = ("cat", "dog", "owl")[number % 3]
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+        rows, columns = np.mgrid[: 64 + number % 5 * 4, : 80 + number % 4 * 8]
+        waves = [127 + 100 * np.sin((rows * a + columns * b) / 9 + number) for a, b in rng.uniform(0, 2, (3, 2))]
+        Image.fromarray(np.stack(waves, -1).astype(np.uint8)).save(folder / kind / f"{number:03}.jpg", quality=90)
+
+
+def scenes(folder: Path, count: int = 12) -> None:
+    """Cubes of 48 × 48 pixels and 20 bands as ``.npy``, and their masks."""
+    rng = np.random.default_rng(0)
+    spectra = np.linspace(500, [1000, 2000, 3000], 20).T
+    for part in ("cubes", "masks"):
+        (folder / part).mkdir(parents=True)
+    for number in range(count):
+        mask = (np.add.outer(np.arange(48), np.arange(48)) // (20 + number) % 3).astype(np.uint8)
+        np.save(folder / "masks" / f"scene-{number:02}.npy", mask)
+        cube = spectra[mask] + rng.normal(0, 20, (48, 48, 20))
+        np.save(folder / "cubes" / f"scene-{number:02}.npy", cube.round().astype(np.float32))
+
+
+def tars(folder: Path, source: Path) -> None:
+    """Two tars as WebDataset has them: ``NAME.jpg`` and ``NAME.cls`` beside each other."""
+    folder.mkdir()
+    files = sorted(source.glob("*/*.jpg"))
+    for number in range(2):
+        with tarfile.open(folder / f"train-{number:06}.tar", "w") as tar:
+            for file in files[number::2]:
+                tar.add(file, file.name)
+                label = b"%d" % sorted(path.name for path in source.iterdir()).index(file.parent.name)
+                member = tarfile.TarInfo(f"{file.stem}.cls")
+                member.size = len(label)
+                tar.addfile(member, io.BytesIO(label))
+
+
+@page("tutorial.md")
+def tutorial(folder: Path) -> None:
+    photos(folder / "photos")
+    scenes(folder / "scenes")
+
+
+@page("coming-from.md")
+def coming_from(folder: Path) -> None:
+    photos(folder / "photos")
+    scenes(folder / "scenes")
+    tars(folder / "wds", folder / "photos")
+
+
+def blocks(text: str) -> Iterator[tuple[int, str, str]]:
+    """Line, code and expected output (or nothing) of each Python block."""
+    found = list(BLOCK.finditer(text))
+    for block, following in zip(found, [*found[1:], None], strict=True):
+        if block[1] == "python":
+            # What a block prints stands right after it.
+            printed = following and following[1] == "text" and not text[block.end() : following.start()].strip()
+            yield text[: block.start()].count("\n") + 2, block[2], following[2] if following and printed else ""
+
+
+def matches(expected: str, printed: str) -> bool:
+    pattern = ".*".join(re.escape(part) for part in expected.strip().split("…"))
+    return re.fullmatch(pattern, printed.strip(), re.S) is not None
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_the_blocks_of_a_page_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    PAGES[name](tmp_path)
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for line, code, expected in blocks((DOCS / name).read_text()):
+        out = io.StringIO()
+        try:
+            with contextlib.redirect_stdout(out):
+                # The line numbers of the page, so that a traceback points into it.
+                exec(compile("\n" * (line - 1) + code, str(DOCS / name), "exec"), namespace)
+        except Exception as error:
+            raise AssertionError(f"{name}, block at line {line}: {type(error).__name__}: {error}") from error
+        if expected:
+            printed = out.getvalue()
+            assert matches(expected, printed), f"{name}, line {line}: expected\n{expected}\nfound\n{printed}"
+
+
+def test_the_index_lists_every_page() -> None:
+    index = (DOCS / "README.md").read_text()
+    assert [path.name for path in DOCS.glob("*.md") if path.name != "README.md" and f"({path.name})" not in index] == []
+    examples = {path.name for path in (DOCS.parents[1] / "python" / "examples").glob("*.py")} - {"tiny.py"}
+    assert {name for name in examples if name not in index} == set()
+
+
+def test_links_lead_somewhere() -> None:
+    for path in DOCS.glob("*.md"):
+        for link in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+            assert link.startswith("http") or (path.parent / link).exists(), f"{path.name}: {link}"
