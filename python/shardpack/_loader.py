@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -35,7 +36,7 @@ class Loader:
     ranks: every sample that was not handed out comes exactly once.
 
     **Ranks.** If neither ``rank`` nor ``world_size`` is given, they are those of ``torch.distributed`` where it is
-    initialised, else 0 of 1. No rank asks another one for anything.
+    initialised when the first batch is asked for, else 0 of 1. No rank asks another one for anything.
 
     **Memory** is fixed at the start (:attr:`predicted_bytes`): ``prefetch`` batches and the window of the order.
     Threads start with the first batch and end with :meth:`close`, with the end of a ``with`` block, or with the
@@ -137,6 +138,9 @@ class Loader:
         to: Framework | None = None,
         device: str = "cpu",
     ) -> None:
+        # Whether to ask torch.distributed: again until there are threads, since frameworks may begin their process
+        # group when they have been given their loaders.
+        self._asks = rank is None and world_size is None
         rank, world_size = _place(rank, world_size)
         self._arguments: dict[str, Any] = {
             name: value for name, value in locals().items() if name not in ("self", "dataset")
@@ -173,20 +177,38 @@ class Loader:
         self._started = False
         self._resume: State | None = None
         self._core = self._open()
-        if len(dataset) > 0 and len(self._core) == 0 and end == "drop":
-            every = f"{batch_size}" if world_size == 1 else f"{world_size} × {batch_size}"
-            raise _shardpack.UsageError(
-                f"batch size: expected at most the samples of the dataset, {len(dataset)}, found {every}: "
-                "there would be no batch\n"
-                'hint: end="pad" or end="uneven" give what there is'
-            )
 
     def _open(self) -> _shardpack.Loader:
         core = _shardpack.Loader(self._dataset._core, self._options)
         self._pid = os.getpid()
+        # Of a whole epoch: nothing has been restored yet.
+        self._batches = len(core)
+        samples, batch_size, ranks = len(self._dataset), self._options.batch_size, self._options.world_size
+        if samples > 0 and self._batches == 0 and self._options.end == "drop":
+            every = f"{batch_size}" if ranks == 1 else f"{ranks} × {batch_size}"
+            raise _shardpack.UsageError(
+                f"batch size: expected at most the samples of the dataset, {samples}, found {every}: "
+                "there would be no batch\n"
+                'hint: end="pad" or end="uneven" give what there is'
+            )
         if self._resume is not None:
             core.restore(*self._resume)
         return core
+
+    def _ask(self) -> None:
+        """Takes the place among the ranks that there is by now."""
+        if not self._asks or self._started or self._closed:
+            return
+        rank, world_size = _place(None, None)
+        before = self._options
+        if world_size > 1 and (rank, world_size) != (before.rank, before.world_size):
+            self._options = replace(before, rank=rank, world_size=world_size)
+            try:
+                self._core = self._open()
+            except BaseException:
+                self._options = before
+                raise
+            self._arguments |= {"rank": rank, "world_size": world_size}
 
     def _ready(self) -> _shardpack.Loader:
         """The core, in this process."""
@@ -195,6 +217,7 @@ class Loader:
         # What has no threads yet can be made anew in a fork; else the core itself says that it cannot be used there.
         if os.getpid() != self._pid and not self._started:
             self._core = self._open()
+        self._ask()
         return self._core
 
     # Iterating
@@ -223,13 +246,11 @@ class Loader:
         return Batch(batch, self._convert)
 
     def __len__(self) -> int:
-        """Batches of the iteration that runs or, between two, of the next one: exact, on every rank, before the first
-        batch. What is left of the epoch, after ``load_state_dict``.
+        """Batches of an epoch on this rank: exact, before the first. It is that of a whole epoch also after
+        ``load_state_dict``, as for PyTorch's loaders: who asks wants to know how long epochs are, and asks once.
         """
-        core = self._ready()
-        if self._ended:
-            self._go_to(core, core.state()[2] + 1)
-        return len(core)
+        self._ready()
+        return self._batches
 
     @property
     def epoch(self) -> int:
@@ -307,11 +328,13 @@ class Loader:
     @property
     def rank(self) -> int:
         """This rank."""
+        self._ask()
         return self._options.rank
 
     @property
     def world_size(self) -> int:
         """Number of ranks."""
+        self._ask()
         return self._options.world_size
 
     @property
@@ -354,12 +377,15 @@ class Loader:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What travels is how it was made and where it stands; no threads, no batches.
-        return _made, (self._dataset, self._arguments, self.state_dict())
+        state = self.state_dict()
+        return _made, (self._dataset, self._arguments, state)
 
     def _for_worker(self, worker: int, workers: int) -> Loader:
         """A loader of one worker out of several of this rank."""
+        # First the state, which asks for the place among the ranks.
+        state = self.state_dict()
         place = {"rank": self.rank * workers + worker, "world_size": self.world_size * workers}
-        return _made(self._dataset, self._arguments | place, self.state_dict())
+        return _made(self._dataset, self._arguments | place, state)
 
 
 class _Iteration(Iterator[Batch]):
