@@ -144,7 +144,7 @@ def test_what_is_no_hdf5_file(tmp_path: Path) -> None:
     whole = (tmp_path / "a.h5").read_bytes()
     for data in (b"", b"no", whole[:1000], whole[:-1]):
         (tmp_path / "a.h5").write_bytes(data)
-        refuse(tmp_path / "a.h5", "a.h5`: expected an HDF5 file")
+        refuse(tmp_path / "a.h5", "a.h5`: expected an? (whole )?HDF5 file")
     with h5py.File(tmp_path / "a.h5", "w"):
         pass
     refuse(tmp_path / "a.h5", "expected arrays or groups, found none")

@@ -38,7 +38,7 @@ use shardpack_writer::{Claim, Plan, PlanOptions, PlanSample, Progress, WriteOpti
 use spool::Spool;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Digits of a key that is made of a sample's number.
@@ -69,6 +69,8 @@ pub struct Collector {
     layout: Mutex<Option<Arc<Layout>>>,
     spool: Spool,
     state: Mutex<State>,
+    /// Samples that are there: known without waiting for a commit, which holds the state.
+    count: AtomicU64,
     idle: Mutex<Vec<Bench>>,
     /// Whether the dataset stands. Held for reading while a sample is added, for writing while the dataset is made.
     committed: RwLock<bool>,
@@ -127,6 +129,7 @@ impl Collector {
             layout: Mutex::new(None),
             spool,
             state: Mutex::default(),
+            count: AtomicU64::new(0),
             idle: Mutex::default(),
             committed: RwLock::new(false),
             begun: Mutex::default(),
@@ -143,7 +146,7 @@ impl Collector {
     /// Number of samples so far.
     #[must_use]
     pub fn len(&self) -> u64 {
-        lock(&self.state).entries.len() as u64
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Whether there are no samples yet.
@@ -169,6 +172,7 @@ impl Collector {
         match result {
             Ok((entry, has_icc)) => {
                 state.entries.push(entry);
+                self.count.fetch_add(1, Ordering::Relaxed);
                 state.has_icc |= has_icc;
                 Ok(())
             }

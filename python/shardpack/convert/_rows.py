@@ -55,7 +55,7 @@ def open_tree(
 ) -> Source:
     """The samples of a tree, see the module."""
     if samples not in ("auto", "rows", "groups"):
-        raise ValueError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
+        raise SourceError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
     if not tree:
         raise SourceError(f"{where}: expected arrays or groups, found none")
     columns = {} if samples == "groups" else _columns(tree)
@@ -173,7 +173,7 @@ def _rows(where: str, columns: dict[str, Column], drop: frozenset[str], key: str
         end = min(rows, begin + step)
         try:
             blocks = {name: column.read(slice(begin, end)) for name, column in columns.items()}
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # Libraries of formats, and their codecs, raise whatever they find.
             yield Problem(f"{where}, rows {begin} to {end - 1}: {error}")
             continue
         for row in range(begin, end):
@@ -205,7 +205,7 @@ def _groups(where: str, tree: Tree, names: list[str], drop: frozenset[str]) -> I
             }
             refuse_columns(at, wrong)
             values = {m: None if m in drop else _value(column, column.read(...)) for m, column in members.items()}
-        except (OSError, ValueError, RuntimeError) as error:
+        except Exception as error:  # As above.
             yield Problem(str(error) if str(error).startswith(at) else f"{at}: {error}")
             continue
         yield Sample(name, values, at)

@@ -50,7 +50,13 @@ def parse_npy(data: bytes) -> np.ndarray[Any, Any]:
         If it is damaged, holds Python objects (pickle: refused, it can run code), or an element type that we do not
         store.
     """
-    array = np.load(io.BytesIO(data), allow_pickle=False)
+    try:
+        array = np.load(io.BytesIO(data), allow_pickle=False)
+    except ValueError:
+        raise
+    except Exception as error:
+        # The header is Python source: damage raises whatever its parser finds.
+        raise ValueError(f"expected a .npy file, found damage: {error}") from error
     if not isinstance(array, np.ndarray):
         raise ValueError("expected a .npy array, found an archive of arrays")
     return check_array(array)

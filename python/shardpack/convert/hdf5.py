@@ -59,9 +59,11 @@ def open(
         where = f"`{path}`" if group == "/" else f"`{path}`, group `{group}`"
         tree = _Group(h5py, file[group], where)
         source = open_tree(where, tree, frozenset(drop), key, samples, _classes(file, file[group]))
-    except BaseException:
+    except BaseException as error:
         file.close()
-        raise
+        if isinstance(error, SourceError) or not isinstance(error, Exception):
+            raise
+        raise SourceError(f"`{path}`: expected a whole HDF5 file, found damage: {error}") from error
     source.close = file.close
     return source
 
@@ -88,7 +90,7 @@ class _Group(Mapping[str, Any]):
             )
         try:
             node = self._group[name]
-        except (KeyError, OSError, RuntimeError) as error:
+        except Exception as error:
             raise SourceError(
                 f"{self._where}: expected a readable member `{name}`, found damage or a dead link: {error}"
             ) from error

@@ -159,8 +159,9 @@ class _Group:
 
 
 def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any:
-    if not member.isreg():
-        raise ValueError("expected a plain file, found a link or a device")
+    # A sparse file may say that it is larger than any memory.
+    if not member.isreg() or member.issparse():
+        raise ValueError("expected a plain file, found a link, a device or a sparse file")
     opened = tar.extractfile(member)
     assert opened is not None
     data = opened.read()

@@ -52,12 +52,14 @@ def open(
     try:
         store = zarr.storage.ZipStore(path, mode="r") if os.path.isfile(path) else path
         node = zarr.open(store, mode="r", path=group or None)
+        if isinstance(node, zarr.Array):
+            name = node.basename or "array"
+            return open_tree(where, {name: _column(node)}, frozenset(drop), key, "rows", _classes(node))
+        return open_tree(where, _Group(zarr, node, where), frozenset(drop), key, samples, _classes(node))
+    except SourceError:
+        raise
     except Exception as error:
-        raise SourceError(f"{where}: expected a Zarr group or array: {error}") from error
-    if isinstance(node, zarr.Array):
-        name = node.basename or "array"
-        return open_tree(where, {name: _column(node)}, frozenset(drop), key, "rows", _classes(node))
-    return open_tree(where, _Group(zarr, node, where), frozenset(drop), key, samples, _classes(node))
+        raise SourceError(f"{where}: expected a Zarr group or array, found none, or damage: {error}") from error
 
 
 class _Group(Mapping[str, Any]):
