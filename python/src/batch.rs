@@ -39,10 +39,9 @@ impl Batch {
         py.detach(|| self.inner.keys().collect())
     }
 
-    /// Whether each row holds a sample; `None` if all do.
-    fn mask<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<bool>>> {
-        let mask = self.inner.mask();
-        (!mask.iter().all(|&real| real)).then(|| vector(py, mask.to_vec()))
+    /// Whether each row holds a sample.
+    fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
+        vector(py, self.inner.mask().to_vec())
     }
 
     /// Index of the sample of each row; -1 for padding.

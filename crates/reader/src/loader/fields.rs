@@ -217,7 +217,10 @@ impl Fields {
                 }
             },
             _ => {
-                let found = format!("`{}`, of kind {:?}\nhint: read it with `Dataset::get`", field.name, field.kind);
+                let found = format!(
+                    "`{}`, of kind {:?}\nhint: batches hold numbers: read it sample by sample",
+                    field.name, field.kind
+                );
                 return Err(Error::usage("field", "a scalar, an image or an array", found));
             }
         };
