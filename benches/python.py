@@ -105,7 +105,7 @@ def python(options):
     """`shardpack.Loader`, every field of a batch asked for as a torch tensor."""
     import shardpack
 
-    with shardpack.Loader(options.data, BATCH[options.kind], image="rrc224", end="uneven", threads=options.threads, to="torch") as loader:
+    with shardpack.Loader(shardpack.Dataset(options.data), BATCH[options.kind], image="rrc224", end="uneven", threads=options.threads, to="torch") as loader:
         return timed(lambda: sum(len(batch) for batch in loader if all(value is not None for _, value in batch.items())), options.seconds)
 
 
@@ -114,7 +114,7 @@ def overhead(options):
     import shardpack
 
     times = []
-    with shardpack.Loader(options.data, BATCH[options.kind], image="rrc224", threads=options.threads, to="torch") as loader:
+    with shardpack.Loader(shardpack.Dataset(options.data), BATCH[options.kind], image="rrc224", threads=options.threads, to="torch") as loader:
         for _ in range(6):
             batches = iter(loader)
             while True:

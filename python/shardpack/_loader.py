@@ -237,7 +237,6 @@ class Loader:
             except BaseException:
                 self._options = before
                 raise
-            self._arguments |= {"rank": rank, "world_size": world_size}
 
     def _ready(self) -> _shardpack.Loader:
         """The core, in this process."""
@@ -406,13 +405,26 @@ class Loader:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What travels is how it was made and where it stands; no threads, no batches.
+        return self._travelling(self.state_dict())
+
+    def _travelling(self, state: dict[str, int | str]) -> tuple[Any, ...]:
+        # A place that was found travels: a worker of a DataLoader cannot ask for it. Where there was none yet, the copy
+        # asks again: it may be on its way to the processes that become the ranks.
+        asks = self._asks and self.world_size == 1
+        place = {"rank": None, "world_size": None} if asks else {"rank": self.rank, "world_size": self.world_size}
+        return _made, (self._dataset, self._arguments | place, state)
+
+    def _next_state(self) -> dict[str, int | str]:
+        """The state at which the next iteration begins: that of an epoch that was broken off is the next epoch's start."""
         state = self.state_dict()
-        return _made, (self._dataset, self._arguments, state)
+        if self._begun and not self._ended:
+            return state | {"epoch": int(state["epoch"]) + 1, "samples_consumed": 0}
+        return state
 
     def _for_worker(self, worker: int, workers: int) -> Loader:
         """A loader of one worker out of several of this rank."""
         # First the state, which asks for the place among the ranks.
-        state = self.state_dict()
+        state = self._next_state()
         place = {"rank": self.rank * workers + worker, "world_size": self.world_size * workers}
         return _made(self._dataset, self._arguments | place, state)
 

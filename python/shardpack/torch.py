@@ -6,7 +6,7 @@ and wants no worker processes. It is for programs that insist on a ``DataLoader`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
@@ -83,6 +83,10 @@ class IterableDataset(_Base):
     a ``DistributedSampler``. With ``persistent_workers=True`` they count by themselves, and later calls do not reach
     them.
 
+    What workers have done, only they know: the ``state_dict()`` of a loader that workers iterate over stays where it
+    is. To resume in the middle of an epoch use the loader itself, or torchdata's ``StatefulDataLoader``, which asks
+    :meth:`state_dict` in each worker and gives it back with as many workers.
+
     Parameters
     ----------
     loader : Loader
@@ -98,13 +102,33 @@ class IterableDataset(_Base):
         """The next iteration is epoch ``epoch``."""
         self.loader.set_epoch(epoch)
 
-    def __iter__(self) -> Iterator[Batch]:
+    def _here(self) -> Loader:
+        """The loader of this worker, or of the process itself."""
         worker = torch.utils.data.get_worker_info()
         if worker is None:
-            return iter(self.loader)
+            return self.loader
         if self._own is None:
             self._own = self.loader._for_worker(worker.id, worker.num_workers)
-        return iter(self._own)
+        return self._own
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self._here())
+
+    def state_dict(self) -> dict[str, int | str]:
+        """Where the loader of this worker, or of the process itself, stands: :meth:`shardpack.Loader.state_dict`."""
+        return self._here().state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """The next iteration goes on from a state of the same worker: :meth:`shardpack.Loader.load_state_dict`."""
+        self._here().load_state_dict(state)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To a worker that is spawned, which begins where the next iteration would.
+        return _wrapped, self.loader._travelling(self.loader._next_state())
 
     def __repr__(self) -> str:
         return f"IterableDataset({self.loader!r})"
+
+
+def _wrapped(make: Callable[..., Loader], arguments: tuple[Any, ...]) -> IterableDataset:
+    return IterableDataset(make(*arguments))

@@ -84,3 +84,8 @@ def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray
         np.save(masks / f"{number:03}.npy", mask)
     out = tmp_path_factory.mktemp("packed") / "cubes"
     return pack(source, out, "--values", "keep", "--masks", str(masks))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """JAX last: its threads stay for the life of the process, and other tests fork."""
+    items.sort(key=lambda item: item.path.name == "test_jax.py")

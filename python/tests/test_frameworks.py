@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -97,8 +98,11 @@ def late(rank: int, dataset: sp.Dataset, folder: Path) -> None:
 
     loader = sp.Loader(dataset, 5, threads=1)
     assert (len(loader), loader.world_size) == (12, 1)
+    # As one that was made where the ranks are started from.
+    travelled = pickle.loads(pickle.dumps(loader))
     dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     assert (len(loader), loader.rank, loader.world_size) == (6, rank, 2)
+    assert (len(travelled), travelled.rank, travelled.world_size) == (6, rank, 2)
     keys = [key for batch in loader for key in batch.keys]
     (folder / f"{rank}.txt").write_text("\n".join(keys))
     loader.close()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import pickle
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -130,6 +132,26 @@ def test_persistent_workers_count_epochs(dataset: sp.Dataset) -> None:
     epochs = [[key for batch in loader for key in batch.keys] for _ in range(3)]
     assert all(sorted(epoch) == sorted(dataset.keys) for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_a_worker_does_not_begin_where_somebody_peeked(dataset: sp.Dataset) -> None:
+    loader = sp.Loader(dataset, 5, image="center16", threads=1, end="uneven", to="torch")
+    next(iter(loader))
+    there = pickle.loads(pickle.dumps(sp.torch.IterableDataset(loader)))
+    assert sorted(key for batch in there for key in batch.keys) == sorted(dataset.keys)
+
+
+def test_a_worker_resumes_by_its_own_state(dataset: sp.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = SimpleNamespace(id=1, num_workers=2)
+    monkeypatch.setattr(torch.utils.data, "get_worker_info", lambda: info)
+    loader = sp.Loader(dataset, 5, image="center16", threads=1, end="uneven", to="torch")
+    first, second = sp.torch.IterableDataset(loader), sp.torch.IterableDataset(loader)
+    batches = iter(first)
+    begun = [next(batches).keys for _ in range(2)]
+    second.load_state_dict(first.state_dict())
+    rest = [batch.keys for batch in second]
+    assert rest == [batch.keys for batch in batches] and len(begun + rest) == 5
+    assert loader.state_dict()["samples_consumed"] == 0
 
 
 def test_a_loader_that_has_begun_is_refused_in_a_fork(dataset: sp.Dataset) -> None:

@@ -88,7 +88,7 @@ fn stored_is_stored_and_other_epochs_and_seeds_are_other_orders() {
 }
 
 /// The digests of some orders: they must never change, or states that users saved would go on wrongly. If one does,
-/// `VERSION` in `state.rs` must count.
+/// `VERSION` in `state.rs` must count, or what its fingerprint covers must differ.
 #[test]
 fn orders_stay_what_they_are() {
     use sha2::{Digest, Sha256};
@@ -111,7 +111,7 @@ fn orders_stay_what_they_are() {
         digest(&*Weighted::balanced(&labels, 42).unwrap().epoch(0)),
         digest(&*Mixture::new(sources, 42).unwrap().epoch(1)),
     ];
-    assert_eq!(found.map(|d| format!("{d:08x}")), ["2efabe68", "c9496a64", "ba0e619c", "5b2df129", "f7982848"]);
+    assert_eq!(found.map(|d| format!("{d:08x}")), ["2efabe68", "c9496a64", "ba0e619c", "5b2df129", "07ca2711"]);
 }
 
 /// What following a rank has shown.
@@ -300,6 +300,86 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
         let cut = 240 * 20 * 2 / u64::from(world_size);
         assert!(read <= needed + cut, "{read} read for {needed}: what the end of the epoch cuts off, and no more");
         assert!(own.reads * 8 < needed, "{} reads: runs, not samples", own.reads);
+    }
+}
+
+/// What all ranks together were given, and how often each sample of the first source came, after whole passes of it.
+fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32) -> Vec<u64> {
+    let mut counts = vec![0_u64; usize::try_from(len).unwrap()];
+    let mut left = len * passes;
+    'epochs: for number in 0.. {
+        let state = State { epoch: number, ..State::start(mixture) };
+        let world = |rank| World::new(rank, world_size, 5).unwrap();
+        let mut ranks: Vec<_> =
+            (0..world_size).map(|rank| steps(mixture, world(rank), End::Uneven, &state).peekable()).collect();
+        let (mut batch, mut before) = (0, left);
+        loop {
+            // All of a global batch before the next: the ranks' rows come in turn.
+            let mut given: Vec<Step> = Vec::new();
+            for rank in &mut ranks {
+                while let Some(step) = rank.next_if(|step| step.batch == batch) {
+                    given.push(step);
+                }
+            }
+            if given.is_empty() {
+                break;
+            }
+            given.sort_unstable_by_key(|step| step.position);
+            for step in given.iter().filter(|step| step.at.source == 0) {
+                counts[usize::try_from(step.at.sample).unwrap()] += 1;
+                left -= 1;
+                if left == 0 {
+                    break 'epochs;
+                }
+            }
+            batch += 1;
+        }
+        assert!(left < before, "an epoch brings the source");
+        before = left;
+        assert!(before > 0);
+    }
+    counts
+}
+
+#[test]
+fn passes_of_small_sources_end_before_the_next_begin() {
+    let order = |samples, run_samples, seed| Order::new(Runs::new(samples, run_samples), seed);
+    for (len, passes) in [(10, 40), (50, 13), (300, 7), (5_000, 3)] {
+        // Runs of 4 MiB that hold many samples and few; 5,000 in runs of 4 go by lanes.
+        for (run_samples, share, mode) in
+            [(4, 0.3, Mode::Windowed), (400, 0.02, Mode::Windowed), (4, 0.5, Mode::Stored)]
+        {
+            let small = order(len, run_samples, 1).mode(mode);
+            let sources: Vec<(Arc<dyn Sampling>, f64)> =
+                vec![(Arc::new(small), share), (Arc::new(order(100_000, 38, 2)), 1.0 - share)];
+            let mixture = Mixture::new(sources, 3).unwrap().draws(7_001);
+            for world_size in [1, 3, 8] {
+                for passes in [1, 2, passes] {
+                    let counts = passes_of_the_first(&mixture, len, passes, world_size);
+                    assert!(counts.iter().all(|&n| n == passes), "{len} samples, {world_size} ranks: {counts:?}");
+                }
+            }
+            // Alone: by its runs where it has some, and never more than promised.
+            for world_size in [1, 3, 8] {
+                let world = World::new(world_size - 1, world_size, 4).unwrap();
+                let held = mixture.epoch(0).held_samples_max(world_size.into(), 30);
+                follow(steps(&mixture, world, End::Uneven, &State::start(&mixture)), 30, held);
+            }
+        }
+    }
+}
+
+/// Of a source in lanes that is large enough to keep them, nobody is two passes ahead, whatever the lanes; of one that is not, nobody is one.
+#[test]
+fn passes_of_large_sources_overlap_by_less_than_one() {
+    for (lanes, len, share) in [(240, 15_360, 0.3), (240, 20_000, 0.51), (16, 1_100, 0.4), (1011, 70_000, 0.5)] {
+        let order = |samples, seed| Arc::new(Order::new(Runs::new(samples, 9), seed).lanes(lanes)) as Arc<dyn Sampling>;
+        let mixture = Mixture::new(vec![(order(len, 1), share), (order(100_000, 2), 1.0 - share)], 3).unwrap();
+        for passes in [1, 2, 5] {
+            let counts = passes_of_the_first(&mixture, len, passes, 8);
+            let (least, most) = (*counts.iter().min().unwrap(), *counts.iter().max().unwrap());
+            assert!(least + 1 >= passes && most <= passes + 1, "{lanes} lanes, {passes} passes: {least} to {most}");
+        }
     }
 }
 

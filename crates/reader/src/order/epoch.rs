@@ -168,7 +168,11 @@ impl Sampling for Order {
     }
 
     fn aligned(&self) -> u64 {
-        self.lanes
+        // Without lanes, ranks share no runs.
+        match Self::epoch(self, 0).way {
+            Way::Windowed(_) => self.lanes,
+            Way::Stored | Way::Small(_) | Way::Full(_) => 1,
+        }
     }
 }
 

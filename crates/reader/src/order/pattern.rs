@@ -16,6 +16,8 @@ pub(super) struct Pattern {
     slots: Vec<(u32, u64)>,
     /// The slots of each source in that order, ascending.
     of_source: Vec<Vec<u64>>,
+    /// The same in the order of the round, ascending.
+    in_round: Vec<Vec<u64>>,
     /// How many rows later a column meets the slot that the next column meets now.
     next_column: u64,
 }
@@ -38,6 +40,12 @@ impl Pattern {
         };
         let next_column = (1..SLOTS).find(|rows| rows * stride % SLOTS == 1).unwrap_or(1);
         let mut of_source = vec![Vec::new(); weights.len()];
+        let mut in_round = of_source.clone();
+        for (slot, wish) in (0..).zip(&wishes) {
+            if let Some(own) = usize::try_from(wish.2).ok().and_then(|source| in_round.get_mut(source)) {
+                own.push(slot);
+            }
+        }
         let mut slots = Vec::new();
         for met in 0..SLOTS {
             let wish = usize::try_from(met * stride % SLOTS).ok().and_then(|slot| wishes.get(slot));
@@ -47,7 +55,7 @@ impl Pattern {
                 own.push(met);
             }
         }
-        Ok(Self { slots, of_source, next_column })
+        Ok(Self { slots, of_source, in_round, next_column })
     }
 
     /// Slots of `source` in a round.
@@ -62,6 +70,30 @@ impl Pattern {
         let before = self.source(source).partition_point(|&slot| slot < first) as u64;
         let count = self.count(source);
         Some((source, (number + count - before) % count))
+    }
+
+    /// How many turns more than another a column can have met `source`, at most, at the end of a row.
+    pub(super) fn apart(&self, source: u32) -> u64 {
+        // From any row to any other a column is off the source's share by no more than what lies between the highest and the lowest of these, counted in
+        // parts of a turn; two columns are so in opposite directions.
+        let (mut highest, mut lowest, mut seen) = (0, 0, 0);
+        for (row, own) in (1..).zip(&self.slots) {
+            seen += u64::from(own.0 == source) * SLOTS;
+            let share = self.count(source) * row;
+            highest = highest.max(seen.saturating_sub(share));
+            lowest = lowest.max(share.saturating_sub(seen));
+        }
+        (2 * (highest + lowest)).div_ceil(SLOTS)
+    }
+
+    /// How many of the `ahead` slots from slot `first` of the round on are those of `source`.
+    pub(super) fn before(&self, source: u32, first: u64, ahead: u64) -> u64 {
+        let own = usize::try_from(source).ok().and_then(|source| self.in_round.get(source));
+        let below = |slot| own.map_or(0, |own| own.partition_point(|&own| own < slot)) as u64;
+        let (count, first) = (self.count(source), first % SLOTS);
+        let end = first + ahead % SLOTS;
+        let below_end = if end < SLOTS { below(end) } else { count + below(end - SLOTS) };
+        ahead / SLOTS * count + below_end - below(first)
     }
 
     fn source(&self, source: u32) -> &[u64] {
@@ -106,6 +138,9 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
 mod tests {
     use super::*;
 
+    /// Turns that columns can be apart with 240 lanes and two sources whose shares are whole percents.
+    const APART: u64 = 46;
+
     #[test]
     fn slots_follow_the_weights() {
         assert_eq!(counts(&[1.0, 1.0]).unwrap(), [505, 504]);
@@ -136,6 +171,50 @@ mod tests {
                     for (source, count) in (0..).zip(seen) {
                         let share = pattern.count(source) as f64 / SLOTS as f64 * (ahead + 1) as f64;
                         assert!((count as f64 - share).abs() < 3.0, "{columns} columns: {seen:?} of {}", ahead + 1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counted slot by slot, in every stretch of the positions, rows of whole rounds among them.
+    #[test]
+    fn slots_before_a_position_are_counted_exactly() {
+        for columns in [1, 7, 240, SLOTS, 2 * SLOTS] {
+            let pattern = Pattern::new(&[0.6, 0.35, 0.049, 0.001], columns).unwrap();
+            for first in [0, 1, 500, SLOTS - 1, SLOTS + 77] {
+                let mut seen = [0_u64; 4];
+                for at in 0..5 * SLOTS {
+                    let (row, column) = (at / columns, at % columns);
+                    let (source, _) = pattern.at(first + column % SLOTS, row % SLOTS).unwrap();
+                    let shift = if columns.is_multiple_of(SLOTS) { row } else { 0 };
+                    for (source, seen) in (0..).zip(seen) {
+                        assert_eq!(pattern.before(source, first + shift, at), seen, "{columns} {first} {at}");
+                    }
+                    seen[source as usize] += 1;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn columns_are_no_further_apart_than_said() {
+        let two = |percent| Pattern::new(&[f64::from(percent), f64::from(100 - percent)], 240).unwrap();
+        let apart = (1..100).map(|percent| two(percent).apart(0).max(two(percent).apart(1))).max();
+        assert_eq!(apart, Some(APART), "as docs/order.md says");
+        for (columns, most) in [(7, 300), (48, 50), (168, 15), (240, APART)] {
+            for share in [0.02, 0.3, 0.5, 0.75] {
+                let pattern = Pattern::new(&[share, 1.0 - share], columns).unwrap();
+                for source in 0..2 {
+                    let said = pattern.apart(source);
+                    assert!(said <= most, "{columns} columns, {share}: {said}");
+                    let mut turns = vec![0_u64; usize::try_from(columns).unwrap()];
+                    for row in 0..SLOTS {
+                        for (column, turns) in (0..).zip(&mut turns) {
+                            *turns += u64::from(pattern.at(column, row).unwrap().0 == source);
+                        }
+                        let apart = turns.iter().max().unwrap() - turns.iter().min().unwrap();
+                        assert!(apart <= said, "{columns} columns, {share}: {apart} of {said} in row {row}");
                     }
                 }
             }

@@ -24,7 +24,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// mixture.
     fn sources(&self) -> Vec<u64>;
 
-    /// Positions that are this far apart lie in the same lane: a world size that divides it reads every run once.
+    /// Positions that are this far apart lie in the same lane: a world size that divides it reads every run once. 1 where there are no lanes.
     fn aligned(&self) -> u64;
 
     /// The epoch that `state` is in.
