@@ -131,8 +131,8 @@ class Batch(MutableMapping[str, Any]):
 
     # fmt: off
     __slots__ = (
-        "_convert", "_core", "_indices", "_is_lent", "_keys", "_mask", "_masked", "_names", "_objects", "_rows",
-        "_values",
+        "_convert", "_core", "_indices", "_is_lent", "_keys", "_mask", "_masked", "_members", "_names", "_objects",
+        "_rows", "_values",
     )
     # fmt: on
 
@@ -145,11 +145,12 @@ class Batch(MutableMapping[str, Any]):
     _keys: SampleKeys | None
     _mask: Any
     _masked: bool
+    _members: NDArray[np.uint64] | None
     _indices: Any
     _is_lent: bool
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._core = self._convert = self._objects = None
+        self._core = self._convert = self._objects = self._members = None
         self._values = {name: fields[name] for name in fields}
         self._names = list(self._values)
         self._rows = next((len(value) for value in self._values.values() if hasattr(value, "__len__")), 0)
@@ -244,14 +245,33 @@ class Batch(MutableMapping[str, Any]):
             self._mask = self._convert(self._core.mask())
         return self._mask
 
+    def present(self, field: str) -> Any:
+        """For each row whether its sample has a value for ``field``, bool ``[rows]``: a value that was ``None`` when the
+        dataset was written is zeros in a batch, and so are rows without a sample.
+        """
+        if not self._is_lent or self._core is None:
+            raise RuntimeError("present: expected a batch as the loader gave it, found a copy of it")
+        assert self._convert is not None
+        if field not in self._names:
+            raise self._unknown(field)
+        if field in self._core.names():
+            return self._convert(self._core.present(field))
+        return self._convert(np.array([value is not None for value in self[field]], np.bool_))
+
     @property
     def indices(self) -> Any:
-        """For each row the number of its sample in the dataset, int64 ``[rows]``; -1 for padding."""
+        """For each row the number of its sample in the loader's dataset, int64 ``[rows]``; -1 for padding. Of a subset,
+        its number in the subset: ``loader.dataset[batch.indices[0]]`` is the sample of the first row.
+        """
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("indices"))
         if self._indices is None:
             assert self._core is not None and self._convert is not None
-            self._indices = self._convert(self._core.indices())
+            indices = self._core.indices()
+            if self._members is not None:
+                # They ascend.
+                indices = np.where(indices < 0, -1, np.searchsorted(self._members, indices.astype(np.uint64)))
+            self._indices = self._convert(indices)
         return self._indices
 
     def __repr__(self) -> str:
@@ -296,10 +316,19 @@ class Batch(MutableMapping[str, Any]):
         return _loose, (self._rows, self._whole(), list(self.keys), self.mask, self.indices)
 
 
-def lend(core: _shardpack.Batch, convert: Convert, names: Sequence[str], objects: Objects, masked: bool) -> Batch:
-    """A batch of a loader, with these fields. ``masked``: whether there may be rows without a sample."""
+def lend(
+    core: _shardpack.Batch,
+    convert: Convert,
+    names: Sequence[str],
+    objects: Objects,
+    masked: bool,
+    members: NDArray[np.uint64] | None,
+) -> Batch:
+    """A batch of a loader, with these fields. ``masked``: whether there may be rows without a sample; ``members``: the
+    samples of a subset, ascending.
+    """
     batch = Batch({})
-    batch._core, batch._convert, batch._objects = core, convert, objects
+    batch._core, batch._convert, batch._objects, batch._members = core, convert, objects, members
     batch._names, batch._rows, batch._masked, batch._is_lent = list(names), len(core), masked, True
     return batch
 
