@@ -131,8 +131,8 @@ class Batch(MutableMapping[str, Any]):
 
     # fmt: off
     __slots__ = (
-        "_convert", "_core", "_indices", "_is_lent", "_keys", "_mask", "_masked", "_names", "_objects", "_rows",
-        "_values",
+        "_convert", "_core", "_indices", "_is_lent", "_keys", "_mask", "_masked", "_members", "_names", "_objects",
+        "_rows", "_values",
     )
     # fmt: on
 
@@ -145,11 +145,12 @@ class Batch(MutableMapping[str, Any]):
     _keys: SampleKeys | None
     _mask: Any
     _masked: bool
+    _members: NDArray[np.uint64] | None
     _indices: Any
     _is_lent: bool
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
-        self._core = self._convert = self._objects = None
+        self._core = self._convert = self._objects = self._members = None
         self._values = {name: fields[name] for name in fields}
         self._names = list(self._values)
         self._rows = next((len(value) for value in self._values.values() if hasattr(value, "__len__")), 0)
@@ -246,12 +247,18 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def indices(self) -> Any:
-        """For each row the number of its sample in the dataset, int64 ``[rows]``; -1 for padding."""
+        """For each row the number of its sample in the dataset of the loader, a subset's own if it is one: int64
+        ``[rows]``; -1 for padding.
+        """
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("indices"))
         if self._indices is None:
             assert self._core is not None and self._convert is not None
-            self._indices = self._convert(self._core.indices())
+            numbers = self._core.indices()
+            if self._members is not None:
+                # As int64, too: numbers and -1 beside uint64 would become floats.
+                numbers = np.where(numbers < 0, -1, np.searchsorted(self._members.view(np.int64), numbers))
+            self._indices = self._convert(numbers)
         return self._indices
 
     def __repr__(self) -> str:
@@ -296,10 +303,19 @@ class Batch(MutableMapping[str, Any]):
         return _loose, (self._rows, self._whole(), list(self.keys), self.mask, self.indices)
 
 
-def lend(core: _shardpack.Batch, convert: Convert, names: Sequence[str], objects: Objects, masked: bool) -> Batch:
-    """A batch of a loader, with these fields. ``masked``: whether there may be rows without a sample."""
+def lend(
+    core: _shardpack.Batch,
+    convert: Convert,
+    names: Sequence[str],
+    objects: Objects,
+    masked: bool,
+    members: NDArray[np.uint64] | None,
+) -> Batch:
+    """A batch of a loader, with these fields. ``masked``: whether there may be rows without a sample. ``members``: of a
+    subset, the numbers of its samples in the whole, ascending.
+    """
     batch = Batch({})
-    batch._core, batch._convert, batch._objects = core, convert, objects
+    batch._core, batch._convert, batch._objects, batch._members = core, convert, objects, members
     batch._names, batch._rows, batch._masked, batch._is_lent = list(names), len(core), masked, True
     return batch
 
