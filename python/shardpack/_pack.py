@@ -184,6 +184,9 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
     >>> report["samples"]                                                       # doctest: +SKIP
     334
     """
+    if not isinstance(src, (str, os.PathLike)):
+        hint = "a dataset that is an object is converted: shardpack.convert(\"torchvision\", dataset, out); or written: Writer"
+        raise TypeError(f"src: expected the path of a folder or a file, found {type(src).__name__}\nhint: {hint}")
     # Options first: paths may begin with a dash.
     args = [*arguments("pack", options), "--", os.fspath(src), os.fspath(out)]
     report, notes = _shardpack.pack(args, progress)

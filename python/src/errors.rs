@@ -19,6 +19,11 @@ create_exception!(
 );
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 
+/// The text without the hint that names a limit: only a caller from Rust can raise it.
+pub(crate) fn without_limits(text: &str) -> String {
+    text.lines().filter(|line| !line.starts_with("hint: raise `Limits::")).collect::<Vec<_>>().join("\n")
+}
+
 /// The exception for an error of the reader.
 pub(crate) fn raise(error: Error) -> PyErr {
     match error {
@@ -35,7 +40,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
             }
         }
         Error::Format(_) => FormatError::new_err(error.to_string()),
-        Error::Limit(_) => LimitError::new_err(error.to_string()),
+        Error::Limit(_) => LimitError::new_err(without_limits(&error.to_string())),
         Error::Usage { .. } => UsageError::new_err(error.to_string()),
         other => PyRuntimeError::new_err(other.to_string()),
     }

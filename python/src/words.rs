@@ -1,6 +1,6 @@
 //! Errors of the packer as exceptions, in the words of Python: what the command calls `--max-error 0.5` is `max_error=0.5` here.
 
-use crate::errors::{FormatError, LimitError, UsageError};
+use crate::errors::{FormatError, LimitError, UsageError, without_limits};
 use pyo3::exceptions::{PyBlockingIOError, PyOSError};
 use pyo3::prelude::*;
 use shardpack::collect::CollectError;
@@ -20,7 +20,7 @@ pub(crate) fn raise_any(error: &anyhow::Error) -> PyErr {
             text = format!("{text}: {cause}");
         }
     }
-    let text = in_keywords(&hints_last(&text));
+    let text = in_keywords(&hints_last(&without_limits(&text)));
     for cause in error.chain() {
         if let Some(found) = cause.downcast_ref::<CollectError>() {
             return match found {

@@ -228,6 +228,11 @@ def test_subsets_load(dataset: sp.Dataset) -> None:
     owls = dataset.subset(dataset.labels == 2)
     assert sorted(keys(sp.Loader(owls, 8, end="uneven"))) == sorted(owls.keys)
     assert keys(sp.Loader(owls, 5, shuffle=False)) == list(owls.keys)
+    for batch in sp.Loader(owls, 8, end="pad"):
+        assert batch.indices.dtype == np.int64 and (batch.indices == -1).tolist() == (~batch.mask).tolist()
+        found = [owls.keys[int(i)] for i in batch.indices[batch.mask]]
+        assert found == [key for key in batch.keys if key], "numbers are those of the subset"
+    assert sorted(i for batch in sp.Loader(owls, 5) for i in batch.indices) == list(range(20))
 
 
 def test_weights(squares: Path) -> None:

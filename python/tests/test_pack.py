@@ -213,3 +213,8 @@ def test_functions_are_documented() -> None:
     for thing in (sp.pack, sp.merge, sp.verify, sp.Writer, sp.Writer.write, sp.Writer.close):
         text = inspect.getdoc(thing)
         assert text and ("Raises" in text or "Returns" in text)
+
+
+def test_what_is_no_path_meets_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r'found list\nhint: .*shardpack.convert\("torchvision"'):
+        sp.pack([1], tmp_path / "out")  # type: ignore[arg-type]
