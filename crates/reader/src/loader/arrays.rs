@@ -104,7 +104,7 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
 /// Plans the field `field`, the stored field `position`.
 pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Parts> {
     if dataset.is_empty() {
-        let from = From::Array { position, channels_first: false, cut: None, indexed: false };
+        let from = From::Array { position, channels_first: false, cut: None, indexed: false, stored: Vec::new() };
         return Ok((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 }));
     }
     let examples = Examples::find(dataset, field, position)?;
@@ -141,7 +141,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
         }
     }
     let free: Vec<Col> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
-    let from = From::Array { position, channels_first, cut, indexed: known };
+    let from = From::Array { position, channels_first, cut, indexed: known, stored: examples.stored(dtype) };
     if known && !alike(dataset, &free)? {
         let axis = |(column, fixed): (&Col, &Option<u64>)| fixed.map_or(Axis::Column(*column), Axis::Fixed);
         let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();
