@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from shardpack._batch import Batch, Ragged
 from shardpack._dataset import Concat, Dataset, Field, Sample, Subset, concat
-from shardpack._loader import Loader
+from shardpack._index import Indices
+from shardpack._loader import Loader, Shuffle, Weights
 from shardpack._pack import PackOptions, StorageOptions, merge, pack, verify
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
 from shardpack._writer import Writer
@@ -24,15 +25,18 @@ __all__ = [
     "Dataset",
     "Field",
     "FormatError",
+    "Indices",
     "LimitError",
     "Loader",
     "PackOptions",
     "Ragged",
     "Sample",
+    "Shuffle",
     "SourceError",
     "StorageOptions",
     "Subset",
     "UsageError",
+    "Weights",
     "Writer",
     "__version__",
     "concat",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shardpack import _shardpack
 from shardpack._convert import Convert
+
+Objects = Callable[["_shardpack.Batch", "Sequence[str]"], "dict[str, list[Any]]"]
+"""Reads the fields of a batch that are no tensors: from the name to a value for each row."""
 
 
 class Ragged:
@@ -56,28 +59,107 @@ class Ragged:
         return Ragged(self.values.pin_memory(*args), self.offsets, self.shapes)
 
 
-class Batch:
-    """A batch: from the name of a field to the values of its rows, a tensor ``[rows, …]`` or a :class:`Ragged`.
+# What no framework moves.
+_PLAIN = (list, dict, str, bytes, int, float, type(None))
+
+
+class SampleKeys(list[str]):
+    """Keys of samples: a list. Called, it gives the names of the batch's fields, as the ``keys`` of any mapping does:
+    ``dict(batch)`` and ``model(**batch)`` call it.
+    """
+
+    __slots__ = ("_fields",)
+
+    def __init__(self, keys: Sequence[str], fields: list[str]) -> None:
+        super().__init__(keys)
+        self._fields = fields
+
+    def __call__(self) -> KeysView[str]:
+        return dict.fromkeys(self._fields).keys()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SampleKeys, (list(self), self._fields)
+
+
+_UNKNOWN = (
+    "{}: expected a batch of a loader, found one that was made anew of its fields, which alone it has\n"
+    "hint: iterate over the Loader itself: Accelerate and its like need not prepare it"
+)
+
+
+class UnknownKeys(SampleKeys):
+    """Stands for the keys of a batch that was made of its fields."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> NoReturn:
+        raise RuntimeError(_UNKNOWN.format("keys"))
+
+    def __len__(self) -> NoReturn:
+        raise RuntimeError(_UNKNOWN.format("keys"))
+
+    def __getitem__(self, row: object) -> NoReturn:
+        raise RuntimeError(_UNKNOWN.format("keys"))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __repr__(self) -> str:
+        return "UnknownKeys()"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UnknownKeys, ((), self._fields)
+
+
+class Batch(MutableMapping[str, Any]):
+    """A batch: from the name of a field to the values of its rows, a tensor ``[rows, …]``, a :class:`Ragged`, or for
+    text, JSON and bytes a list of Python objects.
 
     Tensors are views into a slot of the loader: nothing is copied, and the slot is used again when the batch and
     every tensor made of it are gone. Batches may be kept, all of an epoch if there is memory: the loader makes
     another slot when all are taken (``stats()["extra_slots"]`` counts them). Tensors may be written into.
 
-    ``list(batch)`` gives the names of its fields; ``batch.items()`` gives name and value; ``dict(batch.items())`` is
-    a plain dict. :attr:`keys`, :attr:`mask` and :attr:`indices` are attributes, so that no field can clash with them.
+    It is a mapping: ``dict(batch)``, ``model(**batch)``, ``batch.items()``, ``batch.get("label")``; values may be
+    replaced (``batch["image"] = augment(batch["image"])``) and added. Two things differ: ``len(batch)`` counts rows,
+    and :attr:`keys` is the list of the samples' keys, which gives the names of the fields when it is called. Like it,
+    :attr:`mask` and :attr:`indices` are attributes, so that no field can clash with them.
+
+    Loaders make batches. ``Batch(fields)`` makes one of any mapping, as libraries do that cut and join what loaders give
+    (Accelerate, the Trainer of Hugging Face): it has its fields alone, and to ask it for keys, mask or indices is an
+    error.
     """
 
-    __slots__ = ("_convert", "_core", "_indices", "_keys", "_mask", "_names", "_rows", "_values")
+    # fmt: off
+    __slots__ = (
+        "_convert", "_core", "_indices", "_is_lent", "_keys", "_mask", "_masked", "_members", "_names", "_objects",
+        "_rows", "_values",
+    )
+    # fmt: on
 
-    def __init__(self, core: _shardpack.Batch, convert: Convert) -> None:
-        self._core: _shardpack.Batch | None = core
-        self._convert: Convert | None = convert
-        self._names = core.names()
-        self._rows = len(core)
-        self._values: dict[str, Any] = {}
-        self._keys: list[str] | None = None
-        self._mask: Any = None
-        self._indices: Any = None
+    _core: _shardpack.Batch | None
+    _convert: Convert | None
+    _objects: Objects | None
+    _names: list[str]
+    _rows: int
+    _values: dict[str, Any]
+    _keys: SampleKeys | None
+    _mask: Any
+    _masked: bool
+    _members: NDArray[np.uint64] | None
+    _indices: Any
+    _is_lent: bool
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self._core = self._convert = self._objects = self._members = None
+        self._values = {name: fields[name] for name in fields}
+        self._names = list(self._values)
+        self._rows = next((len(value) for value in self._values.values() if hasattr(value, "__len__")), 0)
+        self._keys = self._mask = self._indices = None
+        self._masked = self._is_lent = False
+
+    # Two batches are one and the same, or not equal: arrays have no single answer.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
 
     def __len__(self) -> int:
         """Rows, padding included."""
@@ -96,44 +178,100 @@ class Batch:
             value = self._values[field] = self._make(field)
         return value
 
+    def __setitem__(self, field: str, value: Any) -> None:
+        if field not in self._names:
+            self._names.append(field)
+        self._values[field] = value
+
+    def __delitem__(self, field: str) -> None:
+        if field not in self._names:
+            raise self._unknown(field)
+        self._names.remove(field)
+        self._values.pop(field, None)
+
+    def _unknown(self, field: object) -> KeyError:
+        return KeyError(f"field: expected one of {', '.join(self._names)}, found {field}")
+
     def _make(self, field: str) -> Any:
         core, convert = self._core, self._convert
-        if core is None or convert is None:
-            raise KeyError(field)
+        if field not in self._names:
+            raise self._unknown(field)
+        if field in self._values:
+            return self._values[field]
+        # What belongs to no loader has all its values.
+        assert core is not None and convert is not None
+        tensors = core.names()
+        if field not in tensors:
+            assert self._objects is not None
+            missing = [name for name in self._names if name not in tensors and name not in self._values]
+            self._values |= self._objects(core, missing)
+            return self._values[field]
         tensor = convert(core.tensor(field))
         if not core.is_ragged(field):
             return tensor
         offsets, shapes = core.rows(field)
         return Ragged(tensor, offsets, shapes.reshape(len(offsets), -1))
 
-    def items(self) -> Iterator[tuple[str, Any]]:
+    def _whole(self) -> dict[str, Any]:
+        return {name: self[name] for name in self._names}
+
+    def items(self) -> ItemsView[str, Any]:
         """Name and values of every field."""
-        return ((name, self[name]) for name in self._names)
+        return self._whole().items()
+
+    def values(self) -> ValuesView[Any]:
+        """The values of every field."""
+        return self._whole().values()
 
     @property
-    def keys(self) -> list[str]:
-        """Key of the sample of each row; empty for padding."""
+    def keys(self) -> SampleKeys:
+        """Key of the sample of each row; empty for padding. Called, the names of the fields."""
+        if not self._is_lent:
+            return UnknownKeys((), self._names)
         if self._keys is None:
             assert self._core is not None
-            self._keys = self._core.keys()
+            self._keys = SampleKeys(self._core.keys(), self._names)
         return self._keys
 
     @property
     def mask(self) -> Any:
-        """For each row whether it holds a sample, bool ``[rows]``; ``None`` if every row does. False for padding
-        (``end="pad"``) and for damaged samples that were skipped.
+        """For each row whether it holds a sample, bool ``[rows]``: false for padding and for damaged samples that were
+        skipped. Always there with ``end="pad"`` and with ``skip_corrupt``; else ``None``: every row holds one.
         """
-        if self._mask is None and self._core is not None and self._convert is not None:
-            mask = self._core.mask()
-            self._mask = None if mask is None else self._convert(mask)
+        if not self._is_lent:
+            raise AttributeError(_UNKNOWN.format("mask"))
+        if self._mask is None and self._masked:
+            assert self._core is not None and self._convert is not None
+            self._mask = self._convert(self._core.mask())
         return self._mask
+
+    def present(self, field: str) -> Any:
+        """For each row whether its sample has a value for ``field``, bool ``[rows]``: a value that was ``None`` when the
+        dataset was written is zeros in a batch, and so are rows without a sample.
+        """
+        if not self._is_lent or self._core is None:
+            raise RuntimeError("present: expected a batch as the loader gave it, found a copy of it")
+        assert self._convert is not None
+        if field not in self._names:
+            raise self._unknown(field)
+        if field in self._core.names():
+            return self._convert(self._core.present(field))
+        return self._convert(np.array([value is not None for value in self[field]], np.bool_))
 
     @property
     def indices(self) -> Any:
-        """For each row the number of its sample in the dataset, int64 ``[rows]``; -1 for padding."""
+        """For each row the number of its sample in the loader's dataset, int64 ``[rows]``; -1 for padding. Of a subset,
+        its number in the subset: ``loader.dataset[batch.indices[0]]`` is the sample of the first row.
+        """
+        if not self._is_lent:
+            raise AttributeError(_UNKNOWN.format("indices"))
         if self._indices is None:
             assert self._core is not None and self._convert is not None
-            self._indices = self._convert(self._core.indices())
+            indices = self._core.indices()
+            if self._members is not None:
+                # They ascend.
+                indices = np.where(indices < 0, -1, np.searchsorted(self._members, indices.astype(np.uint64)))
+            self._indices = self._convert(indices)
         return self._indices
 
     def __repr__(self) -> str:
@@ -151,19 +289,53 @@ class Batch:
         return self._mapped(lambda value: value.pin_memory(*args))
 
     def _mapped(self, change: Callable[[Any], Any]) -> Batch:
-        values = {name: change(value) for name, value in self.items()}
+        values = {name: value if isinstance(value, _PLAIN) else change(value) for name, value in self.items()}
+        if not self._is_lent:
+            return Batch(values)
         mask = None if self.mask is None else change(self.mask)
-        return _loose(self._names, self._rows, values, self.keys, mask, change(self.indices))
+        return _loose(self._rows, values, self.keys, mask, change(self.indices))
+
+    def __copy__(self) -> Batch:
+        """The same rows and tensors; what is replaced in one stays in the other. A ``DataLoader`` makes one."""
+        batch = Batch.__new__(Batch)
+        for name in Batch.__slots__:
+            setattr(batch, name, getattr(self, name))
+        batch._names, batch._values, batch._keys = list(self._names), dict(self._values), None
+        if self._keys is not None:
+            batch._keys = SampleKeys(self._keys, batch._names)
+        return batch
+
+    def copy(self) -> Batch:
+        """As ``copy.copy``: the same rows and tensors in a mapping of its own."""
+        return self.__copy__()
 
     def __reduce__(self) -> tuple[Any, ...]:
         # To another process: what a worker of a DataLoader sends is no view of the loader's memory any more.
-        return _loose, (self._names, self._rows, dict(self.items()), self.keys, self.mask, self.indices)
+        if not self._is_lent:
+            return Batch, (self._whole(),)
+        return _loose, (self._rows, self._whole(), list(self.keys), self.mask, self.indices)
 
 
-def _loose(names: list[str], rows: int, values: dict[str, Any], keys: list[str], mask: Any, indices: Any) -> Batch:
-    """A batch of values that belong to no loader."""
-    batch = Batch.__new__(Batch)
-    batch._core = batch._convert = None
-    batch._names, batch._rows, batch._values = names, rows, values
-    batch._keys, batch._mask, batch._indices = keys, mask, indices
+def lend(
+    core: _shardpack.Batch,
+    convert: Convert,
+    names: Sequence[str],
+    objects: Objects,
+    masked: bool,
+    members: NDArray[np.uint64] | None,
+) -> Batch:
+    """A batch of a loader, with these fields. ``masked``: whether there may be rows without a sample; ``members``: the
+    samples of a subset, ascending.
+    """
+    batch = Batch({})
+    batch._core, batch._convert, batch._objects, batch._members = core, convert, objects, members
+    batch._names, batch._rows, batch._masked, batch._is_lent = list(names), len(core), masked, True
+    return batch
+
+
+def _loose(rows: int, values: dict[str, Any], keys: Sequence[str], mask: Any, indices: Any) -> Batch:
+    """A batch of a loader that is no view of its memory any more."""
+    batch = Batch(values)
+    batch._rows, batch._is_lent = rows, True
+    batch._keys, batch._mask, batch._indices = SampleKeys(keys, batch._names), mask, indices
     return batch

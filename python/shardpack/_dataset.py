@@ -16,7 +16,8 @@ from shardpack._index import Indices
 Sample: TypeAlias = "dict[str, Any]"
 """A sample: ``"__key__"`` and every field by its name. Pictures: uint8 ``[height, width, 3]``, upright. Arrays:
 ``ndarray``. Scalars: Python numbers. Text: ``str``. JSON: what ``json.loads`` makes of it. Bytes: ``bytes``. A field
-that the sample does not have: ``None``.
+that the sample does not have: ``None``. Figures that packing measured are no part of it: see
+:attr:`Dataset.columns`.
 """
 
 
@@ -89,9 +90,9 @@ class Dataset:
         return len(self._core)
 
     def __repr__(self) -> str:
-        names = [field.name for field in self.schema]
-        more = [f"{len(names) - 4} more"] if len(names) > 5 else names[4:]
-        return f"Dataset({str(self._path)!r}, {len(self)} samples: {', '.join(names[:4] + more)})"
+        found = [field.name for field in self.schema]
+        more = [f"{len(found) - 4} more"] if len(found) > 5 else found[4:]
+        return f"Dataset({str(self._path)!r}, {len(self)} samples: {', '.join(found[:4] + more)})"
 
     # Samples
 
@@ -101,20 +102,48 @@ class Dataset:
     def __getitem__(self, index: Indices, /) -> list[Sample]: ...
     def __getitem__(self, index: int | np.integer[Any] | Indices, /) -> Sample | list[Sample]:
         """One sample for a number, a list of samples for a slice, a list of numbers or a boolean mask."""
-        if isinstance(index, SupportsIndex) and not (isinstance(index, np.ndarray) and index.ndim):
-            return self._core.get(self._stored(index))
-        return self.get_many(index)
+        if _index.is_one(index):
+            return self.get(index)
+        return self.get_many(index)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[Sample]:
         return (self[i] for i in range(len(self)))
 
-    def get_many(self, indices: Indices) -> list[Sample]:
+    def get(self, index: SupportsIndex, fields: Sequence[str] | None = None) -> Sample:
+        """One sample, or some fields of it: a caption without its picture costs a read and no decoding.
+
+        Parameters
+        ----------
+        index : int
+            Which sample.
+        fields : sequence of str, optional
+            Fields to decode, figures of packing (``"cube.max_abs_error"``) included. Default: as ``dataset[i]``.
+
+        Returns
+        -------
+        dict
+            ``"__key__"`` and the fields: see :data:`Sample`.
+
+        Raises
+        ------
+        IndexError
+            There is no such sample.
+        UsageError
+            There is no such field.
+        FormatError, LimitError, OSError
+            The sample is damaged, is larger than the limits allow, or cannot be read.
+        """
+        return self._core.get(self._stored(index), names(fields))
+
+    def get_many(self, indices: Indices, fields: Sequence[str] | None = None) -> list[Sample]:
         """Samples in the order asked for, read in the order in which they are stored, neighbours at once.
 
         Parameters
         ----------
         indices : slice, sequence of int, or ndarray
             Which samples; a boolean mask counts as the numbers at which it is true.
+        fields : sequence of str, optional
+            Fields to decode, as in :meth:`get`.
 
         Returns
         -------
@@ -125,11 +154,13 @@ class Dataset:
         ------
         IndexError
             There is no such sample.
+        UsageError
+            There is no such field.
         FormatError, LimitError, OSError
             A sample is damaged, is larger than the limits allow, or cannot be read; the message names it.
         """
         numbers = _index.many(indices, len(self))
-        return self._core.get_many(numbers if self._members is None else self._members[numbers])
+        return self._core.get_many(numbers if self._members is None else self._members[numbers], names(fields))
 
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
         """What a ``torch.utils.data.DataLoader`` asks for a batch: as :meth:`get_many`."""
@@ -189,7 +220,7 @@ class Dataset:
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
         """Every scalar field as an array ``[samples]`` of its own type, read-only; read from the indexes when it is
-        first asked for.
+        first asked for. Figures that packing measured are there, too.
         """
         return self._columns
 
@@ -209,7 +240,9 @@ class Dataset:
 
     @property
     def schema(self) -> list[Field]:
-        """The fields of a sample, in order."""
+        """The fields of a sample, in order. Figures that packing measured (``cube.max_abs_error``) are in
+        :attr:`columns` alone.
+        """
         fields = self._core.schema()
         return [Field(name, kind, None if dtype is None else np.dtype(dtype)) for name, kind, dtype in fields]
 
@@ -378,7 +411,7 @@ class Columns(Mapping[str, "NDArray[Any]"]):
         return self.load(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, kind, _ in self._dataset._core.schema() if kind == "scalar")
+        return iter(self._dataset._core.scalars())
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -432,6 +465,13 @@ class Keys(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"Keys({len(self)} of {str(self._dataset.path)!r})"
+
+
+def names(fields: Sequence[str] | None) -> list[str] | None:
+    """Names of fields, one by one."""
+    if isinstance(fields, str):
+        raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}\nhint: fields=[{fields!r}]")
+    return None if fields is None else list(fields)
 
 
 def _reopened(path: Path, verify_crc: bool, expected: str) -> Dataset:

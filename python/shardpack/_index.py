@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,11 @@ Indices: TypeAlias = "slice | Sequence[int] | NDArray[Any]"
 """Several samples: a slice, numbers from 0 (or from -1 down, from the end), or a boolean mask of as many values as
 there are samples.
 """
+
+
+def is_one(index: object) -> TypeGuard[SupportsIndex]:
+    """Whether it names one sample. Arrays of PyTorch and NumPy have ``__index__`` whatever their axes."""
+    return isinstance(index, SupportsIndex) and not getattr(index, "ndim", 0)
 
 
 def one(index: SupportsIndex, length: int) -> int:

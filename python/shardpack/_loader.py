@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -13,13 +15,31 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from shardpack import _shardpack
-from shardpack._batch import Batch
-from shardpack._convert import Framework, converter
-from shardpack._dataset import Concat, Dataset
+from shardpack._batch import Batch, lend
+from shardpack._convert import Convert, Framework, converter
+from shardpack._dataset import Concat, Dataset, names
 from shardpack._options import Options, State
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
+"""Of a loader: whether and how samples are mixed."""
 Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | ArrayLike"
+"""Of a loader: how often samples are drawn."""
+
+# Habits that come with a torch DataLoader, and what stands for them here.
+_HABITS = {
+    "num_workers": "threads read and decode, one for each core: threads=… changes that",
+    "prefetch_factor": "prefetch=… is the number of batches in memory",
+    "persistent_workers": "threads last as long as the loader",
+    "worker_init_fn": "there are no workers, and seed=… decides about all that is random",
+    "generator": "seed=… decides about all that is random",
+    "drop_last": 'end="drop" (the default), "pad" or "uneven" says what becomes of the last samples',
+    "pin_memory": 'to="torch", device="cuda" brings each field to the GPU',
+    "transform": "work on whole batches, in the first line of the model; for a function of single samples there is "
+    "DataLoader(shardpack.torch.MapDataset(dataset, transform), …)",
+    "collate_fn": "batches are tensors already: change batch[field] in the loop",
+    "sampler": "weights=… draws by weight, and dataset.subset(…) chooses samples",
+    "batch_sampler": "weights=… draws by weight, and dataset.subset(…) chooses samples",
+}
 
 
 class Loader:
@@ -74,7 +94,10 @@ class Loader:
         "mask": "int64"}``). No value changes by it: where one could, the batch is an error that names the sample.
         Default: the type of the source; where sources differ, one that holds the values of all.
     fields : sequence of str, optional
-        Fields to load. Default: all scalars, pictures and arrays.
+        Fields to load. Default: all scalars, pictures and arrays, without the figures that packing measured
+        (``cube.max_abs_error``). Text, JSON and bytes are there for who names them, as lists of Python objects:
+        they are read when a batch is first asked for one, a second read of its samples that decodes no picture.
+        So are arrays of which each sample has another number (boxes, token ids): a list with an array for each row.
     weights : "balanced", mapping or array, optional
         Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes alike
         often), label → weight, or one weight for each sample. Default: each sample once.
@@ -86,7 +109,7 @@ class Loader:
     prefetch : int, default 3
         Batches in memory: one in your hands, the others being filled.
     end : "drop", "pad" or "uneven", default "drop"
-        Samples that do not fill a batch on every rank: left out; filled up with zeros and a ``batch.mask``, so that
+        Samples that do not fill a batch on every rank: left out; filled up with zeros, as ``batch.mask`` says, so that
         all batches have one shape; or a shorter last batch, with perhaps one batch fewer on some ranks. Evaluate with
         ``"pad"`` or ``"uneven"``: both bring every sample.
     skip_corrupt : int, default 0
@@ -137,16 +160,20 @@ class Loader:
         skip_corrupt: int = 0,
         to: Framework | None = None,
         device: str = "cpu",
+        **unknown: NoReturn,
     ) -> None:
+        _known(unknown)
+        _expect_dataset(dataset)
         # Whether to ask torch.distributed: again until there are threads, since frameworks may begin their process
         # group when they have been given their loaders.
         self._asks = rank is None and world_size is None
         rank, world_size = _place(rank, world_size)
         self._arguments: dict[str, Any] = {
-            name: value for name, value in locals().items() if name not in ("self", "dataset")
+            name: value for name, value in locals().items() if name not in ("self", "dataset", "unknown")
         }
         self._dataset = dataset
         self._convert = converter(to or "numpy", device)
+        self._fields, tensors, objects = _fields(fields, dataset, cube)
         self._options = Options(
             batch_size=_number("batch_size", batch_size, 1, 2**32 - 1),
             seed=_number("seed", seed, 0, 2**64 - 1),
@@ -154,13 +181,13 @@ class Loader:
             rank=_number("rank", rank, 0, 2**32 - 1),
             world_size=_number("world_size", world_size, 1, 2**32 - 1),
             order=_order(shuffle, weights),
-            end=end,
-            image=image,
-            cube=cube,
-            layout=layout,
+            end=_text("end", end, "pad"),
+            image=_text("image", image, "rrc224"),
+            cube=_text("cube", cube, "patch64x64"),
+            layout=_text("layout", layout, "chw"),
             bands=_bands(bands),
             dtype=_dtype(dtype),
-            fields=_fields(fields),
+            fields=tensors,
             members=dataset._members,
             **_weights(weights, dataset),
             mix=_mix(mix, dataset, weights),
@@ -168,6 +195,9 @@ class Loader:
             slots=_number("prefetch", prefetch, 1, 2**16),
             skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),
         )
+        # Not a method: a batch that is kept must not keep the threads.
+        self._objects = partial(_read, dataset, objects, self._convert)
+        self._masked = end == "pad" or skip_corrupt > 0
         # Whether the epoch in the core has been asked for a batch, and whether it came to its end.
         self._begun = self._ended = False
         # Counts iterations: an older one must not take batches from a newer one.
@@ -242,7 +272,7 @@ class Loader:
         if batch is None:
             self._ended = True
             raise StopIteration
-        return Batch(batch, self._convert)
+        return lend(batch, self._convert, self._fields, self._objects, self._masked, self._dataset._members)
 
     def __len__(self) -> int:
         """Batches of an epoch on this rank: exact, before the first. It is that of a whole epoch also after
@@ -298,6 +328,12 @@ class Loader:
         names = ("fingerprint", "seed", "epoch", "samples_consumed")
         if set(state) != set(names):
             raise ValueError(f"state of a loader: expected {', '.join(names)}, found {', '.join(map(str, state))}")
+        bits = {"seed": 64, "epoch": 32, "samples_consumed": 64}
+        for name, value in state.items():
+            fits = isinstance(value, str) if name == "fingerprint" else type(value) is int and 0 <= value < 1 << bits[name]
+            if not fits:
+                expected = "text" if name == "fingerprint" else f"an integer of {bits[name]} bits"
+                raise ValueError(f"state of a loader: {name}: expected {expected}, found {value!r}")
         core = self._ready()
         resume: State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"])
         core.restore(*resume)
@@ -453,10 +489,57 @@ def _order(shuffle: Shuffle, weights: Weights | None) -> str:
     return orders[shuffle]
 
 
-def _fields(fields: Sequence[str] | None) -> list[str] | None:
-    if isinstance(fields, str):
-        raise TypeError(f"fields: expected a sequence of names, found the string {fields!r}")
-    return None if fields is None else list(fields)
+def _known(unknown: Mapping[str, object]) -> None:
+    """Refuses options that there are not."""
+    for name in unknown:
+        near = difflib.get_close_matches(name, Loader.__init__.__kwdefaults__ or (), n=1)
+        hint = _HABITS.get(name) or (f"did you mean {near[0]!r}?" if near else "help(shardpack.Loader) lists them")
+        raise TypeError(f"Loader() got an unexpected keyword argument {name!r}\nhint: {hint}")
+
+
+def _expect_dataset(dataset: object) -> None:
+    if isinstance(dataset, Dataset):
+        return
+    hint = ""
+    if isinstance(dataset, str | os.PathLike):
+        hint = f"\nhint: open it: shardpack.Dataset({os.fspath(dataset)!r})"
+    elif isinstance(getattr(dataset, "dataset", None), Dataset) and hasattr(dataset, "indices"):
+        # What torch.utils.data.random_split makes.
+        hint = "\nhint: take the same samples by split.dataset.subset(split.indices)"
+    raise TypeError(f"dataset: expected a shardpack.Dataset, found {type(dataset).__name__}{hint}")
+
+
+def _text(name: str, value: object, such_as: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected a string such as {such_as!r}, found {value!r}")
+    return value
+
+
+def _fields(fields: Sequence[str] | None, dataset: Dataset, cube: str) -> tuple[list[str], list[str], frozenset[str]]:
+    """Names of all fields of a batch, of those that are tensors, and of the arrays that are not."""
+    kinds = {field.name: field.kind for field in dataset.schema}
+    plain = {name for name, kind in kinds.items() if kind in ("text", "json", "bytes")}
+    # A patch of one size can be cut out of all.
+    varying = frozenset(dataset._core.varying_arrays()) if cube == "whole" else frozenset[str]()
+    chosen = names(fields)
+    if chosen is None:
+        chosen = [name for name in kinds if name not in plain]
+    if len(set(chosen)) < len(chosen):
+        raise _shardpack.UsageError(f"fields: expected each name once, found {', '.join(chosen)}")
+    return chosen, [name for name in chosen if name not in plain and name not in varying], varying
+
+
+def _read(
+    dataset: Dataset, arrays: frozenset[str], convert: Convert, batch: _shardpack.Batch, fields: Sequence[str]
+) -> dict[str, list[Any]]:
+    """The fields of a batch that are no tensors; ``None`` in rows without a sample."""
+    real = batch.mask()
+    samples = iter(dataset._core.get_many(batch.indices()[real].astype(np.uint64), list(fields)))
+    rows = [next(samples) if is_real else {} for is_real in real]
+    values = {field: [row.get(field) for row in rows] for field in fields}
+    for field in arrays.intersection(fields):
+        values[field] = [None if value is None else convert(value) for value in values[field]]
+    return values
 
 
 def _dtype(dtype: Any) -> str | None:
@@ -464,8 +547,19 @@ def _dtype(dtype: Any) -> str | None:
     if dtype is None:
         return None
     if isinstance(dtype, Mapping):
-        return ",".join(f"{field}={np.dtype(of).name}" for field, of in dtype.items()) or None
-    return str(np.dtype(dtype).name)
+        return ",".join(f"{field}={_type(of)}" for field, of in dtype.items()) or None
+    return _type(dtype)
+
+
+def _type(dtype: Any) -> str:
+    """The name of an element type of NumPy, PyTorch (``torch.float16``) or JAX."""
+    name = str(dtype)
+    if type(dtype).__module__ == "torch":
+        name = name.removeprefix("torch.")
+    try:
+        return str(np.dtype(dtype if name == str(dtype) else name).name)
+    except TypeError:
+        raise TypeError(f"dtype: expected an element type such as 'float16', found {dtype!r}") from None
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
@@ -474,8 +568,14 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
         return bands
     if isinstance(bands, slice):
         if bands.stop is None or (bands.start or 0) < 0 or bands.stop < 0:
-            raise _shardpack.UsageError(f"bands: expected a slice from 0 on with an end, found {bands}")
-        return list(range(bands.start or 0, bands.stop, bands.step or 1))
+            raise _shardpack.UsageError(
+                f"bands: expected a slice from 0 on with an end, found {bands}\n"
+                "hint: which band is the last, the sample says: ds[0]['cube'].shape[2]"
+            )
+        chosen = list(range(bands.start or 0, bands.stop, bands.step or 1))
+        if not chosen:
+            raise _shardpack.UsageError(f"bands: expected at least one, found none in {bands}")
+        return chosen
     return [_number("band", band, 0, 2**32 - 1) for band in bands]
 
 

@@ -56,7 +56,9 @@ class Writer:
     ``bytes``                          picture, if they are a whole JPEG, PNG, WebP, BMP or TIFF; else bytes
     ``PIL.Image``                      picture: its pixels (see below)
     array, uint8, in field ``image``   picture, if ``[height, width]`` (grey), ``[height, width, 1]`` or ``[height, width, 3]`` (RGB)
-    other array, of any dtype          array; all arrays of a field have one dtype and one number of axes
+    other array, of any dtype          array; all arrays of a field have one dtype and one number of axes. In field
+                                       ``image`` floats and uint8 ``[3, height, width]`` are refused, unless ``schema``
+                                       says that it holds arrays
     ``bool``, ``int``, ``float``       scalar: bool, int64, float64; NumPy scalars and arrays of no axes: their dtype
     ``str``                            text
     ``dict``, ``list``, ``tuple``      JSON
@@ -229,7 +231,7 @@ def _given(field: str, value: Any, kind: str | None) -> _Given:
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, np.ndarray):
-        return _array(field, value, False)
+        return _array(field, _no_tensor(field, value, kind), False)
     if isinstance(value, (dict, list, tuple)):
         if kind is not None and kind.startswith("array"):
             _, _, dtype = kind.partition(":")
@@ -240,10 +242,27 @@ def _given(field: str, value: Any, kind: str | None) -> _Given:
         return _picture(field, value)
     if hasattr(value, "__array__"):
         # Tensors of PyTorch, JAX and the like.
-        return _array(field, np.asarray(value), False)
+        return _array(field, _no_tensor(field, np.asarray(value), kind), False)
     hint = "\nhint: give what is in the file: read_bytes()" if isinstance(value, os.PathLike) else ""
     expected = "bytes, str, a number, an array, a PIL picture, a dict, a list or None"
     raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}{hint}")
+
+
+def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.ndarray[Any, Any]:
+    """Refuses what a program made of a picture for its model: stored as an array it could not be loaded as a picture."""
+    if field != "image" or kind not in (None, "image"):
+        return array
+    keep = '; schema={"image": "array"} stores it as it is'
+    shape, found = array.shape, f"{array.dtype.name} of shape {list(array.shape)}"
+    if np.issubdtype(array.dtype, np.floating):
+        hint = "give the picture's file (read_bytes()) or its pixels as they were"
+    elif array.dtype == np.uint8 and len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3):
+        axes = "array.transpose(1, 2, 0), of a torch tensor .permute(1, 2, 0)"
+        hint = f"put the channels last: {axes}"
+    else:
+        return array
+    expected = "pixels of a picture, uint8 [height, width], [height, width, 1] or [height, width, 3]"
+    raise _shardpack.UsageError(f"field {field!r}: expected {expected}, found {found}\nhint: {hint}{keep}")
 
 
 def _utf8(field: str, text: str) -> str:
@@ -264,6 +283,9 @@ def _number(field: str, value: np.generic) -> _Given:
 
 
 def _array(field: str, array: np.ndarray[Any, Any], is_picture: bool) -> _Given:
+    if np.ma.isMaskedArray(array):
+        hint = "fill its masked values first, array.filled(value), or write the mask as a field of its own"
+        raise TypeError(f"field {field!r}: expected an array of values, found one with a mask\nhint: {hint}")
     name = array.dtype.name
     if name not in _DTYPES:
         raise TypeError(f"field {field!r}: expected an array of bool, integers or floats of 16, 32 or 64 bits, found {name}")

@@ -1,26 +1,74 @@
-"""PyTorch: a loader inside a ``torch.utils.data.DataLoader``.
+"""PyTorch: a loader, or a dataset, inside a ``torch.utils.data.DataLoader``.
 
 Most do not need it: a :class:`shardpack.Loader` is an iterable of batches already, reads and decodes with threads,
-and wants no worker processes. It is for programs that insist on a ``DataLoader``. A map-style dataset is
-:class:`shardpack.Dataset` itself.
+and wants no worker processes. It is for programs that insist on a ``DataLoader``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
 
 from shardpack._batch import Batch
+from shardpack._dataset import Dataset, Sample
 from shardpack._loader import Loader
 
 if TYPE_CHECKING:
     _Base = torch.utils.data.IterableDataset[Batch]
+    _MapBase = torch.utils.data.Dataset[Any]
 else:
     _Base = torch.utils.data.IterableDataset
+    _MapBase = torch.utils.data.Dataset
 
-__all__ = ["IterableDataset"]
+__all__ = ["IterableDataset", "MapDataset"]
+
+
+class MapDataset(_MapBase):
+    """The samples of a dataset, for ``DataLoader(MapDataset(dataset, transform), batch_size=…, num_workers=…)``.
+
+    A :class:`shardpack.Dataset` works in a ``DataLoader`` as it is; this one is a ``torch.utils.data.Dataset`` to type
+    checkers, too, and takes a function of single samples, such as those of torchvision that come with an
+    ``ImageFolder``. It is the way for code that needs one; a :class:`shardpack.Loader` decodes only
+    the part of a picture that is wanted, and sends nothing between processes.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What to index.
+    transform : callable, optional
+        Gets a sample, a dict with ``"__key__"`` and every field, and returns what is to come in its place. With
+        workers that are spawned it must be one that can be pickled.
+
+    Examples
+    --------
+    >>> augment = torchvision.transforms.v2.RandomResizedCrop(224)             # doctest: +SKIP
+    >>> def pair(sample):                                                      # doctest: +SKIP
+    ...     return augment(torch.from_numpy(sample["image"]).permute(2, 0, 1)), sample["label"]
+    >>> loader = torch.utils.data.DataLoader(                                  # doctest: +SKIP
+    ...     sp.torch.MapDataset(sp.Dataset("train"), pair), batch_size=64, shuffle=True, num_workers=8
+    ... )
+    """
+
+    def __init__(self, dataset: Dataset, transform: Callable[[Sample], Any] | None = None) -> None:
+        self.dataset = dataset
+        self.transform = transform
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        sample = self.dataset[index]
+        return sample if self.transform is None else self.transform(sample)
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """What a ``DataLoader`` asks for a batch: neighbours are read at once."""
+        samples = self.dataset.get_many(indices)
+        return samples if self.transform is None else [self.transform(sample) for sample in samples]
+
+    def __repr__(self) -> str:
+        return f"MapDataset({self.dataset!r}, transform={self.transform!r})"
 
 
 class IterableDataset(_Base):

@@ -39,10 +39,14 @@ impl Batch {
         py.detach(|| self.inner.keys().collect())
     }
 
-    /// Whether each row holds a sample; `None` if all do.
-    fn mask<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<bool>>> {
-        let mask = self.inner.mask();
-        (!mask.iter().all(|&real| real)).then(|| vector(py, mask.to_vec()))
+    /// Whether each row holds a sample.
+    fn mask<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<bool>> {
+        vector(py, self.inner.mask().to_vec())
+    }
+
+    /// Whether each row has a value for the field.
+    fn present<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyArray1<bool>>> {
+        Ok(vector(py, self.field(field)?.mask().collect()))
     }
 
     /// Index of the sample of each row; -1 for padding.

@@ -1,20 +1,52 @@
 //! A dataset: samples by index, columns, what is known of it.
 
-use crate::errors::raise;
+use crate::errors::{UsageError, raise};
 use crate::values::{decode, indices, json, ndarray, vector};
 use numpy::PyArray1;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use shardpack::export::{Content, content};
+use shardpack::pack::is_figure;
 use shardpack_codec::ArrayDecoder;
+use shardpack_format::{Dtype, Field};
 use shardpack_reader::{DatasetOptions, Error};
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// An open dataset.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Dataset {
     pub(crate) inner: shardpack_reader::Dataset,
+    /// The fields of a sample: all but the figures that packing measured.
+    fields: Vec<Field>,
+}
+
+/// Name, kind and element type of a field.
+type Described = (String, String, Option<&'static str>);
+
+impl Dataset {
+    fn over(inner: shardpack_reader::Dataset) -> Self {
+        let schema = inner.schema();
+        let fields = schema.fields().iter().filter(|field| !is_figure(schema, &field.name)).cloned().collect();
+        Self { inner, fields }
+    }
+
+    /// The fields of these names, in this order; those of a sample if none are named.
+    fn named(&self, names: Option<Vec<String>>) -> PyResult<Cow<'_, [Field]>> {
+        let Some(names) = names else { return Ok(Cow::Borrowed(&self.fields)) };
+        let all = self.inner.schema().fields();
+        let find = |name: String| match all.iter().find(|field| field.name == name) {
+            Some(field) => Ok(field.clone()),
+            None => {
+                let known: Vec<&str> = self.fields.iter().map(|field| field.name.as_str()).collect();
+                let known = known.join(", ");
+                let text = format!("field name: expected a field out of [{known}], found `{}`", name.escape_debug());
+                Err(UsageError::new_err(text))
+            }
+        };
+        names.into_iter().map(find).collect::<PyResult<_>>().map(Cow::Owned)
+    }
 }
 
 #[pymethods]
@@ -23,14 +55,20 @@ impl Dataset {
     fn new(py: Python<'_>, path: PathBuf, verify_crc: bool) -> PyResult<Self> {
         let options = DatasetOptions::new().verify_crc(verify_crc);
         let inner = py.detach(|| options.open(path)).map_err(raise)?;
-        Ok(Self { inner })
+        Ok(Self::over(inner))
     }
 
     /// Several datasets as one.
     #[staticmethod]
     fn concat(py: Python<'_>, datasets: Vec<Bound<'_, Self>>) -> PyResult<Self> {
         let parts: Vec<_> = datasets.iter().map(|dataset| dataset.get().inner.clone()).collect();
-        Ok(Self { inner: py.detach(|| shardpack_reader::Dataset::concat(&parts)).map_err(raise)? })
+        Ok(Self::over(py.detach(|| shardpack_reader::Dataset::concat(&parts)).map_err(raise)?))
+    }
+
+    /// Names of the array fields whose arrays have several shapes that the index does not tell.
+    fn varying_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let names = py.detach(|| self.inner.varying_arrays()).map_err(raise)?;
+        Ok(names.into_iter().map(str::to_owned).collect())
     }
 
     fn __len__(&self) -> usize {
@@ -61,13 +99,15 @@ impl Dataset {
         self.inner.classes().map(<[String]>::to_vec)
     }
 
-    /// Name, kind and element type of every field.
-    fn schema(&self) -> Vec<(String, String, Option<&'static str>)> {
-        let fields = self.inner.schema().fields().iter();
-        let field = |f: &shardpack_format::Field| {
-            (f.name.clone(), format!("{:?}", f.kind).to_lowercase(), f.dtype.map(shardpack_format::Dtype::name))
-        };
-        fields.map(field).collect()
+    /// Name, kind and element type of every field of a sample.
+    fn schema(&self) -> Vec<Described> {
+        let describe = |f: &Field| (f.name.clone(), format!("{:?}", f.kind).to_lowercase(), f.dtype.map(Dtype::name));
+        self.fields.iter().map(describe).collect()
+    }
+
+    /// Names of all scalar fields, the figures that packing measured included.
+    fn scalars(&self) -> Vec<String> {
+        self.inner.schema().scalars().map(|(name, _)| name.to_owned()).collect()
     }
 
     /// Every option that made the dataset.
@@ -80,16 +120,22 @@ impl Dataset {
         self.inner.fidelity().map(|figures| object(py, figures)).transpose()
     }
 
-    /// One sample, decoded.
-    fn get<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyDict>> {
-        let decoded = py.detach(|| decode(&self.inner, &[index]))?.pop();
+    /// One sample, decoded; of it these fields.
+    fn get<'py>(&self, py: Python<'py>, index: u64, fields: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
+        let fields = self.named(fields)?;
+        let decoded = py.detach(|| decode(&self.inner, &[index], &fields))?.pop();
         decoded.map_or_else(|| Ok(PyDict::new(py)), |sample| sample.into_dict(py))
     }
 
-    /// Many samples, decoded, in the order asked for.
-    fn get_many<'py>(&self, py: Python<'py>, many: &Bound<'py, PyArray1<u64>>) -> PyResult<Bound<'py, PyList>> {
-        let many = indices(many)?;
-        let decoded = py.detach(|| decode(&self.inner, &many))?;
+    /// Many samples, decoded, in the order asked for; of them these fields.
+    fn get_many<'py>(
+        &self,
+        py: Python<'py>,
+        many: &Bound<'py, PyArray1<u64>>,
+        fields: Option<Vec<String>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let (many, fields) = (indices(many)?, self.named(fields)?);
+        let decoded = py.detach(|| decode(&self.inner, &many, &fields))?;
         let samples = decoded.into_iter().map(|sample| sample.into_dict(py));
         PyList::new(py, samples.collect::<PyResult<Vec<_>>>()?)
     }

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict};
 use shardpack_codec::{Array, ArrayDecoder, PictureDecoder};
-use shardpack_format::{Dtype, FieldKind, Limits};
+use shardpack_format::{Dtype, Field, FieldKind, Limits};
 use shardpack_reader::{Error, RecordView, Sample, Scalar};
 
 /// One value of a sample, on its way to Python.
@@ -38,10 +38,10 @@ impl Decoders {
         Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(options) }
     }
 
-    /// Every field of a sample. Needs no interpreter.
-    pub(crate) fn sample(&mut self, sample: &Sample) -> Result<Decoded, Error> {
+    /// These fields of a sample. Needs no interpreter.
+    pub(crate) fn sample(&mut self, sample: &Sample, fields: &[Field]) -> Result<Decoded, Error> {
         let view = sample.view();
-        let fields = view.schema().fields().iter();
+        let fields = fields.iter();
         let values = fields.map(|field| Ok((field.name.clone(), self.value(&view, &field.name, field.kind)?)));
         Ok(Decoded { key: sample.key().to_owned(), values: values.collect::<Result<_, Error>>()? })
     }
@@ -124,9 +124,9 @@ pub(crate) fn indices(array: &Bound<'_, PyArray1<u64>>) -> PyResult<Vec<u64>> {
     Ok(array.readonly().as_array().to_vec())
 }
 
-/// Reads and decodes samples. Needs no interpreter.
-pub(crate) fn decode(dataset: &shardpack_reader::Dataset, indices: &[u64]) -> PyResult<Vec<Decoded>> {
+/// Reads samples and decodes these fields of them. Needs no interpreter.
+pub(crate) fn decode(dataset: &shardpack_reader::Dataset, indices: &[u64], fields: &[Field]) -> PyResult<Vec<Decoded>> {
     let mut decoders = Decoders::new(Limits::default());
     let samples = dataset.get_many(indices).map_err(raise)?;
-    samples.iter().map(|sample| decoders.sample(sample).map_err(raise)).collect()
+    samples.iter().map(|sample| decoders.sample(sample, fields).map_err(raise)).collect()
 }

@@ -86,7 +86,7 @@ fn os_error(action: &str, path: &Path, source: &io::Error) -> PyErr {
     let why = why.split(" (os error ").next().unwrap_or_default();
     let text = format!("cannot {action}: {why}");
     match source.raw_os_error() {
-        Some(errno) => PyOSError::new_err((errno, text, path.to_owned())),
+        Some(errno) => PyOSError::new_err((errno, text, path.as_os_str().to_owned())),
         None => PyOSError::new_err(format!("`{}`: {text}", path.display())),
     }
 }

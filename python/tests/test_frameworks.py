@@ -72,6 +72,26 @@ def test_lightning_goes_on_in_the_middle_of_an_epoch(dataset: sp.Dataset, tmp_pa
     assert sorted(second.seen[2]) == sorted(dataset.keys)
 
 
+def test_accelerate_and_lightning_find_the_batch_size(dataset: sp.Dataset) -> None:
+    utils = pytest.importorskip("lightning.pytorch.utilities.data")
+    accelerate = pytest.importorskip("accelerate")
+    import torch
+
+    with sp.Loader(dataset, 10, to="torch", threads=1) as loader:
+        assert utils.extract_batch_size(next(iter(loader))) == 10
+        prepared = accelerate.Accelerator(cpu=True).prepare(
+            torch.utils.data.DataLoader(sp.torch.IterableDataset(loader), batch_size=None)
+        )
+        seen: list[float] = []
+        for batch in prepared:
+            assert isinstance(batch, sp.Batch) and batch["x"].shape == (10, 4) and list(batch.keys()) == ["x"]
+            seen += batch["x"][:, 0].tolist()
+            # Accelerate takes batches apart and makes new ones: what it lost is not guessed.
+            with pytest.raises(RuntimeError, match="keys: .*\nhint: iterate over the Loader itself"):
+                list(batch.keys)
+    assert sorted(seen) == list(range(60))
+
+
 def late(rank: int, dataset: sp.Dataset, folder: Path) -> None:
     """A rank whose loader is made before its process group."""
     import torch.distributed as dist

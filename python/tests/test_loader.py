@@ -36,9 +36,10 @@ def test_a_batch_is_rows_of_fields(dataset: sp.Dataset) -> None:
         assert batch.mask is None
         assert "image" in batch and "nothing" not in batch
         assert batch["image"] is batch["image"] is dict(batch.items())["image"]
+        assert list(batch) == [field.name for field in dataset.schema], "without figures of packing"
         with pytest.raises(KeyError, match="nothing"):
             batch["nothing"]
-    assert repr(batch) == "Batch(16 rows: image, label, height, width, 5 more)"
+    assert repr(batch) == "Batch(16 rows: image, label, height, width, 2 more)"
     assert repr(loader).endswith("batch_size=16, rank 0 of 1)")
 
 
@@ -140,7 +141,8 @@ def test_ends(dataset: sp.Dataset) -> None:
     assert rows("drop") == [16, 16, 16]
     assert rows("uneven") == [16, 16, 16, 12]
     assert rows("pad") == [16, 16, 16, 16]
-    *_, last = sp.Loader(dataset, 16, image="center8", end="pad")
+    first, *_, last = sp.Loader(dataset, 16, image="center8", end="pad")
+    assert first.mask.all() and first.mask.shape == (16,) and first.mask.dtype == np.bool_, "there in every batch"
     assert last.mask.tolist() == [True] * 12 + [False] * 4
     assert last.indices[12:].tolist() == [-1] * 4 and last.keys[12:] == [""] * 4
     assert not last["image"][12:].any()
@@ -308,6 +310,36 @@ def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any
         sp.Loader(dataset, **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"image": 224}, "image: expected a string such as 'rrc224', found 224"),
+        ({"cube": (16, 16)}, r"cube: expected a string such as 'patch64x64', found \(16, 16\)"),
+        ({"layout": None}, "layout: expected a string"),
+        ({"end": True}, "end: expected a string"),
+        ({"fields": "image"}, r"found the string 'image'\nhint: fields=\['image'\]"),
+        ({"num_workers": 4}, "keyword argument 'num_workers'\nhint: threads"),
+        ({"drop_last": True}, '\nhint: end="drop"'),
+        ({"pin_memory": True}, '\nhint: to="torch", device="cuda"'),
+        ({"transform": abs}, "\nhint: .*MapDataset"),
+        ({"collate_fn": abs}, "\nhint: batches are tensors"),
+        ({"prefetch_size": 2}, "\nhint: did you mean 'prefetch'?"),
+        ({"zzz": 2}, r"\nhint: help\(shardpack.Loader\)"),
+    ],
+)
+def test_habits_meet_a_hint(dataset: sp.Dataset, options: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        sp.Loader(dataset, **options)
+
+
+def test_what_is_no_dataset_meets_a_hint(dataset: sp.Dataset) -> None:
+    for path in (dataset.path, str(dataset.path)):
+        with pytest.raises(TypeError, match=r"expected a shardpack.Dataset, found \w+\nhint: open it: shardpack.Dataset\('"):
+            sp.Loader(path)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="found list$"):
+        sp.Loader([dataset])  # type: ignore[arg-type]
+
+
 def test_damage_is_an_error_or_skipped(photos: Path, tmp_path: Path) -> None:
     for file in photos.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -321,7 +353,7 @@ def test_damage_is_an_error_or_skipped(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(sp.FormatError, match=dataset.keys[5]):
         list(sp.Loader(dataset, 10, image="center8", shuffle=False))
     batches = list(sp.Loader(dataset, 10, image="center8", shuffle=False, skip_corrupt=1))
-    assert batches[0].mask.tolist() == [i != 5 for i in range(10)] and batches[1].mask is None
+    assert batches[0].mask.tolist() == [i != 5 for i in range(10)] and batches[1].mask.all()
 
 
 def test_a_closed_loader_says_so(dataset: sp.Dataset) -> None:
@@ -352,7 +384,7 @@ def test_pickles_of_loaders_and_batches(dataset: sp.Dataset) -> None:
     assert [key for batch in copy for key in batch.keys] == [key for batch in iteration for key in batch.keys]
     again = pickle.loads(pickle.dumps(batch))
     np.testing.assert_array_equal(again["image"], batch["image"])
-    assert again.keys == batch.keys and again.mask is None and again.indices.tolist() == batch.indices.tolist()
+    assert again.keys == batch.keys and again.mask.all() and again.indices.tolist() == batch.indices.tolist()
     with pytest.raises(KeyError):
         again["nothing"]
     ragged = next(iter(sp.Loader(dataset, 4)))

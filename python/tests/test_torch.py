@@ -182,6 +182,63 @@ def test_a_loader_is_no_dataset_of_a_data_loader(dataset: sp.Dataset) -> None:
         next(iter(loader))
 
 
+def test_a_torch_subset_meets_a_hint(dataset: sp.Dataset) -> None:
+    first, _ = torch.utils.data.random_split(dataset, [40, 8])
+    with pytest.raises(TypeError, match=r"found Subset\nhint: .*split\.dataset\.subset\(split\.indices\)"):
+        sp.Loader(first)
+    assert len(dataset.subset(first.indices)) == 40
+
+
+def test_tensors_are_indices(dataset: sp.Dataset) -> None:
+    assert [sample["__key__"] for sample in dataset[torch.tensor([2, 1])]] == [dataset.keys[2], dataset.keys[1]]
+    for two in (torch.tensor(2), np.array(2)):
+        sample: Any = dataset[two]
+        assert sample["__key__"] == dataset.keys[2]
+    mask = torch.arange(48) < 2
+    assert len(dataset[mask]) == 2 == len(dataset.subset(mask))
+
+
+def double(sample: sp.Sample) -> tuple[Any, int]:
+    """What a program of its own makes of a sample."""
+    return torch.from_numpy(sample["image"]).permute(2, 0, 1), 2 * sample["label"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_map_style_with_a_transform(dataset: sp.Dataset, workers: int) -> None:
+    plain = sp.torch.MapDataset(dataset)
+    assert isinstance(plain, torch.utils.data.Dataset) and len(plain) == 48
+    assert plain[3]["__key__"] == dataset.keys[3] == plain.__getitems__([3])[0]["__key__"]
+    doubled = sp.torch.MapDataset(dataset, double)
+    assert doubled[-1][1] == 2 * dataset.labels[-1] and "double" in repr(doubled)
+    loader = torch.utils.data.DataLoader(doubled, batch_size=8, num_workers=workers, timeout=60 if workers else 0)
+    labels = []
+    for images, twice in loader:
+        assert images.shape == (8, 3, 48, 48)
+        labels += twice.tolist()
+    assert labels == (2 * dataset.labels).tolist()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_data_loader_keeps_batches_whole(dataset: sp.Dataset, workers: int) -> None:
+    """Its default for batches that come ready copies mappings."""
+    loader = sp.Loader(dataset, 10, image="center16", threads=1, end="pad", to="torch")
+    through = torch.utils.data.DataLoader(
+        sp.torch.IterableDataset(loader), batch_size=None, num_workers=workers, timeout=60 if workers else 0
+    )
+    count = 0
+    for batch in through:
+        assert isinstance(batch, sp.Batch) and list(batch.keys())[:2] == ["image", "label"] and len(batch.keys) == 10
+        assert batch.indices[batch.mask].tolist() == [dataset.index_of(key) for key in batch.keys if key]
+        count += int(batch.mask.sum())
+    assert count == 48
+
+
+def test_default_collate_takes_batches(dataset: sp.Dataset) -> None:
+    batches = list(sp.Loader(dataset, 8, image="center16", to="torch", fields=["image", "label"]))
+    stacked = torch.utils.data.default_collate(batches)
+    assert stacked["image"].shape == (6, 8, 16, 16, 3) and list(stacked.keys()) == ["image", "label"]
+
+
 def ranked(rank: int, address: str, path: Path, results: Any) -> None:
     """One process of a group."""
     import torch.distributed as dist

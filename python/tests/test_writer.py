@@ -464,3 +464,21 @@ def test_the_recipe_says_how_it_was_made(tmp_path: Path) -> None:
     assert recipe["order"] == {"shuffle_seed": 5} and recipe["image"] == {"jpeg": "keep"}
     assert recipe["fields"] == {"image": "image", "cube": "array:float32"}
     assert recipe["cube"]["settings"]["codec"] and recipe["cube"]["asked"]["values"] == "auto"
+
+
+def test_what_was_made_for_a_model_is_no_picture(tmp_path: Path) -> None:
+    rgb = np.zeros((3, 20, 30), np.uint8)
+    for schema in (None, {"image": "image"}):
+        with sp.Writer(tmp_path / f"{schema}", schema) as writer:
+            with pytest.raises(sp.UsageError, match=r"found uint8 of shape \[3, 20, 30\]\nhint: put the channels last"):
+                writer.write({"image": rgb})
+            with pytest.raises(sp.UsageError, match="found uint8 of shape .1, 20, 30."):
+                writer.write({"image": rgb[:1]})
+            with pytest.raises(sp.UsageError, match='found float32 of shape.*\n.*"image": "array"'):
+                writer.write({"image": rgb.astype(np.float32)})
+            writer.write({"image": rgb.transpose(1, 2, 0)})
+    with sp.Writer(tmp_path / "arrays", {"image": "array"}) as writer:
+        writer.write({"image": rgb.astype(np.float32)})
+    assert sp.Dataset(tmp_path / "arrays")[0]["image"].shape == (3, 20, 30)
+    with sp.Writer(tmp_path / "free") as writer:
+        writer.write({"cube": rgb.astype(np.float32), "tensor": rgb})

@@ -27,6 +27,8 @@ class Samples:
 
         self.dataset = dataset if hasattr(dataset, "schema") else Dataset(dataset)
         kinds = {field.name: field.kind for field in self.dataset.schema}
+        # With the figures of packing, which are no part of a sample but may be asked for.
+        kinds |= {name: "scalar" for name in self.dataset.columns}
         for name in fields or ():
             if name not in kinds:
                 raise ValueError(f"fields: expected some of {', '.join(kinds)}, found: {name!r}")

@@ -1,0 +1,170 @@
+"""Batches as mappings, with objects beside tensors; what of a sample is read."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardpack as sp
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
+    """50 samples with a picture, a caption, a document and bytes; every fifth has no caption."""
+    out = tmp_path_factory.mktemp("batch") / "mixed"
+    schema = {"image": "image", "label": "int64", "caption": "text", "meta": "json", "blob": "bytes"}
+    with sp.Writer(out, schema) as writer:
+        for number in range(50):
+            pixels = np.full((24, 24, 3), number, np.uint8)
+            caption = None if number % 5 == 0 else f"picture {number}"
+            sample = {"image": pixels, "label": number, "caption": caption, "meta": {"n": number}, "blob": b"%d" % number}
+            writer.write(sample, key=f"{number:02}")
+    return sp.Dataset(out)
+
+
+def objects(label: int) -> tuple[str | None, dict[str, int], bytes]:
+    """What stands beside the label."""
+    return None if label % 5 == 0 else f"picture {label}", {"n": label}, b"%d" % label
+
+
+def test_a_batch_is_a_mapping(mixed: sp.Dataset) -> None:
+    batch = next(iter(sp.Loader(mixed, 8, image="center8", fields=["image", "label"])))
+    assert isinstance(batch, Mapping)
+    assert list(batch.keys()) == list(batch) == ["image", "label"] and len(batch.keys) == 8
+    assert batch.keys == [mixed.keys[int(i)] for i in batch.indices] and isinstance(batch.keys, list)
+    plain = dict(batch)
+    assert plain["image"] is batch["image"] and list(plain) == ["image", "label"]
+
+    def model(image: Any, label: Any) -> bool:
+        return image is batch["image"] and label is batch["label"]
+
+    assert model(**batch)
+    assert [value is batch[name] for name, value in batch.items()] == [True, True] and len(batch.items()) == 2
+    assert len(batch.values()) == 2 and batch.get("label") is batch["label"] and batch.get("nothing", 3) == 3
+    with pytest.raises(KeyError, match="expected one of image, label, found images"):
+        batch["images"]
+    assert batch == batch and batch != copy.copy(batch) and {batch}
+
+
+def test_values_are_replaced_and_added(mixed: sp.Dataset) -> None:
+    batch = next(iter(sp.Loader(mixed, 8, image="center8", fields=["image", "label"])))
+    other = batch.copy()
+    batch["image"] = batch["image"] / 255
+    batch["weight"] = None
+    assert batch["image"].max() <= 1 < other["image"].max() and "weight" not in other
+    assert list(batch.keys()) == ["image", "label", "weight"] and list(other.keys()) == ["image", "label"]
+    assert batch["weight"] is None and other.keys == batch.keys and other["label"].base is not None
+    assert batch.pop("label") is not None and list(batch) == ["image", "weight"]
+    for gone in ("label", "nothing"):
+        with pytest.raises(KeyError):
+            del batch[gone]
+    with pytest.raises(KeyError):
+        batch["label"]
+    again = pickle.loads(pickle.dumps(batch))
+    assert list(again.keys()) == ["image", "weight"] and again.keys == batch.keys
+    again["more"] = 1
+    assert list(again.keys()) == ["image", "weight", "more"]
+
+
+def test_a_batch_of_fields_alone() -> None:
+    """As Accelerate and Hugging Face make them."""
+    batch = sp.Batch({"x": np.zeros((3, 2)), "y": [1, 2, 3]})
+    for batch in (batch, copy.copy(batch), pickle.loads(pickle.dumps(batch))):
+        assert len(batch) == 3 and list(batch.keys()) == ["x", "y"] and dict(batch)["y"] == [1, 2, 3]
+        for name in ("mask", "indices"):
+            assert not hasattr(batch, name), "None would say that every row is a sample"
+        with pytest.raises(RuntimeError, match="keys: .*\nhint"):
+            batch.keys[0]
+        with pytest.raises(RuntimeError):
+            len(batch.keys)
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_objects_come_beside_tensors(mixed: sp.Dataset, shuffle: bool) -> None:
+    fields = ["caption", "label", "meta", "blob"]
+    seen = []
+    with sp.Loader(mixed, 8, fields=fields, shuffle=shuffle, end="pad") as loader:
+        for batch in loader:
+            assert list(batch) == fields
+            found = zip(batch.mask, batch["label"].tolist(), batch["caption"], batch["meta"], batch["blob"], strict=True)
+            for real, label, *rest in found:
+                assert tuple(rest) == (objects(label) if real else (None, None, None))
+                seen += [label] if real else []
+    assert sorted(seen) == list(range(50))
+    again = pickle.loads(pickle.dumps(batch))
+    assert again["caption"] == batch["caption"] and batch["caption"] is batch["caption"]
+
+
+def test_objects_may_come_alone_and_of_a_part(mixed: sp.Dataset) -> None:
+    part = mixed.subset(mixed.labels >= 40)
+    found = [text for batch in sp.Loader(part, 3, fields=["caption"], end="uneven") for text in batch["caption"]]
+    assert sorted(map(str, found)) == sorted(str(objects(label)[0]) for label in range(40, 50))
+    both = sp.concat([mixed, mixed])
+    for batch in sp.Loader(both, 10, fields=["label", "blob"], mix=[1, 1]):
+        assert [int(blob) for blob in batch["blob"]] == batch["label"].tolist()
+    assert list(next(iter(sp.Loader(mixed, 8)))) == ["image", "label", *("height", "width", "orientation", "gpu_jpeg")]
+
+
+def test_objects_of_damaged_samples_are_none(mixed: sp.Dataset, tmp_path: Path) -> None:
+    for file in mixed.path.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shard = next(tmp_path.glob("*.shard"))
+    raw = mixed.raw(3, "image")
+    assert raw is not None
+    data = bytearray(shard.read_bytes())
+    data[data.index(raw) + 20] ^= 1
+    shard.write_bytes(data)
+    loader = sp.Loader(sp.Dataset(tmp_path), 10, fields=["image", "meta"], shuffle=False, skip_corrupt=1)
+    batches = list(loader)
+    assert batches[0].mask.tolist() == [row != 3 for row in range(10)]
+    assert [meta is None for meta in batches[0]["meta"]] == [row == 3 for row in range(10)]
+
+
+def test_some_fields_of_a_sample(mixed: sp.Dataset, tmp_path: Path) -> None:
+    label = int(mixed.labels[7])
+    assert mixed.get(7, fields=["meta", "blob"]) == {
+        "__key__": mixed.keys[7], "meta": {"n": label}, "blob": b"%d" % label
+    }  # fmt: skip
+    assert list(mixed.get(-1)) == list(mixed[49])
+    assert mixed.get_many([3, 1], fields=["label"]) == [
+        {"__key__": mixed.keys[i], "label": int(mixed.labels[i])} for i in (3, 1)
+    ]
+    part = mixed.subset([5, 6])
+    assert part.get(1, ["label"])["label"] == mixed.labels[6] and part.get_many([0], [])[0] == {"__key__": mixed.keys[5]}
+    with pytest.raises(sp.UsageError, match=r"field out of \[image, label, caption.*found `captions`"):
+        mixed.get(0, fields=["captions"])
+    with pytest.raises(TypeError, match=r"hint: fields=\['caption'\]"):
+        mixed.get_many([0], fields="caption")
+    # A picture that is not decoded: damage in it, with no checksum asked for, is not met.
+    for file in mixed.path.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    shard = next(tmp_path.glob("*.shard"))
+    raw = mixed.raw(3, "image")
+    assert raw is not None
+    data = bytearray(shard.read_bytes())
+    at = data.index(raw)
+    data[at : at + 40] = bytes(40)
+    shard.write_bytes(data)
+    damaged = sp.Dataset(tmp_path, verify_crc=False)
+    assert damaged.get(3, ["meta"])["meta"] == mixed[3]["meta"]
+    with pytest.raises(sp.FormatError):
+        damaged[3]
+
+
+def test_figures_of_packing_are_columns_alone(cubes: Path) -> None:
+    dataset = sp.Dataset(cubes)
+    assert [field.name for field in dataset.schema] == list(dataset[0])[1:]
+    assert not any("." in name for name in dataset[0])
+    assert "cube.max_abs_error" in dataset.columns and dataset.columns["cube.max_abs_error"].shape == (24,)
+    assert dataset.get(2, ["cube.max_abs_error"])["cube.max_abs_error"] == dataset.columns["cube.max_abs_error"][2]
+    with sp.Loader(dataset, 8) as loader:
+        assert list(next(iter(loader))) == [name for name in list(dataset[0])[1:] if name != "meta"]
+    with sp.Loader(dataset, 8, fields=["cube.values", "mask"]) as loader:
+        batch = next(iter(loader))
+        assert list(batch) == ["cube.values", "mask"] and (batch["cube.values"] == 20 * 30 * 8).all()
