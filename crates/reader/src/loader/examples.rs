@@ -19,7 +19,7 @@ const HEAD_BYTES: usize = 4096;
 /// Samples that differ in their element types or in how they are stored, one of each kind, ascending. At least one, and each is whole: heads alone are vouched
 /// for by nothing.
 pub(super) struct Examples {
-    whole: Vec<Example>,
+    samples: Vec<Example>,
     /// For each axis of the first one whether any that was looked at has another length.
     pub(super) varies: Vec<bool>,
 }
@@ -65,26 +65,29 @@ impl Examples {
         let first = whole.first().map_or(&[][..], |example| &example.descriptor.shape);
         let differs = |shape: &Vec<u64>, axis: usize| shape.len() != first.len() || shape.get(axis) != first.get(axis);
         let varies = (0..first.len()).map(|axis| shapes.iter().any(|shape| differs(shape, axis))).collect();
-        Ok(Self { whole, varies })
+        Ok(Self { samples: whole, varies })
     }
 
     /// The first example: where it is, and what its array is.
     pub(super) fn first(&self, dataset: &Dataset, epoch: u32) -> Result<(SampleAt, Arc<Shard>, &ArrayDescriptor)> {
         let Example { sample, descriptor, .. } =
-            self.whole.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
+            self.samples.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
         let (number, record) = dataset.locate(*sample)?;
         Ok((SampleAt { sample: *sample, record, epoch, repetition: 0 }, dataset.shard(number)?, descriptor))
     }
 
     /// How the arrays are stored, and decoded as `dtype`.
     pub(super) fn stored(&self, dtype: Dtype) -> Vec<(Codec, ArrayDescriptor)> {
-        self.whole.iter().filter_map(|example| Some((example.codec, decoded_as(&example.descriptor, dtype)?))).collect()
+        self.samples
+            .iter()
+            .filter_map(|example| Some((example.codec, decoded_as(&example.descriptor, dtype)?)))
+            .collect()
     }
 
     /// The type in which a batch holds the field.
     pub(super) fn dtype(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<Dtype> {
-        let axes = self.whole.first().map_or(0, |example| example.descriptor.shape.len());
-        let descriptors: Vec<ArrayDescriptor> = self.whole.iter().map(|example| example.descriptor.clone()).collect();
+        let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
+        let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|example| example.descriptor.clone()).collect();
         let Some(dtype) = options.dtype.of(field, axes).or_else(|| common_dtype(&descriptors)) else {
             let mut types: Vec<Dtype> = descriptors.iter().map(|descriptor| descriptor.decoded).collect();
             types.sort_unstable();
@@ -95,7 +98,7 @@ impl Examples {
             let expected = "types of which one holds the values of all";
             return Err(Error::usage(format!("element types of field `{field}`"), expected, found));
         };
-        for Example { sample, descriptor, .. } in &self.whole {
+        for Example { sample, descriptor, .. } in &self.samples {
             if decoded_as(descriptor, dtype).is_none() {
                 let (number, record) = dataset.locate(*sample)?;
                 let at = SampleAt { sample: *sample, record, epoch: options.epoch, repetition: 0 };
