@@ -50,10 +50,25 @@ def _to_jax(device: str) -> Convert:
     place = None if device == "cpu" else _jax_device(device)
 
     def convert(tensor: _shardpack.Tensor | NDArray[Any]) -> Any:
-        array = jax.dlpack.from_dlpack(tensor)
+        array = jax.dlpack.from_dlpack(_narrow(tensor) if not getattr(jax.config, "jax_enable_x64", False) else tensor)
         return array if place is None else jax.device_put(array, place)
 
     return convert
+
+
+def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDArray[Any]:
+    """Integers of 64 bits as JAX holds them by default, with 32: without a change, or not at all."""
+    host = np.asarray(tensor)
+    if host.dtype not in (np.int64, np.uint64):
+        return tensor
+    narrow = np.int32 if host.dtype == np.int64 else np.uint32
+    limits = np.iinfo(narrow)
+    if host.size and (host.min() < limits.min or host.max() > limits.max):
+        raise _shardpack.UsageError(
+            f"integers: expected at most 32 bits, as JAX holds them, found {host.min()} to {host.max()}\n"
+            'hint: jax.config.update("jax_enable_x64", True)'
+        )
+    return host.astype(narrow)
 
 
 def _jax_device(device: str) -> Any:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from shardpack import _shardpack
 from shardpack._batch import Batch, lend
-from shardpack._convert import Framework, converter
+from shardpack._convert import Convert, Framework, converter
 from shardpack._dataset import Concat, Dataset, names
 from shardpack._options import Options, State
 
@@ -97,6 +97,7 @@ class Loader:
         Fields to load. Default: all scalars, pictures and arrays, without the figures that packing measured
         (``cube.max_abs_error``). Text, JSON and bytes are there for who names them, as lists of Python objects:
         they are read when a batch is first asked for one, a second read of its samples that decodes no picture.
+        So are arrays of which each sample has another number (boxes, token ids): a list with an array for each row.
     weights : "balanced", mapping or array, optional
         Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes alike
         often), label → weight, or one weight for each sample. Default: each sample once.
@@ -172,7 +173,7 @@ class Loader:
         }
         self._dataset = dataset
         self._convert = converter(to or "numpy", device)
-        self._fields, tensors = _fields(fields, dataset)
+        self._fields, tensors, objects = _fields(fields, dataset, cube)
         self._options = Options(
             batch_size=_number("batch_size", batch_size, 1, 2**32 - 1),
             seed=_number("seed", seed, 0, 2**64 - 1),
@@ -195,7 +196,7 @@ class Loader:
             skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),
         )
         # Not a method: a batch that is kept must not keep the threads.
-        self._objects = partial(_read, dataset)
+        self._objects = partial(_read, dataset, objects, self._convert)
         self._masked = end == "pad" or skip_corrupt > 0
         # Whether the epoch in the core has been asked for a batch, and whether it came to its end.
         self._begun = self._ended = False
@@ -271,8 +272,7 @@ class Loader:
         if batch is None:
             self._ended = True
             raise StopIteration
-        members = self._dataset._members
-        return lend(batch, self._convert, self._fields, self._objects, self._masked, members)
+        return lend(batch, self._convert, self._fields, self._objects, self._masked, self._dataset._members)
 
     def __len__(self) -> int:
         """Batches of an epoch on this rank: exact, before the first. It is that of a whole epoch also after
@@ -328,6 +328,12 @@ class Loader:
         names = ("fingerprint", "seed", "epoch", "samples_consumed")
         if set(state) != set(names):
             raise ValueError(f"state of a loader: expected {', '.join(names)}, found {', '.join(map(str, state))}")
+        bits = {"seed": 64, "epoch": 32, "samples_consumed": 64}
+        for name, value in state.items():
+            fits = isinstance(value, str) if name == "fingerprint" else type(value) is int and 0 <= value < 1 << bits[name]
+            if not fits:
+                expected = "text" if name == "fingerprint" else f"an integer of {bits[name]} bits"
+                raise ValueError(f"state of a loader: {name}: expected {expected}, found {value!r}")
         core = self._ready()
         resume: State = (state["fingerprint"], state["seed"], state["epoch"], state["samples_consumed"])
         core.restore(*resume)
@@ -509,22 +515,31 @@ def _text(name: str, value: object, such_as: str) -> str:
     return value
 
 
-def _fields(fields: Sequence[str] | None, dataset: Dataset) -> tuple[list[str], list[str]]:
-    """Names of all fields of a batch, and of those that are tensors."""
+def _fields(fields: Sequence[str] | None, dataset: Dataset, cube: str) -> tuple[list[str], list[str], frozenset[str]]:
+    """Names of all fields of a batch, of those that are tensors, and of the arrays that are not."""
     kinds = {field.name: field.kind for field in dataset.schema}
-    objects = {name for name, kind in kinds.items() if kind in ("text", "json", "bytes")}
+    plain = {name for name, kind in kinds.items() if kind in ("text", "json", "bytes")}
+    # A patch of one size can be cut out of all.
+    varying = frozenset(dataset._core.varying_arrays()) if cube == "whole" else frozenset[str]()
     chosen = names(fields)
     if chosen is None:
-        chosen = [name for name in kinds if name not in objects]
-    return chosen, [name for name in chosen if name not in objects]
+        chosen = [name for name in kinds if name not in plain]
+    if len(set(chosen)) < len(chosen):
+        raise _shardpack.UsageError(f"fields: expected each name once, found {', '.join(chosen)}")
+    return chosen, [name for name in chosen if name not in plain and name not in varying], varying
 
 
-def _read(dataset: Dataset, batch: _shardpack.Batch, fields: Sequence[str]) -> dict[str, list[Any]]:
+def _read(
+    dataset: Dataset, arrays: frozenset[str], convert: Convert, batch: _shardpack.Batch, fields: Sequence[str]
+) -> dict[str, list[Any]]:
     """The fields of a batch that are no tensors; ``None`` in rows without a sample."""
     real = batch.mask()
     samples = iter(dataset._core.get_many(batch.indices()[real].astype(np.uint64), list(fields)))
     rows = [next(samples) if is_real else {} for is_real in real]
-    return {field: [row.get(field) for row in rows] for field in fields}
+    values = {field: [row.get(field) for row in rows] for field in fields}
+    for field in arrays.intersection(fields):
+        values[field] = [None if value is None else convert(value) for value in values[field]]
+    return values
 
 
 def _dtype(dtype: Any) -> str | None:
@@ -532,8 +547,19 @@ def _dtype(dtype: Any) -> str | None:
     if dtype is None:
         return None
     if isinstance(dtype, Mapping):
-        return ",".join(f"{field}={np.dtype(of).name}" for field, of in dtype.items()) or None
-    return str(np.dtype(dtype).name)
+        return ",".join(f"{field}={_type(of)}" for field, of in dtype.items()) or None
+    return _type(dtype)
+
+
+def _type(dtype: Any) -> str:
+    """The name of an element type of NumPy, PyTorch (``torch.float16``) or JAX."""
+    name = str(dtype)
+    if type(dtype).__module__ == "torch":
+        name = name.removeprefix("torch.")
+    try:
+        return str(np.dtype(dtype if name == str(dtype) else name).name)
+    except TypeError:
+        raise TypeError(f"dtype: expected an element type such as 'float16', found {dtype!r}") from None
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
@@ -542,8 +568,14 @@ def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:
         return bands
     if isinstance(bands, slice):
         if bands.stop is None or (bands.start or 0) < 0 or bands.stop < 0:
-            raise _shardpack.UsageError(f"bands: expected a slice from 0 on with an end, found {bands}")
-        return list(range(bands.start or 0, bands.stop, bands.step or 1))
+            raise _shardpack.UsageError(
+                f"bands: expected a slice from 0 on with an end, found {bands}\n"
+                "hint: which band is the last, the sample says: ds[0]['cube'].shape[2]"
+            )
+        chosen = list(range(bands.start or 0, bands.stop, bands.step or 1))
+        if not chosen:
+            raise _shardpack.UsageError(f"bands: expected at least one, found none in {bands}")
+        return chosen
     return [_number("band", band, 0, 2**32 - 1) for band in bands]
 
 

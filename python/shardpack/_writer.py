@@ -283,6 +283,9 @@ def _number(field: str, value: np.generic) -> _Given:
 
 
 def _array(field: str, array: np.ndarray[Any, Any], is_picture: bool) -> _Given:
+    if np.ma.isMaskedArray(array):
+        hint = "fill its masked values first, array.filled(value), or write the mask as a field of its own"
+        raise TypeError(f"field {field!r}: expected an array of values, found one with a mask\nhint: {hint}")
     name = array.dtype.name
     if name not in _DTYPES:
         raise TypeError(f"field {field!r}: expected an array of bool, integers or floats of 16, 32 or 64 bits, found {name}")

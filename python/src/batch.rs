@@ -44,6 +44,11 @@ impl Batch {
         vector(py, self.inner.mask().to_vec())
     }
 
+    /// Whether each row has a value for the field.
+    fn present<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyArray1<bool>>> {
+        Ok(vector(py, self.field(field)?.mask().collect()))
+    }
+
     /// Index of the sample of each row; -1 for padding.
     fn indices<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<i64>> {
         vector(py, self.inner.indices().iter().map(|&index| i64::try_from(index).unwrap_or(-1)).collect())

@@ -65,6 +65,12 @@ impl Dataset {
         Ok(Self::over(py.detach(|| shardpack_reader::Dataset::concat(&parts)).map_err(raise)?))
     }
 
+    /// Names of the array fields whose arrays have several shapes that the index does not tell.
+    fn varying_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let names = py.detach(|| self.inner.varying_arrays()).map_err(raise)?;
+        Ok(names.into_iter().map(str::to_owned).collect())
+    }
+
     fn __len__(&self) -> usize {
         usize::try_from(self.inner.len()).unwrap_or(usize::MAX)
     }

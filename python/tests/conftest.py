@@ -88,4 +88,4 @@ def cubes(tmp_path_factory: pytest.TempPathFactory, cube_values: list[np.ndarray
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """JAX last: its threads stay for the life of the process, and other tests fork."""
-    items.sort(key=lambda item: item.path.name == "test_jax.py")
+    items.sort(key=lambda item: "jax" in item.name or item.path.name == "test_jax.py")

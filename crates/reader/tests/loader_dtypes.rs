@@ -8,7 +8,7 @@ mod support;
 use loader_support::write;
 use shardpack_format::*;
 use shardpack_reader::order::{End, Mode};
-use shardpack_reader::{ArrayDtype, Dataset, Error, Loader, LoaderOptions, OnCorrupt};
+use shardpack_reader::{ArrayDtype, CubeMode, Dataset, Error, Loader, LoaderOptions, OnCorrupt, Place};
 
 const SHAPE: [u64; 3] = [2, 3, 2];
 
@@ -219,4 +219,22 @@ fn a_damaged_head_does_not_set_the_type() {
     let mut loader = arrays.loader(LoaderOptions { on_corrupt, ..Default::default() }).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     assert_eq!(batch.field("cube").unwrap().dtype(), Dtype::U16);
+}
+
+#[test]
+fn arrays_of_several_shapes_are_left_out_unless_named() {
+    let arrays = Arrays::new(&[Kind::Plain(Dtype::F32), Kind::Wide, Kind::Plain(Dtype::F32), Kind::Wide]);
+    let dataset = Dataset::open(arrays.dir.path()).unwrap();
+    assert_eq!(dataset.varying_arrays().unwrap(), ["cube"]);
+    let loader = Loader::open(&dataset, LoaderOptions { batch_size: 2, ..Default::default() }).unwrap();
+    assert_eq!(loader.names().len(), 0);
+    let named = LoaderOptions { batch_size: 2, fields: Some(vec!["cube".into()]), ..Default::default() };
+    let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
+    assert!(error.contains("shape of the arrays `cube`: expected one, or such as the index tells"), "{error}");
+    // A patch of one size can be cut out of all.
+    let cube = CubeMode::Patch { height: 2, width: 2, place: Place::Center };
+    let mut patches = Loader::open(&dataset, LoaderOptions { cube, ..named }).unwrap();
+    assert_eq!(patches.next_batch().unwrap().unwrap().field("cube").unwrap().shape().unwrap(), [2, 2, 2, 2]);
+    let alike = Arrays::new(&[Kind::Plain(Dtype::F32), Kind::Plain(Dtype::U8)]);
+    assert!(Dataset::open(alike.dir.path()).unwrap().varying_arrays().unwrap().is_empty());
 }

@@ -9,9 +9,10 @@ use super::work::name;
 use crate::dataset::Dataset;
 use crate::decode::name_field;
 use crate::error::{Error, Result};
+use crate::shard::Shard;
 use shardpack_codec::jpeg::PixelLayout;
 use shardpack_codec::{Bands, Region};
-use shardpack_format::{Dtype, Error as FormatError, Layout};
+use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
 
 /// A part of an array of two or three axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,11 +102,43 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     }
 }
 
-/// Plans the field `field`, the stored field `position`.
-pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Parts> {
+/// The columns of the packer: `height`, `width`, and for cubes `channels`; and whether they are this array's: only if they say what its descriptor says.
+fn columns_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Col>, bool) {
+    let names = ["height", "width", "channels"].into_iter().take(shape.len());
+    let columns: Vec<Col> = names.filter_map(|name| Col::find(dataset.schema(), name)).collect();
+    let values = columns.iter().map(|column| column.length(shard, record));
+    let known = (2..=3).contains(&shape.len()) && values.eq(shape.iter().map(|axis| Some(*axis)));
+    (columns, known)
+}
+
+impl Dataset {
+    /// Names of the array fields that no batch can hold: their arrays have several shapes, and the index does not say which (boxes, token ids). By the
+    /// heads of up to 64 samples, spread over the dataset. [`Loader`](super::Loader)s leave them out unless they are named, which is an error.
+    ///
+    /// # Errors
+    /// As [`Dataset::get`], if no sample can be read.
+    pub fn varying_arrays(&self) -> Result<Vec<&str>> {
+        let mut names = Vec::new();
+        for field in self.schema().fields().iter().filter(|field| field.kind == FieldKind::Array) {
+            let position = self.schema().stored_position(&field.name).unwrap_or(0);
+            if self.is_empty() {
+                continue;
+            }
+            let examples = Examples::find(self, &field.name, position)?;
+            let (at, shard, descriptor) = examples.first(self, 0)?;
+            if examples.varies.contains(&true) && !columns_of(self, &shard, at.record, &descriptor.shape).1 {
+                names.push(field.name.as_str());
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// Plans the field `field`, the stored field `position`; `None` if its arrays have several shapes and the index does not say which.
+pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Option<Parts>> {
     if dataset.is_empty() {
         let from = From::Array { position, channels_first: false, cut: None, indexed: false };
-        return Ok((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 }));
+        return Ok(Some((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 })));
     }
     let examples = Examples::find(dataset, field, position)?;
     let (at, shard, descriptor) = examples.first(dataset, options.epoch)?;
@@ -127,11 +160,10 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
             fixed.iter_mut().skip(2).for_each(|axis| *axis = Some(shape.shape[2]));
         }
     }
-    // The columns of the packer: `height`, `width`, and for cubes `channels`. They are this array's only if they say what its descriptor says.
-    let names = ["height", "width", "channels"];
-    let columns: Vec<Col> = names.iter().take(rank).filter_map(|name| Col::find(dataset.schema(), name)).collect();
-    let values = columns.iter().map(|column| column.length(&shard, record));
-    let known = (2..=3).contains(&rank) && values.eq(descriptor.shape.iter().map(|axis| Some(*axis)));
+    let (columns, known) = columns_of(dataset, &shard, record, &descriptor.shape);
+    if !known && examples.varies.iter().zip(&fixed).any(|(varies, fixed)| *varies && fixed.is_none()) {
+        return Ok(None);
+    }
     if let (Some(Cut { region, place: Some(_) }), [height, width, ..]) = (&cut, &*descriptor.shape) {
         let small = region.height > *height || region.width > *width;
         // Where sizes differ, the others may be large enough.
@@ -148,7 +180,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
         if channels_first {
             axes.rotate_right(1);
         }
-        return Ok((from, dtype, vec![0; rank], Size::Columns(axes)));
+        return Ok(Some((from, dtype, vec![0; rank], Size::Columns(axes))));
     }
     let mut shape: Vec<u64> = descriptor.shape.iter().zip(&fixed).map(|(axis, fixed)| fixed.unwrap_or(*axis)).collect();
     if channels_first {
@@ -156,7 +188,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     }
     let bytes = usize::try_from(dtype.array_bytes(&shape)?)
         .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
-    Ok((from, dtype, shape, Size::Dense { bytes }))
+    Ok(Some((from, dtype, shape, Size::Dense { bytes })))
 }
 
 /// A patch of `[height, width]` in a smaller array.

@@ -17,16 +17,24 @@ const TRIES: usize = 16;
 const HEAD_BYTES: usize = 4096;
 
 /// Samples that differ in their element types, one of each kind, ascending. At least one, and each is whole: heads alone are vouched for by nothing.
-pub(super) struct Examples(Vec<(u64, ArrayDescriptor)>);
+pub(super) struct Examples {
+    samples: Vec<(u64, ArrayDescriptor)>,
+    /// For each axis of the first one whether any that was looked at has another length.
+    pub(super) varies: Vec<bool>,
+}
 
 impl Examples {
     pub(super) fn find(dataset: &Dataset, field: &str, position: usize) -> Result<Self> {
         let count = dataset.len().min(MOST);
         let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
+        let mut shapes: Vec<Vec<u64>> = Vec::new();
         for i in 0..count {
             // Both ends are among them.
             let sample = i.saturating_mul(dataset.len() - 1) / (count - 1).max(1);
             let Ok(Some(descriptor)) = head(dataset, sample, position) else { continue };
+            if !shapes.contains(&descriptor.shape) {
+                shapes.push(descriptor.shape.clone());
+            }
             match kinds.iter_mut().find(|(kind, _)| same_kind(kind, &descriptor)) {
                 Some((_, samples)) => samples.push(sample),
                 None => kinds.push((descriptor, vec![sample])),
@@ -46,21 +54,24 @@ impl Examples {
             dataset.get(0).and_then(|sample| sample.descriptor(field))?;
             return Err(Error::usage("samples", "one with this field", format!("none with `{field}`")));
         }
-        Ok(Self(whole))
+        let first = whole.first().map_or(&[][..], |(_, descriptor)| &descriptor.shape);
+        let differs = |shape: &Vec<u64>, axis: usize| shape.len() != first.len() || shape.get(axis) != first.get(axis);
+        let varies = (0..first.len()).map(|axis| shapes.iter().any(|shape| differs(shape, axis))).collect();
+        Ok(Self { samples: whole, varies })
     }
 
     /// The first example: where it is, and what its array is.
     pub(super) fn first(&self, dataset: &Dataset, epoch: u32) -> Result<(SampleAt, Arc<Shard>, &ArrayDescriptor)> {
         let (sample, descriptor) =
-            self.0.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
+            self.samples.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
         let (number, record) = dataset.locate(*sample)?;
         Ok((SampleAt { sample: *sample, record, epoch, repetition: 0 }, dataset.shard(number)?, descriptor))
     }
 
     /// The type in which a batch holds the field.
     pub(super) fn dtype(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<Dtype> {
-        let axes = self.0.first().map_or(0, |(_, descriptor)| descriptor.shape.len());
-        let descriptors: Vec<ArrayDescriptor> = self.0.iter().map(|(_, descriptor)| descriptor.clone()).collect();
+        let axes = self.samples.first().map_or(0, |(_, descriptor)| descriptor.shape.len());
+        let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|(_, descriptor)| descriptor.clone()).collect();
         let Some(dtype) = options.dtype.of(field, axes).or_else(|| common_dtype(&descriptors)) else {
             let mut types: Vec<Dtype> = descriptors.iter().map(|descriptor| descriptor.decoded).collect();
             types.sort_unstable();
@@ -71,7 +82,7 @@ impl Examples {
             let expected = "types of which one holds the values of all";
             return Err(Error::usage(format!("element types of field `{field}`"), expected, found));
         };
-        for (sample, descriptor) in &self.0 {
+        for (sample, descriptor) in &self.samples {
             if decoded_as(descriptor, dtype).is_none() {
                 let (number, record) = dataset.locate(*sample)?;
                 let at = SampleAt { sample: *sample, record, epoch: options.epoch, repetition: 0 };

@@ -199,7 +199,22 @@ impl Fields {
             },
             FieldKind::Array => match options.cube {
                 CubeMode::Raw => raw(),
-                CubeMode::Whole | CubeMode::Patch { .. } => arrays::plan(dataset, &field.name, position, options)?,
+                CubeMode::Whole | CubeMode::Patch { .. } => {
+                    match arrays::plan(dataset, &field.name, position, options)? {
+                        Some(parts) => parts,
+                        // Nobody has asked for it.
+                        None if options.fields.is_none() => return Ok(()),
+                        None => {
+                            let found =
+                                "several\nhint: leave it out of the fields of the batch, and read it sample by sample";
+                            return Err(Error::usage(
+                                format!("shape of the arrays `{}`", field.name),
+                                "one, or such as the index tells by `height`, `width` and `channels`",
+                                found,
+                            ));
+                        }
+                    }
+                }
             },
             _ => {
                 let found = format!(

@@ -157,7 +157,7 @@ pub struct LoaderOptions {
     pub layout: PixelLayout,
     /// Element type of arrays. Default: that of their source.
     pub dtype: ArrayDtype,
-    /// Names of the fields to load. Default: all scalars, images and arrays. Text, JSON and bytes are not batched: their sizes are not in the index.
+    /// Names of the fields to load. Default: all scalars, images and arrays but [`Dataset::varying_arrays`](crate::Dataset::varying_arrays). Text, JSON and bytes are not batched: their sizes are not in the index.
     pub fields: Option<Vec<String>>,
     /// Threads that read and decode. Default 0: one for each core that the process may use.
     pub threads: usize,
