@@ -260,18 +260,18 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def indices(self) -> Any:
-        """For each row the number of its sample in the loader's dataset, int64 ``[rows]``; -1 for padding. Of a subset,
-        its number in the subset: ``loader.dataset[batch.indices[0]]`` is the sample of the first row.
+        """For each row the number of its sample in the dataset of the loader, a subset's own if it is one: int64
+        ``[rows]``; -1 for padding.
         """
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("indices"))
         if self._indices is None:
             assert self._core is not None and self._convert is not None
-            indices = self._core.indices()
+            numbers = self._core.indices()
             if self._members is not None:
-                # They ascend.
-                indices = np.where(indices < 0, -1, np.searchsorted(self._members, indices.astype(np.uint64)))
-            self._indices = self._convert(indices)
+                # As int64, too: numbers and -1 beside uint64 would become floats.
+                numbers = np.where(numbers < 0, -1, np.searchsorted(self._members.view(np.int64), numbers))
+            self._indices = self._convert(numbers)
         return self._indices
 
     def __repr__(self) -> str:
@@ -324,8 +324,8 @@ def lend(
     masked: bool,
     members: NDArray[np.uint64] | None,
 ) -> Batch:
-    """A batch of a loader, with these fields. ``masked``: whether there may be rows without a sample; ``members``: the
-    samples of a subset, ascending.
+    """A batch of a loader, with these fields. ``masked``: whether there may be rows without a sample. ``members``: of a
+    subset, the numbers of its samples in the whole, ascending.
     """
     batch = Batch({})
     batch._core, batch._convert, batch._objects, batch._members = core, convert, objects, members

@@ -272,7 +272,8 @@ class Loader:
         if batch is None:
             self._ended = True
             raise StopIteration
-        return lend(batch, self._convert, self._fields, self._objects, self._masked, self._dataset._members)
+        members = self._dataset._members
+        return lend(batch, self._convert, self._fields, self._objects, self._masked, members)
 
     def __len__(self) -> int:
         """Batches of an epoch on this rank: exact, before the first. It is that of a whole epoch also after
