@@ -50,7 +50,7 @@ def _to_jax(device: str) -> Convert:
     place = None if device == "cpu" else _jax_device(device)
 
     def convert(tensor: _shardpack.Tensor | NDArray[Any]) -> Any:
-        array = jax.dlpack.from_dlpack(_narrow(tensor) if not getattr(jax.config, "jax_enable_x64", False) else tensor)
+        array = jax.dlpack.from_dlpack(_narrow(tensor) if not jax.config.values["jax_enable_x64"] else tensor)
         return array if place is None else jax.device_put(array, place)
 
     return convert

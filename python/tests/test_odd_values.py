@@ -12,51 +12,51 @@ import shardpack as sp
 
 
 @pytest.fixture(scope="module")
-def boxes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
-    """20 samples of 0 to 3 boxes; every fifth has no `depth`."""
-    out = tmp_path_factory.mktemp("odd") / "boxes"
-    with sp.Writer(out, {"boxes": "array:float32", "depth": "array:float32", "number": "int64"}) as writer:
+def odd(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
+    """20 samples of 0 to 3 tokens; every fifth has no `depth`."""
+    out = tmp_path_factory.mktemp("odd") / "odd"
+    with sp.Writer(out, {"depth": "array:float32", "tokens": "array:int32", "number": "int64"}) as writer:
         for number in range(20):
-            box = np.full((number % 4, 4), number, np.float32)
+            tokens = np.full(number % 4, number, np.int32)
             depth = None if number % 5 == 0 else np.full((2, 3), number, np.float32)
-            writer.write({"boxes": box, "depth": depth, "number": number}, key=f"{number:02}")
+            writer.write({"tokens": tokens, "depth": depth, "number": number}, key=f"{number:02}")
     return sp.Dataset(out)
 
 
 @pytest.mark.parametrize("to", ["numpy", "torch"])
-def test_arrays_of_several_lengths_come_as_a_list(boxes: sp.Dataset, to: str) -> None:
+def test_arrays_of_several_lengths_come_as_a_list(odd: sp.Dataset, to: str) -> None:
     if to == "torch":
         pytest.importorskip("torch")
     seen = 0
-    for batch in sp.Loader(boxes, 8, end="pad", to=to):  # type: ignore[arg-type]
-        assert list(batch)[:3] == ["boxes", "depth", "number"]
-        for real, number, box in zip(batch.mask, batch["number"], batch["boxes"], strict=True):
-            assert (box is not None) == bool(real)
+    for batch in sp.Loader(odd, 8, end="pad", to=to):  # type: ignore[arg-type]
+        assert list(batch)[:3] == ["depth", "tokens", "number"]
+        for real, number, tokens in zip(batch.mask, batch["number"], batch["tokens"], strict=True):
+            assert (tokens is not None) == bool(real)
             if real:
-                assert tuple(box.shape) == (int(number) % 4, 4) and bool((box == int(number)).all())
+                assert tuple(tokens.shape) == (int(number) % 4,) and bool((tokens == int(number)).all())
                 seen += 1
     assert seen == 20
 
 
-def test_patches_and_names_do_without_them(boxes: sp.Dataset) -> None:
-    (batch, *_) = sp.Loader(boxes, 8, fields=["number"])
+def test_patches_and_names_do_without_them(odd: sp.Dataset) -> None:
+    (batch, *_) = sp.Loader(odd, 8, fields=["number"])
     assert list(batch) == ["number"]
     with pytest.raises(sp.UsageError, match="each name once"):
-        sp.Loader(boxes, 8, fields=["number", "number"])
+        sp.Loader(odd, 8, fields=["number", "number"])
 
 
-def test_a_missing_value_is_told_from_zeros(boxes: sp.Dataset) -> None:
-    for batch in sp.Loader(boxes, 8, end="pad"):
+def test_a_missing_value_is_told_from_zeros(odd: sp.Dataset) -> None:
+    for batch in sp.Loader(odd, 8, end="pad"):
         there = (batch["number"] % 5 != 0) & batch.mask
         assert batch.present("depth").tolist() == there.tolist()
         assert not batch["depth"][~there].any()
-        assert batch.present("boxes").tolist() == batch.mask.tolist()
-    with pytest.raises(KeyError, match="expected one of boxes"):
+        assert batch.present("tokens").tolist() == batch.mask.tolist()
+    with pytest.raises(KeyError, match="expected one of depth"):
         batch.present("deep")
 
 
-def test_indices_count_in_the_subset(boxes: sp.Dataset) -> None:
-    subset = boxes.subset(lambda columns: columns["number"] % 3 == 0)
+def test_indices_count_in_the_subset(odd: sp.Dataset) -> None:
+    subset = odd.subset(lambda columns: columns["number"] % 3 == 0)
     for batch in sp.Loader(subset, 4, end="pad"):
         for real, index, key in zip(batch.mask, batch.indices, batch.keys, strict=True):
             assert (index == -1) == (not real)
@@ -72,17 +72,17 @@ def test_a_masked_array_is_refused(tmp_path: Path) -> None:
     assert len(sp.Dataset(tmp_path / "out")) == 1
 
 
-def test_element_types_of_other_libraries(boxes: sp.Dataset) -> None:
+def test_element_types_of_other_libraries(odd: sp.Dataset) -> None:
     torch = pytest.importorskip("torch")
-    (batch, *_) = sp.Loader(boxes, 8, dtype={"depth": torch.float64})
+    (batch, *_) = sp.Loader(odd, 8, dtype={"depth": torch.float64})
     assert batch["depth"].dtype == np.float64
     with pytest.raises(TypeError, match="dtype: expected an element type"):
-        sp.Loader(boxes, 8, dtype="half-ish")
+        sp.Loader(odd, 8, dtype="half-ish")
 
 
-def test_bands_that_are_none(boxes: sp.Dataset) -> None:
+def test_bands_that_are_none(odd: sp.Dataset) -> None:
     with pytest.raises(sp.UsageError, match="expected at least one"):
-        sp.Loader(boxes, 8, bands=slice(5, 5))
+        sp.Loader(odd, 8, bands=slice(5, 5))
 
 
 def test_jax_gets_integers_unchanged_or_not_at_all(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ def test_jax_gets_integers_unchanged_or_not_at_all(tmp_path: Path) -> None:
         batch["number"]
 
 
-def test_the_state_of_a_loader_is_checked(boxes: sp.Dataset) -> None:
-    loader = sp.Loader(boxes, 8)
+def test_the_state_of_a_loader_is_checked(odd: sp.Dataset) -> None:
+    loader = sp.Loader(odd, 8)
     state = json.loads(json.dumps(loader.state_dict()))
     for name, bad in (("epoch", -1), ("epoch", "1"), ("samples_consumed", 2**70), ("fingerprint", 3)):
         with pytest.raises(ValueError, match="state of a loader"):

@@ -13,7 +13,7 @@ use shardpack_format::Layout;
 const PIECE_ELEMENTS: usize = 6144;
 
 /// Bytes of a tile: it stays in the second-level cache, and a band of it is long enough to be read ahead.
-const TILE_BYTES: usize = 512 << 10;
+pub(crate) const TILE_BYTES: usize = 512 << 10;
 
 /// How the stored elements of one array are arranged in its payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

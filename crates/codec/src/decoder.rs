@@ -1,8 +1,8 @@
 //! Payloads to arrays. Takes bytes from strangers: whatever they are, the result is an array or an error.
 
-use crate::arrange::Arrangement;
+use crate::arrange::{Arrangement, TILE_BYTES};
 use crate::array::Array;
-use crate::blosc2;
+use crate::blosc2::{self, STREAM_BYTES};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, end_of};
 use crate::region::RegionScratch;
 use crate::values::{Tables, check_tables, decode_piece};
@@ -156,6 +156,34 @@ impl ArrayDecoder {
         }
     }
 
+    /// How many bytes [`ArrayDecoder::decode_into`] takes, and keeps, besides the payload and `out`, for an array of this descriptor: all stored elements of
+    /// a band-major payload, else a block. The coders' own contexts, some 100 KiB, do not count.
+    ///
+    /// ```
+    /// use shardpack_codec::ArrayDecoder;
+    /// use shardpack_format::{ArrayDescriptor, Codec, Dtype, Layout};
+    /// let cube = ArrayDescriptor::plain(Dtype::U16, vec![480, 640, 100]);
+    /// let by_band = ArrayDescriptor { layout: Layout::BandMajor, ..cube.clone() };
+    /// assert!(ArrayDecoder::scratch_bytes(Codec::Blosc2, &cube)? < 1 << 20);
+    /// assert!(ArrayDecoder::scratch_bytes(Codec::Blosc2, &by_band)? > 480 * 640 * 100 * 2);
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Format` if the shape overflows.
+    pub fn scratch_bytes(codec: Codec, descriptor: &ArrayDescriptor) -> Result<u64> {
+        let stored = descriptor.stored_bytes()?;
+        let width = descriptor.stored.bytes();
+        let pixel = descriptor.bands().max(1).saturating_mul(width);
+        let tile = (TILE_BYTES as u64).max(pixel.saturating_mul(32)).min(stored);
+        Ok(match (codec, descriptor.layout) {
+            (Codec::Raw, Layout::AsShape) => 0,
+            (Codec::Raw, Layout::BandMajor) => tile,
+            (_, Layout::AsShape) => block_bytes(codec, width).saturating_add(pixel).min(stored),
+            (_, Layout::BandMajor) => stored.saturating_add(tile),
+        })
+    }
+
     /// Refuses what no payload of this length can hold under the limits, before memory is taken for it.
     fn plausible(&self, codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Result<()> {
         let stored = descriptor.stored_bytes()?;
@@ -173,6 +201,14 @@ impl ArrayDecoder {
             ));
         }
         Ok(())
+    }
+}
+
+/// What a coder decodes at a time.
+pub(crate) const fn block_bytes(codec: Codec, width: u64) -> u64 {
+    match codec {
+        Codec::Zstd => UNIT_BYTES as u64,
+        _ => STREAM_BYTES as u64 * width,
     }
 }
 

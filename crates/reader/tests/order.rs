@@ -303,6 +303,19 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
     }
 }
 
+/// Records of 4 MiB and more are runs of their own: a window of 240 of them is only an order.
+#[test]
+fn lanes_of_single_samples_keep_nothing_open() {
+    let order = Order::new(Runs::new(1_000, 1), 5);
+    for world_size in [1, 8, 16, 7] {
+        let held = order.epoch(0).held_samples_max(world_size.into(), 0);
+        assert_eq!(held, 1, "{world_size} ranks");
+        let world = World::new(0, world_size, 4).unwrap();
+        let own = follow(steps(&order, world, End::Uneven, &State::start(&order)), 0, held);
+        assert_eq!(own.samples_read, own.given.len() as u64);
+    }
+}
+
 /// What all ranks together were given, and how often each sample of the first source came, after whole passes of it.
 fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32) -> Vec<u64> {
     let mut counts = vec![0_u64; usize::try_from(len).unwrap()];

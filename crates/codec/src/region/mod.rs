@@ -22,9 +22,9 @@ mod source;
 pub use request::{Bands, Output, Region, RegionDecoded, RegionShape};
 
 use crate::arrange::Arrangement;
-use crate::decoder::{ArrayDecoder, check_size, grow};
+use crate::decoder::{ArrayDecoder, block_bytes, check_size, grow};
 use crate::values::{Tables, check_tables, copy_checked, decode_piece};
-use plan::Plan;
+use plan::{Lists, Plan};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
 use source::{Source, SourceScratch};
 
@@ -32,7 +32,7 @@ use source::{Source, SourceScratch};
 #[derive(Default)]
 pub(crate) struct RegionScratch {
     source: SourceScratch,
-    plan: plan::Lists,
+    plan: Lists,
     tables: Tables,
     /// Stored elements of the region, arranged as in the payload.
     stored: Vec<u8>,
@@ -100,10 +100,8 @@ impl ArrayDecoder {
         if descriptor.band_difference && width > 2 {
             return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
         }
-        let as_stored = region.output == Output::Stored
-            || (matches!(descriptor.transform, Transform::None) && descriptor.stored == descriptor.decoded);
         let same_order = plan.same_order();
-        if same_order && as_stored && descriptor.stored != Dtype::Bool {
+        if same_order && is_as_stored(descriptor, region) {
             source.read(plan.runs(width), out)?;
             return Ok(RegionDecoded { shape, blocks_decoded: source.finish()?, blocks: source.blocks() });
         }
@@ -164,4 +162,31 @@ impl ArrayDecoder {
         }
         Ok(done)
     }
+
+    /// How many bytes [`ArrayDecoder::decode_region`] takes, and keeps, besides the payload and `out`: the stored elements that the region needs, unless they
+    /// are what comes out, and a block. The coders' own contexts, some 100 KiB, do not count.
+    ///
+    /// # Errors
+    /// `Usage` if the region is not within the array, or the array has neither two nor three axes.
+    pub fn region_scratch_bytes(codec: Codec, descriptor: &ArrayDescriptor, region: &Region) -> Result<u64> {
+        if region.shape_of(descriptor)?.bytes == 0 {
+            return Ok(0);
+        }
+        let mut lists = Lists::default();
+        let plan = Plan::new(descriptor, region, &mut lists)?;
+        let width = descriptor.stored.bytes();
+        let fetched = match plan.same_order() && is_as_stored(descriptor, region) {
+            true => 0,
+            false => (plan.fetched_elements() as u64).saturating_mul(width),
+        };
+        let block = if codec == Codec::Raw { 0 } else { block_bytes(codec, width).min(descriptor.stored_bytes()?) };
+        Ok(fetched.saturating_add(block))
+    }
+}
+
+/// Whether the bytes of the stored elements are those that come out, with nothing to check.
+fn is_as_stored(descriptor: &ArrayDescriptor, region: &Region) -> bool {
+    let as_stored = region.output == Output::Stored
+        || (matches!(descriptor.transform, Transform::None) && descriptor.stored == descriptor.decoded);
+    as_stored && descriptor.stored != Dtype::Bool
 }

@@ -5,7 +5,7 @@ use super::examples::loses;
 use super::fields::From;
 use super::work::{FieldOf, Recipe};
 use shardpack_codec::{ArrayDecoder, Region, decoded_as};
-use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldValue, Layout, Result, Transform};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, FieldValue, Layout, Result, Transform};
 
 /// One thread's decoder of arrays, and its memory: used again for every row.
 pub(super) struct ArrayRows {
@@ -104,6 +104,43 @@ impl ArrayRows {
         turn(scratch, usize::try_from(channels).unwrap_or(0), dtype, out);
         Ok(())
     }
+}
+
+/// What decoding one array takes besides its row, for a row of `row_bytes`: an array like the example, but perhaps of more or fewer pixels.
+pub(super) fn scratch_bytes(
+    (codec, descriptor): &(Codec, ArrayDescriptor),
+    (channels_first, cut): (bool, Option<&Cut>),
+    row_bytes: u64,
+) -> Result<u64> {
+    if let Some(cut) = cut {
+        let mut region = cut.region.clone();
+        if cut.place.is_none()
+            && let &[height, width, ..] = &*descriptor.shape
+        {
+            (region.height, region.width) = (height, width);
+        }
+        let bytes = ArrayDecoder::region_scratch_bytes(*codec, descriptor, &region)?;
+        return Ok(scaled(bytes, row_bytes, region.shape_of(descriptor)?.bytes));
+    }
+    let turned = ArrayDescriptor { layout: Layout::AsShape, ..descriptor.clone() };
+    let (descriptor, also) = match channels_first {
+        true if is_stored_channels_first(descriptor) => (&turned, 0),
+        // The same, before it is turned.
+        true => (descriptor, row_bytes),
+        false => (descriptor, 0),
+    };
+    let bytes = ArrayDecoder::scratch_bytes(*codec, descriptor)?;
+    let bytes = match descriptor.layout {
+        Layout::BandMajor => scaled(bytes, row_bytes, descriptor.decoded_bytes()?),
+        _ => bytes,
+    };
+    Ok(bytes.saturating_add(also))
+}
+
+/// `bytes`, as much more as `wanted` is more than `example`.
+fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
+    let product = u128::from(bytes) * u128::from(wanted) / u128::from(example.max(1));
+    u64::try_from(product).unwrap_or(u64::MAX)
 }
 
 /// Puts `region` where `cut` lies in this array.

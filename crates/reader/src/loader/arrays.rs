@@ -137,7 +137,7 @@ impl Dataset {
 /// Plans the field `field`, the stored field `position`; `None` if its arrays have several shapes and the index does not say which.
 pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Option<Parts>> {
     if dataset.is_empty() {
-        let from = From::Array { position, channels_first: false, cut: None, indexed: false };
+        let from = From::Array { position, channels_first: false, cut: None, indexed: false, stored: Vec::new() };
         return Ok(Some((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 })));
     }
     let examples = Examples::find(dataset, field, position)?;
@@ -173,7 +173,7 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
         }
     }
     let free: Vec<Col> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
-    let from = From::Array { position, channels_first, cut, indexed: known };
+    let from = From::Array { position, channels_first, cut, indexed: known, stored: examples.stored(dtype) };
     if known && !alike(dataset, &free)? {
         let axis = |(column, fixed): (&Col, &Option<u64>)| fixed.map_or(Axis::Column(*column), Axis::Fixed);
         let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();

@@ -6,7 +6,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::shard::Shard;
 use shardpack_codec::{common_dtype, decoded_as};
-use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error as FormatError, Frame, Record, Transform};
+use shardpack_format::{ArrayDescriptor, Codec, Codes, Dtype, Error as FormatError, Frame, Record, Transform};
 use std::sync::Arc;
 
 /// Most samples that are looked at; of smaller datasets all are.
@@ -16,11 +16,18 @@ const TRIES: usize = 16;
 /// Bytes of a record that are read for its head: most are shorter.
 const HEAD_BYTES: usize = 4096;
 
-/// Samples that differ in their element types, one of each kind, ascending. At least one, and each is whole: heads alone are vouched for by nothing.
+/// Samples that differ in their element types or in how they are stored, one of each kind, ascending. At least one, and each is whole: heads alone are vouched
+/// for by nothing.
 pub(super) struct Examples {
-    samples: Vec<(u64, ArrayDescriptor)>,
+    whole: Vec<Example>,
     /// For each axis of the first one whether any that was looked at has another length.
     pub(super) varies: Vec<bool>,
+}
+
+struct Example {
+    sample: u64,
+    codec: Codec,
+    descriptor: ArrayDescriptor,
 }
 
 impl Examples {
@@ -40,38 +47,44 @@ impl Examples {
                 None => kinds.push((descriptor, vec![sample])),
             }
         }
-        let mut whole: Vec<(u64, ArrayDescriptor)> = Vec::new();
+        let mut whole: Vec<Example> = Vec::new();
         for (kind, samples) in &kinds {
             let checked = samples.iter().take(TRIES).find_map(|&sample| {
-                let descriptor = dataset.get(sample).and_then(|sample| sample.descriptor(field)).ok()?;
-                same_kind(kind, &descriptor).then_some((sample, descriptor))
+                let whole = dataset.get(sample).ok()?;
+                let (descriptor, codec) = (whole.descriptor(field).ok()?, whole.field(field).ok()??.codec);
+                same_kind(kind, &descriptor).then_some(Example { sample, codec, descriptor })
             });
             whole.extend(checked);
         }
-        whole.sort_by_key(|(sample, _)| *sample);
+        whole.sort_by_key(|example| example.sample);
         if whole.is_empty() {
             // Why not is what reading the first one says.
             dataset.get(0).and_then(|sample| sample.descriptor(field))?;
             return Err(Error::usage("samples", "one with this field", format!("none with `{field}`")));
         }
-        let first = whole.first().map_or(&[][..], |(_, descriptor)| &descriptor.shape);
+        let first = whole.first().map_or(&[][..], |example| &example.descriptor.shape);
         let differs = |shape: &Vec<u64>, axis: usize| shape.len() != first.len() || shape.get(axis) != first.get(axis);
         let varies = (0..first.len()).map(|axis| shapes.iter().any(|shape| differs(shape, axis))).collect();
-        Ok(Self { samples: whole, varies })
+        Ok(Self { whole, varies })
     }
 
     /// The first example: where it is, and what its array is.
     pub(super) fn first(&self, dataset: &Dataset, epoch: u32) -> Result<(SampleAt, Arc<Shard>, &ArrayDescriptor)> {
-        let (sample, descriptor) =
-            self.samples.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
+        let Example { sample, descriptor, .. } =
+            self.whole.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
         let (number, record) = dataset.locate(*sample)?;
         Ok((SampleAt { sample: *sample, record, epoch, repetition: 0 }, dataset.shard(number)?, descriptor))
     }
 
+    /// How the arrays are stored, and decoded as `dtype`.
+    pub(super) fn stored(&self, dtype: Dtype) -> Vec<(Codec, ArrayDescriptor)> {
+        self.whole.iter().filter_map(|example| Some((example.codec, decoded_as(&example.descriptor, dtype)?))).collect()
+    }
+
     /// The type in which a batch holds the field.
     pub(super) fn dtype(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<Dtype> {
-        let axes = self.samples.first().map_or(0, |(_, descriptor)| descriptor.shape.len());
-        let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|(_, descriptor)| descriptor.clone()).collect();
+        let axes = self.whole.first().map_or(0, |example| example.descriptor.shape.len());
+        let descriptors: Vec<ArrayDescriptor> = self.whole.iter().map(|example| example.descriptor.clone()).collect();
         let Some(dtype) = options.dtype.of(field, axes).or_else(|| common_dtype(&descriptors)) else {
             let mut types: Vec<Dtype> = descriptors.iter().map(|descriptor| descriptor.decoded).collect();
             types.sort_unstable();
@@ -82,7 +95,7 @@ impl Examples {
             let expected = "types of which one holds the values of all";
             return Err(Error::usage(format!("element types of field `{field}`"), expected, found));
         };
-        for (sample, descriptor) in &self.samples {
+        for Example { sample, descriptor, .. } in &self.whole {
             if decoded_as(descriptor, dtype).is_none() {
                 let (number, record) = dataset.locate(*sample)?;
                 let at = SampleAt { sample: *sample, record, epoch: options.epoch, repetition: 0 };
@@ -111,11 +124,12 @@ pub(super) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
     FormatError::usage(format!("element type of field `{field}`"), expected, found)
 }
 
-/// Whether two arrays can be handed out as the same types.
+/// Whether two arrays can be handed out as the same types, and are decoded alike.
 fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
     let no_data = |d: &ArrayDescriptor| d.codes.no_data.and(d.no_data).map(f64::to_bits);
     (a.decoded, a.stored, a.transform.code()) == (b.decoded, b.stored, b.transform.code())
         && a.codes == b.codes
+        && (a.layout, a.band_difference) == (b.layout, b.band_difference)
         && no_data(a) == no_data(b)
 }
 

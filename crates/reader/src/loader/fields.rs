@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::scalar::Scalar;
 use crate::shard::Shard;
 use shardpack_codec::jpeg::{PixelLayout, View};
-use shardpack_format::{Dtype, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema};
 
 /// A column of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +47,14 @@ pub(super) enum From {
     Scalar(Col),
     /// A picture, decoded. Position among the stored fields.
     Picture { position: usize, view: View, orientation: Option<Col> },
-    /// An array, decoded. `indexed` if its shape stands in the index.
-    Array { position: usize, channels_first: bool, cut: Option<Cut>, indexed: bool },
+    /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how it is stored.
+    Array {
+        position: usize,
+        channels_first: bool,
+        cut: Option<Cut>,
+        indexed: bool,
+        stored: Vec<(Codec, ArrayDescriptor)>,
+    },
     /// Stored bytes.
     Raw { position: usize },
 }

@@ -13,7 +13,7 @@
 //!   up to 16 rows at the start of a batch and one at its end.
 //! - The CRC32 of a record is compared by the thread that decodes it, just before: its bytes are in that core's cache then.
 //! - Batches come in the order of the plan, whatever the threads do. A slow consumer stops the pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the
-//!   order. A caller who keeps batches gets more slots ([`Batch`]).
+//!   order, or, of samples that are read alone, one for each thread if those are more. A caller who keeps batches gets more slots ([`Batch`]).
 //! - Memory is `slots × batch bytes + window + read ahead + scratch of the threads` ([`Loader::predicted_bytes`]).
 //!
 //! Why so: `docs/adr/0008-loader.md`.

@@ -1,5 +1,6 @@
 //! How much memory a loader will take, before it takes any.
 
+use super::array_row::scratch_bytes;
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
 use super::pieces;
@@ -8,7 +9,6 @@ use super::sources::Sources;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Dealing, End, OpenReads, Positions};
-use shardpack_codec::Bands;
 use std::collections::VecDeque;
 
 /// What the prediction is made of.
@@ -75,7 +75,7 @@ pub(super) fn predict(
     let mut slot_bytes = 0_u64;
     let mut scratch = 0_u64;
     for field in &fields.plans {
-        let (mean_row, batch) = match field.size {
+        let (largest_row, batch) = match field.size {
             Size::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
             _ => {
                 let (spread, neighbours) = spread(dataset, field, rows)?;
@@ -89,18 +89,12 @@ pub(super) fn predict(
         };
         slot_bytes = slot_bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX).saturating_add(batch);
         scratch = scratch.saturating_add(match &field.from {
-            // Stored elements of the part alone, up to the last band of it, and a block: 64 KiB for each byte of an element.
-            From::Array { cut: Some(cut), .. } => {
-                let (asked, fetched) = match &cut.region.bands {
-                    Bands::All => (1, 1),
-                    Bands::Range(bands) => (bands.end.saturating_sub(bands.start), bands.end),
-                    Bands::List(bands) => (bands.len() as u64, bands.iter().max().map_or(0, |last| last + 1)),
-                };
-                let stored = (mean_row / asked.max(1)).saturating_mul(fetched.max(asked));
-                stored.saturating_add(field.dtype.bytes() << 16)
+            From::Array { channels_first, cut, stored, .. } => {
+                let how = (*channels_first, cut.as_ref());
+                // What is wrong with the part that is asked for is said when its batch comes.
+                let scratch = stored.iter().filter_map(|stored| scratch_bytes(stored, how, largest_row).ok());
+                scratch.max().unwrap_or(0)
             }
-            // The stored elements, and the same turned to channels first.
-            From::Array { channels_first, .. } => mean_row.saturating_mul(1 + u64::from(*channels_first)),
             // Pixels of the picture before it is resized are not known from here: one megapixel.
             From::Picture { .. } if !field.is_ragged() => 3 << 20,
             _ => 0,
@@ -108,11 +102,20 @@ pub(super) fn predict(
     }
     let slot_bytes = slot_bytes.min(options.max_batch_bytes);
     let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
-    let reads = reads(dataset, &epoch.open_reads_max(options.world_size.into()), sources)?;
-    // What will be held besides the window: for each thread a run that it reads and one that it decodes out of.
-    let ahead = reads.largest.saturating_mul(2 * threads as u64);
-    let ahead = ahead.min(options.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
-    let run_bytes = reads.window.saturating_add(ahead);
+    let open = epoch.open_reads_max(options.world_size.into());
+    let reads = reads(dataset, &open, sources)?;
+    let twice = reads.largest.saturating_mul(2 * threads as u64);
+    let run_bytes = if open.iter().all(|open| open.samples <= 1) {
+        // Samples that are read alone: a thread decodes what it has read, so each holds one, if there are slots for as many rows. Read-ahead is
+        // for buffers that fit no other sample.
+        let rows = rows.saturating_mul(options.slots as u64).max(1);
+        let busy = reads.largest.saturating_mul(rows.min(threads as u64));
+        busy.max(options.read_ahead_bytes.min(reads.window.saturating_add(twice)))
+    } else {
+        // What will be held besides the window: for each thread a run that it reads and one that it decodes out of.
+        let ahead = twice.min(options.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
+        reads.window.saturating_add(ahead)
+    };
     // A small set is never held twice: at most, a part of it is read again while a thread decodes out of what was dropped.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let total = slot_bytes

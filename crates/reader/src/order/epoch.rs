@@ -313,6 +313,8 @@ impl Positions for Epoch {
             Way::Windowed(_) => {
                 let sharing = sharing(self.lanes, world_size);
                 let samples = match self.scattered(world_size) {
+                    // Done with as soon as it is handed out: no lane keeps anything open.
+                    false if self.runs.run_samples() <= sharing => return vec![OpenReads::ALONE],
                     true if self.runs.run_samples() <= READ_ALONE_UP_TO => return vec![OpenReads::ALONE],
                     true => run,
                     false => run.div_ceil(sharing),
