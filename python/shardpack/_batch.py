@@ -289,7 +289,13 @@ class Batch(MutableMapping[str, Any]):
         return self._mapped(lambda value: value.pin_memory(*args))
 
     def _mapped(self, change: Callable[[Any], Any]) -> Batch:
-        values = {name: value if isinstance(value, _PLAIN) else change(value) for name, value in self.items()}
+        def changed(value: Any) -> Any:
+            # Of arrays of several lengths there is a list.
+            if isinstance(value, list):
+                return [changed(one) for one in value]
+            return value if isinstance(value, _PLAIN) else change(value)
+
+        values = {name: changed(value) for name, value in self.items()}
         if not self._is_lent:
             return Batch(values)
         mask = None if self.mask is None else change(self.mask)

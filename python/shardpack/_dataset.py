@@ -71,7 +71,9 @@ class Dataset:
     def __init__(self, path: str | os.PathLike[str], *, verify_crc: bool = True) -> None:
         self._path = Path(path)
         self._verify_crc = verify_crc
-        self._opened = _shardpack.Dataset(self._path, verify_crc)
+        # Files are opened when they are needed: by then the program may have gone to another folder.
+        self._place = self._path.absolute()
+        self._opened = _shardpack.Dataset(self._place, verify_crc)
         self._pid = os.getpid()
         self._columns = Columns(self)
 
@@ -79,12 +81,12 @@ class Dataset:
     def _core(self) -> _shardpack.Dataset:
         # In a fork, a thread that is not there may hold the lock of the open files.
         if os.getpid() != self._pid:
-            self._opened = _reopened(self._path, self._verify_crc, self._opened.id)._opened
+            self._opened = _reopened(self._place, self._verify_crc, self._opened.id)._opened
             self._pid = os.getpid()
         return self._opened
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self._path.absolute(), self._verify_crc, self.id)
+        return _reopened, (self._place, self._verify_crc, self.id)
 
     def __len__(self) -> int:
         return len(self._core)

@@ -112,7 +112,8 @@ class Writer:
         self._path = os.fspath(path)
         self._schema = dict(schema or {})
         self._report: dict[str, Any] | None = None
-        self._inner = _shardpack.Writer(self._path, fields, None if classes is None else list(classes), args)
+        # Where it is, also if the program goes to another folder before the end.
+        self._inner = _shardpack.Writer(os.path.abspath(self._path), fields, None if classes is None else list(classes), args)
 
     def write(self, sample: Mapping[str, object], key: str | None = None, *, order: int | None = None) -> None:
         """Add a sample. May be called from several threads at once.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,28 @@ def test_indices_count_in_the_subset(odd: sp.Dataset) -> None:
             assert (index == -1) == (not real)
             if real:
                 assert subset[int(index)]["__key__"] == key
+
+
+def test_lists_of_tensors_move_with_the_batch(odd: sp.Dataset) -> None:
+    pytest.importorskip("torch")
+    (batch, *_) = sp.Loader(odd, 8, to="torch")
+    moved = batch.to("meta")
+    assert {str(tokens.device) for tokens in moved["tokens"]} == {"meta"} == {str(moved["depth"].device)}
+
+
+def test_a_program_may_go_to_another_folder(
+    odd: sp.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(odd.path.parent)
+    there = sp.Dataset("odd")
+    assert (str(there.path), repr(there).startswith("Dataset('odd'")) == ("odd", True)
+    monkeypatch.chdir(tmp_path)
+    copy = pickle.loads(pickle.dumps(there))
+    assert copy[3]["number"] == there[3]["number"]
+    with sp.Writer("out") as writer:
+        writer.write({"x": 1})
+        monkeypatch.chdir("/")
+    assert len(sp.Dataset(tmp_path / "out")) == 1
 
 
 def test_a_masked_array_is_refused(tmp_path: Path) -> None:

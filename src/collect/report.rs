@@ -65,7 +65,9 @@ pub(super) fn recipe(layout: &Layout, options: &CollectOptions) -> Recipe {
         put(&recipe_name(&field.name), recipe_of_pictures(&layout.pictures));
     }
     for (field, asked, trial) in chosen(layout) {
-        let entry = json!({ "settings": trial.settings, "asked": asked, "candidates": trial.table });
+        // Where there was nothing to choose from, the figures would be those of whichever array was the first.
+        let candidates = if trial.table.len() > 1 { json!(trial.table) } else { json!([]) };
+        let entry = json!({ "settings": trial.settings, "asked": asked, "candidates": candidates });
         put(&recipe_name(&field), entry);
     }
     recipe
