@@ -83,6 +83,9 @@ class IterableDataset(_Base):
     a ``DistributedSampler``. With ``persistent_workers=True`` they count by themselves, and later calls do not reach
     them.
 
+    How many batches there are depends on the workers, so ``len(DataLoader(…))`` is a ``TypeError``; ``len(loader)`` is
+    exact for the loader itself.
+
     What workers have done, only they know: the ``state_dict()`` of a loader that workers iterate over stays where it
     is. To resume in the middle of an epoch use the loader itself, or torchdata's ``StatefulDataLoader``, which asks
     :meth:`state_dict` in each worker and gives it back with as many workers.

@@ -16,8 +16,8 @@ mod watch;
 mod words;
 mod writer;
 
-/// The compiled part of the package `shardpack`. Its classes are frozen, with locks of their own: it needs no GIL.
-#[pyo3::pymodule(gil_used = false)]
+/// The compiled part of the package `shardpack`. Its classes are frozen, with locks of their own; the Python around them counts on the GIL.
+#[pyo3::pymodule(gil_used = true)]
 mod _shardpack {
     #[pymodule_export]
     use crate::batch::{Batch, Tensor};

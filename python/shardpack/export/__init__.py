@@ -48,7 +48,9 @@ def export(
         Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total``, ``seconds``.
     **options
         Of ``"webdataset"``: ``shard_size`` (``"1GiB"``, or a number of bytes: no tar is larger, unless a sample alone
-        is), ``keys`` (``"dataset"``, or ``"number"`` for running numbers). Of ``"zarr"``: ``shard_size`` (``"64MiB"``:
+        is), ``keys`` (``"dataset"``: without the extension of its picture, and with ``_`` for the dots in its last
+        part, since a tar's key ends at the first dot; or ``"number"`` for running numbers). Of ``"zarr"``:
+        ``shard_size`` (``"64MiB"``:
         how much of an array stands in one file, uncompressed; it is also what is held in memory of each field).
 
     Returns
