@@ -345,6 +345,11 @@ class Concat(Dataset):
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
         for number, dataset in enumerate(datasets):
+            if not isinstance(dataset, Dataset):
+                raise TypeError(
+                    f"dataset {number} to take as one: expected a shardpack.Dataset, found {type(dataset).__name__}\n"
+                    "hint: open it: shardpack.Dataset(path)"
+                )
             if dataset._members is not None:
                 raise _shardpack.UsageError(
                     f"dataset {number} to take as one: expected a whole dataset, found {dataset!r}\n"

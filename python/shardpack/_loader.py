@@ -22,7 +22,7 @@ from shardpack._options import Options, State
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 """Of a loader: whether and how samples are mixed."""
-Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | ArrayLike"
+Weights: TypeAlias = "Literal['balanced'] | Mapping[int, float] | Mapping[str, float] | ArrayLike"
 """Of a loader: how often samples are drawn."""
 
 # Habits that come with a torch DataLoader, and what stands for them here.
@@ -100,7 +100,7 @@ class Loader:
         So are arrays of which each sample has another number (boxes, token ids): a list with an array for each row.
     weights : "balanced", mapping or array, optional
         Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes alike
-        often), label → weight, or one weight for each sample. Default: each sample once.
+        often), label or name of a class → weight, or one weight for each sample. Default: each sample once.
     mix : sequence of float, optional
         Of a :func:`concat`: how often each of its datasets comes, in any proportion. Each goes through its own order,
         epoch after epoch, while the others go on; an epoch is as long as all together. Default: every sample once.
@@ -597,7 +597,7 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
             "weights": _spread(_of_classes(dataset, dict.fromkeys(np.unique(dataset.labels).tolist(), 1.0)), dataset)
         }
     if isinstance(weights, Mapping):
-        classes = {int(label): float(weight) for label, weight in weights.items()}
+        classes = {_label(label, dataset): float(weight) for label, weight in weights.items()}
         if members is None:
             return none | {"class_weights": classes}
         return none | {"weights": _spread(_of_classes(dataset, classes), dataset)}
@@ -607,6 +607,18 @@ def _weights(weights: Weights | None, dataset: Dataset) -> dict[str, Any]:
             f"weights: expected one for each of {len(dataset)} samples, found shape {list(each.shape)}"
         )
     return none | {"weights": _spread(each, dataset)}
+
+
+def _label(label: object, dataset: Dataset) -> int:
+    """A label, or the place of a class that is named."""
+    if not isinstance(label, str):
+        return _number("label of a weight", label, -(2**63), 2**63 - 1)
+    names = dataset.classes or []
+    if label not in names:
+        near = difflib.get_close_matches(label, names, n=1)
+        hint = f"\nhint: did you mean {near[0]!r}?" if near else ""
+        raise _shardpack.UsageError(f"weights: expected labels or names of classes, found {label!r}{hint}")
+    return names.index(label)
 
 
 def _mix(

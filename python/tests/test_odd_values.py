@@ -87,6 +87,22 @@ def test_a_program_may_go_to_another_folder(
     assert len(sp.Dataset(tmp_path / "out")) == 1
 
 
+def test_classes_are_weighed_by_label_or_by_name(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out", classes=["cat", "dog"]) as writer:
+        for number in range(40):
+            writer.write({"number": number, "label": number % 2})
+    dataset = sp.Dataset(tmp_path / "out")
+    by_label, by_name = (
+        [key for batch in sp.Loader(dataset, 8, weights=weights) for key in batch.keys]  # type: ignore[arg-type]
+        for weights in ({0: 1.0, 1: 3.0}, {"cat": 1.0, "dog": 3.0})
+    )
+    assert by_label == by_name
+    with pytest.raises(sp.UsageError, match="found 'dug'\nhint: did you mean 'dog'"):
+        sp.Loader(dataset, 8, weights={"dug": 1.0})
+    with pytest.raises(TypeError, match="dataset 1 to take as one: expected a shardpack.Dataset, found str"):
+        sp.concat([dataset, "out"])  # type: ignore[list-item]
+
+
 def test_a_masked_array_is_refused(tmp_path: Path) -> None:
     with sp.Writer(tmp_path / "out") as writer:
         writer.write({"x": np.zeros(3)})
