@@ -40,6 +40,10 @@ step() {
   fi
 }
 
+# Its download takes longer than its unpacking: meanwhile the cores compile. If it fails, the step "wheel" tries again, and says why.
+scripts/package.sh --environment >"$logs/environment.log" 2>&1 </dev/null &
+environment=$!
+
 python=.venv/bin/python package=.venv-package/bin/python
 
 step "formatting"        cargo fmt --all --check
@@ -48,6 +52,7 @@ step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-
 step "build"             cargo build --workspace --all-targets --quiet
 step "rust tests"        cargo test --workspace --no-fail-fast
 step "python tests"      "$python" -m unittest discover --start-directory tests/python --verbose
+wait "$environment"
 step "wheel"             scripts/package.sh
 step "package tests"     "$package" -m pytest python/tests --quiet
 step "package types"     "$package" -m mypy --strict --config-file python/pyproject.toml python/shardpack python/examples

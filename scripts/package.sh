@@ -1,9 +1,15 @@
 #!/usr/bin/env bash
 # Build the Python package's wheel and install it, with the libraries that its tests import, into a virtual environment of its own: .venv-package.
 #
-#   scripts/package.sh         the wheel is in target/wheels; .venv-package/bin/python imports what was just built
+#   scripts/package.sh                 the wheel is in target/wheels; .venv-package/bin/python imports what was just built
+#   scripts/package.sh --environment   the libraries alone, without the wheel
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+case "${1-}" in
+  '' | --environment) ;;
+  *) echo "package: unknown argument: $1" >&2; echo "hint: the only one is --environment" >&2; exit 2 ;;
+esac
 
 say() { printf 'package: %s\n' "$*"; }
 python=.venv-package/bin/python requirements=scripts/requirements-package.txt
@@ -18,6 +24,7 @@ if [[ ! -x $python || ! -f $stamp || $(<"$stamp") != "$wanted" ]]; then
   "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --only-binary :all: --requirement "$requirements"
   printf '%s\n' "$wanted" >"$stamp"
 fi
+[[ ${1-} != --environment ]] || exit 0
 
 rm -rf target/wheels
 "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir target/wheels ./python
