@@ -8,10 +8,11 @@ use super::picture::{self, NoPicture, Picture, Size};
 use super::value::{Number, Sample, Value};
 use crate::pack::picture_maker::{Look, PictureMaker, PictureNote};
 use crate::pack::picture_totals::{PictureFigures, ReencodedFigures};
+use crate::pack::stored_value::{self, StoredValue};
 use crate::pack::{Jpeg, SampleError, Share, fidelity};
 use sha2::{Digest, Sha256};
-use shardpack_codec::{Array, ArrayEncoder, Fidelity, encode_bytes};
-use shardpack_format::{Codec, Dtype, Limits, RecordBuilder, StoredField, check_json};
+use shardpack_codec::{Array, ArrayEncoder, Fidelity};
+use shardpack_format::{Dtype, Limits, check_json};
 
 /// One in so many pictures is looked at closely where a sample of them is asked for.
 const LOOKED_AT: u64 = 32;
@@ -34,14 +35,6 @@ pub(super) struct Encoded {
     /// What the columns do not tell of pictures, by field.
     pub(super) notes: Vec<(usize, PictureNote)>,
     pub(super) has_icc: bool,
-}
-
-/// A stored value.
-struct Stored {
-    codec: Codec,
-    decoded_bytes: u64,
-    descriptor: Vec<u8>,
-    payload: Vec<u8>,
 }
 
 /// What was found out about a sample on the way, for its columns.
@@ -80,7 +73,7 @@ impl Bench {
         }
         let has_icc = found.icc.is_some();
         if layout.icc {
-            stored.push(found.icc.map(|icc| Stored::small(&icc)).transpose()?);
+            stored.push(found.icc.map(|icc| StoredValue::bytes(&icc)).transpose()?);
         }
         if layout.described_picture.is_some() {
             let Size { height, width, orientation, gpu_jpeg } = found.size;
@@ -97,15 +90,8 @@ impl Bench {
         }
         scalars.extend(found.figures);
 
-        let described: Vec<_> = stored.iter().map(|value| value.as_ref().map(Stored::describe)).collect();
         let buffer = std::mem::take(&mut self.record);
-        let mut record = RecordBuilder::new(buffer, &layout.schema, 0, sequence, key, &scalars, &described)?;
-        for (position, value) in stored.iter().enumerate() {
-            if let Some(value) = value {
-                record.field_mut(position).copy_from_slice(&value.payload);
-            }
-        }
-        let (record, frame) = record.finish();
+        let (record, frame) = stored_value::record(buffer, &layout.schema, (0, sequence), key, &scalars, &stored)?;
         let limit = Limits::default().max_record_bytes;
         if frame.record_bytes > limit {
             return Err(of_sample(key, "bytes of the record", format!("at most {limit}"), frame.record_bytes));
@@ -235,7 +221,12 @@ impl Of<'_> {
         Look { check: how.jpeg == Jpeg::Tile && takes(how.check_pixels), score: takes(how.score) }
     }
 
-    fn picture(&self, maker: &mut PictureMaker, value: Option<Value>, found: &mut Found) -> Result<Option<Stored>> {
+    fn picture(
+        &self,
+        maker: &mut PictureMaker,
+        value: Option<Value>,
+        found: &mut Found,
+    ) -> Result<Option<StoredValue>> {
         let how = &self.layout.pictures;
         let Some(value) = value else {
             if self.field.figures {
@@ -269,7 +260,7 @@ impl Of<'_> {
             found.icc = icc;
         }
         let decoded_bytes = bytes.len() as u64;
-        Ok(Some(Stored { codec, decoded_bytes, descriptor: media_type.into(), payload: bytes }))
+        Ok(Some(StoredValue { codec, decoded_bytes, descriptor: media_type.into(), payload: bytes }))
     }
 
     fn array(
@@ -277,7 +268,7 @@ impl Of<'_> {
         encoders: &mut Vec<Option<ArrayEncoder>>,
         value: Option<Value>,
         found: &mut Found,
-    ) -> Result<Option<Stored>> {
+    ) -> Result<Option<StoredValue>> {
         let array = match value {
             Some(Value::Array(array)) => array,
             // A number that has a type is an array of no axes.
@@ -315,12 +306,7 @@ impl Of<'_> {
         if self.layout.described_array.is_some_and(|(position, _)| position == self.position) {
             found.shape = array.shape().to_vec();
         }
-        Ok(Some(Stored {
-            codec: encoded.codec,
-            decoded_bytes: encoded.descriptor.stored_bytes()?,
-            descriptor: encoded.descriptor.encode()?,
-            payload: encoded.payload,
-        }))
+        Ok(Some(StoredValue::array(encoded)?))
     }
 
     /// A loader hands the arrays of a field out in one tensor: their type and number of axes are those of the first.
@@ -337,7 +323,7 @@ impl Of<'_> {
         })
     }
 
-    fn small(&self, value: Option<Value>) -> Result<Option<Stored>> {
+    fn small(&self, value: Option<Value>) -> Result<Option<StoredValue>> {
         let Some(value) = value else { return Ok(None) };
         let expected = |kind: &str, value: &Value| self.misfit(kind, value.found(), "");
         let bytes = match (self.field.kind, value) {
@@ -360,23 +346,7 @@ impl Of<'_> {
                 other => self.refused(other),
             })?;
         }
-        Stored::small(&bytes).map(Some).map_err(|e| self.refused(e))
-    }
-}
-
-impl Stored {
-    fn small(bytes: &[u8]) -> shardpack_format::Result<Self> {
-        let (codec, payload) = encode_bytes(bytes)?;
-        Ok(Self { codec, decoded_bytes: bytes.len() as u64, descriptor: Vec::new(), payload })
-    }
-
-    fn describe(&self) -> StoredField<'_> {
-        StoredField {
-            codec: self.codec,
-            stored_bytes: self.payload.len() as u64,
-            decoded_bytes: self.decoded_bytes,
-            descriptor: &self.descriptor,
-        }
+        StoredValue::bytes(&bytes).map(Some).map_err(|e| self.refused(e))
     }
 }
 

@@ -1,13 +1,14 @@
 //! Cubes: loaded, transformed and encoded, one sample to a thread.
 
 use super::fidelity::{self, Totals};
+use super::stored_value::{self, StoredValue};
 use super::tries::{mask_file_options, mask_options};
 use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
 use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load_mask, load_reusing};
 use crate::sources::{Content, Entry, Listing};
 use serde_json::{Map, Value, json};
-use shardpack_codec::{Array, ArrayEncoder, EncodedArray, Trial, encode_bytes};
-use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
+use shardpack_codec::{Array, ArrayEncoder, Trial};
+use shardpack_format::{Dtype, Field, FieldKind, Recipe, Schema};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::path::Path;
@@ -33,14 +34,6 @@ struct Bench {
     cube: ArrayEncoder,
     mask: Option<ArrayEncoder>,
     array: Vec<u8>,
-    payload: Vec<u8>,
-}
-
-/// A stored field value and its descriptor's bytes.
-struct StoredValue {
-    codec: Codec,
-    decoded_bytes: u64,
-    descriptor: Vec<u8>,
     payload: Vec<u8>,
 }
 
@@ -210,13 +203,15 @@ impl Cubes<'_> {
             _ => None,
         };
         let figures = cube.fidelity;
-        let mut values = vec![Some(stored(cube)?)];
+        let mut values = vec![Some(StoredValue::array(cube)?)];
         if self.trials.len() > 1 {
-            values.push(mask.map(stored).transpose()?);
+            values.push(mask.map(StoredValue::array).transpose()?);
         }
-        values.push((!meta.is_empty()).then(|| text(&Value::Object(meta).to_string())).transpose()?);
+        values.push(
+            (!meta.is_empty()).then(|| StoredValue::bytes(Value::Object(meta).to_string().as_bytes())).transpose()?,
+        );
         for column in tables::texts(self.listing, position) {
-            values.push(Some(text(column)?));
+            values.push(Some(StoredValue::bytes(column.as_bytes())?));
         }
 
         let mut scalars = Vec::with_capacity(160);
@@ -228,43 +223,10 @@ impl Cubes<'_> {
         fidelity::append(&mut scalars, &figures);
         tables::append_columns(&mut scalars, self.listing, position);
 
-        let fields: Vec<_> = values.iter().map(|value| value.as_ref().map(StoredValue::describe)).collect();
-        let sample_id = position as u64;
-        let mut record =
-            RecordBuilder::new(buffer, &self.schema, shard_number, sample_id, &entry.key, &scalars, &fields)?;
-        for (i, value) in values.iter().enumerate() {
-            if let Some(value) = value {
-                record.field_mut(i).copy_from_slice(&value.payload);
-            }
-        }
+        let number = (shard_number, position as u64);
+        let (record, frame) = stored_value::record(buffer, &self.schema, number, &entry.key, &scalars, &values)?;
         bench.payload = values.into_iter().next().flatten().map(|cube| cube.payload).unwrap_or_default();
-        let (record, frame) = record.finish();
         let tally = Tally::of("cube", FieldTotals::Array(Totals::of(&entry.key, figures)));
         Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally }))
     }
-}
-
-impl StoredValue {
-    fn describe(&self) -> StoredField<'_> {
-        StoredField {
-            codec: self.codec,
-            stored_bytes: self.payload.len() as u64,
-            decoded_bytes: self.decoded_bytes,
-            descriptor: &self.descriptor,
-        }
-    }
-}
-
-fn stored(encoded: EncodedArray) -> Result<StoredValue, SampleError> {
-    Ok(StoredValue {
-        codec: encoded.codec,
-        decoded_bytes: encoded.descriptor.stored_bytes()?,
-        descriptor: encoded.descriptor.encode()?,
-        payload: encoded.payload,
-    })
-}
-
-fn text(text: &str) -> Result<StoredValue, SampleError> {
-    let (codec, payload) = encode_bytes(text.as_bytes())?;
-    Ok(StoredValue { codec, decoded_bytes: text.len() as u64, descriptor: Vec::new(), payload })
 }

@@ -2,10 +2,10 @@
 
 use super::picture_maker::{Body, Look, PictureMaker, Stored, kept, recipe_of_pictures};
 use super::picture_sizes::{Sizes, refuse_huge};
+use super::stored_value::StoredValue;
 use super::{Jpeg, PackOptions, PictureOptions, SampleError, Tally, picture_totals, schema, tables};
 use crate::sources::picture::Picture;
 use crate::sources::{Content, Entry, Listing};
-use shardpack_codec::encode_bytes;
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
@@ -212,17 +212,10 @@ impl Images<'_> {
         small.extend(tables::texts(self.listing, position).into_iter().map(|text| Some(text.as_bytes())));
         let small: Vec<_> = small
             .into_iter()
-            .map(|value| value.map(|value| Ok((encode_bytes(value)?, value.len() as u64))).transpose())
-            .collect::<Result<_, SampleError>>()?;
+            .map(|value| value.map(StoredValue::bytes).transpose())
+            .collect::<Result<_, shardpack_format::Error>>()?;
         let fields: Vec<_> = std::iter::once(Some(image))
-            .chain(small.iter().map(|value| {
-                value.as_ref().map(|((codec, bytes), decoded_bytes)| StoredField {
-                    codec: *codec,
-                    stored_bytes: bytes.len() as u64,
-                    decoded_bytes: *decoded_bytes,
-                    descriptor: &[],
-                })
-            }))
+            .chain(small.iter().map(|value| value.as_ref().map(StoredValue::describe)))
             .collect();
         let sample = position as u64;
         let mut record = RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
@@ -231,8 +224,8 @@ impl Images<'_> {
             Body::Bytes(bytes) => record.field_mut(0).copy_from_slice(bytes),
         }
         for (i, value) in small.iter().enumerate() {
-            if let Some(((_, bytes), _)) = value {
-                record.field_mut(i + 1).copy_from_slice(bytes);
+            if let Some(value) = value {
+                record.field_mut(i + 1).copy_from_slice(&value.payload);
             }
         }
         let (record, frame) = record.finish();

@@ -10,6 +10,7 @@ pub(crate) mod picture_maker;
 mod picture_sizes;
 pub(crate) mod picture_totals;
 mod schema;
+pub(crate) mod stored_value;
 mod tables;
 mod tries;
 
