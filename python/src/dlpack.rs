@@ -119,11 +119,11 @@ pub(crate) fn export(py: Python<'_>, part: &Part<'_>, versioned: bool) -> PyResu
         let version = [1, 0];
         let deleter: unsafe extern "C" fn(*mut ManagedVersioned) = free::<ManagedVersioned>;
         let managed = ManagedVersioned { version, context: null_mut(), deleter: Some(deleter), flags: 0, tensor };
-        capsule(py, NAME_VERSIONED, Holder::boxed(managed, shape, batch), destroy::<ManagedVersioned>)
+        capsule(py, Holder::boxed(managed, shape, batch))
     } else {
         let deleter: unsafe extern "C" fn(*mut Managed) = free::<Managed>;
         let managed = Managed { tensor, context: null_mut(), deleter: Some(deleter) };
-        capsule(py, NAME, Holder::boxed(managed, shape, batch), destroy::<Managed>)
+        capsule(py, Holder::boxed(managed, shape, batch))
     }
 }
 
@@ -132,7 +132,6 @@ trait Exported: Sized {
     const NAME: &CStr;
     fn tensor(&mut self) -> &mut DlTensor;
     fn context(&mut self) -> &mut *mut c_void;
-    fn context_of(&self) -> *mut c_void;
 }
 
 impl Exported for Managed {
@@ -143,9 +142,6 @@ impl Exported for Managed {
     fn context(&mut self) -> &mut *mut c_void {
         &mut self.context
     }
-    fn context_of(&self) -> *mut c_void {
-        self.context
-    }
 }
 
 impl Exported for ManagedVersioned {
@@ -155,9 +151,6 @@ impl Exported for ManagedVersioned {
     }
     fn context(&mut self) -> &mut *mut c_void {
         &mut self.context
-    }
-    fn context_of(&self) -> *mut c_void {
-        self.context
     }
 }
 
@@ -184,7 +177,7 @@ impl<M: Exported> Holder<M> {
 /// `managed` is that of a holder made by [`Holder::boxed`], not freed yet; nobody uses it afterwards.
 unsafe extern "C" fn free<M: Exported>(managed: *mut M) {
     // SAFETY: by the caller's promise; rule 1.
-    let context = unsafe { (*managed).context_of() };
+    let context = unsafe { *(*managed).context() };
     // SAFETY: `context` is what `Box::into_raw` gave in `boxed`, and is freed only here, once by the caller's promise.
     drop(unsafe { Box::from_raw(context.cast::<Holder<M>>()) });
 }
@@ -202,16 +195,11 @@ unsafe extern "C" fn destroy<M: Exported>(capsule: *mut ffi::PyObject) {
     unsafe { free::<M>(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast()) };
 }
 
-fn capsule<M: Exported>(
-    py: Python<'_>,
-    name: &'static CStr,
-    holder: *mut Holder<M>,
-    destructor: unsafe extern "C" fn(*mut ffi::PyObject),
-) -> PyResult<Py<PyAny>> {
+fn capsule<M: Exported>(py: Python<'_>, holder: *mut Holder<M>) -> PyResult<Py<PyAny>> {
     // SAFETY: `holder` lives until it is freed; this takes the address of a part of it.
     let managed = unsafe { &raw mut (*holder).managed };
     // SAFETY: the pointer is not null, the name lives for ever, the destructor fits what the pointer is.
-    let made = unsafe { ffi::PyCapsule_New(managed.cast(), name.as_ptr(), Some(destructor)) };
+    let made = unsafe { ffi::PyCapsule_New(managed.cast(), M::NAME.as_ptr(), Some(destroy::<M>)) };
     // SAFETY: a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, made) }.map(Bound::unbind).inspect_err(|_| {
         // SAFETY: there is no capsule, so nobody else frees it.
