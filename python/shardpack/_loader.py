@@ -255,7 +255,7 @@ class Loader:
         """Begins an epoch: see the class."""
         core = self._ready()
         if self._begun:
-            self._go_to(core, core.state()[2] + 1)
+            self._go_to(core, _number("epoch", core.state()[2] + 1, 0, 2**32 - 1))
         self._turn += 1
         return _Iteration(self, self._turn)
 
