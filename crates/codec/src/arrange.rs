@@ -6,12 +6,12 @@
 use crate::sums::{self, sum8, sum16};
 use crate::vector::vectorised;
 use crate::window::Block;
-use fearless_simd::prelude::{Simd, SimdBase};
-use fearless_simd::{Level, dispatch, u16x8};
+use fearless_simd::prelude::{Bytes, Simd, SimdBase};
+use fearless_simd::{Level, dispatch, u8x16, u16x8};
 use shardpack_format::Layout;
 
-/// Bytes of a piece that still fits the first-level cache beside its source.
-const PIECE_ELEMENTS: usize = 6144;
+/// Elements of a piece that still fits the first-level cache beside its source.
+pub(crate) const PIECE_ELEMENTS: usize = 6144;
 
 /// Bytes of a tile: it stays in the second-level cache, and a band of it is long enough to be read ahead.
 pub(crate) const TILE_BYTES: usize = 512 << 10;
@@ -227,21 +227,12 @@ impl Arrangement {
         }
     }
 
-    /// Elements of two bytes: squares of 8 pixels and 8 bands at a time, and the rest one by one.
+    /// Elements of two bytes: squares of 8 pixels and 8 bands at a time, of which the last may overlap the ones before.
     fn gather_pairs(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
-        let (from, to) = (payload.as_chunks::<2>().0, piece.as_chunks_mut::<2>().0);
-        let pixels = to.len() / self.bands;
-        let squares = |n: usize| n / 8 * 8;
-        let (done_pixels, done_bands) = (squares(pixels), squares(self.bands));
-        dispatch!(Level::new(), simd => turn_squares(simd, self, from, first, to, (done_pixels, done_bands)));
-        for (band, plane) in from.chunks_exact(self.pixels).take(self.bands).enumerate() {
-            let start = if band < done_bands { done_pixels } else { 0 };
-            let run = plane.get(first + start..first + pixels).unwrap_or_default();
-            let places = to.get_mut(start * self.bands + band..).unwrap_or_default();
-            for (to, from) in places.iter_mut().step_by(self.bands).zip(run) {
-                *to = *from;
-            }
+        if piece.len() / 2 < 8 * self.bands || self.bands < 8 {
+            return self.gather_by::<2>(payload, first, piece);
         }
+        dispatch!(Level::new(), simd => turn_squares(simd, self, payload, first, piece));
     }
 
     fn gather_by<const N: usize>(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
@@ -272,40 +263,39 @@ fn zigzag16(d: u16) -> u16 {
     (d << 1) ^ (d.cast_signed() >> 15).cast_unsigned()
 }
 
-/// Puts the squares of the first `pixels` and `bands` from their planes to their pixels. Both are multiples of 8.
+/// Puts elements of two bytes from their planes to their pixels, of which there are at least 8 with at least 8 bands.
 #[inline(always)]
-fn turn_squares<S: Simd>(
-    simd: S,
-    arrangement: &Arrangement,
-    from: &[[u8; 2]],
-    first: usize,
-    to: &mut [[u8; 2]],
-    (pixels, bands): (usize, usize),
-) {
-    for pixel in (0..pixels).step_by(8) {
-        let Some(rows) = to.get_mut(pixel * arrangement.bands..(pixel + 8) * arrangement.bands) else { return };
-        for band in (0..bands).step_by(8) {
+fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) {
+    let bands = arrangement.bands;
+    let pixels = to.len() / (2 * bands);
+    for pixel in (0..pixels).step_by(8).map(|pixel| pixel.min(pixels - 8)) {
+        let Some(rows) = to.get_mut(2 * pixel * bands..2 * (pixel + 8) * bands) else { return };
+        for band in (0..bands).step_by(8).map(|band| band.min(bands - 8)) {
             let mut square = [u16x8::splat(simd, 0); 8];
             for (i, lanes) in square.iter_mut().enumerate() {
-                let start = (band + i) * arrangement.pixels + first + pixel;
-                let Some(plane) = from.get(start..).and_then(|plane| plane.first_chunk::<8>()) else { return };
-                *lanes = u16x8::from_slice(simd, &plane.map(u16::from_le_bytes));
+                let start = 2 * ((band + i) * arrangement.pixels + first + pixel);
+                let Some(plane) = from.get(start..).and_then(|plane| plane.first_chunk()) else { return };
+                // As bytes: a map over elements becomes one move for each of them.
+                *lanes = u8x16::load_array_ref(simd, plane).bitcast();
             }
             // Each step interleaves the upper half of the rows with the lower one; after three, rows are columns.
             for _ in 0..3 {
                 let [a, b, c, d, e, f, g, h] = square;
-                let mut next = square;
-                for (pair, (low, high)) in next.as_chunks_mut::<2>().0.iter_mut().zip([(a, e), (b, f), (c, g), (d, h)])
-                {
-                    *pair = [low.zip_low(high), low.zip_high(high)];
-                }
-                square = next;
+                square = [
+                    a.zip_low(e),
+                    a.zip_high(e),
+                    b.zip_low(f),
+                    b.zip_high(f),
+                    c.zip_low(g),
+                    c.zip_high(g),
+                    d.zip_low(h),
+                    d.zip_high(h),
+                ];
             }
-            for (row, lanes) in rows.chunks_exact_mut(arrangement.bands).zip(square) {
-                let Some(place) = row.get_mut(band..).and_then(|row| row.first_chunk_mut::<8>()) else { return };
-                let mut out = [0; 8];
-                lanes.store_slice(&mut out);
-                *place = out.map(u16::to_le_bytes);
+            for (row, lanes) in rows.chunks_exact_mut(2 * bands).zip(square) {
+                let Some(place) = row.get_mut(2 * band..).and_then(|row| row.first_chunk_mut()) else { return };
+                let lanes: u8x16<S> = lanes.bitcast();
+                lanes.store_array(place);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Payloads to arrays. Takes bytes from strangers: whatever they are, the result is an array or an error.
 
-use crate::arrange::{Arrangement, TILE_BYTES};
+use crate::arrange::{Arrangement, PIECE_ELEMENTS, TILE_BYTES};
 use crate::array::Array;
 use crate::blosc2::{self, STREAM_BYTES};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, end_of};
@@ -116,8 +116,9 @@ impl ArrayDecoder {
         }
     }
 
-    /// How many bytes [`ArrayDecoder::decode_into`] takes, and keeps, besides the payload and `out`, for an array of this descriptor: all stored elements of
-    /// a band-major payload, else a block. The coders' own contexts, some 100 KiB, do not count.
+    /// How many bytes [`ArrayDecoder::decode_into`] takes, and keeps, besides the payload and `out`, for an array of this descriptor: of a band-major
+    /// payload at most all stored elements (those that the payload does not hold as they are), else a block; and some pixels. The coders' own contexts, some
+    /// 100 KiB, do not count.
     ///
     /// ```
     /// use shardpack_codec::ArrayDecoder;
@@ -139,7 +140,10 @@ impl ArrayDecoder {
         Ok(match (codec, descriptor.layout) {
             (Codec::Raw, Layout::AsShape) => 0,
             (Codec::Raw, Layout::BandMajor) => tile,
-            (_, Layout::AsShape) => block_bytes(codec, width).saturating_add(pixel).min(stored),
+            (_, Layout::AsShape) => {
+                let pixels = pixel.max(PIECE_ELEMENTS as u64 * width);
+                block_bytes(codec, width).saturating_add(pixels).min(stored.saturating_mul(2))
+            }
             (_, Layout::BandMajor) => stored.saturating_add(tile),
         })
     }

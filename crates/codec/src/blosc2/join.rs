@@ -35,9 +35,8 @@ fn join_by<S: Simd, const N: usize>(
     let chunks = planes.map(|plane| plane.as_chunks::<LANES>().0);
     let mut done = 0;
     for (i, out) in out.chunks_exact_mut(LANES * N).enumerate() {
-        let vectors = chunks.map(|chunks| {
-            chunks.get(i).map_or(u8x64::splat(simd, 0), |chunk| u8x64::load_array_ref(simd, chunk))
-        });
+        let vectors = chunks
+            .map(|chunks| chunks.get(i).map_or(u8x64::splat(simd, 0), |chunk| u8x64::load_array_ref(simd, chunk)));
         for (joined, out) in join(vectors).into_iter().zip(out.as_chunks_mut().0) {
             joined.store_array(out);
         }

@@ -155,7 +155,7 @@ impl Decoder {
     ) -> Result<Option<Planes<'a>>> {
         let item = usize::from(item_bytes);
         let Some(streams) = planes::streams(chunk, number, item) else { return Ok(None) };
-        let scratch = grow(&mut self.planes, planes::scratch_bytes(streams));
+        let scratch = grow(&mut self.planes, STREAM_BYTES * item);
         planes::decode(chunk, streams, item, &mut self.zstd, scratch).map(Some)
     }
 
@@ -173,6 +173,11 @@ impl Decoder {
         let (here, rest) = std::mem::take(scratch).split_at_mut_checked(bytes).unwrap_or_default();
         *scratch = rest;
         planes::decode(chunk, streams, item, &mut self.zstd, here).map(Some)
+    }
+
+    /// Room for any block of items of `item` bytes. Whoever wants to take memory once asks for it before the first block.
+    pub(crate) fn room(&mut self, item: usize) -> &mut [u8] {
+        grow(&mut self.planes, STREAM_BYTES * item)
     }
 
     fn context(&mut self, item_bytes: u8) -> Result<&mut ffi::Decompressor> {

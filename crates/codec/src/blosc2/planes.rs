@@ -109,7 +109,8 @@ pub(super) fn decode<'a>(
 
 /// Decodes the first `count` bytes of each stream, of which [`can_stop`] must hold, into `scratch`, where [`of`] finds them.
 pub(crate) fn decode_first(chunk: &Chunk<'_>, streams: &[Stream], count: usize, scratch: &mut Vec<u8>) -> Result<()> {
-    let scratch = grow(scratch, count * streams.len());
+    // Room for all of them, so that the next region need not ask for more.
+    let scratch = grow(scratch, STREAM_BYTES * streams.len());
     for (stream, plane) in streams.iter().zip(scratch.chunks_exact_mut(count.max(1))) {
         let bytes = bytes_of(chunk, stream)?;
         match (stream.kind, bytes.get(..count)) {

@@ -60,7 +60,11 @@ impl<'p, 's> Source<'p, 's> {
         let kind = match codec {
             Codec::Raw => Kind::Raw,
             Codec::Zstd => Kind::Zstd(zstd),
-            Codec::Blosc2 => Kind::Blosc2(blosc2),
+            Codec::Blosc2 => {
+                // The first region may need little of each block, and a later one all of it.
+                blosc2.room(width);
+                Kind::Blosc2(blosc2)
+            }
             _ => return Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
         };
         let units = stored_bytes.div_ceil(UNIT_BYTES);

@@ -15,7 +15,8 @@ const BANDS: usize = 16;
 
 /// Whether [`sum`] can take pixels of so many bands.
 pub(crate) const fn fits(pixels: usize, bands: usize) -> bool {
-    pixels >= PIXELS && bands >= BANDS
+    // Pairs of bytes are taken for numbers as they stand.
+    cfg!(target_endian = "little") && pixels >= PIXELS && bands >= BANDS
 }
 
 /// Fills `out` with the running sums of whole pixels, which [`fits`] must allow. `low` and `high` are the bytes of their elements.

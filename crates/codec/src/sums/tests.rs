@@ -6,7 +6,7 @@ fn slow(elements: &[u64], bands: usize, mut before: u64) -> Vec<u64> {
     let sums = elements.chunks(bands).flat_map(|pixel| {
         let mut sum = std::mem::take(&mut before);
         let add = |z: &u64| {
-            let difference = if z % 2 == 0 { z / 2 } else { (z / 2 + 1).wrapping_neg() };
+            let difference = if z.is_multiple_of(2) { z / 2 } else { (z / 2 + 1).wrapping_neg() };
             sum = sum.wrapping_add(difference);
             sum
         };

@@ -3,6 +3,7 @@
 mod decode;
 mod fixed;
 mod float16;
+mod halves;
 mod integer;
 mod scan;
 #[cfg(test)]
