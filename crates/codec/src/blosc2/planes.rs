@@ -1,7 +1,8 @@
 //! One block as its byte planes: where the streams of a block are byte planes, whoever wants its items need not wait for them to be put together in memory.
 //!
 //! A stored stream *is* a plane, in the chunk itself: the low bytes of noisy floats mostly are, so that half of a cube is copied by nobody. The others
-//! are decoded to scratch of 64 KiB each, which stays in the cache until its items are made.
+//! are decoded to scratch of 64 KiB each, which stays in the cache until its items are made. What is left of the time is LZ4's own: two thirds, for a cube with
+//! differences along its bands. (A decoder of LZ4 in vectors, patterns of short offsets by shuffles, took a tenth longer than LZ4's.)
 //!
 //! Regions that need little of a block decode only the first bytes of its streams. Nothing says that a stream must be decoded to its end: LZ4 can stop anywhere,
 //! stored streams and runs need no decoding at all. A patch of a cube with long rows needs a tenth of each block that it touches and takes half the time

@@ -1,8 +1,10 @@
 //! Byte planes to running sums in one step: the shuffle and the differences along the bands of elements of two bytes undone together.
 //!
 //! Four pixels at a time, sixteen bands of each in a block of 128 bits of their own, so that nothing crosses blocks but the last interleaving. Even
-//! and odd bands stand in vectors of their own until then: the sums of pairs need one scan of eight lanes for sixteen bands. Together with the stores that
-//! takes as long as copying (4 ms for 61 MB), because it is hidden behind them; byte by byte through the caches it took 11.
+//! and odd bands stand in vectors of their own until then: the sums of pairs need one scan of eight lanes for sixteen bands.
+//!
+//! That takes 4.2 ms for a cube of 61 MB on one core, where `memcpy` takes 3.4; with a step each for a copy of the planes, the shuffle and the sums it took
+//! 13. Stores that pass the caches by made 7 ms of it.
 
 use super::unzigzag;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase, SimdCombine, SimdSplit};
