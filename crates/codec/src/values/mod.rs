@@ -3,13 +3,16 @@
 mod decode;
 mod fixed;
 mod float16;
+mod halves;
 mod integer;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 pub(crate) use crate::element::Float;
 pub(crate) use decode::{Tables, check_tables, copy_checked, decode_piece};
+pub(crate) use whole::{Values, is_as_stored};
 
 use crate::arrange::Arrangement;
 use crate::array::Array;
