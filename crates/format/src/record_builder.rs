@@ -170,11 +170,12 @@ impl RecordBuilder {
         scalars: &[u8],
         fields: &[Option<StoredField<'_>>],
     ) -> Result<Self> {
+        let has_first = matches!(fields.first(), Some(Some(_)));
         let RecordLayout { head, fields, frame, padded } =
             RecordLayout::new(schema, shard_number, sample_id, key, scalars, fields)?;
         let mut bytes = buffer;
         let place = fields.first().cloned().unwrap_or(0..0);
-        if bytes.len().checked_sub(at) != Some(place.len()) || place.is_empty() {
+        if bytes.len().checked_sub(at) != Some(place.len()) || !has_first {
             let found = format!("{} bytes from {at} of {}", place.len(), bytes.len());
             return Err(Error::usage("first value of a record", "one that ends its buffer", found));
         }
