@@ -89,7 +89,8 @@ fn assert_cube(path: &Path, kind: CubeKind, dtype: Dtype, shape: [usize; 3], opt
     assert!(loaded.array.bytes() == expected, "values differ");
     let opened = open(path, options, Vec::new()).unwrap();
     assert_eq!(matches!(opened.values, CubeValues::InFile(_)), info.in_file);
-    assert_eq!((opened.no_data, &opened.meta), (loaded.no_data, &loaded.meta));
+    let bits = |value: Option<f64>| value.map(f64::to_bits);
+    assert_eq!((bits(opened.no_data), &opened.meta), (bits(loaded.no_data), &loaded.meta));
     assert_eq!((opened.values.dtype(), opened.values.shape()), (dtype, &shape[..]));
     let mut values = vec![0; expected.len()];
     let (first, rest) = values.split_at_mut(loaded.array.dtype().bytes() as usize);
