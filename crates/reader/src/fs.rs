@@ -38,6 +38,12 @@ pub trait ReadAt: Send + Sync + Debug {
         let _ = (offset, bytes);
     }
 
+    /// Whether the byte at `offset` can be read without waiting for a disk or a network. False where nobody knows.
+    fn is_cached(&self, offset: u64) -> bool {
+        let _ = offset;
+        false
+    }
+
     /// Asks the operating system to drop the file's pages from its cache. A hint: failures do not matter.
     fn drop_cached(&self) {}
 }
@@ -113,6 +119,15 @@ impl ReadAt for LocalFile {
             let _ = rustix::fs::fadvise(&self.file, at, std::num::NonZeroU64::new(step), Advice::WillNeed);
             at += step;
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_cached(&self, offset: u64) -> bool {
+        use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
+        let mut byte = [0];
+        let read = preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT);
+        // File systems that cannot tell refuse the flag.
+        read == Ok(1)
     }
 
     fn drop_cached(&self) {
