@@ -2,7 +2,7 @@
 
 use crate::element::Comparison;
 use crate::values::Float;
-use fearless_simd::prelude::{Simd, SimdBase};
+use fearless_simd::prelude::{Simd, SimdBase, SimdFrom};
 use fearless_simd::{Level, dispatch, f64x8};
 use serde::{Deserialize, Serialize};
 
@@ -207,28 +207,44 @@ fn compare_and_sum<T: Float, S: Simd>(
 ) -> Comparison {
     let found = T::compare(source, decoded, rel);
     if plain {
-        for ((u, v), sum) in source.chunks(run).zip(decoded.chunks(run)).zip(sums) {
-            *sum = sum_plain(simd, u, v);
+        // 1 for the lanes that the last values of a run fill, 0 for the others.
+        let mut filled = [0.0; LANES];
+        filled.iter_mut().take(run % LANES).for_each(|lane| *lane = 1.0);
+        for (i, sum) in sums.iter_mut().enumerate() {
+            let start = i * run;
+            let (Some(u), Some(v)) = (source.get(start..), decoded.get(start..)) else { break };
+            *sum = sum_plain(simd, u, v, run, &filled);
         }
     }
     found
 }
 
+/// Sums the first `run` values, or all if there are fewer.
 #[inline(always)]
-fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32]) -> Sums {
+fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usize, filled: &[f64; LANES]) -> Sums {
     let zero = simd.splat_f64x8(0.0);
     let mut lanes = Lanes { uu: zero, dd: zero, ds: zero, abs: zero, max: zero };
+    let whole = run.min(source.len()) / LANES;
     let (us, u_rest) = source.as_chunks::<LANES>();
     let (vs, v_rest) = decoded.as_chunks::<LANES>();
-    for (u, v) in us.iter().zip(vs) {
+    for (u, v) in us.iter().zip(vs).take(whole) {
         lanes.add(T::widen(simd, u), f32::widen(simd, v));
     }
-    if !u_rest.is_empty() {
-        // Zeros fill the last lanes: they add nothing to any figure.
-        let (mut u, mut v) = ([T::default(); LANES], [0.0; LANES]);
-        u.iter_mut().zip(u_rest).for_each(|(u, from)| *u = *from);
-        v.iter_mut().zip(v_rest).for_each(|(v, from)| *v = *from);
-        lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
+    // Zeros fill the last lanes: they add nothing to any figure.
+    match (us.get(whole), vs.get(whole)) {
+        _ if run.is_multiple_of(LANES) && run <= source.len() => {}
+        // The values of the next run stand there, finite like these: times 0 they are gone, which is quicker than to move the last ones of this run to a place of their own.
+        (Some(u), Some(v)) => {
+            let filled = f64x8::simd_from(simd, *filled);
+            lanes.add(T::widen(simd, u) * filled, f32::widen(simd, v) * filled);
+        }
+        _ => {
+            let (mut u, mut v) = ([T::default(); LANES], [0.0; LANES]);
+            let count = run.min(source.len()) - whole * LANES;
+            u.iter_mut().zip(u_rest).take(count).for_each(|(u, from)| *u = *from);
+            v.iter_mut().zip(v_rest).take(count).for_each(|(v, from)| *v = *from);
+            lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
+        }
     }
     // The halves first: the figures are stored, and the order of additions is part of them.
     let sum = |lanes: f64x8<S>| {
