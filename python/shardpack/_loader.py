@@ -105,7 +105,7 @@ class Loader:
     window : "auto", "memory" or "page-cache", default "auto"
         Where the samples that are mixed wait for their batch. ``"memory"``: in the process, up to 1 GiB divided by
         the number of ranks. ``"page-cache"``: in the operating system's, out of which each is read when its turn
-        comes. ``"auto"``: there, if it holds the dataset when the epoch begins and samples take 16 KiB to 1 MiB.
+        comes. ``"auto"``: there, if samples take 16 KiB to 1 MiB, the disk is one of this machine, and there is room.
     end : "drop", "pad" or "uneven", default "drop"
         Samples that do not fill a batch on every rank: left out; filled up with zeros, as ``batch.mask`` says, so that
         all batches have one shape; or a shorter last batch, with perhaps one batch fewer on some ranks. Evaluate with

@@ -305,7 +305,7 @@ pub(super) struct BenchArgs {
     /// What may be read ahead of the samples being decoded, besides the window of the order
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_bytes, help_heading = "Run")]
     pub read_ahead: u64,
-    /// Where the window of the order is held: auto (in the page cache, where that holds the dataset), memory, or page-cache
+    /// Where the window of the order is held: auto (in the page cache, where that can hold it), memory, or page-cache
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = parse_window, help_heading = "Run")]
     pub window: WindowView,
     /// Damaged samples to pass over in an epoch; one more is an error

@@ -38,10 +38,11 @@ pub trait ReadAt: Send + Sync + Debug {
         let _ = (offset, bytes);
     }
 
-    /// Whether the byte at `offset` can be read without waiting for a disk or a network. False where nobody knows.
-    fn is_cached(&self, offset: u64) -> bool {
+    /// Whether the byte at `offset` can be read without waiting for a disk. `None` where nobody knows: then the file may also be on a network, and what it is
+    /// advised may come to nothing.
+    fn is_cached(&self, offset: u64) -> Option<bool> {
         let _ = offset;
-        false
+        None
     }
 
     /// Asks the operating system to drop the file's pages from its cache. A hint: failures do not matter.
@@ -122,12 +123,15 @@ impl ReadAt for LocalFile {
     }
 
     #[cfg(target_os = "linux")]
-    fn is_cached(&self, offset: u64) -> bool {
+    fn is_cached(&self, offset: u64) -> Option<bool> {
         use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
         let mut byte = [0];
-        let read = preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT);
-        // File systems that cannot tell refuse the flag.
-        read == Ok(1)
+        match preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Some(read == 1),
+            Err(Errno::AGAIN) => Some(false),
+            // File systems that cannot tell, those of networks among them, refuse the flag.
+            Err(_) => None,
+        }
     }
 
     fn drop_cached(&self) {

@@ -15,7 +15,7 @@ use shardpack_reader::{
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// A folder of which a test says whether the page cache holds it, and that counts what is read and what is announced.
 #[derive(Debug)]
@@ -26,7 +26,8 @@ struct Cached {
 
 #[derive(Debug, Default)]
 struct Told {
-    is_cached: AtomicBool,
+    /// 0: nobody knows; 1: no; 2: yes.
+    is_cached: AtomicU8,
     asked: AtomicU64,
     reads: AtomicU64,
     announced: AtomicU64,
@@ -66,16 +67,16 @@ impl ReadAt for CachedFile {
         self.told.announced.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    fn is_cached(&self, offset: u64) -> bool {
+    fn is_cached(&self, offset: u64) -> Option<bool> {
         assert!(offset < self.len());
         self.told.asked.fetch_add(1, Ordering::Relaxed);
-        self.told.is_cached.load(Ordering::Relaxed)
+        [None, Some(false), Some(true)][usize::from(self.told.is_cached.load(Ordering::Relaxed))]
     }
 }
 
-fn told(disk: &Disk, is_cached: bool) -> (Dataset, Arc<Told>) {
+fn told(disk: &Disk, is_cached: Option<bool>) -> (Dataset, Arc<Told>) {
     let told = Arc::new(Told::default());
-    told.is_cached.store(is_cached, Ordering::Relaxed);
+    told.is_cached.store(is_cached.map_or(0, |is_cached| 1 + u8::from(is_cached)), Ordering::Relaxed);
     let storage = Cached { folder: Folder::open(disk.path(), false).unwrap(), told: Arc::clone(&told) };
     (DatasetOptions::new().open_in(Arc::new(storage)).unwrap(), told)
 }
@@ -125,7 +126,7 @@ fn batches_are_the_same_wherever_the_window_is() {
 #[test]
 fn what_is_cached_is_read_sample_by_sample_and_held_nowhere() {
     let disk = medium(&[90]);
-    let (dataset, told) = told(&disk, true);
+    let (dataset, told) = told(&disk, Some(true));
     let mut loader = Loader::open(&dataset, options(Window::Auto)).unwrap();
     let asked = told.asked.load(Ordering::Relaxed);
     assert_eq!(asked, 64, "places");
@@ -142,9 +143,9 @@ fn what_is_cached_is_read_sample_by_sample_and_held_nowhere() {
 }
 
 #[test]
-fn what_is_not_cached_is_read_run_by_run() {
+fn where_nobody_knows_what_is_cached_runs_are_read() {
     let disk = medium(&[90]);
-    let (dataset, told) = told(&disk, false);
+    let (dataset, told) = told(&disk, None);
     let mut loader = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(Window::Auto) }).unwrap();
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 12);
@@ -152,8 +153,8 @@ fn what_is_not_cached_is_read_run_by_run() {
     assert!((15..40).contains(&reads), "{reads} reads of 15 runs, some of them twice where memory is as short as here");
     assert!(!loader.stats().window_in_page_cache);
     assert!(told.announced.load(Ordering::Relaxed) > 1_000_000);
-    // The first epoch has brought it into the page cache: the next one is told, and memory for runs is given back.
-    told.is_cached.store(true, Ordering::Relaxed);
+    // The next epoch asks anew.
+    told.is_cached.store(2, Ordering::Relaxed);
     let before = loader.predicted_bytes();
     loader.set_epoch(1).unwrap();
     told.reads.store(0, Ordering::Relaxed);
@@ -164,14 +165,19 @@ fn what_is_not_cached_is_read_run_by_run() {
 }
 
 #[test]
-fn one_who_asks_for_the_page_cache_has_runs_fetched() {
+fn what_is_on_a_disk_is_fetched_run_by_run_and_read_sample_by_sample() {
     let disk = medium(&[50, 40]);
-    let (dataset, told) = told(&disk, false);
-    let mut loader = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(Window::PageCache) }).unwrap();
-    assert_eq!(epoch(&mut loader).len(), 12);
-    let stored: u64 = (0..2).map(|number| dataset.shard(number).unwrap().footer().index_offset - 64).sum();
-    assert_eq!(told.announced.load(Ordering::Relaxed), stored, "each run once");
-    assert_eq!(told.asked.load(Ordering::Relaxed), 0);
+    // One who asks for the page cache gets it, whatever is known.
+    for (window, is_cached, asked) in [(Window::Auto, Some(false), 64), (Window::PageCache, None, 0)] {
+        let (dataset, told) = told(&disk, is_cached);
+        let mut loader = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(window) }).unwrap();
+        told.reads.store(0, Ordering::Relaxed);
+        assert_eq!(epoch(&mut loader).len(), 12);
+        assert_eq!(told.reads.load(Ordering::Relaxed), 90, "{window:?}");
+        let stored: u64 = (0..2).map(|number| dataset.shard(number).unwrap().footer().index_offset - 64).sum();
+        assert_eq!(told.announced.load(Ordering::Relaxed), stored, "{window:?}: each run once");
+        assert_eq!(told.asked.load(Ordering::Relaxed), asked, "{window:?}");
+    }
 }
 
 #[test]
@@ -179,7 +185,7 @@ fn records_that_are_small_or_large_are_read_run_by_run() {
     // 2 kB, and over 1 MiB.
     for side in [16, 420] {
         let disk = Disk::new(&[12], |id| Made { id, height: side, width: side, said_height: side, half: false });
-        let (dataset, _) = told(&disk, true);
+        let (dataset, _) = told(&disk, Some(true));
         let mut loader =
             Loader::open(&dataset, LoaderOptions { batch_size: 4, threads: 2, ..Default::default() }).unwrap();
         assert_eq!(epoch(&mut loader).len(), 3);
@@ -192,7 +198,7 @@ fn a_damaged_record_and_a_file_that_was_cut_are_named() {
     let disk = medium(&[90]);
     disk.hurt(10);
     let shard = disk.open().shard(0).unwrap();
-    let (dataset, _) = told(&disk, true);
+    let (dataset, _) = told(&disk, Some(true));
     let raw = |on_corrupt| LoaderOptions { end: End::Uneven, on_corrupt, ..options(Window::PageCache) };
     let mut loader = Loader::open(&dataset, raw(OnCorrupt::Error)).unwrap();
     let errors: Vec<Error> = std::iter::from_fn(|| loader.next_batch()).filter_map(Result::err).collect();

@@ -14,7 +14,7 @@
 //! - The CRC32 of a record is compared by the thread that decodes it, just before: its bytes are in that core's cache then.
 //! - Batches come in the order of the plan, whatever the threads do. A slow consumer stops the pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the
 //!   order, or, of samples that are read alone, one for each thread if those are more. A caller who keeps batches gets more slots ([`Batch`]).
-//! - Where the page cache holds the dataset, a thread reads each record itself, just before it decodes it ([`Window`]): no run is in memory, and none is waited for.
+//! - Where the page cache can hold the window, a thread reads each record itself, just before it decodes it ([`Window`]): no run is in memory, and none is waited for.
 //! - Memory is `slots × batch bytes + window + read ahead + scratch of the threads` ([`Loader::predicted_bytes`]).
 //!
 //! Why so: `docs/adr/0008-loader.md`.
@@ -149,7 +149,7 @@ impl Loader {
         let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
         let predicted = predict::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
-        let held = Held::decide(options.window, dataset, predicted.record_bytes);
+        let held = Held::decide(options.window, dataset, &predicted);
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());
         let mut planner = Planner::new(dataset.clone(), sources, Arc::clone(&fields), options.max_batch_bytes, steps);
@@ -370,7 +370,7 @@ impl Loader {
         self.ended = false;
         self.told = false;
         // The last epoch may have brought it into the page cache, or another program out of it.
-        self.held = Held::decide(self.options.window, &self.dataset, self.predicted.record_bytes);
+        self.held = Held::decide(self.options.window, &self.dataset, &self.predicted);
         self.predicted_bytes = self.predicted_bytes.max(self.predicted.total(self.held));
         let mut planner = self.shared.planner();
         planner.restart(Steps::new(epoch, self.share.clone()));
