@@ -206,12 +206,29 @@ impl Cubes<'_> {
         shard_number: u32,
         buffer: Vec<u8>,
     ) -> Result<Encoded<Tally>, SampleError> {
-        let skipped = |error: SampleError| Ok(Encoded::Skipped { reason: error.to_string() });
-        let (OpenCube { values: cube, no_data, meta }, mask) = match self.load(entry, std::mem::take(&mut bench.array))
-        {
-            Err(error) if self.skip && error.is_of_source() => return skipped(error),
-            loaded => loaded?,
-        };
+        match self.load(entry, std::mem::take(&mut bench.array)) {
+            Ok(loaded) => self.encode_loaded(bench, loaded, position, entry, shard_number, buffer),
+            Err(error) => self.skipped(error),
+        }
+    }
+
+    /// A sample that is left out, if that is wanted and the sample is to blame.
+    fn skipped<T>(&self, error: SampleError) -> Result<Encoded<T>, SampleError> {
+        match self.skip && error.is_of_source() {
+            true => Ok(Encoded::Skipped { reason: error.to_string() }),
+            false => Err(error),
+        }
+    }
+
+    fn encode_loaded(
+        &self,
+        bench: &mut Bench,
+        (OpenCube { values: cube, no_data, meta }, mask): (OpenCube, Option<LoadedMask>),
+        position: usize,
+        entry: &Entry,
+        shard_number: u32,
+        buffer: Vec<u8>,
+    ) -> Result<Encoded<Tally>, SampleError> {
         let mask = match (&mut bench.mask, &mask) {
             (Some(encoder), Some(mask)) => Some(encoder.encode(&mask.array, mask.no_data)?),
             _ => None,
@@ -221,7 +238,7 @@ impl Cubes<'_> {
             // A file that grew shorter, or another, while it was read has changed: that is no reason to skip it.
             Err(error) => {
                 self.listing.check_unchanged(entry)?;
-                return if self.skip && error.is_of_source() { skipped(error) } else { Err(error) };
+                return self.skipped(error);
             }
             Ok(stored) => stored,
         };
@@ -285,5 +302,52 @@ impl Cubes<'_> {
         let _ = buffer.try_reserve(cube_bytes.unwrap_or(0).saturating_add(beside));
         buffer.resize(at, 0);
         (buffer, at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::{OnBadInput, enumerate};
+    use std::fs::File;
+
+    /// A cube of 1 MiB of float32, so that a second block of it is read after the first.
+    fn write_npy(path: &Path) {
+        let mut npy = b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (64, 64, 64), }".to_vec();
+        npy.resize(127, b' ');
+        npy.push(b'\n');
+        npy.extend((0..64 * 64 * 64).flat_map(|i| (i as f32).sqrt().to_le_bytes()));
+        std::fs::write(path, npy).unwrap();
+    }
+
+    /// Encodes the one cube of a folder; `change` has its file after it was opened, before its values are read.
+    fn encode(on_bad_input: OnBadInput, change: impl Fn(&File)) -> Result<Encoded<Tally>, SampleError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cube.npy");
+        write_npy(&path);
+        let mut options = PackOptions::default();
+        options.source.on_bad_input = on_bad_input;
+        let listing = enumerate(dir.path(), &options.source).unwrap();
+        let cubes = Cubes::new(&listing, &options).unwrap();
+        let entry = &listing.samples[0];
+        let loaded = cubes.load(entry, Vec::new()).unwrap();
+        assert!(matches!(loaded.0.values, CubeValues::InFile(_)), "read as it is needed");
+        change(&File::options().write(true).open(&path).unwrap());
+        cubes.with_bench(|bench| cubes.encode_loaded(bench, loaded, 0, entry, 0, Vec::new()))
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_encoded_stops_the_run() {
+        for policy in [OnBadInput::Stop, OnBadInput::Skip] {
+            assert!(matches!(encode(policy, |_| ()).unwrap(), Encoded::Record(_)));
+            // Cut; and as it was but for its time, after all of it was read well.
+            let cut = encode(policy, |file| file.set_len(600_000).unwrap());
+            let touched = encode(policy, |file| file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap());
+            for changed in [cut, touched] {
+                let Err(error) = changed else { panic!("{policy:?}: packed or skipped") };
+                let text = error.to_string();
+                assert!(text.contains("cube.npy") && text.contains("changed"), "{policy:?}: {text}");
+            }
+        }
     }
 }
