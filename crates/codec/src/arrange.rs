@@ -107,7 +107,10 @@ impl Arrangement {
         for (band, row) in tile.chunks_exact_mut(run).enumerate() {
             let (mut at, mut rest) = (band * self.pixels + first, &mut *row);
             while !rest.is_empty() {
-                let Some(from) = blocks.get(at / block) else { return };
+                let Some(from) = blocks.get(at / block) else {
+                    debug_assert!(false, "element {at} of {} blocks of {block}", blocks.len());
+                    return;
+                };
                 let count = (rest.len() / self.width).min(block - at % block);
                 let (here, tail) = rest.split_at_mut_checked(count * self.width).unwrap_or_default();
                 from.read(at % block, self.width, here);

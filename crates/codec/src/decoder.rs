@@ -142,7 +142,10 @@ impl ArrayDecoder {
             (Codec::Raw, Layout::BandMajor) => tile,
             (_, Layout::AsShape) => {
                 let pixels = pixel.max(PIECE_ELEMENTS as u64 * width);
-                block_bytes(codec, width).saturating_add(pixels).min(stored.saturating_mul(2))
+                let block = block_bytes(codec, width);
+                // Planes have room for whole streams, however short a chunk is.
+                let block = if codec == Codec::Blosc2 { block } else { block.min(stored) };
+                block.saturating_add(pixels.min(stored))
             }
             (_, Layout::BandMajor) => stored.saturating_add(tile),
         })

@@ -31,6 +31,7 @@ impl<'a> Planes<'a> {
     /// Fills `out` with items, of which the first is number `first`.
     pub(crate) fn join(&self, first: usize, out: &mut [u8]) {
         let count = out.len() / self.item.max(1);
+        debug_assert!(first + count <= self.items(), "{count} from {first} of {}", self.items());
         let parts = self.parts.map(|plane| plane.get(first..first + count).unwrap_or_default());
         join(parts.get(..self.item).unwrap_or_default(), out);
     }
