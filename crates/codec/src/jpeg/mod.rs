@@ -3,6 +3,7 @@
 //! One libjpeg is in the tree, libjpeg-turbo through its TurboJPEG interface (docs/adr/0005-one-libjpeg.md); every call to it goes through
 //! `turbo`, where all of its `unsafe` stands.
 
+mod baseline;
 mod check;
 mod color;
 mod cut;
