@@ -41,6 +41,19 @@ impl Entry {
     pub(super) const fn value(self) -> i16 {
         (self.0.cast_signed() >> 16) as i16
     }
+
+    /// The entry with its value, where that reaches beyond the table: one symbol in thirty. Takes 26 bits at most.
+    #[inline(always)]
+    pub(super) fn with_long_value(self, bits: &Bits<'_>) -> Option<Self> {
+        if self.step() != Self::LONG_VALUE {
+            return None;
+        }
+        let symbol = self.0 >> 16;
+        let (run, size) = (symbol >> 4 & 15, symbol & 15);
+        let mut value = *bits;
+        value.skip(self.bits());
+        Some(Self::new(self.bits() + size, run + 1, extended(value.peek_some(size), size)))
+    }
 }
 
 /// What a table's symbols mean.

@@ -7,31 +7,30 @@ use fearless_simd::{i16x16, i32x8, u8x32};
 const CONST_BITS: u32 = 13;
 const PASS1_BITS: u32 = 2;
 
-/// What goes into a pass lies within ±`BIAS`: added to it, the sum has no bit above `RANGE`.
-const BIAS: i32 = 1 << 14;
-const RANGE: i32 = (BIAS << 1) - 1;
+/// What goes into a pass lies in −`BIAS`..`BIAS`: added to it, the sum of 16 bits is not negative.
+const BIAS: i16 = 1 << 14;
 
-/// Whether all values so far stayed where arithmetic of 16 bits, libjpeg-turbo's, and that of 32 bits, the original's, agree: sums of two that go into a pass
-/// fit, and nothing saturates in between. Coefficients that an encoder makes of 8-bit pixels do: those of a row or column of eight add up to 12,000 at most.
+/// Whether all values so far stayed where arithmetic of 16 bits, libjpeg-turbo's, is exact: sums of two that go into a pass fit, and nothing saturates in
+/// between. Coefficients that an encoder makes of 8-bit pixels do: those of a row or a column of eight add up to 12,000 at most.
 #[derive(Clone, Copy)]
-pub(super) struct Within<S: Simd>(i32x8<S>);
+pub(super) struct Within<S: Simd>(i16x16<S>);
 
 impl<S: Simd> Within<S> {
     #[inline(always)]
     pub(super) fn new(simd: S) -> Self {
-        Self(i32x8::splat(simd, 0))
+        Self(i16x16::splat(simd, 0))
     }
 
     #[inline(always)]
-    fn see(&mut self, value: i32x8<S>) {
-        self.0 |= value + BIAS;
+    fn see(&mut self, values: i16x16<S>) {
+        self.0 |= values + BIAS;
     }
 
     #[inline(always)]
     pub(super) fn holds(self) -> bool {
-        let mut lanes = [0; 8];
+        let mut lanes = [0_i16; 16];
         self.0.store_slice(&mut lanes);
-        lanes.iter().all(|lane| lane & !RANGE == 0)
+        lanes.iter().all(|&lane| lane >= 0)
     }
 }
 
@@ -41,14 +40,15 @@ pub(super) fn samples<S: Simd>(
     simd: S,
     block: &Block,
     last: u8,
-    quantiser: &[i32; 64],
+    quantiser: &[i16; 64],
     within: &mut Within<S>,
     out: &mut [u8; 64],
 ) {
     match last {
         0 => {
-            let value = i32::from(block[0]) * quantiser[0];
-            within.see(i32x8::splat(simd, value * 4));
+            // Four times as much goes into the second pass.
+            let value = (i32::from(block[0]) * i32::from(quantiser[0])).clamp(-1 << 12, 1 << 12);
+            within.see(i16x16::splat(simd, (value * 4) as i16));
             #[expect(clippy::cast_sign_loss, reason = "0 to 255")]
             let sample = (((value + 4) >> 3) + 128).clamp(0, 255) as u8;
             *out = [sample; 64];
@@ -64,30 +64,30 @@ pub(super) fn samples<S: Simd>(
 fn inverse<S: Simd, const N: usize>(
     simd: S,
     block: &Block,
-    quantiser: &[i32; 64],
+    quantiser: &[i16; 64],
     within: &mut Within<S>,
     out: &mut [u8; 64],
 ) {
+    const FIRST: u32 = CONST_BITS - PASS1_BITS;
+    const SECOND: u32 = CONST_BITS + PASS1_BITS + 3;
     let zero = i32x8::splat(simd, 0);
     let mut rows = [zero; 8];
     let sources = block.as_chunks::<16>().0.iter().zip(quantiser.as_chunks::<16>().0);
     for (rows, (coefficients, factors)) in rows.as_chunks_mut::<2>().0.iter_mut().zip(sources).take(N / 2) {
-        let (above, below) = simd.widen_i16x16(i16x16::from_slice(simd, coefficients));
-        let (upper, lower) = factors.split_at(8);
-        *rows = [above * i32x8::from_slice(simd, upper), below * i32x8::from_slice(simd, lower)];
-        within.see(rows[0]);
-        within.see(rows[1]);
+        // The product's lower half, which is all that libjpeg-turbo takes too.
+        let two = i16x16::from_slice(simd, coefficients) * i16x16::from_slice(simd, factors);
+        within.see(two);
+        let (above, below) = simd.widen_i16x16(two);
+        *rows = [above, below];
     }
-    let rows = pass::<S, { CONST_BITS - PASS1_BITS }>(simd, rows);
-    for row in rows {
-        within.see(row);
-    }
-    let mut columns = transposed(simd, rows);
+    let rows = pass::<S, FIRST>(simd, rows, 1 << (FIRST - 1));
+    let mut columns = transposed(simd, rows, within);
     if N < 8 {
         columns[4..].fill(zero);
     }
-    let columns = pass::<S, { CONST_BITS + PASS1_BITS + 3 }>(simd, columns);
-    // A lane is a row: its eight pixels are put together by shifting, which takes no ports from the shuffles.
+    // Samples are centred at 128.
+    let columns = pass::<S, SECOND>(simd, columns, (1 << (SECOND - 1)) + (128 << SECOND));
+    // A lane is a row: its eight samples are put together by shifting, which takes no ports from the shuffles.
     let [a, b, c, d, e, f, g, h] = columns;
     let left = together(simd, a, b, c, d);
     let right = together(simd, e, f, g, h);
@@ -106,17 +106,21 @@ fn together<S: Simd>(simd: S, a: i32x8<S>, b: i32x8<S>, c: i32x8<S>, d: i32x8<S>
 
 #[inline(always)]
 fn sample<S: Simd>(simd: S, value: i32x8<S>) -> i32x8<S> {
-    (value + 128).max(i32x8::splat(simd, 0)).min(i32x8::splat(simd, 255))
+    value.max(i32x8::splat(simd, 0)).min(i32x8::splat(simd, 255))
 }
 
-/// Rows become columns. Values fit 16 bits.
+/// Rows become columns. Values that do not fit 16 bits are out of range, and seen.
 #[inline(always)]
-fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8]) -> [i32x8<S>; 8] {
+fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8], within: &mut Within<S>) -> [i32x8<S>; 8] {
     let [a, b, c, d, e, f, g, h] = rows;
     let mut a: i16x16<S> = simd.saturating_narrow_i32x8(a, b);
     let mut b: i16x16<S> = simd.saturating_narrow_i32x8(c, d);
     let mut c: i16x16<S> = simd.saturating_narrow_i32x8(e, f);
     let mut d: i16x16<S> = simd.saturating_narrow_i32x8(g, h);
+    within.see(a);
+    within.see(b);
+    within.see(c);
+    within.see(d);
     for _ in 0..3 {
         let ((w, x), (y, z)) = (simd.interleave_i16x16(a, c), simd.interleave_i16x16(b, d));
         (a, b, c, d) = (w, x, y, z);
@@ -126,11 +130,11 @@ fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8]) -> [i32x8<S>; 8] {
     [a, b, c, d, e, f, g, h]
 }
 
-/// One pass, on eight columns (or, transposed, rows) at a time. Names are libjpeg's.
+/// One pass, on eight columns (or, transposed, rows) at a time. `round` is added before the shift. Names are libjpeg's.
 #[inline(always)]
-fn pass<S: Simd, const SHIFT: u32>(simd: S, input: [i32x8<S>; 8]) -> [i32x8<S>; 8] {
+fn pass<S: Simd, const SHIFT: u32>(simd: S, input: [i32x8<S>; 8], round: i32) -> [i32x8<S>; 8] {
     let [i0, i1, i2, i3, i4, i5, i6, i7] = input;
-    let round = i32x8::splat(simd, 1 << (SHIFT - 1));
+    let round = i32x8::splat(simd, round);
 
     let z1 = (i2 + i6) * 4_433;
     let tmp2 = z1 - i6 * 15_137;

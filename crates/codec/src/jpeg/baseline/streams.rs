@@ -10,7 +10,7 @@ use super::segments::Segment;
 pub(super) type Block = [i16; 64];
 
 /// Symbols that a segment's turn has at most. They take LOOKUP bits each, and bits are made sure of once: 56.
-const TURN: usize = 4;
+const TURN: usize = 5;
 const _: () = assert!(TURN * LOOKUP as usize <= 56);
 
 /// From zigzag to natural order.
@@ -74,7 +74,9 @@ impl<'a, 'b> Stream<'a, 'b> {
         let bits = &mut self.segment.bits;
         bits.refill();
         let mut entry = phase.dc.lookup[bits.peek::<LOOKUP>()];
-        if entry.step() != 1 {
+        if let Some(found) = entry.with_long_value(bits) {
+            entry = found;
+        } else if entry.step() != 1 {
             match phase.dc.long(entry, *bits) {
                 Some(found) => entry = found,
                 None => return false,
@@ -108,10 +110,14 @@ impl<'a, 'b> Stream<'a, 'b> {
     fn rare(&mut self, mut entry: Entry) -> Turn {
         if entry.step() > Entry::END {
             self.segment.bits.refill();
-            let Some(phase) = self.phases.get(self.phase) else { return Turn::Odd };
-            match phase.ac.long(entry, self.segment.bits) {
-                Some(found) => entry = found,
-                None => return Turn::Odd,
+            if let Some(found) = entry.with_long_value(&self.segment.bits) {
+                entry = found;
+            } else {
+                let Some(phase) = self.phases.get(self.phase) else { return Turn::Odd };
+                match phase.ac.long(entry, self.segment.bits) {
+                    Some(found) => entry = found,
+                    None => return Turn::Odd,
+                }
             }
         }
         self.segment.bits.skip(entry.bits());

@@ -10,7 +10,7 @@ pub(super) struct Tables {
     dc: [Huffman; 4],
     ac: [Huffman; 4],
     /// In natural order, for each component.
-    pub(super) quantisers: [[i32; 64]; 3],
+    pub(super) quantisers: [[i16; 64]; 3],
     /// For each component: its DC and its AC table.
     selected: [(usize, usize); 3],
 }
