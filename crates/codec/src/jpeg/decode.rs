@@ -58,7 +58,7 @@ pub struct Decoded {
 
 /// A decoder for one thread.
 ///
-/// Its buffers grow to the largest picture that it has seen (3 bytes for each decoded pixel, 4 more for CMYK, and the bytes of a cut) and are kept,
+/// Its buffers grow to the largest picture that it has seen (3 bytes for each decoded pixel, 4 more for CMYK, and the bytes of a cut or of its scan) and are kept,
 /// those above 64 MiB apart, which are freed after the picture. After that, libjpeg-turbo allocates its own pools for each picture, and the resizer its tables of weights; no pixels are allocated.
 ///
 /// ```

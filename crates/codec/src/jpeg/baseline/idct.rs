@@ -46,9 +46,9 @@ pub(super) fn samples<S: Simd>(
 ) {
     match last {
         0 => {
+            let value = i32::from(block[0]) * i32::from(quantiser[0]);
             // Four times as much goes into the second pass.
-            let value = (i32::from(block[0]) * i32::from(quantiser[0])).clamp(-1 << 12, 1 << 12);
-            within.see(i16x16::splat(simd, (value * 4) as i16));
+            within.see(i16x16::splat(simd, i16::try_from(value * 4).unwrap_or(i16::MAX)));
             #[expect(clippy::cast_sign_loss, reason = "0 to 255")]
             let sample = (((value + 4) >> 3) + 128).clamp(0, 255) as u8;
             *out = [sample; 64];
