@@ -28,10 +28,15 @@ def converter(to: Framework, device: str) -> Convert:
                 f'device of NumPy arrays: expected cpu, found {device}\nhint: use to="torch" or to="jax"'
             )
         return np.asarray
-    if to == "torch":
-        return _to_torch(device)
-    if to == "jax":
-        return _to_jax(device)
+    makers = {"torch": _to_torch, "jax": _to_jax}
+    if to in makers:
+        try:
+            return makers[to](device)
+        except ModuleNotFoundError as error:
+            if error.name != to:
+                raise
+            message = f'to="{to}" needs the package `{to}`: {error}\nhint: pip install shardpack[{to}]'
+            raise ModuleNotFoundError(message, name=to) from None
     raise _shardpack.UsageError(f"to: expected numpy, torch or jax, found {to}")
 
 

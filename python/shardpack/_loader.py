@@ -102,6 +102,10 @@ class Loader:
         Threads that read and decode. Default: one for each core that the process may use.
     prefetch : int, default 3
         Batches in memory: one in your hands, the others being filled.
+    window : "auto", "memory" or "page-cache", default "auto"
+        Where the samples that are mixed wait for their batch. ``"memory"``: in the process, up to 1 GiB divided by
+        the number of ranks. ``"page-cache"``: in the operating system's, out of which each is read when its turn
+        comes. ``"auto"``: there, if samples take 16 KiB to 1 MiB, the disk is one of this machine, and there is room.
     end : "drop", "pad" or "uneven", default "drop"
         Samples that do not fill a batch on every rank: left out; filled up with zeros, as ``batch.mask`` says, so that
         all batches have one shape; or a shorter last batch, with perhaps one batch fewer on some ranks. Evaluate with
@@ -150,6 +154,7 @@ class Loader:
         mix: Sequence[float] | None = None,
         threads: int | None = None,
         prefetch: int = 3,
+        window: Literal["auto", "memory", "page-cache"] = "auto",
         end: Literal["drop", "pad", "uneven"] = "drop",
         skip_corrupt: int = 0,
         to: Framework | None = None,
@@ -187,6 +192,7 @@ class Loader:
             mix=_mix(mix, dataset, weights),
             threads=0 if threads is None else _number("threads", threads, 1, 4096),
             slots=_number("prefetch", prefetch, 1, 2**16),
+            window=_text("window", window, "memory"),
             skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),
         )
         # Not a method: a batch that is kept must not keep the threads.
@@ -249,7 +255,7 @@ class Loader:
         """Begins an epoch: see the class."""
         core = self._ready()
         if self._begun:
-            self._go_to(core, core.state()[2] + 1)
+            self._go_to(core, _number("epoch", core.state()[2] + 1, 0, 2**32 - 1))
         self._turn += 1
         return _Iteration(self, self._turn)
 
@@ -379,7 +385,8 @@ class Loader:
 
         ``consumer_wait_s`` is what the loop waited for batches. If it is small, the model is the limit; else
         ``decode_s`` beside ``idle_for_data_s`` says whether cores or disk are. ``extra_slots`` counts batches beyond
-        ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples.
+        ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples. ``window_in_page_cache``
+        is 1 where ``window`` came to that in the epoch at hand.
         """
         return self._ready().stats()
 

@@ -38,4 +38,5 @@ class Options:
     mix: list[tuple[_shardpack.Dataset, float]] | None
     threads: int
     slots: int
+    window: str
     skip_corrupt: int

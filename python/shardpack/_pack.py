@@ -240,7 +240,7 @@ def verify(
     -------
     dict
         What ``shardpack verify --json`` prints: ``whole`` (whether nothing is wrong), ``problems`` (a list of dicts: where, what was expected, what was
-        found), ``samples``, ``damaged_samples``, ….
+        found), ``samples``, ``damaged_samples``, ``missing_samples`` (of shards that are gone or cut), ….
 
     Raises
     ------

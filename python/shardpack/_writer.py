@@ -112,6 +112,7 @@ class Writer:
         self._path = os.fspath(path)
         self._schema = dict(schema or {})
         self._report: dict[str, Any] | None = None
+        self._aborted = False
         # Where it is, also if the program goes to another folder before the end.
         self._inner = _shardpack.Writer(os.path.abspath(self._path), fields, None if classes is None else list(classes), args)
 
@@ -171,6 +172,7 @@ class Writer:
     def abort(self) -> None:
         """Let everything go that was written. The folder is as it was; nothing happens if the dataset is complete."""
         self._inner.abort()
+        self._aborted = self._report is None
 
     @property
     def report(self) -> dict[str, Any] | None:
@@ -183,8 +185,10 @@ class Writer:
         return self._path
 
     def __len__(self) -> int:
-        """Number of samples so far."""
-        return len(self._inner) if self._report is None else int(self._report["samples"])
+        """Number of samples so far; none after :meth:`abort`."""
+        if self._report is not None:
+            return int(self._report["samples"])
+        return 0 if self._aborted else len(self._inner)
 
     def __bool__(self) -> bool:
         return True
@@ -205,7 +209,7 @@ class Writer:
             raise
 
     def __repr__(self) -> str:
-        state = "complete" if self._report is not None else "open"
+        state = "complete" if self._report is not None else "aborted" if self._aborted else "open"
         return f"Writer({self._path!r}, {state})"
 
 

@@ -60,6 +60,7 @@ pub(crate) struct Options<'py> {
     mix: Option<Vec<(Bound<'py, Dataset>, f64)>>,
     threads: usize,
     slots: usize,
+    window: String,
     skip_corrupt: u64,
 }
 
@@ -141,6 +142,7 @@ impl Options<'_> {
             fields: self.fields.clone(),
             threads: self.threads,
             slots: self.slots,
+            window: self.window.parse().map_err(raise)?,
             on_corrupt: match self.skip_corrupt {
                 0 => OnCorrupt::Error,
                 max => OnCorrupt::Skip { max },
@@ -236,6 +238,7 @@ impl Loader {
             ("peak_run_bytes", stats.peak_run_bytes),
             ("peak_rss_bytes", stats.peak_rss_bytes),
             ("predicted_bytes", stats.predicted_bytes),
+            ("window_in_page_cache", u64::from(stats.window_in_page_cache)),
         ];
         let figures = [
             ("read_s", stats.read_s),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,15 @@ def test_accelerate_and_lightning_find_the_batch_size(dataset: sp.Dataset) -> No
             with pytest.raises(RuntimeError, match="keys: .*\nhint: iterate over the Loader itself"):
                 list(batch.keys)
     assert sorted(seen) == list(range(60))
+
+
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_a_framework_that_is_not_installed_is_named_with_its_extra(
+    dataset: sp.Dataset, monkeypatch: pytest.MonkeyPatch, name: Any
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ModuleNotFoundError, match=rf"`{name}`.*\nhint: pip install shardpack\[{name}\]"):
+        sp.Loader(dataset, 5, to=name)
 
 
 def late(rank: int, dataset: sp.Dataset, folder: Path) -> None:

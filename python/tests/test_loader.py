@@ -394,3 +394,22 @@ def test_pickles_of_loaders_and_batches(dataset: sp.Dataset) -> None:
         again["nothing"]
     ragged = next(iter(sp.Loader(dataset, 4)))
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(ragged))["image"][2], ragged["image"][2])
+
+
+def test_the_last_epoch_of_all(dataset: sp.Dataset) -> None:
+    loader = sp.Loader(dataset, 20, epoch=2**32 - 1)
+    assert len(list(loader)) == 3
+    with pytest.raises(sp.UsageError, match="epoch: expected 0 to 4294967295, found 4294967296"):
+        iter(loader)
+
+
+def test_the_window_changes_no_batch(dataset: sp.Dataset) -> None:
+    batches = {}
+    for window in ("auto", "memory", "page-cache"):
+        loader = sp.Loader(dataset, 7, window=window, seed=3, end="uneven")
+        batches[window] = [(list(batch.keys), batch["label"].tolist()) for batch in loader]
+        stats = loader.stats()
+        assert stats["window_in_page_cache"] == (window == "page-cache")
+    assert batches["auto"] == batches["memory"] == batches["page-cache"]
+    with pytest.raises(sp.UsageError, match="window: expected `auto`, `memory` or `page-cache`, found `disk`"):
+        sp.Loader(dataset, window="disk")  # type: ignore[arg-type]

@@ -339,6 +339,15 @@ def test_progress_and_what_it_raises(tmp_path: Path) -> None:
     assert seen[-1]["samples"] == seen[-1]["samples_total"] == 200
 
 
+def test_nothing_is_left_of_a_writer_that_was_aborted(tmp_path: Path) -> None:
+    writer = sp.Writer(tmp_path / "out")
+    writer.write({"i": 1})
+    assert len(writer) == 1 and "open" in repr(writer)
+    writer.abort()
+    assert len(writer) == 0 and "aborted" in repr(writer)
+    assert not (tmp_path / "out").exists()
+
+
 def run(code: str, *arguments: object) -> subprocess.Popen[str]:
     """A program of its own."""
     return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -1,7 +1,8 @@
 //! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
 
 use super::bench::{
-    ArrayView, BandsView, DtypeView, PictureView, parse_array_view, parse_bands, parse_dtype, parse_view,
+    ArrayView, BandsView, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
+    parse_window,
 };
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -304,12 +305,15 @@ pub(super) struct BenchArgs {
     /// What may be read ahead of the samples being decoded, besides the window of the order
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_bytes, help_heading = "Run")]
     pub read_ahead: u64,
+    /// Where the window of the order is held: auto (in the page cache, where that can hold it), memory, or page-cache
+    #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = parse_window, help_heading = "Run")]
+    pub window: WindowView,
     /// Damaged samples to pass over in an epoch; one more is an error
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     pub skip: u64,
 
     /// Stream the records in stored order on one thread instead, without batches: what the disk and the checksums allow
-    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "skip"], help_heading = "Without the loader")]
+    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip"], help_heading = "Without the loader")]
     pub stream: bool,
     /// Decode cubes and other arrays of the stream on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]

@@ -74,6 +74,7 @@ impl Checked {
             "shards": report.shards,
             "samples": report.samples,
             "damaged_samples": report.damaged_samples,
+            "missing_samples": report.missing_samples,
             "undecodable_pictures": self.undecodable_pictures,
             "bytes": report.bytes,
             "seconds": self.seconds,
@@ -147,9 +148,13 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
             },
         ),
         (false, n) => format!(
-            "`{name}` is damaged: {}, {} hurt: {read}\nhint: `shardpack salvage` copies what is whole\n",
+            "`{name}` is damaged: {}, {} hurt{}: {read}\nhint: `shardpack salvage` copies what is whole\n",
             units::plural(n, "problem"),
             units::plural(report.damaged_samples, "sample"),
+            match report.missing_samples {
+                0 => String::new(),
+                n => format!(", {} missing", units::count(n)),
+            },
         ),
     };
     out

@@ -66,7 +66,7 @@ class Figures(BenchTest):
         self.assertGreater(got["predicted_bytes"], got["loader_bytes"])
         self.assertTrue(0.5 < got["peak_rss_bytes"] / got["predicted_bytes"] < 2, got)
         options = got["options"]
-        asked = {"image": "rrc32", "cube": None, "bands": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "slots": 3, "read_ahead_bytes": 32 << 20, "cold": False}
+        asked = {"image": "rrc32", "cube": None, "bands": None, "batch_size": 5, "threads": 2, "seed": 7, "order": "windowed", "slots": 3, "read_ahead_bytes": 32 << 20, "window": "auto", "cold": False}
         self.assertEqual({name: options[name] for name in asked}, asked)
         self.assertIn("image", options["fields"])
 

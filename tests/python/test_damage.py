@@ -44,6 +44,15 @@ class Damage(CommandTest):
         self.assertEqual(len(report["problems"]), 2, report)
         self.assertEqual(sorted(problem["key"] for problem in report["problems"]), sorted(keys))
 
+    def test_verify_counts_the_samples_of_a_shard_that_is_gone(self):
+        whole = shardpack("verify", self.out, "--json").json()["samples"]
+        gone = shards(self.out)[1]
+        lost = len(list(records(gone)))
+        gone.unlink()
+        self.assertIn(f"{lost} missing", self.expect(1, "verify", self.out).out)
+        report = shardpack("verify", self.out, "--json").json()
+        self.assertEqual((report["samples"], report["missing_samples"]), (whole - lost, lost))
+
     def test_a_hurt_sample_is_never_handed_out(self):
         key = self.hurt_record(shards(self.out)[0])
         self.assertEqual(self.expect(1, "cat", self.out, key).bytes, b"")

@@ -38,6 +38,13 @@ pub trait ReadAt: Send + Sync + Debug {
         let _ = (offset, bytes);
     }
 
+    /// Whether the byte at `offset` can be read without waiting for a disk. `None` where nobody knows: then the file may also be on a network, and what it is
+    /// advised may come to nothing.
+    fn is_cached(&self, offset: u64) -> Option<bool> {
+        let _ = offset;
+        None
+    }
+
     /// Asks the operating system to drop the file's pages from its cache. A hint: failures do not matter.
     fn drop_cached(&self) {}
 }
@@ -112,6 +119,18 @@ impl ReadAt for LocalFile {
             let step = (end - at).min(1 << 20);
             let _ = rustix::fs::fadvise(&self.file, at, std::num::NonZeroU64::new(step), Advice::WillNeed);
             at += step;
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_cached(&self, offset: u64) -> Option<bool> {
+        use rustix::io::{IoSliceMut, ReadWriteFlags, preadv2};
+        let mut byte = [0];
+        match preadv2(&self.file, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT) {
+            Ok(read) => Some(read == 1),
+            Err(Errno::AGAIN) => Some(false),
+            // File systems that cannot tell, those of networks among them, refuse the flag.
+            Err(_) => None,
         }
     }
 

@@ -45,7 +45,7 @@ pub use error::{Error, Result};
 pub use fs::{Folder, ReadAt, Storage, open_regular};
 pub use loader::{
     Allocate, ArrayDtype, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, Place,
-    SlotMemory, Tensor, parse_bands,
+    SlotMemory, Tensor, Window, parse_bands,
 };
 pub use salvage::{Lost, MetadataSource, Rebuilt, SalvageScan, Salvaged, WholeRecord, rebuild_manifest};
 pub use sample::{Image, RecordView, Sample};

@@ -11,7 +11,7 @@ use shardpack_codec::jpeg::PixelLayout;
 use shardpack_codec::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::{Dtype, Field, FieldKind, RecordBuilder, Schema, StoredField};
 use shardpack_reader::order::{Mode, Order, Runs, Sampling};
-use shardpack_reader::{CubeMode, Dataset, ImageMode, Loader, LoaderOptions, LoaderStats, Place};
+use shardpack_reader::{CubeMode, Dataset, ImageMode, Loader, LoaderOptions, LoaderStats, Place, Window};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -63,7 +63,9 @@ fn side(id: u64, side: u32) -> Made {
 }
 
 fn raw(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, threads: 2, image: ImageMode::Raw, cube: CubeMode::Raw, ..Default::default() }
+    // As from a disk: files that were just written are in the page cache.
+    let window = Window::Memory;
+    LoaderOptions { batch_size, threads: 2, window, image: ImageMode::Raw, cube: CubeMode::Raw, ..Default::default() }
 }
 
 fn windowed(samples: u64, run_samples: u64, lanes: u64) -> Option<Arc<dyn Sampling>> {
@@ -174,6 +176,7 @@ fn memory_is_what_was_predicted() {
         ("large ones together, permuted", &skewed, LoaderOptions { mode: Mode::Full, ..raw(4) }),
         ("large ones apart, permuted", &mixed, LoaderOptions { mode: Mode::Full, read_ahead_bytes: 0, ..raw(4) }),
         ("alike, windowed", &alike, LoaderOptions { sampling: windowed(4000, 20, 12), ..raw(32) }),
+        ("in the page cache", &mixed, LoaderOptions { window: Window::PageCache, ..raw(4) }),
     ] {
         let (peak, predicted, stats) = epoch(disk, options);
         println!("{name}: {peak} of {predicted}, {:.2}; runs {}", peak as f64 / predicted as f64, stats.peak_run_bytes);

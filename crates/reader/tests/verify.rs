@@ -106,7 +106,7 @@ fn a_shard_without_a_whole_index_still_names_its_damaged_samples() {
     let whats: Vec<&str> = report.problems.iter().map(|p| p.what.as_str()).collect();
     assert!(whats.contains(&"index CRC32"), "{whats:?}");
     assert!(report.problems.iter().any(|p| p.key.as_deref() == Some(disk.samples[4].key.as_str())), "{whats:?}");
-    assert_eq!((report.samples, report.damaged_samples), (6, 1));
+    assert_eq!((report.samples, report.damaged_samples, report.missing_samples), (6, 1, 0));
 }
 
 #[test]
@@ -117,6 +117,13 @@ fn shards_are_compared_with_the_manifest() {
     std::fs::remove_file(disk.shard_path(1)).unwrap();
     let report = check(disk.path());
     assert!(report.problems.iter().any(|p| p.file.ends_with("shard-00001.shard") && p.what == "file"), "{report:?}");
+    assert_eq!((report.samples, report.damaged_samples, report.missing_samples), (3, 0, 3));
+    // Cut in the middle of its second record.
+    let second = index_of(&kept).1.row(1).unwrap();
+    std::fs::write(disk.shard_path(1), &kept[..(second.offset + second.length / 2) as usize]).unwrap();
+    let report = check(disk.path());
+    assert_eq!(report.samples + report.missing_samples, 6, "{report:?}");
+    assert!(report.missing_samples >= 1 && report.damaged_samples <= 1, "{report:?}");
     // Another one under its name.
     std::fs::copy(disk.shard_path(0), disk.shard_path(1)).unwrap();
     let report = check(disk.path());

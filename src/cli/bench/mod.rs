@@ -9,7 +9,8 @@ mod system;
 mod view;
 
 pub(super) use view::{
-    ArrayView, BandsView, DtypeView, PictureView, parse_array_view, parse_bands, parse_dtype, parse_view,
+    ArrayView, BandsView, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
+    parse_window,
 };
 
 use super::args::BenchArgs;

@@ -63,6 +63,7 @@ impl Report<'_> {
             "waiting_for_core_s": median.queued_s,
             "skipped": self.skipped(),
             "grown_slots": stats.grown_slots,
+            "window_in_page_cache": stats.window_in_page_cache,
             "options": {
                 "image": self.setup.image,
                 "cube": self.setup.cube,
@@ -76,6 +77,7 @@ impl Report<'_> {
                 "cores": setting.cores,
                 "slots": setting.slots,
                 "read_ahead_bytes": options.read_ahead_bytes,
+                "window": self.args.window.name,
                 "cold": self.args.cold,
             },
         })
@@ -168,8 +170,13 @@ impl Report<'_> {
             0 => String::new(),
             n => format!("; {} made anew for larger batches", units::plural(n, "slot")),
         };
+        let held = if stats.window_in_page_cache {
+            "slots; the page cache holds the window"
+        } else {
+            "slots, window and read-ahead"
+        };
         format!(
-            "memory: {} at most, {} predicted ({} before the loader, {} for slots, window and read-ahead){grown}\n",
+            "memory: {} at most, {} predicted ({} before the loader, {} for {held}){grown}\n",
             units::bytes(stats.peak_rss_bytes),
             units::bytes(self.setup.predicted_bytes()),
             units::bytes(self.setup.resident_bytes),

@@ -88,6 +88,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         threads,
         slots: usize::try_from(args.slots)?,
         read_ahead_bytes: args.read_ahead,
+        window: args.window.window,
         on_corrupt: match args.skip {
             0 => OnCorrupt::Error,
             samples => OnCorrupt::Skip { max: samples.saturating_mul(args.epochs.into()) },
@@ -106,6 +107,10 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         memory_bytes: system::memory_bytes(),
         content,
     };
+    if args.cold {
+        // The loader looks at the page cache when it is opened.
+        dataset.drop_page_cache()?;
+    }
     let loader = Loader::open(&dataset, options)?;
     has_room(loader.predicted_bytes(), system::available_bytes())?;
     Ok(Setup {

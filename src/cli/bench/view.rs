@@ -1,7 +1,7 @@
-//! `--image`, `--cube`, `--bands` and `--dtype`: what they mean to the loader, and as they were typed.
+//! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: what they mean to the loader, and as they were typed.
 
 use shardpack_codec::jpeg::View;
-use shardpack_reader::{ArrayDtype, Bands, CubeMode, Error, ImageMode};
+use shardpack_reader::{ArrayDtype, Bands, CubeMode, Error, ImageMode, Window};
 
 /// What `--image` asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,17 @@ pub(in crate::cli) struct BandsView {
     /// As typed.
     pub(super) name: String,
     pub(super) bands: Bands,
+}
+
+/// What `--window` asks for.
+#[derive(Debug, Clone)]
+pub(in crate::cli) struct WindowView {
+    pub(super) name: String,
+    pub(super) window: Window,
+}
+
+pub(in crate::cli) fn parse_window(text: &str) -> Result<WindowView, Error> {
+    Ok(WindowView { name: text.into(), window: text.parse()? })
 }
 
 /// What `--dtype` asks for.

@@ -14,6 +14,7 @@
 //! - The CRC32 of a record is compared by the thread that decodes it, just before: its bytes are in that core's cache then.
 //! - Batches come in the order of the plan, whatever the threads do. A slow consumer stops the pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the
 //!   order, or, of samples that are read alone, one for each thread if those are more. A caller who keeps batches gets more slots ([`Batch`]).
+//! - Where the page cache can hold the window, a thread reads each record itself, just before it decodes it ([`Window`]): no run is in memory, and none is waited for.
 //! - Memory is `slots × batch bytes + window + read ahead + scratch of the threads` ([`Loader::predicted_bytes`]).
 //!
 //! Why so: `docs/adr/0008-loader.md`.
@@ -21,6 +22,7 @@
 mod array_row;
 mod arrays;
 mod batch;
+mod cached;
 mod examples;
 mod fault;
 mod fields;
@@ -44,7 +46,7 @@ mod work;
 
 pub use batch::{Batch, Tensor};
 pub use memory::{Allocate, Heap, SlotMemory};
-pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt};
+pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
 pub use parse::parse_bands;
 pub use patch::Place;
 pub use stats::LoaderStats;
@@ -53,6 +55,7 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Order, Sampling, Share, State as Progress, Steps, World};
 use batch::Lent;
+use cached::Held;
 use fields::Fields;
 use plan::Planner;
 use pool::{Pool, Shared};
@@ -100,6 +103,10 @@ pub struct Loader {
     share: Share,
     threads: usize,
     predicted: predict::Predicted,
+    /// Where the window of this epoch is.
+    held: Held,
+    /// Most that any epoch so far may have taken.
+    predicted_bytes: u64,
     shared: Arc<Shared>,
     pool: Option<Pool>,
     waited: Duration,
@@ -142,9 +149,11 @@ impl Loader {
         let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
         let predicted = predict::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
+        let held = Held::decide(options.window, dataset, &predicted);
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());
-        let planner = Planner::new(dataset.clone(), sources, Arc::clone(&fields), options.max_batch_bytes, steps);
+        let mut planner = Planner::new(dataset.clone(), sources, Arc::clone(&fields), options.max_batch_bytes, steps);
+        planner.held = held;
         let state = State::new(Bounds {
             slots: options.slots,
             slot_bytes: usize::try_from(predicted.slot_bytes).unwrap_or(usize::MAX),
@@ -165,6 +174,8 @@ impl Loader {
             share,
             threads,
             predicted,
+            held,
+            predicted_bytes: predicted.total(held),
             shared,
             pool: None,
             waited: Duration::ZERO,
@@ -358,11 +369,15 @@ impl Loader {
         self.begun = false;
         self.ended = false;
         self.told = false;
+        // The last epoch may have brought it into the page cache, or another program out of it.
+        self.held = Held::decide(self.options.window, &self.dataset, &self.predicted);
+        self.predicted_bytes = self.predicted_bytes.max(self.predicted.total(self.held));
         let mut planner = self.shared.planner();
         planner.restart(Steps::new(epoch, self.share.clone()));
+        planner.held = self.held;
         let generation = planner.generation;
         // While the planner is held: no thread can plan for the new epoch before the state knows of it.
-        self.shared.restart(generation, state.epoch);
+        self.shared.restart(generation, state.epoch, self.held != Held::Memory);
         Ok(())
     }
 
@@ -395,6 +410,7 @@ impl Loader {
             queue_fill: if self.asked > 0 { self.found_ready as f64 / self.asked as f64 } else { 0.0 },
             peak_rss_bytes: stats::peak_rss_bytes(),
             predicted_bytes: self.predicted_bytes(),
+            window_in_page_cache: self.held != Held::Memory,
             ..Default::default()
         };
         if !self.shared.is_forked() {
@@ -408,9 +424,10 @@ impl Loader {
         stats
     }
 
-    /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, window of the order, what is read ahead, and the threads' scratch.
+    /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the threads' scratch, and, where the page cache does not hold it ([`Window`]), the window of
+    /// the order with what is read ahead. Of several epochs, the one that takes most.
     #[must_use]
     pub const fn predicted_bytes(&self) -> u64 {
-        self.predicted.total
+        self.predicted_bytes
     }
 }

@@ -45,7 +45,8 @@ impl Open {
                 sample: self.plan.indices.get(place).copied().unwrap_or(u64::MAX),
                 record: planned.record,
                 repetition: planned.repetition,
-                key: read.filter(|_| run.is_some()).map(|read| read.key),
+                // Nobody waits for what the page cache holds to be let go of.
+                key: read.filter(|read| run.is_some() && read.cached.is_none()).map(|read| read.key),
                 handle,
                 run,
             });

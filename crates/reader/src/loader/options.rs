@@ -2,6 +2,7 @@
 
 use super::memory::{Allocate, Heap};
 use super::patch::Place;
+use crate::error::{Error, Result};
 use crate::order::{End, Mode, Sampling};
 use shardpack_codec::Bands;
 use shardpack_codec::jpeg::{DecodeOptions, PixelLayout, View};
@@ -113,6 +114,42 @@ pub enum OnCorrupt {
     },
 }
 
+/// Where the samples of the window of the order wait until their batch comes. What is loaded is the same.
+///
+/// In windowed order, a rank reads from many runs at a time, 4 MiB each: up to 1 GiB of records, divided by the number of ranks.
+///
+/// ```
+/// use shardpack_reader::{LoaderOptions, Window};
+/// assert_eq!(LoaderOptions::default().window, Window::Auto);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Window {
+    /// In the page cache, if records take at least 16 KiB on average and at most 1 MiB, the dataset is on a disk of this machine, and, at the start of the epoch, the page
+    /// cache holds the dataset, as far as 64 places tell, or has room for four windows; else in memory.
+    #[default]
+    Auto,
+    /// In memory of the loader: every run is read once, as a whole. Right for any disk and any network.
+    Memory,
+    /// In the page cache of the operating system, which is told to fetch the runs: records are read one by one when they are decoded. The process takes less memory; the system must
+    /// have it, or it will read records twice, and slowly. For local disks.
+    PageCache,
+}
+
+/// The words that the command and the Python package take: `auto`, `memory`, `page-cache`.
+impl std::str::FromStr for Window {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "memory" => Ok(Self::Memory),
+            "page-cache" => Ok(Self::PageCache),
+            _ => Err(Error::usage("window", "`auto`, `memory` or `page-cache`", format!("`{text}`"))),
+        }
+    }
+}
+
 /// How a loader works. Every field has a default; `LoaderOptions::default()` loads whole pictures and cubes in windowed order, 32 at a time.
 ///
 /// ```
@@ -165,6 +202,8 @@ pub struct LoaderOptions {
     pub slots: usize,
     /// Bytes that may be read ahead of the samples being decoded, besides the window of the order. Default 32 MiB.
     pub read_ahead_bytes: u64,
+    /// Where the window of the order is held. Default [`Window::Auto`].
+    pub window: Window,
     /// Largest batch. Default 8 GiB. Sizes come from the index of the files, so this bounds what a hostile one can make the loader allocate.
     pub max_batch_bytes: u64,
     /// Damaged samples. Default: an error.
@@ -195,6 +234,7 @@ impl Default for LoaderOptions {
             threads: 0,
             slots: 3,
             read_ahead_bytes: 32 << 20,
+            window: Window::default(),
             max_batch_bytes: 8 << 30,
             on_corrupt: OnCorrupt::default(),
             decode: DecodeOptions::default(),

@@ -1,11 +1,13 @@
 //! What one batch will be, before any of it is read: its samples, where every row goes, and the reads that bring them.
 
+use super::cached::Held;
 use super::fields::Fields;
 use super::pieces;
+use super::read::Loaded;
 use super::sources::Sources;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::order::{Share, Step, Steps};
+use crate::order::{Share, Step, Steps, records_of};
 use crate::shard::Shard;
 use shardpack_format::Error as FormatError;
 use std::collections::HashMap;
@@ -36,6 +38,8 @@ pub(super) struct Plan {
     pub(super) bytes: usize,
     pub(super) rows: Vec<Row>,
     pub(super) reads: Vec<PlannedRead>,
+    /// What the system is to fetch, because nobody will read it as a whole: shard, offset and bytes.
+    pub(super) announced: Vec<(Arc<Shard>, u64, u64)>,
     /// Rows and fields that the sample has no value for; noted when they are decoded.
     pub(super) missing: Vec<(u32, u32)>,
     /// Reads that no later batch needs.
@@ -67,6 +71,8 @@ pub(super) struct PlannedRead {
     /// First of the rows; the others hang on it.
     pub(super) first_row: u32,
     pub(super) rows: usize,
+    /// Stands for the run, if the page cache holds it.
+    pub(super) cached: Option<Arc<Loaded>>,
 }
 
 /// Plans the batches of an epoch, one after the other.
@@ -77,6 +83,9 @@ pub(super) struct Planner {
     fields: Arc<Fields>,
     max_batch_bytes: u64,
     pub(super) generation: u64,
+    pub(super) held: Held,
+    /// Shard by shard, what stands for its runs in the page cache.
+    cached: Vec<Option<Arc<Loaded>>>,
     steps: Steps,
     next: u64,
     /// Reads that have begun, of which more samples will come.
@@ -100,6 +109,8 @@ impl Planner {
             fields,
             max_batch_bytes,
             generation: 0,
+            held: Held::default(),
+            cached: Vec::new(),
             steps,
             next: 0,
             open: HashMap::new(),
@@ -166,7 +177,15 @@ impl Planner {
         if let Err(error) = self.put_sample(plan, sample, step, &span) {
             self.put_nothing(plan, sample, Some(error));
         }
-        if step.done && span.end - span.start > 1 {
+        if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
+            for (number, records) in records_of(&self.dataset, span.clone()) {
+                // A shard that cannot be opened is said when its batch comes.
+                let Ok(shard) = self.dataset.shard(number) else { continue };
+                let Ok(bytes) = shard.span(&records) else { continue };
+                plan.announced.push((shard, bytes.start, bytes.end - bytes.start));
+            }
+        }
+        if step.done && span.end - span.start > 1 && self.held == Held::Memory {
             // A shard that cannot be opened brings nothing that could be let go of.
             let _ = pieces::reads_of(&self.dataset, span, |first| plan.closed.push((first, step.pass)));
         }
@@ -179,7 +198,8 @@ impl Planner {
         let first = sample - record;
         let records = span.start.saturating_sub(first).min(record)
             ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
-        let records = pieces::piece(&shard, &records, record)?;
+        let cached = (self.held != Held::Memory).then(|| self.cached(number, &shard));
+        let records = if cached.is_some() { record..record + 1 } else { pieces::piece(&shard, &records, record)? };
         let before = (self.sizes.len(), plan.dims.len());
         plan.dims.resize(before.1 + self.fields.dims, 0);
         for field in &self.fields.plans {
@@ -195,13 +215,14 @@ impl Planner {
                 }
             }
         }
-        let key = (first + records.start, step.pass);
+        // All of a shard that the page cache holds is as one read.
+        let key = if cached.is_some() { (first, u64::MAX) } else { (first + records.start, step.pass) };
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
         let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
         let read = *self.reads.entry(key).or_insert(count);
         let place = usize::try_from(read).unwrap_or(usize::MAX);
         if read == count {
-            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0 });
+            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached });
         }
         let mut next = NONE;
         if let Some(planned) = plan.reads.get_mut(place) {
@@ -214,6 +235,17 @@ impl Planner {
         plan.indices.push(sample);
         plan.mask.push(true);
         Ok(())
+    }
+
+    fn cached(&mut self, number: usize, shard: &Arc<Shard>) -> Arc<Loaded> {
+        if self.cached.len() <= number {
+            self.cached.resize(number + 1, None);
+        }
+        let new = || Arc::new(Loaded::cached(Arc::clone(shard)));
+        match self.cached.get_mut(number) {
+            Some(place) => Arc::clone(place.get_or_insert_with(new)),
+            None => new(),
+        }
     }
 
     /// Padding, or a row that has failed.
@@ -256,13 +288,14 @@ impl Planner {
 
 impl Plan {
     fn clear(&mut self, generation: u64, number: u64) {
-        let Self { indices, mask, dims, parts, rows, reads, closed, missing, faults, .. } = self;
+        let Self { indices, mask, dims, parts, rows, reads, announced, closed, missing, faults, .. } = self;
         indices.clear();
         mask.clear();
         dims.clear();
         parts.clear();
         rows.clear();
         reads.clear();
+        announced.clear();
         closed.clear();
         missing.clear();
         faults.clear();

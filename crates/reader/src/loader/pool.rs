@@ -85,10 +85,10 @@ impl Shared {
     }
 
     /// Begins another epoch: the caller has given the planner its steps.
-    pub(super) fn restart(&self, generation: u64, epoch: u32) {
+    pub(super) fn restart(&self, generation: u64, epoch: u32, cached: bool) {
         let mut state = self.state();
         self.epoch.store(epoch, Ordering::Relaxed);
-        state.restart(generation);
+        state.restart(generation, cached);
         drop(state);
         self.work.notify_all();
     }

@@ -1,6 +1,7 @@
 //! How much memory a loader will take, before it takes any.
 
 use super::array_row::scratch_bytes;
+use super::cached::Held;
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
 use super::pieces;
@@ -18,7 +19,25 @@ pub(super) struct Predicted {
     pub(super) slot_bytes: u64,
     /// Most that runs may take: the window of the order, and what may be read ahead.
     pub(super) run_bytes: u64,
-    pub(super) total: u64,
+    /// The largest record.
+    pub(super) record_bytes: u64,
+    /// Slots, and scratch of the threads.
+    fixed: u64,
+    /// What runs take in fact, of a small dataset.
+    held: u64,
+    threads: u64,
+}
+
+impl Predicted {
+    /// All that the loader takes in an epoch.
+    pub(super) fn total(&self, held: Held) -> u64 {
+        let reads = match held {
+            Held::Memory => self.held,
+            // Each thread reads to where it decodes out of.
+            Held::PageCache { .. } => self.record_bytes.saturating_mul(self.threads),
+        };
+        self.fixed.saturating_add(reads)
+    }
 }
 
 /// Rows of one field: mean, largest, and standard deviation.
@@ -118,11 +137,9 @@ pub(super) fn predict(
     };
     // A small set is never held twice: at most, a part of it is read again while a thread decodes out of what was dropped.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
-    let total = slot_bytes
-        .saturating_mul(options.slots as u64)
-        .saturating_add(held)
-        .saturating_add(scratch.saturating_mul(threads as u64));
-    Ok(Predicted { slot_bytes, run_bytes, total })
+    let threads = threads as u64;
+    let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
+    Ok(Predicted { slot_bytes, run_bytes, record_bytes: reads.record, fixed, held, threads })
 }
 
 /// What reads take.
@@ -131,6 +148,8 @@ struct Reads {
     window: u64,
     /// The largest of them.
     largest: u64,
+    /// The largest record.
+    record: u64,
 }
 
 /// Measures the reads of an epoch by the indexes of up to [`SHARDS`] shards. Sizes of neighbours are summed up, because those of a run may all be large.
@@ -139,7 +158,7 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Rea
     const SHARDS: usize = 256;
     let step = dataset.shards().len().div_ceil(SHARDS).max(1);
     let mut spreads = vec![Spread::default(); open.len()];
-    let mut largest = 0;
+    let mut record = 0;
     for (number, slot) in dataset.0.slots.iter().enumerate().step_by(step).filter(|(_, slot)| slot.samples > 0) {
         let shard = dataset.shard(number)?;
         for (open, spread) in open.iter().zip(&mut spreads) {
@@ -153,16 +172,16 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Rea
                 spread.add(size_class(span.end - span.start) as f64);
                 start = records.end;
             }
-            largest = (0..shard.len())
+            record = (0..shard.len())
                 .filter_map(|record| shard.index().row(record))
-                .map(|row| size_class(row.length))
-                .fold(largest, u64::max);
+                .map(|row| row.length)
+                .fold(record, u64::max);
         }
     }
     let window = open.iter().zip(&spreads).map(|(open, spread)| whole(spread.batch(open.reads as f64)));
     let window = window.fold(0, u64::saturating_add);
     let run = spreads.iter().map(|spread| whole(spread.largest)).max().unwrap_or(0);
-    Ok(Reads { window, largest: largest.max(run.min(pieces::MOST_BYTES)) })
+    Ok(Reads { window, largest: size_class(record).max(run.min(pieces::MOST_BYTES)), record })
 }
 
 /// Sizes of single rows, and of any `rows` that are stored one after the other.

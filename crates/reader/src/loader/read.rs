@@ -17,11 +17,18 @@ pub(super) struct Loaded {
     /// Never shorter than when it was new, so that it is filled with zeros once.
     pub(super) buffer: Vec<u8>,
     used: usize,
+    /// Nothing is here: records are read when they are decoded.
+    pub(super) is_cached: bool,
     /// Records that could not be read; the others are there.
     pub(super) faults: Vec<(u64, Error)>,
 }
 
 impl Loaded {
+    /// What stands for all runs of a shard that the page cache holds.
+    pub(super) fn cached(shard: Arc<Shard>) -> Self {
+        Self { shard: Some(shard), is_cached: true, ..Self::default() }
+    }
+
     /// The bytes of a record, padding included.
     ///
     /// # Errors

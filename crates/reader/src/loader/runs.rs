@@ -64,6 +64,12 @@ impl Runs {
         Self { budget, ..Self::default() }
     }
 
+    /// Gives back all memory that no run is in.
+    pub(super) fn forget_free(&mut self) {
+        self.free.clear();
+        self.free_bytes = 0;
+    }
+
     /// Forgets everything; what is being read comes back to nobody.
     pub(super) fn restart(&mut self, generation: u64) {
         self.generation = generation;

@@ -92,7 +92,9 @@ impl State {
     }
 
     /// Begins another epoch: everything that was prepared is forgotten. Slots whose rows are still being written come free when they are done.
-    pub(super) fn restart(&mut self, generation: u64) {
+    ///
+    /// With `cached`, the page cache holds its window: buffers for runs are of no more use.
+    pub(super) fn restart(&mut self, generation: u64, cached: bool) {
         self.generation = generation;
         self.planning = false;
         self.exhausted = false;
@@ -102,6 +104,9 @@ impl State {
             self.free.extend(open.slot);
         }
         self.runs.restart(generation);
+        if cached {
+            self.runs.forget_free();
+        }
     }
 
     fn batch(&mut self, number: u64) -> Option<&mut Open> {
@@ -241,7 +246,12 @@ impl State {
                 open.work.ready.push_back((row, None));
             }
         }
+        fresh.append(&mut open.plan.announced);
         for (read, planned) in (0..).zip(&open.plan.reads) {
+            if let Some(cached) = &planned.cached {
+                open.work.ready.extend(open.plan.rows_of(read).map(|row| (row, Some(Arc::clone(cached)))));
+                continue;
+            }
             match self.runs.want(open.plan.number, read, planned) {
                 (Some(loaded), _) => {
                     let rows = open.plan.rows_of(read).map(|row| (row, Some(Arc::clone(&loaded))));

@@ -43,6 +43,8 @@ pub struct LoaderStats {
     pub grown_slots: u64,
     /// Most bytes that the buffers of runs took.
     pub peak_run_bytes: u64,
+    /// Whether the window of the epoch at hand is in the page cache, and not in memory of the loader.
+    pub window_in_page_cache: bool,
     /// Peak memory of the process in bytes, as the system counts it; 0 where it does not say.
     pub peak_rss_bytes: u64,
     /// What [`Loader::predicted_bytes`](super::Loader::predicted_bytes) says.

@@ -1,11 +1,12 @@
 //! What a thread does with one row: find the record in its run, check it, and decode its fields to where they stay.
 
 use super::array_row::ArrayRows;
+use super::cached;
 use super::fields::{FieldPlan, Fields, From};
 use super::options::LoaderOptions;
 use super::read::Loaded;
 use super::rows::RowMut;
-use super::stats::{Counters, add_since};
+use super::stats::{Counters, add, add_since};
 use crate::decode::name_field;
 use crate::error::{Error, Result};
 use crate::shard::Shard;
@@ -40,6 +41,8 @@ impl Recipe {
 pub(super) struct Bench {
     arrays: ArrayRows,
     pictures: PictureDecoder,
+    /// The record, where the page cache holds its run.
+    record: Vec<u8>,
     /// Fields of the last row that its sample has no value for, by number.
     pub(super) missing: Vec<u32>,
 }
@@ -63,6 +66,7 @@ impl Bench {
         Self {
             arrays: ArrayRows::new(recipe),
             pictures: PictureDecoder::new(recipe.decode.clone()),
+            record: Vec::new(),
             missing: Vec::new(),
         }
     }
@@ -80,7 +84,31 @@ impl Bench {
     ) -> Result<()> {
         self.missing.clear();
         let Some(shard) = &run.shard else { return Err(Error::usage("run", "one that was read", "none")) };
-        let bytes = run.record(shard, at.record)?;
+        if !run.is_cached {
+            return self.decode_record(recipe, run.record(shard, at.record)?, shard, at, row, dims, counters);
+        }
+        let start = Instant::now();
+        let mut buffer = std::mem::take(&mut self.record);
+        let result = cached::read(shard, at.record, &mut buffer).and_then(|bytes| {
+            add_since(&counters.read, start);
+            add(&counters.read_bytes, bytes.len() as u64);
+            self.decode_record(recipe, bytes, shard, at, row, dims, counters)
+        });
+        self.record = buffer;
+        result
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a record, where it is from, and where its fields go")]
+    fn decode_record(
+        &mut self,
+        recipe: &Recipe,
+        bytes: &[u8],
+        shard: &Shard,
+        at: SampleAt,
+        row: &mut RowMut,
+        dims: &mut [u64],
+        counters: &Counters,
+    ) -> Result<()> {
         let place = |error| name(shard, at, error);
         let start = Instant::now();
         let frame = check(shard, at.record, bytes).map_err(place)?;

@@ -29,6 +29,7 @@ pub(super) fn verify(path: &Path, options: &VerifyOptions<'_>) -> Result<VerifyR
     let done = work::run(&targets, manifest.as_ref(), options)?;
     report.samples = done.outcome.samples;
     report.damaged_samples = done.outcome.damaged_samples;
+    report.missing_samples = done.outcome.missing_samples;
     report.bytes = done.bytes;
     report.cancelled = done.cancelled;
     report.problems.extend(done.outcome.problems);

@@ -81,6 +81,8 @@ pub struct VerifyReport {
     pub samples: u64,
     /// Samples with at least one problem of their own.
     pub damaged_samples: u64,
+    /// Samples that the manifest counts and that were not found, because their shard is gone or cut.
+    pub missing_samples: u64,
     /// Bytes read.
     pub bytes: u64,
     /// Everything that is wrong, by shard and offset. Empty: the dataset is whole.

@@ -28,6 +28,7 @@ pub(crate) struct Worker {
 pub(crate) struct Outcome {
     pub(crate) samples: u64,
     pub(crate) damaged_samples: u64,
+    pub(crate) missing_samples: u64,
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -121,6 +122,7 @@ impl Outcome {
     pub(crate) fn add(&mut self, other: Self) {
         self.samples += other.samples;
         self.damaged_samples += other.damaged_samples;
+        self.missing_samples += other.missing_samples;
         self.problems.extend(other.problems);
     }
 

@@ -207,6 +207,7 @@ impl Run<'_> {
             Ok(opened) => opened,
             Err(error) => {
                 self.problem(target, error);
+                self.missing(target, 0);
                 return Vec::new();
             }
         };
@@ -324,5 +325,12 @@ impl Run<'_> {
             number += 1;
             self.done().outcome.add(outcome);
         }
+        self.missing(target, number);
+    }
+
+    /// Counts the samples that the manifest promises of a shard beyond the `found` ones.
+    fn missing(&self, target: usize, found: u64) {
+        let promised = self.manifest.and_then(|m| m.shards.get(target)).map_or(0, |entry| entry.samples);
+        self.done().outcome.missing_samples += promised.saturating_sub(found);
     }
 }

@@ -1,0 +1,62 @@
+"""The loader by number of threads: whether twice the cores load twice as many samples. Needs a dataset that `pack` made, and no package.
+
+    python3 benches/scaling.py DATASET [--shardpack target/release/shardpack] [--threads 1,2,4,8,16]
+
+Runs on machines that have nothing but Python and the command, so it imports nothing of the other benches. Each load runs on 1, 2, 4 … threads by turns; medians of `--rounds`.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+LOADS = {
+    "random crops 224": ("--image", "rrc224", "--batch-size", "256"),
+    "whole pictures": ("--image", "full", "--batch-size", "64"),
+    "stored bytes": ("--image", "raw", "--batch-size", "256"),
+    "stored bytes, window in memory": ("--image", "raw", "--batch-size", "256", "--window", "memory"),
+    "whole cubes": ("--cube", "whole", "--batch-size", "4"),
+}
+
+
+def main():
+    cores = len(os.sched_getaffinity(0))
+    powers = [2**k for k in range(12) if 2**k <= cores]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("dataset")
+    parser.add_argument("--shardpack", default="target/release/shardpack", help="the command (default: the release build)")
+    parser.add_argument("--threads", default=",".join(map(str, powers)), help="numbers of threads, with commas (default: powers of two up to the cores)")
+    parser.add_argument("--rounds", type=int, default=3, help="times that each runs (default 3)")
+    parser.add_argument("--epochs", type=int, default=4, help="epochs of a run, the first of which does not count (default 4)")
+    options = parser.parse_args()
+    threads = [int(number) for number in options.threads.split(",")]
+
+    def run(load, number):
+        command = [options.shardpack, "bench", options.dataset, *LOADS[load], "--threads", str(number), "--epochs", str(options.epochs), "--json"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    print(f"{cores} cores\n\n| load | threads | samples/s | GB/s of batches | × one thread | CPU per sample | peak MB ÷ predicted |\n|---|---|---|---|---|---|---|")
+    for load in LOADS:
+        reports = {number: [] for number in threads}
+        for _ in range(options.rounds):
+            for number in threads:
+                report = run(load, number)
+                if report is None:
+                    break
+                reports[number].append(report)
+        if not all(reports.values()):
+            # The dataset has no pictures, or no cubes.
+            continue
+        middle = {number: statistics.median_low(report["samples_per_s"] for report in some) for number, some in reports.items()}
+        for number, some in reports.items():
+            report = next(report for report in some if report["samples_per_s"] == middle[number])
+            cpu, memory = report["cpu_s_per_sample"] * 1e6, report["peak_rss_bytes"] / report["predicted_bytes"]
+            print(f"| {load} | {number} | {middle[number]:,.0f} | {report['output_mb_per_s'] / 1e3:.2f} | {middle[number] / middle[threads[0]]:.2f} | {cpu:,.1f} µs | {memory:.2f} |")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
