@@ -1,14 +1,14 @@
 //! Cubes: loaded, transformed and encoded, one sample to a thread.
 
 use super::fidelity::{self, Totals};
-use super::stored_value::{self, StoredValue};
+use super::stored_value::{self, Standing, StoredValue};
 use super::tries::{mask_file_options, mask_options};
 use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
-use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, LoadedMask, load_mask, load_reusing};
+use crate::sources::cubes::{CubeInfo, CubeOptions, CubeValues, LoadedMask, OpenCube, load_mask, open};
 use crate::sources::{Content, Entry, Listing};
 use serde_json::{Map, Value, json};
-use shardpack_codec::{Array, ArrayEncoder, Trial};
-use shardpack_format::{Dtype, Field, FieldKind, Recipe, Schema};
+use shardpack_codec::{Array, ArrayEncoder, ArrayLayout, ArraySource, EncodedArray, Trial};
+use shardpack_format::{ArrayDescriptor, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,6 +16,12 @@ use std::sync::{Mutex, PoisonError};
 
 /// What a record takes beside the payloads: frame, head, metadata and padding.
 const OVERHEAD_BYTES: u64 = 2048;
+
+/// What a thread needs for a sample beside that: a unit of stored elements, a block of the file, tables of the coder.
+const SCRATCH_BYTES: u64 = 6 << 20;
+
+/// Room in a record for small values, padding, and a last unit that the coder does not shrink.
+const RESERVE_BYTES: usize = 64 << 10;
 
 /// The cubes of a listing, with the settings that were chosen for them.
 pub(super) struct Cubes<'a> {
@@ -29,12 +35,14 @@ pub(super) struct Cubes<'a> {
     idle: Mutex<Vec<Bench>>,
 }
 
-/// What a thread works with: an encoder for cubes, one for masks, and the memory of the sample before, whose pages cost less than fresh ones.
+/// What a thread works with: an encoder for cubes, one for masks, and the memory of a cube before that was read as a whole, whose pages cost less than
+/// fresh ones.
 struct Bench {
     cube: ArrayEncoder,
     mask: Option<ArrayEncoder>,
     array: Vec<u8>,
-    payload: Vec<u8>,
+    /// Length of the descriptor of the cube before.
+    descriptor_bytes: Option<usize>,
 }
 
 impl<'a> Cubes<'a> {
@@ -103,7 +111,7 @@ impl<'a> Cubes<'a> {
                 let mut made = self.trials.iter().map(|(_, trial)| ArrayEncoder::new(trial.settings));
                 let missing = || shardpack_format::Error::usage("trial", "settings for cubes", "none");
                 let cube = made.next().ok_or_else(missing)??;
-                Bench { cube, mask: made.next().transpose()?, array: Vec::new(), payload: Vec::new() }
+                Bench { cube, mask: made.next().transpose()?, array: Vec::new(), descriptor_bytes: None }
             }
         };
         let result = work(&mut bench);
@@ -111,16 +119,21 @@ impl<'a> Cubes<'a> {
         result
     }
 
-    fn load(&self, entry: &Entry, spare: Vec<u8>) -> Result<(LoadedCube, Option<LoadedMask>), SampleError> {
+    fn load(&self, entry: &Entry, spare: Vec<u8>) -> Result<(OpenCube, Option<LoadedMask>), SampleError> {
         self.listing.check_unchanged(entry)?;
-        let cube = load_reusing(&self.listing.path(entry), &self.options, spare)?;
+        let cube = open(&self.listing.path(entry), &self.options, spare)?;
         let mask =
             entry.mask.as_ref().map(|mask| load_mask(&mask.path, &mask_file_options(&self.options))).transpose()?;
         self.listing.check_unchanged(entry)?;
         if let (Some(mask), Some(file)) = (&mask, &entry.mask) {
-            check_mask(&mask.array, &cube.array, &file.path)?;
+            check_mask(&mask.array, &cube.values, &file.path)?;
         }
         Ok((cube, mask))
+    }
+
+    /// Whether the stored elements are put in order as a whole, in memory.
+    fn is_rearranged(&self) -> bool {
+        self.trials.first().is_none_or(|(_, trial)| trial.settings.layout == ArrayLayout::BandMajor)
     }
 }
 
@@ -131,7 +144,7 @@ fn info(entry: &Entry) -> Option<&CubeInfo> {
     }
 }
 
-fn check_mask(mask: &Array, cube: &Array, path: &Path) -> Result<(), SampleError> {
+fn check_mask(mask: &Array, cube: &dyn ArraySource, path: &Path) -> Result<(), SampleError> {
     let (height, width) = match cube.shape() {
         [height, width, _] => (*height, *width),
         _ => (0, 0),
@@ -163,11 +176,17 @@ impl SampleSource for Cubes<'_> {
         Cow::Borrowed(self.entry(sample).map_or("", |(_, entry)| &entry.key))
     }
 
-    /// The cube, and as much again for its stored form, its payload and the record.
+    /// The record, at most as large as the cube; the cube and the bytes that it comes from, unless it is read as it is needed; and its stored elements,
+    /// where they are rearranged.
     fn memory_bytes(&self, sample: u64) -> u64 {
         let Some((_, entry)) = self.entry(sample) else { return 0 };
         let cube = info(entry).map_or(entry.bytes, |info| info.array_bytes);
-        cube.saturating_mul(2).saturating_add(entry.source_bytes())
+        let in_file = info(entry).is_some_and(|info| info.in_file);
+        let loaded = if in_file { 0 } else { cube.saturating_add(entry.bytes) };
+        let rearranged = if self.is_rearranged() { cube } else { 0 };
+        // A mask is loaded, and stored.
+        let mask = entry.mask.as_ref().map_or(0, |mask| mask.bytes.saturating_mul(2));
+        [loaded, rearranged, mask, SCRATCH_BYTES].into_iter().fold(cube, u64::saturating_add)
     }
 
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, SampleError> {
@@ -187,23 +206,52 @@ impl Cubes<'_> {
         shard_number: u32,
         buffer: Vec<u8>,
     ) -> Result<Encoded<Tally>, SampleError> {
-        let (cube, mask) = match self.load(entry, std::mem::take(&mut bench.array)) {
-            Ok(loaded) => loaded,
-            Err(error @ (SampleError::Cube(_) | SampleError::Mask { .. })) if self.skip => {
-                return Ok(Encoded::Skipped { reason: error.to_string() });
-            }
-            Err(error) => return Err(error),
-        };
-        let LoadedCube { array, no_data, meta } = cube;
-        let shape = array.shape().to_vec();
-        let cube = bench.cube.encode_reusing(&array, no_data, std::mem::take(&mut bench.payload))?;
-        bench.array = array.into_bytes();
+        match self.load(entry, std::mem::take(&mut bench.array)) {
+            Ok(loaded) => self.encode_loaded(bench, loaded, position, entry, shard_number, buffer),
+            Err(error) => self.skipped(error),
+        }
+    }
+
+    /// A sample that is left out, if that is wanted and the sample is to blame.
+    fn skipped<T>(&self, error: SampleError) -> Result<Encoded<T>, SampleError> {
+        match self.skip && error.is_of_source() {
+            true => Ok(Encoded::Skipped { reason: error.to_string() }),
+            false => Err(error),
+        }
+    }
+
+    fn encode_loaded(
+        &self,
+        bench: &mut Bench,
+        (OpenCube { values: cube, no_data, meta }, mask): (OpenCube, Option<LoadedMask>),
+        position: usize,
+        entry: &Entry,
+        shard_number: u32,
+        buffer: Vec<u8>,
+    ) -> Result<Encoded<Tally>, SampleError> {
         let mask = match (&mut bench.mask, &mask) {
             (Some(encoder), Some(mask)) => Some(encoder.encode(&mask.array, mask.no_data)?),
             _ => None,
         };
-        let figures = cube.fidelity;
-        let mut values = vec![Some(StoredValue::array(cube)?)];
+        let (mut buffer, at) = self.room(buffer, bench.descriptor_bytes, &entry.key, &cube, mask.as_ref());
+        let stored = match bench.cube.encode_into(&cube, no_data, &mut buffer).map_err(SampleError::from) {
+            // A file that grew shorter, or another, while it was read has changed: that is no reason to skip it.
+            Err(error) => {
+                self.listing.check_unchanged(entry)?;
+                return self.skipped(error);
+            }
+            Ok(stored) => stored,
+        };
+        if let CubeValues::InFile(_) = &cube {
+            self.listing.check_unchanged(entry)?;
+        }
+        let (shape, figures) = (stored.descriptor.shape.clone(), stored.fidelity);
+        let standing = Standing::array(buffer, at, &stored)?;
+        bench.descriptor_bytes = Some(standing.descriptor.len());
+        if let CubeValues::InMemory(array) = cube {
+            bench.array = array.into_bytes();
+        }
+        let mut values = Vec::new();
         if self.trials.len() > 1 {
             values.push(mask.map(StoredValue::array).transpose()?);
         }
@@ -224,9 +272,82 @@ impl Cubes<'_> {
         tables::append_columns(&mut scalars, self.listing, position);
 
         let number = (shard_number, position as u64);
-        let (record, frame) = stored_value::record(buffer, &self.schema, number, &entry.key, &scalars, &values)?;
-        bench.payload = values.into_iter().next().flatten().map(|cube| cube.payload).unwrap_or_default();
+        let (record, frame) =
+            stored_value::record_around(standing, &self.schema, number, &entry.key, &scalars, &values)?;
         let tally = Tally::of("cube", FieldTotals::Array(Totals::of(&entry.key, figures)));
         Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally }))
+    }
+
+    /// A used buffer with room for the whole record, as long as the head in front of the cube will be, if its descriptor is as long as that of the
+    /// cube before.
+    fn room(
+        &self,
+        mut buffer: Vec<u8>,
+        descriptor_bytes: Option<usize>,
+        key: &str,
+        cube: &CubeValues,
+        mask: Option<&EncodedArray>,
+    ) -> (Vec<u8>, usize) {
+        let encoded = |descriptor: &ArrayDescriptor| descriptor.encode().map_or(0, |bytes| bytes.len());
+        let cube_descriptor =
+            descriptor_bytes.unwrap_or_else(|| encoded(&ArrayDescriptor::plain(cube.dtype(), cube.shape().to_vec())));
+        let descriptors = cube_descriptor + mask.map_or(0, |mask| encoded(&mask.descriptor));
+        let scalars = usize::try_from(self.schema.scalar_bytes()).unwrap_or(0);
+        let at = RecordBuilder::first_value_at(self.schema.stored_count(), scalars, descriptors, key.len());
+        buffer.clear();
+        // Once, as large as it can become: to grow a large buffer is to copy it. What is not written to takes no memory.
+        let cube_bytes = cube.dtype().array_bytes(cube.shape()).ok().and_then(|bytes| usize::try_from(bytes).ok());
+        let beside = at + mask.map_or(0, |mask| mask.payload.len()) + RESERVE_BYTES;
+        // Where the system refuses, the encoder asks for less.
+        let _ = buffer.try_reserve(cube_bytes.unwrap_or(0).saturating_add(beside));
+        buffer.resize(at, 0);
+        (buffer, at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::{OnBadInput, enumerate};
+    use std::fs::File;
+
+    /// A cube of 1 MiB of float32, so that a second block of it is read after the first.
+    fn write_npy(path: &Path) {
+        let mut npy = b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (64, 64, 64), }".to_vec();
+        npy.resize(127, b' ');
+        npy.push(b'\n');
+        npy.extend((0..64 * 64 * 64).flat_map(|i| (i as f32).sqrt().to_le_bytes()));
+        std::fs::write(path, npy).unwrap();
+    }
+
+    /// Encodes the one cube of a folder; `change` has its file after it was opened, before its values are read.
+    fn encode(on_bad_input: OnBadInput, change: impl Fn(&File)) -> Result<Encoded<Tally>, SampleError> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("cube.npy");
+        write_npy(&path);
+        let mut options = PackOptions::default();
+        options.source.on_bad_input = on_bad_input;
+        let listing = enumerate(dir.path(), &options.source).unwrap();
+        let cubes = Cubes::new(&listing, &options).unwrap();
+        let entry = &listing.samples[0];
+        let loaded = cubes.load(entry, Vec::new()).unwrap();
+        assert!(matches!(loaded.0.values, CubeValues::InFile(_)), "read as it is needed");
+        change(&File::options().write(true).open(&path).unwrap());
+        cubes.with_bench(|bench| cubes.encode_loaded(bench, loaded, 0, entry, 0, Vec::new()))
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_encoded_stops_the_run() {
+        for policy in [OnBadInput::Stop, OnBadInput::Skip] {
+            assert!(matches!(encode(policy, |_| ()).unwrap(), Encoded::Record(_)));
+            // Cut; and as it was but for its time, after all of it was read well.
+            let cut = encode(policy, |file| file.set_len(600_000).unwrap());
+            let touched = encode(policy, |file| file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap());
+            for changed in [cut, touched] {
+                let Err(error) = changed else { panic!("{policy:?}: packed or skipped") };
+                let text = error.to_string();
+                assert!(text.contains("cube.npy") && text.contains("changed"), "{policy:?}: {text}");
+            }
+        }
     }
 }

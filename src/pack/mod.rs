@@ -25,7 +25,7 @@ use fidelity::Totals;
 use picture_totals::PictureFigures;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shardpack_codec::{ArrayOptions, Trial};
+use shardpack_codec::{ArrayOptions, EncodeError, Trial};
 use shardpack_format::Schema;
 use shardpack_writer::{Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset};
 use std::collections::BTreeMap;
@@ -277,6 +277,13 @@ impl shardpack_writer::Tally for Tally {
             FieldTotals::Picture(totals) => totals.to_json(),
         };
         self.0.iter().map(|(field, totals)| (field.clone(), entry(totals))).collect()
+    }
+}
+
+impl SampleError {
+    /// Whether the file of the sample is what is wrong.
+    fn is_of_source(&self) -> bool {
+        matches!(self, Self::Cube(_) | Self::Mask { .. } | Self::Encode(EncodeError::Source(_)))
     }
 }
 

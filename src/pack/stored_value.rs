@@ -1,6 +1,6 @@
 //! The stored value of a field, and records of such values: for cubes out of files and for the samples of a program.
 
-use shardpack_codec::{EncodedArray, encode_bytes};
+use shardpack_codec::{EncodedArray, StoredArray, encode_bytes};
 use shardpack_format::{Codec, Frame, RecordBuilder, Result, Schema, StoredField};
 
 /// A stored value of a field, with its descriptor's bytes.
@@ -9,6 +9,23 @@ pub(crate) struct StoredValue {
     pub(crate) decoded_bytes: u64,
     pub(crate) descriptor: Vec<u8>,
     pub(crate) payload: Vec<u8>,
+}
+
+/// The first stored value of a record that is made around it: its payload is the end of `buffer`, from byte `at` on.
+pub(crate) struct Standing {
+    pub(crate) buffer: Vec<u8>,
+    pub(crate) at: usize,
+    pub(crate) codec: Codec,
+    pub(crate) decoded_bytes: u64,
+    pub(crate) descriptor: Vec<u8>,
+}
+
+impl Standing {
+    /// An array whose payload was appended to `buffer` when that had `at` bytes.
+    pub(crate) fn array(buffer: Vec<u8>, at: usize, stored: &StoredArray) -> Result<Self> {
+        let (codec, decoded_bytes) = (stored.codec, stored.descriptor.stored_bytes()?);
+        Ok(Self { buffer, at, codec, decoded_bytes, descriptor: stored.descriptor.encode()? })
+    }
 }
 
 impl StoredValue {
@@ -37,6 +54,32 @@ impl StoredValue {
             descriptor: &self.descriptor,
         }
     }
+}
+
+/// Lays out the record of `key`, sample `sample_id`, around the value of its first stored field. One of `values` for each of the others.
+///
+/// # Errors
+/// As [`RecordBuilder::around`].
+pub(crate) fn record_around(
+    first: Standing,
+    schema: &Schema,
+    (shard_number, sample_id): (u32, u64),
+    key: &str,
+    scalars: &[u8],
+    values: &[Option<StoredValue>],
+) -> Result<(Vec<u8>, Frame)> {
+    let Standing { buffer, at, codec, decoded_bytes, descriptor } = first;
+    let stored_bytes = buffer.len().saturating_sub(at) as u64;
+    let first = StoredField { codec, stored_bytes, decoded_bytes, descriptor: &descriptor };
+    let others = values.iter().map(|value| value.as_ref().map(StoredValue::describe));
+    let fields: Vec<_> = std::iter::once(Some(first)).chain(others).collect();
+    let mut record = RecordBuilder::around(buffer, at, schema, shard_number, sample_id, key, scalars, &fields)?;
+    for (position, value) in (1..).zip(values) {
+        if let Some(value) = value {
+            record.field_mut(position).copy_from_slice(&value.payload);
+        }
+    }
+    Ok(record.finish())
 }
 
 /// Lays out the record of `key`, sample `sample_id`, in `buffer`, which is empty or a used one. One value for each stored field of the schema.

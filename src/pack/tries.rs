@@ -1,7 +1,7 @@
 //! Choosing codecs: a few samples are loaded, cropped, and handed to the trial.
 
 use super::PackOptions;
-use crate::sources::cubes::{CubeOptions, load, load_mask};
+use crate::sources::cubes::{CubeOptions, load_mask, open};
 use crate::sources::{Entry, Listing};
 use anyhow::Context;
 use rayon::prelude::*;
@@ -77,10 +77,10 @@ fn load_from(listing: &Listing, position: usize, options: &PackOptions) -> anyho
 }
 
 fn load_one(listing: &Listing, entry: &Entry, options: &CubeOptions) -> anyhow::Result<Crop> {
-    let cube = load(&listing.path(entry), options)?;
+    let cube = open(&listing.path(entry), options, Vec::new())?;
     let mask = entry.mask.as_ref().map(|mask| load_mask(&mask.path, &mask_file_options(options))).transpose()?;
     let mask = mask.map(|mask| Ok::<_, anyhow::Error>((crop_for_trial(&mask.array)?, mask.no_data))).transpose()?;
-    Ok(Crop { cube: crop_for_trial(&cube.array)?, no_data: cube.no_data, mask })
+    Ok(Crop { cube: crop_for_trial(&cube.values)?, no_data: cube.no_data, mask })
 }
 
 #[cfg(test)]

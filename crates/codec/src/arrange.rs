@@ -3,14 +3,15 @@
 //! Works on pieces of whole pixels (runs along the last axis) that fit the first-level cache, so that no step makes a pass of its own over
 //! memory.
 
-use crate::sums::{sum8, sum16};
+use crate::sums::{self, sum8, sum16};
 use crate::vector::vectorised;
-use fearless_simd::prelude::{Simd, SimdBase};
-use fearless_simd::{Level, dispatch, u16x8};
+use crate::window::Block;
+use fearless_simd::prelude::{Bytes, Simd, SimdBase};
+use fearless_simd::{Level, dispatch, u8x16, u16x8};
 use shardpack_format::Layout;
 
-/// Bytes of a piece that still fits the first-level cache beside its source.
-const PIECE_ELEMENTS: usize = 6144;
+/// Elements of a piece that still fits the first-level cache beside its source.
+pub(crate) const PIECE_ELEMENTS: usize = 6144;
 
 /// Bytes of a tile: it stays in the second-level cache, and a band of it is long enough to be read ahead.
 pub(crate) const TILE_BYTES: usize = 512 << 10;
@@ -86,10 +87,7 @@ impl Arrangement {
             }
         }
         if self.difference {
-            match self.width {
-                1 => sum8(piece, self.bands),
-                _ => sum16(piece, self.bands),
-            }
+            self.sum(piece, &[]);
         }
     }
 
@@ -98,29 +96,75 @@ impl Arrangement {
         (TILE_BYTES / (self.bands * self.width) / 32 * 32).max(32)
     }
 
-    /// Fills `tile`, which is band-major itself, with the pixels from `first` on of a band-major payload, and undoes the difference along the bands, which
-    /// is between neighbouring rows of the tile.
+    /// Fills `tile`, which is band-major itself, with the pixels from `first` on of a band-major payload, given as `blocks` of `block` elements each, and
+    /// undoes the difference along the bands, which is between neighbouring rows of the tile.
     ///
-    /// Pieces could be taken out of the payload as well, and were: with a cache line each out of a hundred planes nothing is read ahead. A cube of 61 MB
-    /// took 45 ms so, and takes 32 (`examples/cube_rate.rs`).
-    pub(crate) fn tile(&self, payload: &[u8], first: usize, tile: &mut [u8]) {
+    /// Pieces could be taken out of the payload as well, and were: with a cache line each out of a hundred planes nothing is read ahead, and a cube took
+    /// 1.4 times as long.
+    pub(crate) fn tile(&self, (blocks, block): (&[Block<'_>], usize), first: usize, tile: &mut [u8]) {
         let run = tile.len() / self.bands;
-        let (start, plane) = (first * self.width, self.pixels * self.width);
-        let planes = payload.chunks_exact(plane).filter_map(|plane| plane.get(start..start + run));
         let mut before: &mut [u8] = &mut [];
-        for (from, to) in planes.zip(tile.chunks_exact_mut(run)) {
+        for (band, row) in tile.chunks_exact_mut(run).enumerate() {
+            let (mut at, mut rest) = (band * self.pixels + first, &mut *row);
+            while !rest.is_empty() {
+                let Some(from) = blocks.get(at / block) else { return };
+                let count = (rest.len() / self.width).min(block - at % block);
+                let (here, tail) = rest.split_at_mut_checked(count * self.width).unwrap_or_default();
+                from.read(at % block, self.width, here);
+                (at, rest) = (at + count, tail);
+            }
             match (self.difference, self.width) {
-                (false, _) => to.copy_from_slice(from),
+                (false, _) => {}
                 (true, 1) => vectorised(
                     #[inline(always)]
-                    || add8(from, before, to),
+                    || add8(before, row),
                 ),
                 (true, _) => vectorised(
                     #[inline(always)]
-                    || add16(from, before, to),
+                    || add16(before, row),
                 ),
             }
-            before = to;
+            before = row;
+        }
+    }
+
+    /// Fills `out` with elements of `block`, which stand in the order of the shape, from number `first` on, and undoes the difference along the bands. The
+    /// first of them is number `band` of its pixel; `before` ends with the one before it.
+    pub(crate) fn read(&self, block: &Block<'_>, first: usize, band: usize, before: &[u8], out: &mut [u8]) {
+        if !self.difference {
+            return block.read(first, self.width, out);
+        }
+        let count = out.len() / self.width;
+        let begun = if band == 0 { 0 } else { (self.bands - band).min(count) };
+        let (head, rest) = out.split_at_mut_checked(begun * self.width).unwrap_or_default();
+        block.read(first, self.width, head);
+        self.sum(head, before);
+        let pixels = (count - begun) / self.bands;
+        let first = first + begun;
+        let (whole, tail) = rest.split_at_mut_checked(pixels * self.bands * self.width).unwrap_or_default();
+        match block.pair(first, pixels * self.bands) {
+            Some([low, high]) if sums::planes::fits(pixels, self.bands) => {
+                sums::planes::sum(low, high, self.bands, whole);
+            }
+            _ => {
+                let step = self.piece_pixels() * self.bands;
+                for (i, piece) in whole.chunks_mut(step * self.width).enumerate() {
+                    block.read(first + i * step, self.width, piece);
+                    self.sum(piece, &[]);
+                }
+            }
+        }
+        block.read(first + pixels * self.bands, self.width, tail);
+        self.sum(tail, &[]);
+    }
+
+    /// Undoes the difference along the bands in place, in shape order. The first pixel may have been begun: `before` then ends with the element before.
+    fn sum(&self, elements: &mut [u8], before: &[u8]) {
+        let bands = if before.is_empty() { self.bands } else { elements.len().max(1) };
+        match (self.width, before) {
+            (1, before) => sum8(elements, bands, before.last().copied().unwrap_or(0)),
+            (_, &[.., low, high]) => sum16(elements, bands, u16::from_le_bytes([low, high])),
+            _ => sum16(elements, bands, 0),
         }
     }
 
@@ -183,21 +227,12 @@ impl Arrangement {
         }
     }
 
-    /// Elements of two bytes: squares of 8 pixels and 8 bands at a time, and the rest one by one.
+    /// Elements of two bytes: squares of 8 pixels and 8 bands at a time, of which the last may overlap the ones before.
     fn gather_pairs(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
-        let (from, to) = (payload.as_chunks::<2>().0, piece.as_chunks_mut::<2>().0);
-        let pixels = to.len() / self.bands;
-        let squares = |n: usize| n / 8 * 8;
-        let (done_pixels, done_bands) = (squares(pixels), squares(self.bands));
-        dispatch!(Level::new(), simd => turn_squares(simd, self, from, first, to, (done_pixels, done_bands)));
-        for (band, plane) in from.chunks_exact(self.pixels).take(self.bands).enumerate() {
-            let start = if band < done_bands { done_pixels } else { 0 };
-            let run = plane.get(first + start..first + pixels).unwrap_or_default();
-            let places = to.get_mut(start * self.bands + band..).unwrap_or_default();
-            for (to, from) in places.iter_mut().step_by(self.bands).zip(run) {
-                *to = *from;
-            }
+        if piece.len() / 2 < 8 * self.bands || self.bands < 8 {
+            return self.gather_by::<2>(payload, first, piece);
         }
+        dispatch!(Level::new(), simd => turn_squares(simd, self, payload, first, piece));
     }
 
     fn gather_by<const N: usize>(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
@@ -228,64 +263,63 @@ fn zigzag16(d: u16) -> u16 {
     (d << 1) ^ (d.cast_signed() >> 15).cast_unsigned()
 }
 
-/// Puts the squares of the first `pixels` and `bands` from their planes to their pixels. Both are multiples of 8.
+/// Puts elements of two bytes from their planes to their pixels, of which there are at least 8 with at least 8 bands.
 #[inline(always)]
-fn turn_squares<S: Simd>(
-    simd: S,
-    arrangement: &Arrangement,
-    from: &[[u8; 2]],
-    first: usize,
-    to: &mut [[u8; 2]],
-    (pixels, bands): (usize, usize),
-) {
-    for pixel in (0..pixels).step_by(8) {
-        let Some(rows) = to.get_mut(pixel * arrangement.bands..(pixel + 8) * arrangement.bands) else { return };
-        for band in (0..bands).step_by(8) {
+fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) {
+    let bands = arrangement.bands;
+    let pixels = to.len() / (2 * bands);
+    for pixel in (0..pixels).step_by(8).map(|pixel| pixel.min(pixels - 8)) {
+        let Some(rows) = to.get_mut(2 * pixel * bands..2 * (pixel + 8) * bands) else { return };
+        for band in (0..bands).step_by(8).map(|band| band.min(bands - 8)) {
             let mut square = [u16x8::splat(simd, 0); 8];
             for (i, lanes) in square.iter_mut().enumerate() {
-                let start = (band + i) * arrangement.pixels + first + pixel;
-                let Some(plane) = from.get(start..).and_then(|plane| plane.first_chunk::<8>()) else { return };
-                *lanes = u16x8::from_slice(simd, &plane.map(u16::from_le_bytes));
+                let start = 2 * ((band + i) * arrangement.pixels + first + pixel);
+                let Some(plane) = from.get(start..).and_then(|plane| plane.first_chunk()) else { return };
+                // As bytes: a map over elements becomes one move for each of them.
+                *lanes = u8x16::load_array_ref(simd, plane).bitcast();
             }
             // Each step interleaves the upper half of the rows with the lower one; after three, rows are columns.
             for _ in 0..3 {
                 let [a, b, c, d, e, f, g, h] = square;
-                let mut next = square;
-                for (pair, (low, high)) in next.as_chunks_mut::<2>().0.iter_mut().zip([(a, e), (b, f), (c, g), (d, h)])
-                {
-                    *pair = [low.zip_low(high), low.zip_high(high)];
-                }
-                square = next;
+                square = [
+                    a.zip_low(e),
+                    a.zip_high(e),
+                    b.zip_low(f),
+                    b.zip_high(f),
+                    c.zip_low(g),
+                    c.zip_high(g),
+                    d.zip_low(h),
+                    d.zip_high(h),
+                ];
             }
-            for (row, lanes) in rows.chunks_exact_mut(arrangement.bands).zip(square) {
-                let Some(place) = row.get_mut(band..).and_then(|row| row.first_chunk_mut::<8>()) else { return };
-                let mut out = [0; 8];
-                lanes.store_slice(&mut out);
-                *place = out.map(u16::to_le_bytes);
+            for (row, lanes) in rows.chunks_exact_mut(2 * bands).zip(square) {
+                let Some(place) = row.get_mut(2 * band..).and_then(|row| row.first_chunk_mut()) else { return };
+                let lanes: u8x16<S> = lanes.bitcast();
+                lanes.store_array(place);
             }
         }
     }
 }
 
-/// Elements of a band out of those of the band `before`, which is empty before the first one, and their differences.
+/// Turns the differences of a band into its elements, by those of the band `before`, which is empty before the first one.
 #[inline(always)]
-fn add8(differences: &[u8], before: &[u8], to: &mut [u8]) {
-    for (to, z) in to.iter_mut().zip(differences) {
-        *to = (*z >> 1) ^ (*z & 1).wrapping_neg();
+fn add8(before: &[u8], row: &mut [u8]) {
+    for z in row.iter_mut() {
+        *z = (*z >> 1) ^ (*z & 1).wrapping_neg();
     }
-    for (to, before) in to.iter_mut().zip(before) {
+    for (to, before) in row.iter_mut().zip(before) {
         *to = to.wrapping_add(*before);
     }
 }
 
 #[inline(always)]
-fn add16(differences: &[u8], before: &[u8], to: &mut [u8]) {
-    let to = to.as_chunks_mut::<2>().0;
-    for (to, z) in to.iter_mut().zip(differences.as_chunks().0) {
-        let z = u16::from_le_bytes(*z);
+fn add16(before: &[u8], row: &mut [u8]) {
+    let row = row.as_chunks_mut::<2>().0;
+    for to in row.iter_mut() {
+        let z = u16::from_le_bytes(*to);
         *to = ((z >> 1) ^ (z & 1).wrapping_neg()).to_le_bytes();
     }
-    for (to, before) in to.iter_mut().zip(before.as_chunks().0) {
+    for (to, before) in row.iter_mut().zip(before.as_chunks().0) {
         *to = u16::from_le_bytes(*to).wrapping_add(u16::from_le_bytes(*before)).to_le_bytes();
     }
 }
@@ -347,7 +381,7 @@ mod tests {
                 for first in (0..pixels).step_by(piece_pixels) {
                     let count = piece_pixels.min(pixels - first);
                     let mut tile = vec![0; count * bands * width];
-                    a.tile(&payload, first, &mut tile);
+                    a.tile((&[Block::Bytes(&payload)], bands * pixels), first, &mut tile);
                     let tiled = Arrangement { difference: false, pixels: count, ..a };
                     tiled.fetch(&tile, 0, &mut back[first * bands * width..(first + count) * bands * width]);
                 }

@@ -41,16 +41,16 @@ const fn filter_ns(filter: Filter) -> f64 {
 }
 
 // Measured by `examples/candidates.rs`; the runs and the fit are in the ADR.
-const LZ4_NS: f64 = 0.28;
-const ZSTD_NS: f64 = 0.55;
-const COPY_NS: f64 = 0.05;
-const SHUFFLE_NS: f64 = 0.15;
-const BITSHUFFLE_NS: f64 = 0.22;
-const BYTEDELTA_NS: f64 = 0.21;
-/// To undo the difference along the bands, for each stored element.
-const DIFFERENCE_NS: f64 = 0.3;
-/// To bring the bands back to the end, for each stored element.
-const BAND_MAJOR_NS: f64 = 0.65;
+const LZ4_NS: f64 = 0.21;
+const ZSTD_NS: f64 = 0.57;
+const COPY_NS: f64 = 0.11;
+const SHUFFLE_NS: f64 = 0.17;
+const BITSHUFFLE_NS: f64 = 0.40;
+const BYTEDELTA_NS: f64 = 0.31;
+/// To undo the difference along the bands, for each stored element: next to nothing, because it is done while elements are put together.
+const DIFFERENCE_NS: f64 = 0.03;
+/// To bring the bands back to the end, for each stored element. That is traffic between caches and memory, which cores share.
+const BAND_MAJOR_NS: f64 = 0.27;
 
 /// Predicted time to read and decode, in microseconds.
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]

@@ -1,13 +1,13 @@
 //! Payloads to arrays. Takes bytes from strangers: whatever they are, the result is an array or an error.
 
-use crate::arrange::{Arrangement, TILE_BYTES};
+use crate::arrange::{Arrangement, PIECE_ELEMENTS, TILE_BYTES};
 use crate::array::Array;
 use crate::blosc2::{self, STREAM_BYTES};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, end_of};
 use crate::region::RegionScratch;
-use crate::values::{Tables, check_tables, decode_piece};
+use crate::values::{Values, check_tables, is_as_stored};
 use crate::window::Blocks;
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
+use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
 
 /// Decodes arrays. One for each thread: it keeps the coders' contexts and its scratch memory, which is small for payloads in the order of the shape, and
 /// about the size of the largest array's stored elements for band-major ones. It stays usable after an error.
@@ -15,10 +15,11 @@ use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Res
 pub struct ArrayDecoder {
     pub(crate) blosc2: blosc2::Decoder,
     pub(crate) zstd: ZstdDecoder,
-    /// Where the payload is band-major: all stored elements.
+    /// Where the payload is band-major: all that the coder makes.
     stored: Vec<u8>,
-    /// A tile of them; elsewhere a block, and the pixel that it begins in.
+    /// A tile of stored elements; elsewhere a block of them that does not come as byte planes.
     window: Vec<u8>,
+    /// Stored elements of some pixels, and of a part of the next one.
     piece: Vec<u8>,
     pub(crate) region: RegionScratch,
 }
@@ -96,68 +97,28 @@ impl ArrayDecoder {
             pixels: elements / bands,
         };
         let blocks = match codec {
-            Codec::Raw if payload.len() == stored_bytes => None,
+            Codec::Raw if payload.len() == stored_bytes => Blocks::Raw { payload },
             Codec::Raw => return Err(Error::format("raw payload", format!("{stored_bytes} bytes"), payload.len())),
-            Codec::Zstd => Some(Blocks::of_frames(zstd, payload, stored_bytes, limits)?),
-            Codec::Blosc2 => Some(Blocks::of_chunks(blosc2, payload, width, stored_bytes, limits)?),
+            Codec::Zstd => Blocks::of_frames(zstd, payload, stored_bytes, limits)?,
+            Codec::Blosc2 => Blocks::of_chunks(blosc2, payload, width, stored_bytes, limits)?,
             _ => return Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
         };
-        let as_it_is = matches!(descriptor.transform, Transform::None) && descriptor.stored == descriptor.decoded;
-        let unchecked = as_it_is && descriptor.decoded != Dtype::Bool;
-        let pixels = arrangement.piece_pixels().min(arrangement.pixels.max(1));
-        let tables = Tables::new(descriptor, pixels);
-        let piece = grow(piece, if arrangement.is_identity() { 0 } else { pixels * bands * width });
-        let pixel_out = elements_bytes(bands, descriptor.decoded);
-        // The values of a piece of pixels, out of `from`, in which it begins at pixel `at`; to their place, which begins at pixel `first`.
-        let mut put = |from: &[u8], arrangement: &Arrangement, at: usize, first: usize, count: usize| {
-            let place = out.get_mut(first * pixel_out..(first + count) * pixel_out).unwrap_or_default();
-            if unchecked {
-                arrangement.fetch(from, at, place);
-                return Ok(());
-            }
-            if arrangement.is_identity() {
-                let start = at * bands * width;
-                let stored = from.get(start..start + count * bands * width).unwrap_or_default();
-                return decode_piece(descriptor, &tables, stored, place);
-            }
-            let piece = piece.get_mut(..count * bands * width).unwrap_or_default();
-            arrangement.fetch(from, at, piece);
-            decode_piece(descriptor, &tables, piece, place)
-        };
-        // Pixels that stand in shape order, or in a tile: `count` of them out of `from`, of which the first is pixel `first` of the array.
-        let mut put_all = |from: &[u8], arrangement: &Arrangement, first: usize, count: usize| {
-            (0..count).step_by(pixels).try_for_each(|at| put(from, arrangement, at, first + at, pixels.min(count - at)))
-        };
-        let mut put_planes = |stored: &[u8]| {
-            let step = arrangement.tile_pixels();
-            (0..arrangement.pixels).step_by(step).try_for_each(|first| {
-                let count = step.min(arrangement.pixels - first);
-                let tile = grow(window, count * bands * width);
-                arrangement.tile(stored, first, tile);
-                let tiled = Arrangement { difference: false, pixels: count, ..arrangement };
-                put_all(tile, &tiled, first, count)
-            })
-        };
-        match (blocks, arrangement.layout) {
-            (None, Layout::AsShape) => put_all(payload, &arrangement, 0, arrangement.pixels),
-            (None, Layout::BandMajor) => put_planes(payload),
-            (Some(blocks), _) if unchecked && arrangement.is_identity() => blocks.into_whole(out, limits),
-            (Some(blocks), Layout::AsShape) => {
-                let pixel_bytes = bands * width;
-                blocks.for_each_pixels(stored_bytes, pixel_bytes, window, |first, stored| {
-                    put_all(stored, &arrangement, first, stored.len() / pixel_bytes)
-                })
-            }
-            (Some(blocks), Layout::BandMajor) => {
-                let stored = grow(stored, stored_bytes);
-                blocks.into_whole(stored, limits)?;
-                put_planes(stored)
+        if arrangement.is_identity() && is_as_stored(descriptor) {
+            return blocks.into_whole(out, limits);
+        }
+        let mut values = Values::new(descriptor, arrangement, piece, out);
+        match arrangement.layout {
+            Layout::AsShape => blocks.for_each(stored_bytes, window, |block, bytes| values.take(block, bytes / width)),
+            Layout::BandMajor => {
+                let (blocks, block) = blocks.into_all(stored_bytes, width, stored, limits)?;
+                values.take_planes((&blocks, block), window)
             }
         }
     }
 
-    /// How many bytes [`ArrayDecoder::decode_into`] takes, and keeps, besides the payload and `out`, for an array of this descriptor: all stored elements of
-    /// a band-major payload, else a block. The coders' own contexts, some 100 KiB, do not count.
+    /// How many bytes [`ArrayDecoder::decode_into`] takes, and keeps, besides the payload and `out`, for an array of this descriptor: of a band-major
+    /// payload at most all stored elements (those that the payload does not hold as they are), else a block; and some pixels. The coders' own contexts, some
+    /// 100 KiB, do not count.
     ///
     /// ```
     /// use shardpack_codec::ArrayDecoder;
@@ -179,7 +140,10 @@ impl ArrayDecoder {
         Ok(match (codec, descriptor.layout) {
             (Codec::Raw, Layout::AsShape) => 0,
             (Codec::Raw, Layout::BandMajor) => tile,
-            (_, Layout::AsShape) => block_bytes(codec, width).saturating_add(pixel).min(stored),
+            (_, Layout::AsShape) => {
+                let pixels = pixel.max(PIECE_ELEMENTS as u64 * width);
+                block_bytes(codec, width).saturating_add(pixels).min(stored.saturating_mul(2))
+            }
             (_, Layout::BandMajor) => stored.saturating_add(tile),
         })
     }
@@ -210,10 +174,6 @@ pub(crate) const fn block_bytes(codec: Codec, width: u64) -> u64 {
         Codec::Zstd => UNIT_BYTES as u64,
         _ => STREAM_BYTES as u64 * width,
     }
-}
-
-fn elements_bytes(elements: usize, dtype: Dtype) -> usize {
-    elements * usize::try_from(dtype.bytes()).unwrap_or(8)
 }
 
 pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {

@@ -1,6 +1,6 @@
 //! Elements of arrays as Rust numbers, read from and written to little-endian bytes.
 
-use fearless_simd::{Simd, SimdFrom, f32x8, f64x4};
+use fearless_simd::{Simd, SimdFrom, f32x8, f64x8};
 use half::f16;
 
 /// A number that arrays hold.
@@ -42,8 +42,8 @@ pub(crate) trait Float: Element + Default {
     fn bits(self) -> u64;
     /// Compares a run with what it decoded to, in this type's own arithmetic.
     fn compare(source: &[Self], decoded: &[f32], rel: f64) -> Comparison;
-    /// As two vectors of doubles.
-    fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> [f64x4<S>; 2];
+    /// As doubles.
+    fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> f64x8<S>;
     /// Converts to float16, ties to even, in one rounding.
     fn to_f16(source: &[Self], out: &mut [f16]);
 }
@@ -109,8 +109,9 @@ impl Float for f32 {
     }
 
     #[inline(always)]
-    fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> [f64x4<S>; 2] {
-        simd.widen_f32x8(f32x8::simd_from(simd, *from)).into()
+    fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> f64x8<S> {
+        let (low, high) = simd.widen_f32x8(f32x8::simd_from(simd, *from));
+        simd.combine_f64x4(low, high)
     }
 
     fn to_f16(source: &[Self], out: &mut [f16]) {
@@ -143,9 +144,8 @@ impl Float for f64 {
     }
 
     #[inline(always)]
-    fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> [f64x4<S>; 2] {
-        let &[a, b, c, d, e, f, g, h] = from;
-        [f64x4::simd_from(simd, [a, b, c, d]), f64x4::simd_from(simd, [e, f, g, h])]
+    fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> f64x8<S> {
+        f64x8::simd_from(simd, *from)
     }
 
     fn to_f16(source: &[Self], out: &mut [f16]) {

@@ -3,9 +3,11 @@
 use crate::array::Array;
 use crate::blosc2::{self, Blosc2Coder};
 use crate::bytes::{UNIT_BYTES, ZstdEncoder, expands_too_far};
+use crate::elements::{Elements, Scratch, Units};
 use crate::error::EncodeResult;
 use crate::fidelity::Fidelity;
 use crate::settings::{ArraySettings, Coder, Filter};
+use crate::source::ArraySource;
 use crate::values::{self, Request, Stored};
 use shardpack_format::{ArrayDescriptor, Codec, Result};
 
@@ -22,8 +24,19 @@ pub struct EncodedArray {
     pub fidelity: Fidelity,
 }
 
-/// Encodes arrays with fixed settings. One for each thread: it keeps the coder's contexts and its scratch memory, about the size of the
-/// largest array's stored elements.
+/// What [`ArrayEncoder::encode_into`] says of the payload that it has appended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredArray {
+    /// Codec of the payload. `Raw` where the coder asked for makes it no smaller.
+    pub codec: Codec,
+    /// What the payload means.
+    pub descriptor: ArrayDescriptor,
+    /// What the values lost.
+    pub fidelity: Fidelity,
+}
+
+/// Encodes arrays with fixed settings. One for each thread: it keeps the coder's contexts and its scratch memory, a few MiB; band-major, the size of
+/// the largest array's stored elements.
 ///
 /// The same settings and array give the same bytes, whatever was encoded before.
 ///
@@ -44,7 +57,7 @@ pub struct ArrayEncoder {
     bulk: Bulk,
     /// For payloads that would expand further than a reader's limits allow: LZ4 cannot.
     fallback: Option<Bulk>,
-    stored: Vec<u8>,
+    scratch: Scratch,
 }
 
 enum Bulk {
@@ -68,7 +81,7 @@ impl ArrayEncoder {
             (Coder::Zstd, level) => Bulk::Zstd(ZstdEncoder::new(level.unwrap_or(3))?),
             (Coder::Raw, _) => Bulk::Raw,
         };
-        Ok(Self { settings, bulk, fallback: None, stored: Vec::new() })
+        Ok(Self { settings, bulk, fallback: None, scratch: Scratch::default() })
     }
 
     /// The settings.
@@ -99,29 +112,55 @@ impl ArrayEncoder {
         no_data: Option<f64>,
         buffer: Vec<u8>,
     ) -> EncodeResult<EncodedArray> {
+        let mut payload = buffer;
+        payload.clear();
+        let StoredArray { codec, descriptor, fidelity } = self.encode_into(array, no_data, &mut payload)?;
+        Ok(EncodedArray { codec, descriptor, payload, fidelity })
+    }
+
+    /// Appends the payload of `array` to `out`, so that a record can be made where it stands; elements equal to `no_data` are kept apart from the
+    /// values.
+    ///
+    /// The array is read a few hundred KiB at a time: once; before that, up to the first fraction, where floats may be integers, and as a whole for
+    /// fixed point and where integers may be narrowed; and once more where the payload turns out no smaller than the elements. After an error, `out` holds
+    /// what it held, and perhaps some of the payload.
+    ///
+    /// # Errors
+    /// As [`ArrayEncoder::encode`], and those of the source.
+    pub fn encode_into(
+        &mut self,
+        array: &dyn ArraySource,
+        no_data: Option<f64>,
+        out: &mut Vec<u8>,
+    ) -> EncodeResult<StoredArray> {
         let ArraySettings { values, layout, band_difference, .. } = self.settings;
         let request = Request { rule: values, layout: layout.into(), difference: band_difference, no_data };
-        let mut elements = std::mem::take(&mut self.stored);
-        let stored = values::store(array, &request, &mut elements);
-        let encoded = stored.and_then(|stored| {
-            let bytes = if elements.is_empty() { array.bytes() } else { &elements };
-            let mut payload = buffer;
-            let (codec, _) = self.code(bytes, stored.arrangement.width, &mut payload)?;
-            let Stored { decoded, stored, transform, no_data, codes, arrangement, fidelity } = stored;
-            let descriptor = ArrayDescriptor {
-                decoded,
-                stored,
-                transform,
-                band_difference: arrangement.difference,
-                layout: arrangement.layout,
-                shape: array.shape().to_vec(),
-                no_data,
-                codes,
-            };
-            Ok(EncodedArray { codec, descriptor, payload, fidelity })
-        });
-        self.stored = elements;
-        encoded
+        let (scratch, mut raw) = (&mut self.scratch, Bulk::Raw);
+        let mut payload = Payload::new(out, &mut self.bulk);
+        let stored = values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
+        let mut codec = payload.bulk.codec();
+        if payload.expands_too_far() {
+            payload.bulk = fallback(&mut self.fallback, &self.settings)?;
+            codec = payload.bulk.codec();
+            values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
+        }
+        if codec != Codec::Raw && payload.is_no_smaller() {
+            codec = Codec::Raw;
+            payload.bulk = &mut raw;
+            values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
+        }
+        let Stored { decoded, stored, transform, no_data, codes, arrangement, fidelity } = stored;
+        let descriptor = ArrayDescriptor {
+            decoded,
+            stored,
+            transform,
+            band_difference: arrangement.difference,
+            layout: arrangement.layout,
+            shape: array.shape().to_vec(),
+            no_data,
+            codes,
+        };
+        Ok(StoredArray { codec, descriptor, fidelity })
     }
 
     /// Overwrites `payload` with what the coder makes of `elements`, arranged, of `width` bytes each. Also returns how many of their bytes a
@@ -129,51 +168,102 @@ impl ArrayEncoder {
     pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
         let item_bytes = u8::try_from(width).unwrap_or(8);
         payload.clear();
-        let (mut codec, mut coded) = self.bulk.encode(elements, item_bytes, payload)?;
-        if expands_too_far(elements.len() as u64, coded, payload.len() as u64) {
-            let filter = if self.settings.coder.is_blosc2() { self.settings.filter } else { Filter::None };
-            let fallback = match &mut self.fallback {
-                Some(fallback) => fallback,
-                slot @ None => slot.insert(Bulk::Blosc2(blosc2::Encoder::new(Blosc2Coder::Lz4, None, filter)?)),
-            };
-            payload.clear();
-            (codec, coded) = fallback.encode(elements, item_bytes, payload)?;
+        let mut raw = Bulk::Raw;
+        let mut payload = Payload::new(payload, &mut self.bulk);
+        payload.all(elements, item_bytes)?;
+        if payload.expands_too_far() {
+            payload.bulk = fallback(&mut self.fallback, &self.settings)?;
+            payload.all(elements, item_bytes)?;
         }
-        if codec != Codec::Raw && payload.len() >= elements.len() {
-            payload.clear();
-            payload.extend_from_slice(elements);
-            (codec, coded) = (Codec::Raw, 0);
+        if payload.bulk.codec() != Codec::Raw && payload.is_no_smaller() {
+            payload.bulk = &mut raw;
+            payload.all(elements, item_bytes)?;
         }
-        Ok((codec, coded))
+        Ok((payload.bulk.codec(), payload.coded))
+    }
+}
+
+/// The coder for payloads that would expand too far with the one asked for.
+fn fallback<'a>(slot: &'a mut Option<Bulk>, settings: &ArraySettings) -> Result<&'a mut Bulk> {
+    let filter = if settings.coder.is_blosc2() { settings.filter } else { Filter::None };
+    Ok(match slot {
+        Some(fallback) => fallback,
+        slot @ None => slot.insert(Bulk::Blosc2(blosc2::Encoder::new(Blosc2Coder::Lz4, None, filter)?)),
+    })
+}
+
+/// A payload while it is being made, at the end of `out`.
+struct Payload<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+    bulk: &'a mut Bulk,
+    /// Bytes of the elements.
+    decoded: usize,
+    /// Of those, the ones that a reader's coder will have to make.
+    coded: u64,
+}
+
+impl<'a> Payload<'a> {
+    fn new(out: &'a mut Vec<u8>, bulk: &'a mut Bulk) -> Self {
+        Self { start: out.len(), out, bulk, decoded: 0, coded: 0 }
+    }
+
+    fn all(&mut self, elements: &[u8], item_bytes: u8) -> Result<()> {
+        self.begin();
+        elements.chunks(UNIT_BYTES).try_for_each(|unit| self.unit(unit, item_bytes))
+    }
+
+    fn bytes(&self) -> usize {
+        self.out.len() - self.start
+    }
+
+    fn expands_too_far(&self) -> bool {
+        expands_too_far(self.decoded as u64, self.coded, self.bytes() as u64)
+    }
+
+    fn is_no_smaller(&self) -> bool {
+        self.bytes() >= self.decoded
+    }
+}
+
+impl Units for Payload<'_> {
+    fn begin(&mut self) {
+        self.out.truncate(self.start);
+        (self.decoded, self.coded) = (0, 0);
+    }
+
+    fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()> {
+        self.decoded += unit.len();
+        self.coded += self.bulk.encode(unit, item_bytes, self.out)?;
+        Ok(())
     }
 }
 
 impl Bulk {
-    /// Appends the payload that holds `bytes`; also returns how many of them the coder made, runs left out.
-    fn encode(&mut self, bytes: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
-        let mut coded = 0;
-        for unit in bytes.chunks(UNIT_BYTES) {
-            let start = payload.len();
-            match self {
-                Self::Blosc2(encoder) => encoder.encode(unit, item_bytes, payload)?,
-                Self::Zstd(encoder) => encoder.encode(unit, payload)?,
-                Self::Raw => payload.extend_from_slice(unit),
-            }
-            coded += match self {
-                // Walking the chunk proves, at no cost that shows, that a reader will accept it.
-                Self::Blosc2(_) => {
-                    blosc2::Chunk::parse(payload.get(start..).unwrap_or_default(), item_bytes, unit.len())?
-                        .coded_out_bytes()
-                }
-                Self::Zstd(_) => unit.len() as u64,
-                Self::Raw => 0,
-            };
-        }
-        let codec = match self {
+    const fn codec(&self) -> Codec {
+        match self {
             Self::Blosc2(_) => Codec::Blosc2,
             Self::Zstd(_) => Codec::Zstd,
             Self::Raw => Codec::Raw,
-        };
-        Ok((codec, coded))
+        }
+    }
+
+    /// Appends what holds `unit`; returns how many of its bytes a reader's coder will have to make.
+    fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64> {
+        let start = payload.len();
+        match self {
+            Self::Blosc2(encoder) => encoder.encode(unit, item_bytes, payload)?,
+            Self::Zstd(encoder) => encoder.encode(unit, payload)?,
+            Self::Raw => payload.extend_from_slice(unit),
+        }
+        Ok(match self {
+            // Walking the chunk proves, at no cost that shows, that a reader will accept it.
+            Self::Blosc2(_) => {
+                let bytes = payload.get(start..).unwrap_or_default();
+                blosc2::Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes()
+            }
+            Self::Zstd(_) => unit.len() as u64,
+            Self::Raw => 0,
+        })
     }
 }

@@ -48,6 +48,9 @@ pub enum EncodeError {
         /// The no-data value, as the decoded type has it.
         no_data: f64,
     },
+    /// The array's bytes cannot be had: in the words of their [`ArraySource`](crate::ArraySource).
+    #[error("{0}")]
+    Source(String),
     /// The settings contradict each other, or the array and its descriptor do.
     #[error(transparent)]
     Format(#[from] Error),

@@ -2,8 +2,8 @@
 
 use crate::element::Comparison;
 use crate::values::Float;
-use fearless_simd::prelude::{Simd, SimdBase};
-use fearless_simd::{Level, dispatch, f64x4};
+use fearless_simd::prelude::{Simd, SimdBase, SimdFrom};
+use fearless_simd::{Level, dispatch, f64x8};
 use serde::{Deserialize, Serialize};
 
 /// Below this magnitude float16 has no normal numbers, and relative errors say nothing about it: 2⁻¹⁴.
@@ -113,7 +113,7 @@ struct Sums {
     max: f64,
 }
 
-/// Values that are summed side by side: two vectors of four, so that one addition need not wait for the one before it.
+/// Values that are summed side by side: one vector of eight, or two of four.
 const LANES: usize = 8;
 
 impl<T: Float> Meter<T> {
@@ -207,57 +207,74 @@ fn compare_and_sum<T: Float, S: Simd>(
 ) -> Comparison {
     let found = T::compare(source, decoded, rel);
     if plain {
-        for ((u, v), sum) in source.chunks(run).zip(decoded.chunks(run)).zip(sums) {
-            *sum = sum_plain(simd, u, v);
+        // 1 for the lanes that the last values of a run fill, 0 for the others.
+        let mut filled = [0.0; LANES];
+        filled.iter_mut().take(run % LANES).for_each(|lane| *lane = 1.0);
+        for (i, sum) in sums.iter_mut().enumerate() {
+            let start = i * run;
+            let (Some(u), Some(v)) = (source.get(start..), decoded.get(start..)) else { break };
+            *sum = sum_plain(simd, u, v, run, &filled);
         }
     }
     found
 }
 
+/// Sums the first `run` values, or all if there are fewer.
 #[inline(always)]
-fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32]) -> Sums {
-    let zero = simd.splat_f64x4(0.0);
-    let mut lanes = Lanes { uu: [zero; 2], dd: [zero; 2], ds: [zero; 2], abs: [zero; 2], max: [zero; 2] };
+fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usize, filled: &[f64; LANES]) -> Sums {
+    let zero = simd.splat_f64x8(0.0);
+    let mut lanes = Lanes { uu: zero, dd: zero, ds: zero, abs: zero, max: zero };
+    let whole = run.min(source.len()) / LANES;
     let (us, u_rest) = source.as_chunks::<LANES>();
     let (vs, v_rest) = decoded.as_chunks::<LANES>();
-    for (u, v) in us.iter().zip(vs) {
+    for (u, v) in us.iter().zip(vs).take(whole) {
         lanes.add(T::widen(simd, u), f32::widen(simd, v));
     }
-    if !u_rest.is_empty() {
-        // Zeros fill the last lanes: they add nothing to any figure.
-        let (mut u, mut v) = ([T::default(); LANES], [0.0; LANES]);
-        u.iter_mut().zip(u_rest).for_each(|(u, from)| *u = *from);
-        v.iter_mut().zip(v_rest).for_each(|(v, from)| *v = *from);
-        lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
+    // Zeros fill the last lanes: they add nothing to any figure.
+    match (us.get(whole), vs.get(whole)) {
+        _ if run.is_multiple_of(LANES) && run <= source.len() => {}
+        // The values of the next run stand there, finite like these: times 0 they are gone, which is quicker than to move the last ones of this run to a place of their own.
+        (Some(u), Some(v)) => {
+            let filled = f64x8::simd_from(simd, *filled);
+            lanes.add(T::widen(simd, u) * filled, f32::widen(simd, v) * filled);
+        }
+        _ => {
+            let (mut u, mut v) = ([T::default(); LANES], [0.0; LANES]);
+            let count = run.min(source.len()) - whole * LANES;
+            u.iter_mut().zip(u_rest).take(count).for_each(|(u, from)| *u = *from);
+            v.iter_mut().zip(v_rest).take(count).for_each(|(v, from)| *v = *from);
+            lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
+        }
     }
-    let sum = |[a, b]: [f64x4<S>; 2]| simd.reduce_sum_f64x4(a + b);
-    let [a, b] = lanes.max;
+    // The halves first: the figures are stored, and the order of additions is part of them.
+    let sum = |lanes: f64x8<S>| {
+        let (a, b) = simd.split_f64x8(lanes);
+        simd.reduce_sum_f64x4(a + b)
+    };
+    let (a, b) = simd.split_f64x8(lanes.max);
     let max = simd.reduce_max_f64x4(a.max(b));
     Sums { uu: sum(lanes.uu), dd: sum(lanes.dd), ds: sum(lanes.ds), abs: sum(lanes.abs), max }
 }
 
 /// [`Sums`] of every eighth value. Written with vectors by name, because the compiler does not find them in loops over arrays of lanes.
 struct Lanes<S: Simd> {
-    uu: [f64x4<S>; 2],
-    dd: [f64x4<S>; 2],
-    ds: [f64x4<S>; 2],
-    abs: [f64x4<S>; 2],
-    max: [f64x4<S>; 2],
+    uu: f64x8<S>,
+    dd: f64x8<S>,
+    ds: f64x8<S>,
+    abs: f64x8<S>,
+    max: f64x8<S>,
 }
 
 impl<S: Simd> Lanes<S> {
     #[inline(always)]
-    fn add(&mut self, u: [f64x4<S>; 2], v: [f64x4<S>; 2]) {
-        for half in 0..2 {
-            let (u, v) = (u[half], v[half]);
-            let d = v - u;
-            let e = d.abs();
-            self.uu[half] += u * u;
-            self.dd[half] += d * d;
-            self.ds[half] += d * (u + v);
-            self.abs[half] += e;
-            self.max[half] = self.max[half].max(e);
-        }
+    fn add(&mut self, u: f64x8<S>, v: f64x8<S>) {
+        let d = v - u;
+        let e = d.abs();
+        self.uu += u * u;
+        self.dd += d * d;
+        self.ds += d * (u + v);
+        self.abs += e;
+        self.max = self.max.max(e);
     }
 }
 

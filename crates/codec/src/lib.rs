@@ -3,7 +3,8 @@
 //! What stands between the values of an array and the bytes of a shard (spec §4 and §5): a value transform, the order of the axes and the
 //! difference along the bands, and a codec. This crate knows nothing of files or shards.
 //!
-//! - [`ArrayOptions`] is what a user asks for, [`trial`] makes it [`ArraySettings`], [`ArrayEncoder`] applies those.
+//! - [`ArrayOptions`] is what a user asks for, [`trial`] makes it [`ArraySettings`], [`ArrayEncoder`] applies those, to an [`Array`] or to what stands in
+//!   a file ([`ArraySource`]).
 //! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor; of a [`Region`] it decodes the touched blocks only.
 //! - [`PictureDecoder`] decodes pictures into the caller's memory, cropped and resized; [`jpeg`] has what is done to JPEGs.
 //! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
@@ -27,6 +28,7 @@ mod bytes;
 mod cost;
 mod decoder;
 mod element;
+mod elements;
 mod encoder;
 mod error;
 mod exact;
@@ -38,6 +40,7 @@ mod picture;
 mod picture_decoder;
 mod region;
 mod settings;
+mod source;
 mod sums;
 mod trial;
 mod values;
@@ -48,7 +51,7 @@ mod zstd_frame;
 pub use array::Array;
 pub use bytes::{UNIT_BYTES, decode_bytes, encode_bytes};
 pub use decoder::ArrayDecoder;
-pub use encoder::{ArrayEncoder, EncodedArray};
+pub use encoder::{ArrayEncoder, EncodedArray, StoredArray};
 pub use error::{EncodeError, EncodeResult};
 pub use exact::{common_dtype, decoded_as};
 pub use fidelity::{F16_MIN_NORMAL, Fidelity};
@@ -57,4 +60,5 @@ pub use picture::PictureCheck;
 pub use picture_decoder::PictureDecoder;
 pub use region::{Bands, Output, Region, RegionDecoded, RegionShape};
 pub use settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+pub use source::ArraySource;
 pub use trial::{Candidate, MAX_TRIAL_SAMPLES, Trial, crop_for_trial, trial};

@@ -6,10 +6,12 @@
 use crate::arrange::Arrangement;
 use crate::array::Array;
 use crate::cost;
+use crate::elements::{Elements, Scratch};
 use crate::encoder::ArrayEncoder;
 use crate::error::{EncodeError, EncodeResult};
 use crate::options::{ArrayOptions, BandDifference, Prefer};
 use crate::settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+use crate::source::ArraySource;
 use crate::values::{self, Request};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -67,7 +69,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     let crops: Vec<(Array, Option<f64>)> = samples
         .iter()
         .take(MAX_TRIAL_SAMPLES)
-        .map(|(array, no_data)| Ok((crop_for_trial(array)?, *no_data)))
+        .map(|(array, no_data)| Ok((crop_for_trial(*array)?, *no_data)))
         .collect::<EncodeResult<_>>()?;
     let candidates = candidates(options);
     let (mut table, mut refused) = (Vec::new(), None);
@@ -128,9 +130,9 @@ struct Coded {
 fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]) -> EncodeResult<Vec<Coded>> {
     let Some(rule) = candidates.first().map(|settings| settings.values) else { return Ok(Vec::new()) };
     let plain = Request { rule, layout: Layout::AsShape, difference: false, no_data };
-    let mut transformed = Vec::new();
-    let stored = values::store(crop, &plain, &mut transformed)?;
-    let elements = if transformed.is_empty() { crop.bytes() } else { &transformed };
+    let mut elements = Vec::new();
+    let stored = values::store(crop, &plain, &mut Elements::new(&mut elements, &mut Scratch::default()))?;
+    let elements = elements.as_slice();
     let arrangement = |settings: &ArraySettings| {
         let request = Request { layout: settings.layout.into(), difference: settings.band_difference, ..plain };
         values::arrangement(crop, stored.stored, &request)
@@ -195,19 +197,17 @@ fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
 ///
 /// # Errors
 /// `Format` if the shape overflows.
-pub fn crop_for_trial(array: &Array) -> EncodeResult<Array> {
-    let Some((&rows, rest)) = array.shape().split_first() else { return Ok(array.clone()) };
-    let row_bytes = array.dtype().array_bytes(rest)?;
-    let wanted = (MAX_SAMPLE_BYTES as u64 / row_bytes.max(1)).clamp(1, rows.max(1));
-    let first = (rows - wanted.min(rows)) / 2;
-    let bytes = |rows: u64| usize::try_from(rows * row_bytes).unwrap_or(usize::MAX);
-    match array.bytes().get(bytes(first)..bytes(first + wanted)) {
-        Some(middle) if wanted < rows => {
-            let shape = std::iter::once(wanted).chain(rest.iter().copied()).collect();
-            Ok(Array::new(array.dtype(), shape, middle.to_vec())?)
-        }
-        _ => Ok(array.clone()),
-    }
+pub fn crop_for_trial(array: &dyn ArraySource) -> EncodeResult<Array> {
+    let (shape, dtype) = (array.shape(), array.dtype());
+    let (rows, rest) = shape.split_first().map_or((1, shape), |(&rows, rest)| (rows, rest));
+    let row_bytes = dtype.array_bytes(rest)?;
+    let wanted = (MAX_SAMPLE_BYTES as u64 / row_bytes.max(1)).clamp(1, rows.max(1)).min(rows);
+    let first = (rows - wanted) / 2;
+    let shape: Vec<u64> = shape.first().map(|_| wanted).into_iter().chain(rest.iter().copied()).collect();
+    let bytes = dtype.array_bytes(&shape)?;
+    let mut middle = vec![0; usize::try_from(bytes).map_err(|_| Error::usage("array", "one that fits memory", bytes))?];
+    array.read_at(first.saturating_mul(row_bytes), &mut middle)?;
+    Ok(Array::new(dtype, shape, middle)?)
 }
 
 /// Coders, levels and filters that auto tries for either preference.

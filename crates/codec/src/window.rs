@@ -1,14 +1,52 @@
-//! Payloads in the order of the shape, decoded block by block through a window that stays in the cache: what the coder made becomes values before the
-//! next block comes, so that no step makes a pass of its own over memory.
-//!
-//! A cube of 61 MB with differences along its bands takes 24 ms of one core so, of which LZ4 and the shuffle take 19 (`examples/cube_rate.rs`).
+//! The blocks of a payload, decoded one by one or all of them: what the coder made becomes values before the next block comes, so that no step makes a
+//! pass of its own over memory. Byte planes are handed out as such ([`planes`]): whoever takes them puts elements together on the way to their place.
 
+use crate::blosc2::planes::{self, Planes};
 use crate::blosc2::{self, Chunk, Content, HEADER_BYTES, STREAM_BYTES};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, end_of};
+use crate::decoder::grow;
 use shardpack_format::{Error, Limits, Result};
+
+/// Stored elements as the coder leaves them.
+#[derive(Clone, Copy)]
+pub(crate) enum Block<'a> {
+    /// The first bytes of all elements, the second ones, …
+    Planes(Planes<'a>),
+    /// The elements themselves.
+    Bytes(&'a [u8]),
+    /// The first bytes of this, as an element, again and again.
+    Repeated([u8; 8]),
+}
+
+impl<'a> Block<'a> {
+    /// Fills `out` with elements of `width` bytes, of which the first is number `first` of the block.
+    pub(crate) fn read(&self, first: usize, width: usize, out: &mut [u8]) {
+        match self {
+            Self::Planes(planes) => planes.join(first, out),
+            Self::Bytes(bytes) => {
+                if let Some(from) = bytes.get(first * width..first * width + out.len()) {
+                    out.copy_from_slice(from);
+                }
+            }
+            Self::Repeated(item) => {
+                let item = item.get(..width).unwrap_or_default();
+                out.chunks_exact_mut(width).for_each(|to| to.copy_from_slice(item));
+            }
+        }
+    }
+
+    /// Low and high bytes of `count` elements from number `first` on, if they are at hand.
+    pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
+        match self {
+            Self::Planes(planes) => planes.pair(first, count),
+            Self::Bytes(_) | Self::Repeated(_) => None,
+        }
+    }
+}
 
 /// What hands out blocks of stored bytes, in order.
 pub(crate) enum Blocks<'p, 's> {
+    Raw { payload: &'p [u8] },
     Blosc2 { decoder: &'s mut blosc2::Decoder, chunks: Vec<Chunk<'p>>, item_bytes: u8, payload: &'p [u8] },
     Zstd { decoder: &'s mut ZstdDecoder, payload: &'p [u8] },
 }
@@ -53,6 +91,10 @@ impl<'p, 's> Blocks<'p, 's> {
     /// Decodes everything, straight into `out`.
     pub(crate) fn into_whole(self, out: &mut [u8], limits: &Limits) -> Result<()> {
         match self {
+            Self::Raw { payload } => {
+                Block::Bytes(payload).read(0, 1, out);
+                Ok(())
+            }
             Self::Zstd { decoder, payload } => decoder.decode(payload, out, limits),
             Self::Blosc2 { decoder, chunks, item_bytes, payload } => {
                 for (chunk, unit) in chunks.iter().zip(out.chunks_mut(UNIT_BYTES)) {
@@ -63,79 +105,119 @@ impl<'p, 's> Blocks<'p, 's> {
         }
     }
 
-    /// Decodes everything through `window`: `each` gets whole pixels of `pixel_bytes`, one or more at a time, and the number of the first.
-    pub(crate) fn for_each_pixels(
+    /// Decodes block by block: `each` gets the block and the number of its bytes, decoded. What must be decoded as a whole goes through `window`.
+    pub(crate) fn for_each(
         self,
         stored_bytes: usize,
-        pixel_bytes: usize,
         window: &mut Vec<u8>,
-        mut each: impl FnMut(usize, &[u8]) -> Result<()>,
+        mut each: impl FnMut(&Block<'_>, usize) -> Result<()>,
     ) -> Result<()> {
-        // Bytes of a pixel whose other bytes come with the next block, and the pixels before it.
-        let (mut kept, mut done) = (0, 0);
-        let mut take = |window: &mut Vec<u8>, bytes: usize, kept: &mut usize| {
-            let pixels = (*kept + bytes) / pixel_bytes;
-            let whole = pixels * pixel_bytes;
-            if pixels > 0 {
-                each(done, window.get(..whole).unwrap_or_default())?;
-                window.copy_within(whole..*kept + bytes, 0);
-            }
-            done += pixels;
-            *kept = *kept + bytes - whole;
-            Ok(())
-        };
         match self {
+            Self::Raw { payload } => each(&Block::Bytes(payload), payload.len()),
             Self::Zstd { decoder, payload } => {
                 let (mut pos, mut left) = (0, stored_bytes);
                 while left > 0 {
                     let unit = left.min(UNIT_BYTES);
-                    let to = room(window, kept, unit);
-                    pos += decoder
-                        .decode_unit(payload.get(pos..).unwrap_or_default(), to)
-                        .map_err(|e| e.at(pos as u64))?;
-                    take(window, unit, &mut kept)?;
+                    let to = grow(window, unit);
+                    let frame = payload.get(pos..).unwrap_or_default();
+                    pos += decoder.decode_unit(frame, to).map_err(|e| e.at(pos as u64))?;
+                    each(&Block::Bytes(to), unit)?;
                     left -= unit;
                 }
                 end_of(payload, pos)
             }
             Self::Blosc2 { decoder, chunks, item_bytes, payload } => {
-                let (width, mut left) = (usize::from(item_bytes), stored_bytes);
+                let mut left = stored_bytes;
                 for chunk in &chunks {
                     let unit = left.min(UNIT_BYTES);
-                    for start in (0..unit).step_by(STREAM_BYTES * width) {
-                        let bytes = (unit - start).min(STREAM_BYTES * width);
-                        let to = room(window, kept, bytes);
-                        match chunk.content() {
-                            Content::Blocks { .. } => decoder.decode_block(chunk, item_bytes, start / width, to),
-                            Content::Stored => {
-                                let at = HEADER_BYTES + start;
-                                let body = chunk.bytes().get(at..at + bytes);
-                                body.map(|body| to.copy_from_slice(body))
-                                    .ok_or_else(|| Error::format("blosc2 stored unit", unit, chunk.bytes().len()))
-                            }
-                            Content::Repeated(item) => {
-                                let item = item.get(..width).unwrap_or_default();
-                                to.chunks_exact_mut(width).for_each(|to| to.copy_from_slice(item));
-                                Ok(())
-                            }
-                        }
-                        .map_err(|e| e.at(offset_in(payload, chunk)))?;
-                        take(window, bytes, &mut kept)?;
-                    }
                     left -= unit;
+                    if let Some(block) = undecoded(chunk) {
+                        each(&block, unit)?;
+                        continue;
+                    }
+                    let at = |e: Error| e.at(offset_in(payload, chunk));
+                    let block_bytes = STREAM_BYTES * usize::from(item_bytes);
+                    for (number, start) in (0..unit).step_by(block_bytes).enumerate() {
+                        let bytes = block_bytes.min(unit - start);
+                        if let Some(planes) = decoder.planes(chunk, item_bytes, number).map_err(at)? {
+                            each(&Block::Planes(planes), bytes)?;
+                        } else {
+                            let to = grow(window, bytes);
+                            decoder.decode_block(chunk, item_bytes, number, to).map_err(at)?;
+                            each(&Block::Bytes(to), bytes)?;
+                        }
+                    }
                 }
                 Ok(())
             }
         }
     }
+
+    /// Decodes everything at once, what is not in the payload itself into `scratch`. All blocks but the last hold as many elements as is said.
+    pub(crate) fn into_all<'a>(
+        self,
+        stored_bytes: usize,
+        width: usize,
+        scratch: &'a mut Vec<u8>,
+        limits: &Limits,
+    ) -> Result<(Vec<Block<'a>>, usize)>
+    where
+        'p: 'a,
+    {
+        match self {
+            Self::Raw { payload } => Ok((vec![Block::Bytes(payload)], stored_bytes / width)),
+            Self::Zstd { decoder, payload } => {
+                let scratch = grow(scratch, stored_bytes);
+                decoder.decode(payload, scratch, limits)?;
+                Ok((vec![Block::Bytes(scratch)], stored_bytes / width))
+            }
+            Self::Blosc2 { decoder, chunks, item_bytes, payload } => {
+                let block_bytes = STREAM_BYTES * width;
+                let units = (0..stored_bytes).step_by(UNIT_BYTES).map(|start| UNIT_BYTES.min(stored_bytes - start));
+                let needed = chunks.iter().zip(units.clone()).map(|(chunk, unit)| match chunk.content() {
+                    Content::Blocks { streams, .. } if planes::streams(chunk, 0, width).is_some() => {
+                        planes::scratch_bytes(streams)
+                    }
+                    Content::Blocks { .. } => unit,
+                    Content::Stored | Content::Repeated(_) => 0,
+                });
+                let mut scratch = grow(scratch, needed.sum());
+                let mut blocks = Vec::with_capacity(stored_bytes.div_ceil(block_bytes));
+                for (chunk, unit) in chunks.into_iter().zip(units) {
+                    let at = |e: Error| e.at(offset_in(payload, &chunk));
+                    for (number, start) in (0..unit).step_by(block_bytes).enumerate() {
+                        let bytes = block_bytes.min(unit - start);
+                        let block = match undecoded(&chunk) {
+                            Some(Block::Bytes(unit)) => {
+                                Block::Bytes(unit.get(start..start + bytes).unwrap_or_default())
+                            }
+                            Some(block) => block,
+                            None => match decoder.planes_in(&chunk, item_bytes, number, &mut scratch).map_err(at)? {
+                                Some(planes) => Block::Planes(planes),
+                                None => {
+                                    let (to, rest) = scratch.split_at_mut_checked(bytes).unwrap_or_default();
+                                    scratch = rest;
+                                    decoder.decode_block(&chunk, item_bytes, number, to).map_err(at)?;
+                                    Block::Bytes(to)
+                                }
+                            },
+                        };
+                        blocks.push(block);
+                    }
+                }
+                Ok((blocks, STREAM_BYTES))
+            }
+        }
+    }
 }
 
-/// Room for `bytes` behind the `kept` bytes at the start.
-fn room(window: &mut Vec<u8>, kept: usize, bytes: usize) -> &mut [u8] {
-    if window.len() < kept + bytes {
-        window.resize(kept + bytes, 0);
+/// The whole unit of a chunk in which nothing is coded.
+fn undecoded<'a>(chunk: &Chunk<'a>) -> Option<Block<'a>> {
+    match chunk.content() {
+        Content::Blocks { .. } => None,
+        Content::Stored => Some(Block::Bytes(chunk.bytes().get(HEADER_BYTES..).unwrap_or_default())),
+        Content::Repeated(item) => Some(Block::Repeated(*item)),
     }
-    window.get_mut(kept..kept + bytes).unwrap_or_default()
 }
 
 fn offset_in(payload: &[u8], chunk: &Chunk<'_>) -> u64 {

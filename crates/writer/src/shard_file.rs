@@ -23,8 +23,8 @@ pub(crate) const CHUNKS_WAITING: usize = 2;
 pub(crate) enum HashMessage {
     /// Bytes of a file, given back afterwards.
     Chunk(Vec<u8>),
-    /// A large record: its memory is given back to the budget once it is hashed.
-    Record { bytes: Vec<u8>, charge: u64 },
+    /// A large record, which is being written at the same time: its memory is given back to the budget by whoever is done with it last.
+    Record { bytes: Arc<Vec<u8>>, charge: u64 },
     /// End of a file: answer with its SHA-256.
     Finish(Sender<[u8; 32]>),
 }
@@ -41,9 +41,11 @@ pub(crate) fn hash<T>(messages: &Receiver<HashMessage>, free: &Sender<Vec<u8>>, 
                 let _ = free.send(bytes);
             }
             HashMessage::Record { bytes, charge } => {
-                sha256.update(&bytes);
-                buffers.give_back(bytes);
-                gate.release(charge);
+                sha256.update(bytes.as_slice());
+                if let Some(bytes) = Arc::into_inner(bytes) {
+                    buffers.give_back(bytes);
+                    gate.release(charge);
+                }
             }
             HashMessage::Finish(answer) => {
                 let _ = answer.send(sha256.finalize_reset().into());
@@ -110,7 +112,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         })
     }
 
-    /// Appends a record. Returns its buffer and its charge if the caller is to give them back; else the hash thread will.
+    /// Appends a record. Returns its buffer if the caller is to give that and the charge back; else the hash thread will.
     pub(crate) fn append(
         &mut self,
         sample: u64,
@@ -133,9 +135,11 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.tally.merge(tally);
         if record.len() >= CHUNK_BYTES {
             self.write_chunk()?;
+            // Hashed while it is written: a write that fails ends the run, and with it the shard that was hashed.
+            let record = Arc::new(record);
+            self.hash.send(HashMessage::Record { bytes: Arc::clone(&record), charge });
             self.write(&record)?;
-            self.hash.send(HashMessage::Record { bytes: record, charge });
-            return Ok(None);
+            return Ok(Arc::into_inner(record));
         }
         self.put(&record)?;
         Ok(Some(record))

@@ -84,6 +84,8 @@ pub struct CubeInfo {
     pub dtype: Dtype,
     /// Bytes of the cube in memory.
     pub array_bytes: u64,
+    /// Whether [`open`](super::open) leaves the values where they are, to be read as they are needed.
+    pub in_file: bool,
     /// Bytes of the source on disk: the file, or header and data file together.
     pub source_bytes: u64,
     /// Name of the array, in files that name theirs (`.npz`, `.mat`, HDF5). [`load`](super::load) puts it into `meta` as `variable`.
@@ -96,7 +98,13 @@ impl CubeInfo {
     pub(super) fn new(kind: CubeKind, layout: &Layout, source: &Source, max_bytes: u64) -> Result<Self> {
         let array_bytes = layout.bytes(source, max_bytes)?;
         let (shape, dtype, source_bytes) = (layout.shape, layout.dtype, source.len());
-        Ok(Self { kind, shape, dtype, array_bytes, source_bytes, variable: None, others: Vec::new() })
+        let (variable, others) = (None, Vec::new());
+        Ok(Self { kind, shape, dtype, array_bytes, in_file: false, source_bytes, variable, others })
+    }
+
+    /// For formats whose elements are plain bytes in a file: read as they are needed, if they are in our order.
+    pub(super) fn read_as_needed(self, layout: &Layout) -> Self {
+        Self { in_file: layout.is_stored_order(), ..self }
     }
 
     /// Adds which array it is.
@@ -127,13 +135,18 @@ impl LoadedCube {
 
     /// Sets the no-data value, rounded as the elements were when they were written.
     pub(super) fn set_no_data(&mut self, value: Option<f64>) {
-        self.no_data = value.map(|value| match self.array.dtype() {
-            #[allow(clippy::cast_possible_truncation, reason = "the rounding is the point")]
-            Dtype::F32 if value.abs() < f64::from(f32::MAX) * 1.000_001 => {
-                f64::from((value as f32).clamp(f32::MIN, f32::MAX))
-            }
-            _ => value,
-        });
+        self.no_data = value.map(|value| rounded(value, self.array.dtype()));
+    }
+}
+
+/// A no-data value, rounded as elements of this type were when they were written.
+pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
+    match dtype {
+        #[allow(clippy::cast_possible_truncation, reason = "the rounding is the point")]
+        Dtype::F32 if value.abs() < f64::from(f32::MAX) * 1.000_001 => {
+            f64::from((value as f32).clamp(f32::MIN, f32::MAX))
+        }
+        _ => value,
     }
 }
 

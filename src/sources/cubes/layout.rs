@@ -77,6 +77,11 @@ impl Layout {
         Ok(cube)
     }
 
+    /// Whether the stored elements, byte order aside, are the cube's one after the other.
+    pub(super) fn is_stored_order(&self) -> bool {
+        self.dtype != Dtype::Bool && self.plan().is_none()
+    }
+
     /// The walk through the stored elements, or `None` if they stand in the right order.
     fn plan(&self) -> Option<gather::Plan> {
         // The shape was checked: the product of its axes fits the memory that the elements lie in.

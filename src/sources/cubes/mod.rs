@@ -32,6 +32,7 @@ mod mat;
 mod meta;
 mod npy;
 mod npz;
+mod open;
 mod select;
 mod sniff;
 mod source;
@@ -44,6 +45,7 @@ mod values;
 pub use cube::{CubeInfo, CubeKind, CubeOptions, LoadedCube, LoadedMask};
 pub use error::{CubeError, Result};
 pub use mask::load_mask;
+pub use open::{CubeValues, OpenCube, ValuesInFile, open};
 
 use select::Want;
 use source::Source;
@@ -109,16 +111,7 @@ pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
 /// `Io` from the operating system; `Format` if the file is damaged; `Unsupported` if it holds what cannot be a cube (complex
 /// numbers, four axes, no elements, …); `Usage` if the options do not fit it; `Limit` if the cube is above `options.max_bytes`.
 pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
-    load_reusing(path, options, Vec::new())
-}
-
-/// As [`load`], in the memory of `spare` where it is large enough (its content is dropped): pages that the process has already cost a
-/// third of what fresh ones do.
-///
-/// # Errors
-/// As [`load`].
-pub fn load_reusing(path: &Path, options: &CubeOptions, spare: Vec<u8>) -> Result<LoadedCube> {
-    let source = Source::open(path)?.with_spare(spare);
+    let source = Source::open(path)?;
     load_as(known(&source)?, &source, &Want::Cube(options))
 }
 

@@ -220,7 +220,13 @@ fn open(source: &Source, want: &Want) -> Result<(Header, Layout, u64)> {
 
 pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
     let (_, layout, _) = open(source, want)?;
-    CubeInfo::new(CubeKind::Npy, &layout, source, want.max_bytes())
+    Ok(CubeInfo::new(CubeKind::Npy, &layout, source, want.max_bytes())?.read_as_needed(&layout))
+}
+
+/// How the elements lie, and where they begin.
+pub(super) fn place(source: &Source, want: &Want) -> Result<(Layout, u64)> {
+    let (header, layout, _) = open(source, want)?;
+    Ok((layout, header.data_offset))
 }
 
 pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {

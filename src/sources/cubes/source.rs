@@ -16,6 +16,12 @@ pub(super) struct Source {
     spare: Cell<Vec<u8>>,
 }
 
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Source").field("path", &self.path).field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
 /// Pieces smaller than this are not worth the spare memory.
 const LARGE_BYTES: usize = 1 << 20;
 

@@ -204,9 +204,9 @@ impl Decompressor {
     }
 }
 
+// Of the LZ4 1.10 that is part of the c-blosc2 that is linked (`internal-complibs`); the bindings list c-blosc2's own functions only. Were it ever
+// left out, programs would not link.
 unsafe extern "C" {
-    /// Of the LZ4 1.10 that is part of the c-blosc2 that is linked (`internal-complibs`); the bindings list c-blosc2's own functions only.
-    /// Were it ever left out, programs would not link.
     fn LZ4_decompress_safe_partial(
         source: *const c_char,
         out: *mut c_char,
@@ -214,6 +214,19 @@ unsafe extern "C" {
         wanted: c_int,
         room: c_int,
     ) -> c_int;
+
+    fn LZ4_decompress_safe(source: *const c_char, out: *mut c_char, source_bytes: c_int, room: c_int) -> c_int;
+}
+
+/// Fills `out` with what the LZ4 block `block` decodes to, all of it.
+pub(super) fn lz4(block: &[u8], out: &mut [u8]) -> Result<()> {
+    let (Ok(source_bytes), Ok(out_bytes)) = (c_int::try_from(block.len()), c_int::try_from(out.len())) else {
+        return Err(Error::format("lz4 block", "below 2^31 bytes", out.len().max(block.len())));
+    };
+    // SAFETY: as for `lz4_prefix`.
+    let written =
+        unsafe { LZ4_decompress_safe(block.as_ptr().cast(), out.as_mut_ptr().cast(), source_bytes, out_bytes) };
+    decoded(written, out_bytes)
 }
 
 /// Fills `out` with the first bytes that the LZ4 block `block` decodes to.
@@ -226,10 +239,14 @@ pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
     let written = unsafe {
         LZ4_decompress_safe_partial(block.as_ptr().cast(), out.as_mut_ptr().cast(), source_bytes, out_bytes, out_bytes)
     };
-    if written == out_bytes {
+    decoded(written, out_bytes)
+}
+
+fn decoded(written: c_int, expected: c_int) -> Result<()> {
+    if written == expected {
         return Ok(());
     }
-    Err(Error::format("lz4 block", format!("{out_bytes} bytes decoded"), format!("{written}")))
+    Err(Error::format("lz4 block", format!("{expected} bytes decoded"), format!("{written}")))
 }
 
 fn no_context(coder: Blosc2Coder) -> Error {

@@ -2,13 +2,17 @@
 
 mod chunk;
 mod ffi;
+mod join;
 pub(crate) mod planes;
 #[cfg(test)]
 mod tests;
 
 pub use chunk::{Chunk, Content, Filters, HEADER_BYTES, STREAM_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
 
+use crate::bytes::ZstdDecoder;
+use crate::decoder::grow;
 use crate::settings::Filter;
+use planes::Planes;
 use shardpack_format::{Error, Result};
 
 /// Compressor inside a chunk.
@@ -86,11 +90,15 @@ impl Encoder {
     }
 }
 
-/// Decodes chunks; keeps its contexts for the next call.
+/// Decodes chunks; keeps its contexts and its scratch, a block, for the next call.
+///
+/// Byte planes are decoded and put together here. c-blosc2 gets the rest: bit planes, byte deltas, and items whose streams are no planes.
 #[derive(Default)]
 pub(crate) struct Decoder {
     /// By item size: c-blosc2 sizes a context's scratch for the first item size that it meets.
     contexts: [Option<ffi::Decompressor>; 9],
+    zstd: ZstdDecoder,
+    planes: Vec<u8>,
 }
 
 impl Decoder {
@@ -107,20 +115,69 @@ impl Decoder {
                     to.copy_from_slice(item.get(..to.len()).unwrap_or_default());
                 }
             }
+            Content::Blocks { block_bytes, .. } if joins(chunk, item_bytes) => {
+                for (number, out) in out.chunks_mut(*block_bytes).enumerate() {
+                    self.decode_block(chunk, item_bytes, number, out)?;
+                }
+            }
             Content::Blocks { .. } => self.context(item_bytes)?.decompress(chunk, out)?,
         }
         Ok(())
     }
 
-    /// Decodes the one block of a parsed chunk of blocks that starts at item `first` and is as long as `out`.
+    /// Decodes block `number` of a parsed chunk of blocks; `out` is as long as the block.
     pub(crate) fn decode_block(
         &mut self,
         chunk: &Chunk<'_>,
         item_bytes: u8,
-        first: usize,
+        number: usize,
         out: &mut [u8],
     ) -> Result<()> {
-        self.context(item_bytes)?.decompress_block(chunk, item_bytes, first, out)
+        let item = usize::from(item_bytes);
+        if joins(chunk, item_bytes)
+            && let Some(planes) = self.planes(chunk, item_bytes, number)?
+        {
+            if planes.items() * item != out.len() {
+                return Err(Error::format("blosc2 block", out.len(), planes.items() * item));
+            }
+            planes.join(0, out);
+            return Ok(());
+        }
+        self.context(item_bytes)?.decompress_block(chunk, item_bytes, number * STREAM_BYTES, out)
+    }
+
+    /// Decodes block `number` of a parsed chunk to its byte planes; `None` if its streams are none.
+    pub(crate) fn planes<'a>(
+        &'a mut self,
+        chunk: &Chunk<'a>,
+        item_bytes: u8,
+        number: usize,
+    ) -> Result<Option<Planes<'a>>> {
+        let item = usize::from(item_bytes);
+        let Some(streams) = planes::streams(chunk, number, item) else { return Ok(None) };
+        let scratch = grow(&mut self.planes, STREAM_BYTES * item);
+        planes::decode(chunk, streams, item, &mut self.zstd, scratch).map(Some)
+    }
+
+    /// The same with scratch of the caller, of which it takes what it needs; so that many blocks can stay.
+    pub(crate) fn planes_in<'a>(
+        &mut self,
+        chunk: &Chunk<'a>,
+        item_bytes: u8,
+        number: usize,
+        scratch: &mut &'a mut [u8],
+    ) -> Result<Option<Planes<'a>>> {
+        let item = usize::from(item_bytes);
+        let Some(streams) = planes::streams(chunk, number, item) else { return Ok(None) };
+        let bytes = planes::scratch_bytes(streams);
+        let (here, rest) = std::mem::take(scratch).split_at_mut_checked(bytes).unwrap_or_default();
+        *scratch = rest;
+        planes::decode(chunk, streams, item, &mut self.zstd, here).map(Some)
+    }
+
+    /// Room for any block of items of `item` bytes. Whoever wants to take memory once asks for it before the first block.
+    pub(crate) fn room(&mut self, item: usize) -> &mut [u8] {
+        grow(&mut self.planes, STREAM_BYTES * item)
     }
 
     fn context(&mut self, item_bytes: u8) -> Result<&mut ffi::Decompressor> {
@@ -130,4 +187,9 @@ impl Decoder {
             None => Err(Error::format("blosc2 item size", "1..=8", item_bytes)),
         }
     }
+}
+
+/// Whether items are put together here. A plane that already is all there is to items of one byte is better decoded to its place.
+fn joins(chunk: &Chunk<'_>, item_bytes: u8) -> bool {
+    matches!(item_bytes, 2 | 4 | 8) && planes::streams(chunk, 0, item_bytes.into()).is_some()
 }

@@ -215,7 +215,27 @@ proptest! {
     ) {
         let unit = if bits == 0 { vec![seed as u8; items * usize::from(item)] } else { noise(items * usize::from(item), seed, bits) };
         let chunk = encode(coder, filter, &unit, item);
-        prop_assert_eq!(decode(&chunk, item, unit.len()).unwrap(), unit);
+        // By this module and by c-blosc2 itself, as a whole and block by block.
+        prop_assert_eq!(&decode(&chunk, item, unit.len()).unwrap(), &unit);
+        let parsed = Chunk::parse(&chunk, item, unit.len()).unwrap();
+        let mut library = vec![0; unit.len()];
+        ffi::Decompressor::new().unwrap().decompress(&parsed, &mut library).unwrap();
+        prop_assert_eq!(&library, &unit);
+        if let Content::Blocks { block_bytes, .. } = parsed.content() {
+            let (mut decoder, mut block) = (Decoder::default(), vec![0xEE; unit.len()]);
+            let numbers: Vec<usize> = (0..unit.len().div_ceil(*block_bytes)).rev().collect();
+            for number in numbers {
+                let start = number * block_bytes;
+                let end = unit.len().min(start + block_bytes);
+                decoder.decode_block(&parsed, item, number, &mut block[start..end]).unwrap();
+                if let Some(planes) = decoder.planes(&parsed, item, number).unwrap() {
+                    let mut joined = vec![0xEE; end - start];
+                    planes.join(0, &mut joined);
+                    prop_assert_eq!(&joined, &unit[start..end]);
+                }
+            }
+            prop_assert_eq!(&block, &unit);
+        }
     }
 
     #[test]
@@ -232,6 +252,11 @@ proptest! {
         }
         if let Ok(out) = decode(&chunk, 2, unit.len()) {
             prop_assert_eq!(out.len(), unit.len());
+            let parsed = Chunk::parse(&chunk, 2, unit.len()).unwrap();
+            let mut library = vec![0; unit.len()];
+            if ffi::Decompressor::new().unwrap().decompress(&parsed, &mut library).is_ok() {
+                prop_assert_eq!(out, library);
+            }
         }
     }
 }

@@ -186,7 +186,7 @@ pub(super) fn picture_bytes(jpeg: &[u8], scan_offset: u64) -> usize {
 }
 
 /// The segments before the first scan: marker, content, offset of the byte behind.
-fn segments(jpeg: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
+pub(super) fn segments(jpeg: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
     let mut walk = Walk::new(jpeg);
     std::iter::from_fn(move || {
         loop {

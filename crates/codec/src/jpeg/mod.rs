@@ -15,6 +15,7 @@ mod interval;
 mod keep;
 mod metadata;
 mod orientation;
+mod quantisation;
 mod rect;
 mod reencode;
 mod render;

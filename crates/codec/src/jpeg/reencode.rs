@@ -8,6 +8,7 @@ use super::interval::McuGrid;
 use super::keep::KeepReason;
 use super::metadata::{Metadata, picture_bytes, with_metadata};
 use super::orientation::Turn;
+use super::quantisation::Steps;
 use super::render::{KEPT_BYTES, trim};
 use super::resize::Pixels;
 use super::score::{IDENTICAL, Reference};
@@ -120,7 +121,8 @@ pub enum ReencodeOutcome {
         /// Tiles one above the other.
         tile_rows: u32,
     },
-    /// The source, tiled or kept: encoded anew it would have been no smaller, or it cannot be decoded to colours or grey.
+    /// The source, tiled or kept: encoded anew it would have been no smaller, or as coarse as asked for it is already, or it cannot be decoded to
+    /// colours or grey.
     Source(TileOutcome),
 }
 
@@ -162,6 +164,8 @@ pub struct JpegReencoder {
     other: Vec<u8>,
     encoded: Vec<u8>,
     best: Vec<u8>,
+    /// The encoder's steps at the quality asked for last.
+    steps: Option<(u8, Option<Steps>)>,
 }
 
 impl std::fmt::Debug for JpegReencoder {
@@ -185,6 +189,7 @@ impl JpegReencoder {
             other: Vec::new(),
             encoded: Vec::new(),
             best: Vec::new(),
+            steps: None,
         })
     }
 
@@ -192,7 +197,8 @@ impl JpegReencoder {
     /// [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL) more memory, which is freed again.
     ///
     /// The source is stored instead, tiled as `options.tile` says, where it is not resized and its own bytes, metadata left out, are no more than
-    /// the encoded ones; and where it is nothing that can be encoded: two components, other than 8 bits, hierarchical, sampling factors that
+    /// the encoded ones; where it is neither resized nor subsampled, and all its quantisation steps are as coarse as those of the fixed quality asked
+    /// for (finer ones would cost bytes and bring nothing back: it is not even tried); and where it is nothing that can be encoded: two components, other than 8 bits, hierarchical, sampling factors that
     /// fit no scan, and CMYK. A CMYK picture that is too large is converted to RGB, as decoding would (without its profile), and encoded.
     ///
     /// # Errors
@@ -235,10 +241,18 @@ impl JpegReencoder {
         if !encodable {
             return self.source(jpeg, options, out);
         }
+        let subsampling = subsampling_of(options.subsampling, &header, turn);
+        if let Quality::Fixed(quality) = options.quality
+            && !resized
+            && KeepReason::of(&header).is_none()
+            && subsampling == subsampling_of(ChromaSampling::Keep, &header, turn)
+            && self.is_as_coarse(jpeg, &header, quality)?
+        {
+            return self.source(jpeg, options, out);
+        }
         self.decode(jpeg, &options.tile.limits)?;
         self.turn(turn, upright);
         self.shrink(upright, size)?;
-        let subsampling = subsampling(options.subsampling, &header, turn);
         let source_bytes = picture_bytes(jpeg, header.scan_offset);
         let (quality, interval, score) = match options.quality {
             Quality::Fixed(quality) => {
@@ -341,6 +355,16 @@ impl JpegReencoder {
             applied: 1,
             score,
         })
+    }
+
+    /// Whether encoding at `quality` would quantise no coefficient of the picture more coarsely than it is.
+    fn is_as_coarse(&mut self, jpeg: &[u8], header: &JpegHeader, quality: u8) -> Result<bool> {
+        let asked = match self.steps {
+            Some((of, steps)) if of == quality => steps,
+            _ => self.steps.insert((quality, Steps::at(quality, &mut self.encoder)?)).1,
+        };
+        let own = Steps::of(jpeg, header);
+        Ok(own.zip(asked).is_some_and(|(own, asked)| own.as_coarse_as(&asked, header.components().len())))
     }
 
     fn source(&mut self, jpeg: &[u8], options: &ReencodeOptions, out: &mut Vec<u8>) -> Result<Reencoded> {
@@ -481,7 +505,7 @@ fn check(options: &ReencodeOptions) -> Result<()> {
 }
 
 /// The subsampling to encode with.
-fn subsampling(asked: ChromaSampling, header: &JpegHeader, turn: Turn) -> Subsampling {
+fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Turn) -> Subsampling {
     let sampling = match (header.sampling(), turn.size((1, 2)) == (2, 1)) {
         (Sampling::S422, true) => Sampling::S440,
         (Sampling::S440, true) => Sampling::S422,

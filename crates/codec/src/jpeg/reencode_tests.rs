@@ -88,6 +88,23 @@ proptest! {
 }
 
 #[test]
+fn a_picture_that_is_coarse_already_loses_nothing_more() {
+    let jpeg = encode((96, 64), PixelFormat::Rgb, Encoding { quality: 60, ..plain(Subsampling::S444) }, None);
+    for quality in [60, 85] {
+        let (done, stored) = run(&jpeg, &fixed(quality), true).unwrap();
+        assert!(matches!(done.outcome, ReencodeOutcome::Source(TileOutcome::Tiled { .. })), "{quality}: {done:?}");
+        assert_eq!(done.score, None);
+        assert_eq!(decode(&stored), decode(&jpeg), "{quality}");
+    }
+    // What is asked for beside the quality is done.
+    let encoded = |options| matches!(run(&jpeg, &options, false).unwrap().0.outcome, ReencodeOutcome::Encoded { .. });
+    assert!(encoded(fixed(30)));
+    let tables_of_60 = ReencodeOptions { subsampling: ChromaSampling::S420, ..fixed(60) };
+    assert!(encoded(tables_of_60));
+    assert!(encoded(ReencodeOptions { resize: Resize::ShortSide(32), ..fixed(60) }));
+}
+
+#[test]
 fn a_turned_picture_shows_the_same() {
     let upright = source((96, 64), Subsampling::S444);
     let (_, _, expected) = decode(&run(&upright, &fixed(90), false).unwrap().1);

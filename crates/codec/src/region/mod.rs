@@ -164,7 +164,7 @@ impl ArrayDecoder {
     }
 
     /// How many bytes [`ArrayDecoder::decode_region`] takes, and keeps, besides the payload and `out`: the stored elements that the region needs, unless they
-    /// are what comes out, and a block. The coders' own contexts, some 100 KiB, do not count.
+    /// are what comes out, and a block or, of Blosc2, two. The coders' own contexts, some 100 KiB, do not count.
     ///
     /// # Errors
     /// `Usage` if the region is not within the array, or the array has neither two nor three axes.
@@ -179,8 +179,14 @@ impl ArrayDecoder {
             true => 0,
             false => (plan.fetched_elements() as u64).saturating_mul(width),
         };
-        let block = if codec == Codec::Raw { 0 } else { block_bytes(codec, width).min(descriptor.stored_bytes()?) };
-        Ok(fetched.saturating_add(block))
+        let block = block_bytes(codec, width).min(descriptor.stored_bytes()?);
+        let blocks = match codec {
+            Codec::Raw => 0,
+            // Its byte planes, and the block that they make.
+            Codec::Blosc2 => 2 * block,
+            _ => block,
+        };
+        Ok(fetched.saturating_add(blocks))
     }
 }
 

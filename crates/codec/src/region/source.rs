@@ -2,6 +2,7 @@
 
 use crate::blosc2::{self, Chunk, Content, STREAM_BYTES, StreamKind, planes};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_coded, end_of};
+use crate::decoder::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 use std::ops::Range;
 
@@ -28,8 +29,8 @@ pub(super) struct Source<'p, 's> {
     unit: usize,
     at: usize,
     chunk: Option<Chunk<'p>>,
-    /// Where the block in `scratch.block` starts, and whether it still is byte planes, each as far as it is needed.
-    loaded: Option<(usize, bool)>,
+    /// Where the block in `scratch.block` starts, and if it still is byte planes, how many bytes of each are there.
+    loaded: Option<(usize, Option<usize>)>,
     coded: u64,
     decoded: u64,
 }
@@ -59,7 +60,11 @@ impl<'p, 's> Source<'p, 's> {
         let kind = match codec {
             Codec::Raw => Kind::Raw,
             Codec::Zstd => Kind::Zstd(zstd),
-            Codec::Blosc2 => Kind::Blosc2(blosc2),
+            Codec::Blosc2 => {
+                // The first region may need little of each block, and a later one all of it.
+                blosc2.room(width);
+                Kind::Blosc2(blosc2)
+            }
             _ => return Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
         };
         let units = stored_bytes.div_ceil(UNIT_BYTES);
@@ -135,10 +140,10 @@ impl<'p, 's> Source<'p, 's> {
                     self.block(start, &block, ahead.clone(), here)?;
                 }
                 match self.loaded {
-                    Some((loaded, true)) if loaded == first => {
-                        planes::join(&self.scratch.block, self.width, (start - first) / self.width, here);
+                    Some((loaded, Some(count))) if loaded == first => {
+                        planes::of(&self.scratch.block, self.width, count).join((start - first) / self.width, here);
                     }
-                    Some((loaded, false)) if loaded == first => {
+                    Some((loaded, None)) if loaded == first => {
                         let from = self.scratch.block.get(start - first..start - first + count);
                         here.copy_from_slice(from.ok_or_else(|| self.beyond(run.end))?);
                     }
@@ -186,23 +191,26 @@ impl<'p, 's> Source<'p, 's> {
         // A block that is wanted whole goes where it is wanted.
         let whole = out.len() == block.len();
         self.loaded = None;
-        let to = if whole { out } else { crate::decoder::grow(&mut self.scratch.block, block.len()) };
-        let mut in_planes = false;
+        let mut in_planes = None;
         match (&mut self.kind, &self.chunk) {
             (Kind::Blosc2(decoder), Some(chunk)) => {
                 let (needed, end) = need(block, runs);
-                match planes::of(chunk, number, self.width) {
-                    Some(streams) if !whole && needed <= block.len() / 2 => {
-                        in_planes = true;
-                        planes::decode(chunk, streams, (end - block.start) / self.width, to)
+                let few = !whole && needed <= block.len() / 2;
+                let streams = planes::streams(chunk, number, self.width).filter(|_| few);
+                match streams.filter(|streams| planes::can_stop(chunk, streams, self.width)) {
+                    Some(streams) => {
+                        let count = (end - block.start) / self.width;
+                        in_planes = Some(count);
+                        planes::decode_first(chunk, streams, count, &mut self.scratch.block)
                     }
-                    _ => {
-                        let item_bytes = u8::try_from(self.width).unwrap_or(8);
-                        decoder.decode_block(chunk, item_bytes, (block.start - unit_start) / self.width, to)
+                    None => {
+                        let to = if whole { out } else { grow(&mut self.scratch.block, block.len()) };
+                        decoder.decode_block(chunk, u8::try_from(self.width).unwrap_or(8), number, to)
                     }
                 }
             }
             (Kind::Zstd(decoder), _) => {
+                let to = if whole { out } else { grow(&mut self.scratch.block, block.len()) };
                 decoder.decode_unit(self.payload.get(self.at..).unwrap_or_default(), to).map(|_| ())
             }
             _ => Ok(()),

@@ -1,8 +1,8 @@
 //! From stored elements to values (spec §4.3).
 
+use super::halves;
 use crate::element::Element;
 use half::f16;
-use half::slice::HalfFloatSliceExt;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};
 
 /// Elements of a run: all buffers of one fit the first-level cache.
@@ -70,7 +70,7 @@ pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
     match (&descriptor.transform, descriptor.stored, descriptor.decoded) {
         (Transform::None, from, to) if from == to => copy_checked(from, stored, out)?,
         (Transform::F16, Dtype::F16, Dtype::F16) => out.copy_from_slice(stored),
-        (Transform::F16, Dtype::F16, Dtype::F32) => halves(stored, out),
+        (Transform::F16, Dtype::F16, Dtype::F32) => halves::widen(stored, out),
         (Transform::F16, Dtype::F16, Dtype::F64) => convert(f16::to_f64, stored, out),
         (Transform::None, Dtype::F32, Dtype::F64) => convert(|value: f32| f64::from(value), stored, out),
         (Transform::Fixed { .. }, from, Dtype::F64) => {
@@ -111,15 +111,6 @@ fn check_booleans(stored: &[u8]) -> Result<()> {
         return Err(Error::format("boolean", "0 or 1", "another byte"));
     }
     Ok(())
-}
-
-fn halves(stored: &[u8], out: &mut [u8]) {
-    let (mut from, mut to) = ([f16::ZERO; RUN], [0.0_f32; RUN]);
-    for (stored, out) in stored.chunks(2 * RUN).zip(out.chunks_mut(4 * RUN)) {
-        f16::load(stored, &mut from);
-        from.convert_to_f32_slice(&mut to);
-        f32::store(&to, out);
-    }
 }
 
 /// Elements from number `first` of the piece on.

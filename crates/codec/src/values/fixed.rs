@@ -2,9 +2,11 @@
 
 use super::{Job, Stored, arrangement, is_plain};
 use crate::element::{Element, Float};
+use crate::elements::Elements;
 use crate::error::{EncodeError, EncodeResult};
 use crate::fidelity::Meter;
 use crate::settings::check_max_error;
+use crate::source::{BLOCK_BYTES, for_each_block};
 use crate::vector::vectorised;
 use shardpack_format::{Codes, Dtype, Transform};
 
@@ -30,11 +32,11 @@ struct Plan {
     codes: Codes,
 }
 
-pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
     check_max_error(max_error)?;
     let bands = arrangement(job.array, Dtype::U16, job.request).bands;
     let no_data = job.decoded_no_data();
-    let plan = Plan::new(&Ranges::of(job, bands), max_error, no_data)?;
+    let plan = Plan::new(&Ranges::of(job, bands)?, max_error, no_data)?;
     let stored = if plan.bits == 8 { Dtype::U8 } else { Dtype::U16 };
     let arrangement = arrangement(job.array, stored, job.request);
     let mut meter = Meter::new(job.no_data, job.spectrum());
@@ -44,7 +46,7 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, payload: &mut Ve
     let mut decoded = Vec::new();
     let mut steps = Vec::new();
     let mut first = 0_u64;
-    job.for_each_piece(&arrangement, payload, |source, out| {
+    job.for_each_piece(&arrangement, elements, |source, out| {
         decoded.resize(source.len(), 0.0_f32);
         steps.resize(source.len(), 0_u16);
         vectorised(
@@ -121,7 +123,7 @@ pub(super) fn decode(steps: &[u16], offsets: &[f32], scale: f32, out: &mut [f32]
 }
 
 impl Ranges {
-    fn of<T: Float>(job: &Job<'_, T>, bands: usize) -> Self {
+    fn of<T: Float>(job: &Job<'_, T>, bands: usize) -> EncodeResult<Self> {
         let mut out = Self {
             min: vec![f64::INFINITY; bands],
             max: vec![f64::NEG_INFINITY; bands],
@@ -131,30 +133,34 @@ impl Ranges {
             neg_inf: false,
         };
         let mut values = vec![T::default(); bands];
-        for bytes in job.array.bytes().chunks(bands * job.width) {
-            (job.load)(bytes, &mut values);
-            let plain = is_plain(&values, job.no_data);
-            for ((value, min), max) in values.iter().zip(&mut out.min).zip(&mut out.max) {
-                let v = value.to_f64();
-                if plain || (v.is_finite() && job.no_data != Some(*value)) {
-                    *min = if v < *min { v } else { *min };
-                    *max = if v > *max { v } else { *max };
-                }
-            }
-            if !plain {
-                for &value in &values {
+        let pixel_bytes = bands * job.width;
+        for_each_block(job.array, (BLOCK_BYTES / pixel_bytes).max(1) * pixel_bytes, |block| {
+            for bytes in block.chunks(pixel_bytes) {
+                (job.load)(bytes, &mut values);
+                let plain = is_plain(&values, job.no_data);
+                for ((value, min), max) in values.iter().zip(&mut out.min).zip(&mut out.max) {
                     let v = value.to_f64();
-                    if job.no_data == Some(value) {
-                        out.no_data = true;
-                    } else {
-                        out.nan |= v.is_nan();
-                        out.pos_inf |= v == f64::INFINITY;
-                        out.neg_inf |= v == f64::NEG_INFINITY;
+                    if plain || (v.is_finite() && job.no_data != Some(*value)) {
+                        *min = if v < *min { v } else { *min };
+                        *max = if v > *max { v } else { *max };
+                    }
+                }
+                if !plain {
+                    for &value in &values {
+                        let v = value.to_f64();
+                        if job.no_data == Some(value) {
+                            out.no_data = true;
+                        } else {
+                            out.nan |= v.is_nan();
+                            out.pos_inf |= v == f64::INFINITY;
+                            out.neg_inf |= v == f64::NEG_INFINITY;
+                        }
                     }
                 }
             }
-        }
-        out
+            Ok(true)
+        })?;
+        Ok(out)
     }
 }
 

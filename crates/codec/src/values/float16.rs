@@ -2,6 +2,7 @@
 
 use super::{Job, Stored, arrangement, is_below};
 use crate::element::{Element, Float};
+use crate::elements::Elements;
 use crate::error::{EncodeError, EncodeResult};
 use crate::fidelity::Meter;
 use half::f16;
@@ -15,7 +16,8 @@ const NAN: f16 = f16::from_bits(0x7E00);
 /// Stands for a no-data value that float16 cannot hold: a NaN pattern that nothing else uses.
 const NO_DATA_CODE: u16 = 0x7E01;
 
-pub(super) fn store<T: Float>(job: &Job<'_, T>, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+/// Fails with [`EncodeError::ErrorBound`] as soon as an error is above `max_error`.
+pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
     let arrangement = arrangement(job.array, Dtype::F16, job.request);
     let no_data = job.decoded_no_data();
     // A no-data value that float16 cannot hold is none that a value could be rounded to.
@@ -24,7 +26,7 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, payload: &mut Vec<u8>) -> Encode
     let mut halves = Vec::new();
     let mut decoded = Vec::new();
     let mut first = 0_u64;
-    job.for_each_piece(&arrangement, payload, |source, out| {
+    job.for_each_piece(&arrangement, elements, |source, out| {
         halves.resize(source.len(), f16::ZERO);
         decoded.resize(source.len(), 0.0_f32);
         T::to_f16(source, &mut halves);
@@ -37,7 +39,7 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, payload: &mut Vec<u8>) -> Encode
                 } else if v.is_nan() {
                     *half = NAN;
                 } else if v.is_finite() && v.abs() >= OVERFLOW {
-                    let (min, max) = job.range().unwrap_or((v, v));
+                    let (min, max) = job.range()?.unwrap_or((v, v));
                     let position = super::position(job.array.shape(), first + i as u64);
                     return Err(EncodeError::OutOfRange { position, value: v, min, max });
                 }
@@ -55,6 +57,9 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, payload: &mut Vec<u8>) -> Encode
             job.check_apart(source, &decoded, first, held.to_f32())?;
         }
         meter.add(source, &decoded, plain, true);
+        if meter.total.max_abs_error > max_error {
+            return Err(EncodeError::ErrorBound { max_error, smallest: f64::INFINITY });
+        }
         f16::store(&halves, out);
         first += source.len() as u64;
         Ok(())

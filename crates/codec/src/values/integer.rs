@@ -2,11 +2,12 @@
 
 use super::scan::{ROUND, Scan};
 use super::{Job, Request, Stored, arrangement, is_plain, keep};
-use crate::array::Array;
 use crate::element::{Element, Float};
+use crate::elements::Elements;
 use crate::error::EncodeResult;
 use crate::fidelity::Fidelity;
 use crate::settings::ValueRule;
+use crate::source::{ArraySource, BLOCK_BYTES, element_count, for_each_block};
 use crate::vector::vectorised;
 use shardpack_format::{Codes, Dtype, Transform};
 
@@ -21,13 +22,17 @@ const TYPES: [(Dtype, i64, i64); 6] = [
 ];
 
 /// Stores floats that hold integers only; `None` if no integer type brings back every bit.
-pub(super) fn store_float<T: Float>(job: &Job<'_, T>, scan: &Scan, payload: &mut Vec<u8>) -> Option<Stored> {
+pub(super) fn store_float<T: Float>(
+    job: &Job<'_, T>,
+    scan: &Scan,
+    elements: &mut Elements<'_>,
+) -> EncodeResult<Option<Stored>> {
     let no_data = job.no_data.filter(|_| scan.no_data > 0);
-    let (stored, codes) = choose(scan, no_data.map(T::to_f64), job.array.dtype())?;
+    let Some((stored, codes)) = choose(scan, no_data.map(T::to_f64), job.array.dtype()) else { return Ok(None) };
     let arrangement = arrangement(job.array, stored, job.request);
     let special = codes != Codes::default();
     let width = arrangement.width;
-    job.for_each_piece(&arrangement, payload, |source, out| {
+    job.for_each_piece(&arrangement, elements, |source, out| {
         vectorised(
             #[inline(always)]
             || store_low_bits(source, width, out),
@@ -48,8 +53,7 @@ pub(super) fn store_float<T: Float>(job: &Job<'_, T>, scan: &Scan, payload: &mut
             }
         }
         Ok(())
-    })
-    .ok()?;
+    })?;
     let fidelity = Fidelity {
         values: job.elements() as u64,
         nan: scan.nan,
@@ -57,7 +61,7 @@ pub(super) fn store_float<T: Float>(job: &Job<'_, T>, scan: &Scan, payload: &mut
         infinite: scan.infinite,
         ..Fidelity::default()
     };
-    Some(Stored {
+    Ok(Some(Stored {
         decoded: job.array.dtype(),
         stored,
         transform: Transform::Integer,
@@ -65,7 +69,7 @@ pub(super) fn store_float<T: Float>(job: &Job<'_, T>, scan: &Scan, payload: &mut
         codes,
         arrangement,
         fidelity,
-    })
+    }))
 }
 
 /// The smallest type that holds the values, with a pattern to spare for NaN and for a no-data value that it cannot hold itself.
@@ -143,39 +147,42 @@ fn store_low_bits<T: Float>(source: &[T], width: usize, out: &mut [u8]) {
 }
 
 /// Stores an array of integers or booleans.
-pub(super) fn store(array: &Array, request: &Request, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+pub(super) fn store(array: &dyn ArraySource, request: &Request, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
     match array.dtype() {
-        Dtype::U16 => narrow::<u16>(array, request, payload),
-        Dtype::I16 => narrow::<i16>(array, request, payload),
-        Dtype::U32 => narrow::<u32>(array, request, payload),
-        Dtype::I32 => narrow::<i32>(array, request, payload),
-        Dtype::U64 => narrow::<u64>(array, request, payload),
-        Dtype::I64 => narrow::<i64>(array, request, payload),
-        Dtype::I8 => narrow::<i8>(array, request, payload),
-        _ => narrow::<u8>(array, request, payload),
+        Dtype::U16 => narrow::<u16>(array, request, elements),
+        Dtype::I16 => narrow::<i16>(array, request, elements),
+        Dtype::U32 => narrow::<u32>(array, request, elements),
+        Dtype::I32 => narrow::<i32>(array, request, elements),
+        Dtype::U64 => narrow::<u64>(array, request, elements),
+        Dtype::I64 => narrow::<i64>(array, request, elements),
+        Dtype::I8 => narrow::<i8>(array, request, elements),
+        _ => narrow::<u8>(array, request, elements),
     }
 }
 
-fn narrow<T: Integer>(array: &Array, request: &Request, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
     let dtype = array.dtype();
     let no_data = request.no_data.and_then(T::from_no_data);
-    let mut fidelity = Fidelity { values: (array.bytes().len() / size_of::<T>()) as u64, ..Fidelity::default() };
+    let mut fidelity = Fidelity { values: element_count(array) as u64, ..Fidelity::default() };
     let mut range: Option<(T, T)> = None;
     let mut run = [T::default(); 4096];
-    for bytes in array.bytes().chunks(4096 * size_of::<T>()) {
-        let Some(run) = run.get_mut(..bytes.len() / size_of::<T>()) else { continue };
-        T::load(bytes, run);
-        let Some(&first) = run.first() else { continue };
-        let (mut min, mut max) = range.unwrap_or((first, first));
-        for &value in run.iter() {
-            min = if value < min { value } else { min };
-            max = if value > max { value } else { max };
+    for_each_block(array, BLOCK_BYTES, |block| {
+        for bytes in block.chunks(4096 * size_of::<T>()) {
+            let Some(run) = run.get_mut(..bytes.len() / size_of::<T>()) else { continue };
+            T::load(bytes, run);
+            let Some(&first) = run.first() else { continue };
+            let (mut min, mut max) = range.unwrap_or((first, first));
+            for &value in run.iter() {
+                min = if value < min { value } else { min };
+                max = if value > max { value } else { max };
+            }
+            range = Some((min, max));
+            if let Some(no_data) = no_data {
+                fidelity.no_data += run.iter().map(|v| u64::from(*v == no_data)).sum::<u64>();
+            }
         }
-        range = Some((min, max));
-        if let Some(no_data) = no_data {
-            fidelity.no_data += run.iter().map(|v| u64::from(*v == no_data)).sum::<u64>();
-        }
-    }
+        Ok(true)
+    })?;
     let (min, max) = range.map_or((0, 0), |(min, max)| (min.to_i128(), max.to_i128()));
     let smaller = TYPES.into_iter().find(|&(d, low, high)| {
         d.bytes() < dtype.bytes()
@@ -184,11 +191,13 @@ fn narrow<T: Integer>(array: &Array, request: &Request, payload: &mut Vec<u8>) -
             && request.rule != ValueRule::Keep
     });
     let (Some((stored, ..)), true) = (smaller, dtype != Dtype::Bool) else {
-        return Ok(keep(array, request, Codes::default(), request.no_data, dtype, fidelity, payload));
+        let arrangement = keep(array, request, elements, |_| {})?;
+        let (transform, no_data, codes) = (Transform::None, request.no_data, Codes::default());
+        return Ok(Stored { decoded: dtype, stored: dtype, transform, no_data, codes, arrangement, fidelity });
     };
     let arrangement = arrangement(array, stored, request);
     let width = arrangement.width;
-    super::for_each_piece(array, size_of::<T>(), &arrangement, payload, |source, out| {
+    super::for_each_piece(array, size_of::<T>(), &arrangement, elements, |source, out| {
         // Little-endian integers are narrowed by leaving off the high bytes.
         for (value, out) in source.chunks_exact(size_of::<T>()).zip(out.chunks_exact_mut(width)) {
             out.copy_from_slice(value.get(..width).unwrap_or_default());

@@ -3,20 +3,24 @@
 mod decode;
 mod fixed;
 mod float16;
+mod halves;
 mod integer;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 pub(crate) use crate::element::Float;
 pub(crate) use decode::{Tables, check_tables, copy_checked, decode_piece};
+pub(crate) use whole::{Values, is_as_stored};
 
 use crate::arrange::Arrangement;
-use crate::array::Array;
 use crate::element::Element;
+use crate::elements::Elements;
 use crate::error::{EncodeError, EncodeResult};
 use crate::fidelity::Fidelity;
 use crate::settings::ValueRule;
+use crate::source::{ArraySource, BLOCK_BYTES, element_count, for_each_block};
 use crate::vector::vectorised;
 use half::f16;
 use shardpack_format::{Codes, Dtype, Layout, Transform};
@@ -41,14 +45,13 @@ pub(crate) struct Request {
     pub(crate) no_data: Option<f64>,
 }
 
-/// Transforms and arranges `array` into `payload`, which is overwritten. When `payload` comes back empty, the array's own bytes are the
-/// payload: that saves a copy.
-pub(crate) fn store(array: &Array, request: &Request, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+/// Transforms and arranges `array`, and hands its stored elements to `elements` piece by piece.
+pub(crate) fn store(array: &dyn ArraySource, request: &Request, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
     match array.dtype() {
-        Dtype::F16 => Job::<f32>::new(array, request, load_f16).store(payload),
-        Dtype::F32 => Job::<f32>::new(array, request, f32::load).store(payload),
-        Dtype::F64 => Job::<f64>::new(array, request, f64::load).store(payload),
-        _ => integer::store(array, request, payload),
+        Dtype::F16 => Job::<f32>::new(array, request, load_f16).store(elements),
+        Dtype::F32 => Job::<f32>::new(array, request, f32::load).store(elements),
+        Dtype::F64 => Job::<f64>::new(array, request, f64::load).store(elements),
+        _ => integer::store(array, request, elements),
     }
 }
 
@@ -61,10 +64,10 @@ fn load_f16(bytes: &[u8], out: &mut [f32]) {
 }
 
 /// The arrangement of elements of `stored`, as far as it suits the array.
-pub(crate) fn arrangement(array: &Array, stored: Dtype, request: &Request) -> Arrangement {
+pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Request) -> Arrangement {
     let shape = array.shape();
     let width = usize::try_from(stored.bytes()).unwrap_or(8);
-    let elements = array.bytes().len() / usize::try_from(array.dtype().bytes()).unwrap_or(8);
+    let elements = element_count(array);
     let bands = shape.last().and_then(|&n| usize::try_from(n).ok()).unwrap_or(1).max(1);
     Arrangement {
         layout: if shape.len() < 2 { Layout::AsShape } else { request.layout },
@@ -77,7 +80,7 @@ pub(crate) fn arrangement(array: &Array, stored: Dtype, request: &Request) -> Ar
 
 /// One array of floats to store.
 struct Job<'a, T> {
-    array: &'a Array,
+    array: &'a dyn ArraySource,
     request: &'a Request,
     load: fn(&[u8], &mut [T]),
     /// Bytes of a source element.
@@ -87,7 +90,7 @@ struct Job<'a, T> {
 }
 
 impl<'a, T: Float> Job<'a, T> {
-    fn new(array: &'a Array, request: &'a Request, load: fn(&[u8], &mut [T])) -> Self {
+    fn new(array: &'a dyn ArraySource, request: &'a Request, load: fn(&[u8], &mut [T])) -> Self {
         let width = usize::try_from(array.dtype().bytes()).unwrap_or(8);
         let no_data = request.no_data.map(|v| match array.dtype() {
             Dtype::F16 => T::from_f64(f16::from_f64(v).to_f64()),
@@ -96,81 +99,96 @@ impl<'a, T: Float> Job<'a, T> {
         Self { array, request, load, width, no_data }
     }
 
-    fn store(&self, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+    fn store(&self, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
         use ValueRule::{F16, Fixed, IntegerOrF16, IntegerOrF16OrFixed, IntegerOrFixed, IntegerOrKeep, Keep};
-        let rule = if self.array.bytes().is_empty() { Keep } else { self.request.rule };
+        let rule = if self.elements() == 0 { Keep } else { self.request.rule };
         if !matches!(rule, Keep | F16 | Fixed { .. })
-            && let Some(scan) = self.scan()
+            && let Some(scan) = self.scan()?
         {
-            // Only integers, but perhaps a negative zero or a NaN with a payload that no integer can stand for.
-            return Ok(integer::store_float(self, &scan, payload).unwrap_or_else(|| self.keep(payload)));
+            return match integer::store_float(self, &scan, elements)? {
+                Some(stored) => Ok(stored),
+                // Only integers, but perhaps a negative zero or a NaN with a payload that no integer can stand for.
+                None => self.keep(elements),
+            };
         }
         match rule {
-            Keep | IntegerOrKeep => Ok(self.keep(payload)),
+            Keep | IntegerOrKeep => self.keep(elements),
             // Float16 is float16 already.
-            F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => {
-                Ok(self.keep(payload))
-            }
-            F16 => float16::store(self, payload),
-            IntegerOrF16 => match float16::store(self, payload) {
+            F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => self.keep(elements),
+            F16 => float16::store(self, f64::INFINITY, elements),
+            IntegerOrF16 => match float16::store(self, f64::INFINITY, elements) {
                 // Nobody asked for float16: twice the size is better than measurements that turn into "not measured".
-                Err(EncodeError::BecomesNoData { .. }) => Ok(self.keep(payload)),
+                Err(EncodeError::BecomesNoData { .. }) => self.keep(elements),
                 result => result,
             },
-            IntegerOrF16OrFixed { max_error } => match float16::store(self, payload) {
-                Ok(stored) if stored.fidelity.max_abs_error <= max_error => Ok(stored),
-                Ok(_) | Err(EncodeError::OutOfRange { .. } | EncodeError::BecomesNoData { .. }) => {
-                    self.fixed(max_error, payload)
-                }
-                Err(error) => Err(error),
+            IntegerOrF16OrFixed { max_error } => match float16::store(self, max_error, elements) {
+                Err(
+                    EncodeError::OutOfRange { .. } | EncodeError::BecomesNoData { .. } | EncodeError::ErrorBound { .. },
+                ) => self.fixed(max_error, elements),
+                result => result,
             },
-            Fixed { max_error } | IntegerOrFixed { max_error } => self.fixed(max_error, payload),
+            Fixed { max_error } | IntegerOrFixed { max_error } => self.fixed(max_error, elements),
         }
     }
 
-    fn fixed(&self, max_error: f64, payload: &mut Vec<u8>) -> EncodeResult<Stored> {
+    fn fixed(&self, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
         // Offsets go by the last axis: a single axis would have as many offsets as values.
         match self.array.shape() {
-            [] | [_] => Ok(self.keep(payload)),
-            _ => fixed::store(self, max_error, payload),
+            [] | [_] => self.keep(elements),
+            _ => fixed::store(self, max_error, elements),
         }
     }
 
-    fn keep(&self, payload: &mut Vec<u8>) -> Stored {
+    fn keep(&self, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
         let mut fidelity = Fidelity { values: self.elements() as u64, ..Fidelity::default() };
-        self.for_each_run(|values| {
-            if !is_plain(values, self.no_data) {
-                for &value in values {
-                    if self.no_data == Some(value) {
-                        fidelity.no_data += 1;
-                    } else if value.to_f64().is_nan() {
-                        fidelity.nan += 1;
-                    } else if value.to_f64().is_infinite() {
-                        fidelity.infinite += 1;
-                    }
-                }
-            }
-            true
-        });
+        let mut values = [T::default(); 4096];
         let dtype = self.array.dtype();
         let no_data = self.no_data.map(T::to_f64);
-        keep(self.array, self.request, Codes::default(), no_data, dtype, fidelity, payload)
+        // On the way to the coder, while it is in the cache.
+        let count = |bytes: &[u8]| {
+            for bytes in bytes.chunks(4096 * self.width) {
+                let Some(run) = values.get_mut(..bytes.len() / self.width) else { return };
+                (self.load)(bytes, run);
+                self.count_specials(run, &mut fidelity);
+            }
+        };
+        let arrangement = keep(self.array, self.request, elements, count)?;
+        let codes = Codes::default();
+        Ok(Stored { decoded: dtype, stored: dtype, transform: Transform::None, no_data, codes, arrangement, fidelity })
+    }
+
+    fn count_specials(&self, values: &[T], fidelity: &mut Fidelity) {
+        if is_plain(values, self.no_data) {
+            return;
+        }
+        for &value in values {
+            if self.no_data == Some(value) {
+                fidelity.no_data += 1;
+            } else if value.to_f64().is_nan() {
+                fidelity.nan += 1;
+            } else if value.to_f64().is_infinite() {
+                fidelity.infinite += 1;
+            }
+        }
     }
 
     fn elements(&self) -> usize {
-        self.array.bytes().len() / self.width
+        element_count(self.array)
     }
 
     /// Calls `each` with runs of the values, in order, until it returns false.
-    fn for_each_run(&self, mut each: impl FnMut(&[T]) -> bool) {
+    fn for_each_run(&self, mut each: impl FnMut(&[T]) -> bool) -> EncodeResult<()> {
         let mut values = [T::default(); 4096];
-        for bytes in self.array.bytes().chunks(4096 * self.width) {
-            let Some(run) = values.get_mut(..bytes.len() / self.width) else { return };
-            (self.load)(bytes, run);
-            if !each(run) {
-                return;
+        for_each_block(self.array, BLOCK_BYTES, |block| {
+            for bytes in block.chunks(4096 * self.width) {
+                let Some(run) = values.get_mut(..bytes.len() / self.width) else { return Ok(false) };
+                (self.load)(bytes, run);
+                if !each(run) {
+                    return Ok(false);
+                }
             }
-        }
+            Ok(true)
+        })
     }
 
     /// The no-data value as a decoded float32.
@@ -210,7 +228,7 @@ impl<'a, T: Float> Job<'a, T> {
     }
 
     /// Smallest and largest finite value that is not no-data; `None` if there is none.
-    fn range(&self) -> Option<(f64, f64)> {
+    fn range(&self) -> EncodeResult<Option<(f64, f64)>> {
         let mut range = (f64::INFINITY, f64::NEG_INFINITY);
         self.for_each_run(|values| {
             for &value in values {
@@ -220,8 +238,8 @@ impl<'a, T: Float> Job<'a, T> {
                 }
             }
             true
-        });
-        (range.0 <= range.1).then_some(range)
+        })?;
+        Ok((range.0 <= range.1).then_some(range))
     }
 }
 
@@ -241,23 +259,24 @@ fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     )
 }
 
-/// Stores the elements as they are.
+/// Stores the elements as they are, and shows their bytes to `look`, in order.
 fn keep(
-    array: &Array,
+    array: &dyn ArraySource,
     request: &Request,
-    codes: Codes,
-    no_data: Option<f64>,
-    dtype: Dtype,
-    fidelity: Fidelity,
-    payload: &mut Vec<u8>,
-) -> Stored {
-    let arrangement = arrangement(array, dtype, request);
+    elements: &mut Elements<'_>,
+    mut look: impl FnMut(&[u8]),
+) -> EncodeResult<Arrangement> {
+    let arrangement = arrangement(array, array.dtype(), request);
     if arrangement.is_identity() {
-        payload.clear();
+        elements.take_all(array, arrangement.width, look)?;
     } else {
-        arrangement.place_all(array.bytes(), payload);
+        for_each_piece(array, arrangement.width, &arrangement, elements, |bytes, out| {
+            look(bytes);
+            out.copy_from_slice(bytes);
+            Ok(())
+        })?;
     }
-    Stored { decoded: dtype, stored: dtype, transform: Transform::None, no_data, codes, arrangement, fidelity }
+    Ok(arrangement)
 }
 
 impl<T: Float> Job<'_, T> {
@@ -265,11 +284,11 @@ impl<T: Float> Job<'_, T> {
     fn for_each_piece(
         &self,
         arrangement: &Arrangement,
-        payload: &mut Vec<u8>,
+        elements: &mut Elements<'_>,
         mut each: impl FnMut(&[T], &mut [u8]) -> EncodeResult<()>,
     ) -> EncodeResult<()> {
         let mut values = vec![T::default(); arrangement.piece_pixels() * arrangement.bands];
-        for_each_piece(self.array, self.width, arrangement, payload, |bytes, out| {
+        for_each_piece(self.array, self.width, arrangement, elements, |bytes, out| {
             let Some(values) = values.get_mut(..bytes.len() / self.width) else { return Ok(()) };
             (self.load)(bytes, values);
             each(values, out)
@@ -278,29 +297,42 @@ impl<T: Float> Job<'_, T> {
 }
 
 fn for_each_piece(
-    array: &Array,
+    array: &dyn ArraySource,
     source_width: usize,
     arrangement: &Arrangement,
-    payload: &mut Vec<u8>,
+    elements: &mut Elements<'_>,
     mut each: impl FnMut(&[u8], &mut [u8]) -> EncodeResult<()>,
 ) -> EncodeResult<()> {
-    let elements = array.bytes().len() / source_width;
-    // Not cleared first: every byte is written anyway, and zeros would be a pass over memory for nothing.
-    payload.resize(elements * arrangement.width, 0);
+    let width = arrangement.width;
+    elements.begin(width, element_count(array) * width);
     let pixels = arrangement.piece_pixels();
-    let piece = (pixels * arrangement.bands).min(elements.max(1));
-    let sources = array.bytes().chunks(piece * source_width);
-    if arrangement.is_identity() {
-        return sources.zip(payload.chunks_mut(piece * arrangement.width)).try_for_each(|(from, to)| each(from, to));
-    }
-    let (mut stored, mut scratch) = (vec![0; piece * arrangement.width], vec![0; piece * arrangement.width]);
-    for (i, bytes) in sources.enumerate() {
-        let length = bytes.len() / source_width * arrangement.width;
-        let (Some(stored), Some(scratch)) = (stored.get_mut(..length), scratch.get_mut(..length)) else { continue };
-        each(bytes, stored)?;
-        arrangement.place(stored, scratch, i * pixels, payload);
-    }
-    Ok(())
+    let piece = (pixels * arrangement.bands).min(element_count(array).max(1));
+    let piece_bytes = piece * source_width;
+    // Neither is touched where nothing is arranged.
+    let (mut stored, mut scratch) = (vec![0; piece * width], vec![0; piece * width]);
+    let mut first = 0;
+    for_each_block(array, (BLOCK_BYTES / piece_bytes).max(1) * piece_bytes, |block| {
+        for bytes in block.chunks(piece_bytes) {
+            let length = bytes.len() / source_width * width;
+            if arrangement.is_identity() {
+                each(bytes, elements.room(length))?;
+                elements.filled(length)?;
+                continue;
+            }
+            let (Some(stored), Some(scratch)) = (stored.get_mut(..length), scratch.get_mut(..length)) else { continue };
+            each(bytes, stored)?;
+            if arrangement.layout == Layout::AsShape {
+                arrangement.place(stored, scratch, 0, elements.room(length));
+                elements.filled(length)?;
+            } else {
+                // Only the last piece completes the first band.
+                arrangement.place(stored, scratch, first, elements.whole());
+                first += pixels;
+            }
+        }
+        Ok(true)
+    })?;
+    elements.finish()
 }
 
 /// The indices of the element with this number in storage order.

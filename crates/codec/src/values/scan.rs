@@ -2,6 +2,7 @@
 
 use super::Job;
 use crate::element::Float;
+use crate::error::EncodeResult;
 use crate::vector::vectorised;
 
 /// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude leaves the nearest integer in the low bits, without a conversion instruction.
@@ -24,7 +25,7 @@ pub(super) struct Scan {
 
 impl<T: Float> Job<'_, T> {
     /// `None` as soon as a finite value that is not no-data has a fraction.
-    pub(super) fn scan(&self) -> Option<Scan> {
+    pub(super) fn scan(&self) -> EncodeResult<Option<Scan>> {
         let mut scan =
             Scan { min: f64::INFINITY, max: f64::NEG_INFINITY, nan: 0, no_data: 0, infinite: 0, exact: true };
         let mut integers = true;
@@ -37,8 +38,8 @@ impl<T: Float> Job<'_, T> {
                 integers = scan.add_mixed(values, self.no_data);
             }
             integers
-        });
-        integers.then_some(scan)
+        })?;
+        Ok(integers.then_some(scan))
     }
 }
 

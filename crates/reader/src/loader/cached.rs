@@ -31,7 +31,16 @@ pub(super) enum Held {
 }
 
 impl Held {
-    /// Where the window of the next epoch shall be.
+    /// Where the window is in the epoch after this one, of which `decided` was decided. Never back in memory: it would be taken when it is scarce, by a loader that has said
+    /// that it needs none.
+    pub(super) fn then(self, decided: Self) -> Self {
+        match (self, decided) {
+            (Self::PageCache { .. }, Self::Memory) => Self::PageCache { announce: true },
+            _ => decided,
+        }
+    }
+
+    /// Where the window of an epoch shall be.
     pub(super) fn decide(window: Window, dataset: &Dataset, predicted: &Predicted) -> Self {
         match window {
             Window::PageCache => Self::PageCache { announce: true },
@@ -75,18 +84,34 @@ fn room_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let spare = field(&text, "MemAvailable:")?.saturating_mul(1024);
     let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    // Version 2 has one line, of group 0. Of version 1 it is not known what its limits are worth.
+    Some(spare.min(group_room(&groups, Path::new("/sys/fs/cgroup"))?))
+}
+
+/// Bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: what is neither limit nor memory of processes can be dropped. `None` if a limit is
+/// not to be seen.
+fn group_room(groups: &str, root: &Path) -> Option<u64> {
+    let sum =
+        |stat: &str, names: [&str; 3]| names.iter().filter_map(|name| field(stat, name)).fold(0, u64::saturating_add);
+    // Version 1: `4:memory:/path`. In a container the path may be that of the host.
+    let memory = groups.lines().find_map(|line| {
+        let (names, path) = line.split_once(':')?.1.split_once(':')?;
+        names.split(',').any(|name| name == "memory").then_some(path)
+    });
+    if let Some(path) = memory {
+        let stats = [root.join("memory").join(path.trim_start_matches('/')), root.join("memory")];
+        let stat = stats.iter().find_map(|group| std::fs::read_to_string(group.join("memory.stat")).ok())?;
+        let held = sum(&stat, ["total_rss", "total_shmem", "total_unevictable"]);
+        return Some(field(&stat, "hierarchical_memory_limit")?.saturating_sub(held));
+    }
+    // Version 2: `0::/path`; every group on the way up may have a limit.
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
-    let mut group = Path::new("/sys/fs/cgroup").join(own);
-    let mut room = spare;
-    while group.starts_with("/sys/fs/cgroup") {
-        let limit = std::fs::read_to_string(group.join("memory.max")).ok().and_then(|text| text.trim().parse().ok());
-        if let Some(limit) = limit {
+    let mut room = u64::MAX;
+    for group in root.join(own).ancestors().take_while(|group| group.starts_with(root)) {
+        let limit = std::fs::read_to_string(group.join("memory.max")).unwrap_or_default();
+        if let Ok(limit) = limit.trim().parse::<u64>() {
             let stat = std::fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-            // Everything else in the group can be dropped.
-            room = room.min(u64::saturating_sub(limit, field(&stat, "anon").unwrap_or(0)));
+            room = room.min(limit.saturating_sub(sum(&stat, ["anon", "shmem", "unevictable"])));
         }
-        group.pop();
     }
     Some(room)
 }
@@ -112,6 +137,7 @@ pub(super) fn read<'b>(shard: &Shard, record: u64, buffer: &'b mut Vec<u8>) -> R
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -123,10 +149,45 @@ mod tests {
     }
 
     #[test]
+    fn a_window_never_comes_back_into_memory() {
+        let (fetched, there) = (Held::PageCache { announce: true }, Held::PageCache { announce: false });
+        for (before, decided, expected) in [
+            (Held::Memory, Held::Memory, Held::Memory),
+            (Held::Memory, there, there),
+            (fetched, there, there),
+            (there, fetched, fetched),
+            (there, Held::Memory, fetched),
+            (fetched, Held::Memory, fetched),
+        ] {
+            assert_eq!(before.then(decided), expected, "{before:?}, then {decided:?}");
+        }
+    }
+
+    #[test]
     fn numbers_are_found_by_their_names() {
         let text = "anon_thp 5\nanon 4096\nfile 8192\n";
         assert_eq!((field(text, "anon"), field(text, "file"), field(text, "kernel")), (Some(4096), Some(8192), None));
         assert_eq!(field("MemAvailable:   23 kB\n", "MemAvailable:"), Some(23));
+    }
+
+    #[test]
+    fn control_groups_limit_the_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let room = |groups: &str| group_room(groups, dir.path());
+        assert_eq!(room(""), Some(u64::MAX));
+        assert_eq!(room("4:cpu,memory:/a\n0::/\n"), None, "a limit that is not to be seen");
+        put("job/memory.max", "1000\n");
+        put("job/memory.stat", "anon 300\nfile 500\nshmem 40\n");
+        put("job/step/memory.max", "max\n");
+        assert_eq!(room("0::/job/step\n"), Some(660));
+        assert_eq!(room("0::/\n"), Some(u64::MAX));
+        put("memory/memory.stat", "cache 7\nhierarchical_memory_limit 900\ntotal_rss 100\ntotal_unevictable 1\n");
+        assert_eq!(room("4:cpu,memory:/of/the/host\n"), Some(799));
     }
 
     #[cfg(target_os = "linux")]

@@ -370,7 +370,7 @@ impl Loader {
         self.ended = false;
         self.told = false;
         // The last epoch may have brought it into the page cache, or another program out of it.
-        self.held = Held::decide(self.options.window, &self.dataset, &self.predicted);
+        self.held = self.held.then(Held::decide(self.options.window, &self.dataset, &self.predicted));
         self.predicted_bytes = self.predicted_bytes.max(self.predicted.total(self.held));
         let mut planner = self.shared.planner();
         planner.restart(Steps::new(epoch, self.share.clone()));

@@ -127,6 +127,7 @@ pub enum OnCorrupt {
 pub enum Window {
     /// In the page cache, if records take at least 16 KiB on average and at most 1 MiB, the dataset is on a disk of this machine, and, at the start of the epoch, the page
     /// cache holds the dataset, as far as 64 places tell, or has room for four windows; else in memory.
+    /// Once there, it stays there in later epochs.
     #[default]
     Auto,
     /// In memory of the loader: every run is read once, as a whole. Right for any disk and any network.

@@ -242,6 +242,7 @@ impl Run<'_> {
             done.seen.unique.add(target, &shard);
             done.seen.push(target, identity.dataset_id, identity.shard_number, shard.index().metadata().clone());
         }
+        self.missing(target, shard.len());
         self.advance(shard.file_bytes() - (shard.footer().index_offset - HEADER_BYTES), 0);
         self.spans(target, &shard)
     }

@@ -3,10 +3,11 @@
 mod data;
 mod header;
 
-use super::cube::{CubeInfo, CubeKind, LoadedCube};
+use super::cube::{CubeInfo, CubeKind, LoadedCube, rounded};
 use super::error::Result;
 use super::layout::{Layout, Order};
 use super::meta;
+use super::open::{CubeValues, OpenCube, ValuesInFile};
 use super::select::Want;
 use super::source::Source;
 use header::Header;
@@ -168,7 +169,19 @@ pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
     let (data, _) = plan.data(source, want.max_bytes())?;
     let mut info = CubeInfo::new(CubeKind::EnviHeader, &plan.layout, source, want.max_bytes())?;
     info.source_bytes = info.source_bytes.saturating_add(data.len());
-    Ok(info)
+    Ok(info.read_as_needed(&plan.layout))
+}
+
+/// The cube with its values left in the data file, if they are in our order there.
+pub(super) fn open_in_file(source: &Source, want: &Want) -> Result<Option<OpenCube>> {
+    let plan = Plan::read(source)?;
+    let (data, _) = plan.data(source, want.max_bytes())?;
+    if !plan.layout.is_stored_order() {
+        return Ok(None);
+    }
+    let values = CubeValues::InFile(ValuesInFile::new(data, plan.offset, &plan.layout));
+    let no_data = plan.no_data.map(|value| rounded(value, plan.layout.dtype));
+    Ok(Some(OpenCube { values, no_data, meta: plan.meta() }))
 }
 
 pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {

@@ -14,6 +14,7 @@ mod tivita;
 mod writers;
 
 use super::*;
+use shardpack_codec::ArraySource;
 use shardpack_format::Dtype;
 use std::path::Path;
 use tempfile::TempDir;
@@ -86,6 +87,16 @@ fn assert_cube(path: &Path, kind: CubeKind, dtype: Dtype, shape: [usize; 3], opt
     let loaded = load(path, options).unwrap();
     assert_eq!((loaded.array.dtype(), loaded.array.shape()), (dtype, &shape[..]));
     assert!(loaded.array.bytes() == expected, "values differ");
+    let opened = open(path, options, Vec::new()).unwrap();
+    assert_eq!(matches!(opened.values, CubeValues::InFile(_)), info.in_file);
+    let bits = |value: Option<f64>| value.map(f64::to_bits);
+    assert_eq!((bits(opened.no_data), &opened.meta), (bits(loaded.no_data), &loaded.meta));
+    assert_eq!((opened.values.dtype(), opened.values.shape()), (dtype, &shape[..]));
+    let mut values = vec![0; expected.len()];
+    let (first, rest) = values.split_at_mut(loaded.array.dtype().bytes() as usize);
+    opened.values.read_at(0, first).unwrap();
+    opened.values.read_at(first.len() as u64, rest).unwrap();
+    assert!(values == expected, "values differ when they are read as they are needed");
     loaded
 }
 

@@ -44,6 +44,18 @@ fn every_type_order_and_version() {
 }
 
 #[test]
+fn values_stay_in_the_file_where_their_order_is_ours() {
+    let folder = Folder::new();
+    let in_file = |descr: &str, fortran, bytes: usize| {
+        let path = folder.write("a.npy", npy(1, descr, fortran, "(2, 3, 4)", &vec![1; bytes]));
+        peek(&path, &CubeOptions::default()).unwrap().in_file
+    };
+    assert!(in_file("'<f4'", false, 96) && in_file("'>f4'", false, 96));
+    assert!(!in_file("'<f4'", true, 96), "Fortran order");
+    assert!(!in_file("'|b1'", false, 24), "any byte but 0 is true");
+}
+
+#[test]
 fn two_axes_are_one_band() {
     let folder = Folder::new();
     for fortran in [false, true] {

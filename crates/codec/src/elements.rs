@@ -1,0 +1,138 @@
+//! Stored elements on their way to a coder: handed over unit by unit as they are made, so that none of them waits in memory for the others.
+
+use crate::bytes::UNIT_BYTES;
+use crate::error::EncodeResult;
+use crate::source::{ArraySource, BLOCK_BYTES, byte_count};
+use shardpack_format::Result;
+
+/// Takes stored elements in units of [`UNIT_BYTES`]; the last one may be shorter.
+pub(crate) trait Units {
+    /// Forgets what it was given: other elements, or none, take its place.
+    fn begin(&mut self);
+    /// Takes the next unit, of elements of `item_bytes` each.
+    fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()>;
+}
+
+/// For those who want all elements in one piece.
+impl Units for Vec<u8> {
+    fn begin(&mut self) {
+        self.clear();
+    }
+
+    fn unit(&mut self, unit: &[u8], _: u8) -> Result<()> {
+        self.extend_from_slice(unit);
+        Ok(())
+    }
+}
+
+/// Memory that is used again for the next array.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// The unit that is being filled, and where a piece reaches beyond it.
+    pending: Vec<u8>,
+    /// All elements, where their order needs them at once.
+    whole: Vec<u8>,
+}
+
+/// The elements of one array.
+pub(crate) struct Elements<'a> {
+    units: &'a mut dyn Units,
+    scratch: &'a mut Scratch,
+    /// Bytes in `pending` that count.
+    filled: usize,
+    /// Bytes of all elements.
+    total: usize,
+    /// Whether they are put where they belong in `whole`.
+    out_of_order: bool,
+    item_bytes: u8,
+}
+
+impl<'a> Elements<'a> {
+    pub(crate) fn new(units: &'a mut dyn Units, scratch: &'a mut Scratch) -> Self {
+        Self { units, scratch, filled: 0, total: 0, out_of_order: false, item_bytes: 1 }
+    }
+
+    /// Begins, or begins again: `total` bytes of elements of `width` bytes each.
+    pub(crate) fn begin(&mut self, width: usize, total: usize) {
+        self.filled = 0;
+        self.total = total;
+        self.out_of_order = false;
+        self.item_bytes = u8::try_from(width).unwrap_or(8);
+        self.units.begin();
+    }
+
+    /// All elements of an array as they are, and each byte of it shown to `look`, in order, just before the coder takes it.
+    pub(crate) fn take_all(
+        &mut self,
+        array: &dyn ArraySource,
+        width: usize,
+        mut look: impl FnMut(&[u8]),
+    ) -> EncodeResult<()> {
+        let total = byte_count(array);
+        self.begin(width, total);
+        if let Some(bytes) = array.bytes() {
+            for unit in bytes.chunks(UNIT_BYTES) {
+                look(unit);
+                self.units.unit(unit, self.item_bytes)?;
+            }
+            return Ok(());
+        }
+        let mut offset = 0;
+        while offset < total {
+            let block = self.room(BLOCK_BYTES.min(total - offset));
+            array.read_at(offset as u64, block)?;
+            look(block);
+            let length = block.len();
+            self.filled(length)?;
+            offset += length;
+        }
+        self.finish()
+    }
+
+    /// Room for the next `length` bytes, whose content is unspecified.
+    pub(crate) fn room(&mut self, length: usize) -> &mut [u8] {
+        let end = self.filled + length;
+        if self.scratch.pending.len() < end {
+            self.scratch.pending.resize(end, 0);
+        }
+        self.scratch.pending.get_mut(self.filled..end).unwrap_or_default()
+    }
+
+    /// The next `length` bytes stand in the room that was asked for.
+    pub(crate) fn filled(&mut self, length: usize) -> EncodeResult<()> {
+        self.filled += length;
+        let Some(pending) = self.scratch.pending.get(..self.filled) else { return Ok(()) };
+        let (units, rest) = pending.as_chunks::<UNIT_BYTES>();
+        if units.is_empty() {
+            return Ok(());
+        }
+        for unit in units {
+            self.units.unit(unit, self.item_bytes)?;
+        }
+        let (end, rest) = (self.filled, rest.len());
+        self.scratch.pending.copy_within(end - rest..end, 0);
+        self.filled = rest;
+        Ok(())
+    }
+
+    /// Room for all elements: to be used instead of [`Elements::room`] where they do not come in order.
+    pub(crate) fn whole(&mut self) -> &mut [u8] {
+        // Not cleared first: every byte is written anyway, and zeros would be a pass over memory for nothing.
+        self.scratch.whole.resize(self.total, 0);
+        self.out_of_order = true;
+        &mut self.scratch.whole
+    }
+
+    /// Hands over what is left.
+    pub(crate) fn finish(&mut self) -> EncodeResult<()> {
+        if self.out_of_order {
+            for unit in self.scratch.whole.chunks(UNIT_BYTES) {
+                self.units.unit(unit, self.item_bytes)?;
+            }
+        }
+        match self.scratch.pending.get(..self.filled) {
+            Some(rest) if !rest.is_empty() => Ok(self.units.unit(rest, self.item_bytes)?),
+            _ => Ok(()),
+        }
+    }
+}

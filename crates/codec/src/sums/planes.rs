@@ -1,0 +1,156 @@
+//! Byte planes to running sums in one step: the shuffle and the differences along the bands of elements of two bytes undone together.
+//!
+//! Four pixels at a time, sixteen bands of each in a block of 128 bits of their own, so that nothing crosses blocks but the last interleaving. Even
+//! and odd bands stand in vectors of their own until then: the sums of pairs need one scan of eight lanes for sixteen bands.
+//!
+//! That takes 4.2 ms for a cube of 61 MB on one core, where `memcpy` takes 3.4; with a step each for a copy of the planes, the shuffle and the sums it took
+//! 13. Stores that pass the caches by made 7 ms of it.
+
+use super::unzigzag;
+use fearless_simd::prelude::{Bytes, Simd, SimdBase, SimdCombine, SimdSplit};
+use fearless_simd::{Level, dispatch, u8x16, u8x64, u16x32};
+
+/// Pixels that are summed at a time.
+const PIXELS: usize = 4;
+/// Bands that are summed at a time.
+const BANDS: usize = 16;
+
+/// Whether [`sum`] can take pixels of so many bands.
+pub(crate) const fn fits(pixels: usize, bands: usize) -> bool {
+    // Pairs of bytes are taken for numbers as they stand.
+    cfg!(target_endian = "little") && pixels >= PIXELS && bands >= BANDS
+}
+
+/// Fills `out` with the running sums of whole pixels, which [`fits`] must allow. `low` and `high` are the bytes of their elements.
+pub(crate) fn sum(low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) {
+    dispatch!(Level::new(), simd => sum_in(simd, low, high, bands, out));
+}
+
+#[inline(always)]
+fn sum_in<S: Simd>(simd: S, low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) {
+    let four = PIXELS * bands;
+    let last = out.len() / 2 / bands * bands;
+    let step = Step::new(simd, bands);
+    let mut at = 0;
+    while at < last {
+        // The last four may take pixels again that are done: they become what they are.
+        at = at.min(last.saturating_sub(four));
+        let (Some(low), Some(high)) = (low.get(at..at + four), high.get(at..at + four)) else { return };
+        let Some(out) = out.get_mut(2 * at..2 * (at + four)) else { return };
+        step.pixels(low, high, out);
+        at += four;
+    }
+}
+
+/// What does not change from pixel to pixel.
+#[derive(Clone, Copy)]
+struct Step<S: Simd> {
+    simd: S,
+    bands: usize,
+    zero: u16x32<S>,
+    low_bytes: u16x32<S>,
+    /// Indices that spread the last lane of each block.
+    last: u8x64<S>,
+    /// Indices that spread the lane of the last band of the group before the last, if they overlap; and whether that band is an odd one of its group.
+    known: (u8x64<S>, bool),
+}
+
+impl<S: Simd> Step<S> {
+    #[inline(always)]
+    fn new(simd: S, bands: usize) -> Self {
+        // The last group begins `BANDS` before the end: so many bands of it have their sums already, less one.
+        let known = BANDS - 1 - bands % BANDS;
+        Self {
+            simd,
+            bands,
+            zero: u16x32::splat(simd, 0),
+            low_bytes: u16x32::splat(simd, 0xFF),
+            last: spread(simd, 7),
+            known: (spread(simd, known / 2), !known.is_multiple_of(2)),
+        }
+    }
+
+    #[inline(always)]
+    fn pixels(&self, low: &[u8], high: &[u8], out: &mut [u8]) {
+        let (low, high) = (quarters(low, self.bands), quarters(high, self.bands));
+        let (front, back) = out.split_at_mut_checked(4 * self.bands).unwrap_or_default();
+        let (first, second) = front.split_at_mut_checked(2 * self.bands).unwrap_or_default();
+        let (third, fourth) = back.split_at_mut_checked(2 * self.bands).unwrap_or_default();
+        let mut out = [first, second, third, fourth];
+        let mut carry = self.zero;
+        for band in (0..self.bands - self.bands % BANDS).step_by(BANDS) {
+            let (even, odd) = self.differences(low, high, band);
+            let sums = self.scan(even, odd) + carry;
+            carry = sums.swizzle_dyn_within_blocks(self.last);
+            self.store(sums - odd, sums, &mut out, band);
+        }
+        if !self.bands.is_multiple_of(BANDS) {
+            // A group that reaches back into the one before: its sums are right but for a constant, which a band of both tells.
+            let band = self.bands - BANDS;
+            let (even, odd) = self.differences(low, high, band);
+            let sums = self.scan(even, odd);
+            let (spread, is_odd) = self.known;
+            let known = if is_odd { sums } else { sums - odd };
+            let sums = sums + (carry - known.swizzle_dyn_within_blocks(spread));
+            self.store(sums - odd, sums, &mut out, band);
+        }
+    }
+
+    /// The differences of the even and of the odd bands of a group.
+    #[inline(always)]
+    fn differences(&self, low: [&[u8]; PIXELS], high: [&[u8]; PIXELS], band: usize) -> (u16x32<S>, u16x32<S>) {
+        let (low, high) = (gather(self.simd, low, band), gather(self.simd, high, band));
+        let even = (low & self.low_bytes) | (high << 8);
+        let odd = (low >> 8) | (high & !self.low_bytes);
+        (unzigzag(self.simd, even), unzigzag(self.simd, odd))
+    }
+
+    /// Running sums up to each odd band, from 0 in each block.
+    #[inline(always)]
+    fn scan(&self, even: u16x32<S>, odd: u16x32<S>) -> u16x32<S> {
+        let mut sums = even + odd;
+        sums += self.zero.slide_within_blocks::<7>(sums);
+        sums += self.zero.slide_within_blocks::<6>(sums);
+        sums + self.zero.slide_within_blocks::<4>(sums)
+    }
+
+    #[inline(always)]
+    fn store(&self, even: u16x32<S>, odd: u16x32<S>, out: &mut [&mut [u8]; PIXELS], band: usize) {
+        let (front, back) = even.interleave(odd);
+        let front: u8x64<S> = front.bitcast();
+        let back: u8x64<S> = back.bitcast();
+        let ((first, second), (third, fourth)) = (front.split(), back.split());
+        for (out, sums) in out.iter_mut().zip([first, second, third, fourth]) {
+            if let Some(out) = out.get_mut(2 * band..).and_then(|out| out.first_chunk_mut()) {
+                sums.store_array(out);
+            }
+        }
+    }
+}
+
+/// Indices that spread one of the eight lanes of each block over it.
+#[inline(always)]
+fn spread<S: Simd>(simd: S, lane: usize) -> u8x64<S> {
+    let lane = u8::try_from(2 * lane).unwrap_or(0);
+    let mut indices = [lane; 16];
+    indices.iter_mut().skip(1).step_by(2).for_each(|index| *index = lane + 1);
+    u8x64::block_splat(u8x16::load_array(simd, indices))
+}
+
+#[inline(always)]
+fn quarters(plane: &[u8], length: usize) -> [&[u8]; PIXELS] {
+    let (front, back) = plane.split_at_checked(2 * length).unwrap_or_default();
+    let (first, second) = front.split_at_checked(length).unwrap_or_default();
+    let (third, fourth) = back.split_at_checked(length).unwrap_or_default();
+    [first, second, third, fourth]
+}
+
+/// A block of each pixel, as pairs of bytes.
+#[inline(always)]
+fn gather<S: Simd>(simd: S, pixels: [&[u8]; PIXELS], band: usize) -> u16x32<S> {
+    let [a, b, c, d] = pixels.map(|pixel| {
+        let bytes = pixel.get(band..).and_then(|bytes| bytes.first_chunk());
+        bytes.map_or(u8x16::splat(simd, 0), |bytes| u8x16::load_array_ref(simd, bytes))
+    });
+    a.combine(b).combine(c.combine(d)).bitcast()
+}

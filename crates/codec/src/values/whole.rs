@@ -1,0 +1,120 @@
+//! The values of a whole array, made of its stored elements while these are in the cache.
+
+use super::{Tables, decode_piece};
+use crate::arrange::Arrangement;
+use crate::decoder::grow;
+use crate::window::Block;
+use shardpack_format::{ArrayDescriptor, Dtype, Result, Transform};
+
+/// Takes stored elements as they come and puts their values where they belong.
+pub(crate) struct Values<'a> {
+    descriptor: &'a ArrayDescriptor,
+    arrangement: Arrangement,
+    tables: Tables,
+    /// Stored elements of some pixels; between blocks, of the part of a pixel that has come.
+    piece: &'a mut Vec<u8>,
+    /// Pixels of a piece.
+    pixels: usize,
+    /// Number of the elements at the start of `piece`; less than a pixel.
+    kept: usize,
+    /// Elements that have become values.
+    done: usize,
+    out: &'a mut [u8],
+    /// Bytes of a value.
+    size: usize,
+}
+
+/// Whether a stored element is its value, whatever it is.
+pub(crate) fn is_as_stored(descriptor: &ArrayDescriptor) -> bool {
+    matches!(descriptor.transform, Transform::None)
+        && descriptor.stored == descriptor.decoded
+        && descriptor.decoded != Dtype::Bool
+}
+
+impl<'a> Values<'a> {
+    pub(crate) fn new(
+        descriptor: &'a ArrayDescriptor,
+        arrangement: Arrangement,
+        piece: &'a mut Vec<u8>,
+        out: &'a mut [u8],
+    ) -> Self {
+        let pixels = arrangement.piece_pixels().min(arrangement.pixels.max(1));
+        let size = usize::try_from(descriptor.decoded.bytes()).unwrap_or(8);
+        let tables = Tables::new(descriptor, pixels);
+        Self { descriptor, arrangement, tables, piece, pixels, kept: 0, done: 0, out, size }
+    }
+
+    /// Takes the `count` elements of a block that stand in the order of the shape, next to those taken before.
+    pub(crate) fn take(&mut self, block: &Block<'_>, count: usize) -> Result<()> {
+        let Arrangement { bands, width, .. } = self.arrangement;
+        if is_as_stored(self.descriptor) {
+            let (before, rest) = self.out.split_at_mut_checked(self.done * width).unwrap_or_default();
+            let place = rest.get_mut(..count * width).unwrap_or_default();
+            let band = self.done % bands;
+            self.arrangement.read(block, 0, band, if band == 0 { &[] } else { before }, place);
+            self.done += count;
+            return Ok(());
+        }
+        let mut first = 0;
+        while first < count {
+            let whole = (count - first) / bands * bands;
+            if let (Block::Bytes(bytes), 0, true, 1..) = (block, self.kept, self.arrangement.is_identity(), whole) {
+                // Nothing to bring into order.
+                let bytes = bytes.get(first * width..(first + whole) * width).unwrap_or_default();
+                bytes.chunks(self.pixels * bands * width).try_for_each(|piece| self.put(piece))?;
+                first += whole;
+                continue;
+            }
+            let here = (self.pixels * bands - self.kept).min(count - first);
+            let mut piece = std::mem::take(self.piece);
+            let (before, to) = grow(&mut piece, self.pixels * bands * width).split_at_mut(self.kept * width);
+            let to = to.get_mut(..here * width).unwrap_or_default();
+            self.arrangement.read(block, first, self.kept, before, to);
+            let held = self.kept + here;
+            let whole = held / bands * bands;
+            let result = self.put(piece.get(..whole * width).unwrap_or_default());
+            piece.copy_within(whole * width..held * width, 0);
+            *self.piece = piece;
+            result?;
+            self.kept = held - whole;
+            first += here;
+        }
+        Ok(())
+    }
+
+    /// Takes all elements of a band-major array: `blocks` of so many each.
+    pub(crate) fn take_planes(&mut self, blocks: (&[Block<'_>], usize), window: &mut Vec<u8>) -> Result<()> {
+        let Arrangement { bands, width, pixels, .. } = self.arrangement;
+        let step = self.arrangement.tile_pixels();
+        for first in (0..pixels).step_by(step) {
+            let count = step.min(pixels - first);
+            let tile = grow(window, count * bands * width);
+            self.arrangement.tile(blocks, first, tile);
+            let tiled = Arrangement { difference: false, pixels: count, ..self.arrangement };
+            for at in (0..count).step_by(self.pixels) {
+                let elements = self.pixels.min(count - at) * bands;
+                if is_as_stored(self.descriptor) {
+                    let place = self.out.get_mut(self.done * width..(self.done + elements) * width);
+                    tiled.fetch(tile, at, place.unwrap_or_default());
+                    self.done += elements;
+                } else {
+                    let mut piece = std::mem::take(self.piece);
+                    let stored = grow(&mut piece, elements * width);
+                    tiled.fetch(tile, at, stored);
+                    let result = self.put(stored);
+                    *self.piece = piece;
+                    result?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes values of the next pixels.
+    fn put(&mut self, stored: &[u8]) -> Result<()> {
+        let elements = stored.len() / self.arrangement.width;
+        let place = self.out.get_mut(self.done * self.size..(self.done + elements) * self.size);
+        self.done += elements;
+        decode_piece(self.descriptor, &self.tables, stored, place.unwrap_or_default())
+    }
+}

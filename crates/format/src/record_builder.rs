@@ -1,0 +1,231 @@
+//! Building records (spec §2.2): the head, and room for the field values behind it.
+
+use crate::bytes::align_up;
+use crate::codec_id::Codec;
+use crate::error::{Error, Result};
+use crate::name::check_key;
+use crate::record::{FIELD_ENTRY_LEN, FRAME_BYTES, FRAME_LEN, Frame};
+use crate::schema::Schema;
+use std::ops::Range;
+
+/// What a writer says of one stored field value before it hands in the bytes.
+///
+/// ```
+/// assert_eq!(shardpack_format::StoredField::raw(10).decoded_bytes, 10);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredField<'a> {
+    /// How the bytes are coded.
+    pub codec: Codec,
+    /// Bytes as stored.
+    pub stored_bytes: u64,
+    /// Bytes once the codec is undone.
+    pub decoded_bytes: u64,
+    /// Media type of an image, array descriptor of an array, else empty.
+    pub descriptor: &'a [u8],
+}
+
+impl StoredField<'static> {
+    /// Bytes stored as they are, without a descriptor.
+    #[must_use]
+    pub const fn raw(bytes: u64) -> Self {
+        Self { codec: Codec::Raw, stored_bytes: bytes, decoded_bytes: bytes, descriptor: &[] }
+    }
+}
+
+/// How a record is laid out: its head, without the frame, and where the values go.
+struct RecordLayout {
+    head: Vec<u8>,
+    fields: Vec<Range<usize>>,
+    frame: Frame,
+    padded: usize,
+}
+
+impl RecordLayout {
+    fn new(
+        schema: &Schema,
+        shard_number: u32,
+        sample_id: u64,
+        key: &str,
+        scalars: &[u8],
+        fields: &[Option<StoredField<'_>>],
+    ) -> Result<Self> {
+        check_key(key)?;
+        if scalars.len() as u64 != schema.scalar_bytes() {
+            return Err(Error::usage("packed scalars", format!("{} bytes", schema.scalar_bytes()), scalars.len()));
+        }
+        if fields.len() != schema.stored_count() {
+            return Err(Error::usage("stored fields", schema.stored_count(), fields.len()));
+        }
+        let too_large = || Error::usage("record", "fewer than 2^63 bytes", "more");
+        let mut head = Vec::with_capacity(256);
+        for field in fields {
+            let (codec, descriptor_bytes, stored, decoded) = match field {
+                None => (0, 0, 0, 0),
+                Some(f) => {
+                    let descriptor_bytes = u32::try_from(f.descriptor.len()).map_err(|_| too_large())?;
+                    (f.codec.code(), descriptor_bytes, f.stored_bytes, f.decoded_bytes)
+                }
+            };
+            head.extend([codec, 0, 0, 0]);
+            head.extend(descriptor_bytes.to_le_bytes());
+            head.extend(stored.to_le_bytes());
+            head.extend(decoded.to_le_bytes());
+        }
+        head.extend(scalars);
+        fields.iter().flatten().for_each(|f| head.extend(f.descriptor));
+        head.extend(key.as_bytes());
+        head.resize(head.len().next_multiple_of(64), 0);
+
+        let head_bytes = FRAME_BYTES + head.len() as u64;
+        let mut end = head_bytes;
+        let mut ranges = Vec::with_capacity(fields.len());
+        for field in fields {
+            let Some(field) = field else {
+                ranges.push(0..0);
+                continue;
+            };
+            let start = align_up(end).ok_or_else(too_large)?;
+            end = start.checked_add(field.stored_bytes).filter(|&e| e < 1 << 63).ok_or_else(too_large)?;
+            let range = usize::try_from(start).and_then(|s| usize::try_from(end).map(|e| s..e));
+            ranges.push(range.map_err(|_| too_large())?);
+        }
+        let frame = Frame {
+            shard_number,
+            sample_id,
+            record_bytes: end,
+            head_bytes: u32::try_from(head_bytes).map_err(|_| too_large())?,
+            body_crc32: 0,
+            field_count: u16::try_from(fields.len()).map_err(|_| too_large())?,
+            key_bytes: u32::try_from(key.len()).map_err(|_| too_large())?,
+            scalar_bytes: u32::try_from(scalars.len()).map_err(|_| too_large())?,
+        };
+        let padded = usize::try_from(frame.padded_bytes()).map_err(|_| too_large())?;
+        Ok(Self { head, fields: ranges, frame, padded })
+    }
+}
+
+/// Lays out one record in a single buffer: the head at once, the field values where the caller puts them.
+#[derive(Debug)]
+pub struct RecordBuilder {
+    bytes: Vec<u8>,
+    fields: Vec<Range<usize>>,
+    frame: Frame,
+}
+
+impl RecordBuilder {
+    /// Writes the head into `buffer` (cleared first; hand the same one in again to save the allocation) and makes room for the values.
+    ///
+    /// `scalars` are the scalar fields, packed little-endian in schema order; `fields` one entry for each stored field, `None` where the sample
+    /// has no value.
+    ///
+    /// # Errors
+    /// `Usage` if scalars or fields do not fit the schema, or a length overflows; `Format` if the key is not allowed.
+    pub fn new(
+        buffer: Vec<u8>,
+        schema: &Schema,
+        shard_number: u32,
+        sample_id: u64,
+        key: &str,
+        scalars: &[u8],
+        fields: &[Option<StoredField<'_>>],
+    ) -> Result<Self> {
+        let RecordLayout { head, fields, frame, padded } =
+            RecordLayout::new(schema, shard_number, sample_id, key, scalars, fields)?;
+        let mut bytes = buffer;
+        bytes.clear();
+        bytes.resize(FRAME_LEN, 0);
+        bytes.extend(head);
+        bytes.resize(padded, 0);
+        Ok(Self { bytes, fields, frame })
+    }
+
+    /// As [`RecordBuilder::new`], but the value of the first stored field stands in `buffer` already, from byte `at` to the end: a large value
+    /// need not be copied. It is moved only if its place is another: [`RecordBuilder::first_value_at`] tells.
+    ///
+    /// ```
+    /// use shardpack_format::{Field, FieldKind, RecordBuilder, Schema, StoredField};
+    /// let schema = Schema::new(vec![Field::stored("text", FieldKind::Text)])?;
+    /// let at = RecordBuilder::first_value_at(1, 0, 0, "a".len());
+    /// let mut buffer = vec![0; at];
+    /// buffer.extend(b"hello");
+    /// let fields = [Some(StoredField::raw(5))];
+    /// let around = RecordBuilder::around(buffer, at, &schema, 0, 0, "a", &[], &fields)?.finish();
+    /// let mut new = RecordBuilder::new(Vec::new(), &schema, 0, 0, "a", &[], &fields)?;
+    /// new.field_mut(0).copy_from_slice(b"hello");
+    /// assert_eq!(around, new.finish());
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`RecordBuilder::new`]; `Usage` too if `buffer` does not hold as many bytes from `at` on as the first field is said to have.
+    #[allow(clippy::too_many_arguments, reason = "those of `new`, and where the value stands")]
+    pub fn around(
+        buffer: Vec<u8>,
+        at: usize,
+        schema: &Schema,
+        shard_number: u32,
+        sample_id: u64,
+        key: &str,
+        scalars: &[u8],
+        fields: &[Option<StoredField<'_>>],
+    ) -> Result<Self> {
+        let has_first = matches!(fields.first(), Some(Some(_)));
+        let RecordLayout { head, fields, frame, padded } =
+            RecordLayout::new(schema, shard_number, sample_id, key, scalars, fields)?;
+        let mut bytes = buffer;
+        let place = fields.first().cloned().unwrap_or(0..0);
+        if bytes.len().checked_sub(at) != Some(place.len()) || !has_first {
+            let found = format!("{} bytes from {at} of {}", place.len(), bytes.len());
+            return Err(Error::usage("first value of a record", "one that ends its buffer", found));
+        }
+        if at != place.start {
+            bytes.resize(bytes.len().max(place.end), 0);
+            bytes.copy_within(at..at + place.len(), place.start);
+        }
+        bytes.truncate(place.end);
+        let (head_place, frame_place) = (FRAME_LEN..place.start, 0..FRAME_LEN);
+        if let Some(to) = bytes.get_mut(frame_place) {
+            to.fill(0);
+        }
+        match bytes.get_mut(head_place) {
+            Some(to) if to.len() == head.len() => to.copy_from_slice(&head),
+            // The head is a multiple of 64 bytes, and the first value follows at once.
+            _ => return Err(Error::usage("head of a record", head.len(), place.start)),
+        }
+        bytes.resize(padded, 0);
+        Ok(Self { bytes, fields, frame })
+    }
+
+    /// Where the value of the first stored field will stand in a record with so many stored fields, bytes of scalars, bytes of all descriptors, and
+    /// bytes of the key.
+    #[must_use]
+    pub const fn first_value_at(
+        stored_fields: usize,
+        scalar_bytes: usize,
+        descriptor_bytes: usize,
+        key_bytes: usize,
+    ) -> usize {
+        (FRAME_LEN + FIELD_ENTRY_LEN * stored_fields + scalar_bytes + descriptor_bytes + key_bytes).next_multiple_of(64)
+    }
+
+    /// Where the bytes of stored field `position` go, exactly `stored_bytes` long, zero so far; empty if the field is absent.
+    #[must_use]
+    pub fn field_mut(&mut self, position: usize) -> &mut [u8] {
+        let range = self.fields.get(position).cloned().unwrap_or(0..0);
+        self.bytes.get_mut(range).unwrap_or_default()
+    }
+
+    /// Computes the CRC32 and gives the record away, padded to a multiple of 64 bytes.
+    #[must_use]
+    pub fn finish(mut self) -> (Vec<u8>, Frame) {
+        let end = usize::try_from(self.frame.record_bytes).unwrap_or(usize::MAX);
+        self.frame.body_crc32 = crc32fast::hash(self.bytes.get(FRAME_LEN..end).unwrap_or_default());
+        let mut frame_bytes = Vec::with_capacity(FRAME_LEN);
+        self.frame.encode(&mut frame_bytes);
+        if let Some(place) = self.bytes.get_mut(..FRAME_LEN) {
+            place.copy_from_slice(&frame_bytes);
+        }
+        (self.bytes, self.frame)
+    }
+}
