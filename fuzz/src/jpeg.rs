@@ -78,7 +78,14 @@ struct Made {
 
 impl Default for Decoders {
     fn default() -> Self {
-        let options = |lenient| DecodeOptions { limits: limits(), lenient, ..Default::default() };
+        Self::with(true)
+    }
+}
+
+impl Decoders {
+    /// With the library's own decoder of baseline pictures, or libjpeg-turbo alone.
+    fn with(own_decoder: bool) -> Self {
+        let options = |lenient| DecodeOptions { limits: limits(), lenient, own_decoder, ..Default::default() };
         Self {
             strict: JpegDecoder::new(options(false)),
             lenient: JpegDecoder::new(options(true)),
@@ -86,16 +93,15 @@ impl Default for Decoders {
             tiler: JpegTiler::new(),
         }
     }
-}
 
-impl Decoders {
-    /// Reads `jpeg` with these decoders and with new ones. Returns whether it decodes without a warning.
+    /// Reads `jpeg` with these decoders, with new ones, and with libjpeg-turbo alone. Returns whether it decodes without a warning.
     ///
     /// # Panics
-    /// If the two differ: in a size, a pixel, a tile, or an error.
+    /// If they differ: in a size, a pixel, a tile, or an error.
     pub fn read(&mut self, jpeg: &[u8]) -> bool {
         let made = self.make(jpeg, 0x11);
         assert_eq!(Self::default().make(jpeg, 0xEE), made, "a new decoder, and one that was used before");
+        assert_eq!(Self::with(false).make(jpeg, 0x77), made, "libjpeg-turbo alone, and our own decoder where it can");
         made.pixels[0].is_ok()
     }
 

@@ -6,7 +6,8 @@
 //!
 //! All ways are timed in turn, over all pictures, in each of the rounds; what is printed is the median of the rounds, of the processor time
 //! that the thread took. "Bare" is libjpeg-turbo's
-//! own call in a loop, on a handle and into a buffer that are reused.
+//! own call in a loop, on a handle and into a buffer that are reused; "libjpeg-turbo" alone is this library without its own decoder. Speeds are those over
+//! libjpeg-turbo and whole pictures.
 #![allow(
     unsafe_code,
     clippy::print_stdout,
@@ -152,6 +153,7 @@ fn ways() -> Vec<Way> {
     let exact = DecodeOptions { scaled: false, ..on.clone() };
     let whole = DecodeOptions { partial: false, ..exact.clone() };
     let whole_scaled = DecodeOptions { partial: false, ..on.clone() };
+    let turbo = |options: &DecodeOptions| DecodeOptions { own_decoder: false, ..options.clone() };
     let random = View::random_resized_crop(224, 224).with_flip(0.5);
     let centre = View::center_crop(256, 224, 224);
     vec![
@@ -159,14 +161,18 @@ fn ways() -> Vec<Way> {
         through("whole, source", false, on.clone(), View::whole(), hwc),
         bare("whole, bare, tiled", true),
         through("whole, tiled", true, on.clone(), View::whole(), hwc),
+        through("whole, tiled, libjpeg-turbo", true, turbo(&on), View::whole(), hwc),
+        through("random 224, source, decoded whole, libjpeg-turbo", false, turbo(&whole), random, hwc),
         through("random 224, source, decoded whole", false, whole.clone(), random, hwc),
         through("random 224, source, decoded whole, DCT scaling", false, whole_scaled.clone(), random, hwc),
         through("random 224, source", false, exact.clone(), random, hwc),
         through("random 224, tiled", true, exact.clone(), random, hwc),
+        through("random 224, tiled, libjpeg-turbo", true, turbo(&exact), random, hwc),
         through("random 224, tiled, DCT scaling", true, on.clone(), random, hwc),
         through("random 224, tiled, DCT scaling, planes", true, on.clone(), random, chw),
-        through("centre 224 of 256, source, decoded whole", false, whole, centre, hwc),
-        through("centre 224 of 256, tiled", true, exact, centre, hwc),
+        through("centre 224 of 256, source, decoded whole, libjpeg-turbo", false, turbo(&whole), centre, hwc),
+        through("centre 224 of 256, tiled", true, exact.clone(), centre, hwc),
+        through("centre 224 of 256, tiled, libjpeg-turbo", true, turbo(&exact), centre, hwc),
         through("centre 224 of 256, tiled, DCT scaling", true, on, centre, hwc),
     ]
 }
@@ -224,8 +230,8 @@ fn main() -> Result<()> {
     let bases = [
         ("whole, source", base("whole, bare, source", &mut ways)),
         ("whole, tiled", base("whole, bare, tiled", &mut ways)),
-        ("random", base("random 224, source, decoded whole", &mut ways)),
-        ("centre", base("centre 224 of 256, source, decoded whole", &mut ways)),
+        ("random", base("random 224, source, decoded whole, libjpeg-turbo", &mut ways)),
+        ("centre", base("centre 224 of 256, source, decoded whole, libjpeg-turbo", &mut ways)),
     ];
     println!("{:<50} {:>9} {:>9} {:>8} {:>8}", "", "µs each", "images/s", "speed", "bytes");
     for way in &mut ways {

@@ -1,10 +1,11 @@
 //! Decoding a JPEG into a slot: cut, decode, crop, resize, turn.
 
+use super::baseline::BaselineDecoder;
 use super::color::cmyk_to_rgb;
 use super::orientation::Turn;
 use super::render::{Plan, Renderer, grown, trim};
 use super::resize::Pixels;
-use super::turbo::{Frame, PixelFormat};
+use super::turbo::{Color, Frame, PixelFormat};
 use super::upsample::{BLOCK, Needs, max_factors};
 use super::view::Area;
 use super::{Bounds, CutKind, CutPlan, Decompressor, JpegHeader, Rect, Rendering, Sampling, Scale, Warnings};
@@ -29,11 +30,14 @@ pub struct DecodeOptions {
     /// Whether only those parts of a picture are decoded that a view needs: the tiles that it touches where the picture has restart markers, and
     /// pixels of nothing else in any picture. The pixels are the same, but damage in other parts is not noticed. Default on.
     pub partial: bool,
+    /// Whether baseline pictures are decoded by this crate's own decoder, which is faster, above all on tiled ones. Those that it does not take
+    /// (damaged, progressive, CMYK, unusual subsampling, DCT scaling), libjpeg-turbo decodes. The pixels are the same, and so are the errors. Default on.
+    pub own_decoder: bool,
 }
 
 impl Default for DecodeOptions {
     fn default() -> Self {
-        Self { limits: Limits::default(), lenient: false, scaled: true, partial: true }
+        Self { limits: Limits::default(), lenient: false, scaled: true, partial: true, own_decoder: true }
     }
 }
 
@@ -48,13 +52,13 @@ pub struct Decoded {
     pub scale: u32,
     /// What of it was decoded.
     pub kind: CutKind,
-    /// Bytes that were handed to the decoder.
+    /// Bytes that the decoder had to go through: of a cut, those of its header and its tiles.
     pub handed_bytes: usize,
 }
 
 /// A decoder for one thread.
 ///
-/// Its buffers grow to the largest picture that it has seen (3 bytes for each decoded pixel, 4 more for CMYK, and the bytes of a cut) and are kept,
+/// Its buffers grow to the largest picture that it has seen (3 bytes for each decoded pixel, 4 more for CMYK, and the bytes of a cut or of its scan) and are kept,
 /// those above 64 MiB apart, which are freed after the picture. After that, libjpeg-turbo allocates its own pools for each picture, and the resizer its tables of weights; no pixels are allocated.
 ///
 /// ```
@@ -65,6 +69,7 @@ pub struct Decoded {
 /// ```
 pub struct JpegDecoder {
     jpeg: Decompressor,
+    baseline: BaselineDecoder,
     options: DecodeOptions,
     renderer: Renderer,
     cut: Vec<u8>,
@@ -85,6 +90,7 @@ impl JpegDecoder {
         let warnings = if options.lenient { Warnings::Accept } else { Warnings::Refuse };
         Self {
             jpeg: Decompressor::new(Bounds::of(&options.limits), warnings),
+            baseline: BaselineDecoder::new(),
             options,
             renderer: Renderer::new(),
             cut: Vec::new(),
@@ -115,6 +121,7 @@ impl JpegDecoder {
     pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let decoded = self.try_decode_into(jpeg, how, slot);
         trim([&mut self.cut, &mut self.pixels, &mut self.cmyk]);
+        self.baseline.trim();
         self.renderer.trim();
         decoded
     }
@@ -128,6 +135,14 @@ impl JpegDecoder {
         let whole = Rect::whole(frame.width, frame.height);
         let partial = self.options.partial && plan.window != whole;
         let cut = partial.then(|| CutPlan::new(jpeg, &header, plan.window, scale)).transpose()?;
+        if self.options.own_decoder && scale == Scale::Full && matches!(frame.color, Color::Gray | Color::YCbCr) {
+            let wanted = if partial { plan.window } else { whole };
+            let kind = cut.map_or(CutKind::Whole, |plan| plan.cut().kind);
+            if let Some(handed_bytes) = self.decode_baseline(jpeg, &header, &plan, wanted, slot)? {
+                let (width, height) = plan.output;
+                return Ok(Decoded { height, width, scale: 1, kind, handed_bytes });
+            }
+        }
         let (picture, handed_bytes, shown, kind) = match cut {
             Some(plan) if plan.cut().kind != CutKind::Whole => {
                 plan.write(&mut self.cut)?;
@@ -162,6 +177,26 @@ impl JpegDecoder {
         let window = Rect { x: window.x - region.x, y: window.y - region.y, ..window };
         self.renderer.render(&plan, Pixels { bytes: pixels, width, height }, window, Area { x, y, ..area }, slot)?;
         Ok(decoded)
+    }
+
+    /// Decodes the pixels of `wanted` by our own decoder and renders them. Returns how many bytes it went through; `None` if libjpeg-turbo has to decode the picture.
+    fn decode_baseline(
+        &mut self,
+        jpeg: &[u8],
+        header: &JpegHeader,
+        plan: &Plan,
+        wanted: Rect,
+        slot: &mut [u8],
+    ) -> Result<Option<usize>> {
+        if plan.is_plain() && plan.exact() == Some(wanted) {
+            return Ok(self.baseline.decode(jpeg, header, wanted, slot));
+        }
+        let (width, height) = (wanted.width, wanted.height);
+        let pixels = grown(&mut self.pixels, width as usize * height as usize * 3);
+        let Some(bytes) = self.baseline.decode(jpeg, header, wanted, pixels) else { return Ok(None) };
+        let (window, area) = scaled(plan, wanted, Scale::Full)?;
+        self.renderer.render(plan, Pixels { bytes: pixels, width, height }, window, area, slot)?;
+        Ok(Some(bytes))
     }
 
     /// The smallest scale at which the picture still has to shrink.

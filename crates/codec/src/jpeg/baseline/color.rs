@@ -1,0 +1,57 @@
+//! A row of samples becomes a row of RGB pixels, to the bit as libjpeg's (`jdcolor.c`).
+//!
+//! libjpeg's factors are of 16 bits behind the point, so that a product needs 32. As in libjpeg-turbo, red and blue make do with the upper half of
+//! a product of 16 bits each: 1.402 is 1 + 0.402, 1.772 is 2 − 0.228, and half of a unit is added to twice the product's upper half.
+
+/// Pixels that are converted at a time.
+const LANES: usize = 32;
+
+/// YCbCr to RGB.
+#[inline(always)]
+pub(super) fn ycc(y: &[u8], cb: &[u8], cr: &[u8], rgb: &mut [u8]) {
+    let (ys, y) = y.as_chunks::<LANES>();
+    let (cbs, cb) = cb.as_chunks::<LANES>();
+    let (crs, cr) = cr.as_chunks::<LANES>();
+    let (rgbs, rgb) = rgb.as_chunks_mut::<3>().0.as_chunks_mut::<LANES>();
+    for (((rgb, y), cb), cr) in rgbs.iter_mut().zip(ys).zip(cbs).zip(crs) {
+        several(y, cb, cr, rgb);
+    }
+    for (((rgb, &y), &cb), &cr) in rgb.iter_mut().zip(y).zip(cb).zip(cr) {
+        *rgb = one(y, cb, cr);
+    }
+}
+
+#[inline(always)]
+fn several<const N: usize>(y: &[u8; N], cb: &[u8; N], cr: &[u8; N], rgb: &mut [[u8; 3]; N]) {
+    let (mut red, mut green, mut blue) = ([0; N], [0; N], [0; N]);
+    for i in 0..N {
+        [red[i], green[i], blue[i]] = one(y[i], cb[i], cr[i]);
+    }
+    for i in 0..N {
+        rgb[i] = [red[i], green[i], blue[i]];
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::cast_sign_loss, reason = "0 to 255")]
+fn one(y: u8, cb: u8, cr: u8) -> [u8; 3] {
+    let (y, cb, cr) = (i16::from(y), i16::from(cb) - 128, i16::from(cr) - 128);
+    let red = y + cr + ((upper(2 * cr, 26_345) + 1) >> 1);
+    let green = y - cr + ((18_734 * i32::from(cr) - 22_554 * i32::from(cb) + 32_768) >> 16) as i16;
+    let blue = y + 2 * cb + ((upper(2 * cb, -14_942) + 1) >> 1);
+    [red.clamp(0, 255) as u8, green.clamp(0, 255) as u8, blue.clamp(0, 255) as u8]
+}
+
+/// The upper half of a product.
+#[inline(always)]
+const fn upper(a: i16, b: i16) -> i16 {
+    ((a as i32 * b as i32) >> 16) as i16
+}
+
+/// Gray to RGB.
+#[inline(always)]
+pub(super) fn gray(y: &[u8], rgb: &mut [u8]) {
+    for (to, &y) in rgb.as_chunks_mut::<3>().0.iter_mut().zip(y) {
+        *to = [y; 3];
+    }
+}

@@ -1,0 +1,192 @@
+//! Huffman tables that tell code and value of a coefficient in one access.
+
+use super::bits::Bits;
+
+/// Bits that a table looks at: as many as make a table that stays in the first-level cache beside three others (measured with 10 to 13).
+pub(super) const LOOKUP: u32 = 11;
+const ENTRIES: usize = 1 << LOOKUP;
+
+/// What the next bits are.
+///
+/// Bits 0 to 7: how many to leave behind. Bits 8 to 15: how many places further the coefficient is that they give, 1 to 16, or one of the marks
+/// below. Bits 16 to 31: its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry(u32);
+
+impl Entry {
+    /// The block ends.
+    pub(super) const END: u32 = 64;
+    /// The code is known (the value is its symbol), but its value reaches beyond the table.
+    const LONG_VALUE: u32 = 128;
+    /// The code itself is longer than the table looks, or there is none such.
+    const LONG_CODE: u32 = 192;
+    /// No decoder should meet this symbol.
+    const NONE: u32 = 224;
+
+    const fn new(bits: u32, step: u32, value: i32) -> Self {
+        Self(bits | step << 8 | (value.cast_unsigned() & 0xFFFF) << 16)
+    }
+
+    #[inline(always)]
+    pub(super) const fn bits(self) -> u32 {
+        self.0 & 0xFF
+    }
+
+    #[inline(always)]
+    pub(super) const fn step(self) -> u32 {
+        self.0 >> 8 & 0xFF
+    }
+
+    #[inline(always)]
+    pub(super) const fn value(self) -> i16 {
+        (self.0.cast_signed() >> 16) as i16
+    }
+
+    /// The entry with its value, where that reaches beyond the table: one symbol in thirty. Takes 26 bits at most.
+    #[inline(always)]
+    pub(super) fn with_long_value(self, bits: &Bits<'_>) -> Option<Self> {
+        if self.step() != Self::LONG_VALUE {
+            return None;
+        }
+        let symbol = self.0 >> 16;
+        let (run, size) = (symbol >> 4 & 15, symbol & 15);
+        let mut value = *bits;
+        value.skip(self.bits());
+        Some(Self::new(self.bits() + size, run + 1, extended(value.peek_some(size), size)))
+    }
+}
+
+/// What a table's symbols mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Class {
+    /// A difference.
+    Dc,
+    /// A run of zeros and a coefficient.
+    Ac,
+}
+
+/// A table ready for decoding.
+pub(super) struct Huffman {
+    pub(super) lookup: Box<[Entry; ENTRIES]>,
+    /// For each length of a code: the first code behind those of this length, left-justified to 16 bits.
+    ends: [u32; 17],
+    /// For each length: what to add to a code for the place of its symbol.
+    offsets: [i32; 17],
+    symbols: [u8; 256],
+    class: Class,
+    /// What it was made from: codes of each length, and how many symbols. None: nothing yet.
+    counts: [u8; 16],
+    used: usize,
+}
+
+impl Huffman {
+    pub(super) fn new(class: Class) -> Self {
+        Self {
+            lookup: Box::new([Entry::new(0, Entry::NONE, 0); ENTRIES]),
+            ends: [0; 17],
+            offsets: [0; 17],
+            symbols: [0; 256],
+            class,
+            counts: [0; 16],
+            used: 0,
+        }
+    }
+
+    /// Makes the table of a DHT segment: how many codes there are of each length, and their symbols. `None` if there is no such code, by libjpeg's rules
+    /// (`jdhuff.c`). A table that is there already is not made again.
+    pub(super) fn set(&mut self, counts: &[u8; 16], symbols: &[u8]) -> Option<()> {
+        if self.used > 0 && self.counts == *counts && self.symbols.get(..self.used) == Some(symbols) {
+            return Some(());
+        }
+        self.used = 0;
+        self.symbols.get_mut(..symbols.len())?.copy_from_slice(symbols);
+        self.counts = *counts;
+        let (mut code, mut place, mut filled) = (0_u32, 0_usize, 0_usize);
+        for (length, &count) in (1_u32..).zip(counts) {
+            *self.offsets.get_mut(length as usize)? = i32::try_from(place).ok()? - code.cast_signed();
+            for &symbol in symbols.get(place..place + usize::from(count))? {
+                if self.class == Class::Dc && symbol > 15 {
+                    return None;
+                }
+                if length <= LOOKUP {
+                    let start = filled;
+                    filled += 1 << (LOOKUP - length);
+                    fill(self.lookup.get_mut(start..filled)?, length, symbol, self.class);
+                }
+            }
+            place += usize::from(count);
+            code += u32::from(count);
+            if code > 1 << length {
+                return None;
+            }
+            *self.ends.get_mut(length as usize)? = code << (16 - length);
+            code <<= 1;
+        }
+        self.lookup.get_mut(filled..)?.fill(Entry::new(0, Entry::LONG_CODE, 0));
+        self.used = place;
+        (place == symbols.len()).then_some(())
+    }
+
+    /// Reads on where the table could not: the entry as it would have been. Takes 31 bits at most. `None` if there is no such code.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn long(&self, entry: Entry, mut bits: Bits<'_>) -> Option<Entry> {
+        let (length, symbol) = match entry.step() {
+            Entry::LONG_VALUE => (entry.bits(), u8::try_from(entry.value()).ok()?),
+            Entry::LONG_CODE => {
+                let next = bits.peek_some(16);
+                let ends = (0_u32..).zip(&self.ends).skip(LOOKUP as usize + 1);
+                let (length, _) = ends.into_iter().find(|&(_, &end)| next < end)?;
+                let place = (next >> (16 - length)).cast_signed() + self.offsets.get(length as usize)?;
+                (length, *self.symbols.get(usize::try_from(place).ok()?)?)
+            }
+            Entry::NONE => return None,
+            _ => return Some(entry),
+        };
+        let (run, size) = parts(symbol);
+        if size == 0 {
+            return valueless(length, symbol, self.class);
+        }
+        bits.skip(length);
+        Some(Entry::new(length + size, run + 1, extended(bits.peek_some(size), size)))
+    }
+}
+
+/// The run of zeros before a coefficient, and the bits of its value.
+const fn parts(symbol: u8) -> (u32, u32) {
+    (symbol as u32 >> 4, symbol as u32 & 15)
+}
+
+/// A symbol without a value: no difference, the end of a block, or sixteen zeros. Others end a block for libjpeg too, but no encoder writes them.
+fn valueless(length: u32, symbol: u8, class: Class) -> Option<Entry> {
+    match (class, symbol) {
+        (Class::Dc, _) => Some(Entry::new(length, 1, 0)),
+        (Class::Ac, 0) => Some(Entry::new(length, Entry::END, 0)),
+        (Class::Ac, 0xF0) => Some(Entry::new(length, 16, 0)),
+        _ => None,
+    }
+}
+
+/// Fills the part of a table whose indices begin with one code.
+fn fill(entries: &mut [Entry], length: u32, symbol: u8, class: Class) {
+    let (run, size) = parts(symbol);
+    if size == 0 {
+        entries.fill(valueless(length, symbol, class).unwrap_or(Entry::new(0, Entry::NONE, 0)));
+    } else if length + size <= LOOKUP {
+        for (raw, entries) in (0..).zip(entries.chunks_exact_mut(1 << (LOOKUP - length - size))) {
+            entries.fill(Entry::new(length + size, run + 1, extended(raw, size)));
+        }
+    } else {
+        entries.fill(Entry::new(length, Entry::LONG_VALUE, symbol.into()));
+    }
+}
+
+/// The value that `size` bits stand for (T.81, F.2.2.1): those that begin with 0 are negative.
+const fn extended(raw: u32, size: u32) -> i32 {
+    let raw = raw.cast_signed();
+    if raw < 1 << (size - 1) { raw - (1 << size) + 1 } else { raw }
+}
+
+#[cfg(test)]
+#[path = "huffman_tests.rs"]
+mod tests;

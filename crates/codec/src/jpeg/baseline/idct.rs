@@ -1,0 +1,165 @@
+//! Dequantisation and the inverse DCT, to the bit as libjpeg's accurate integer one (`jidctint.c`, "islow").
+
+use super::streams::Block;
+use fearless_simd::prelude::{Bytes, Simd, SimdBase};
+use fearless_simd::{i16x16, i32x8, u8x32};
+
+const CONST_BITS: u32 = 13;
+const PASS1_BITS: u32 = 2;
+
+/// What goes into a pass lies in −`BIAS`..`BIAS`: added to it, the sum of 16 bits is not negative.
+const BIAS: i16 = 1 << 14;
+
+/// Whether all values so far stayed where arithmetic of 16 bits, libjpeg-turbo's, is exact: sums of two that go into a pass fit, and nothing saturates in
+/// between. Coefficients that an encoder makes of 8-bit pixels do: those of a row or a column of eight add up to 12,000 at most.
+#[derive(Clone, Copy)]
+pub(super) struct Within<S: Simd>(i16x16<S>);
+
+impl<S: Simd> Within<S> {
+    #[inline(always)]
+    pub(super) fn new(simd: S) -> Self {
+        Self(i16x16::splat(simd, 0))
+    }
+
+    #[inline(always)]
+    fn see(&mut self, values: i16x16<S>) {
+        self.0 |= values + BIAS;
+    }
+
+    #[inline(always)]
+    pub(super) fn holds(self) -> bool {
+        let mut lanes = [0_i16; 16];
+        self.0.store_slice(&mut lanes);
+        lanes.iter().all(|&lane| lane >= 0)
+    }
+}
+
+/// Samples of a block, row by row. `last`: place in zigzag order of its last coefficient.
+#[inline(always)]
+pub(super) fn samples<S: Simd>(
+    simd: S,
+    block: &Block,
+    last: u8,
+    quantiser: &[i16; 64],
+    within: &mut Within<S>,
+    out: &mut [u8; 64],
+) {
+    match last {
+        0 => {
+            let value = i32::from(block[0]) * i32::from(quantiser[0]);
+            // Four times as much goes into the second pass.
+            within.see(i16x16::splat(simd, i16::try_from(value * 4).unwrap_or(i16::MAX)));
+            #[expect(clippy::cast_sign_loss, reason = "0 to 255")]
+            let sample = (((value + 4) >> 3) + 128).clamp(0, 255) as u8;
+            *out = [sample; 64];
+        }
+        // All of these are in the first four rows and the first four columns.
+        1..=9 => inverse::<S, 4>(simd, block, quantiser, within, out),
+        _ => inverse::<S, 8>(simd, block, quantiser, within, out),
+    }
+}
+
+/// Both passes, where only the first `N` rows and columns have coefficients.
+#[inline(always)]
+fn inverse<S: Simd, const N: usize>(
+    simd: S,
+    block: &Block,
+    quantiser: &[i16; 64],
+    within: &mut Within<S>,
+    out: &mut [u8; 64],
+) {
+    const FIRST: u32 = CONST_BITS - PASS1_BITS;
+    const SECOND: u32 = CONST_BITS + PASS1_BITS + 3;
+    let zero = i32x8::splat(simd, 0);
+    let mut rows = [zero; 8];
+    let sources = block.as_chunks::<16>().0.iter().zip(quantiser.as_chunks::<16>().0);
+    for (rows, (coefficients, factors)) in rows.as_chunks_mut::<2>().0.iter_mut().zip(sources).take(N / 2) {
+        // The product's lower half, which is all that libjpeg-turbo takes too.
+        let two = i16x16::from_slice(simd, coefficients) * i16x16::from_slice(simd, factors);
+        within.see(two);
+        let (above, below) = simd.widen_i16x16(two);
+        *rows = [above, below];
+    }
+    let rows = pass::<S, FIRST>(simd, rows, 1 << (FIRST - 1));
+    let mut columns = transposed(simd, rows, within);
+    if N < 8 {
+        columns[4..].fill(zero);
+    }
+    // Samples are centred at 128.
+    let columns = pass::<S, SECOND>(simd, columns, (1 << (SECOND - 1)) + (128 << SECOND));
+    // A lane is a row: its eight samples are put together by shifting, which takes no ports from the shuffles.
+    let [a, b, c, d, e, f, g, h] = columns;
+    let left = together(simd, a, b, c, d);
+    let right = together(simd, e, f, g, h);
+    let (above, below) = simd.interleave_i32x8(left, right);
+    let (above, below): (u8x32<S>, u8x32<S>) = (above.bitcast(), below.bitcast());
+    let (upper, lower) = out.split_at_mut(32);
+    above.store_slice(upper);
+    below.store_slice(lower);
+}
+
+/// Four samples in each lane, as bytes.
+#[inline(always)]
+fn together<S: Simd>(simd: S, a: i32x8<S>, b: i32x8<S>, c: i32x8<S>, d: i32x8<S>) -> i32x8<S> {
+    sample(simd, a) | sample(simd, b) << 8 | sample(simd, c) << 16 | sample(simd, d) << 24
+}
+
+#[inline(always)]
+fn sample<S: Simd>(simd: S, value: i32x8<S>) -> i32x8<S> {
+    value.max(i32x8::splat(simd, 0)).min(i32x8::splat(simd, 255))
+}
+
+/// Rows become columns. Values that do not fit 16 bits are out of range, and seen.
+#[inline(always)]
+fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8], within: &mut Within<S>) -> [i32x8<S>; 8] {
+    let [a, b, c, d, e, f, g, h] = rows;
+    let mut a: i16x16<S> = simd.saturating_narrow_i32x8(a, b);
+    let mut b: i16x16<S> = simd.saturating_narrow_i32x8(c, d);
+    let mut c: i16x16<S> = simd.saturating_narrow_i32x8(e, f);
+    let mut d: i16x16<S> = simd.saturating_narrow_i32x8(g, h);
+    within.see(a);
+    within.see(b);
+    within.see(c);
+    within.see(d);
+    for _ in 0..3 {
+        let ((w, x), (y, z)) = (simd.interleave_i16x16(a, c), simd.interleave_i16x16(b, d));
+        (a, b, c, d) = (w, x, y, z);
+    }
+    let ((a, b), (c, d), (e, f), (g, h)) =
+        (simd.widen_i16x16(a), simd.widen_i16x16(b), simd.widen_i16x16(c), simd.widen_i16x16(d));
+    [a, b, c, d, e, f, g, h]
+}
+
+/// One pass, on eight columns (or, transposed, rows) at a time. `round` is added before the shift. Names are libjpeg's.
+#[inline(always)]
+fn pass<S: Simd, const SHIFT: u32>(simd: S, input: [i32x8<S>; 8], round: i32) -> [i32x8<S>; 8] {
+    let [i0, i1, i2, i3, i4, i5, i6, i7] = input;
+    let round = i32x8::splat(simd, round);
+
+    let z1 = (i2 + i6) * 4_433;
+    let tmp2 = z1 - i6 * 15_137;
+    let tmp3 = z1 + i2 * 6_270;
+    let tmp0 = ((i0 + i4) << CONST_BITS) + round;
+    let tmp1 = ((i0 - i4) << CONST_BITS) + round;
+    let (tmp10, tmp13, tmp11, tmp12) = (tmp0 + tmp3, tmp0 - tmp3, tmp1 + tmp2, tmp1 - tmp2);
+
+    let (z1, z2, z3, z4) = (i7 + i1, i5 + i3, i7 + i3, i5 + i1);
+    let z5 = (z3 + z4) * 9_633;
+    let (tmp0, tmp1, tmp2, tmp3) = (i7 * 2_446, i5 * 16_819, i3 * 25_172, i1 * 12_299);
+    let (z1, z2) = (z1 * -7_373, z2 * -20_995);
+    let (z3, z4) = (z5 - z3 * 16_069, z5 - z4 * 3_196);
+    let (tmp0, tmp1, tmp2, tmp3) = (tmp0 + z1 + z3, tmp1 + z2 + z4, tmp2 + z2 + z3, tmp3 + z1 + z4);
+
+    let output = [
+        tmp10 + tmp3,
+        tmp11 + tmp2,
+        tmp12 + tmp1,
+        tmp13 + tmp0,
+        tmp13 - tmp0,
+        tmp12 - tmp1,
+        tmp11 - tmp2,
+        tmp10 - tmp3,
+    ];
+    let [a, b, c, d, e, f, g, h] = output;
+    [a >> SHIFT, b >> SHIFT, c >> SHIFT, d >> SHIFT, e >> SHIFT, f >> SHIFT, g >> SHIFT, h >> SHIFT]
+}

@@ -1,0 +1,116 @@
+//! What a picture consists of, and what of it is decoded for a rectangle.
+#![deny(clippy::indexing_slicing)]
+
+use crate::jpeg::{JpegHeader, Rect, Sampling};
+use std::ops::Range;
+
+/// Most segments that a band needs, so that few of them are decoded alone at its end.
+const BAND_SEGMENTS: usize = 6;
+/// Most rows of MCUs in a band: more would leave the caches.
+const BAND_ROWS: usize = 4;
+
+/// Where the parts of a picture are, in MCUs unless it says otherwise.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// Pixels that are asked for.
+    pub(super) window: Rect,
+    /// Blocks of luma side by side in an MCU: 1 or 2.
+    pub(super) h: usize,
+    /// Blocks of luma above each other in an MCU: 1 or 2.
+    pub(super) v: usize,
+    /// 1 or 3.
+    pub(super) components: usize,
+    /// Blocks of an MCU.
+    pub(super) blocks: usize,
+    /// The picture.
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+    /// The picture's chroma, in samples.
+    pub(super) chroma_width: usize,
+    pub(super) chroma_height: usize,
+    /// Whether segments are tiles: parts of one row each.
+    pub(super) tiled: bool,
+    /// A segment, from left to right and from top to bottom.
+    pub(super) across: usize,
+    pub(super) down: usize,
+    /// What samples are made of: the window, and what upsampling needs beside it.
+    pub(super) shown_columns: Range<usize>,
+    pub(super) shown_rows: Range<usize>,
+    /// What coefficients are decoded of: the segments that those touch, from their beginning.
+    pub(super) decoded_columns: Range<usize>,
+    pub(super) decoded_rows: Range<usize>,
+    /// Rows that are decoded at a time.
+    pub(super) band: usize,
+}
+
+impl Layout {
+    /// `None` if this decoder does not take such pictures.
+    pub(super) fn of(header: &JpegHeader, window: Rect) -> Option<Self> {
+        let one_scan = usize::from(header.scan_components) == header.components().len();
+        if !matches!(header.sof, 0 | 1) || header.precision != 8 || !one_scan {
+            return None;
+        }
+        let (h, v, components) = match header.sampling() {
+            Sampling::Gray => (1, 1, 1),
+            Sampling::S444 => (1, 1, 3),
+            Sampling::S422 => (2, 1, 3),
+            Sampling::S420 => (2, 2, 3),
+            Sampling::S440 => (1, 2, 3),
+            Sampling::S411 | Sampling::S410 | Sampling::Other => return None,
+        };
+        let (width, height) = (u32::from(header.width), u32::from(header.height));
+        window.check(width, height).ok()?;
+        let (width, height) = (width as usize, height as usize);
+        let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
+        let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
+        // So narrow a row, libjpeg does not interpolate.
+        if h == 2 && chroma_width <= 2 {
+            return None;
+        }
+        let span = |start: u32, end: u32, factor: usize, most: usize| {
+            let margin = usize::from(factor > 1);
+            let end = (end as usize + margin).div_ceil(8 * factor).min(most);
+            (start as usize).saturating_sub(margin) / (8 * factor)..end
+        };
+        let shown_columns = span(window.x, window.right(), h, columns);
+        let shown_rows = span(window.y, window.bottom(), v, rows);
+        let interval = usize::from(header.restart_interval);
+        let (tiled, across, down) = if interval == 0 || interval >= columns * rows {
+            (false, columns, rows)
+        } else if columns.is_multiple_of(interval) {
+            (true, interval, 1)
+        } else if interval.is_multiple_of(columns) {
+            (false, columns, interval / columns)
+        } else {
+            return None;
+        };
+        let decoded_columns = shown_columns.start / across * across..shown_columns.end.div_ceil(across) * across;
+        let decoded_rows = shown_rows.start / down * down..shown_rows.end;
+        let segments = decoded_columns.len() / across;
+        let band = if tiled { BAND_SEGMENTS.div_ceil(segments).min(BAND_ROWS) } else { 1 };
+        Some(Self {
+            window,
+            h,
+            v,
+            components,
+            blocks: if components == 1 { 1 } else { h * v + 2 },
+            columns,
+            rows,
+            chroma_width,
+            chroma_height,
+            tiled,
+            across,
+            down,
+            shown_columns,
+            shown_rows,
+            decoded_columns,
+            decoded_rows,
+            band,
+        })
+    }
+
+    /// Blocks of a component in an MCU: side by side, and above each other.
+    pub(super) const fn factors(&self, component: usize) -> (usize, usize) {
+        if component == 0 { (self.h, self.v) } else { (1, 1) }
+    }
+}

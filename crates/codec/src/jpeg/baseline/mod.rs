@@ -1,0 +1,96 @@
+//! Our own decoder, for those pictures where it is faster than libjpeg-turbo: baseline, 8 bits, Huffman-coded, gray or YCbCr in one scan.
+//!
+//! Restart segments are bit streams of their own, so that two of them can be decoded in turns, one waiting while the other works: what no decoder does
+//! that must take any JPEG as it comes (docs/adr/0011-own-decoder.md). Pixels are made of the rectangle that is asked for alone. The stages: `segments` finds the
+//! bytes, `tables` and `huffman` read the tables, `streams` makes coefficients of bits, `idct` samples of coefficients, `pixels` RGB of samples.
+//!
+//! All of them give what libjpeg-turbo gives, to the bit. Whatever is odd, missing or left over, or simply not usual, is left to libjpeg-turbo: it decides what
+//! is an error, and what a damaged picture looks like.
+
+mod bands;
+mod bits;
+mod color;
+mod huffman;
+mod idct;
+mod layout;
+mod pixels;
+mod planes;
+mod segments;
+mod streams;
+mod tables;
+mod upsample;
+
+use super::render::{KEPT_BYTES, trim};
+use super::{JpegHeader, Rect};
+use crate::vector::vectorised;
+use bands::Bands;
+use layout::Layout;
+use pixels::Pixels;
+use planes::Planes;
+use segments::Segments;
+use tables::Tables;
+
+/// A decoder for one thread. Its buffers grow to the largest picture that it has seen: the entropy-coded bytes, and coefficients and samples of a few
+/// rows of MCUs.
+pub(super) struct BaselineDecoder {
+    tables: Tables,
+    segments: Segments,
+    bands: Bands,
+    planes: Planes,
+    pixels: Pixels,
+}
+
+impl BaselineDecoder {
+    pub(super) fn new() -> Self {
+        Self {
+            tables: Tables::new(),
+            segments: Segments::default(),
+            bands: Bands::default(),
+            planes: Planes::default(),
+            pixels: Pixels::default(),
+        }
+    }
+
+    /// Frees what an outlier has left.
+    pub(super) fn trim(&mut self) {
+        trim([self.segments.bytes_mut()]);
+        if self.planes.bytes() > KEPT_BYTES {
+            self.planes = Planes::default();
+        }
+        if self.bands.bytes() > KEPT_BYTES {
+            self.bands = Bands::default();
+        }
+    }
+
+    /// Decodes the pixels of `window`, RGB, rows without gaps, into `out`; those of gray pictures have the same value three times. Returns how many
+    /// bytes that took: those of the header, and the entropy-coded ones.
+    ///
+    /// `None` if libjpeg-turbo has to decode this picture; then the content of `out` is unspecified. `header` is that of `jpeg`, whose colours are gray or YCbCr.
+    pub(super) fn decode(&mut self, jpeg: &[u8], header: &JpegHeader, window: Rect, out: &mut [u8]) -> Option<usize> {
+        let layout = Layout::of(header, window)?;
+        self.tables.read(jpeg, header)?;
+        let head = usize::try_from(header.scan_offset).ok()?;
+        self.segments.read(jpeg.get(head..)?, &layout)?;
+        vectorised(
+            #[inline(always)]
+            || self.rows(&layout, out),
+        )?;
+        Some(head + self.segments.len())
+    }
+
+    /// Decodes a few rows of MCUs at a time, so that what one stage makes is near when the next one takes it.
+    #[inline(always)]
+    fn rows(&mut self, layout: &Layout, out: &mut [u8]) -> Option<()> {
+        self.planes.prepare(layout);
+        self.pixels.prepare(layout);
+        let mut reading = self.bands.begin(layout, &self.tables, &self.segments)?;
+        while let Some(band) = reading.next()? {
+            self.planes.fill(layout, &self.tables, &band)?;
+            self.pixels.write(layout, &self.planes, band.rows.end, out)?;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Samples of the components, as many rows as are needed at a time.
+#![deny(clippy::indexing_slicing)]
+
+use super::bands::Band;
+use super::idct::{Within, samples};
+use super::layout::Layout;
+use super::tables::Tables;
+use fearless_simd::prelude::Simd;
+use fearless_simd::{Level, dispatch};
+
+/// Samples of a component: the layout's shown columns, and of the rows the last ones, each at its number modulo those that there is room for.
+#[derive(Default)]
+pub(super) struct Plane {
+    samples: Vec<u8>,
+    stride: usize,
+    rows: usize,
+}
+
+impl Plane {
+    /// A row of the picture's component.
+    #[inline(always)]
+    pub(super) fn row(&self, y: usize) -> Option<&[u8]> {
+        let start = y.checked_rem(self.rows)? * self.stride;
+        self.samples.get(start..start + self.stride)
+    }
+
+    /// Puts a block in the row `y`, a multiple of eight, and the column `x` of those that there are.
+    #[inline(always)]
+    fn put(&mut self, x: usize, y: usize, block: &[u8; 64]) -> Option<()> {
+        let mut at = y.checked_rem(self.rows)? * self.stride + x;
+        for row in block.as_chunks::<8>().0 {
+            self.samples.get_mut(at..at + 8)?.copy_from_slice(row);
+            at += self.stride;
+        }
+        Some(())
+    }
+}
+
+/// Luma, and chroma if there is any.
+#[derive(Default)]
+pub(super) struct Planes {
+    planes: [Plane; 3],
+}
+
+impl Planes {
+    pub(super) const fn get(&self) -> &[Plane; 3] {
+        &self.planes
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.planes.iter().map(|plane| plane.samples.capacity()).sum()
+    }
+
+    /// Makes room for a band, and for the MCUs above it: their last pixels are interpolated with its first ones.
+    pub(super) fn prepare(&mut self, layout: &Layout) {
+        for (component, plane) in self.planes.iter_mut().enumerate().take(layout.components) {
+            let (h, v) = layout.factors(component);
+            plane.stride = layout.shown_columns.len() * h * 8;
+            plane.rows = (layout.band + 1) * v * 8;
+            let size = plane.stride * plane.rows;
+            if plane.samples.len() < size {
+                plane.samples.resize(size, 0);
+            }
+        }
+    }
+
+    /// Makes samples of coefficients. `None` if they are beyond what every implementation of the inverse DCT agrees on.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, layout: &Layout, tables: &Tables, band: &Band<'_>) -> Option<()> {
+        let level = Level::new();
+        // With the instructions of AVX-512, what this is compiled to is slower by a fifth.
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        if let Some(avx2) = level.as_avx2() {
+            return avx2.vectorize(
+                #[inline(always)]
+                || self.fill_in(avx2, layout, tables, band),
+            );
+        }
+        dispatch!(level, simd => self.fill_in(simd, layout, tables, band))
+    }
+
+    #[inline(always)]
+    fn fill_in<S: Simd>(&mut self, simd: S, layout: &Layout, tables: &Tables, band: &Band<'_>) -> Option<()> {
+        let mut within = Within::new(simd);
+        let mut out = [0; 64];
+        let mcu = layout.blocks;
+        let per_row = layout.decoded_columns.len() * mcu;
+        let first = (layout.shown_columns.start - layout.decoded_columns.start) * mcu;
+        let shown = first..first + layout.shown_columns.len() * mcu;
+        let rows = band.blocks.chunks_exact(per_row).zip(band.lasts.chunks_exact(per_row));
+        for (row, (blocks, lasts)) in band.rows.clone().zip(rows) {
+            if row < layout.shown_rows.start {
+                continue;
+            }
+            let (blocks, lasts) = (blocks.get(shown.clone())?, lasts.get(shown.clone())?);
+            for (column, (blocks, lasts)) in blocks.chunks_exact(mcu).zip(lasts.chunks_exact(mcu)).enumerate() {
+                let mut blocks = blocks.iter().zip(lasts);
+                let components = self.planes.iter_mut().zip(&tables.quantisers).enumerate().take(layout.components);
+                for (component, (plane, quantiser)) in components {
+                    let (h, v) = layout.factors(component);
+                    for y in 0..v {
+                        for x in 0..h {
+                            let (block, &last) = blocks.next()?;
+                            samples(simd, block, last, quantiser, &mut within, &mut out);
+                            plane.put((column * h + x) * 8, (row * v + y) * 8, &out)?;
+                        }
+                    }
+                }
+            }
+        }
+        within.holds().then_some(())
+    }
+}

@@ -1,0 +1,214 @@
+//! Entropy decoding: bits become coefficients, of two segments in turns.
+//!
+//! A Huffman decoder waits: where a symbol begins is known once the one before it was looked up, about eight cycles later. The segments of a tiled picture do not wait
+//! for each other.
+
+use super::huffman::{Entry, Huffman, LOOKUP};
+use super::segments::Segment;
+
+/// Quantised coefficients of a block, in natural order.
+pub(super) type Block = [i16; 64];
+
+/// Symbols that a segment's turn has at most. They take LOOKUP bits each, and bits are made sure of once: 56.
+const TURN: usize = 5;
+const _: () = assert!(TURN * LOOKUP as usize <= 56);
+
+/// From zigzag to natural order.
+pub(super) const NATURAL: [u8; 64] = [
+    0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21,
+    28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54,
+    47, 55, 62, 63,
+];
+
+/// What the n-th block of an MCU is.
+#[derive(Clone, Copy)]
+pub(super) struct Phase<'a> {
+    pub(super) component: usize,
+    pub(super) dc: &'a Huffman,
+    pub(super) ac: &'a Huffman,
+}
+
+/// A segment, and the blocks that it fills.
+///
+/// All of it is meant to live in registers: nothing here is indexed by a variable, and nothing lends itself to a call that is not inlined.
+pub(super) struct Stream<'a, 'b> {
+    segment: Segment<'a>,
+    /// Place of the coefficient that was read last in the block, in zigzag order.
+    at: u32,
+    block: &'b mut Block,
+    ac: &'a [Entry; 1 << LOOKUP],
+    phase: usize,
+    phases: &'b [Phase<'a>],
+    blocks: std::slice::IterMut<'b, Block>,
+    lasts: std::slice::IterMut<'b, u8>,
+}
+
+/// How a turn ended.
+enum Turn {
+    More,
+    Done,
+    Odd,
+}
+
+impl<'a, 'b> Stream<'a, 'b> {
+    /// `blocks` are zeros, of whole MCUs. `lasts` will hold the place of each block's last coefficient. `None` if there is nothing to fill, or the first symbol is odd.
+    #[inline(always)]
+    pub(super) fn new(
+        segment: Segment<'a>,
+        phases: &'b [Phase<'a>],
+        blocks: &'b mut [Block],
+        lasts: &'b mut [u8],
+    ) -> Option<Self> {
+        let mut blocks = blocks.iter_mut();
+        let block = blocks.next()?;
+        let ac = &*phases.first()?.ac.lookup;
+        let mut stream = Self { segment, at: 0, block, ac, phase: 0, phases, blocks, lasts: lasts.iter_mut() };
+        stream.start().then_some(stream)
+    }
+
+    /// Reads the difference of a DC coefficient. `false` if it is odd.
+    #[inline(always)]
+    fn start(&mut self) -> bool {
+        let Some(phase) = self.phases.get(self.phase) else { return false };
+        self.ac = &phase.ac.lookup;
+        let bits = &mut self.segment.bits;
+        bits.refill();
+        let mut entry = phase.dc.lookup[bits.peek::<LOOKUP>()];
+        if let Some(found) = entry.with_long_value(bits) {
+            entry = found;
+        } else if entry.step() != 1 {
+            match phase.dc.long(entry, *bits) {
+                Some(found) => entry = found,
+                None => return false,
+            }
+        }
+        bits.skip(entry.bits());
+        self.block[0] = entry.value();
+        self.at = 0;
+        true
+    }
+
+    /// Reads a few symbols of one block.
+    #[inline(always)]
+    fn turn(&mut self) -> Turn {
+        self.segment.bits.refill();
+        for _ in 0..TURN {
+            let entry = self.ac[self.segment.bits.peek::<LOOKUP>()];
+            let at = self.at + entry.step();
+            if at >= 63 {
+                return self.rare(entry);
+            }
+            self.segment.bits.skip(entry.bits());
+            self.block[usize::from(NATURAL[at as usize] & 63)] = entry.value();
+            self.at = at;
+        }
+        Turn::More
+    }
+
+    /// Reads what is not a coefficient that the table tells, followed by others: the end of the block, the last of 64 coefficients, a long code.
+    #[inline(always)]
+    fn rare(&mut self, mut entry: Entry) -> Turn {
+        if entry.step() > Entry::END {
+            self.segment.bits.refill();
+            if let Some(found) = entry.with_long_value(&self.segment.bits) {
+                entry = found;
+            } else {
+                let Some(phase) = self.phases.get(self.phase) else { return Turn::Odd };
+                match phase.ac.long(entry, self.segment.bits) {
+                    Some(found) => entry = found,
+                    None => return Turn::Odd,
+                }
+            }
+        }
+        self.segment.bits.skip(entry.bits());
+        if entry.step() != Entry::END {
+            let at = self.at + entry.step();
+            if at > 63 {
+                return Turn::Odd;
+            }
+            self.block[usize::from(NATURAL[at as usize] & 63)] = entry.value();
+            self.at = at;
+            if at < 63 {
+                return Turn::More;
+            }
+        }
+        if let Some(last) = self.lasts.next() {
+            #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
+            let at = self.at as u8;
+            *last = at;
+        }
+        let Some(block) = self.blocks.next() else { return Turn::Done };
+        self.block = block;
+        self.phase += 1;
+        if self.phase == self.phases.len() {
+            self.phase = 0;
+        }
+        if self.start() { Turn::More } else { Turn::Odd }
+    }
+}
+
+/// Fills the blocks of one stream. `None` if it is odd.
+#[inline(always)]
+pub(super) fn decode_one<'a>(mut stream: Stream<'a, '_>) -> Option<Segment<'a>> {
+    loop {
+        match stream.turn() {
+            Turn::More => {}
+            Turn::Done => return Some(stream.segment),
+            Turn::Odd => return None,
+        }
+    }
+}
+
+/// Takes turns until one of the two is done: returns that one's segment, and the other stream. `None` if one is odd.
+#[inline(always)]
+fn decode_two<'a, 'b>(mut a: Stream<'a, 'b>, mut b: Stream<'a, 'b>) -> Option<(Segment<'a>, Stream<'a, 'b>)> {
+    loop {
+        match a.turn() {
+            Turn::More => {}
+            Turn::Done => return Some((a.segment, b)),
+            Turn::Odd => return None,
+        }
+        match b.turn() {
+            Turn::More => {}
+            Turn::Done => return Some((b.segment, a)),
+            Turn::Odd => return None,
+        }
+    }
+}
+
+/// Fills the blocks of all streams, each of which is a whole segment. `None` if one is odd, or has bytes left or missing.
+#[inline(always)]
+pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<Stream<'a, 'b>>>) -> Option<()> {
+    let mut waiting = None;
+    loop {
+        let first = match waiting.take() {
+            Some(stream) => stream,
+            None => match streams.next() {
+                Some(stream) => stream?,
+                None => return Some(()),
+            },
+        };
+        let done = match streams.next() {
+            None => decode_one(first)?,
+            Some(second) => {
+                let (done, other) = decode_two(first, second?)?;
+                waiting = Some(other);
+                done
+            }
+        };
+        done.is_read().then_some(())?;
+    }
+}
+
+/// Makes DC coefficients of their differences. `predictions` are those of the components. `None` if a coefficient is out of range.
+#[inline(always)]
+pub(super) fn integrate(blocks: &mut [Block], phases: &[Phase<'_>], predictions: &mut [i32; 3]) -> Option<()> {
+    for mcu in blocks.chunks_exact_mut(phases.len()) {
+        for (block, phase) in mcu.iter_mut().zip(phases) {
+            let prediction = predictions.get_mut(phase.component)?;
+            *prediction += i32::from(block[0]);
+            block[0] = i16::try_from(*prediction).ok()?;
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,48 @@
+//! Chroma rows at the resolution of luma, to the bit as libjpeg's "fancy" upsampling (`jdsample.c`): a triangle filter whose rounding alternates.
+//!
+//! At the picture's edges libjpeg's special cases are what comes out if the outermost sample is repeated.
+#![deny(clippy::indexing_slicing)]
+
+/// A row between two: three quarters of `near`, a quarter of `far`. `BIAS` is 1 if that is above, 2 if it is below.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "at most 255")]
+pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) {
+    for ((to, &near), &far) in out.iter_mut().zip(near).zip(far) {
+        *to = ((3 * u16::from(near) + u16::from(far) + BIAS) >> 2) as u8;
+    }
+}
+
+/// Twice as many columns. `sums` is room for two samples more than the row has.
+#[inline(always)]
+pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) {
+    let Some(sums) = sums.get_mut(..row.len() + 2) else { return };
+    for (to, &v) in sums.iter_mut().skip(1).zip(row) {
+        *to = v.into();
+    }
+    spread::<2, 1, 2>(sums, out);
+}
+
+/// Twice as many columns of a row between two.
+#[inline(always)]
+pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &mut [u8]) {
+    let Some(sums) = sums.get_mut(..near.len() + 2) else { return };
+    for ((to, &near), &far) in sums.iter_mut().skip(1).zip(near).zip(far) {
+        *to = 3 * u16::from(near) + u16::from(far);
+    }
+    spread::<4, 8, 7>(sums, out);
+}
+
+/// Two pixels for each of `sums` but its first and its last, which become copies of their neighbours.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "at most 255")]
+fn spread<const SHIFT: u32, const LEFT: u16, const RIGHT: u16>(sums: &mut [u16], out: &mut [u8]) {
+    if let [first, second, .., last_but_one, last] = sums {
+        (*first, *last) = (*second, *last_but_one);
+    } else if let [first, only, last] = sums {
+        (*first, *last) = (*only, *only);
+    }
+    let neighbours = sums.iter().zip(sums.iter().skip(1)).zip(sums.iter().skip(2));
+    for (to, ((&left, &this), &right)) in out.as_chunks_mut::<2>().0.iter_mut().zip(neighbours) {
+        *to = [((3 * this + left + LEFT) >> SHIFT) as u8, ((3 * this + right + RIGHT) >> SHIFT) as u8];
+    }
+}
