@@ -71,8 +71,8 @@ pub struct Decoders {
 struct Made {
     /// Strict and lenient.
     sizes: [Result<(u32, u32)>; 2],
-    /// Strict and lenient, at its own size and shrunk; then strict again, as a picture of any kind.
-    pixels: [Result<Vec<u8>>; 5],
+    /// Strict and lenient, at its own size, shrunk, and the middle of it; then strict again, as a picture of any kind.
+    pixels: [Result<Vec<u8>>; 7],
     tiled: Result<(Tiled, Vec<u8>)>,
 }
 
@@ -119,6 +119,13 @@ impl Decoders {
             let mut slot = slot();
             decoder.decode_into(jpeg, &small, &mut slot).map(|_| slot)
         };
+        let middle = |decoder: &mut JpegDecoder, size: &Result<(u32, u32)>| {
+            let (height, width) = size.clone()?;
+            let rect = Rect { x: width / 3, y: height / 4, width: width.div_ceil(3), height: height.div_ceil(4) };
+            let mut slot = vec![fill; rect.height as usize * rect.width as usize * 3];
+            let rendering = Rendering { view: View::rectangle(rect), ..Default::default() };
+            decoder.decode_into(jpeg, &rendering, &mut slot).map(|_| slot)
+        };
         let mut picture = slot();
         let picture = self.pictures.decode_into("image/jpeg", jpeg, &small, &mut picture).map(|_| picture);
         let pixels = [
@@ -126,6 +133,8 @@ impl Decoders {
             whole(&mut self.lenient, &sizes[1]),
             shrunk(&mut self.strict),
             shrunk(&mut self.lenient),
+            middle(&mut self.strict, &sizes[0]),
+            middle(&mut self.lenient, &sizes[1]),
             picture,
         ];
         let mut tiles = Vec::new();

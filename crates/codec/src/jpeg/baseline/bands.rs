@@ -105,7 +105,9 @@ impl<'a> Reading<'a> {
                     self.segments.get(self.index - 1)?
                 }
             };
-            self.current = Some(decode_one(Stream::new(segment, phases, blocks, lasts)?)?);
+            // Behind its end are zeros, or the next segment, which have a meaning, too.
+            self.current = Some(decode_one(Stream::new(segment, phases, blocks, lasts)?)?).filter(Segment::is_within);
+            self.current?;
             integrate(blocks, phases, &mut self.predictions)?;
         }
         self.row = rows.end;

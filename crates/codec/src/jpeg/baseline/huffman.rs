@@ -116,7 +116,8 @@ impl Huffman {
             }
             place += usize::from(count);
             code += u32::from(count);
-            if code > 1 << length {
+            // No code is all ones.
+            if code >= 1 << length {
                 return None;
             }
             *self.ends.get_mut(length as usize)? = code << (16 - length);

@@ -86,3 +86,14 @@ fn codes_that_do_not_exist_are_refused() {
     assert_eq!(table.set(&counts, &[1]), Some(()));
     assert_eq!(Huffman::new(Class::Dc).set(&counts, &[16]), None, "a difference of 16 bits");
 }
+
+#[test]
+fn a_code_of_ones_alone_is_refused() {
+    // `jdhuff.c`: "no code is allowed to be all ones".
+    for (counts, fits) in [([1, 1], true), ([2, 0], false), ([1, 2], false), ([0, 4], false), ([0, 3], true)] {
+        let mut all = [0; 16];
+        all[..2].copy_from_slice(&counts);
+        let symbols: Vec<u8> = (0..counts[0] + counts[1]).collect();
+        assert_eq!(Huffman::new(Class::Dc).set(&all, &symbols).is_some(), fits, "{counts:?}");
+    }
+}

@@ -20,7 +20,7 @@ mod streams;
 mod tables;
 mod upsample;
 
-use super::render::{KEPT_BYTES, trim};
+use super::render::KEPT_BYTES;
 use super::{JpegHeader, Rect};
 use crate::vector::vectorised;
 use bands::Bands;
@@ -53,7 +53,7 @@ impl BaselineDecoder {
 
     /// Frees what an outlier has left.
     pub(super) fn trim(&mut self) {
-        trim([self.segments.bytes_mut()]);
+        self.segments.trim();
         if self.planes.bytes() > KEPT_BYTES {
             self.planes = Planes::default();
         }
@@ -67,6 +67,10 @@ impl BaselineDecoder {
     ///
     /// `None` if libjpeg-turbo has to decode this picture; then the content of `out` is unspecified. `header` is that of `jpeg`, whose colours are gray or YCbCr.
     pub(super) fn decode(&mut self, jpeg: &[u8], header: &JpegHeader, window: Rect, out: &mut [u8]) -> Option<usize> {
+        // Samples are put together four at a time, the first of them lowest.
+        if cfg!(target_endian = "big") {
+            return None;
+        }
         let layout = Layout::of(header, window)?;
         self.tables.read(jpeg, header)?;
         let head = usize::try_from(header.scan_offset).ok()?;

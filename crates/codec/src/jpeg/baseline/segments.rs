@@ -3,6 +3,7 @@
 
 use super::bits::Bits;
 use super::layout::Layout;
+use crate::jpeg::render::KEPT_BYTES;
 use memchr::memchr_iter;
 
 /// Zeros behind the last segment, so that eight bytes can be read anywhere in it.
@@ -28,6 +29,11 @@ impl Segment<'_> {
     /// Whether all bytes were taken, and no more.
     pub(super) const fn is_read(&self) -> bool {
         self.bits.end() == self.end
+    }
+
+    /// Whether no more bytes were taken than there are.
+    pub(super) const fn is_within(&self) -> bool {
+        self.bits.end() <= self.end
     }
 }
 
@@ -80,8 +86,11 @@ impl Segments {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    pub(super) const fn bytes_mut(&mut self) -> &mut Vec<u8> {
-        &mut self.bytes
+    /// Gives back what a large scan took.
+    pub(super) fn trim(&mut self) {
+        if self.bytes.capacity() + self.ends.capacity() * size_of::<usize>() > KEPT_BYTES {
+            *self = Self::default();
+        }
     }
 
     /// The n-th of them, row by row.

@@ -129,6 +129,8 @@ proptest! {
                 0 => jpeg.truncate(at.max(2)),
                 1 => jpeg.insert(at, byte),
                 2 => drop(jpeg.remove(at)),
+                // A scan that ends early, with EOI in its place.
+                4 if byte < 128 => drop(jpeg.drain(at..(jpeg.len() - 2).max(at))),
                 3 => jpeg[at] ^= 1 << (byte & 7),
                 _ => jpeg[at] = byte,
             }
@@ -146,6 +148,21 @@ proptest! {
             });
             prop_assert!(a == b, "{view:?}: {:?}, {:?}", a.map(|a| a.0), b.map(|b| b.0));
         }
+    }
+}
+
+#[test]
+fn a_scan_that_ends_early_is_left_to_libjpeg_turbo_in_any_rectangle() {
+    for interval in [0, 16] {
+        let how = Encoding { restart_interval: interval, ..plain(Subsampling::S444) };
+        let whole = encode((128, 128), PixelFormat::Rgb, how, None);
+        let mut decoder = BaselineDecoder::new();
+        let above = Rect { x: 0, y: 0, width: 128, height: 112 };
+        assert!(by_us(&mut decoder, &whole, above).is_some());
+        let scan = JpegHeader::parse(&whole).unwrap().scan_offset as usize;
+        let mut jpeg = whole.clone();
+        jpeg.drain(scan + (whole.len() - scan) / 2..whole.len() - 2);
+        assert!(by_us(&mut decoder, &jpeg, above).is_none(), "interval {interval}");
     }
 }
 
