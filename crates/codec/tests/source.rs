@@ -135,7 +135,9 @@ fn an_array_that_cannot_be_read_is_an_error_in_its_own_words() {
 #[test]
 fn a_trial_reads_the_middle_only() {
     let array = Array::new(Dtype::U8, vec![9, 1 << 21], (0..9).flat_map(|row| vec![row; 1 << 21]).collect()).unwrap();
-    let crop = crop_for_trial(&pieces(&array)).unwrap();
+    // Nothing behind the middle can be read.
+    let crop = crop_for_trial(&Pieces { readable: 6 << 21, ..pieces(&array) }).unwrap();
+    assert!(crop_for_trial(&Pieces { readable: (6 << 21) - 1, ..pieces(&array) }).is_err());
     assert_eq!(crop.shape(), [4, 1 << 21]);
     assert_eq!([crop.bytes()[0], crop.bytes()[(4 << 21) - 1]], [2, 5]);
     assert_eq!(crop, crop_for_trial(&array).unwrap());

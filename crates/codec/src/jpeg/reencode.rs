@@ -3,6 +3,10 @@
 //! One encoder, libjpeg-turbo's: trellis quantisation was measured and gives nothing at equal score (docs/adr/0007-encoders.md).
 #![deny(clippy::indexing_slicing)]
 
+mod options;
+
+pub use options::{ChromaSampling, Quality, ReencodeOptions, Resize};
+
 use super::color::cmyk_to_rgb;
 use super::interval::McuGrid;
 use super::keep::KeepReason;
@@ -11,101 +15,14 @@ use super::orientation::Turn;
 use super::quantisation::Steps;
 use super::render::{KEPT_BYTES, trim};
 use super::resize::Pixels;
-use super::score::{IDENTICAL, Reference};
-use super::tile::{JpegTiler, TileOptions, TileOutcome, parse};
+use super::score::Reference;
+use super::tile::{JpegTiler, TileOutcome, parse};
 use super::turbo::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Scale, Subsampling, Warnings};
 use super::{JpegHeader, PixelLayout, Rect, Sampling};
 use fast_image_resize as fir;
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
 use shardpack_format::{Error, Limits, Result};
-
-/// How good the encoded picture is.
-///
-/// ```
-/// use shardpack_codec::jpeg::Quality;
-/// assert_eq!(Quality::default(), Quality::Fixed(90));
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Quality {
-    /// libjpeg's quality, 1..=100, for every picture. Default 90.
-    Fixed(u8),
-    /// The smallest quality that reaches this SSIMULACRA2 score, at most 100, searched for each picture by bisection: seven encodings. 90 cannot
-    /// be told from the source side by side, 70 is high quality. The score does not rise with every single step of quality: now and then
-    /// a quality one or two below would have reached it too. Where no quality reaches it, 100 is taken, and the score says so.
-    Ssimulacra2(f64),
-}
-
-impl Default for Quality {
-    fn default() -> Self {
-        Self::Fixed(90)
-    }
-}
-
-/// Chroma subsampling of the encoded picture. Grey stays grey.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum ChromaSampling {
-    /// The source's, turned with it; 4:2:0 for 4:1:0, 4:4:4 for others that the encoder does not write, and for RGB and CMYK.
-    #[default]
-    Keep,
-    /// 4:2:0.
-    S420,
-    /// 4:4:4.
-    S444,
-}
-
-/// The size of the encoded picture, upright. The other side follows, rounded to the nearest pixel; nothing is ever enlarged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Resize {
-    /// That of the source.
-    #[default]
-    No,
-    /// The short side has at most this many pixels.
-    ShortSide(u32),
-    /// The long side has at most this many pixels.
-    LongSide(u32),
-}
-
-impl Resize {
-    /// Width and height of what is made of a picture of `width` × `height` pixels.
-    #[must_use]
-    pub fn of(self, (width, height): (u32, u32)) -> (u32, u32) {
-        let (side, most) = match self {
-            Self::No => return (width, height),
-            Self::ShortSide(most) => (width.min(height), most),
-            Self::LongSide(most) => (width.max(height), most),
-        };
-        if side <= most {
-            return (width, height);
-        }
-        // Sides have at most 65,535 pixels.
-        let scaled = |n: u32| {
-            let exact = (u64::from(n) * u64::from(most) + u64::from(side) / 2) / u64::from(side);
-            u32::try_from(exact).unwrap_or(n).max(1)
-        };
-        (scaled(width), scaled(height))
-    }
-}
-
-/// How pictures are re-encoded.
-///
-/// ```
-/// use shardpack_codec::jpeg::{Quality, ReencodeOptions, Resize};
-/// let small = ReencodeOptions { quality: Quality::Fixed(85), resize: Resize::ShortSide(256), ..Default::default() };
-/// assert_eq!(small.tile.max_growth, 0.15);
-/// ```
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ReencodeOptions {
-    /// Quality. Default [`Quality::Fixed`]`(90)`.
-    pub quality: Quality,
-    /// Chroma subsampling. Default that of the source.
-    pub subsampling: ChromaSampling,
-    /// Size. Default that of the source. Shrinking is antialiased with Lanczos3, on sRGB values: in linear light the mean of a checkerboard would
-    /// be truer, but networks are trained and tested on what Pillow and torchvision make, which is this.
-    pub resize: Resize,
-    /// Tiles and limits; all of it for pictures whose source is kept. With `keep_metadata` an encoded picture has the source's ICC profile.
-    pub tile: TileOptions,
-}
 
 /// What became of the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -211,7 +128,7 @@ impl JpegReencoder {
         score: bool,
         out: &mut Vec<u8>,
     ) -> Result<Reencoded> {
-        check(options)?;
+        options.check()?;
         let start = out.len();
         let done = self.try_reencode(jpeg, options, score, out).inspect_err(|_| out.truncate(start));
         trim([&mut self.pixels, &mut self.other, &mut self.encoded, &mut self.best]);
@@ -300,7 +217,7 @@ impl JpegReencoder {
         score: bool,
         out: &mut Vec<u8>,
     ) -> Result<Reencoded> {
-        check(options)?;
+        options.check()?;
         let (width, height) = (from.0 as usize, from.1 as usize);
         let expected = width.checked_mul(height).and_then(|n| n.checked_mul(channels.into()));
         if !matches!(channels, 1 | 3) || expected != Some(pixels.len()) {
@@ -484,23 +401,6 @@ impl JpegReencoder {
                 });
             }
         }
-    }
-}
-
-fn check(options: &ReencodeOptions) -> Result<()> {
-    match options.quality {
-        Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
-            return Err(Error::usage("JPEG quality", "1..=100", quality));
-        }
-        // Negative scores exist, for ruins.
-        Quality::Ssimulacra2(target) if !(target.is_finite() && target <= IDENTICAL) => {
-            return Err(Error::usage("SSIMULACRA2 score", "at most 100", target));
-        }
-        _ => {}
-    }
-    match options.resize {
-        Resize::ShortSide(0) | Resize::LongSide(0) => Err(Error::usage("side to resize to", "at least one pixel", 0)),
-        _ => Ok(()),
     }
 }
 

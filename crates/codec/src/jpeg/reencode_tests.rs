@@ -1,6 +1,7 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
 
 use super::*;
+use crate::jpeg::TileOptions;
 use crate::jpeg::sources::{encode, pixels, plain, with_segments};
 use crate::jpeg::testing::{Jpeg, exif, shared_data};
 use crate::jpeg::turbo::Process;
