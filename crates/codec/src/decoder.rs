@@ -147,6 +147,7 @@ impl ArrayDecoder {
                 let block = if codec == Codec::Blosc2 { block } else { block.min(stored) };
                 block.saturating_add(pixels.min(stored))
             }
+            // At most: streams that are stored as they are need none.
             (_, Layout::BandMajor) => stored.saturating_add(tile),
         })
     }

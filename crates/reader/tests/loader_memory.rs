@@ -150,7 +150,9 @@ fn cubes_take_what_was_predicted(rows: u64) {
             let (peak, predicted) = (PEAK.load(Ordering::Relaxed) - before, loader.predicted_bytes());
             let ratio = peak as f64 / predicted as f64;
             println!("{rows} rows, {name}, {cube:?}, {layout:?}: {peak} of {predicted}, {ratio:.2}");
-            assert!((0.9..1.1).contains(&ratio), "{name}, {cube:?}, {layout:?}: {peak} of {predicted}");
+            // Of a payload that is band-major, streams that the coder stored as they are need no scratch; how many, only the payload knows.
+            let least = if settings.layout == ArrayLayout::BandMajor { 0.8 } else { 0.9 };
+            assert!((least..1.1).contains(&ratio), "{name}, {cube:?}, {layout:?}: {peak} of {predicted}");
         }
     }
 }
