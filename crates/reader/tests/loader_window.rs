@@ -149,15 +149,16 @@ fn where_nobody_knows_what_is_cached_runs_are_read() {
     let mut loader = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(Window::Auto) }).unwrap();
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 12);
-    let reads = told.reads.load(Ordering::Relaxed);
-    assert!((15..40).contains(&reads), "{reads} reads of 15 runs, some of them twice where memory is as short as here");
+    // Runs of six samples are held as a whole; where memory is as short as here, some are read twice.
+    assert!(loader.stats().peak_run_bytes > 6 * 20_000);
     assert!(!loader.stats().window_in_page_cache);
     assert!(told.announced.load(Ordering::Relaxed) > 1_000_000);
     // The next epoch asks anew.
     told.is_cached.store(2, Ordering::Relaxed);
     let before = loader.predicted_bytes();
-    loader.set_epoch(1).unwrap();
+    // Threads begin with the epoch.
     told.reads.store(0, Ordering::Relaxed);
+    loader.set_epoch(1).unwrap();
     assert_eq!(epoch(&mut loader).len(), 12);
     assert_eq!(told.reads.load(Ordering::Relaxed), 90);
     assert!(loader.stats().window_in_page_cache);
