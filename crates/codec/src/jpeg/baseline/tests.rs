@@ -146,6 +146,17 @@ proptest! {
                 let decoded = decoder.decode_into(&jpeg, &Rendering { view, ..Default::default() }, &mut slot);
                 decoded.map(|decoded| (decoded.kind, slot)).map_err(|error| error.to_string())
             });
+            // libjpeg-turbo reads on below a rectangle. What is damaged there only is nothing to us: the pixels are those that it shows when it is lenient.
+            if let (Ok((_, pixels)), Err(_)) = (&a, &b)
+                && view != View::whole()
+            {
+                let mut slot = vec![0; height as usize * width as usize * 3];
+                let mut shown = JpegDecoder::new(DecodeOptions { own_decoder: false, lenient: true, ..Default::default() });
+                let is_shown = shown.decode_into(&jpeg, &Rendering { view, ..Default::default() }, &mut slot).is_ok();
+                prop_assert!(is_shown);
+                prop_assert!(*pixels == slot, "{view:?}: other pixels than libjpeg-turbo shows");
+                continue;
+            }
             prop_assert!(a == b, "{view:?}: {:?}, {:?}", a.map(|a| a.0), b.map(|b| b.0));
         }
     }
