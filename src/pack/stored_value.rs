@@ -73,13 +73,8 @@ pub(crate) fn record_around(
     let first = StoredField { codec, stored_bytes, decoded_bytes, descriptor: &descriptor };
     let others = values.iter().map(|value| value.as_ref().map(StoredValue::describe));
     let fields: Vec<_> = std::iter::once(Some(first)).chain(others).collect();
-    let mut record = RecordBuilder::around(buffer, at, schema, shard_number, sample_id, key, scalars, &fields)?;
-    for (position, value) in (1..).zip(values) {
-        if let Some(value) = value {
-            record.field_mut(position).copy_from_slice(&value.payload);
-        }
-    }
-    Ok(record.finish())
+    let record = RecordBuilder::around(buffer, at, schema, shard_number, sample_id, key, scalars, &fields)?;
+    Ok(filled(record, 1, values))
 }
 
 /// Lays out the record of `key`, sample `sample_id`, in `buffer`, which is empty or a used one. One value for each stored field of the schema.
@@ -95,11 +90,16 @@ pub(crate) fn record(
     values: &[Option<StoredValue>],
 ) -> Result<(Vec<u8>, Frame)> {
     let fields: Vec<_> = values.iter().map(|value| value.as_ref().map(StoredValue::describe)).collect();
-    let mut record = RecordBuilder::new(buffer, schema, shard_number, sample_id, key, scalars, &fields)?;
-    for (position, value) in values.iter().enumerate() {
+    let record = RecordBuilder::new(buffer, schema, shard_number, sample_id, key, scalars, &fields)?;
+    Ok(filled(record, 0, values))
+}
+
+/// The record with the payloads of `values`, of which the first is stored field `first`.
+fn filled(mut record: RecordBuilder, first: usize, values: &[Option<StoredValue>]) -> (Vec<u8>, Frame) {
+    for (position, value) in (first..).zip(values) {
         if let Some(value) = value {
             record.field_mut(position).copy_from_slice(&value.payload);
         }
     }
-    Ok(record.finish())
+    record.finish()
 }

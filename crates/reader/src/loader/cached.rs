@@ -8,7 +8,7 @@ use super::options::Window;
 use super::predict::Predicted;
 use crate::dataset::Dataset;
 use crate::error::Result;
-use crate::shard::{Shard, room};
+use crate::shard::Shard;
 use std::path::Path;
 
 /// A record of up to so many bytes fits the second-level cache of one core beside its picture.
@@ -127,13 +127,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
 /// # Errors
 /// `Io`, naming the sample, if it cannot be read; `Limit` if it is too large.
 pub(super) fn read<'b>(shard: &Shard, record: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
-    shard.check_length(record)?;
-    let span = shard.span(&(record..record.saturating_add(1)))?;
-    let bytes = room(buffer, span.end - span.start)?;
-    match shard.file().read_exact_at(bytes, span.start) {
-        Ok(()) => Ok(bytes),
-        Err(error) => Err(fault::of_record(error, shard, record)),
-    }
+    shard.read_record(record, buffer).map_err(|error| fault::of_record(error, shard, record))
 }
 
 #[cfg(test)]
