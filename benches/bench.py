@@ -84,9 +84,13 @@ def machine():
 
 
 def commit():
-    """The commit that was measured; `+` if the tree had changes on top."""
-    done = subprocess.run(["git", "describe", "--always", "--dirty=+", "--abbrev=12"], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip() or "unknown"
+    """The commit that was measured; `+` if the tree had changes on top. None without git, or outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty=+", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    except FileNotFoundError:
+        return None
+    return done.stdout.strip() or None
 
 
 def scratch(options):
@@ -108,7 +112,16 @@ def arguments(description, **more):
 
 def finish(name, options, data, rows):
     """Print the table of a bench, and keep the run. `rows` are dictionaries with the same keys."""
-    result = {"bench": name, "date": datetime.date.today().isoformat(), "commit": commit(), "machine": machine(), "rounds": options.rounds, "data": data, "rows": rows}
+    measured = commit()
+    result = {
+        "bench": name,
+        "date": datetime.date.today().isoformat(),
+        **({"commit": measured} if measured else {}),
+        "machine": machine(),
+        "rounds": options.rounds,
+        "data": data,
+        "rows": rows,
+    }
     print(table(rows))
     if not options.no_save:
         RUNS.mkdir(exist_ok=True)

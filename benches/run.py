@@ -29,7 +29,12 @@ def main():
         print(f"\n### {title}\n")
         result = bench.main()
         machine = result["machine"]
-        print(f"\n{result['date']}, commit {result['commit']}, {machine['cpu']}, {machine['cores']} cores; {result['data']['source']}; medians of {result['rounds']}.", flush=True)
+        commit = f"commit {result['commit']}, " if "commit" in result else ""
+        print(
+            f"\n{result['date']}, {commit}{machine['cpu']}, {machine['cores']} cores; "
+            f"{result['data']['source']}; medians of {result['rounds']}.",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
