@@ -2,7 +2,10 @@
 # Everything that must hold before a change goes in. One line for each step, with its seconds; the log of a failed step is shown.
 #
 #   scripts/check.sh           the checks of every change
-#   scripts/check.sh --long    the same, and the long campaigns: more mutations, more kills
+#   scripts/check.sh --long    the same, with PyTorch wherever it comes from, the wheel as it is released, and
+#                              the long campaigns: more mutations, more kills
+#
+# A step or a test that cannot run here is skipped, and the last line counts it. Exit code 0: nothing failed.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
@@ -13,14 +16,17 @@ case "${1-}" in
   *) echo "check: unknown argument: $1" >&2; echo "hint: the only one is --long" >&2; exit 2 ;;
 esac
 
-scripts/setup.sh || exit
+scripts/setup.sh --tests || exit
+# Incremental compilation pays from the second build on, and takes a gigabyte: only where somebody builds again and again.
+[[ -d target/debug/incremental ]] || export CARGO_INCREMENTAL=0
+started_all=$SECONDS
 
 logs=target/check
 mkdir -p "$logs"
-passed=0 failed=0
+passed=0 failed=0 left_out=0 skipped_tests=0
 # step NAME COMMAND…: runs it with its output in a log, and prints the verdict. A failed step does not hide the steps after it.
 step() {
-  local name=$1 log started=$SECONDS verdict
+  local name=$1 log started=$SECONDS verdict skipped
   log=$logs/${name// /-}.log
   shift
   if "$@" >"$log" 2>&1 </dev/null; then
@@ -35,32 +41,57 @@ step() {
     printf '    (whole log: %s)\n' "$log"
   else
     # What the test runners say they ran, so that a step that ran nothing is seen.
-    grep -E '^(test result:|Ran [0-9]+ tests|OK \(skipped|[0-9]+ passed)' "$log" | awk '{ n[$0]++ } END { for (l in n) print l }' |
+    grep -E '^(test result:|Ran [0-9]+ tests|[0-9]+ passed)' "$log" | awk '{ n[$0]++ } END { for (l in n) print l }' |
       awk '/^test result:/ { p += $4; f += $6; i += $8; next } { print "    " $0 } END { if (p + f + i) printf "    %d passed, %d failed, %d ignored\n", p, f, i }'
   fi
+  # Tests that did not run, and why. Rust's say it themselves, a line each: `skipped: …`.
+  skipped=$(sed -nE "s/^skipped: (.*)/\1/p; s/^SKIPPED \[([0-9]+)\] [^:]*:([0-9]+: )?/\1 × /p; s/.* \.\.\. skipped ['\"](.*)['\"]$/\1/p" "$log" | sort)
+  if [[ -n $skipped ]]; then
+    skipped_tests=$((skipped_tests + $(awk '{ n += ($2 == "×") ? $1 : 1 } END { print n }' <<<"$skipped")))
+    uniq -c <<<"$skipped" | sed -E 's/^ *1 ([0-9]+ ×)/\1/; s/^ *([0-9]+) (.*)/\1 \2/; s/^/    skipped: /'
+  fi
+}
+# leave_out NAME WHY: a step that cannot run here.
+leave_out() {
+  left_out=$((left_out + 1))
+  printf '%-28s %-6s %s\n' "$1" skipped "$2"
 }
 
 # Its download takes longer than its unpacking: meanwhile the cores compile. If it fails, the step "wheel" tries again, and says why.
-scripts/package.sh --environment >"$logs/environment.log" 2>&1 </dev/null &
+wheel=(--profile dev)
+[[ $long == no ]] || wheel=(--torch)
+scripts/package.sh --environment "${wheel[@]}" >"$logs/environment.log" 2>&1 </dev/null &
 environment=$!
 
 python=.venv/bin/python package=.venv-package/bin/python
 
 step "formatting"        cargo fmt --all --check
-step "lints"             cargo clippy --workspace --all-targets --quiet -- -D warnings
-step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --quiet
-step "build"             cargo build --workspace --all-targets --quiet
-step "rust tests"        cargo test --workspace --no-fail-fast
+step "lints"             cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
+step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
+# With their output, in which a test says that it was skipped; with HDF5, as the wheel has it.
+step "rust tests"        cargo test --workspace --all-features --no-fail-fast -- --show-output
 step "python tests"      "$python" -m unittest discover --start-directory tests/python --verbose
+if ! cargo deny --version >/dev/null 2>&1; then
+  leave_out "dependencies"  "cargo-deny is not installed: \`cargo install --locked cargo-deny\`"
+else
+  step "dependencies"    cargo deny check bans licenses sources
+fi
 wait "$environment"
-step "wheel"             scripts/package.sh
-step "package tests"     "$package" -m pytest python/tests --quiet
-step "package types"     "$package" -m mypy --strict --config-file python/pyproject.toml python/shardpack python/examples
+step "wheel"             scripts/package.sh "${wheel[@]}"
+step "package tests"     "$package" -m pytest python/tests --quiet -rs
+if "$package" -c 'import torch' 2>/dev/null; then
+  step "package types"   "$package" -m mypy --strict --config-file python/pyproject.toml python/shardpack python/examples
+else
+  leave_out "package types" "PyTorch is not installed: --long installs it"
+fi
 step "package stubs"     "$package" -m mypy.stubtest shardpack._shardpack --mypy-config-file python/pyproject.toml
 if [[ $long == yes ]]; then
+  step "without features" cargo test --package shardpack --lib hdf5
+  step "crates"          cargo package --workspace --exclude shardpack-python --allow-dirty
   step "long campaigns"  cargo test --release --package shardpack --test mutations -- --ignored
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200
 fi
 
-printf '\ncheck: %d passed, %d failed\n' "$passed" "$failed"
+printf '\ncheck: %d passed, %d failed, %d skipped; tests skipped: %d; %d s\n' \
+  "$passed" "$failed" "$left_out" "$skipped_tests" "$((SECONDS - started_all))"
 ((failed == 0))

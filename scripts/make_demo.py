@@ -11,10 +11,11 @@
 
 import argparse
 import io
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
-import scipy.io
 import tifffile
 from PIL import Image
 
@@ -97,10 +98,26 @@ def geotiff(path, values, **options):
     tifffile.imwrite(path, bands_first, photometric="minisblack", extratags=extra, metadata=None, **options)
 
 
-def savemat(path, variables, **options):
-    scipy.io.savemat(path, variables, **options)
-    with path.open("r+b") as file:  # SciPy writes the time of day into the 116 bytes of free text
-        file.write(b"MATLAB 5.0 MAT-file, made for the demo".ljust(116))
+def savemat(path, variables, compress=False):
+    """A MATLAB 5 file of real arrays. Written here, because nothing else of the demo needs SciPy's 140 MB."""
+
+    def element(kind, data):
+        return struct.pack("<II", kind, len(data)) + data + bytes(-len(data) % 8)
+
+    def matrix(name, values):
+        matlab_class, kind = {"float64": (6, 9), "float32": (7, 7), "uint8": (9, 2)}[values.dtype.name]
+        parts = element(6, struct.pack("<II", matlab_class, 0))
+        parts += element(5, struct.pack(f"<{values.ndim}i", *values.shape))
+        return element(14, parts + element(1, name.encode()) + element(kind, values.tobytes(order="F")))
+
+    out = b"MATLAB 5.0 MAT-file, made for the demo".ljust(116) + bytes(8) + struct.pack("<H", 0x0100) + b"IM"
+    for name, values in variables.items():
+        stored = matrix(name, np.atleast_2d(values))
+        if compress:
+            packed = zlib.compress(stored)
+            stored = struct.pack("<II", 15, len(packed)) + packed
+        out += stored
+    path.write_bytes(out)
 
 
 def make_cubes(root, rng):
@@ -131,7 +148,7 @@ def make_cubes(root, rng):
     values["counts"][:, :5] = NO_DATA
     geotiff(cubes / "counts.tif", values["counts"], planarconfig="separate", byteorder=">")
 
-    savemat(cubes / "single.mat", {"cube": values["single"], "wl": WAVELENGTHS}, do_compression=True)
+    savemat(cubes / "single.mat", {"cube": values["single"], "wl": WAVELENGTHS}, compress=True)
     values["matlab"] = values["matlab"].astype(np.float64)
     savemat(cubes / "matlab.mat", {"scene": values["matlab"]})
 

@@ -3,32 +3,46 @@
 #
 #   scripts/package.sh                 the wheel is in target/wheels; .venv-package/bin/python imports what was just built
 #   scripts/package.sh --environment   the libraries alone, without the wheel
+#
+#   --profile dev   build as `cargo test` does, with overflow checks and what it has compiled; default: release
+#   --torch         install PyTorch even if that means its build with CUDA: 3 GB to download, 7 GB on the disk.
+#                   Without it, PyTorch comes where its own index of builds for the CPU answers: a tenth of that.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-case "${1-}" in
-  '' | --environment) ;;
-  *) echo "package: unknown argument: $1" >&2; echo "hint: the only one is --environment" >&2; exit 2 ;;
-esac
+. scripts/environment.sh
 
 say() { printf 'package: %s\n' "$*"; }
-python=.venv-package/bin/python requirements=scripts/requirements-package.txt
+python=.venv-package/bin/python cpu_index=https://download.pytorch.org/whl/cpu
+wheel=yes torch=no profile=release
+while (($#)); do
+  case $1 in
+    --environment) wheel=no ;;
+    --torch) torch=yes ;;
+    --profile) profile=${2-}; shift ;;
+    *) echo "package: unknown argument: $1" >&2; echo "hint: there are --environment, --profile and --torch" >&2; exit 2 ;;
+  esac
+  shift
+done
+[[ $profile == dev || $profile == release ]] || { echo "package: --profile: expected dev or release, found: $profile" >&2; exit 2; }
 
-# As scripts/setup.sh does it: made anew when the list has changed or an earlier run was interrupted, else used as it is.
-stamp=.venv-package/requirements.sha256
-wanted=$(sha256sum <"$requirements")
-if [[ ! -x $python || ! -f $stamp || $(<"$stamp") != "$wanted" ]]; then
-  say "installing $(grep -c '==' "$requirements") packages into .venv-package"
-  rm -rf .venv-package
-  .venv/bin/python -m venv .venv-package
-  "$python" -m pip install --quiet --disable-pip-version-check --no-cache-dir --only-binary :all: --requirement "$requirements"
-  printf '%s\n' "$wanted" >"$stamp"
+lists=(scripts/requirements-package.txt)
+answers() { .venv/bin/python -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1] + "/torch/", timeout=10)' "$cpu_index" 2>/dev/null; }
+if environment_holds .venv-package scripts/requirements-torch.txt; then
+  lists+=(scripts/requirements-torch.txt)
+elif answers; then
+  lists+=(scripts/requirements-torch.txt)
+  export PIP_EXTRA_INDEX_URL="${PIP_EXTRA_INDEX_URL-} $cpu_index"
+elif [[ $torch == yes ]]; then
+  lists+=(scripts/requirements-torch.txt)
+else
+  say "without PyTorch: $cpu_index does not answer; --torch installs the build with CUDA, 3 GB"
 fi
-[[ ${1-} != --environment ]] || exit 0
+environment .venv-package .venv/bin/python "${lists[@]}"
+[[ $wheel == yes ]] || exit 0
 
 rm -rf target/wheels
-"$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir target/wheels ./python
+MATURIN_PEP517_ARGS="--profile $profile" "$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir target/wheels ./python
 "$python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall target/wheels/shardpack-*.whl
-say "$(basename target/wheels/shardpack-*.whl), $(du -h --apparent-size target/wheels/shardpack-*.whl | cut -f1)"
+say "$(basename target/wheels/shardpack-*.whl), $(du -h --apparent-size target/wheels/shardpack-*.whl | cut -f1), profile $profile"
 # From elsewhere than the tree, so that it is the wheel that is imported.
 cd / && "$OLDPWD/$python" -c 'import shardpack; print("package: imported shardpack", shardpack.__version__)'

@@ -1,21 +1,35 @@
 #!/usr/bin/env bash
-# Install what the build and the tests need, and nothing that is there already. Asks nothing; says what it does.
+# Install what the build and the demo need, and nothing that is there already. Asks nothing; says what it does.
 #
 #   scripts/setup.sh            system packages, then the Python environment in .venv
+#   scripts/setup.sh --tests    also what the tests and the benches import
 #   scripts/setup.sh --check    install nothing: exit 0 if everything is there, else say what is missing and exit 2
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. scripts/environment.sh
 
-check_only=no
-case "${1-}" in
-  '') ;;
-  --check) check_only=yes ;;
-  *) echo "setup: unknown argument: $1" >&2; echo "hint: the only one is --check" >&2; exit 2 ;;
-esac
+check_only=no lists=(scripts/requirements.txt)
+for argument; do
+  case $argument in
+    --check) check_only=yes ;;
+    --tests) lists+=(scripts/requirements-tests.txt) ;;
+    *) echo "setup: unknown argument: $argument" >&2; echo "hint: there are --tests and --check" >&2; exit 2 ;;
+  esac
+done
 
 say() { printf 'setup: %s\n' "$*"; }
-fail() { printf 'setup: %s\n' "$@" >&2; exit 2; }
+fail() { printf 'setup: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n' "$@" >&2; exit 2; }
 have() { command -v "$1" >/dev/null 2>&1; }
+
+# Rust comes first: this script does not install it, and a build that cannot start needs nothing else.
+wanted_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+rust_hint="hint: install Rust with rustup (https://rustup.rs); \`rustup update\` where it is there"
+have cargo && have rustc || fail "missing: cargo and rustc, $wanted_rust or newer" "$rust_hint"
+# Here rustup tells what it misses, such as a toolchain that was never chosen.
+found_rust=$(rustc --version 2>&1) || fail "rustc does not run: $found_rust" "$rust_hint"
+number=$(sed -n 's/^rustc \([0-9.]*\).*/\1/p' <<<"$found_rust")
+[[ $(printf '%s\n' "$wanted_rust" "$number" | sort -V | head -n 1) == "$wanted_rust" ]] ||
+  fail "expected Rust $wanted_rust or newer, found: $found_rust" "$rust_hint"
 
 # The newest Python that the pinned wheels are made for; `python3` itself first, because that is the one people mean.
 find_python() {
@@ -34,13 +48,18 @@ have_libclang() {
   [[ -n $found ]]
 }
 
+# Whether a compiler makes a program: it may be there without the C library's headers, or without a linker.
+compiles() {
+  have "$1" && printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' | "$1" -x "$2" -o /dev/null - 2>/dev/null
+}
+
 # Each line is a package and the question whether what it brings is there: the question is about the tool, not the package,
-# so that a compiler or a CMake from elsewhere counts.
+# so that a compiler or a CMake from elsewhere counts. A tool that does not run is not there.
 missing_packages() {
-  have cc && have c++ || echo build-essential
-  have cmake || echo cmake           # c-blosc2 is built with it
-  have nasm || echo nasm             # libjpeg-turbo's vector code
-  have_libclang || echo libclang-dev # bindgen reads c-blosc2's headers with it
+  compiles cc c && compiles c++ c++ && have make || echo build-essential
+  cmake --version >/dev/null 2>&1 || echo cmake # libjpeg-turbo is built with it
+  nasm -v >/dev/null 2>&1 || echo nasm          # libjpeg-turbo's vector code
+  have_libclang || echo libclang-dev            # bindgen reads c-blosc2's headers with it
   local python
   python=$(find_python)
   if [[ -z $python ]]; then
@@ -62,35 +81,32 @@ if ((${#missing[@]})); then
   elif have sudo && sudo -n true 2>/dev/null; then
     as_root=(sudo -n env DEBIAN_FRONTEND=noninteractive)
   else
-    fail "missing: ${missing[*]}, and no right to install packages; run this as root, then run setup again:" "  apt-get update && ${install[*]}"
+    fail "missing: ${missing[*]}, and no right to install packages" "hint: as root, \`apt-get update && ${install[*]}\`; then run this again"
   fi
   say "installing: ${missing[*]}"
   log=$(mktemp)
   if ! { "${as_root[@]}" apt-get update -q && "${as_root[@]}" "${install[@]}"; } >"$log" 2>&1; then
     tail -n 20 "$log" >&2
-    fail "could not install: ${missing[*]} (the whole log: $log)"
+    hint="hint: see apt's words above, or all of them in $log"
+    # What an installation that broke off leaves behind; apt names the way out, in the middle of other words.
+    ! grep -qE 'dpkg --configure -a|--fix-broken' "$log" ||
+      hint="hint: an earlier installation broke off: as root, \`dpkg --configure -a && apt-get --fix-broken install\`; then run this again"
+    fail "could not install: ${missing[*]}" "$hint"
   fi
   rm -f "$log"
+  mapfile -t still < <(missing_packages | tr ' ' '\n')
+  ((${#still[@]} == 0)) || fail "installed ${missing[*]}, but what these bring still does not run: ${still[*]}" \
+    "hint: as root, \`apt-get install --reinstall ${still[*]}\`"
 fi
 say "system packages: ready"
 
-have cargo || fail "missing: cargo (Rust 1.90 or newer)" "hint: install Rust with rustup, or with this system's package manager"
-
-# The stamp holds the digest of the list, so that a second run costs one comparison, and a changed list is noticed.
-stamp=.venv/requirements.sha256
-wanted=$(sha256sum <scripts/requirements.txt)
-if [[ -x .venv/bin/python && -f $stamp && $(<"$stamp") == "$wanted" ]]; then
+if environment_holds .venv "${lists[@]}"; then
   say "python environment: ready (.venv)"
   exit 0
 fi
 [[ $check_only == no ]] || fail "missing: the python environment in .venv" "hint: run scripts/setup.sh"
 python=$(find_python)
-[[ -n $python ]] || fail "missing: Python 3.11 or newer, found: $(python3 --version 2>&1 || echo none)"
-say "python environment: installing $(grep -c '==' scripts/requirements.txt) packages into .venv"
-# An environment without its stamp was interrupted, or belongs to an older list: made anew, which takes seconds.
-rm -rf .venv
-"$python" -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --requirement scripts/requirements.txt ||
-  fail "could not install the Python packages of scripts/requirements.txt" "hint: see pip's words above; they are wheels for Python 3.11 and newer"
-printf '%s\n' "$wanted" >"$stamp"
+[[ -n $python ]] || fail "expected Python 3.11 or newer, found: $(python3 --version 2>&1 || echo none)"
+environment .venv "$python" "${lists[@]}" ||
+  fail "could not install the Python packages of ${lists[*]}" "hint: see pip's words above; they are wheels for Python 3.11 and newer"
 say "python environment: ready (.venv, $(.venv/bin/python --version))"
