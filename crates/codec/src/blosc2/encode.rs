@@ -96,9 +96,8 @@ impl Encoder {
         let kind = self.body(unit, item, block_bytes, out)?;
         let chunk_bytes = out.len() - start;
         let header = self.header(kind, item_bytes, [unit.len(), block_bytes, chunk_bytes])?;
-        if let Some(place) = out.get_mut(start..start + HEADER_BYTES) {
-            place.copy_from_slice(&header);
-        }
+        let place = out.get_mut(start..start + HEADER_BYTES);
+        place.ok_or_else(|| Error::usage("blosc2 chunk", "a header", chunk_bytes))?.copy_from_slice(&header);
         Ok(())
     }
 
@@ -166,12 +165,14 @@ impl Encoder {
         let mut all_zeros = true;
         for (number, block) in unit.chunks(block_bytes).enumerate() {
             let here = u32::try_from(out.len() - start).map_err(|e| Error::usage("blosc2 block", "below 4 GiB", e))?;
-            if let Some(to) = out.get_mut(starts + 4 * number..starts + 4 * (number + 1)) {
-                to.copy_from_slice(&here.to_le_bytes());
-            }
+            let place = out.get_mut(starts + 4 * number..starts + 4 * (number + 1));
+            place
+                .ok_or_else(|| Error::usage("blosc2 block starts", blocks, number))?
+                .copy_from_slice(&here.to_le_bytes());
             let filtered = filtered(self.filter, block, item, &mut self.filtered);
             // A short last block is not split.
             let streams = if block.len() == block_bytes { item } else { 1 };
+            debug_assert!(block.len().is_multiple_of(streams), "{} bytes, {streams} streams", block.len());
             for stream in filtered.chunks_exact(block.len() / streams) {
                 let before = out.len();
                 if !append(&mut self.coder, stream, &mut self.coded, end, out)? {
@@ -230,8 +231,10 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
     }
     let coded = grow(coded, stream.len().min(room));
     let bytes = match coder.encode(stream, coded)? {
-        // As long as the stream would say that it is stored.
-        Some(length) if length < stream.len() => coded.get(..length).unwrap_or_default(),
+        // A length as large as the stream's would say that it is stored.
+        Some(length) if length < stream.len() => {
+            coded.get(..length).ok_or_else(|| Error::usage("blosc2 stream", format!("at most {room} bytes"), length))?
+        }
         _ if stream.len() <= room => stream,
         _ => return Ok(false),
     };
