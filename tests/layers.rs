@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-python", &["shardpack", "shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer"]),
 ];
 
-/// The only places where `unsafe` may stand: the fences around c-blosc2 and libjpeg-turbo, the one around the rows of a batch, and the one around
+/// The only places where `unsafe` may stand: the fences around LZ4 and libjpeg-turbo, the one around the rows of a batch, and the one around
 /// the C structs by which Python's frameworks take tensors.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/codec/src/blosc2/ffi.rs",

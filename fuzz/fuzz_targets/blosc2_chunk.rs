@@ -1,4 +1,4 @@
-//! Blosc2 payloads: what the walker lets pass, c-blosc2 decodes without harm.
+//! Blosc2 payloads: what the walker lets pass is decoded, or refused, without harm.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype};

@@ -70,7 +70,7 @@ impl ArrayEncoder {
     /// An encoder for these settings.
     ///
     /// # Errors
-    /// `Usage` if they contradict each other (see [`ArraySettings::check`]), or if a `BLOSC_…` environment variable overrides them.
+    /// `Usage` if they contradict each other (see [`ArraySettings::check`]).
     pub fn new(settings: ArraySettings) -> Result<Self> {
         settings.check()?;
         let blosc2 = |coder| blosc2::Encoder::new(coder, settings.level, settings.filter).map(Bulk::Blosc2);

@@ -176,7 +176,7 @@ impl<'p, 's> Blocks<'p, 's> {
                 let units = (0..stored_bytes).step_by(UNIT_BYTES).map(|start| UNIT_BYTES.min(stored_bytes - start));
                 let needed = chunks.iter().zip(units.clone()).map(|(chunk, unit)| match chunk.content() {
                     Content::Blocks { streams, .. } if planes::streams(chunk, 0, width).is_some() => {
-                        planes::scratch_bytes(streams)
+                        planes::scratch_bytes(chunk, streams)
                     }
                     Content::Blocks { .. } => unit,
                     Content::Stored | Content::Repeated(_) => 0,

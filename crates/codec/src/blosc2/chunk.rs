@@ -11,11 +11,17 @@ pub const HEADER_BYTES: usize = 32;
 /// Bytes of one stream of a full block, decoded.
 pub const STREAM_BYTES: usize = 64 << 10;
 
-const VERSION: u8 = 5;
-const FLAG_COPIED: u8 = 0x02;
+pub(super) const VERSION: u8 = 5;
+pub(super) const CODER_VERSION: u8 = 1;
+pub(super) const FLAG_COPIED: u8 = 0x02;
 const FLAG_DELTA: u8 = 0x08;
 const FLAG_NOT_SPLIT: u8 = 0x10;
-const FLAGS_EXTENDED: u8 = 0x05;
+pub(super) const FLAGS_EXTENDED: u8 = 0x05;
+pub(super) const FILTER_SHUFFLE: u8 = 1;
+pub(super) const FILTER_BITSHUFFLE: u8 = 2;
+pub(super) const FILTER_BYTE_DELTA: u8 = 35;
+/// Above the low half of the header's last byte.
+pub(super) const SPECIAL_ZEROS: u8 = 1;
 
 /// Coder of the streams of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +147,7 @@ impl<'a> Chunk<'a> {
             false => Err(Error::format(what, expected, found).at(offset)),
         };
         is("blosc2 version", 0, version.into(), VERSION.into())?;
-        is("blosc2 coder version", 1, coder_version.into(), 1)?;
+        is("blosc2 coder version", 1, coder_version.into(), CODER_VERSION.into())?;
         if flags & FLAGS_EXTENDED != FLAGS_EXTENDED || flags & FLAG_DELTA != 0 {
             let expected = "an extended header and no delta filter";
             return Err(Error::format("blosc2 flags", expected, format!("{flags:#04x}")).at(2));
@@ -250,11 +256,11 @@ fn pipeline_of(filters: [u8; 6], metas: &[u8], item_bytes: u8) -> Result<Filters
     for (filter, &meta) in filters.into_iter().zip(metas) {
         match filter {
             0 => {}
-            1 | 2 if shuffle == Shuffle::None && !byte_delta => {
-                shuffle = if filter == 1 { Shuffle::Bytes } else { Shuffle::Bits };
+            FILTER_SHUFFLE | FILTER_BITSHUFFLE if shuffle == Shuffle::None && !byte_delta => {
+                shuffle = if filter == FILTER_SHUFFLE { Shuffle::Bytes } else { Shuffle::Bits };
             }
             // A stride other than the item size would leave the tail of each block unwritten.
-            35 if shuffle != Shuffle::Bits && !byte_delta && meta == item_bytes => byte_delta = true,
+            FILTER_BYTE_DELTA if shuffle != Shuffle::Bits && !byte_delta && meta == item_bytes => byte_delta = true,
             _ => {
                 let expected = "none, 1 (shuffle), 2 (bit shuffle), or [1 and] 35 (byte delta by the item size)";
                 return Err(Error::format("blosc2 filters", expected, format!("{filters:?} {metas:?}")).at(16));

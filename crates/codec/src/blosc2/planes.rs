@@ -4,13 +4,15 @@
 //! are decoded to scratch of 64 KiB each, which stays in the cache until its items are made. What is left of the time is LZ4's own: two thirds, for a cube with
 //! differences along its bands. (A decoder of LZ4 in vectors, patterns of short offsets by shuffles, took a tenth longer than LZ4's.)
 //!
+//! Bit planes and byte deltas become byte planes here, too: 64 KiB at a time, so that they are still in the cache when the items are made.
+//!
 //! Regions that need little of a block decode only the first bytes of its streams. Nothing says that a stream must be decoded to its end: LZ4 can stop anywhere,
 //! stored streams and runs need no decoding at all. A patch of a cube with long rows needs a tenth of each block that it touches and takes half the time
 //! so (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100 float16, 1.5 ms for 3.0 ms). A zstd stream of 64 KiB is a single zstd block and cannot
 //! stop; bit planes and byte deltas would need more than their planes.
 
-use super::join::join;
-use super::{Chunk, Content, STREAM_BYTES, Shuffle, Stream, StreamCoder, StreamKind, ffi};
+use super::shuffle::join;
+use super::{Chunk, Content, STREAM_BYTES, Shuffle, Stream, StreamCoder, StreamKind, bits, delta, ffi};
 use crate::bytes::ZstdDecoder;
 use crate::decoder::grow;
 use shardpack_format::{Error, Result};
@@ -43,57 +45,109 @@ impl<'a> Planes<'a> {
     }
 }
 
-/// The streams of block `number` of a chunk, if they are its byte planes.
+/// The streams of block `number` of a chunk, if byte planes come of them.
 pub(crate) fn streams<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [Stream]> {
-    let Content::Blocks { filters, streams, .. } = chunk.content() else { return None };
-    let planes = filters.shuffle == Shuffle::Bytes || (item == 1 && filters.shuffle == Shuffle::None);
-    if filters.byte_delta || !planes {
-        return None;
-    }
+    let Content::Blocks { filters, .. } = chunk.content() else { return None };
+    if filters.shuffle == Shuffle::None && item != 1 { None } else { of_block(chunk, number, item) }
+}
+
+/// The streams of block `number` of a chunk.
+pub(super) fn of_block<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [Stream]> {
+    let Content::Blocks { streams, .. } = chunk.content() else { return None };
     // A short last block is one stream, in which the planes stand behind each other.
     let rest = streams.get(number * item..)?;
     rest.get(..if rest.len() < item { 1 } else { item })
 }
 
+/// Whether the streams of a chunk are byte planes as they stand.
+fn are_planes(chunk: &Chunk<'_>) -> bool {
+    match chunk.content() {
+        Content::Blocks { filters, .. } => !filters.byte_delta && filters.shuffle != Shuffle::Bits,
+        Content::Stored | Content::Repeated(_) => false,
+    }
+}
+
 /// Whether the first bytes of each plane can be decoded without the others.
 pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[Stream], item: usize) -> bool {
     let lz4 = matches!(chunk.content(), Content::Blocks { coder: StreamCoder::Lz4, .. });
-    lz4 && streams.len() == item && streams.iter().all(|stream| stream.out_bytes == STREAM_BYTES)
+    lz4 && are_planes(chunk) && streams.len() == item && streams.iter().all(|stream| stream.out_bytes == STREAM_BYTES)
 }
 
 /// How many bytes of scratch [`decode`] takes for these streams.
-pub(crate) fn scratch_bytes(streams: &[Stream]) -> usize {
-    streams.iter().filter(|stream| stream.kind != StreamKind::Stored).map(|stream| stream.out_bytes).sum()
+pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[Stream]) -> usize {
+    // A stored plane stays where it is.
+    let stays = are_planes(chunk);
+    let made = streams.iter().filter(|stream| !stays || stream.kind != StreamKind::Stored);
+    made.map(|stream| stream.out_bytes).sum()
 }
 
-/// Decodes all of a block's streams, those that are not stored into `scratch`, of [`scratch_bytes`].
+/// What decoding keeps from block to block.
+#[derive(Default)]
+pub(super) struct Coders {
+    zstd: ZstdDecoder,
+    /// Bit planes, before they become byte planes.
+    rows: Vec<u8>,
+}
+
+impl Coders {
+    /// Fills `out` with what one stream holds.
+    pub(super) fn stream(&mut self, chunk: &Chunk<'_>, stream: &Stream, out: &mut [u8]) -> Result<()> {
+        let bytes = bytes_of(chunk, stream)?;
+        match (stream.kind, chunk.content()) {
+            (StreamKind::Run(value), _) => {
+                out.fill(value);
+                Ok(())
+            }
+            (StreamKind::Coded, Content::Blocks { coder: StreamCoder::Lz4, .. }) => ffi::lz4(bytes, out),
+            (StreamKind::Coded, Content::Blocks { coder: StreamCoder::Zstd, .. }) => {
+                self.zstd.decode_unit(bytes, out).map(|_| ())
+            }
+            _ if bytes.len() == out.len() => {
+                out.copy_from_slice(bytes);
+                Ok(())
+            }
+            _ => Err(Error::format("blosc2 stored stream", out.len(), bytes.len())),
+        }
+        .map_err(|e| e.at(stream.offset as u64))
+    }
+
+    /// Fills `out` with what several streams hold, one after the other.
+    pub(super) fn streams(&mut self, chunk: &Chunk<'_>, streams: &[Stream], out: &mut [u8]) -> Result<()> {
+        let mut rest = out;
+        for stream in streams {
+            let (here, after) = take(rest, stream.out_bytes)?;
+            self.stream(chunk, stream, here)?;
+            rest = after;
+        }
+        if rest.is_empty() { Ok(()) } else { Err(Error::format("blosc2 block", "streams for all of it", rest.len())) }
+    }
+}
+
+/// Decodes all of a block's streams to its byte planes, those that are not in the chunk into `scratch`, of [`scratch_bytes`].
 pub(super) fn decode<'a>(
     chunk: &Chunk<'a>,
     streams: &[Stream],
     item: usize,
-    zstd: &mut ZstdDecoder,
+    coders: &mut Coders,
     mut scratch: &'a mut [u8],
 ) -> Result<Planes<'a>> {
-    let mut parts = [&[][..]; 8];
-    let mut whole = &[][..];
+    let items = streams.iter().map(|stream| stream.out_bytes).sum::<usize>() / item.max(1);
+    if let Content::Blocks { filters, .. } = chunk.content()
+        && filters.shuffle == Shuffle::Bits
+    {
+        let (planes, _) = take(scratch, items * item)?;
+        from_bits(chunk, streams, item, coders, planes)?;
+        return Ok(of(planes, item, items));
+    }
+    let (mut parts, mut whole) = ([&[][..]; 8], &[][..]);
     for (i, stream) in streams.iter().enumerate() {
-        let bytes = bytes_of(chunk, stream)?;
-        let plane = if stream.kind == StreamKind::Stored {
-            bytes
+        let plane = if stream.kind == StreamKind::Stored && are_planes(chunk) {
+            bytes_of(chunk, stream)?
         } else {
-            let (plane, rest) = scratch.split_at_mut_checked(stream.out_bytes).unwrap_or_default();
+            let (plane, rest) = take(scratch, stream.out_bytes)?;
             scratch = rest;
-            let coder = match chunk.content() {
-                Content::Blocks { coder, .. } => *coder,
-                _ => StreamCoder::Lz4,
-            };
-            match (stream.kind, coder) {
-                (StreamKind::Run(value), _) => plane.fill(value),
-                (_, StreamCoder::Lz4) => ffi::lz4(bytes, plane).map_err(|e| e.at(stream.offset as u64))?,
-                (_, StreamCoder::Zstd) => {
-                    zstd.decode_unit(bytes, plane).map_err(|e| e.at(stream.offset as u64))?;
-                }
-            }
+            coders.stream(chunk, stream, plane)?;
+            undo_delta(chunk, items, plane);
             plane
         };
         whole = plane;
@@ -101,12 +155,48 @@ pub(super) fn decode<'a>(
             *part = plane;
         }
     }
-    if streams.len() < item {
-        for (part, plane) in parts.iter_mut().zip(whole.chunks_exact((whole.len() / item).max(1))) {
-            *part = plane;
-        }
+    Ok(if streams.len() < item { of(whole, item, items) } else { Planes { parts, item } })
+}
+
+/// Undoes a byte delta, if the chunk has one, in a row of planes of `items` bytes each.
+pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) {
+    if let Content::Blocks { filters, .. } = chunk.content()
+        && filters.byte_delta
+    {
+        planes.chunks_exact_mut(items.max(1)).for_each(delta::undo);
     }
-    Ok(Planes { parts, item })
+}
+
+/// Fills `planes`, which stand one after the other, from streams of bit planes.
+fn from_bits(chunk: &Chunk<'_>, streams: &[Stream], item: usize, coders: &mut Coders, planes: &mut [u8]) -> Result<()> {
+    let items = planes.len() / item.max(1);
+    let mut rows = std::mem::take(&mut coders.rows);
+    let result = if streams.len() == item && items.is_multiple_of(8) {
+        // Each stream has the bits of one plane.
+        streams.iter().zip(planes.chunks_exact_mut(items.max(1))).try_for_each(|(stream, plane)| {
+            if stream.kind == StreamKind::Stored {
+                bits::undo(bytes_of(chunk, stream)?, plane);
+                return Ok(());
+            }
+            let rows = grow(&mut rows, items);
+            coders.stream(chunk, stream, rows)?;
+            bits::undo(rows, plane);
+            Ok(())
+        })
+    } else {
+        let rows = grow(&mut rows, planes.len());
+        let done = coders.streams(chunk, streams, rows);
+        bits::undo_block(rows, item, planes);
+        done
+    };
+    coders.rows = rows;
+    result
+}
+
+/// The first `count` bytes, and the others.
+fn take(scratch: &mut [u8], count: usize) -> Result<(&mut [u8], &mut [u8])> {
+    let found = scratch.len();
+    scratch.split_at_mut_checked(count).ok_or_else(|| Error::format("blosc2 block", format!("{count} bytes"), found))
 }
 
 /// Decodes the first `count` bytes of each stream, of which [`can_stop`] must hold, into `scratch`, where [`of`] finds them.

@@ -1,0 +1,268 @@
+//! Units to chunks (spec §5.3), byte for byte those of c-blosc2 2.21.
+//!
+//! A chunk is a header, a table of where each block starts, and the blocks; a block is its streams,
+//! each after its length. Length 0 is a run of zeros. Minus a byte, then [`RUN_TOKEN`], is a run of
+//! that byte. A length as large as what the stream decodes to says that the stream is stored. If
+//! all streams are runs of zeros, the header says so and ends the chunk. If the chunk would grow
+//! longer than the unit and its header, the unit itself follows the header.
+
+use super::chunk::{
+    CODER_VERSION, FILTER_BITSHUFFLE, FILTER_BYTE_DELTA, FILTER_SHUFFLE, FLAG_COPIED, FLAGS_EXTENDED, SPECIAL_ZEROS,
+    VERSION,
+};
+use super::{HEADER_BYTES, STREAM_BYTES, bits, delta, ffi, shuffle};
+use crate::bytes::UNIT_BYTES;
+use crate::decoder::grow;
+use crate::settings::Filter;
+use shardpack_format::{Error, Result};
+use zstd::zstd_safe::{CCtx, ErrorCode};
+
+/// Compressor inside a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Blosc2Coder {
+    Lz4,
+    Lz4hc,
+    Zstd,
+}
+
+/// The zstd levels that c-blosc2 can reach: its own levels 1..=9 stand for these.
+///
+/// It maps its level to `2 · level − 1` below 9 and to zstd's highest at 9. (A later line means to
+/// map 8 to 20 but compares the level already mapped, so 8 is 15.)
+pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
+
+/// Units shorter than this are never coded.
+const MIN_CODED_BYTES: usize = 32;
+/// What follows the length of a run.
+const RUN_TOKEN: u8 = 1;
+
+/// zstd's `memory_allocation`, as its functions return it.
+const OUT_OF_MEMORY: ErrorCode = 64_usize.wrapping_neg();
+
+/// Makes chunks; keeps its context and its scratch, two blocks and a stream, for the next call.
+pub(crate) struct Encoder {
+    coder: Coder,
+    filter: Filter,
+    /// A block after its first filter, and after its second.
+    filtered: [Vec<u8>; 2],
+    /// A stream, coded.
+    coded: Vec<u8>,
+}
+
+enum Coder {
+    Lz4,
+    Lz4hc(i32),
+    Zstd(i32, CCtx<'static>),
+}
+
+/// What a chunk became.
+#[derive(Clone, Copy)]
+enum Kind {
+    Coded,
+    /// Nothing but zeros: the header says it.
+    Zeros,
+    /// Coding made it no shorter.
+    Copied,
+    /// Too short to try. c-blosc2 then does not name the coder in the flags.
+    Short,
+}
+
+impl Encoder {
+    /// `level` is the coder's own: [`ZSTD_LEVELS`], 1..=9 of LZ4HC, none of LZ4.
+    pub(crate) fn new(coder: Blosc2Coder, level: Option<i32>, filter: Filter) -> Result<Self> {
+        let coder = match (coder, level) {
+            (Blosc2Coder::Lz4, _) => Coder::Lz4,
+            (Blosc2Coder::Lz4hc, Some(level @ 1..=9)) => Coder::Lz4hc(level),
+            (Blosc2Coder::Zstd, Some(level)) if ZSTD_LEVELS.contains(&level) => {
+                let context = CCtx::try_create().ok_or_else(|| Error::usage("zstd encoder", "a context", "none"))?;
+                Coder::Zstd(level, context)
+            }
+            _ => return Err(Error::usage("level inside blosc2", "one of the coder's", format!("{level:?}"))),
+        };
+        Ok(Self { coder, filter, filtered: [Vec::new(), Vec::new()], coded: Vec::new() })
+    }
+
+    /// Appends the chunk that holds `unit`, whose length is a multiple of `item_bytes`, 1 to 8, and
+    /// at most [`UNIT_BYTES`].
+    pub(crate) fn encode(&mut self, unit: &[u8], item_bytes: u8, out: &mut Vec<u8>) -> Result<()> {
+        let item = usize::from(item_bytes);
+        if !(1..=8).contains(&item) || !(1..=UNIT_BYTES).contains(&unit.len()) || !unit.len().is_multiple_of(item) {
+            let expected = format!("1..={UNIT_BYTES} bytes of items of 1..=8");
+            return Err(Error::usage("blosc2 unit", expected, format!("{} bytes of items of {item}", unit.len())));
+        }
+        let block_bytes = unit.len().min(STREAM_BYTES * item);
+        let start = out.len();
+        out.reserve(HEADER_BYTES + unit.len());
+        let kind = self.body(unit, item, block_bytes, out)?;
+        let chunk_bytes = out.len() - start;
+        let header = self.header(kind, item_bytes, [unit.len(), block_bytes, chunk_bytes])?;
+        let place = out.get_mut(start..start + HEADER_BYTES);
+        place.ok_or_else(|| Error::usage("blosc2 chunk", "a header", chunk_bytes))?.copy_from_slice(&header);
+        Ok(())
+    }
+
+    fn header(&self, kind: Kind, item_bytes: u8, sizes: [usize; 3]) -> Result<[u8; HEADER_BYTES]> {
+        // The coder has a number for its format, in the flags, and one of its own.
+        let (format, id) = match self.coder {
+            Coder::Lz4 => (1, 1),
+            Coder::Lz4hc(_) => (1, 2),
+            Coder::Zstd(..) => (4, 5),
+        };
+        let mut header = [0; HEADER_BYTES];
+        header[0] = VERSION;
+        header[1] = CODER_VERSION;
+        header[2] = match kind {
+            Kind::Short => FLAGS_EXTENDED | FLAG_COPIED,
+            Kind::Copied => FLAGS_EXTENDED | FLAG_COPIED | format << 5,
+            Kind::Coded | Kind::Zeros => FLAGS_EXTENDED | format << 5,
+        };
+        header[3] = item_bytes;
+        for (to, size) in header[4..16].as_chunks_mut().0.iter_mut().zip(sizes) {
+            let size = u32::try_from(size).map_err(|_| Error::usage("blosc2 chunk", "below 4 GiB", size))?;
+            *to = size.to_le_bytes();
+        }
+        // Six filters, in their order, the coder, and a parameter for each filter.
+        match self.filter {
+            Filter::Shuffle if item_bytes > 1 => header[21] = FILTER_SHUFFLE,
+            // Shuffling items of one byte changes nothing.
+            Filter::None | Filter::Shuffle => {}
+            Filter::Bitshuffle => header[21] = FILTER_BITSHUFFLE,
+            Filter::Bytedelta => {
+                header[20] = if item_bytes > 1 { FILTER_SHUFFLE } else { 0 };
+                header[21] = FILTER_BYTE_DELTA;
+                header[29] = item_bytes;
+            }
+        }
+        header[22] = id;
+        header[31] = if matches!(kind, Kind::Zeros) { SPECIAL_ZEROS << 4 } else { 0 };
+        Ok(header)
+    }
+
+    /// Appends room for the header, and what follows it.
+    fn body(&mut self, unit: &[u8], item: usize, block_bytes: usize, out: &mut Vec<u8>) -> Result<Kind> {
+        let start = out.len();
+        let end = start + HEADER_BYTES + unit.len();
+        let kind =
+            if unit.len() < MIN_CODED_BYTES { Kind::Short } else { self.blocks(unit, item, block_bytes, end, out)? };
+        match kind {
+            Kind::Coded => {}
+            Kind::Zeros => out.truncate(start + HEADER_BYTES),
+            Kind::Copied | Kind::Short => {
+                out.truncate(start);
+                out.resize(start + HEADER_BYTES, 0);
+                out.extend_from_slice(unit);
+            }
+        }
+        Ok(kind)
+    }
+
+    /// Appends room for the header, the table of block starts, and the blocks, up to `end` at most.
+    fn blocks(&mut self, unit: &[u8], item: usize, block_bytes: usize, end: usize, out: &mut Vec<u8>) -> Result<Kind> {
+        let start = out.len();
+        let starts = start + HEADER_BYTES;
+        let blocks = unit.len().div_ceil(block_bytes);
+        out.resize(starts + 4 * blocks, 0);
+        let mut all_zeros = true;
+        for (number, block) in unit.chunks(block_bytes).enumerate() {
+            let here = u32::try_from(out.len() - start).map_err(|e| Error::usage("blosc2 block", "below 4 GiB", e))?;
+            let place = out.get_mut(starts + 4 * number..starts + 4 * (number + 1));
+            place
+                .ok_or_else(|| Error::usage("blosc2 block starts", blocks, number))?
+                .copy_from_slice(&here.to_le_bytes());
+            let filtered = filtered(self.filter, block, item, &mut self.filtered);
+            // A short last block is not split.
+            let streams = if block.len() == block_bytes { item } else { 1 };
+            debug_assert!(block.len().is_multiple_of(streams), "{} bytes, {streams} streams", block.len());
+            for stream in filtered.chunks_exact(block.len() / streams) {
+                let before = out.len();
+                if !append(&mut self.coder, stream, &mut self.coded, end, out)? {
+                    return Ok(Kind::Copied);
+                }
+                all_zeros &= out.len() == before + 4;
+            }
+        }
+        Ok(if all_zeros { Kind::Zeros } else { Kind::Coded })
+    }
+}
+
+/// The block after the filters.
+fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [Vec<u8>; 2]) -> &'a [u8] {
+    if filter == Filter::None || (filter == Filter::Shuffle && item == 1) {
+        return block;
+    }
+    let [planes, second] = scratch;
+    let planes: &[u8] = if item == 1 {
+        block
+    } else {
+        let planes = grow(planes, block.len());
+        shuffle::split(block, item, planes);
+        planes
+    };
+    match filter {
+        Filter::None | Filter::Shuffle => planes,
+        Filter::Bitshuffle => {
+            let out = grow(second, block.len());
+            bits::of_block(block, planes, item, out);
+            out
+        }
+        Filter::Bytedelta => {
+            let out = grow(second, block.len());
+            let length = (block.len() / item).max(1);
+            for (plane, out) in planes.chunks_exact(length).zip(out.chunks_exact_mut(length)) {
+                delta::of(plane, out);
+            }
+            out
+        }
+    }
+}
+
+/// Appends a stream to a chunk that may have bytes up to `end`; `false` if there is too little room.
+fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out: &mut Vec<u8>) -> Result<bool> {
+    let Some(room) = end.checked_sub(out.len() + 4) else { return Ok(false) };
+    if let Some(value) = run_of(stream) {
+        out.extend_from_slice(&(-i32::from(value)).to_le_bytes());
+        if value > 0 {
+            out.push(RUN_TOKEN);
+        }
+        return Ok(value == 0 || room > 0);
+    }
+    if room == 0 {
+        return Ok(false);
+    }
+    let coded = grow(coded, stream.len().min(room));
+    let bytes = match coder.encode(stream, coded)? {
+        // A length as large as the stream's would say that it is stored.
+        Some(length) if length < stream.len() => {
+            coded.get(..length).ok_or_else(|| Error::usage("blosc2 stream", format!("at most {room} bytes"), length))?
+        }
+        _ if stream.len() <= room => stream,
+        _ => return Ok(false),
+    };
+    let length = i32::try_from(bytes.len()).map_err(|_| Error::usage("blosc2 stream", "below 2 GiB", bytes.len()))?;
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(bytes);
+    Ok(true)
+}
+
+/// The byte of which the stream is a run.
+fn run_of(stream: &[u8]) -> Option<u8> {
+    let (first, rest) = stream.split_first()?;
+    let (before, _) = stream.split_at(rest.len());
+    (rest == before).then_some(*first)
+}
+
+impl Coder {
+    /// Codes `stream` into `out`; `None` if there is too little room.
+    fn encode(&mut self, stream: &[u8], out: &mut [u8]) -> Result<Option<usize>> {
+        match self {
+            // c-blosc2 fixes LZ4's acceleration at 1, whatever its level.
+            Self::Lz4 => ffi::lz4_encode(stream, None, out),
+            Self::Lz4hc(level) => ffi::lz4_encode(stream, Some(*level), out),
+            Self::Zstd(level, context) => match context.compress(out, stream, *level) {
+                Ok(length) => Ok(Some(length)),
+                Err(OUT_OF_MEMORY) => Err(Error::usage("zstd encoder", "memory", "none left")),
+                Err(_) => Ok(None),
+            },
+        }
+    }
+}

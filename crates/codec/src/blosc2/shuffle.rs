@@ -1,0 +1,184 @@
+//! Items to byte planes and back: the byte shuffle.
+
+use fearless_simd::prelude::{Bytes, Simd, SimdBase};
+use fearless_simd::{Level, dispatch, u8x64, u16x32, u32x16};
+
+/// Bytes of each plane that are joined at a time.
+const LANES: usize = 64;
+
+/// Fills `out` with items of as many bytes as there are `planes`, which must be as long as `out` has items.
+pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) {
+    match *planes {
+        [plane] => copy(plane, out),
+        [a, b] => dispatch!(Level::new(), simd => join_by(simd, [a, b], out, join2)),
+        [a, b, c, d] => dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d], out, join4)),
+        [a, b, c, d, e, f, g, h] => {
+            dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d, e, f, g, h], out, join8));
+        }
+        // No element that we store has another size, but Blosc2 has names for them.
+        _ => join_any(planes, out),
+    }
+}
+
+/// Fills `out` with the byte planes of `items`, of `item` bytes each, one plane after the other.
+pub(super) fn split(items: &[u8], item: usize, out: &mut [u8]) {
+    debug_assert!(items.len() == out.len() && items.len().is_multiple_of(item), "{} {}", items.len(), out.len());
+    match item {
+        1 => copy(items, out),
+        2 => dispatch!(Level::new(), simd => split_by(simd, items, out, split2)),
+        4 => dispatch!(Level::new(), simd => split_by(simd, items, out, split4)),
+        8 => dispatch!(Level::new(), simd => split_by(simd, items, out, split8)),
+        _ => split_any(items, item, out),
+    }
+}
+
+fn copy(from: &[u8], to: &mut [u8]) {
+    if let Some(from) = from.get(..to.len()) {
+        to.copy_from_slice(from);
+    }
+}
+
+#[inline(always)]
+fn join_by<S: Simd, const N: usize>(
+    simd: S,
+    planes: [&[u8]; N],
+    out: &mut [u8],
+    join: impl Fn([u8x64<S>; N]) -> [u8x64<S>; N],
+) {
+    let chunks = planes.map(|plane| plane.as_chunks::<LANES>().0);
+    let mut done = 0;
+    for (i, out) in out.chunks_exact_mut(LANES * N).enumerate() {
+        let vectors = chunks
+            .map(|chunks| chunks.get(i).map_or(u8x64::splat(simd, 0), |chunk| u8x64::load_array_ref(simd, chunk)));
+        for (joined, out) in join(vectors).into_iter().zip(out.as_chunks_mut().0) {
+            joined.store_array(out);
+        }
+        done += LANES;
+    }
+    let rest = out.as_chunks_mut::<N>().0.get_mut(done..).unwrap_or_default();
+    for (j, plane) in planes.iter().enumerate() {
+        for (to, from) in rest.iter_mut().zip(plane.get(done..).unwrap_or_default()) {
+            if let Some(to) = to.get_mut(j) {
+                *to = *from;
+            }
+        }
+    }
+}
+
+fn join_any(planes: &[&[u8]], out: &mut [u8]) {
+    for (j, plane) in planes.iter().enumerate() {
+        for (item, byte) in out.chunks_exact_mut(planes.len().max(1)).zip(*plane) {
+            if let Some(to) = item.get_mut(j) {
+                *to = *byte;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn split_by<S: Simd, const N: usize>(
+    simd: S,
+    items: &[u8],
+    out: &mut [u8],
+    split: impl Fn([u8x64<S>; N]) -> [u8x64<S>; N],
+) {
+    let mut planes = out.chunks_exact_mut((items.len() / N).max(1));
+    let mut planes: [&mut [u8]; N] = std::array::from_fn(|_| planes.next().unwrap_or_default());
+    let mut parts = items.chunks_exact(LANES * N);
+    let mut done = 0;
+    for part in &mut parts {
+        let chunks = part.as_chunks().0;
+        let vectors = std::array::from_fn(|i| {
+            chunks.get(i).map_or(u8x64::splat(simd, 0), |chunk| u8x64::load_array_ref(simd, chunk))
+        });
+        for (vector, plane) in split(vectors).into_iter().zip(&mut planes) {
+            if let Some(to) = plane.get_mut(done..).and_then(|plane| plane.first_chunk_mut()) {
+                vector.store_array(to);
+            }
+        }
+        done += LANES;
+    }
+    for (i, item) in parts.remainder().as_chunks::<N>().0.iter().enumerate() {
+        for (byte, plane) in item.iter().zip(&mut planes) {
+            if let Some(to) = plane.get_mut(done + i) {
+                *to = *byte;
+            }
+        }
+    }
+}
+
+fn split_any(items: &[u8], item: usize, out: &mut [u8]) {
+    for (j, plane) in out.chunks_exact_mut((items.len() / item.max(1)).max(1)).enumerate() {
+        for (to, item) in plane.iter_mut().zip(items.chunks_exact(item.max(1))) {
+            *to = item.get(j).copied().unwrap_or_default();
+        }
+    }
+}
+
+#[inline(always)]
+fn join2<S: Simd>([a, b]: [u8x64<S>; 2]) -> [u8x64<S>; 2] {
+    a.interleave(b).into()
+}
+
+#[inline(always)]
+fn join4<S: Simd>([a, b, c, d]: [u8x64<S>; 4]) -> [u8x64<S>; 4] {
+    let low: [u16x32<S>; 2] = join2([a, b]).map(Bytes::bitcast);
+    let high: [u16x32<S>; 2] = join2([c, d]).map(Bytes::bitcast);
+    let ([a, b], [c, d]) = (low, high);
+    let ((a, b), (c, d)) = (a.interleave(c), b.interleave(d));
+    [a, b, c, d].map(Bytes::bitcast)
+}
+
+#[inline(always)]
+pub(super) fn join8<S: Simd>([a, b, c, d, e, f, g, h]: [u8x64<S>; 8]) -> [u8x64<S>; 8] {
+    let low: [u32x16<S>; 4] = join4([a, b, c, d]).map(Bytes::bitcast);
+    let high: [u32x16<S>; 4] = join4([e, f, g, h]).map(Bytes::bitcast);
+    let ([a, b, c, d], [e, f, g, h]) = (low, high);
+    let ((a, b), (c, d), (e, f), (g, h)) = (a.interleave(e), b.interleave(f), c.interleave(g), d.interleave(h));
+    [a, b, c, d, e, f, g, h].map(Bytes::bitcast)
+}
+
+#[inline(always)]
+fn split2<S: Simd>([a, b]: [u8x64<S>; 2]) -> [u8x64<S>; 2] {
+    a.deinterleave(b).into()
+}
+
+#[inline(always)]
+fn split4<S: Simd>(items: [u8x64<S>; 4]) -> [u8x64<S>; 4] {
+    let [a, b, c, d]: [u16x32<S>; 4] = items.map(Bytes::bitcast);
+    let ((a, c), (b, d)) = (a.deinterleave(b), c.deinterleave(d));
+    let ([a, b], [c, d]) = (split2([a, b].map(Bytes::bitcast)), split2([c, d].map(Bytes::bitcast)));
+    [a, b, c, d]
+}
+
+#[inline(always)]
+pub(super) fn split8<S: Simd>(items: [u8x64<S>; 8]) -> [u8x64<S>; 8] {
+    let [a, b, c, d, e, f, g, h]: [u32x16<S>; 8] = items.map(Bytes::bitcast);
+    let ((a, e), (b, f), (c, g), (d, h)) = (a.deinterleave(b), c.deinterleave(d), e.deinterleave(f), g.deinterleave(h));
+    let [a, b, c, d] = split4([a, b, c, d].map(Bytes::bitcast));
+    let [e, f, g, h] = split4([e, f, g, h].map(Bytes::bitcast));
+    [a, b, c, d, e, f, g, h]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn items_have_a_byte_of_each_plane(item in 1..=8_usize, items in 0..400_usize, seed: u8) {
+            let planes: Vec<Vec<u8>> = (0..item)
+                .map(|j| (0..items).map(|i| (i * 7 + j * 31) as u8 ^ seed).collect())
+                .collect();
+            let parts: Vec<&[u8]> = planes.iter().map(Vec::as_slice).collect();
+            let mut out = vec![0; items * item];
+            join(&parts, &mut out);
+            let expected: Vec<u8> = (0..items).flat_map(|i| planes.iter().map(move |plane| plane[i])).collect();
+            prop_assert_eq!(&out, &expected);
+            let mut back = vec![0xEE; out.len()];
+            split(&out, item, &mut back);
+            prop_assert_eq!(back, planes.concat());
+        }
+    }
+}
