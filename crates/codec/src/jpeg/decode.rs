@@ -221,8 +221,13 @@ fn region(header: &JpegHeader, window: Rect, all: Rect, scale: Scale) -> Option<
     let needs = Needs::of(header.components(), u32::from(header.width), scale);
     let (beside, above) = (u32::from(needs.beside), u32::from(needs.above));
     let mcu = BLOCK * max_factors(header.components()).0 / scale.denominator();
-    let x = window.x.saturating_sub(beside) / mcu * mcu;
+    let mut x = window.x.saturating_sub(beside) / mcu * mcu;
     let right = ((window.right() + beside).div_ceil(mcu) * mcu).min(all.width);
+    // Of a region with a single column of chroma, libjpeg-turbo replicates chroma along both axes
+    // (`jpeg_crop_scanline`), where it interpolates in the whole picture.
+    while needs.beside && right - x < needs.min_width.div_ceil(scale.denominator()) && x > 0 {
+        x = x.saturating_sub(mcu);
+    }
     let y = window.y.saturating_sub(above);
     let bottom = (window.bottom() + above).min(all.height);
     Some(Rect { x, y, width: right - x, height: bottom - y })

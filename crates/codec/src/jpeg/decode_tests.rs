@@ -263,6 +263,40 @@ proptest! {
     }
 }
 
+/// Regions of one column of chroma are what libjpeg-turbo does not interpolate.
+#[test]
+fn regions_have_the_pixels_of_the_whole_picture() {
+    use Subsampling::{S411, S420, S422, S440, S444};
+    let decompressor = Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse);
+    for subsampling in [S444, S422, S420, S440, S411] {
+        for (width, process) in (1..70).flat_map(|width| [(width, None), (width, Some(Process::Progressive))]) {
+            let jpeg = encoded_by(process, width, 21, PixelFormat::Rgb, subsampling, 0);
+            for scale in [Scale::Full, Scale::Half, Scale::Quarter, Scale::Eighth] {
+                let all = Rect::whole(scale.of(width), scale.of(21));
+                let decoded = |region: Rect| {
+                    let mut out = vec![0; region.width as usize * region.height as usize * 3];
+                    let picture = decompressor.open(&jpeg).unwrap();
+                    let pitch = region.width as usize * 3;
+                    picture.decode_region(scale, region, PixelFormat::Rgb, &mut out, pitch).unwrap();
+                    out
+                };
+                let whole = decoded(all);
+                for columns in 1..=all.width.min(6) {
+                    let window = Rect { x: all.width - columns, width: columns, y: 1, height: all.height - 1 };
+                    let region = region(&JpegHeader::parse(&jpeg).unwrap(), window, all, scale).unwrap();
+                    let cut = |bytes: &[u8], from: Rect| {
+                        let pixels = Pixels { bytes, width: from.width, height: from.height };
+                        let at = Rect { x: window.x - from.x, y: window.y - from.y, ..window };
+                        pixels.rows(at).unwrap().flatten().copied().collect::<Vec<_>>()
+                    };
+                    let what = format!("{subsampling:?} {process:?} {scale:?}, {window} of {all} by {region}");
+                    assert!(cut(&decoded(region), region) == cut(&whole, all), "{what}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn planes_are_the_pixels_transposed() {
     let jpeg = photo(70, 50);

@@ -97,4 +97,6 @@ impl BaselineDecoder {
 }
 
 #[cfg(test)]
+mod rules_tests;
+#[cfg(test)]
 mod tests;
