@@ -27,7 +27,7 @@ pub use bytes::{ALIGNMENT, align_up, pad_to_alignment};
 pub use codec_id::Codec;
 pub use descriptor::{ArrayDescriptor, Codes, Layout, MAX_RANK, Transform};
 pub use dtype::Dtype;
-pub use error::{Error, Place, Result};
+pub use error::{Error, Place, REPORT_HINT, Result};
 pub use footer::{FOOTER_BYTES, Footer, TAIL_BYTES};
 pub use header::{DatasetId, HEADER_BYTES, HEADER_MAGIC, Identity, KNOWN_REQUIRED_FEATURES, VERSION};
 pub use index::{Index, IndexBuilder, Row};
