@@ -66,7 +66,12 @@ def parse_json(data, what):
         need(abs(float(text)) != float("inf"), f"{what}: number out of range")
         return int(text) if text.lstrip("-").isdigit() and text != "-0" and -1 << 63 <= int(text) < 1 << 64 else float(text)
 
+    nodes = 0
+
     def walk(value, depth):
+        nonlocal nodes
+        nodes += 9 if isinstance(value, dict) else 1
+        need(nodes <= 1 << 22, f"{what}: too many nodes")
         depth += isinstance(value, (dict, list))
         need(depth <= 16, f"{what}: nested too deeply")
         if isinstance(value, str):

@@ -86,7 +86,23 @@ pub enum Error {
         /// What it was.
         found: String,
     },
+    /// Something happened that the code rules out, whatever the bytes are: a defect of this project.
+    #[error("{place}internal error: {what}: expected {expected}, found {found}\nhint: {REPORT_HINT}")]
+    Internal {
+        /// Where, as far as it is known.
+        place: Box<Place>,
+        /// What was being done, or which value it is about.
+        what: String,
+        /// What the code rests on.
+        expected: String,
+        /// What it met.
+        found: String,
+    },
 }
+
+/// What every error of the family `Internal` ends with.
+pub const REPORT_HINT: &str =
+    "this is a defect of shardpack, not of your data: please report it with this message and, if you can, the file";
 
 impl Error {
     /// A [`Error::Format`] without a place.
@@ -109,9 +125,37 @@ impl Error {
         Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string() }
     }
 
+    /// A [`Error::Internal`] without a place.
+    ///
+    /// ```
+    /// let error = shardpack_format::Error::internal("rows of the batch", 8, 7);
+    /// assert!(error.to_string().starts_with("internal error: rows of the batch: expected 8, found 7\nhint: "));
+    /// ```
+    pub fn internal(what: impl Into<String>, expected: impl fmt::Display, found: impl fmt::Display) -> Self {
+        Self::Internal {
+            place: Box::default(),
+            what: what.into(),
+            expected: expected.to_string(),
+            found: found.to_string(),
+        }
+    }
+
+    /// A [`Error::Internal`] for a panic that was caught, with what it said.
+    ///
+    /// ```
+    /// let panic = std::panic::catch_unwind(|| panic!("no row")).unwrap_err();
+    /// let error = shardpack_format::Error::panicked("decoding", &*panic);
+    /// assert!(error.to_string().contains("decoding: expected an end without a panic, found no row"));
+    /// ```
+    pub fn panicked(what: impl Into<String>, panic: &(dyn std::any::Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic");
+        Self::internal(what, "an end without a panic", text)
+    }
+
     fn place_mut(&mut self) -> Option<&mut Place> {
         match self {
-            Self::Format { place, .. } | Self::Limit { place, .. } => Some(place),
+            Self::Format { place, .. } | Self::Limit { place, .. } | Self::Internal { place, .. } => Some(place),
             Self::Usage { .. } => None,
         }
     }

@@ -8,7 +8,7 @@ use crate::header::HEADER_BYTES;
 use crate::limits::Limits;
 use crate::name::check_key;
 use crate::record::{FRAME_BYTES, Frame};
-use crate::schema::Metadata;
+use crate::schema::{Metadata, SharedMetadata};
 use std::ops::Range;
 
 const INDEX_MAGIC: [u8; 8] = *b"SHRDINDX";
@@ -101,6 +101,20 @@ impl IndexBuilder {
         self.next_offset
     }
 
+    /// Most bytes that the index of so many records takes, without its metadata: to be known before the first record is written.
+    ///
+    /// ```
+    /// use shardpack_format::{IndexBuilder, Schema};
+    /// assert!(IndexBuilder::bytes_for(&Schema::default(), 1_000_000, 20_000_000) < 60_000_000);
+    /// ```
+    #[must_use]
+    pub fn bytes_for(schema: &crate::Schema, records: u64, key_bytes: u64) -> u64 {
+        // Head, metadata, the columns and the keys are each padded to 64 bytes: offset, length, CRC32, sample id, end of the key.
+        let columns = 5 + schema.scalars().count() as u64;
+        let row = 8 + 8 + 4 + 8 + 8 + schema.scalar_bytes();
+        records.saturating_mul(row).saturating_add(key_bytes).saturating_add(64 * (columns + 3))
+    }
+
     /// The index's bytes, a multiple of 64. `metadata` is an encoded [`Metadata`].
     ///
     /// # Errors
@@ -148,8 +162,9 @@ pub struct Row {
 /// A parsed index: owns the bytes, and reads columns in place.
 #[derive(Debug, Clone)]
 pub struct Index {
+    /// The columns and the keys, without the metadata before them.
     bytes: Vec<u8>,
-    metadata: Metadata,
+    metadata: SharedMetadata,
     records: u64,
     offsets: Range<usize>,
     lengths: Range<usize>,
@@ -167,11 +182,29 @@ impl Index {
     /// `Format` if CRC, counts, lengths, padding, metadata or keys are wrong, or if the records leave a hole, overlap, or do not end where the index
     /// begins; `Limit` if the schema is over the limits.
     pub fn parse(bytes: Vec<u8>, footer: &Footer, limits: &Limits) -> Result<Self> {
-        let base = footer.index_offset;
-        Self::parse_inner(bytes, footer, limits).map_err(|e| e.at(base))
+        Self::parse_sharing(bytes, footer, limits, None)
     }
 
-    fn parse_inner(bytes: Vec<u8>, footer: &Footer, limits: &Limits) -> Result<Self> {
+    /// As [`Index::parse`], for one of many shards: metadata that another one brought is shared with it if the bytes are the same.
+    ///
+    /// # Errors
+    /// As [`Index::parse`].
+    pub fn parse_sharing(
+        bytes: Vec<u8>,
+        footer: &Footer,
+        limits: &Limits,
+        known: Option<&SharedMetadata>,
+    ) -> Result<Self> {
+        let base = footer.index_offset;
+        Self::parse_inner(bytes, footer, limits, known).map_err(|e| e.at(base))
+    }
+
+    fn parse_inner(
+        mut bytes: Vec<u8>,
+        footer: &Footer,
+        limits: &Limits,
+        known: Option<&SharedMetadata>,
+    ) -> Result<Self> {
         if bytes.len() as u64 != footer.index_bytes {
             return Err(Error::format("index bytes", footer.index_bytes, bytes.len()));
         }
@@ -193,20 +226,21 @@ impl Index {
         let keys_bytes = cur.u64()?;
         let scalar_count = cur.u32()?;
         cur.pad()?;
-        // Parsed JSON takes many times the memory of its text: the limit is that of the other JSON document.
         if metadata_bytes > limits.max_manifest_bytes {
             let limit = limits.max_manifest_bytes;
             return Err(Error::limit("shard metadata", "max_manifest_bytes", limit, metadata_bytes));
         }
-        let metadata = Metadata::parse(cur.take(metadata_bytes)?, limits)?;
+        let metadata = SharedMetadata::parse(cur.take(metadata_bytes)?, known, limits)?;
         cur.pad()?;
-        let types: Vec<Dtype> = metadata.schema.scalars().map(|(_, dtype)| dtype).collect();
+        // What comes before the columns is not kept.
+        let columns_at = cur.pos();
+        let types: Vec<Dtype> = metadata.metadata().schema.scalars().map(|(_, dtype)| dtype).collect();
         if types.len() as u64 != u64::from(scalar_count) {
             return Err(Error::format("scalar count in index", types.len(), scalar_count));
         }
         let section = |cur: &mut Cursor<'_>, item_bytes: u64| -> Result<Range<usize>> {
             let overflow = || Error::format("index column", "a size below 2^64 bytes", format!("{records} rows"));
-            let start = cur.pos();
+            let start = cur.pos() - columns_at;
             let len = records.checked_mul(item_bytes).ok_or_else(overflow)?;
             cur.take(len)?;
             cur.pad()?;
@@ -219,10 +253,12 @@ impl Index {
         let sample_ids = section(&mut cur, 8)?;
         let scalars = types.iter().map(|d| section(&mut cur, d.bytes())).collect::<Result<Vec<_>>>()?;
         let key_ends = section(&mut cur, 8)?;
-        let keys_start = usize::try_from(cur.pos()).unwrap_or(usize::MAX);
+        let keys_start = usize::try_from(cur.pos() - columns_at).unwrap_or(usize::MAX);
         let keys = keys_start..keys_start.saturating_add(cur.take(keys_bytes)?.len());
         cur.pad()?;
         cur.finish()?;
+        bytes.drain(..usize::try_from(columns_at).unwrap_or(usize::MAX).min(bytes.len()));
+        bytes.shrink_to_fit();
         let index = Self { metadata, records, offsets, lengths, crcs, sample_ids, scalars, key_ends, keys, bytes };
         index.check_rows(footer)?;
         index.check_booleans()?;
@@ -267,7 +303,7 @@ impl Index {
     }
 
     fn check_booleans(&self) -> Result<()> {
-        for (position, (name, dtype)) in self.metadata.schema.scalars().enumerate() {
+        for (position, (name, dtype)) in self.metadata().schema.scalars().enumerate() {
             if dtype != Dtype::Bool {
                 continue;
             }
@@ -295,11 +331,17 @@ impl Index {
 
     /// Schema, classes and recipe.
     #[must_use]
-    pub const fn metadata(&self) -> &Metadata {
+    pub fn metadata(&self) -> &Metadata {
+        self.metadata.metadata()
+    }
+
+    /// The same, to be shared with the indexes of other shards.
+    #[must_use]
+    pub const fn shared_metadata(&self) -> &SharedMetadata {
         &self.metadata
     }
 
-    /// Bytes that the index holds in memory.
+    /// Bytes that the index holds in memory, metadata not counted.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bytes.capacity() as u64
@@ -333,7 +375,7 @@ impl Index {
     #[must_use]
     pub fn scalars_match(&self, i: u64, packed: &[u8]) -> bool {
         let mut rest = packed;
-        for (position, (_, dtype)) in self.metadata.schema.scalars().enumerate() {
+        for (position, (_, dtype)) in self.metadata().schema.scalars().enumerate() {
             let bytes = usize::try_from(dtype.bytes()).unwrap_or(0);
             let value = usize::try_from(i).ok().and_then(|i| {
                 let start = i.checked_mul(bytes)?;

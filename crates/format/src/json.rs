@@ -6,21 +6,28 @@
 
 use crate::error::{Error, Result};
 use crate::limits::Limits;
-use serde::Deserialize;
+use serde::de::value::StringDeserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde::{Deserialize, forward_to_deserialize_any};
+use std::collections::HashSet;
 use std::fmt;
+use std::marker::PhantomData;
 
-/// Parses `bytes` into `T`.
-pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], max_depth: u64) -> Result<T> {
-    let value = parse(what, bytes, max_depth)?;
-    object(value).map_err(|e: serde_json::Error| fail(what, e))
+/// What an object counts beside its keys and values: the memory of a small map over that of a number.
+const OBJECT_NODES: u64 = 8;
+
+/// Parses `bytes` into `T`, which is an object. The text is checked first, in memory for one path from the outermost value to the innermost: what `T` takes is
+/// known to be bounded before any of it is made.
+pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<T> {
+    check(what, bytes, limits)?;
+    let mut de = serde_json::Deserializer::from_slice(bytes);
+    object(&mut de).map_err(|e: serde_json::Error| fail(what, e))
 }
 
-/// Checks that `bytes` are one strict JSON text, as a field of kind `json` holds it.
+/// Checks that `bytes` are one strict JSON text, as a field of kind `json` holds it. Takes memory for the keys of the objects that are open at a time, for no values.
 ///
 /// # Errors
-/// `Format` if they are not, or if they nest deeper than [`Limits::max_json_depth`].
+/// `Format` if they are not, or if they nest deeper than [`Limits::max_json_depth`]; `Limit` if they hold more than [`Limits::max_json_nodes`].
 ///
 /// ```
 /// use shardpack_format::{Limits, check_json};
@@ -28,34 +35,82 @@ pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], 
 /// assert!(check_json(br#"{"a": 1, "a": 2}"#, &Limits::default()).is_err());
 /// ```
 pub fn check_json(bytes: &[u8], limits: &Limits) -> Result<()> {
-    parse("JSON", bytes, limits.max_json_depth).map(drop)
+    check("JSON", bytes, limits).map(drop)
 }
 
-fn parse(what: &'static str, bytes: &[u8], max_depth: u64) -> Result<Value> {
+/// Checks a text and counts its nodes.
+pub(crate) fn check(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<u64> {
+    let mut nodes = Nodes { count: 0, limit: limits.max_json_nodes };
     let mut de = serde_json::Deserializer::from_slice(bytes);
-    let value = Strict { depth: max_depth }.deserialize(&mut de).map_err(|e| fail(what, e))?;
-    de.end().map_err(|e| fail(what, e))?;
-    Ok(value)
+    let checked = Strict { depth: limits.max_json_depth, nodes: &mut nodes }.deserialize(&mut de);
+    let checked = checked.and_then(|()| de.end());
+    if nodes.count > nodes.limit {
+        return Err(Error::limit(
+            format!("nodes of the JSON of the {what}"),
+            "max_json_nodes",
+            nodes.limit,
+            nodes.count,
+        ));
+    }
+    checked.map_err(|e| fail(what, e))?;
+    Ok(nodes.count)
 }
 
 fn fail(what: &'static str, e: serde_json::Error) -> Error {
     Error::format(what, "strict JSON as the specification describes", e)
 }
 
+/// Hands a structure's visitor an object, where serde's own would take an array too.
+struct AsObject<D>(D);
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for AsObject<D> {
+    type Error = D::Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> std::result::Result<V::Value, D::Error> {
+        self.0.deserialize_map(visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
 /// A structure from an object, and from nothing else.
-pub(crate) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> std::result::Result<T, D::Error> {
-    T::deserialize(Value::Object(Map::deserialize(de)?)).map_err(D::Error::custom)
+pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<T, D::Error> {
+    T::deserialize(AsObject(de))
 }
 
 /// Structures from an array of objects.
-pub(crate) fn objects<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> std::result::Result<Vec<T>, D::Error> {
-    let maps = Vec::<Map<String, Value>>::deserialize(de)?;
-    maps.into_iter().map(|map| T::deserialize(Value::Object(map)).map_err(D::Error::custom)).collect()
+pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<Vec<T>, D::Error> {
+    struct One<T>(T);
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for One<T> {
+        fn deserialize<D: Deserializer<'de>>(de: D) -> std::result::Result<Self, D::Error> {
+            object(de).map(One)
+        }
+    }
+    struct All<T>(PhantomData<T>);
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for All<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array of objects")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Vec<T>, A::Error> {
+            let mut out = Vec::new();
+            while let Some(One(item)) = seq.next_element()? {
+                out.push(item);
+            }
+            Ok(out)
+        }
+    }
+    de.deserialize_seq(All(PhantomData))
 }
 
 /// A choice from a string, and from nothing else.
 pub(crate) fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> std::result::Result<T, D::Error> {
-    T::deserialize(Value::String(String::deserialize(de)?)).map_err(D::Error::custom)
+    T::deserialize(StringDeserializer::<D::Error>::new(String::deserialize(de)?))
 }
 
 /// As [`choice`], for a key that may be absent, but not `null`.
@@ -101,77 +156,90 @@ pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Builds a [`Value`], refusing what `serde_json` would let pass: keys that occur twice.
-#[derive(Clone, Copy)]
-struct Strict {
-    depth: u64,
+struct Nodes {
+    count: u64,
+    limit: u64,
 }
 
-impl Strict {
-    fn deeper<E: serde::de::Error>(self) -> std::result::Result<Self, E> {
-        let depth = self.depth.checked_sub(1).ok_or_else(|| E::custom("nested too deeply"))?;
-        Ok(Self { depth })
+impl Nodes {
+    fn add<E: serde::de::Error>(&mut self, nodes: u64) -> std::result::Result<(), E> {
+        self.count = self.count.saturating_add(nodes);
+        if self.count > self.limit {
+            return Err(E::custom("too many values"));
+        }
+        Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict {
-    type Value = Value;
+/// Walks through a value and keeps nothing of it, refusing what `serde_json` would let pass: keys that occur twice.
+struct Strict<'n> {
+    depth: u64,
+    nodes: &'n mut Nodes,
+}
 
-    fn deserialize<D: Deserializer<'de>>(self, de: D) -> std::result::Result<Value, D::Error> {
+impl Strict<'_> {
+    fn deeper<E: serde::de::Error>(&mut self) -> std::result::Result<u64, E> {
+        self.depth.checked_sub(1).ok_or_else(|| E::custom("nested too deeply"))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, de: D) -> std::result::Result<(), D::Error> {
+        self.nodes.add(1)?;
         de.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Strict {
-    type Value = Value;
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_bool<E>(self, v: bool) -> std::result::Result<Value, E> {
-        Ok(Value::Bool(v))
+    fn visit_bool<E>(self, _: bool) -> std::result::Result<(), E> {
+        Ok(())
     }
 
-    fn visit_i64<E>(self, v: i64) -> std::result::Result<Value, E> {
-        Ok(Value::from(v))
+    fn visit_i64<E>(self, _: i64) -> std::result::Result<(), E> {
+        Ok(())
     }
 
-    fn visit_u64<E>(self, v: u64) -> std::result::Result<Value, E> {
-        Ok(Value::from(v))
+    fn visit_u64<E>(self, _: u64) -> std::result::Result<(), E> {
+        Ok(())
     }
 
-    fn visit_f64<E>(self, v: f64) -> std::result::Result<Value, E> {
-        Ok(Value::from(v))
+    fn visit_f64<E>(self, _: f64) -> std::result::Result<(), E> {
+        Ok(())
     }
 
-    fn visit_str<E>(self, v: &str) -> std::result::Result<Value, E> {
-        Ok(Value::from(v))
+    fn visit_str<E>(self, _: &str) -> std::result::Result<(), E> {
+        Ok(())
     }
 
-    fn visit_unit<E>(self) -> std::result::Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> std::result::Result<(), E> {
+        Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> std::result::Result<Value, A::Error> {
-        let inner = self.deeper()?;
-        let mut out = Vec::new();
-        while let Some(value) = seq.next_element_seed(inner)? {
-            out.push(value);
-        }
-        Ok(Value::Array(out))
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> std::result::Result<(), A::Error> {
+        let depth = self.deeper()?;
+        while seq.next_element_seed(Strict { depth, nodes: &mut *self.nodes })?.is_some() {}
+        Ok(())
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<Value, A::Error> {
-        let inner = self.deeper()?;
-        let mut out = Map::new();
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> std::result::Result<(), A::Error> {
+        let depth = self.deeper()?;
+        self.nodes.add(OBJECT_NODES)?;
+        let mut seen = HashSet::new();
         while let Some(key) = map.next_key::<String>()? {
-            let value = map.next_value_seed(inner)?;
-            if out.contains_key(&key) {
+            self.nodes.add(1)?;
+            map.next_value_seed(Strict { depth, nodes: &mut *self.nodes })?;
+            if let Some(key) = seen.replace(key) {
                 return Err(A::Error::custom(format!("duplicate key {key:?}")));
             }
-            out.insert(key, value);
         }
-        Ok(Value::Object(out))
+        Ok(())
     }
 }

@@ -29,6 +29,9 @@ pub struct Limits {
     pub max_axis: u64,
     /// Most levels of nesting in JSON. Default 16.
     pub max_json_depth: u64,
+    /// Most nodes of one JSON text: each value and each key counts one, each object eight more. What a text takes in memory follows from them, not from its
+    /// bytes. Default 2²² (4,194,304), which is a manifest of 200,000 shards, or some 400 MiB of the worst text there is.
+    pub max_json_nodes: u64,
     /// Most fields in a schema. Default 1,024.
     pub max_fields: u64,
 }
@@ -45,6 +48,7 @@ impl Default for Limits {
             max_expansion: 1000,
             max_axis: (1 << 31) - 1,
             max_json_depth: 16,
+            max_json_nodes: 1 << 22,
             max_fields: 1024,
         }
     }
@@ -68,6 +72,7 @@ impl Limits {
             max_expansion: u64::MAX,
             max_axis: u64::MAX,
             max_json_depth: 128,
+            max_json_nodes: u64::MAX,
             max_fields: u64::MAX,
         }
     }

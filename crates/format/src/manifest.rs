@@ -14,6 +14,11 @@ use std::collections::HashSet;
 /// File name of the manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
 
+/// More than the text of a [`ShardEntry`] takes.
+const BYTES_PER_SHARD: u64 = 320;
+/// What a [`ShardEntry`] counts: itself, five keys and their values, and eight for being an object.
+const NODES_PER_SHARD: u64 = 19;
+
 /// A dataset: its schema, recipe, fidelity figures, and the shards.
 ///
 /// ```
@@ -82,6 +87,19 @@ impl Manifest {
         }
     }
 
+    /// How many shards a manifest with this metadata can list so that a reader with these limits takes it: each is counted with the longest numbers it can have,
+    /// and 1 MiB is left for the figures of fidelity.
+    ///
+    /// # Errors
+    /// As [`Metadata::encode_within`].
+    pub fn room_for_shards(metadata: &Metadata, limits: &Limits) -> Result<u64> {
+        let used = metadata.encode_within(limits)?;
+        let nodes = json::check("shard metadata", &used, limits)?;
+        let by_bytes = limits.max_manifest_bytes.saturating_sub(used.len() as u64 + (1 << 20)) / BYTES_PER_SHARD;
+        let by_nodes = limits.max_json_nodes.saturating_sub(nodes + (1 << 16)) / NODES_PER_SHARD;
+        Ok(limits.max_shards.min(by_bytes).min(by_nodes))
+    }
+
     /// Adds the next shard.
     pub fn push(&mut self, shard: ShardEntry) {
         self.samples = self.samples.saturating_add(shard.samples);
@@ -106,7 +124,7 @@ impl Manifest {
             let limit = limits.max_manifest_bytes;
             return Err(Error::limit("manifest", "max_manifest_bytes", limit, bytes.len() as u64));
         }
-        let manifest: Self = json::from_slice("manifest", bytes, limits.max_json_depth)?;
+        let manifest: Self = json::from_slice("manifest", bytes, limits)?;
         if manifest.format != "shardpack" {
             return Err(Error::format("manifest format", "\"shardpack\"", format!("{:?}", manifest.format)));
         }

@@ -7,6 +7,7 @@ use crate::limits::Limits;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// What a field holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -185,6 +186,44 @@ pub struct Metadata {
     pub shards: Option<u32>,
 }
 
+/// The metadata of a shard together with its JSON text, kept once for all shards that say the same: with many classes it is larger than the rest of an index.
+///
+/// ```
+/// use shardpack_format::{Limits, Metadata, SharedMetadata};
+/// let text = Metadata::default().encode()?;
+/// let first = SharedMetadata::parse(&text, None, &Limits::default())?;
+/// let second = SharedMetadata::parse(&text, Some(&first), &Limits::default())?;
+/// assert!(first.is_same(&second) && *second.metadata() == Metadata::default());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct SharedMetadata(Arc<(Metadata, Box<[u8]>)>);
+
+impl SharedMetadata {
+    /// Reads the JSON document, or takes `known` where that was read from the very same bytes by the same limits.
+    ///
+    /// # Errors
+    /// As [`Metadata::parse`].
+    pub fn parse(bytes: &[u8], known: Option<&Self>, limits: &Limits) -> Result<Self> {
+        match known {
+            Some(known) if *known.0.1 == *bytes => Ok(known.clone()),
+            _ => Ok(Self(Arc::new((Metadata::parse(bytes, limits)?, bytes.into())))),
+        }
+    }
+
+    /// What it says.
+    #[must_use]
+    pub fn metadata(&self) -> &Metadata {
+        &self.0.0
+    }
+
+    /// Whether both are one in memory: then they are equal, and nothing needs to be compared.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 impl Metadata {
     /// The JSON document.
     ///
@@ -195,12 +234,35 @@ impl Metadata {
         json::to_vec(self)
     }
 
+    /// The JSON document, if a reader with these limits would take it: a writer asks before it writes the first byte.
+    ///
+    /// # Errors
+    /// As [`Metadata::encode`]; `Limit` on too many bytes, nodes or fields; `Format` if the recipe nests too deeply.
+    ///
+    /// ```
+    /// use shardpack_format::{Dtype, Error, Field, Limits, Metadata, Schema};
+    /// let fields = (0..1025).map(|i| Field::scalar(format!("x{i}"), Dtype::U8)).collect();
+    /// let metadata = Metadata { schema: Schema::new(fields)?, ..Default::default() };
+    /// assert!(matches!(metadata.encode_within(&Limits::default()), Err(Error::Limit { .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn encode_within(&self, limits: &Limits) -> Result<Vec<u8>> {
+        let bytes = self.encode()?;
+        // One reader's rules, applied by that reader: none can be forgotten here.
+        Self::parse(&bytes, limits)?;
+        Ok(bytes)
+    }
+
     /// Reads the JSON document.
     ///
     /// # Errors
-    /// `Format` if it is not strict JSON or breaks the schema's rules; `Limit` on too many fields.
+    /// `Format` if it is not strict JSON or breaks the schema's rules; `Limit` on too many bytes, nodes or fields.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
-        let metadata: Self = json::from_slice("shard metadata", bytes, limits.max_json_depth)?;
+        if bytes.len() as u64 > limits.max_manifest_bytes {
+            let limit = limits.max_manifest_bytes;
+            return Err(Error::limit("shard metadata", "max_manifest_bytes", limit, bytes.len() as u64));
+        }
+        let metadata: Self = json::from_slice("shard metadata", bytes, limits)?;
         metadata.schema.check(limits)?;
         Ok(metadata)
     }

@@ -26,6 +26,9 @@ pub(crate) fn name_field(name: &str, error: FormatError) -> FormatError {
         FormatError::Limit { place, what, name: limit_name, limit, found } => {
             FormatError::Limit { place, what: format!("field `{name}`: {what}"), name: limit_name, limit, found }
         }
+        FormatError::Internal { place, what, expected, found } => {
+            FormatError::Internal { place, what: format!("field `{name}`: {what}"), expected, found }
+        }
         other => other,
     }
 }

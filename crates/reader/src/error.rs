@@ -1,4 +1,4 @@
-//! What can go wrong while reading, in the four families of the project.
+//! What can go wrong while reading, in the families of the project.
 
 use shardpack_format as format;
 use std::io;
@@ -39,6 +39,9 @@ pub enum Error {
         /// What it was.
         found: String,
     },
+    /// Something happened that the code rules out, a panic for instance: always [`shardpack_format::Error::Internal`].
+    #[error("{0}")]
+    Internal(format::Error),
 }
 
 struct Offset(Option<u64>);
@@ -54,6 +57,7 @@ impl From<format::Error> for Error {
         match error {
             format::Error::Limit { .. } => Self::Limit(error),
             format::Error::Usage { what, expected, found } => Self::Usage { what, expected, found },
+            format::Error::Internal { .. } => Self::Internal(error),
             other => Self::Format(other),
         }
     }
@@ -70,6 +74,14 @@ impl Error {
         found: impl std::fmt::Display,
     ) -> Self {
         Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string() }
+    }
+
+    pub(crate) fn internal(
+        what: impl Into<String>,
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Self {
+        Self::Internal(format::Error::internal(what, expected, found))
     }
 
     /// Whether the bytes, not the environment or the caller, are at fault: such an error is a finding of `verify`, any other one stops it.

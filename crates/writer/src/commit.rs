@@ -66,9 +66,9 @@ impl<T> Committer<'_, T> {
         let path = self.out.join(&entry.file.name);
         let mut place = || {
             sync(&*file, &temporary, number)?;
-            entry.file.sha256 = sha256.recv().map_err(|_| {
-                Error::io("hash", &temporary, std::io::Error::other("the hash thread ended before its time"))
-            })?;
+            entry.file.sha256 = sha256
+                .recv()
+                .map_err(|_| Error::internal("digest of the shard", "an answer of the hash thread", "its end"))?;
             self.disk.rename(&temporary, &path)?;
             Ok(())
         };

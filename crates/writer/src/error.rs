@@ -9,7 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of the packer's engine.
 ///
 /// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset), `Usage` (the caller), `Limit` (policy), `Source` (what the caller's
-/// [`SampleSource`](crate::SampleSource) said), and the two ways of not running at all: `Locked` and `Cancelled`.
+/// [`SampleSource`](crate::SampleSource) said), `Internal` (a defect of this crate), and the two ways of not running at all: `Locked` and `Cancelled`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -82,6 +82,9 @@ pub enum Error {
         /// What the source said; for a panic, its message.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Something happened that the code rules out: always [`shardpack_format::Error::Internal`].
+    #[error("{0}")]
+    Internal(shardpack_format::Error),
     /// The caller set `cancel`. Finished shards are kept.
     #[error("cancelled\nhint: run the same command again to go on: finished shards are kept")]
     Cancelled,
@@ -101,7 +104,10 @@ fn hint_line(hint: &str) -> String {
 
 impl From<shardpack_format::Error> for Error {
     fn from(e: shardpack_format::Error) -> Self {
-        Self::Format(e)
+        match e {
+            shardpack_format::Error::Internal { .. } => Self::Internal(e),
+            other => Self::Format(other),
+        }
     }
 }
 
@@ -117,6 +123,14 @@ impl Error {
         hint: impl Into<String>,
     ) -> Self {
         Self::Usage { what: what.into(), expected: expected.into(), found: found.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn internal(
+        what: impl Into<String>,
+        expected: impl std::fmt::Display,
+        found: impl std::fmt::Display,
+    ) -> Self {
+        Self::Internal(shardpack_format::Error::internal(what, expected, found))
     }
 
     /// Turns "disk full" into [`Error::NoSpace`], which says how much is missing.

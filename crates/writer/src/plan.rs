@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::permutation::shuffle;
 use sha2::{Digest, Sha256};
-use shardpack_format::{DatasetId, Limits, Metadata, VERSION, check_key};
+use shardpack_format::{DatasetId, IndexBuilder, Limits, Manifest, Metadata, VERSION, check_key};
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
@@ -60,9 +60,6 @@ pub struct Plan {
     shards: Vec<PlannedShard>,
 }
 
-/// More than an entry of the manifest takes, fidelity figures not counted.
-const MANIFEST_BYTES_PER_SHARD: u64 = 320;
-
 /// What two plans are compared by, piece by piece, so that a difference can be named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fingerprint {
@@ -89,8 +86,8 @@ impl Plan {
     /// every sample. Paths of the machine, times and the number of threads are not in it.
     ///
     /// # Errors
-    /// `Usage` without samples, with a key that occurs twice, or with `shard_bytes` of 0; `Format` with a key that is not allowed; `Limit` at 2³² samples, or more
-    /// shards than a manifest within the default [`Limits`] can list (about 200,000).
+    /// `Usage` without samples, with a key that occurs twice, or with `shard_bytes` of 0; `Format` with a key that is not allowed; `Limit` at 2³² samples, and for
+    /// whatever a reader with the default [`Limits`] would refuse: fields, metadata, the index of a shard, more shards than a manifest can list (about 200,000).
     pub fn new<'a, I>(samples: I, metadata: Metadata, options: PlanOptions) -> Result<Self>
     where
         I: IntoIterator<Item = PlanSample<'a>>,
@@ -102,6 +99,8 @@ impl Plan {
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
         let mut mtimes = Sha256::new();
+        // First of all: nothing that follows can make it readable.
+        let room = room_for_shards(&metadata)?;
         let mut sizes = Vec::new();
         let mut key_hashes = Vec::new();
         for sample in samples.clone() {
@@ -112,7 +111,9 @@ impl Plan {
             inputs.update(sample.stored_bytes.to_le_bytes());
             inputs.update(sample.extra_digest);
             mtimes.update(sample.mtime_ns.to_le_bytes());
-            sizes.push((sample.source_bytes, sample.stored_bytes));
+            // Checked above: a key has at most 4096 bytes.
+            let key_bytes = u32::try_from(sample.key.len()).unwrap_or(u32::MAX);
+            sizes.push(Size { source: sample.source_bytes, stored: sample.stored_bytes, key: key_bytes });
             key_hashes.push(hash_key(sample.key));
         }
         refuse_duplicates(samples.map(|s| s.key), key_hashes)?;
@@ -130,7 +131,8 @@ impl Plan {
             shuffle(&mut order, seed);
         }
         let shards = cut(&order, &sizes, options.shard_bytes);
-        refuse_too_many(&shards, &metadata)?;
+        refuse_too_many(&shards, room)?;
+        refuse_large_indexes(&shards, &order, &sizes, &metadata)?;
         let inputs: [u8; 32] = inputs.finalize().into();
         let dataset_id = name_dataset(&metadata, options, sizes.len() as u64, &inputs)?;
         let metadata = Metadata { shards: u32::try_from(shards.len()).ok(), ..metadata };
@@ -186,13 +188,26 @@ impl Plan {
     }
 }
 
+/// What is kept of a sample while the plan is made.
+#[derive(Debug, Clone, Copy, Default)]
+struct Size {
+    source: u64,
+    stored: u64,
+    key: u32,
+}
+
+fn size_of(sizes: &[Size], sample: u32) -> Size {
+    let size = usize::try_from(sample).ok().and_then(|sample| sizes.get(sample));
+    debug_assert!(size.is_some(), "an order of samples that are not there");
+    size.copied().unwrap_or_default()
+}
+
 /// Cuts the order into runs of at most `shard_bytes` stored bytes, and at least one sample.
-fn cut(order: &[u32], sizes: &[(u64, u64)], shard_bytes: u64) -> Vec<PlannedShard> {
+fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Vec<PlannedShard> {
     let mut shards = Vec::new();
     let mut open = PlannedShard { samples: 0..0, source_bytes: 0, stored_bytes: 0 };
     for (position, &sample) in order.iter().enumerate() {
-        let size = usize::try_from(sample).ok().and_then(|s| sizes.get(s));
-        let (source, stored) = size.copied().unwrap_or_default();
+        let Size { source, stored, .. } = size_of(sizes, sample);
         if !open.samples.is_empty() && open.stored_bytes.saturating_add(stored) > shard_bytes {
             let next = PlannedShard { samples: position..position, source_bytes: 0, stored_bytes: 0 };
             shards.push(std::mem::replace(&mut open, next));
@@ -205,15 +220,47 @@ fn cut(order: &[u32], sizes: &[(u64, u64)], shard_bytes: u64) -> Vec<PlannedShar
     shards
 }
 
-/// A dataset whose manifest readers would refuse by their default limits must not be begun.
-fn refuse_too_many(shards: &[PlannedShard], metadata: &Metadata) -> Result<()> {
-    let limits = Limits::default();
-    let room = limits.max_manifest_bytes.saturating_sub(metadata.encode()?.len() as u64) / MANIFEST_BYTES_PER_SHARD;
-    let (limit, found) = (limits.max_shards.min(room), shards.len() as u64);
+/// A dataset that readers would refuse by their default limits must not be begun: what it says of itself…
+fn room_for_shards(metadata: &Metadata) -> Result<u64> {
+    // The count of shards is not known yet: any takes at most this room.
+    let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
+    Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
+        shardpack_format::Error::Limit { what, limit, found, .. } => {
+            let hint = "readers refuse more by default: choose fewer or shorter fields, classes and options";
+            Error::Limit { what, limit, found, hint: hint.into() }
+        }
+        other => other.into(),
+    })
+}
+
+/// …how many shards it has…
+fn refuse_too_many(shards: &[PlannedShard], limit: u64) -> Result<()> {
+    let found = shards.len() as u64;
     if found <= limit {
         return Ok(());
     }
     Err(Error::Limit { what: "shards".into(), limit, found, hint: "choose larger shards".into() })
+}
+
+/// …and what the index of each takes.
+fn refuse_large_indexes(shards: &[PlannedShard], order: &[u32], sizes: &[Size], metadata: &Metadata) -> Result<()> {
+    let limits = Limits::default();
+    let fixed = metadata.encode()?.len() as u64 + 64;
+    for (number, shard) in shards.iter().enumerate() {
+        let samples = order.get(shard.samples.clone()).unwrap_or_default();
+        let keys = samples.iter().map(|&sample| u64::from(size_of(sizes, sample).key)).sum();
+        let records = samples.len() as u64;
+        let bytes = fixed.saturating_add(IndexBuilder::bytes_for(&metadata.schema, records, keys));
+        for (what, limit, found) in
+            [("records", limits.max_records, records), ("bytes of the index", limits.max_index_bytes, bytes)]
+        {
+            if found > limit {
+                let what = format!("{what} of shard {number}");
+                return Err(Error::Limit { what, limit, found, hint: "choose smaller shards".into() });
+            }
+        }
+    }
+    Ok(())
 }
 
 fn name_dataset(metadata: &Metadata, options: PlanOptions, samples: u64, inputs: &[u8; 32]) -> Result<DatasetId> {

@@ -175,8 +175,7 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.put(&footer_bytes)?;
         self.write_chunk()?;
         if self.written != footer.file_bytes() {
-            let found = self.written.to_string();
-            return Err(Error::usage("bytes of the shard", footer.file_bytes().to_string(), found, ""));
+            return Err(Error::internal("bytes of the shard", footer.file_bytes(), self.written));
         }
         let (answer, sha256) = bounded(1);
         self.hash.send(HashMessage::Finish(answer));

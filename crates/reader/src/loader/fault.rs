@@ -60,6 +60,7 @@ pub(super) fn copy(error: &Error) -> Error {
         }
         Error::Format(error) => Error::Format(error.clone()),
         Error::Limit(error) => Error::Limit(error.clone()),
+        Error::Internal(error) => Error::Internal(error.clone()),
         Error::Usage { what, expected, found } => {
             Error::Usage { what: what.clone(), expected: expected.clone(), found: found.clone() }
         }

@@ -9,6 +9,7 @@ use super::stats::{Counters, add, add_since};
 use super::work::{Bench, Recipe, SampleAt};
 use crate::error::Error;
 use crate::shard::Shard;
+use shardpack_format::Error as FormatError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -261,9 +262,7 @@ impl Desk {
 }
 
 fn panicked(sample: u64, panic: &(dyn std::any::Any + Send)) -> Error {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into());
-    Error::usage(format!("decoding of sample {sample}"), "an end without a panic", text)
+    Error::Internal(FormatError::panicked(format!("decoding of sample {sample}"), panic))
 }
 
 impl Pool {

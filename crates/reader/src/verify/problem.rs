@@ -1,7 +1,7 @@
 //! One finding of `verify`.
 
 use crate::error::Error;
-use shardpack_format::Error as FormatError;
+use shardpack_format::{Error as FormatError, REPORT_HINT};
 use std::fmt;
 
 /// Something that is wrong in a dataset, with all that is known of its place.
@@ -16,7 +16,7 @@ pub struct Problem {
     /// Key of the sample that is hurt.
     pub key: Option<String>,
     /// What kind of problem: `format` if the bytes break the specification, `limit` if they ask for more than the caller allows, `io` if the system could not
-    /// give them.
+    /// give them, `internal` if it was the check that failed, by a defect of this project.
     pub kind: &'static str,
     /// The part of the layout.
     pub what: String,
@@ -39,7 +39,7 @@ impl Problem {
             found: String::new(),
         };
         match error.into() {
-            Error::Format(error) | Error::Limit(error) => problem.fill(error),
+            Error::Format(error) | Error::Limit(error) | Error::Internal(error) => problem.fill(error),
             Error::Io { action, offset, source, .. } => {
                 problem.offset = offset;
                 problem.what = "file".into();
@@ -66,6 +66,12 @@ impl Problem {
                 self.what = what;
                 self.expected = format!("at most {limit} (`Limits::{name}`)");
                 self.found = found.to_string();
+                place
+            }
+            FormatError::Internal { place, what, expected, found } => {
+                self.kind = "internal";
+                (self.what, self.expected) = (format!("internal error: {what}"), expected);
+                self.found = format!("{found}\nhint: {REPORT_HINT}");
                 place
             }
             other => {
