@@ -18,3 +18,7 @@ pub mod npy;
 pub mod pack;
 pub mod salvage;
 pub mod sources;
+
+#[cfg(test)]
+#[path = "../tests/bounded/mod.rs"]
+mod bounded;

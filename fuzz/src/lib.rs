@@ -2,3 +2,4 @@
 pub mod jpeg;
 pub mod payload;
 pub mod shard;
+pub mod sources;

@@ -78,6 +78,8 @@ class PackOptions(StorageOptions, total=False):
     """What the source holds. Default: found out."""
     labels: StrPath
     """CSV or JSON Lines with a ``key`` column; every other column becomes a field."""
+    class_folders: Literal["auto", "on", "off"]
+    """Whether the names of first-level folders are labels. Default: of pictures, if all of them stand in such."""
     masks: StrPath
     """Folder of label masks, paired with the samples by stem."""
     on_bad_input: Literal["stop", "skip"]
@@ -101,7 +103,7 @@ _SIZE = (int, str)
 _SWITCH = (bool,)
 # One entry for each long option of the command; a test holds the two together.
 _TYPES: dict[str, tuple[type, ...]] = {
-    "kind": _WORDS, "labels": _PATH, "masks": _PATH, "on_bad_input": _WORDS,
+    "kind": _WORDS, "labels": _PATH, "class_folders": _WORDS, "masks": _PATH, "on_bad_input": _WORDS,
     "jpeg": _WORDS, "quality": _COUNT, "target": _WORDS, "subsampling": _WORDS, "short_side": _COUNT, "long_side": _COUNT, "score": _WORDS,
     "check_pixels": _WORDS, "upright": _SWITCH, "keep_metadata": _SWITCH,
     "values": _WORDS, "max_error": (float, int), "codec": _WORDS, "level": _COUNT, "filter": _WORDS, "layout": _WORDS, "band_difference": _WORDS,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import pytest
 from convert_support import content, jpeg, kinds, picture
 
 import shardpack as sp
+from shardpack.convert import webdataset
+from shardpack.convert._source import Problem, Sample
 
 
 def npy(array: np.ndarray[Any, Any], allow_pickle: bool = False) -> bytes:
@@ -252,3 +256,49 @@ def test_tars_that_the_webdataset_library_wrote(tmp_path: Path) -> None:
         sample = found[f"k{i}"]
         assert sample["image"] == jpeg(i) and sample["label"] == i and sample["json"] == {"i": i}
         assert np.array_equal(sample["array"], np.full((2, 2), i, np.int16)) and sample["array"].dtype == np.int16
+
+
+def test_members_of_compressed_tars_are_bounded(tmp_path: Path) -> None:
+    zeros = bytes(64 << 20)
+    members = [("a.txt", b"x"), ("b.bin", zeros), ("c.txt", b"y")]
+    packed = write_tar(tmp_path / "t.tar.gz", members, "w:gz")
+    tracemalloc.start()
+    found = list(webdataset.open(packed, max_sample_bytes=1 << 20).items)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
+    # The sample before the large one is whole.
+    assert isinstance(found[0], Sample) and found[0].values == {"txt": "x"}
+    assert [type(item) for item in found] == [Sample, Problem]
+    assert "expected members of at most 1048576 bytes in a compressed tar, found `b.bin` of 67108864" in str(found[1])
+    # What is not compressed is passed over by a seek.
+    plain = write_tar(tmp_path / "t.tar", [*members[:2], ("b.txt", b"z"), members[2]])
+    found = list(webdataset.open(plain, max_sample_bytes=1 << 20).items)
+    assert [type(item) for item in found] == [Sample, Problem, Sample]
+    assert "sample `b`: expected at most 1048576 bytes, found more: `b.bin`" in str(found[1])
+    # Members that are small one by one, and many.
+    many = write_tar(tmp_path / "m.tar.gz", [(f"a.{i}", bytes(1 << 18)) for i in range(9)], "w:gz")
+    found = list(webdataset.open(many, max_sample_bytes=1 << 20).items)
+    assert [type(item) for item in found] == [Problem]
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE])
+def test_headers_of_members_are_bounded(tmp_path: Path, kind: bytes) -> None:
+    path = tmp_path / "t.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        for name, type_, data in [("a.txt", tarfile.REGTYPE, b"x"), ("long", kind, bytes(64 << 20))]:
+            info = tarfile.TarInfo(name)
+            info.type, info.size = type_, len(data)
+            tar.addfile(info, io.BytesIO(data))
+    tracemalloc.start()
+    (problem,) = webdataset.open(path).items
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
+    assert "expected a header of at most 1048576 bytes, found 67108864" in str(problem)
+
+
+def test_pipes_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.tar")
+    with pytest.raises(ValueError, match="found a pipe, socket or device"):
+        webdataset.open(tmp_path / "a.tar")

@@ -51,6 +51,9 @@ pub(super) struct PackArgs {
     /// CSV or JSON Lines with a `key` column; every other column becomes a field
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
+    /// Take the names of first-level folders as labels; `auto` does for pictures, if all of them stand in such folders
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    pub class_folders: WhenArg,
     /// Folder of label masks (.npy, .png, .tif, .mat), paired with the samples by stem, stored without loss as the field `mask`
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,

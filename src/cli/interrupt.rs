@@ -1,5 +1,7 @@
 //! Ctrl-C and SIGTERM: the first asks the command to stop, and the process ends two seconds later at the latest; a second ends it at once.
 
+use crate::pack::SampleError;
+use crate::sources::cubes::CubeError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,19 +15,23 @@ const GRACE: Duration = Duration::from_secs(2);
 /// What the signals set.
 pub(super) struct Interrupt {
     /// Raised by the first signal.
-    pub(super) raised: AtomicBool,
+    pub(super) raised: Arc<AtomicBool>,
     /// Whether there is anything to clean up. Until this is set, the first signal ends the process.
     pub(super) graceful: AtomicBool,
 }
 
 /// Whether this error says that the flag was raised.
 pub(super) fn is_cancelled(error: &anyhow::Error) -> bool {
-    error.chain().any(|e| matches!(e.downcast_ref(), Some(shardpack_writer::Error::Cancelled)))
+    error.chain().any(|e| {
+        matches!(e.downcast_ref(), Some(shardpack_writer::Error::Cancelled))
+            || matches!(e.downcast_ref(), Some(CubeError::Cancelled { .. }))
+            || matches!(e.downcast_ref(), Some(SampleError::Cube(CubeError::Cancelled { .. })))
+    })
 }
 
 /// Installs the handler; `graceful` as in [`Interrupt::graceful`].
 pub(super) fn install(graceful: bool) -> anyhow::Result<Arc<Interrupt>> {
-    let interrupt = Arc::new(Interrupt { raised: AtomicBool::new(false), graceful: AtomicBool::new(graceful) });
+    let interrupt = Arc::new(Interrupt { raised: Arc::default(), graceful: AtomicBool::new(graceful) });
     let shared = Arc::clone(&interrupt);
     ctrlc::set_handler(move || {
         // Nothing finished is lost by leaving: final names only ever hold whole files.

@@ -18,6 +18,7 @@ use shardpack_codec::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, 
 use shardpack_writer::{Outcome as Written, Part, Report};
 use std::cell::OnceCell;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Candidates that the summary lists of a trial.
@@ -28,9 +29,10 @@ const SHOWN_SKIPPED: usize = 20;
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
-    let options = options(args)?;
+    let mut options = options(args)?;
     let interrupt = interrupt::install(false)?;
-    let cancel = &interrupt.raised;
+    let cancel = &*interrupt.raised;
+    options.source.cancel = Some(Arc::clone(&interrupt.raised));
     let bar = OnceCell::new();
     let on_plan = |planned: &Planned<'_>| {
         if !args.json {
@@ -99,13 +101,22 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
         }),
         labels: args.labels.clone(),
         masks: args.masks.clone(),
-        class_folders: None,
+        class_folders: match args.class_folders {
+            WhenArg::Auto => None,
+            WhenArg::On => Some(true),
+            WhenArg::Off => Some(false),
+        },
         on_bad_input: match args.on_bad_input {
             BadInputArg::Stop => OnBadInput::Stop,
             BadInputArg::Skip => OnBadInput::Skip,
         },
         exclude: None,
-        cubes: CubeOptions { variable: args.variable.clone(), spatial: args.spatial, max_bytes: args.max_cube },
+        cubes: CubeOptions {
+            variable: args.variable.clone(),
+            spatial: args.spatial,
+            max_bytes: args.max_cube,
+            ..CubeOptions::default()
+        },
         ..SourceOptions::default()
     };
     let arrays = ArrayOptions {
@@ -275,6 +286,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     if packed.classes > 0 {
         rows.push(("classes", units::count(packed.classes)));
     }
+    rows.push(("labels from", packed.labels_from.to_string()));
     let ratio = bytes_in as f64 / report.bytes_out.max(1) as f64;
     rows.push(("size", format!("{} → {} ({ratio:.2} : 1)", units::bytes(bytes_in), units::bytes(report.bytes_out))));
     let reused = match report.shards_reused {

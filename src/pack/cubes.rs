@@ -4,7 +4,7 @@ use super::fidelity::{self, Totals};
 use super::stored_value::{self, Standing, StoredValue};
 use super::tries::{mask_file_options, mask_options};
 use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
-use crate::sources::cubes::{CubeInfo, CubeOptions, CubeValues, LoadedMask, OpenCube, load_mask, open};
+use crate::sources::cubes::{CubeInfo, CubeOptions, CubeRun, CubeValues, LoadedMask, OpenCube, load_mask, open};
 use crate::sources::{Content, Entry, Listing};
 use serde_json::{Map, Value, json};
 use shardpack_codec::{Array, ArrayEncoder, ArrayLayout, ArraySource, EncodedArray, Trial};
@@ -52,7 +52,8 @@ impl<'a> Cubes<'a> {
         let trials = tries::choose(listing, options)?;
         let metadata = schema::metadata(listing, fields(listing, trials.len() > 1), Recipe::new())?;
         let (skip, idle) = (options.skips(), Mutex::new(Vec::new()));
-        Ok(Self { listing, options: cubes.clone(), schema: metadata.schema, skip, trials, idle })
+        let run = CubeRun::new(options.source.cancel.clone());
+        Ok(Self { listing, options: CubeOptions { run, ..cubes.clone() }, schema: metadata.schema, skip, trials, idle })
     }
 
     pub(super) fn fields(&self) -> Vec<Field> {
@@ -214,7 +215,7 @@ impl Cubes<'_> {
 
     /// A sample that is left out, if that is wanted and the sample is to blame.
     fn skipped<T>(&self, error: SampleError) -> Result<Encoded<T>, SampleError> {
-        match self.skip && error.is_of_source() {
+        match self.skip && error.is_of_source() && !self.options.run.is_cancelled() {
             true => Ok(Encoded::Skipped { reason: error.to_string() }),
             false => Err(error),
         }

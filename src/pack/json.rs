@@ -33,6 +33,7 @@ impl PackReport {
         let packed = self;
         let mut out = report_json(&packed.report);
         out["classes"] = json!(packed.classes);
+        out["labels_from"] = json!(packed.labels_from.to_string());
         out["memory_bytes"] = json!(packed.memory_bytes);
         let bad = packed.bad.iter().map(|b| json!({ "key": b.key, "reason": b.to_string() }));
         let later = packed.report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason }));

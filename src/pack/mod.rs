@@ -19,7 +19,7 @@ pub use json::{peak_rss_bytes, report_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
 pub use picture_totals::PictureTotals;
 
-use crate::sources::{self, BadInput, Kind, Listing, SourceError};
+use crate::sources::{self, BadInput, Kind, LabelsFrom, Listing, SourceError};
 use anyhow::{Context, bail};
 use fidelity::Totals;
 use picture_totals::PictureFigures;
@@ -41,6 +41,8 @@ pub struct PackReport {
     pub report: Report,
     /// Number of classes; 0 if there are none.
     pub classes: u64,
+    /// Where the labels came from.
+    pub labels_from: LabelsFrom,
     /// Files that were left out before the run began (policy: skip).
     pub bad: Vec<BadInput>,
     /// Things that the user should know.
@@ -156,6 +158,7 @@ fn run<S: SampleSource>(
         kind: listing.kind,
         report,
         classes: listing.classes.len() as u64,
+        labels_from: listing.labels_from.clone(),
         bad: listing.bad.clone(),
         notes: listing.notes.clone(),
         trials,
@@ -283,7 +286,12 @@ impl shardpack_writer::Tally for Tally {
 impl SampleError {
     /// Whether the file of the sample is what is wrong.
     fn is_of_source(&self) -> bool {
-        matches!(self, Self::Cube(_) | Self::Mask { .. } | Self::Encode(EncodeError::Source(_)))
+        match self {
+            // Nothing is wrong with a file because the user would not wait for it.
+            Self::Cube(sources::cubes::CubeError::Cancelled { .. }) => false,
+            Self::Cube(_) | Self::Mask { .. } | Self::Encode(EncodeError::Source(_)) => true,
+            _ => false,
+        }
     }
 }
 

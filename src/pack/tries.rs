@@ -1,7 +1,7 @@
 //! Choosing codecs: a few samples are loaded, cropped, and handed to the trial.
 
 use super::PackOptions;
-use crate::sources::cubes::{CubeOptions, load_mask, open};
+use crate::sources::cubes::{CubeOptions, CubeRun, load_mask, open};
 use crate::sources::{Entry, Listing};
 use anyhow::Context;
 use rayon::prelude::*;
@@ -19,10 +19,12 @@ struct Crop {
 
 /// The settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the caller's rayon pool.
 pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result<Vec<(String, Trial)>> {
+    let run = CubeRun::new(options.source.cancel.clone());
+    let cubes = CubeOptions { run, ..options.source.cubes.clone() };
     let positions = positions(listing.samples.len(), &options.arrays);
     let crops: Vec<Crop> = positions
         .par_iter()
-        .map(|&position| load_from(listing, position, options).context("cannot try codecs"))
+        .map(|&position| load_from(listing, position, &cubes, options.skips()).context("cannot try codecs"))
         .collect::<Result<_, _>>()?;
     let cubes: Vec<_> = crops.iter().map(|crop| (&crop.cube, crop.no_data)).collect();
     let first = listing.samples.first().map_or("", |entry| &entry.key);
@@ -63,13 +65,13 @@ fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
 }
 
 /// Loads the sample at `position`; where damaged samples are skipped, the next one that is whole.
-fn load_from(listing: &Listing, position: usize, options: &PackOptions) -> anyhow::Result<Crop> {
+fn load_from(listing: &Listing, position: usize, cubes: &CubeOptions, skips: bool) -> anyhow::Result<Crop> {
     let mut first_error = None;
     let samples = listing.samples.iter().cycle().skip(position).take(listing.samples.len());
     for entry in samples {
-        match load_one(listing, entry, &options.source.cubes) {
+        match load_one(listing, entry, cubes) {
             Ok(crop) => return Ok(crop),
-            Err(error) if options.skips() => first_error = first_error.or(Some(error)),
+            Err(error) if skips => first_error = first_error.or(Some(error)),
             Err(error) => return Err(error),
         }
     }

@@ -101,7 +101,7 @@ pub(crate) fn examine(path: &Path, file: &FoundFile, wanted: Option<Kind>, optio
 }
 
 fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Found {
-    let data = (kind == CubeKind::EnviHeader).then(|| cubes::companion(path)).flatten();
+    let data = (kind == CubeKind::EnviHeader).then(|| cubes::companion(path, options)).flatten();
     match cubes::peek(path, options) {
         Ok(info) => Found::Sample(Content::Cube(info), data),
         Err(error) => Found::Bad(cube_flaw(&error, path), data),
@@ -113,7 +113,8 @@ fn cube_flaw(error: &CubeError, path: &Path) -> Flaw {
     let text = error.to_string();
     let named = format!("`{}`: ", path.to_string_lossy().escape_debug());
     let kind = match error {
-        CubeError::Io { .. } => BadKind::Unreadable,
+        // Who raised the flag asks for it again, and throws this away.
+        CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
         CubeError::Format { .. } => BadKind::Damaged,
         // What the options or the limits do not let in may be right as well.
         CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,

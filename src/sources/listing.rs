@@ -4,6 +4,8 @@ use super::bad::BadInput;
 use super::columns::Column;
 use super::error::{Result, SourceError};
 use super::kind::{Content, Kind};
+use super::label_notes::LabelsFrom;
+use super::regular;
 use super::walk::{FoundFile, mtime_ns};
 use std::fs::{self, File, Metadata};
 use std::io::Read;
@@ -77,6 +79,8 @@ pub struct Listing {
     pub classes: Vec<String>,
     /// Columns of the table of labels, in the order of the samples.
     pub columns: Vec<Column>,
+    /// Where the labels came from.
+    pub labels_from: LabelsFrom,
     /// What cannot be packed, sorted by key. Empty unless the policy is to skip.
     pub bad: Vec<BadInput>,
     /// Hidden and side files that were passed over.
@@ -104,7 +108,7 @@ impl Listing {
     /// `Io`; `Changed` if size or time are not those that were listed, before or after.
     pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
         let path = self.path(entry);
-        let mut file = File::open(&path).map_err(SourceError::io("open", &path))?;
+        let (mut file, _) = regular::open(&path).map_err(SourceError::io("open", &path))?;
         let check = |file: &File| {
             let metadata = file.metadata().map_err(SourceError::io("look at", &path))?;
             unchanged(&path, entry.bytes, entry.mtime_ns, &metadata)

@@ -11,12 +11,14 @@ pub mod cubes;
 pub mod error;
 mod jpeg_file;
 pub mod kind;
+mod label_notes;
 pub mod labels;
 mod listing;
 mod masks;
 mod notes;
 pub mod picture;
 mod read_at;
+mod regular;
 mod side_files;
 #[cfg(test)]
 mod testing;
@@ -28,12 +30,13 @@ pub use bad::{BadInput, BadInputs, BadKind, OnBadInput};
 pub use columns::{Column, Texts, Values};
 pub use error::{Result, SourceError};
 pub use kind::{Content, Kind};
+pub use label_notes::LabelsFrom;
 pub use listing::{Entry, Listing, SideFile};
 
 use bad::Flaw;
 use cancel::Cancel;
 use classes::Classes;
-use cubes::CubeOptions;
+use cubes::{CubeOptions, CubeRun};
 use kind::{Found, Tally, examine, wrong_kind};
 use masks::Masks;
 use rayon::prelude::*;
@@ -90,6 +93,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     let exclude: Vec<&Path> =
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
     let cancel = Cancel::new(options.cancel.as_deref());
+    let cubes = CubeOptions { run: CubeRun::new(options.cancel.clone()), ..options.cubes.clone() };
     let refuse_masks_of = |kind| match &options.masks {
         Some(masks) if kind == Some(Kind::Images) => Err(SourceError::MasksOfPictures { masks: masks.clone() }),
         _ => Ok(()),
@@ -101,16 +105,19 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
 
     let look = |file: &FoundFile| {
         cancel.check()?;
-        Ok(examine(&tree.root.join(&file.key), file, options.kind, &options.cubes))
+        Ok(examine(&tree.root.join(&file.key), file, options.kind, &cubes))
     };
     let found = tree.files.par_iter().with_min_len(16).map(look).collect::<Result<Vec<_>>>()?;
+    // A reader that was stopped leaves a flaw behind which is none.
+    cancel.check()?;
     let mut bad = std::mem::take(&mut tree.bad);
     let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
     refuse_masks_of(kind)?;
     let mut notes = Vec::new();
     if let Some(folder) = &options.masks {
         let masks = Masks::list(folder, src, cancel)?;
-        notes.extend(masks::add(&masks, &tree, &mut samples, &mut bad, &options.cubes, cancel)?);
+        notes.extend(masks::add(&masks, &tree, &mut samples, &mut bad, &cubes, cancel)?);
+        cancel.check()?;
     }
     notes.extend(notes::on(&samples));
 
@@ -130,12 +137,22 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     };
 
     let left_out = bad.iter().map(|bad| bad.key.as_str()).collect();
-    let (classes, columns) = find_labels(options, kind, &tree, &samples, &left_out, &mut notes)?;
+    let (classes, columns, labels_from) = find_labels(options, kind, &tree, &samples, &left_out, &mut notes)?;
     let names = classes.map_or_else(Vec::new, |Classes { names, labels }| {
         samples.iter_mut().zip(labels).for_each(|(sample, label)| sample.class = Some(label));
         names
     });
-    Ok(Listing { root: tree.root, kind, samples, classes: names, columns, bad, ignored: tree.ignored, notes })
+    Ok(Listing {
+        root: tree.root,
+        kind,
+        samples,
+        classes: names,
+        columns,
+        labels_from,
+        bad,
+        ignored: tree.ignored,
+        notes,
+    })
 }
 
 /// Decides on the kind of the source, and splits what was found into samples and bad input.
@@ -222,22 +239,38 @@ fn find_labels(
     samples: &[Entry],
     left_out: &HashSet<&str>,
     notes: &mut Vec<String>,
-) -> Result<(Option<Classes>, Vec<Column>)> {
+) -> Result<(Option<Classes>, Vec<Column>, LabelsFrom)> {
     let mut columns = Vec::new();
+    let mut found = None;
     if let Some(file) = &options.labels {
         let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
         let table = labels::read(file, &keys, left_out)?;
-        if table.has_label() {
-            return Ok((table.classes, table.columns));
+        if let Some(column) = table.label_column() {
+            let from = LabelsFrom::Column { table: file.clone(), column: column.to_owned() };
+            found = Some((table.classes, from));
         }
         columns = table.columns;
     }
-    if !options.class_folders.unwrap_or(kind == Kind::Images) {
-        return Ok((None, columns));
+    let (classes, from) = match found {
+        Some(found) => found,
+        None if options.class_folders.unwrap_or(kind == Kind::Images) => {
+            let keys = samples.iter().map(|sample| sample.key.as_str());
+            let (classes, note) = classes::by_folder(&tree.folders, keys);
+            notes.extend(note);
+            let from = if classes.is_some() { LabelsFrom::Folders } else { LabelsFrom::Nothing };
+            (classes, from)
+        }
+        None => (None, LabelsFrom::Nothing),
+    };
+    let in_folders = samples.iter().all(|sample| sample.key.contains('/'));
+    let mut folders = tree.folders.clone();
+    if from != LabelsFrom::Folders {
+        // Those without samples say nothing. Of class folders each is a class.
+        let used: HashSet<&str> = samples.iter().filter_map(|sample| Some(sample.key.split_once('/')?.0)).collect();
+        folders.retain(|folder| used.contains(folder.as_str()));
     }
-    let (classes, note) = classes::by_folder(&tree.folders, samples.iter().map(|sample| sample.key.as_str()));
-    notes.extend(note);
-    Ok((classes, columns))
+    notes.extend(label_notes::on_folders(kind, &folders, &from, in_folders));
+    Ok((classes, columns, from))
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ pub(crate) struct FileAt {
 impl FileAt {
     /// Opens `path`, which is `len` bytes long.
     pub(crate) fn open(path: &Path, len: u64) -> io::Result<Self> {
-        let file = File::open(path)?;
+        let (file, _) = super::regular::open(path)?;
         let mut head = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(HEAD_BYTES)];
         read_exact_at(&file, &mut head, 0)?;
         Ok(Self { file, len, head })
@@ -67,19 +67,22 @@ impl ReadAt for FileAt {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(ErrorKind::UnexpectedEof.into());
         }
-        let mut bytes = vec![0; usize::try_from(len).map_err(|_| ErrorKind::OutOfMemory)?];
+        let len = usize::try_from(len).map_err(|_| ErrorKind::OutOfMemory)?;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(len).map_err(|_| ErrorKind::OutOfMemory)?;
+        bytes.resize(len, 0);
         read_exact_at(&self.file, &mut bytes, offset)?;
         Ok(Cow::Owned(bytes))
     }
 }
 
 #[cfg(unix)]
-fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+pub(crate) fn read_exact_at(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)
 }
 
 #[cfg(not(unix))]
-fn read_exact_at(mut file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+pub(crate) fn read_exact_at(mut file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     use std::io::{Read, Seek, SeekFrom};
     file.seek(SeekFrom::Start(offset))?;
     file.read_exact(bytes)

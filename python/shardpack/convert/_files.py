@@ -37,7 +37,8 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     Raises
     ------
     SourceError
-        If a pattern is malformed, a folder holds no such file or those of several splits, or a URL was given.
+        If a pattern is malformed, a folder holds no such file or those of several splits, a name is that of a pipe or a
+        device, or a URL was given.
     FileNotFoundError
         If a file is not there.
     """
@@ -50,6 +51,10 @@ def list_files(src: Paths, suffixes: Collection[str], what: str) -> list[Path]:
     for file in files:
         if not file.exists():
             raise FileNotFoundError(2, "no such file", str(file))
+        # A pipe would wait for a writer, a device might never end.
+        if not file.is_file():
+            found = "a folder" if file.is_dir() else "a pipe, socket or device"
+            raise SourceError(f"`{file}`: expected a regular file, found {found}")
     return files
 
 

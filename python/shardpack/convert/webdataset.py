@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -20,10 +21,14 @@ TEXTS = frozenset(["txt", "text", "transcript"])
 PICKLES = frozenset(["pyd", "pickle", "pkl", "pth", "pt"])
 
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+_MAX_HEADER = 1 << 20
+"""Longest name or extended header of a member, in bytes: tarfile reads it whole."""
 _NAME = re.compile(r"((?:.*/|)[^./]+)[.]([^/]*)")
 
 
-def open(src: Paths, *, drop: Collection[str] = (), prefix_keys: bool = False) -> Source:
+def open(
+    src: Paths, *, drop: Collection[str] = (), prefix_keys: bool = False, max_sample_bytes: int = 1 << 30
+) -> Source:
     """Open WebDataset tars.
 
     Members ``KEY.EXT`` in a row with one ``KEY`` are a sample; ``EXT``, lower case, is the column: ``jpg``, ``cls``,
@@ -40,11 +45,16 @@ def open(src: Paths, *, drop: Collection[str] = (), prefix_keys: bool = False) -
         Extensions to pass over.
     prefix_keys
         Put the tar's name before each key, for tars that each count from zero.
+    max_sample_bytes
+        Most bytes of the members of one sample, as they are once a compressed tar is unpacked. Default 1 GiB. A larger
+        sample cannot be taken. Nor can the rest of its tar, if that is compressed: to get past it is to unpack it.
     """
+    if not isinstance(max_sample_bytes, int) or isinstance(max_sample_bytes, bool) or max_sample_bytes < 1:
+        raise ValueError(f"max_sample_bytes: expected a number of bytes, found: {max_sample_bytes!r}")
     files = list_files(src, _SUFFIXES, "WebDataset")
     classes = _classes(Path(os.fspath(src))) if isinstance(src, (str, os.PathLike)) else None
     return Source(
-        _samples(files, frozenset(drop), prefix_keys),
+        _samples(files, frozenset(drop), prefix_keys, max_sample_bytes),
         classes=classes,
         field_name=field_name,
         repeated_keys="prefix_keys=True puts the tar's name before each",
@@ -78,25 +88,44 @@ def _classes(src: Path) -> list[str] | None:
     return names
 
 
-def _samples(files: list[Path], drop: frozenset[str], prefix_keys: bool) -> Iterator[Item]:
+def _samples(files: list[Path], drop: frozenset[str], prefix_keys: bool, max_bytes: int) -> Iterator[Item]:
     for file in files:
         prefix = f"{file.name.split('.')[0]}/" if prefix_keys else ""
-        for item in _one_tar(file, drop):
+        for item in _one_tar(file, drop, max_bytes):
             yield item._replace(key=f"{prefix}{item.key}") if isinstance(item, Sample) else item
 
 
-def _one_tar(file: Path, drop: frozenset[str]) -> Iterator[Item]:
-    group = _Group(file, drop)
+class _Bounded(tarfile.TarInfo):
+    """A member whose headers are read only if they are short: a few compressed bytes could be a header of gibibytes."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> Any:
+        lengthy = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
+        if self.type in (*lengthy, tarfile.SOLARIS_XHDTYPE) and self.size > _MAX_HEADER:
+            raise tarfile.ReadError(f"expected a header of at most {_MAX_HEADER} bytes, found {self.size}")
+        return super()._proc_member(tar)  # type: ignore[misc]
+
+
+def _one_tar(file: Path, drop: frozenset[str], max_bytes: int) -> Iterator[Item]:
+    group = _Group(file, drop, max_bytes)
     try:
-        with tarfile.open(file, "r:*") as tar:
+        with tarfile.open(file, "r:*", tarinfo=_Bounded) as tar:
+            plain = isinstance(tar.fileobj, io.BufferedReader)
             # An empty tar has been read to its end already; Python 3.10 cannot ask it once more.
             empty = getattr(tar, "firstmember", None) is None
             while not empty and (member := tar.next()) is not None:
                 # The list of members that tarfile keeps would grow with the tar.
                 tar.members.clear()  # type: ignore[attr-defined]
+                if not plain and member.size > max_bytes:
+                    expected = f"members of at most {max_bytes} bytes in a compressed tar"
+                    hint = "hint: unpack the tar, or raise max_sample_bytes"
+                    yield from group.before(member)
+                    raise _TooLarge(f"expected {expected}, found `{member.name}` of {member.size}\n{hint}")
                 if not member.isdir():
                     yield from group.add(member, tar)
             _check_end(tar)
+    except _TooLarge as error:
+        yield Problem(f"`{file}`, after sample `{group.key}`: {error}")
+        return
     except (tarfile.TarError, EOFError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -114,12 +143,18 @@ def _check_end(tar: tarfile.TarFile) -> None:
         raise tarfile.ReadError(f"expected a block of zeros at offset {tar.offset}")
 
 
+class _TooLarge(Exception):
+    """A member that is not unpacked, so that what follows it cannot be reached."""
+
+
 class _Group:
     """The sample being put together out of members that follow one another."""
 
-    def __init__(self, file: Path, drop: frozenset[str]) -> None:
+    def __init__(self, file: Path, drop: frozenset[str], max_bytes: int) -> None:
         self.file = file
         self.drop = drop
+        self.max_bytes = max_bytes
+        self.bytes = 0
         self.key: str | None = None
         self.values: dict[str, Any] = {}
         self.fault: str | None = None
@@ -139,8 +174,17 @@ class _Group:
         if key != self.key:
             yield from self.finish()
             self.key = key
+        if extension not in self.drop:
+            self.bytes += member.size
         if extension in self.drop:
             self.values[extension] = None
+        elif self.bytes > self.max_bytes:
+            self.values.clear()
+            if self.fault is not None:
+                return
+            self.fault = (
+                f"expected at most {self.max_bytes} bytes, found more: `{member.name}`\nhint: raise max_sample_bytes"
+            )
         elif extension in self.values:
             self.fault = f"expected each extension once, found another member: `{member.name}`"
         else:
@@ -149,13 +193,19 @@ class _Group:
             except ValueError as error:
                 self.fault = f"member `{member.name}`: {error}"
 
+    def before(self, member: tarfile.TarInfo) -> Iterator[Item]:
+        """The sample before a member that begins another."""
+        name = _NAME.fullmatch(member.name.removeprefix("./"))
+        if name is not None and name.group(1) != self.key:
+            yield from self.finish()
+
     def finish(self) -> Iterator[Item]:
         """The sample, complete."""
         if self.key is None:
             return
         where = f"`{self.file}`, sample `{self.key}`"
         yield Problem(f"{where}: {self.fault}") if self.fault else Sample(self.key, self.values, where)
-        self.key, self.values, self.fault = None, {}, None
+        self.key, self.values, self.fault, self.bytes = None, {}, None, 0
 
 
 def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any:

@@ -5,7 +5,7 @@ use crate::cli::show;
 use crate::export::{Pending, Placed};
 use anyhow::Context;
 use serde_json::{Map, Value, json};
-use shardpack_reader::{Dataset, RecordView};
+use shardpack_reader::{Dataset, RecordView, Scalar};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -69,6 +69,15 @@ impl<'a> Table<'a> {
     }
 }
 
+/// A scalar as `pack --labels` reads it: JSON has no word for floats that are no numbers.
+fn scalar(value: Scalar) -> Value {
+    match value {
+        Scalar::Float(v) if v.is_nan() => json!("NaN"),
+        Scalar::Float(v) if v.is_infinite() => json!(if v > 0.0 { "Infinity" } else { "-Infinity" }),
+        other => show::scalar(other),
+    }
+}
+
 fn row(dataset: &Dataset, columns: &[String], view: &RecordView<'_>) -> anyhow::Result<Map<String, Value>> {
     let mut row = Map::new();
     row.insert("key".into(), json!(view.key()));
@@ -77,7 +86,7 @@ fn row(dataset: &Dataset, columns: &[String], view: &RecordView<'_>) -> anyhow::
             let value = view.scalar(name)?;
             let class = dataset.classes().filter(|_| name == "label").zip(value.as_i64());
             let class = class.and_then(|(classes, id)| classes.get(usize::try_from(id).ok()?));
-            class.map_or_else(|| show::scalar(value), |name| json!(name))
+            class.map_or_else(|| scalar(value), |name| json!(name))
         } else {
             match view.field(name)? {
                 Some(_) => json!(view.text(name)?),

@@ -2,6 +2,7 @@
 
 use super::error::Result;
 use super::layout::Layout;
+use super::run::CubeRun;
 use super::source::Source;
 use serde_json::{Map, Value};
 use shardpack_codec::Array;
@@ -65,11 +66,13 @@ pub struct CubeOptions {
     pub spatial: Option<(u64, u64)>,
     /// Largest cube, in bytes as decoded. Default 1 GiB, which is also what a reader of a dataset accepts by default.
     pub max_bytes: u64,
+    /// What all cubes of the run share. Default: nothing yet, and no flag that stops it.
+    pub run: CubeRun,
 }
 
 impl Default for CubeOptions {
     fn default() -> Self {
-        Self { variable: None, spatial: None, max_bytes: Limits::default().max_decoded_bytes }
+        Self { variable: None, spatial: None, max_bytes: Limits::default().max_decoded_bytes, run: CubeRun::default() }
     }
 }
 

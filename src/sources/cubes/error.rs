@@ -84,6 +84,12 @@ pub enum CubeError {
         /// What the file asks for, in bytes.
         found: u64,
     },
+    /// The flag of the run was raised: see [`CubeRun`](super::CubeRun).
+    #[error("{}: interrupted while it was read", Quoted(path))]
+    Cancelled {
+        /// The file.
+        path: Box<Path>,
+    },
 }
 
 impl CubeError {
@@ -95,7 +101,8 @@ impl CubeError {
             | Self::Format { path, .. }
             | Self::Unsupported { path, .. }
             | Self::Usage { path, .. }
-            | Self::Limit { path, .. } => path,
+            | Self::Limit { path, .. }
+            | Self::Cancelled { path } => path,
         }
     }
 

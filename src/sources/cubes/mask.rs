@@ -20,11 +20,16 @@ use std::path::Path;
 /// As [`load`](super::load); `Unsupported` also if there is more than one band or a PNG of colours, `Format` also if a float is no
 /// integer.
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
-    let source = Source::open(path)?;
+    let source = Source::open(path, &options.run)?;
+    source.check_cancel()?;
+    source.or_cancelled(load_from(&source, options))
+}
+
+fn load_from(source: &Source, options: &CubeOptions) -> Result<LoadedMask> {
     if source.prefix(8)? == sniff::PNG {
-        return Ok(LoadedMask { array: png(&source, options)?, no_data: None });
+        return Ok(LoadedMask { array: png(source, options)?, no_data: None });
     }
-    let cube = load_as(known(&source)?, &source, &Want::Mask(options))?;
+    let cube = load_as(known(source)?, source, &Want::Mask(options))?;
     let &[height, width, 1] = cube.array.shape() else {
         return Err(source.unsupported("label mask", "one band", format_args!("shape {:?}", cube.array.shape())));
     };
@@ -32,9 +37,9 @@ pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     let mut bytes = cube.array.into_bytes();
     let mut label = dtype;
     if dtype.is_float() {
-        (label, bytes) = integers(&source, width, &values::to_f64(dtype, &bytes))?;
+        (label, bytes) = integers(source, width, &values::to_f64(dtype, &bytes))?;
     }
-    Ok(LoadedMask { array: array(&source, label, height, width, bytes)?, no_data: cube.no_data })
+    Ok(LoadedMask { array: array(source, label, height, width, bytes)?, no_data: cube.no_data })
 }
 
 fn array(source: &Source, dtype: Dtype, height: u64, width: u64, bytes: Vec<u8>) -> Result<Array> {
@@ -89,7 +94,7 @@ fn png(source: &Source, options: &CubeOptions) -> Result<Array> {
         other => source.format("PNG", "a whole one", other),
     };
     source.stream(0, 0)?;
-    let mut decoder = png::Decoder::new(BufReader::new(source.file()));
+    let mut decoder = png::Decoder::new(BufReader::new(source.whole()));
     // Palette indices and samples as they are stored: no expansion to colours, no gamma.
     decoder.set_transformations(png::Transformations::IDENTITY);
     let mut reader = decoder.read_info().map_err(bad)?;
@@ -106,7 +111,7 @@ fn png(source: &Source, options: &CubeOptions) -> Result<Array> {
     }
     let packed_bytes =
         reader.output_buffer_size().ok_or_else(|| source.limit("label mask", options.max_bytes, u64::MAX))?;
-    let mut packed = vec![0; packed_bytes];
+    let mut packed = source.zeros("label mask", packed_bytes as u64)?;
     let line = reader.next_frame(&mut packed).map_err(bad)?.line_size;
     let (height, width) = (u64::from(height), u64::from(width));
     let bits: u32 = match depth {

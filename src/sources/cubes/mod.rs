@@ -33,6 +33,7 @@ mod meta;
 mod npy;
 mod npz;
 mod open;
+mod run;
 mod select;
 mod sniff;
 mod source;
@@ -46,6 +47,7 @@ pub use cube::{CubeInfo, CubeKind, CubeOptions, LoadedCube, LoadedMask};
 pub use error::{CubeError, Result};
 pub use mask::load_mask;
 pub use open::{CubeValues, OpenCube, ValuesInFile, open};
+pub use run::CubeRun;
 
 use select::Want;
 use source::Source;
@@ -58,15 +60,15 @@ use std::path::{Path, PathBuf};
 /// # Errors
 /// `Io` if the file cannot be read; `Usage` if it is not a regular file.
 pub fn probe(path: &Path) -> Result<Option<CubeKind>> {
-    sniff::sniff(&Source::open(path)?)
+    sniff::sniff(&Source::open(path, &CubeRun::default())?)
 }
 
 /// The other file that belongs to this one: for an ENVI header its data file, if it is there. `None` for everything else.
 ///
 /// A data file that some header claims is not a sample of its own.
 #[must_use]
-pub fn companion(path: &Path) -> Option<PathBuf> {
-    let source = Source::open(path).ok()?;
+pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
+    let source = Source::open(path, &options.run).ok()?;
     match sniff::sniff(&source) {
         Ok(Some(CubeKind::EnviHeader)) => envi::companion(&source),
         _ => None,
@@ -78,16 +80,20 @@ pub fn companion(path: &Path) -> Option<PathBuf> {
 /// # Errors
 /// As [`load`], as far as the headers tell: a compressed stream that is damaged further on is found by [`load`] alone.
 pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
-    let source = Source::open(path)?;
-    let want = Want::Cube(options);
-    match known(&source)? {
-        CubeKind::Npy => npy::peek(&source, &want),
-        CubeKind::Npz => npz::peek(&source, &want),
-        CubeKind::EnviHeader => envi::peek(&source, &want),
-        CubeKind::Mat5 => mat::peek(&source, &want),
-        CubeKind::Hdf5 => hdf5::peek(&source, &want),
-        CubeKind::Tiff => tiff::peek(&source, &want),
-        CubeKind::Tivita => tivita::peek(&source, &want),
+    let source = Source::open(path, &options.run)?;
+    source.check_cancel()?;
+    source.or_cancelled(peek_in(&source, &Want::Cube(options)))
+}
+
+fn peek_in(source: &Source, want: &Want) -> Result<CubeInfo> {
+    match known(source)? {
+        CubeKind::Npy => npy::peek(source, want),
+        CubeKind::Npz => npz::peek(source, want),
+        CubeKind::EnviHeader => envi::peek(source, want),
+        CubeKind::Mat5 => mat::peek(source, want),
+        CubeKind::Hdf5 => hdf5::peek(source, want),
+        CubeKind::Tiff => tiff::peek(source, want),
+        CubeKind::Tivita => tivita::peek(source, want),
     }
 }
 
@@ -109,10 +115,12 @@ pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
 ///
 /// # Errors
 /// `Io` from the operating system; `Format` if the file is damaged; `Unsupported` if it holds what cannot be a cube (complex
-/// numbers, four axes, no elements, …); `Usage` if the options do not fit it; `Limit` if the cube is above `options.max_bytes`.
+/// numbers, four axes, no elements, …); `Usage` if the options do not fit it; `Limit` if the cube is above `options.max_bytes`;
+/// `Cancelled` if the flag of `options.run` is raised.
 pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
-    let source = Source::open(path)?;
-    load_as(known(&source)?, &source, &Want::Cube(options))
+    let source = Source::open(path, &options.run)?;
+    source.check_cancel()?;
+    source.or_cancelled(known(&source).and_then(|kind| load_as(kind, &source, &Want::Cube(options))))
 }
 
 fn load_as(kind: CubeKind, source: &Source, want: &Want) -> Result<LoadedCube> {

@@ -4,9 +4,8 @@ use super::cube::{CubeInfo, CubeKind, LoadedCube};
 use super::error::{CubeError, Result};
 use super::npy::{Header, read_header};
 use super::select::{Candidate, Chosen, Want, others, select};
-use super::source::Source;
+use super::source::{Source, Stream};
 use super::{meta, npy};
-use std::fs::File;
 use std::io::{BufReader, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -17,7 +16,7 @@ const MAX_MEMBERS: usize = 10_000;
 /// Deflate cannot expand further: a longer claim is a lie.
 pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
-type Archive<'a> = ZipArchive<BufReader<&'a File>>;
+type Archive<'a> = ZipArchive<BufReader<Stream<'a>>>;
 
 /// One array of the archive.
 struct Member {
@@ -34,7 +33,7 @@ pub(super) fn is_npz(source: &Source, head: &[u8]) -> Result<bool> {
     if head.get(30..).and_then(|rest| rest.get(..length)).is_some_and(|name| name.ends_with(b".npy")) {
         return Ok(true);
     }
-    match ZipArchive::new(BufReader::new(source.file())) {
+    match ZipArchive::new(BufReader::new(source.whole())) {
         Ok(archive) => Ok(archive.file_names_raw().take(MAX_MEMBERS).any(|name| name.ends_with(b".npy"))),
         Err(ZipError::Io(error)) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
             Err(source.io("cannot read the zip directory", error))
@@ -50,7 +49,7 @@ fn zip_error(source: &Source, error: &ZipError) -> CubeError {
 /// The archive and its arrays; members that no cube can be made of (strings, objects) are left out.
 fn members(source: &Source) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
-    let mut archive = ZipArchive::new(BufReader::new(source.file())).map_err(|error| zip_error(source, &error))?;
+    let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
     if archive.len() > MAX_MEMBERS {
         return Err(source.format("zip members", format_args!("at most {MAX_MEMBERS}"), archive.len()));
     }

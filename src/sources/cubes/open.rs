@@ -1,7 +1,7 @@
 //! Cubes whose values need not be in memory: where a file has them in our order, they are read as they are needed.
 
 use super::cube::{CubeKind, CubeOptions, LoadedCube};
-use super::error::Result;
+use super::error::{CubeError, Result};
 use super::gather;
 use super::layout::Layout;
 use super::select::Want;
@@ -94,23 +94,32 @@ impl ArraySource for CubeValues {
 /// # Errors
 /// As [`load`](super::load).
 pub fn open(path: &Path, options: &CubeOptions, spare: Vec<u8>) -> Result<OpenCube> {
-    let (source, want) = (Source::open(path)?.with_spare(spare), Want::Cube(options));
+    let source = Source::open(path, &options.run)?.with_spare(spare);
+    source.check_cancel()?;
+    let run = options.run.clone();
+    open_in(source, &Want::Cube(options)).map_err(|error| match run.is_cancelled() {
+        true => CubeError::Cancelled { path: path.into() },
+        false => error,
+    })
+}
+
+fn open_in(source: Source, want: &Want) -> Result<OpenCube> {
     let kind = known(&source)?;
     match kind {
         CubeKind::Npy => {
-            let (layout, offset) = npy::place(&source, &want)?;
+            let (layout, offset) = npy::place(&source, want)?;
             if layout.is_stored_order() {
                 let values = CubeValues::InFile(ValuesInFile::new(source, offset, &layout));
                 return Ok(OpenCube { values, no_data: None, meta: Map::new() });
             }
         }
         CubeKind::EnviHeader => {
-            if let Some(cube) = envi::open_in_file(&source, &want)? {
+            if let Some(cube) = envi::open_in_file(&source, want)? {
                 return Ok(cube);
             }
         }
         _ => {}
     }
-    let LoadedCube { array, no_data, meta } = load_as(kind, &source, &want)?;
+    let LoadedCube { array, no_data, meta } = load_as(kind, &source, want)?;
     Ok(OpenCube { values: CubeValues::InMemory(array), no_data, meta })
 }

@@ -1,10 +1,12 @@
 //! File access of this module: reads that know the file's length, and errors that know its name.
 
 use super::error::{CubeError, Result};
+use super::run::CubeRun;
+use crate::sources::regular;
 use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Take};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
 /// An open regular file. All reads name the offset, so there is no position to keep.
@@ -12,6 +14,7 @@ pub(super) struct Source {
     file: File,
     path: PathBuf,
     len: u64,
+    run: CubeRun,
     /// Memory of an earlier cube, for the first large piece of this one.
     spare: Cell<Vec<u8>>,
 }
@@ -25,17 +28,20 @@ impl fmt::Debug for Source {
 /// Pieces smaller than this are not worth the spare memory.
 const LARGE_BYTES: usize = 1 << 20;
 
+/// How much is read between two looks at the flag that stops a run.
+const PIECE_BYTES: u64 = 8 << 20;
+
 impl Source {
-    /// Opens a regular file. A FIFO or a device is refused before `open` could block on it.
-    pub(super) fn open(path: &Path) -> Result<Self> {
-        let meta = std::fs::metadata(path).map_err(|error| CubeError::io(path, "cannot open", error))?;
-        if !meta.is_file() {
-            let found = if meta.is_dir() { "a folder" } else { "something else" };
-            return Err(CubeError::usage(path, "source", "a regular file", found));
-        }
-        let file = File::open(path).map_err(|error| CubeError::io(path, "cannot open", error))?;
-        let len = file.metadata().map_err(|error| CubeError::io(path, "cannot read its size", error))?.len();
-        Ok(Self { file, path: path.to_owned(), len, spare: Cell::default() })
+    /// Opens a regular file. A FIFO or a device is refused: it could block for ever.
+    pub(super) fn open(path: &Path, run: &CubeRun) -> Result<Self> {
+        let (file, metadata) = regular::open(path).map_err(|error| match error.kind() {
+            ErrorKind::InvalidInput => {
+                let found = if path.is_dir() { "a folder" } else { "something else" };
+                CubeError::usage(path, "source", "a regular file", found)
+            }
+            _ => CubeError::io(path, "cannot open", error),
+        })?;
+        Ok(Self { file, path: path.to_owned(), len: metadata.len(), run: run.clone(), spare: Cell::default() })
     }
 
     /// The same source, with memory to use before any is taken from the system.
@@ -68,9 +74,17 @@ impl Source {
     pub(super) fn read_at(&self, what: &'static str, offset: u64, len: u64) -> Result<Vec<u8>> {
         self.check_range(what, offset, len)?;
         let mut bytes = self.alloc(what, len)?;
-        let read = self.stream(offset, len)?.read_to_end(&mut bytes).map_err(|error| self.io(what, error))?;
-        if read as u64 != len {
-            return Err(self.shrunk(what));
+        self.seek(offset)?;
+        let mut left = len;
+        while left > 0 {
+            self.check_cancel()?;
+            let piece = left.min(PIECE_BYTES);
+            // Of the file itself: it fills fresh memory without writing zeros to it first.
+            let read = (&self.file).take(piece).read_to_end(&mut bytes).map_err(|error| self.io(what, error))?;
+            if read as u64 != piece {
+                return Err(self.shrunk(what));
+            }
+            left -= piece;
         }
         Ok(bytes)
     }
@@ -78,11 +92,15 @@ impl Source {
     /// Fills `out` from `offset`.
     pub(super) fn fill_at(&self, what: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
         self.check_range(what, offset, out.len() as u64)?;
-        let mut stream = self.stream(offset, out.len() as u64)?;
-        stream.read_exact(out).map_err(|error| match error.kind() {
-            ErrorKind::UnexpectedEof => self.shrunk(what),
-            _ => self.io(what, error),
-        })
+        self.seek(offset)?;
+        for piece in out.chunks_mut(usize::try_from(PIECE_BYTES).unwrap_or(usize::MAX)) {
+            self.check_cancel()?;
+            (&self.file).read_exact(piece).map_err(|error| match error.kind() {
+                ErrorKind::UnexpectedEof => self.shrunk(what),
+                _ => self.io(what, error),
+            })?;
+        }
+        Ok(())
     }
 
     /// At most `len` bytes from `offset`: what there is.
@@ -91,15 +109,59 @@ impl Source {
     }
 
     /// A stream over `[offset, offset + len)`. One at a time: streams share the file's position.
-    pub(super) fn stream(&self, offset: u64, len: u64) -> Result<Take<&File>> {
-        let mut file = &self.file;
-        file.seek(SeekFrom::Start(offset)).map_err(|error| self.io("cannot seek", error))?;
-        Ok(file.take(len))
+    pub(super) fn stream(&self, offset: u64, len: u64) -> Result<Take<Stream<'_>>> {
+        self.seek(offset)?;
+        Ok(Stream(self).take(len))
     }
 
-    /// The file itself, for readers that seek on their own.
+    /// The whole file as a stream, for readers that seek on their own.
+    pub(super) const fn whole(&self) -> Stream<'_> {
+        Stream(self)
+    }
+
+    /// The file itself, to be read by offset.
+    #[cfg_attr(not(feature = "hdf5"), allow(dead_code, reason = "only HDF5 needs a handle of its own"))]
     pub(super) const fn file(&self) -> &File {
         &self.file
+    }
+
+    /// What the cubes of the run share.
+    pub(super) const fn run(&self) -> &CubeRun {
+        &self.run
+    }
+
+    fn seek(&self, offset: u64) -> Result<()> {
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(offset)).map(|_| ()).map_err(|error| self.io("cannot seek", error))
+    }
+
+    /// `Cancelled` if the flag of the run is raised. For loops that work without reading.
+    pub(super) fn check_cancel(&self) -> Result<()> {
+        if self.run.is_cancelled() { Err(self.cancelled()) } else { Ok(()) }
+    }
+
+    /// A result, unless the flag of the run is raised: then that is why it failed, whatever the words.
+    pub(super) fn or_cancelled<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| if self.run.is_cancelled() { self.cancelled() } else { error })
+    }
+
+    fn cancelled(&self) -> CubeError {
+        CubeError::Cancelled { path: self.path.as_path().into() }
+    }
+
+    /// As many zeros; an error instead of an abort where the machine does not have the memory.
+    pub(super) fn zeros(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
+        let mut bytes = self.alloc(what, len)?;
+        bytes.resize(usize::try_from(len).map_err(|_| self.out_of_memory(what))?, 0);
+        Ok(bytes)
+    }
+
+    /// Makes `bytes` as long as `len`, in the memory it has where that is enough.
+    pub(super) fn resize(&self, what: &'static str, bytes: &mut Vec<u8>, len: u64) -> Result<()> {
+        let len = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
+        bytes.try_reserve_exact(len.saturating_sub(bytes.len())).map_err(|_| self.out_of_memory(what))?;
+        bytes.resize(len, 0);
+        Ok(())
     }
 
     /// Empty memory for `len` bytes; an error instead of an abort where the machine does not have it.
@@ -152,5 +214,25 @@ impl Source {
 
     fn out_of_memory(&self, what: &'static str) -> CubeError {
         self.io(what, std::io::Error::from(ErrorKind::OutOfMemory))
+    }
+}
+
+/// The file from its position on. Every read looks at the flag of the run first.
+#[derive(Clone, Copy)]
+pub(super) struct Stream<'a>(&'a Source);
+
+impl Read for Stream<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        if self.0.run.is_cancelled() {
+            // Not `Interrupted`, which is tried again.
+            return Err(io::Error::other("the run was cancelled"));
+        }
+        (&self.0.file).read(out)
+    }
+}
+
+impl Seek for Stream<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&self.0.file).seek(to)
     }
 }

@@ -1,11 +1,15 @@
 //! JSON Lines: one object on each line, all with the same names. The type of a value is what JSON says.
+//!
+//! JSON has no word for the floats that are no numbers. In a column of numbers, and in one that holds nothing else, the strings
+//! `NaN`, `Infinity` and `-Infinity` are those, as Protocol Buffers have it. `unpack` writes them so.
 
-use super::{Rows, cells};
+use super::{MAX_COLUMNS, MAX_LINE, Rows, cells};
 use crate::sources::columns::{Column, Texts, Values};
 use crate::sources::error::{Result, SourceError};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::collections::HashMap;
 use std::fmt;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 /// One value of one row.
 #[derive(Debug, PartialEq)]
@@ -108,6 +112,10 @@ impl<'de> Deserialize<'de> for Row {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
+                    if pairs.len() == MAX_COLUMNS {
+                        let found = format!("expected at most {MAX_COLUMNS} values, found more");
+                        return Err(serde::de::Error::custom(found));
+                    }
                     pairs.push((name, map.next_value()?));
                 }
                 Ok(Row(pairs))
@@ -118,21 +126,25 @@ impl<'de> Deserialize<'de> for Row {
 }
 
 pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
-    let mut header: Option<(Vec<String>, usize)> = None;
+    let mut header: Option<(Names, usize)> = None;
     // The first row that counts decides on the type of a column.
     let mut columns: Vec<Option<Values>> = Vec::new();
     let (mut text, mut line) = (Vec::new(), 0);
     loop {
         text.clear();
-        if input.read_until(b'\n', &mut text).map_err(SourceError::io("read", rows.file))? == 0 {
+        let mut piece = input.by_ref().take(MAX_LINE);
+        if piece.read_until(b'\n', &mut text).map_err(SourceError::io("read", rows.file))? == 0 {
             break;
         }
         line += 1;
+        if text.len() as u64 == MAX_LINE && !text.ends_with(b"\n") {
+            return Err(rows.error(Some(line), format!("expected a line of at most {MAX_LINE} bytes, found more"), ""));
+        }
         let bytes = if line == 1 { text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&text) } else { &text };
         if bytes.trim_ascii().is_empty() {
             continue;
         }
-        let Row(mut pairs) =
+        let Row(pairs) =
             serde_json::from_slice(bytes).map_err(|error| rows.error(Some(line), without_place(&error), ""))?;
         let (names, key_place) = match &mut header {
             Some(header) => header,
@@ -140,45 +152,89 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
                 let names: Vec<_> = pairs.iter().map(|(name, _)| name.as_str()).collect();
                 let key_place = rows.key_column(&names, line)?;
                 columns = pairs.iter().map(|_| None).collect();
-                header.insert((pairs.iter().map(|(name, _)| name.clone()).collect(), key_place))
+                header.insert((Names::new(&names), key_place))
             }
         };
-        let cells = in_order(&mut pairs, names).map_err(|message| rows.error(Some(line), message, ""))?;
+        let cells = names.in_order(pairs).map_err(|message| rows.error(Some(line), message, ""))?;
         let Some(Cell::Text(key)) = cells.get(*key_place) else {
             let message = format!(
                 "expected a string as the key `{}`, found another type",
-                names.get(*key_place).map_or("", |n| n)
+                names.list.get(*key_place).map_or("", |n| n)
             );
             return Err(rows.error(Some(line), message, ""));
         };
         if !rows.accept(key, line)? {
             continue;
         }
-        for ((column, cell), name) in columns.iter_mut().zip(cells).zip(&*names) {
+        for ((column, cell), name) in columns.iter_mut().zip(cells).zip(&names.list) {
             push(column, cell).map_err(|(message, hint)| {
                 rows.error(Some(line), format!("`{}`: {message}", name.escape_debug()), hint)
             })?;
         }
     }
     let Some((names, key_place)) = header else { return Ok(Vec::new()) };
-    let named = names.into_iter().zip(columns).enumerate().filter(|(i, _)| *i != key_place);
-    Ok(named.map(|(_, (name, values))| Column { name, values: values.unwrap_or(Values::Text(Texts::new())) }).collect())
+    let named = names.list.into_iter().zip(columns).enumerate().filter(|(i, _)| *i != key_place);
+    Ok(named.map(|(_, (name, values))| Column { name, values: finished(values) }).collect())
 }
 
-/// The cells of a row in the order of `names`, which must be its names exactly.
-fn in_order(pairs: &mut Vec<(String, Cell)>, names: &[String]) -> Result<Vec<Cell>, String> {
-    for name in names {
-        match pairs.iter().filter(|(other, _)| other == name).count() {
-            1 => {}
-            0 => return Err(format!("expected `{}` as in the first row, found none", name.escape_debug())),
-            _ => return Err(format!("`{}` stands there twice", name.escape_debug())),
+/// The names of the first row, and the place of each.
+struct Names {
+    list: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Names {
+    fn new(names: &[&str]) -> Self {
+        let list: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let places = list.iter().cloned().zip(0..).collect();
+        Self { list, places }
+    }
+
+    /// The cells of a row in the order of these names, which must be its names exactly.
+    fn in_order(&self, pairs: Vec<(String, Cell)>) -> Result<Vec<Cell>, String> {
+        let mut cells: Vec<Option<Cell>> = self.list.iter().map(|_| None).collect();
+        let mut unknown = None;
+        for (i, (name, cell)) in pairs.into_iter().enumerate() {
+            // Most tables have the same order in every row.
+            let place = if self.list.get(i) == Some(&name) { Some(i) } else { self.places.get(&name).copied() };
+            match place.and_then(|place| cells.get_mut(place)) {
+                None => _ = unknown.get_or_insert(name),
+                Some(Some(_)) => return Err(format!("`{}` stands there twice", name.escape_debug())),
+                Some(empty) => *empty = Some(cell),
+            }
+        }
+        if let Some((name, _)) = self.list.iter().zip(&cells).find(|(_, cell)| cell.is_none()) {
+            return Err(format!("expected `{}` as in the first row, found none", name.escape_debug()));
+        }
+        match unknown {
+            Some(name) => Err(format!("`{}` does not stand in the first row", name.escape_debug())),
+            None => Ok(cells.into_iter().flatten().collect()),
         }
     }
-    if let Some((name, _)) = pairs.iter().find(|(name, _)| !names.contains(name)) {
-        return Err(format!("`{}` does not stand in the first row", name.escape_debug()));
+}
+
+/// The float that a string of a table stands for, if it is one of the three that JSON has no word for.
+fn not_finite(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        _ => None,
     }
-    pairs.sort_by_key(|(name, _)| names.iter().position(|other| other == name));
-    Ok(pairs.drain(..).map(|(_, cell)| cell).collect())
+}
+
+/// What a column of text holds if all of it is such floats.
+fn all_not_finite(values: &Values) -> Option<Vec<f64>> {
+    match values {
+        Values::Text(texts) if !texts.is_empty() => texts.iter().map(not_finite).collect(),
+        _ => None,
+    }
+}
+
+/// A column once all its values are there.
+fn finished(values: Option<Values>) -> Values {
+    let values = values.unwrap_or(Values::Text(Texts::new()));
+    all_not_finite(&values).map_or(values, Values::Float)
 }
 
 /// A column of the type of `cell`, without values.
@@ -202,6 +258,16 @@ fn push(column: &mut Option<Values>, cell: Cell) -> Result<(), (String, &'static
     })?;
     let found = like.type_name();
     let column = column.get_or_insert(like);
+    let number = matches!(cell, Cell::Int(_) | Cell::Float(_));
+    if number && let Some(floats) = all_not_finite(column) {
+        *column = Values::Float(floats);
+    }
+    let cell = match (&*column, cell) {
+        (Values::Int(_) | Values::Float(_), Cell::Text(text)) => {
+            not_finite(&text).map_or(Cell::Text(text), Cell::Float)
+        }
+        (_, cell) => cell,
+    };
     match (&mut *column, cell) {
         (Values::Bool(values), Cell::Bool(value)) => values.push(value),
         (Values::Int(values), Cell::Int(value)) => values.push(value),

@@ -10,14 +10,23 @@ mod json;
 use super::classes::{self, Classes};
 use super::columns::{Column, Values};
 use super::error::{Result, SourceError};
+use super::regular;
 use super::words::{list, plural, verb};
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// Names of the column that holds the key, best first.
 const KEY_NAMES: &[&str] = &["key", "path", "file", "filename"];
+
+/// Most columns of a table: most fields that a dataset has by the default limits of its readers.
+const MAX_COLUMNS: usize = 1024;
+
+/// Columns that an error names.
+const LISTED_COLUMNS: usize = 20;
+
+/// Longest line of a table, in bytes.
+const MAX_LINE: u64 = 64 << 20;
 
 /// Names of fields that `pack` makes itself. The table may not have such columns.
 pub const RESERVED_NAMES: &[&str] =
@@ -28,18 +37,21 @@ pub const RESERVED_NAMES: &[&str] =
 pub(crate) struct Labels {
     pub(crate) columns: Vec<Column>,
     pub(crate) classes: Option<Classes>,
+    /// The column that became the classes.
+    pub(crate) class_column: Option<&'static str>,
 }
 
 impl Labels {
-    /// Whether the table has labels, so that folder names are not asked.
-    pub(crate) fn has_label(&self) -> bool {
-        self.classes.is_some() || self.columns.iter().any(|column| column.name == "label")
+    /// The column with the labels, if there is one: then folder names are not asked.
+    pub(crate) fn label_column(&self) -> Option<&'static str> {
+        self.class_column.or(self.columns.iter().any(|column| column.name == "label").then_some("label"))
     }
 }
 
 /// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are passed over.
 pub(crate) fn read(file: &Path, keys: &[&str], left_out: &HashSet<&str>) -> Result<Labels> {
-    let mut input = BufReader::with_capacity(1 << 20, File::open(file).map_err(SourceError::io("open", file))?);
+    let (table, _) = regular::open(file).map_err(SourceError::io("open", file))?;
+    let mut input = BufReader::with_capacity(1 << 20, table);
     let start = input.fill_buf().map_err(SourceError::io("read", file))?;
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
     let is_json = start.trim_ascii_start().starts_with(b"{");
@@ -52,15 +64,16 @@ pub(crate) fn read(file: &Path, keys: &[&str], left_out: &HashSet<&str>) -> Resu
 }
 
 fn with_classes(mut columns: Vec<Column>) -> Labels {
-    let place = |name: &str| columns.iter().position(|column| column.name == name);
-    let mut found = None;
-    if let Some(place) = place("label").or_else(|| place("class"))
+    let place = |name| columns.iter().position(|column| column.name == name).map(|place| (place, name));
+    let (mut found, mut class_column) = (None, None);
+    if let Some((place, name)) = place("label").or_else(|| place("class"))
         && let Some(Column { values: Values::Text(texts), .. }) = columns.get(place)
     {
         found = Some(classes::by_text(texts));
+        class_column = Some(name);
         columns.remove(place);
     }
-    Labels { columns, classes: found }
+    Labels { columns, classes: found, class_column }
 }
 
 /// Which row belongs to which sample.
@@ -116,16 +129,21 @@ impl Rows<'_> {
 
     /// Checks the names of all columns, in line 1 or so; gives the place of the key's.
     fn key_column(&self, names: &[&str], line: u64) -> Result<usize> {
-        let list = || names.iter().map(|name| format!("`{}`", name.escape_debug())).collect::<Vec<_>>().join(", ");
+        let list = || list(names.iter().copied(), LISTED_COLUMNS);
         let Some(place) = KEY_NAMES.iter().find_map(|wanted| names.iter().position(|name| name == wanted)) else {
             let message = format!("expected a column `key` (or `path`, `file`, `filename`), found {}", list());
             return Err(self.error(Some(line), message, ""));
         };
+        if names.len() > MAX_COLUMNS {
+            let message = format!("expected at most {MAX_COLUMNS} columns, found {}", names.len());
+            return Err(self.error(Some(line), message, "keep wide data in a file of its own, such as an array"));
+        }
+        let mut seen = HashSet::with_capacity(names.len());
         for (i, name) in names.iter().enumerate() {
             if name.is_empty() {
                 return Err(self.error(Some(line), format!("column {} has no name", i + 1), ""));
             }
-            if names.iter().take(i).any(|other| other == name) {
+            if !seen.insert(name) {
                 return Err(self.error(Some(line), format!("two columns of the name `{}`", name.escape_debug()), ""));
             }
             if i != place && RESERVED_NAMES.contains(name) {

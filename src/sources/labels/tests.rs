@@ -64,7 +64,7 @@ fn text_labels_become_classes() {
     let classes = |header: &str| {
         let labels = read_text(format!("{header}\nb/3.jpg,dog,1\na/1.jpg,cat,2\na/2.jpg,dog,3\n")).unwrap();
         let columns: Vec<_> = labels.columns.iter().map(|column| column.name.clone()).collect();
-        (labels.has_label(), labels.classes, columns)
+        (labels.label_column().is_some(), labels.classes, columns)
     };
     let animals = Some(Classes { names: vec!["cat".into(), "dog".into()], labels: vec![0, 1, 1] });
     assert_eq!(classes("key,label,n"), (true, animals.clone(), vec!["n".to_owned()]));
@@ -185,4 +185,49 @@ fn big_integers_keep_their_digits() {
     assert_eq!(column("18446744073709551615", "1"), texts(&["18446744073709551615", "1", "0"]));
     let mixed = "{\"key\": \"a/1.jpg\", \"n\": 9007199254740993}\n{\"key\": \"a/2.jpg\", \"n\": 0.5}\n";
     assert!(error(mixed).contains("would lose digits"));
+}
+
+#[test]
+fn json_has_three_words_for_floats_that_are_no_numbers() {
+    let column = |cells: [&str; 3]| {
+        let rows = KEYS.iter().zip(cells).map(|(key, cell)| format!("{{\"key\": \"{key}\", \"n\": {cell}}}\n"));
+        values(&read_text(rows.collect::<String>()).unwrap(), "n")
+    };
+    let floats = |cells| match column(cells) {
+        Values::Float(values) => values.into_iter().map(f64::to_bits).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let bits = |values: [f64; 3]| values.map(f64::to_bits).to_vec();
+    let (nan, inf) = (f64::NAN, f64::INFINITY);
+    assert_eq!(floats(["\"NaN\"", "1", "\"-Infinity\""]), bits([nan, 1.0, -inf]));
+    assert_eq!(floats(["1", "\"Infinity\"", "0.5"]), bits([1.0, inf, 0.5]));
+    assert_eq!(floats(["\"NaN\"", "\"NaN\"", "\"Infinity\""]), bits([nan, nan, inf]));
+    assert_eq!(column(["\"NaN\"", "\"cat\"", "\"Infinity\""]), texts(&["NaN", "cat", "Infinity"]));
+    let mixed = "{\"key\": \"a/1.jpg\", \"n\": \"NaN\"}\n{\"key\": \"a/2.jpg\", \"n\": \"x\"}\n{\"key\": \"b/3.jpg\", \"n\": 1}";
+    assert!(error(mixed).contains("expected text as in the rows before, found integers"));
+}
+
+#[test]
+fn tables_of_many_columns_are_refused_at_once() {
+    crate::bounded::run(concat!(module_path!(), "::tables_of_many_columns_are_refused_at_once"), || {
+        let names: Vec<_> = (0..1_000_000).map(|column| format!("c{column}")).collect();
+        let csv = format!("key,{}\n", names.join(","));
+        let expected = ", line 1: expected at most 1024 columns, found 1000001\nhint: keep wide data in a file of its own, such as an array";
+        assert_eq!(error(&csv), expected);
+        let pairs: Vec<_> = names.iter().map(|name| format!("\"{name}\": 1")).collect();
+        let json = format!("{{\"key\": \"a/1.jpg\", {}}}", pairs.join(", "));
+        assert!(error(&json).starts_with(", line 1: expected at most 1024 values, found more"));
+        let second = format!("{{\"key\": \"a/1.jpg\", \"n\": 1}}\n{json}");
+        assert!(error(&second).starts_with(", line 2: expected at most 1024 values, found more"));
+        // As many as a dataset may have are read, in any order.
+        let row = |key: &str, names: &mut dyn Iterator<Item = &String>| {
+            let cells: Vec<_> = names.map(|name| format!("\"{name}\": 1")).collect();
+            format!("{{\"key\": \"{key}\", {}}}\n", cells.join(", "))
+        };
+        let few = &names[..1023];
+        let text =
+            row(KEYS[0], &mut few.iter()) + &row(KEYS[1], &mut few.iter().rev()) + &row(KEYS[2], &mut few.iter());
+        assert_eq!(read_text(text).unwrap().columns.len(), 1023);
+        assert!(error(vec![b'{'; 65 << 20]).contains("expected a line of at most 67108864 bytes"));
+    });
 }

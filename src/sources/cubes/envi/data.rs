@@ -17,10 +17,10 @@ pub(super) fn find(header: &Source, end: u64) -> Result<Source> {
     let exact = present.iter().find(|(size, _)| *size == end);
     let best = exact.or_else(|| present.iter().find(|(size, _)| *size >= end)).or(present.first());
     if let Some((_, path)) = best {
-        return Source::open(path);
+        return Source::open(path, header.run());
     }
-    match same_stem(header.path(), end).as_slice() {
-        [one] => Source::open(one),
+    match same_stem(header, end).as_slice() {
+        [one] => Source::open(one, header.run()),
         other => {
             let expected = "a file of the header's name with `.img`, `.dat`, `.raw`, … or without an extension";
             let found = match other.len() {
@@ -48,16 +48,12 @@ fn usual_names(header: &Path) -> Vec<PathBuf> {
     names
 }
 
-fn same_stem(header: &Path, end: u64) -> Vec<PathBuf> {
-    let folder = header.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-    let stem = header.file_stem().unwrap_or(OsStr::new(""));
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
-    let others = entries.flatten().map(|entry| entry.path()).filter(|path| {
-        path.file_stem() == Some(stem) && path.file_name() != header.file_name() && size(path) == Some(end)
-    });
-    let mut others: Vec<_> = others.collect();
-    others.sort();
-    others
+fn same_stem(header: &Source, end: u64) -> Vec<PathBuf> {
+    let path = header.path();
+    let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let names = header.run().same_stem(folder, path.file_stem().unwrap_or(OsStr::new("")));
+    let others = names.into_iter().filter(|name| Some(name.as_os_str()) != path.file_name());
+    others.map(|name| folder.join(name)).filter(|path| size(path) == Some(end)).collect()
 }
 
 fn size(path: &Path) -> Option<u64> {

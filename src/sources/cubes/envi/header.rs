@@ -2,12 +2,16 @@
 
 use super::super::error::Result;
 use super::super::source::Source;
+use std::collections::HashMap;
 
 /// Longest header that is read: 16 MiB hold the names of 100,000 bands.
 const MAX_HEADER: u64 = 16 << 20;
 
 /// Most keys that are read; ENVI itself knows some fifty.
 const MAX_KEYS: usize = 4096;
+
+/// Most items of all lists. In memory an item takes tens of times its bytes in the header.
+const MAX_ITEMS: usize = 1 << 20;
 
 /// Keys in lower case and single blanks, with their values as written, in order.
 pub(super) struct Header(Vec<(String, String)>);
@@ -24,6 +28,11 @@ impl Header {
 
     fn parse(source: &Source, text: &str) -> Result<Self> {
         let mut fields: Vec<(String, String)> = Vec::new();
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let items = text.bytes().filter(|byte| *byte == b',').count();
+        if items > MAX_ITEMS {
+            return Err(source.format("items in the ENVI header", format_args!("at most {MAX_ITEMS}"), items));
+        }
         // The first line is the signature. Old Macintosh files end lines with a carriage return alone.
         let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
         while let Some(line) = lines.next() {
@@ -47,14 +56,18 @@ impl Header {
             if let Some(end) = value.rfind('}').filter(|_| value.starts_with('{')) {
                 value.truncate(end + 1);
             }
+            // The last mention wins, as it does for ENVI and SPy.
+            if let Some(&place) = places.get(&key) {
+                if let Some((_, known)) = fields.get_mut(place) {
+                    *known = value;
+                }
+                continue;
+            }
             if fields.len() == MAX_KEYS {
                 return Err(source.format("ENVI header", format_args!("at most {MAX_KEYS} keys"), "more"));
             }
-            // The last mention wins, as it does for ENVI and SPy.
-            match fields.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, known)) => *known = value,
-                None => fields.push((key, value)),
-            }
+            places.insert(key.clone(), fields.len());
+            fields.push((key, value));
         }
         Ok(Self(fields))
     }

@@ -1,6 +1,8 @@
 //! HDF5 files, and MATLAB files of version 7.3, which are HDF5: with the cargo feature `hdf5`.
 
 #[cfg(feature = "hdf5")]
+mod metered;
+#[cfg(feature = "hdf5")]
 mod read;
 #[cfg(not(feature = "hdf5"))]
 mod without;

@@ -6,13 +6,24 @@ use super::super::layout::{Layout, Order};
 use super::super::select::{Candidate, Chosen, Want, cube_shape, others, select, select_matlab};
 use super::super::source::Source;
 use super::super::{mat, meta, values};
+use super::metered::{Allowance, Metered};
 use hdf5_pure::{AttrValue, Datatype, DatatypeByteOrder, File, Group};
 use shardpack_format::Dtype;
 use std::fmt;
+use std::sync::Arc;
 
-/// Most datasets that are looked at, and the deepest group.
+/// Most datasets and most groups that are looked at, and the deepest group. A group counts once for each path that leads to
+/// it: hard links multiply.
 const MAX_DATASETS: usize = 10_000;
+const MAX_GROUPS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
+
+/// Longest path of a dataset.
+const MAX_PATH: usize = 4096;
+
+/// Decoded bytes of all chunks: so many times the array, or this if it is more. Chunks may be larger than the array.
+const MAX_CHUNK_TIMES: u64 = 16;
+const SMALL_CHUNKS: u64 = 64 << 20;
 
 /// Longest vector that is read as metadata.
 const MAX_VECTOR: u64 = 1 << 20;
@@ -34,61 +45,82 @@ fn broken(source: &Source, error: impl fmt::Display) -> CubeError {
 }
 
 /// Opens the file for its metadata: a few reads, whatever its size.
-fn open(source: &Source) -> Result<File> {
-    File::open_streaming(source.path()).map_err(|error| broken(source, error))
-}
-
-/// Opens the file for its values. Small files are held in memory: read as a stream, a damaged chunk size of up to 4 GiB is
-/// allocated before it is compared with the file (hdf5-pure 0.47). A large file of many cubes does not have to fit.
-fn open_for_values(source: &Source, want: &Want) -> Result<File> {
-    if source.len() > want.max_bytes().saturating_mul(2) {
-        return open(source);
-    }
-    let bytes = source.read_at("HDF5 file", 0, source.len())?;
-    File::from_bytes(bytes).map_err(|error| broken(source, error))
+fn open(source: &Source) -> Result<(File, Arc<Allowance>)> {
+    let (file, allowance) = Metered::new(source)?;
+    let file = File::from_source(file).map_err(|error| broken(source, error))?;
+    Ok((file, allowance))
 }
 
 /// The numeric datasets of the file, in the order of its groups; those of MATLAB's own bookkeeping are left out.
 fn list(source: &Source, file: &File) -> Result<Vec<Dataset>> {
-    let mut found = Vec::new();
-    walk(source, &file.root(), "", 0, &mut found)?;
-    Ok(found)
+    let mut walk = Walk { source, found: Vec::new(), groups: 0 };
+    walk.group(&file.root(), "", 0)?;
+    Ok(walk.found)
 }
 
-fn walk(source: &Source, group: &Group, prefix: &str, depth: usize, found: &mut Vec<Dataset>) -> Result<()> {
-    let mut names = group.datasets().map_err(|error| broken(source, error))?;
-    names.sort();
-    for name in names {
-        if found.len() == MAX_DATASETS {
-            return Err(source.format("HDF5 datasets", format_args!("at most {MAX_DATASETS}"), "more"));
+struct Walk<'a> {
+    source: &'a Source,
+    found: Vec<Dataset>,
+    groups: usize,
+}
+
+impl Walk<'_> {
+    fn group(&mut self, group: &Group, prefix: &str, depth: usize) -> Result<()> {
+        let source = self.source;
+        source.check_cancel()?;
+        self.groups += 1;
+        if self.groups > MAX_GROUPS {
+            return Err(source.format(
+                "HDF5 groups",
+                format_args!("at most {MAX_GROUPS}"),
+                "more, or links that multiply",
+            ));
         }
-        let dataset = group.dataset(&name).map_err(|error| broken(source, error))?;
-        let Some((mut dtype, big_endian)) = dataset.datatype().ok().and_then(|datatype| numeric(&datatype)) else {
-            continue;
-        };
-        let Ok(mut dims) = dataset.shape() else { continue };
-        let attrs = dataset.attrs().unwrap_or_default();
-        let class = attrs.get("MATLAB_class").and_then(AttrValue::as_str);
-        match class {
-            Some("char" | "cell") => continue,
-            Some("logical") if dtype == Dtype::U8 => dtype = Dtype::Bool,
-            _ => {}
+        let mut datasets: Vec<_> = group.iter_datasets().map_err(|error| broken(source, error))?.collect();
+        datasets.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, dataset) in datasets {
+            if self.found.len() == MAX_DATASETS {
+                return Err(source.format("HDF5 datasets", format_args!("at most {MAX_DATASETS}"), "more"));
+            }
+            let name = self.path(prefix, &name)?;
+            self.found.extend(described(name, &dataset));
         }
-        if class.is_some() {
-            dims.reverse();
+        let mut groups: Vec<_> = group.iter_groups().map_err(|error| broken(source, error))?.collect();
+        groups.sort_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, inner) in groups.iter().filter(|(name, _)| !name.starts_with('#')) {
+            if depth == MAX_DEPTH {
+                return Err(source.format("HDF5 groups", format_args!("at most {MAX_DEPTH} levels"), "more"));
+            }
+            let path = self.path(prefix, name)?;
+            self.group(inner, &format!("{path}/"), depth + 1)?;
         }
-        found.push(Dataset { name: format!("{prefix}{name}"), dtype, big_endian, dims, matlab: class.is_some() });
+        Ok(())
     }
-    let mut names = group.groups().map_err(|error| broken(source, error))?;
-    names.sort();
-    for name in names.iter().filter(|name| !name.starts_with('#')) {
-        if depth == MAX_DEPTH {
-            return Err(source.format("HDF5 groups", format_args!("at most {MAX_DEPTH} levels"), "more"));
+
+    fn path(&self, prefix: &str, name: &str) -> Result<String> {
+        let bytes = prefix.len() + name.len();
+        if bytes > MAX_PATH {
+            return Err(self.source.format("path in the HDF5 file", format_args!("at most {MAX_PATH} bytes"), bytes));
         }
-        let inner = group.group(name).map_err(|error| broken(source, error))?;
-        walk(source, &inner, &format!("{prefix}{name}/"), depth + 1, found)?;
+        Ok(format!("{prefix}{name}"))
     }
-    Ok(())
+}
+
+/// A dataset as a candidate; `None` if it holds no numbers.
+fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Dataset> {
+    let (mut dtype, big_endian) = dataset.datatype().ok().and_then(|datatype| numeric(&datatype))?;
+    let mut dims = dataset.shape().ok()?;
+    let attrs = dataset.attrs().unwrap_or_default();
+    let class = attrs.get("MATLAB_class").and_then(AttrValue::as_str);
+    match class {
+        Some("char" | "cell") => return None,
+        Some("logical") if dtype == Dtype::U8 => dtype = Dtype::Bool,
+        _ => {}
+    }
+    if class.is_some() {
+        dims.reverse();
+    }
+    Some(Dataset { name, dtype, big_endian, dims, matlab: class.is_some() })
 }
 
 /// Element type and byte order; h5py stores booleans as an enumeration of two.
@@ -149,30 +181,74 @@ fn choose<'d>(source: &Source, want: &Want, datasets: &'d [Dataset]) -> Result<C
     Ok(Chosen { array: dataset, layout, others: others(want, &candidates, chosen) })
 }
 
-fn elements(source: &Source, file: &File, dataset: &Dataset) -> Result<Vec<u8>> {
-    file.dataset(&dataset.name).and_then(|dataset| dataset.read_raw()).map_err(|error| broken(source, error))
+/// The elements of a dataset of `bytes`, which fit the limits.
+fn elements(source: &Source, opened: &(File, Arc<Allowance>), dataset: &Dataset, bytes: u64) -> Result<Vec<u8>> {
+    let (file, allowance) = opened;
+    let from = file.dataset(&dataset.name).map_err(|error| broken(source, error))?;
+    let stored = check_chunks(source, &from, dataset, bytes)?;
+    allowance.add(stored.saturating_mul(2));
+    from.read_raw().map_err(|error| broken(source, error))
+}
+
+/// Compares the chunks of a dataset of `bytes` with it and with the file, before memory is taken for any. The bytes that
+/// they take in the file.
+fn check_chunks(source: &Source, from: &hdf5_pure::Dataset, dataset: &Dataset, bytes: u64) -> Result<u64> {
+    let what = || format!("chunks of the HDF5 dataset `{}`", dataset.name.escape_debug());
+    let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
+    let chunk = shape.iter().try_fold(dataset.dtype.bytes(), |product, &axis| product.checked_mul(axis));
+    let dims = from.shape().map_err(|error| broken(source, error))?;
+    let grid = dims
+        .iter()
+        .zip(&shape)
+        .try_fold(1u64, |product, (&axis, &chunk)| product.checked_mul(axis.div_ceil(chunk.max(1))));
+    let decoded = chunk.zip(grid).and_then(|(chunk, grid)| chunk.checked_mul(grid));
+    let most = bytes.saturating_mul(MAX_CHUNK_TIMES).max(SMALL_CHUNKS);
+    let Some(grid) = grid.filter(|_| decoded.is_some_and(|decoded| decoded <= most)) else {
+        let error = source.format(
+            what(),
+            format_args!("at most {most} bytes for an array of {bytes}"),
+            format_args!("chunks of {shape:?}"),
+        );
+        return Err(error.hint("write it anew with `h5repack -l CHUNK=… IN OUT`, or save the array as `.npy`"));
+    };
+    let chunks = from.chunks().map_err(|error| broken(source, error))?;
+    if chunks.len() as u64 > grid {
+        return Err(source.format(what(), format_args!("at most {grid}"), chunks.len()));
+    }
+    let mut stored = 0u64;
+    for chunk in &chunks {
+        source.check_range("chunk of an HDF5 dataset", chunk.address, chunk.storage_size)?;
+        stored = stored.saturating_add(chunk.storage_size);
+    }
+    let most = source.len().saturating_mul(MAX_CHUNK_TIMES).max(SMALL_CHUNKS);
+    if stored > most {
+        return Err(source.format(what(), format_args!("at most {most} bytes in a file of {}", source.len()), stored));
+    }
+    Ok(stored)
 }
 
 pub(in super::super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
-    let datasets = list(source, &open(source)?)?;
+    let (file, _) = open(source)?;
+    let datasets = list(source, &file)?;
     let Chosen { array, layout, others } = choose(source, want, &datasets)?;
     Ok(CubeInfo::new(CubeKind::Hdf5, &layout, source, want.max_bytes())?.of_array(&array.name, others))
 }
 
 pub(in super::super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
-    let file = open_for_values(source, want)?;
-    let datasets = list(source, &file)?;
+    let opened = open(source)?;
+    let datasets = list(source, &opened.0)?;
     let Chosen { array: dataset, layout, .. } = choose(source, want, &datasets)?;
-    layout.bytes(source, want.max_bytes())?;
-    let stored = elements(source, &file, dataset)?;
+    let bytes = layout.bytes(source, want.max_bytes())?;
+    let stored = elements(source, &opened, dataset, bytes)?;
     let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;
     cube.meta.insert("variable".into(), dataset.name.clone().into());
     let [_, _, channels] = layout.shape;
     for beside in &datasets {
         let short = beside.name.rsplit('/').next().unwrap_or_default();
         let Some(key) = meta::per_channel_key(short) else { continue };
-        if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR {
-            let mut stored = elements(source, &file, beside)?;
+        // The first mention wins, so that the others need not be read.
+        if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && !cube.meta.contains_key(key) {
+            let mut stored = elements(source, &opened, beside, channels * beside.dtype.bytes())?;
             if beside.big_endian {
                 super::super::gather::swap_in_place(&mut stored, beside.dtype.bytes());
             }

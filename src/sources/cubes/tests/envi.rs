@@ -37,8 +37,8 @@ fn every_type_interleave_and_name() {
                     let data = folder.write(names.next().unwrap(), [vec![9; offset as usize], elements].concat());
                     let path = folder.write("x.hdr", header(code, interleave, big_endian, offset, shape));
                     assert_cube(&path, CubeKind::EnviHeader, dtype, shape, &CubeOptions::default());
-                    assert_eq!(companion(&path).as_deref(), Some(data.as_path()));
-                    assert_eq!(companion(&data), None);
+                    assert_eq!(companion(&path, &CubeOptions::default()).as_deref(), Some(data.as_path()));
+                    assert_eq!(companion(&data, &CubeOptions::default()), None);
                     std::fs::remove_file(data).unwrap();
                 }
             }
@@ -73,7 +73,7 @@ fn the_data_file_that_fits_is_taken() {
     folder.write("x.img", &elements[1..]);
     let right = folder.write("x.dat", &elements);
     let path = folder.write("x.hdr", header(1, "bip", false, 0, [2, 3, 4]));
-    assert_eq!(companion(&path), Some(right));
+    assert_eq!(companion(&path, &CubeOptions::default()), Some(right));
     assert_cube(&path, CubeKind::EnviHeader, Dtype::U8, [2, 3, 4], &CubeOptions::default());
     let double = folder.write("y.img.hdr", header(1, "bip", false, 0, [2, 3, 4]));
     folder.write("y.img", &elements);
@@ -89,7 +89,7 @@ fn refusals_name_the_reason() {
         message(load(&path, &CubeOptions::default())),
         "`x.hdr`: ENVI data file: expected a file of the header's name with `.img`, `.dat`, `.raw`, … or without an extension, found none"
     );
-    assert_eq!(companion(&path), None);
+    assert_eq!(companion(&path, &CubeOptions::default()), None);
     folder.write("x.raw", [0; 102]);
     for result in [load(&path, &CubeOptions::default()).map(|_| ()), peek(&path, &CubeOptions::default()).map(|_| ())] {
         assert_eq!(

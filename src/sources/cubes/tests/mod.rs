@@ -1,8 +1,11 @@
 //! Every format against a cube that is computed, damaged files against the promise not to panic, real files where there are any.
 
+mod attacks;
 mod envi;
 #[cfg(feature = "hdf5")]
 mod hdf5;
+#[cfg(feature = "hdf5")]
+mod hdf5_attacks;
 mod hostile;
 mod matlab;
 mod numpy;

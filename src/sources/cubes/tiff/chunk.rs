@@ -16,6 +16,20 @@ pub(super) enum Compression {
 }
 
 impl Compression {
+    /// How many times its bytes a chunk can become at most. A larger claim is a lie, and no reason to take memory.
+    pub(super) const fn max_ratio(self) -> u64 {
+        match self {
+            Self::None => 1,
+            // A code of 12 bits stands for at most 4,096 bytes.
+            Self::Lzw => 4096,
+            Self::Deflate => super::super::npz::MAX_DEFLATE_RATIO,
+            // Two bytes for a run of 128.
+            Self::PackBits => 64,
+            // Four bytes for a block of 128 KiB.
+            Self::Zstd => 32 << 10,
+        }
+    }
+
     pub(super) fn from_code(source: &Source, code: u64) -> Result<Self> {
         Ok(match code {
             1 => Self::None,
@@ -69,8 +83,7 @@ pub(super) fn decode(
         return source.fill_at("TIFF strip or tile", offset, out);
     }
     source.check_range("TIFF strip or tile", offset, count)?;
-    packed.clear();
-    packed.resize(usize::try_from(count).map_err(|_| bad(&count))?, 0);
+    source.resize("TIFF strip or tile", packed, count)?;
     source.fill_at("TIFF strip or tile", offset, packed)?;
     let error = match compression {
         Compression::None => None,

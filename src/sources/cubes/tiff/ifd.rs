@@ -2,6 +2,8 @@
 
 use super::super::error::Result;
 use super::super::source::Source;
+use super::budget::Budget;
+use std::rc::Rc;
 
 /// Most pages that are followed.
 const MAX_PAGES: usize = 65_536;
@@ -9,8 +11,11 @@ const MAX_PAGES: usize = 65_536;
 /// Most entries of one directory; the classic format cannot count further.
 const MAX_ENTRIES: u64 = 65_535;
 
-/// Longest value of one tag: a table of 2 million chunks, or a metadata text of 16 MiB.
+/// Longest value of one tag: a table of 2 million chunks.
 const MAX_VALUE: u64 = 16 << 20;
+
+/// Longest text or list of metadata: as JSON it takes tens of times as much.
+const MAX_META: u64 = 1 << 20;
 
 /// All directories of a file.
 pub(super) struct Tiff {
@@ -21,14 +26,15 @@ pub(super) struct Tiff {
 pub(super) struct Ifd {
     order: Order,
     entries: Vec<Entry>,
+    budget: Rc<Budget>,
 }
 
 struct Entry {
     tag: u16,
     kind: u16,
     count: u64,
-    /// The field that holds the value, or its offset if it is longer than the field.
-    field: Vec<u8>,
+    /// The field that holds the value, or its offset if it is longer than the field; 4 bytes or 8.
+    field: [u8; 8],
 }
 
 /// Byte order and width of offsets.
@@ -63,6 +69,7 @@ impl Tiff {
         }
         let mut seen = std::collections::HashSet::new();
         let mut ifds = Vec::new();
+        let budget = Rc::new(Budget::new(source));
         while next != 0 {
             if !seen.insert(next) {
                 return Err(source.format("chain of TIFF pages", "an end", format_args!("a loop at offset {next}")));
@@ -70,7 +77,7 @@ impl Tiff {
             if ifds.len() == MAX_PAGES {
                 return Err(source.format("TIFF pages", format_args!("at most {MAX_PAGES}"), "more"));
             }
-            let (ifd, after) = Ifd::read(source, order, next)?;
+            let (ifd, after) = Ifd::read(source, order, next, &budget)?;
             ifds.push(ifd);
             next = after;
         }
@@ -80,19 +87,22 @@ impl Tiff {
 
 impl Ifd {
     /// The directory at `offset`, and the offset of the next.
-    fn read(source: &Source, order: Order, offset: u64) -> Result<(Self, u64)> {
+    fn read(source: &Source, order: Order, offset: u64, budget: &Rc<Budget>) -> Result<(Self, u64)> {
         let (count_bytes, entry_bytes, stride) = if order.big_tiff { (8, 20, 20) } else { (2, 12, 12) };
         let count = order.uint(&source.read_at("TIFF directory", offset, count_bytes)?);
         if count > MAX_ENTRIES {
             return Err(source.format("entries of a TIFF directory", format_args!("at most {MAX_ENTRIES}"), count));
         }
         let start = offset + count_bytes;
+        budget.take(source, count_bytes + count * entry_bytes)?;
         let table = source.read_at("TIFF directory", start, count * entry_bytes)?;
         let entries = table.chunks_exact(stride).filter_map(|entry| {
             let (head, field) = entry.split_at_checked(if order.big_tiff { 12 } else { 8 })?;
             let uint = |range| head.get(range).map(|bytes| order.uint(bytes));
             let short = |range| uint(range).and_then(|value| u16::try_from(value).ok());
-            Some(Entry { tag: short(0..2)?, kind: short(2..4)?, count: uint(4..head.len())?, field: field.to_vec() })
+            let mut value = [0; 8];
+            value.iter_mut().zip(field).for_each(|(to, from)| *to = *from);
+            Some(Entry { tag: short(0..2)?, kind: short(2..4)?, count: uint(4..head.len())?, field: value })
         });
         let entries = entries.collect();
         // Some writers leave the last link out at the end of the file.
@@ -102,7 +112,7 @@ impl Ifd {
         } else {
             0
         };
-        Ok((Self { order, entries }, next))
+        Ok((Self { order, entries, budget: Rc::clone(budget) }, next))
     }
 
     pub(super) const fn big_endian(&self) -> bool {
@@ -113,10 +123,11 @@ impl Ifd {
     fn value(&self, source: &Source, tag: u16) -> Result<Option<(u16, Vec<u8>)>> {
         let Some(entry) = self.entries.iter().find(|entry| entry.tag == tag) else { return Ok(None) };
         let size = size_of(entry.kind);
-        let bytes = entry.count.checked_mul(size).filter(|&bytes| bytes <= MAX_VALUE).ok_or_else(|| {
+        let most = if is_meta(tag) { MAX_META } else { MAX_VALUE };
+        let bytes = entry.count.checked_mul(size).filter(|&bytes| bytes <= most).ok_or_else(|| {
             source.format(
                 format_args!("TIFF tag {tag}"),
-                format_args!("at most {MAX_VALUE} bytes"),
+                format_args!("at most {most} bytes"),
                 format_args!("{} elements", entry.count),
             )
         })?;
@@ -124,7 +135,9 @@ impl Ifd {
             let length = usize::try_from(bytes).unwrap_or_default();
             return Ok(Some((entry.kind, entry.field.get(..length).unwrap_or_default().to_vec())));
         }
-        let offset = self.order.uint(&entry.field);
+        let width = if self.order.big_tiff { 8 } else { 4 };
+        let offset = self.order.uint(entry.field.get(..width).unwrap_or_default());
+        self.budget.take(source, bytes)?;
         Ok(Some((entry.kind, source.read_at("value of a TIFF tag", offset, bytes)?)))
     }
 
@@ -171,6 +184,11 @@ impl Ifd {
             String::from_utf8_lossy(text).trim().to_owned()
         }))
     }
+}
+
+/// Whether a tag says something of the picture, and nothing about where its bytes are.
+const fn is_meta(tag: u16) -> bool {
+    matches!(tag, 270 | 306 | 33550 | 33922 | 34264 | 34735..=34737 | 42112 | 42113)
 }
 
 /// Bytes of one element of a TIFF type; unknown types have none, and so no value.

@@ -2,6 +2,7 @@
 //!
 //! Ours, because image libraries read pictures: they stop at a few bands, at planar data, or at float predictors.
 
+mod budget;
 mod chunk;
 mod geo;
 mod ifd;
@@ -13,6 +14,7 @@ use super::error::Result;
 use super::layout::{Layout, Order};
 use super::select::Want;
 use super::source::Source;
+use budget::Chunks;
 use ifd::Tiff;
 use page::Page;
 
@@ -55,6 +57,11 @@ impl Plan {
             many => ([height, width, many], Order::Bsq),
         };
         let layout = Layout { dtype: first.dtype, big_endian: first.big_endian(), shape, order };
+        let mut chunks = Chunks::default();
+        for page in &pages {
+            page.add_chunks(source, &mut chunks)?;
+        }
+        chunks.check(source, layout.bytes(source, u64::MAX)?)?;
         Ok(Self { tiff, pages, layout })
     }
 }
@@ -66,9 +73,9 @@ pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
 pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
     let Plan { tiff, pages, layout } = Plan::read(source)?;
     let bytes = layout.bytes(source, want.max_bytes())?;
-    let bytes = usize::try_from(bytes).map_err(|_| source.limit("cube", usize::MAX as u64, bytes))?;
-    let mut stored = vec![0; bytes];
-    for (page, part) in pages.iter().zip(stored.chunks_exact_mut(bytes / pages.len().max(1))) {
+    let mut stored = source.zeros("TIFF pages", bytes)?;
+    let page_bytes = (stored.len() / pages.len().max(1)).max(1);
+    for (page, part) in pages.iter().zip(stored.chunks_exact_mut(page_bytes)) {
         page.read_into(source, part)?;
     }
     let mut cube = LoadedCube::new(source, layout.dtype, layout.shape, layout.assemble(source, stored)?)?;

@@ -2,6 +2,7 @@
 
 use super::super::error::Result;
 use super::super::source::Source;
+use super::budget::Chunks;
 use super::chunk::{self, Compression};
 use super::ifd::Ifd;
 use super::predictor::{self, Predictor};
@@ -128,6 +129,64 @@ impl Page {
         }
     }
 
+    /// Adds every strip and tile to the sums of the file. What cannot come out of its bytes is refused here, before any
+    /// memory is taken for it.
+    pub(super) fn add_chunks(&self, source: &Source, chunks: &mut Chunks) -> Result<()> {
+        let planes = if self.planar { self.bands } else { 1 };
+        let (across, down) = (self.across(), self.down());
+        let mut number = 0;
+        for _ in 0..planes {
+            for row in 0..down {
+                let rows = if self.tiled {
+                    self.tile_height
+                } else {
+                    self.tile_height.min(self.height - row * self.tile_height)
+                };
+                // `check_chunks` compared these products with the picture's, or with a limit.
+                let needed = self.stored_row() * rows;
+                for _ in 0..across {
+                    let (offset, count) = self.place(source, number, needed)?;
+                    if count.saturating_mul(self.compression.max_ratio()) < needed {
+                        let found = match self.compression {
+                            Compression::None => count.to_string(),
+                            packed => format!("{count}, {packed:?}-compressed"),
+                        };
+                        return Err(source.format(
+                            format_args!("TIFF strip or tile {number} at offset {offset}"),
+                            format_args!("{needed} bytes"),
+                            found,
+                        ));
+                    }
+                    let stored = if self.compression == Compression::None { needed } else { count };
+                    source.check_range("TIFF strip or tile", offset, stored)?;
+                    chunks.add(stored, needed);
+                    number += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of one row of a strip or tile as stored, once it is decompressed.
+    fn stored_row(&self) -> u64 {
+        if self.bilevel {
+            self.tile_width.div_ceil(8)
+        } else {
+            self.tile_width * self.bands_per_chunk() * self.dtype.bytes()
+        }
+    }
+
+    /// Offset and size of a chunk that becomes `needed` bytes.
+    fn place(&self, source: &Source, number: usize, needed: u64) -> Result<(u64, u64)> {
+        let offset = self.offsets.get(number).copied().unwrap_or_default();
+        let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
+        if offset == 0 || count == 0 {
+            let error = source.unsupported(format_args!("TIFF strip or tile {number}"), "data", "none (a sparse file)");
+            return Err(error.hint("fill it in with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
+        }
+        Ok((offset, count))
+    }
+
     /// `[height, width, channels]`.
     pub(super) const fn shape(&self) -> [u64; 3] {
         [self.height, self.width, self.bands]
@@ -166,9 +225,9 @@ impl Page {
                         self.decode(source, number, part, width * pixel, &mut packed)?;
                         continue;
                     }
-                    let stored_row = if self.bilevel { tile_width.div_ceil(8) } else { tile_width * pixel };
+                    let stored_row = size(self.stored_row());
                     let rows = if self.tiled { tile_height } else { part.len() / width };
-                    tile.resize(stored_row * rows, 0);
+                    source.resize("TIFF tile", &mut tile, (stored_row * rows) as u64)?;
                     self.decode(source, number, &mut tile, stored_row, &mut packed)?;
                     let left = column * tile_width * pixel;
                     for (to, from) in part.chunks_exact_mut(width * pixel).zip(tile.chunks_exact(stored_row)) {
@@ -188,12 +247,8 @@ impl Page {
 
     /// Decodes strip or tile `number`, which fills `out` in rows of `row` bytes.
     fn decode(&self, source: &Source, number: usize, out: &mut [u8], row: usize, packed: &mut Vec<u8>) -> Result<()> {
-        let offset = self.offsets.get(number).copied().unwrap_or_default();
-        let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(out.len() as u64);
-        if offset == 0 || count == 0 {
-            let error = source.unsupported(format_args!("TIFF strip or tile {number}"), "data", "none (a sparse file)");
-            return Err(error.hint("fill it in with `gdal_translate -co SPARSE_OK=FALSE IN OUT`"));
-        }
+        source.check_cancel()?;
+        let (offset, count) = self.place(source, number, out.len() as u64)?;
         chunk::decode(source, self.compression, number, (offset, count), out, packed)?;
         if self.predictor != Predictor::None {
             let bands = size(self.bands_per_chunk());

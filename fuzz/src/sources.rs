@@ -1,0 +1,82 @@
+//! Files of a source, as `pack` meets them: cubes of every format, and tables of labels.
+
+use shardpack::sources::cubes::{self, CubeOptions};
+use shardpack::sources::{OnBadInput, SourceOptions, enumerate};
+use std::path::Path;
+use tempfile::TempDir;
+
+/// The targets, which are also the folders of seeds.
+pub const TARGETS: &[&str] = &["tiff", "matlab", "envi", "npz", "hdf5", "labels"];
+
+/// A folder in which the files are put, one after the other.
+pub struct Folder(TempDir);
+
+impl Default for Folder {
+    fn default() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        // What an ENVI header describes.
+        std::fs::write(folder.path().join("x.img"), [7; 4096]).expect("a file");
+        let samples = folder.path().join("samples");
+        std::fs::create_dir(&samples).expect("a folder");
+        for name in ["a", "b", "c"] {
+            let mut npy =
+                b"\x93NUMPY\x01\0\x76\0{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1, 1), }".to_vec();
+            npy.resize(127, b' ');
+            npy.extend(b"\n\x01");
+            std::fs::write(samples.join(name).with_extension("npy"), npy).expect("a file");
+        }
+        Self(folder)
+    }
+}
+
+impl Folder {
+    /// Where the files are: what is left there after a crash was the last.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Reads `bytes` as the target `target` has them. Whether they are what they should be.
+    ///
+    /// # Panics
+    /// If a promise is broken: a cube of another shape than was announced, or one that was refused before.
+    pub fn read(&self, target: &str, bytes: &[u8]) -> bool {
+        let path = self.path().join(if target == "labels" { "labels" } else { "x.hdr" });
+        // ext4 flushes a file that is truncated and written again.
+        let _ = std::fs::remove_file(&path);
+        std::fs::write(&path, bytes).expect("a file");
+        if target == "labels" { self.labels(&path) } else { cube(&path) }
+    }
+
+    fn labels(&self, table: &Path) -> bool {
+        let options = SourceOptions {
+            labels: Some(table.to_owned()),
+            on_bad_input: OnBadInput::Skip,
+            ..SourceOptions::default()
+        };
+        let Ok(listing) = enumerate(&self.path().join("samples"), &options) else { return false };
+        for column in &listing.columns {
+            assert_eq!(column.values.len(), listing.samples.len(), "a value for each sample");
+        }
+        true
+    }
+}
+
+/// Everything that can be asked of the file of a cube.
+fn cube(path: &Path) -> bool {
+    let options = CubeOptions { max_bytes: 1 << 20, ..CubeOptions::default() };
+    let _ = cubes::companion(path, &options);
+    let peeked = cubes::peek(path, &options);
+    let loaded = cubes::load(path, &options);
+    match (&peeked, &loaded) {
+        (Ok(info), Ok(cube)) => {
+            assert_eq!((cube.array.shape(), cube.array.dtype()), (&info.shape[..], info.dtype), "as announced");
+            assert_eq!(cube.array.bytes().len() as u64, info.array_bytes, "as announced");
+        }
+        (Err(error), Ok(_)) => panic!("loaded, and refused before: {error}"),
+        _ => {}
+    }
+    let spatial = CubeOptions { variable: Some("cube".into()), spatial: Some((3, 5)), ..options.clone() };
+    let _ = cubes::load(path, &spatial);
+    let _ = cubes::load_mask(path, &options);
+    loaded.is_ok()
+}

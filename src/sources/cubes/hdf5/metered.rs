@@ -1,0 +1,96 @@
+//! The bytes of an HDF5 file as its library asks for them: by offset, and not without end.
+//!
+//! The structures of the file point at each other, so that a few of them can lead through any number of
+//! paths. The library follows them all. What bounds it is how much it may read.
+
+use super::super::error::Result;
+use super::super::run::CubeRun;
+use super::super::source::Source;
+use crate::sources::read_at::read_exact_at;
+use hdf5_pure::FormatError;
+use std::fs::File;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Metadata: so many times the file, and this on top.
+const METADATA_TIMES: u64 = 8;
+const METADATA_BYTES: u64 = 16 << 20;
+
+/// What a read costs at least, so that reads of a few bytes come to an end too.
+const LEAST_COST: u64 = 64;
+
+/// Bytes that may still be read.
+pub(super) struct Allowance(AtomicU64);
+
+impl Allowance {
+    /// Allows `bytes` more.
+    pub(super) fn add(&self, bytes: u64) {
+        let more = |left: u64| Some(left.saturating_add(bytes));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        let less = |left: u64| left.checked_sub(bytes.max(LEAST_COST));
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+}
+
+/// A file that the library reads by offset.
+pub(super) struct Metered {
+    file: File,
+    len: u64,
+    run: CubeRun,
+    allowance: Arc<Allowance>,
+}
+
+impl Metered {
+    pub(super) fn new(source: &Source) -> Result<(Self, Arc<Allowance>)> {
+        let file = source.file().try_clone().map_err(|error| source.io("cannot open", error))?;
+        let bytes = source.len().saturating_mul(METADATA_TIMES).saturating_add(METADATA_BYTES);
+        let allowance = Arc::new(Allowance(AtomicU64::new(bytes)));
+        let metered = Self { file, len: source.len(), run: source.run().clone(), allowance: Arc::clone(&allowance) };
+        Ok((metered, allowance))
+    }
+
+    fn refuse(&self, why: &str) -> FormatError {
+        FormatError::Source(why.to_owned())
+    }
+
+    /// Checks a read before memory is taken for it.
+    fn check(&self, offset: u64, len: usize) -> Result<(), FormatError> {
+        if self.run.is_cancelled() {
+            return Err(self.refuse("the run was cancelled"));
+        }
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
+            return Err(self.refuse(&format!("{len} bytes at offset {offset} of a file of {}", self.len)));
+        }
+        if !self.allowance.take(len as u64) {
+            return Err(self.refuse("structures that lead through the file again and again"));
+        }
+        Ok(())
+    }
+
+    fn fill(&self, offset: u64, out: &mut [u8]) -> Result<(), FormatError> {
+        read_exact_at(&self.file, out, offset).map_err(|error| self.refuse(&error.to_string()))
+    }
+}
+
+impl hdf5_pure::Source for Metered {
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), FormatError> {
+        self.check(offset, out.len())?;
+        self.fill(offset, out)
+    }
+
+    fn read_exact_at(&self, offset: u64, len: usize) -> Result<Vec<u8>, FormatError> {
+        self.check(offset, len)?;
+        let mut out = Vec::new();
+        out.try_reserve_exact(len).map_err(|error| self.refuse(&error.to_string()))?;
+        out.resize(len, 0);
+        self.fill(offset, &mut out)?;
+        Ok(out)
+    }
+}

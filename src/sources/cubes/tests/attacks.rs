@@ -1,0 +1,236 @@
+//! Small files that ask for much: each is refused, in words, within bounds of memory and time.
+
+use super::*;
+use crate::bounded;
+use crate::sources::testing::put;
+use crate::sources::{Kind, SourceError, SourceOptions, enumerate};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One entry of a directory: tag, type, count, value or offset.
+type Tag = (u16, u16, u32, u32);
+
+/// A little-endian TIFF: `data` behind its header, then pages of the same tags, one after the other.
+fn tiff(data: &[u8], pages: usize, tags: &[Tag]) -> Vec<u8> {
+    let mut out = b"II\x2a\0\0\0\0\0".to_vec();
+    out.extend(data);
+    let mut link = 4;
+    for _ in 0..pages {
+        let here = out.len() as u32;
+        out[link..link + 4].copy_from_slice(&here.to_le_bytes());
+        out.extend((tags.len() as u16).to_le_bytes());
+        for (tag, kind, count, value) in tags {
+            out.extend([tag.to_le_bytes(), kind.to_le_bytes()].concat());
+            out.extend([count.to_le_bytes(), value.to_le_bytes()].concat());
+        }
+        link = out.len();
+        out.extend([0; 4]);
+    }
+    out
+}
+
+/// The tags of a page of one band of bytes.
+fn page(width: u32, height: u32, compression: u32) -> Vec<Tag> {
+    vec![(256, 4, 1, width), (257, 4, 1, height), (258, 3, 1, 8), (259, 3, 1, compression), (339, 3, 1, 1)]
+}
+
+fn tiled(side: u32, offset: u32, bytes: u32) -> [Tag; 4] {
+    [(322, 4, 1, side), (323, 4, 1, side), (324, 4, 1, offset), (325, 4, 1, bytes)]
+}
+
+/// Both ways to read the file fail; gives what [`load`] says.
+#[track_caller]
+fn refused(name: &str, bytes: &[u8]) -> String {
+    let folder = Folder::new();
+    let path = folder.write(name, bytes);
+    assert!(peek(&path, &CubeOptions::default()).is_err(), "peek");
+    message(load(&path, &CubeOptions::default()))
+}
+
+/// Files for the fuzzer to start from: name, bytes.
+pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    vec![("bad-tile", large_tile())]
+}
+
+fn large_tile() -> Vec<u8> {
+    let more = [(262, 3, 1, 1), (277, 3, 1, 1), (284, 3, 1, 1)];
+    tiff(&[], 1, &[&page(16384, 16384, 8)[..], &tiled(65536, 8, 100), &more].concat())
+}
+
+#[test]
+fn a_tile_sixteen_times_its_picture() {
+    bounded::run(concat!(module_path!(), "::a_tile_sixteen_times_its_picture"), || {
+        let file = large_tile();
+        assert_eq!(file.len(), 158);
+        assert_eq!(
+            refused("a.tif", &file),
+            "`a.tif`: TIFF strip or tile 0 at offset 8: expected 4294967296 bytes, found 100, Deflate-compressed"
+        );
+    });
+}
+
+#[test]
+fn pages_that_share_their_tables() {
+    bounded::run(concat!(module_path!(), "::pages_that_share_their_tables"), || {
+        let strips = 150_000;
+        let table = 8u32.to_le_bytes().repeat(strips);
+        let tables = [(273, 4, strips as u32, 8), (278, 4, 1, 1), (279, 4, strips as u32, 8)];
+        let file = tiff(&table, 2000, &[&page(1, strips as u32, 1)[..], &tables].concat());
+        let found = refused("a.tif", &file);
+        assert!(found.contains("TIFF directories and tables: expected at most "), "{found}");
+    });
+}
+
+#[test]
+fn pages_inside_each_other() {
+    bounded::run(concat!(module_path!(), "::pages_inside_each_other"), || {
+        // Each directory begins four bytes behind the one before, and its count says that it reaches to the end.
+        let mut file = b"II\x2a\0\x08\0\0\0".to_vec();
+        file.resize(800_008, 0xff);
+        let found = refused("a.tif", &file);
+        assert!(found.starts_with("`a.tif`: "), "{found}");
+    });
+}
+
+#[test]
+fn tiles_that_are_inflated_again_and_again() {
+    bounded::run(concat!(module_path!(), "::tiles_that_are_inflated_again_and_again"), || {
+        let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut zlib, &vec![0; 16 << 20]).unwrap();
+        let packed = zlib.finish().unwrap();
+        let tags = [&page(1, 1, 8)[..], &tiled(4096, 8, packed.len() as u32)].concat();
+        let found = refused("a.tif", &tiff(&packed, 4500, &tags));
+        assert!(found.contains("decoded TIFF strips or tiles: expected at most 268435456 bytes in all"), "{found}");
+        // Pages of a size that is in use are read: 200 of one pixel in tiles of 1 MiB.
+        let tags = [&page(1, 1, 8)[..], &tiled(1024, 8, packed.len() as u32)].concat();
+        let folder = Folder::new();
+        let whole = load(&folder.write("b.tif", tiff(&packed, 200, &tags)), &CubeOptions::default()).unwrap();
+        assert_eq!(whole.array.shape(), [1, 1, 200]);
+    });
+}
+
+#[test]
+fn strips_that_are_all_the_file() {
+    bounded::run(concat!(module_path!(), "::strips_that_are_all_the_file"), || {
+        let strips = 150_000u32;
+        let offsets = 8u32.to_le_bytes().repeat(strips as usize);
+        let sizes = (offsets.len() as u32).to_le_bytes().repeat(strips as usize);
+        let tables = [(273, 4, strips, 8), (278, 4, 1, 1), (279, 4, strips, 8 + offsets.len() as u32)];
+        let file = tiff(&[offsets, sizes].concat(), 1, &[&page(1, strips, 32773)[..], &tables].concat());
+        let found = refused("a.tif", &file);
+        assert!(found.contains("compressed TIFF strips or tiles: expected at most "), "{found}");
+    });
+}
+
+#[test]
+fn an_envi_header_of_four_million_lines() {
+    bounded::run(concat!(module_path!(), "::an_envi_header_of_four_million_lines"), || {
+        let mut header = String::from("ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n");
+        for key in 0..4000 {
+            let _ = writeln!(header, "a rather long key {key} = 1");
+        }
+        // The last of them, so that a search from the start goes past all others.
+        while header.len() < (16 << 20) - 40 {
+            header.push_str("a rather long key 3999=1\n");
+        }
+        let folder = Folder::new();
+        folder.write("x.img", [7]);
+        let cube = load(&folder.write("x.hdr", &header), &CubeOptions::default()).unwrap();
+        assert_eq!(cube.array.bytes(), [7]);
+        let list = format!("{header}wavelength = {{{}}}\n", "1,".repeat(1 << 20));
+        assert!(
+            message(load(&folder.write("x.hdr", &list[..list.len().min(16 << 20)]), &CubeOptions::default()))
+                .contains("ENVI header")
+        );
+        let small = "ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n";
+        let list = format!("{small}names = {{{}}}\n", "1,".repeat((1 << 20) + 1));
+        let found = message(load(&folder.write("x.hdr", list), &CubeOptions::default()));
+        assert_eq!(found, "`x.hdr`: items in the ENVI header: expected at most 1048576, found 1048577");
+    });
+}
+
+#[test]
+fn many_cubes_of_an_unusual_extension() {
+    bounded::run(concat!(module_path!(), "::many_cubes_of_an_unusual_extension"), || {
+        let folder = Folder::new();
+        let header = "ENVI\nsamples = 2\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n";
+        let cubes = 6_000;
+        for number in 0..cubes {
+            put(folder.path(), &format!("scene-{number:05}.hdr"), header);
+            put(folder.path(), &format!("scene-{number:05}.radiance"), [1, 2]);
+        }
+        let listing = enumerate(folder.path(), &SourceOptions::default()).unwrap();
+        assert_eq!((listing.kind, listing.samples.len()), (Kind::Cubes, cubes));
+        assert!(listing.samples.iter().all(|sample| sample.data.is_some()));
+    });
+}
+
+#[test]
+fn a_raised_flag_stops_every_reader() {
+    let folder = Folder::new();
+    let flag = Arc::new(AtomicBool::new(false));
+    let options = CubeOptions { run: CubeRun::new(Some(Arc::clone(&flag))), ..Default::default() };
+    for (name, bytes, beside) in super::hostile::files() {
+        if let Some(beside) = &beside {
+            folder.write("x", beside);
+        }
+        let path = folder.write("x.hdr", &bytes);
+        // Opened before the flag is raised: what is read as it is needed stops as well.
+        let opened = open(&path, &options, Vec::new());
+        flag.store(true, Ordering::Relaxed);
+        let cancelled = |error: Option<CubeError>| matches!(error, Some(CubeError::Cancelled { .. }));
+        assert!(cancelled(peek(&path, &options).err()), "{name}");
+        assert!(cancelled(load(&path, &options).err()), "{name}");
+        assert!(cancelled(load_mask(&path, &options).err()), "{name}");
+        assert!(cancelled(open(&path, &options, Vec::new()).err()), "{name}");
+        if let Ok(OpenCube { values: CubeValues::InFile(values), .. }) = opened {
+            let error = CubeValues::InFile(values).read_at(0, &mut [0]).unwrap_err().to_string();
+            assert!(error.contains("interrupted"), "{error}");
+        }
+        flag.store(false, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_flag_raised_during_enumeration_is_no_bad_input() {
+    let folder = Folder::new();
+    folder.write("a.npy", crate::sources::testing::npy());
+    let cancel = Some(Arc::new(AtomicBool::new(true)));
+    let options = SourceOptions { cancel, ..SourceOptions::default() };
+    assert!(matches!(enumerate(folder.path(), &options), Err(SourceError::Cancelled)));
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_refused() {
+    bounded::run(concat!(module_path!(), "::pipes_and_devices_are_refused"), || {
+        let folder = Folder::new();
+        let pipe = folder.path().join("x.img");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        let header = "ENVI\nsamples = 2\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n";
+        let path = folder.write("x.hdr", header);
+        for path in [pipe.as_path(), Path::new("/dev/zero")] {
+            for error in [
+                probe(path).map(drop).unwrap_err(),
+                peek(path, &CubeOptions::default()).map(drop).unwrap_err(),
+                load(path, &CubeOptions::default()).map(drop).unwrap_err(),
+                load_mask(path, &CubeOptions::default()).map(drop).unwrap_err(),
+            ] {
+                assert!(
+                    error.to_string().ends_with("source: expected a regular file, found something else"),
+                    "{error}"
+                );
+            }
+        }
+        let error = message(load(&path, &CubeOptions::default()));
+        assert!(error.contains("ENVI data file: expected a file of the header's name"), "{error}");
+        let error = enumerate(folder.path(), &SourceOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("`x.img`: expected a regular file, found a pipe, socket or device"), "{error}");
+        let labels = SourceOptions { labels: Some(pipe), ..SourceOptions::default() };
+        std::fs::remove_file(path).unwrap();
+        folder.write("a.npy", crate::sources::testing::npy());
+        let error = enumerate(folder.path(), &labels).unwrap_err().to_string();
+        assert!(error.ends_with("x.img`: expected a regular file, found a pipe, socket or device"), "{error}");
+    });
+}

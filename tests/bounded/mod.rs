@@ -1,0 +1,65 @@
+//! Cases that could take any amount of memory or time, each in a process of its own with bounds on both.
+//!
+//! The test binary starts itself again for the one case, in a shell that sets the limits. A parser that
+//! asks for too much then dies there, and the test says so. The clock is the CPU's, so that a busy or a
+//! slow machine fails nothing.
+
+use std::io::{Seek, SeekFrom};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Tells a child which case it is.
+const CASE: &str = "SHARDPACK_BOUNDED_CASE";
+
+/// Address space of a case, in KiB.
+const MEMORY_KIB: u64 = 1 << 20;
+
+/// CPU time of a case, in seconds. What is linear takes less than one.
+const CPU_SECONDS: u64 = 60;
+
+/// For cases that wait without using the CPU: nobody waits that long for one that is well.
+const WALL_SECONDS: u64 = 600;
+
+/// Runs `case` of the test `path`: `concat!(module_path!(), "::name_of_the_test")`.
+///
+/// # Panics
+/// If it fails, or goes over a limit.
+pub(crate) fn run(path: &str, case: impl FnOnce()) {
+    let (_, name) = path.split_once("::").expect("a path below the crate");
+    if cfg!(not(unix)) || std::env::var_os(CASE).is_some_and(|running| running == name) {
+        return case();
+    }
+    let script = format!("ulimit -c 0 -v {MEMORY_KIB} -t {CPU_SECONDS} && exec \"$0\" \"$@\"");
+    let mut log = tempfile::tempfile().expect("a log");
+    let mut child = Command::new("bash")
+        .args(["-c", &script])
+        .arg(std::env::current_exe().expect("the test binary"))
+        .args([name, "--exact", "--nocapture", "--test-threads=1", "--include-ignored"])
+        .env(CASE, name)
+        // One thread, and one arena: each reserves address space.
+        .env("RAYON_NUM_THREADS", "1")
+        .env("MALLOC_ARENA_MAX", "1")
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().expect("the log"))
+        .spawn()
+        .expect("a child");
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a status") {
+            break status;
+        }
+        if started.elapsed() > Duration::from_secs(WALL_SECONDS) {
+            child.kill().expect("an end");
+            panic!("{name}: still waiting after {WALL_SECONDS} s");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    log.seek(SeekFrom::Start(0)).expect("the start");
+    let out = std::io::read_to_string(log).unwrap_or_default();
+    assert!(
+        status.success(),
+        "{name}: {status} with {MEMORY_KIB} KiB of memory and {CPU_SECONDS} s of CPU time\n{out}"
+    );
+    // A name that no test has would pass without a look.
+    assert!(out.contains("1 passed"), "{name}: no such test\n{out}");
+}
