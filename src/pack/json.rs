@@ -34,6 +34,7 @@ impl PackReport {
         let mut out = report_json(&packed.report);
         out["classes"] = json!(packed.classes);
         out["memory_bytes"] = json!(packed.memory_bytes);
+        out["pictures_over_8_bits"] = json!(packed.deep_pictures);
         let bad = packed.bad.iter().map(|b| json!({ "key": b.key, "reason": b.to_string() }));
         let later = packed.report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason }));
         out["skipped"] = bad.chain(later).collect();

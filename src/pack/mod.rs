@@ -45,6 +45,8 @@ pub struct PackReport {
     pub bad: Vec<BadInput>,
     /// Things that the user should know.
     pub notes: Vec<String>,
+    /// Pictures of more than 8 bits a sample, of which decoding leaves 8.
+    pub deep_pictures: u64,
     /// For each array field, the candidates that were tried, best first.
     pub trials: Vec<(String, Trial)>,
     /// Bytes of samples in flight that the run was allowed.
@@ -158,6 +160,7 @@ fn run<S: SampleSource>(
         classes: listing.classes.len() as u64,
         bad: listing.bad.clone(),
         notes: listing.notes.clone(),
+        deep_pictures: sources::deep(&listing.samples).count() as u64,
         trials,
         memory_bytes,
     })

@@ -29,6 +29,7 @@ pub use columns::{Column, Texts, Values};
 pub use error::{Result, SourceError};
 pub use kind::{Content, Kind};
 pub use listing::{Entry, Listing, SideFile};
+pub(crate) use notes::deep;
 
 use bad::Flaw;
 use cancel::Cancel;
