@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyBufferError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use shardpack_format::Dtype;
+use std::ptr::NonNull;
 
 /// A batch of the loader; the slot goes back when this object, and every tensor made of it, is gone.
 #[pyclass(module = "shardpack._shardpack", frozen)]
@@ -62,7 +63,7 @@ impl Batch {
     /// The field as one tensor; of a ragged one, all elements on one axis.
     fn tensor(&self, field: &str) -> PyResult<Tensor> {
         let tensor = self.field(field)?;
-        let (bytes, dtype) = (tensor.bytes().len(), tensor.dtype());
+        let (bytes, dtype) = (tensor.memory().len(), tensor.dtype());
         let shape = tensor.shape().unwrap_or_else(|| vec![bytes as u64 / dtype.bytes()]);
         Ok(Tensor { batch: self.inner.clone(), field: field.to_owned(), dtype, shape })
     }
@@ -88,8 +89,10 @@ impl Batch {
 }
 
 impl Tensor {
-    fn bytes(&self) -> &[u8] {
-        self.batch.field(&self.field).map(|field| field.bytes()).unwrap_or_default()
+    /// Where the elements lie. No slice of them is made in this package, because others may be writing into them.
+    fn memory(&self) -> NonNull<[u8]> {
+        let none = || NonNull::slice_from_raw_parts(NonNull::dangling(), 0);
+        self.batch.field(&self.field).map_or_else(none, |field| field.memory())
     }
 }
 
@@ -115,7 +118,7 @@ impl Tensor {
                 "DLPack: this tensor is lent, not copied\nhint: copy what you made of it",
             ));
         }
-        let part = Part { batch: &self.batch, bytes: self.bytes(), dtype: self.dtype, shape: &self.shape };
+        let part = Part { batch: &self.batch, memory: self.memory(), dtype: self.dtype, shape: &self.shape };
         dlpack::export(py, &part, max_version.is_some_and(|(major, _)| major >= 1))
     }
 
@@ -137,7 +140,8 @@ impl Tensor {
         dict.set_item("version", 3)?;
         dict.set_item("shape", PyTuple::new(py, &self.shape)?)?;
         dict.set_item("typestr", format!("{order}{kind}{}", self.dtype.bytes()))?;
-        dict.set_item("data", (self.bytes().as_ptr().addr(), false))?;
+        // NumPy makes a pointer of the number again.
+        dict.set_item("data", (self.memory().cast::<u8>().as_ptr().expose_provenance(), false))?;
         Ok(dict)
     }
 }

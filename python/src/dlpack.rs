@@ -7,6 +7,11 @@
 //! 2. A consumer renames the capsule. So a capsule that still has its first name was not consumed.
 //! 3. `deleter` may be called from any thread, without the interpreter: it touches no Python object. Dropping a batch takes the loader's lock for a
 //!    moment, which nobody holds while waiting for Python.
+//! 4. Whoever takes a tensor may write into it. Its pointer comes from the slot itself ([`Tensor::memory`]), and this
+//!    package makes no slice of a batch that it has handed out ([`Tensor::bytes`] is never called).
+//!
+//! [`Tensor::memory`]: shardpack_reader::Tensor::memory
+//! [`Tensor::bytes`]: shardpack_reader::Tensor::bytes
 #![allow(unsafe_code)]
 
 use pyo3::exceptions::PyBufferError;
@@ -15,7 +20,7 @@ use pyo3::prelude::*;
 use shardpack_format::Dtype;
 use shardpack_reader::Batch;
 use std::ffi::{CStr, c_void};
-use std::ptr::null_mut;
+use std::ptr::{NonNull, null_mut};
 
 const NAME: &CStr = c"dltensor";
 const NAME_VERSIONED: &CStr = c"dltensor_versioned";
@@ -79,8 +84,8 @@ struct Holder<M> {
 /// A C-contiguous part of a batch.
 pub(crate) struct Part<'a> {
     pub(crate) batch: &'a Batch,
-    /// Of the batch.
-    pub(crate) bytes: &'a [u8],
+    /// Of the batch: a pointer that may be written through, no slice.
+    pub(crate) memory: NonNull<[u8]>,
     pub(crate) dtype: Dtype,
     pub(crate) shape: &'a [u64],
 }
@@ -110,8 +115,8 @@ pub(crate) fn export(py: Python<'_>, part: &Part<'_>, versioned: bool) -> PyResu
     let axes: Result<Vec<i64>, _> = part.shape.iter().map(|&axis| i64::try_from(axis)).collect();
     let shape = axes.map_err(|_| PyBufferError::new_err(format!("DLPack: shape too large: {:?}", part.shape)))?;
     let ndim = i32::try_from(shape.len()).map_err(|_| PyBufferError::new_err("DLPack: too many axes"))?;
-    // The memory is the slot's; it is no Rust reference while the batch is lent, so whoever takes the tensor may write into it.
-    let data = part.bytes.as_ptr().cast_mut().cast();
+    // Rule 4.
+    let data = part.memory.cast().as_ptr();
     let device = Device { kind: CPU.0, id: CPU.1 };
     let tensor = DlTensor { data, device, ndim, dtype, shape: null_mut(), strides: null_mut(), byte_offset: 0 };
     let batch = part.batch.clone();

@@ -17,7 +17,7 @@ mod units;
 mod unpack;
 mod verify;
 
-pub use options::{Flag, pack_flags, pack_options};
+pub use options::{Flag, MAX_RECORD_BYTES, pack_flags, pack_options, read_limits, size};
 pub use verify::{Checked, check};
 
 use args::{Cli, Command};

@@ -4,6 +4,7 @@ use super::args::Cli;
 use super::args::Command::Pack;
 use crate::pack::PackOptions;
 use clap::{CommandFactory, Parser};
+use shardpack_format::Limits;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -32,6 +33,33 @@ pub fn pack_flags() -> Vec<Flag> {
         Some(Flag { name: name.to_owned(), takes_value: argument.get_action().takes_values() })
     });
     flags.collect()
+}
+
+/// Largest record or decoded field that the commands accept unless `--max-record` says otherwise: 4 GiB.
+pub const MAX_RECORD_BYTES: u64 = 4 << 30;
+
+/// What the commands are willing to read: records and decoded fields up to `max_record` bytes, else the defaults.
+///
+/// ```
+/// let limits = shardpack::cli::read_limits(shardpack::cli::MAX_RECORD_BYTES);
+/// assert_eq!((limits.max_record_bytes, limits.max_decoded_bytes), (4 << 30, 4 << 30));
+/// ```
+#[must_use]
+pub fn read_limits(max_record: u64) -> Limits {
+    super::open::limits(max_record)
+}
+
+/// A size as the command line spells it: `1048576`, `8MiB`, `4GiB`, `500MB`.
+///
+/// ```
+/// assert_eq!(shardpack::cli::size("64MiB"), Ok(64 << 20));
+/// assert!(shardpack::cli::size("much").is_err());
+/// ```
+///
+/// # Errors
+/// What was expected, and what was found.
+pub fn size(text: &str) -> Result<u64, String> {
+    super::units::parse_bytes(text)
 }
 
 /// Source, output and options of `shardpack pack ARGS…`.
@@ -63,5 +91,21 @@ pub fn pack_options<T: Into<OsString>>(
             Ok((args.src, args.out, options))
         }
         _ => anyhow::bail!("expected the arguments of `pack`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_commands_have_the_default_that_other_programs_are_told() {
+        let command = Cli::command();
+        for name in ["inspect", "verify", "unpack", "cat", "salvage", "bench"] {
+            let arguments = command.find_subcommand(name).unwrap();
+            let limit = arguments.get_arguments().find(|argument| argument.get_long() == Some("max-record")).unwrap();
+            let default = limit.get_default_values()[0].to_str().unwrap();
+            assert_eq!(size(default), Ok(MAX_RECORD_BYTES), "{name}");
+        }
     }
 }

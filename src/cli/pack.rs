@@ -35,11 +35,11 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
     let bar = OnceCell::new();
     let on_plan = |planned: &Planned<'_>| {
+        // From here on there are files to clean up; whoever reads that it has begun may interrupt it.
+        interrupt.graceful.store(true, Ordering::SeqCst);
         if !args.json {
             show::note(&plan_text(planned));
         }
-        // From here on there are files to clean up.
-        interrupt.graceful.store(true, Ordering::SeqCst);
         let _ = bar.set(Bar::new("pack", planned.source_bytes));
     };
     let on_progress = |p: &shardpack_writer::Progress| {

@@ -35,6 +35,8 @@ pub(super) struct Encoded {
     /// What the columns do not tell of pictures, by field.
     pub(super) notes: Vec<(usize, PictureNote)>,
     pub(super) has_icc: bool,
+    /// Pictures of which decoding leaves 8 bits of more.
+    pub(super) deep_pictures: u64,
 }
 
 /// What was found out about a sample on the way, for its columns.
@@ -45,6 +47,7 @@ struct Found {
     icc: Option<Vec<u8>>,
     figures: Vec<u8>,
     notes: Vec<(usize, PictureNote)>,
+    deep_pictures: u64,
 }
 
 impl Bench {
@@ -101,7 +104,8 @@ impl Bench {
         let body = record.get(frame_bytes..).unwrap_or_default();
         let mut digest = [0; 16];
         digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
-        Ok(Encoded { record, source_bytes, digest, notes: found.notes, has_icc })
+        let Found { notes, deep_pictures, .. } = found;
+        Ok(Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures })
     }
 
     /// Takes the memory of a record back.
@@ -242,7 +246,7 @@ impl Of<'_> {
         };
         let is_described = self.layout.described_picture == Some(self.position);
         let made = picture::make(maker, value, how, self.layout.icc && is_described, self.look());
-        let Picture { codec, media_type, bytes, size, icc, figures, note } = made.map_err(|error| match error {
+        let Picture { codec, media_type, bytes, size, icc, figures, note, deep } = made.map_err(|error| match error {
             NoPicture::Misfit(found, hint) => {
                 let expected = "a whole JPEG, PNG, WebP, BMP or TIFF, or pixels: uint8 [height, width], [height, width, 1] or [height, width, 3]";
                 self.misfit(expected, found, hint)
@@ -252,6 +256,7 @@ impl Of<'_> {
         if self.field.figures {
             figures.append(&mut found.figures);
         }
+        found.deep_pictures += u64::from(deep);
         if note != PictureNote::default() {
             found.notes.push((self.position, note));
         }

@@ -89,6 +89,8 @@ struct State {
     places: HashSet<u64>,
     entries: Vec<Entry>,
     has_icc: bool,
+    /// Pictures of which decoding leaves 8 bits of more.
+    deep_pictures: u64,
 }
 
 impl std::fmt::Debug for Bench {
@@ -170,8 +172,9 @@ impl Collector {
         let result = self.encode(&key, sequence, sample);
         let mut state = lock(&self.state);
         match result {
-            Ok((entry, has_icc)) => {
+            Ok((entry, has_icc, deep_pictures)) => {
                 state.entries.push(entry);
+                state.deep_pictures += deep_pictures;
                 self.count.fetch_add(1, Ordering::Relaxed);
                 state.has_icc |= has_icc;
                 Ok(())
@@ -220,16 +223,16 @@ impl Collector {
         Ok((key, sequence))
     }
 
-    fn encode(&self, key: &Arc<str>, sequence: u64, sample: Sample) -> Result<(Entry, bool)> {
+    fn encode(&self, key: &Arc<str>, sequence: u64, sample: Sample) -> Result<(Entry, bool, u64)> {
         let layout = self.layout(&sample, key)?;
         let taken = lock(&self.idle).pop();
         let mut bench = taken.unwrap_or_default();
         let result = bench.encode(&layout, &self.options, key, sequence, sample).and_then(|encoded| {
-            let Encoded { record, source_bytes, digest, notes, has_icc } = encoded;
+            let Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures } = encoded;
             let span = self.spool.append(&record)?;
             bench.reuse(record);
             let notes = notes.into_boxed_slice();
-            Ok((Entry { key: Arc::clone(key), sequence, span, source_bytes, digest, notes }, has_icc))
+            Ok((Entry { key: Arc::clone(key), sequence, span, source_bytes, digest, notes }, has_icc, deep_pictures))
         });
         lock(&self.idle).push(bench);
         result
@@ -303,7 +306,8 @@ impl Collector {
         *lock(&self.begun) = None;
         *committed = true;
         let classes = self.options.classes.as_ref().map_or(0, |classes| classes.len() as u64);
-        Ok(CollectReport { report, classes, memory_bytes, trials: report::trials(&layout) })
+        let (trials, deep_pictures) = (report::trials(&layout), state.deep_pictures);
+        Ok(CollectReport { report, classes, memory_bytes, deep_pictures, trials })
     }
 
     /// The schema of the dataset, and the stored field of the spool that is not in it: profiles, if no picture had one.

@@ -38,6 +38,8 @@ pub(super) struct Picture {
     pub(super) icc: Option<Vec<u8>>,
     pub(super) figures: PictureFigures,
     pub(super) note: PictureNote,
+    /// Whether decoding leaves 8 bits of more.
+    pub(super) deep: bool,
 }
 
 /// What the columns say of a picture.
@@ -76,7 +78,7 @@ pub(super) fn make(
             let pixels = picture_maker::Pixels { bytes: array.bytes(), width, height, channels };
             let stored = maker.make_of_pixels(pixels, options, look).map_err(NoPicture::Refused)?;
             let media_type = if matches!(options.jpeg, Jpeg::Reencode(_)) { "image/jpeg" } else { "image/png" };
-            Ok(owned(stored, media_type, Vec::new()))
+            Ok(owned(stored, media_type, false, Vec::new()))
         }
         Value::Text(_) => Err(NoPicture::Misfit("text".into(), "give the bytes of a file, not its name")),
         other => Err(NoPicture::Misfit(other.found(), "")),
@@ -101,13 +103,13 @@ fn of_file(
     };
     if options.jpeg == Jpeg::Keep {
         let stored = kept(Body::File, source.len() as u64, &picture, options, None);
-        return Ok(owned(stored, picture.media_type, source));
+        return Ok(owned(stored, picture.media_type, picture.deep, source));
     }
     let stored = maker.make(&source, &picture, options, icc, look).map_err(NoPicture::Refused)?;
-    Ok(owned(stored, picture.media_type, Vec::new()))
+    Ok(owned(stored, picture.media_type, picture.deep, Vec::new()))
 }
 
-fn owned(stored: Stored<'_>, media_type: &'static str, source: Vec<u8>) -> Picture {
+fn owned(stored: Stored<'_>, media_type: &'static str, deep: bool, source: Vec<u8>) -> Picture {
     let note = stored.note();
     let Stored { body, width, height, orientation, gpu_jpeg, icc, figures, .. } = stored;
     let bytes = match body {
@@ -115,5 +117,6 @@ fn owned(stored: Stored<'_>, media_type: &'static str, source: Vec<u8>) -> Pictu
         Body::Bytes(bytes) => bytes.to_vec(),
     };
     let codec = if media_type == "image/jpeg" { Codec::Jpeg } else { Codec::Raw };
-    Picture { codec, media_type, bytes, size: Size { height, width, orientation, gpu_jpeg }, icc, figures, note }
+    let size = Size { height, width, orientation, gpu_jpeg };
+    Picture { codec, media_type, bytes, size, icc, figures, note, deep }
 }

@@ -19,6 +19,8 @@ pub struct CollectReport {
     pub classes: u64,
     /// Bytes of samples in flight that writing was allowed.
     pub memory_bytes: u64,
+    /// Pictures of more than 8 bits a sample, of which decoding leaves 8.
+    pub deep_pictures: u64,
     /// For each array field, the candidates that were tried, best first.
     pub trials: Vec<(String, Trial)>,
 }
@@ -30,6 +32,7 @@ impl CollectReport {
         let mut out = report_json(&self.report);
         out["classes"] = json!(self.classes);
         out["memory_bytes"] = json!(self.memory_bytes);
+        out["pictures_over_8_bits"] = json!(self.deep_pictures);
         let settings = self.trials.iter().map(|(field, trial)| (field.clone(), json!(trial.settings)));
         out["settings"] = Value::Object(settings.collect());
         out

@@ -35,6 +35,7 @@ impl PackReport {
         out["classes"] = json!(packed.classes);
         out["labels_from"] = json!(packed.labels_from.to_string());
         out["memory_bytes"] = json!(packed.memory_bytes);
+        out["pictures_over_8_bits"] = json!(packed.deep_pictures);
         let bad = packed.bad.iter().map(|b| json!({ "key": b.key, "reason": b.to_string() }));
         let later = packed.report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason }));
         out["skipped"] = bad.chain(later).collect();

@@ -47,6 +47,8 @@ pub struct PackReport {
     pub bad: Vec<BadInput>,
     /// Things that the user should know.
     pub notes: Vec<String>,
+    /// Pictures of more than 8 bits a sample, of which decoding leaves 8.
+    pub deep_pictures: u64,
     /// For each array field, the candidates that were tried, best first.
     pub trials: Vec<(String, Trial)>,
     /// Bytes of samples in flight that the run was allowed.
@@ -161,6 +163,7 @@ fn run<S: SampleSource>(
         labels_from: listing.labels_from.clone(),
         bad: listing.bad.clone(),
         notes: listing.notes.clone(),
+        deep_pictures: sources::deep(&listing.samples).count() as u64,
         trials,
         memory_bytes,
     })

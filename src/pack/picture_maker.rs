@@ -214,7 +214,7 @@ impl PictureMaker {
         let Jpeg::Reencode(how) = &options.jpeg else {
             write_png(pixels, &mut self.made)
                 .map_err(|e| shardpack_format::Error::usage("pixels", "some that make a PNG", e))?;
-            let picture = Picture { media_type: PNG, width, height, jpeg: None };
+            let picture = Picture { media_type: PNG, width, height, deep: false, jpeg: None };
             return Ok(kept(Body::Bytes(&self.made), source_bytes, &picture, options, Some(PNG)));
         };
         let reencoder = match &mut self.reencoder {

@@ -21,6 +21,7 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
         media_type: "image/jpeg",
         width: header.width.into(),
         height: header.height.into(),
+        deep: false,
         jpeg: Some(JpegFacts {
             gpu_jpeg: header.hardware_decodable(),
             rare,
@@ -60,6 +61,7 @@ fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<Picture, F
         media_type: "image/jpeg",
         width: width.into(),
         height: height.into(),
+        deep: false,
         jpeg: Some(JpegFacts {
             gpu_jpeg: false,
             rare: Some("hierarchical JPEG"),

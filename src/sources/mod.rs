@@ -32,6 +32,7 @@ pub use error::{Result, SourceError};
 pub use kind::{Content, Kind};
 pub use label_notes::LabelsFrom;
 pub use listing::{Entry, Listing, SideFile};
+pub(crate) use notes::deep;
 
 use bad::Flaw;
 use cancel::Cancel;

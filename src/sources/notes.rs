@@ -9,7 +9,7 @@ const NAMED: usize = 8;
 
 /// All notes on `samples`.
 pub(crate) fn on(samples: &[Entry]) -> impl Iterator<Item = String> {
-    [chosen_variables(samples), rare_jpegs(samples)].into_iter().flatten()
+    [chosen_variables(samples), rare_jpegs(samples), deep_pictures(samples)].into_iter().flatten()
 }
 
 /// Arrays that were taken though the file has others, and nobody said which.
@@ -47,6 +47,22 @@ fn rare_jpegs(samples: &[Entry]) -> Option<String> {
     Some(format!("{pictures} that few decoders read {are} kept as found (first: {}, {what})", list([key.as_str()], 1)))
 }
 
+/// Pictures of which decoding leaves 8 bits a sample.
+pub(crate) fn deep(samples: &[Entry]) -> impl Iterator<Item = &Entry> {
+    samples.iter().filter(|sample| matches!(&sample.content, Content::Picture(picture) if picture.deep))
+}
+
+fn deep_pictures(samples: &[Entry]) -> Option<String> {
+    let mut found = deep(samples);
+    let first = list([found.next()?.key.as_str()], 1);
+    let count = found.count() as u64 + 1;
+    let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
+    Some(format!(
+        "{pictures} {have} 16 bits a sample and {are} kept to the byte, but decoded to 8 bits (first: {first})\n\
+         hint: to load all 16 bits, store the values as arrays: `.npy` files, or TIFF with `--kind cubes`"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use crate::sources::testing::{Jpeg, npy_of, npz, put};
@@ -77,6 +93,24 @@ mod tests {
         std::fs::remove_file(root.path().join("b.npz")).unwrap();
         let named = cubes::CubeOptions { variable: Some("x".into()), ..Default::default() };
         assert_eq!(notes(&SourceOptions { cubes: named, ..Default::default() }), [""; 0]);
+    }
+
+    #[test]
+    fn pictures_of_more_than_8_bits_are_counted() {
+        let root = tempfile::tempdir().unwrap();
+        let mut shallow = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0".to_vec();
+        shallow.extend(b"CRC.\0\0\0\0IEND\xae\x42\x60\x82");
+        let mut deep = shallow.clone();
+        deep[24] = 16;
+        put(root.path(), "a.png", shallow);
+        let listing = || enumerate(root.path(), &SourceOptions::default()).unwrap();
+        assert_eq!((listing().notes.len(), super::deep(&listing().samples).count()), (0, 0));
+        put(root.path(), "b.png", deep.clone());
+        put(root.path(), "c.png", deep);
+        let told =
+            "2 pictures have 16 bits a sample and are kept to the byte, but decoded to 8 bits (first: `b.png`)\nhint: ";
+        assert!(listing().notes[0].starts_with(told), "{:?}", listing().notes);
+        assert_eq!(super::deep(&listing().samples).count(), 2);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub struct Picture {
     pub width: u32,
     /// Height in pixels as stored, before any Exif orientation.
     pub height: u32,
+    /// Whether it is no JPEG and has more than 8 bits a sample: it is kept to the byte, and decoding leaves 8.
+    pub deep: bool,
     /// More about a JPEG.
     pub jpeg: Option<JpegFacts>,
 }
@@ -99,7 +101,7 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Fl
 
 /// A TIFF as a picture.
 pub(crate) const fn tiff(header: &tiff_header::TiffHeader) -> Picture {
-    Picture { media_type: "image/tiff", width: header.width, height: header.height, jpeg: None }
+    Picture { media_type: "image/tiff", width: header.width, height: header.height, deep: header.bits > 8, jpeg: None }
 }
 
 /// Name of a type that is known, but not packed.
@@ -145,7 +147,8 @@ fn png(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
     if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
         return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in its {} bytes", file.len())));
     }
-    Ok(Picture { media_type: "image/png", width, height, jpeg: None })
+    let deep = head.get(24).is_some_and(|bits| *bits > 8);
+    Ok(Picture { media_type: "image/png", width, height, deep, jpeg: None })
 }
 
 fn webp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
@@ -178,7 +181,7 @@ fn webp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
         }
         _ => return Err(Flaw::damaged("WebP without a picture as its first chunk")),
     };
-    Ok(Picture { media_type: "image/webp", width, height, jpeg: None })
+    Ok(Picture { media_type: "image/webp", width, height, deep: false, jpeg: None })
 }
 
 /// Two letters are no signature: the reserved bytes and the length of the second header must fit as well.
@@ -209,7 +212,9 @@ fn bmp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
         _ => Some(pixels),
     };
     match expected {
-        Some(expected) if expected <= file.len() => Ok(Picture { media_type: "image/bmp", width, height, jpeg: None }),
+        Some(expected) if expected <= file.len() => {
+            Ok(Picture { media_type: "image/bmp", width, height, deep: false, jpeg: None })
+        }
         _ => {
             Err(Flaw::damaged(format!("BMP cut off: {width} × {height} pixels of {bits} bits in {} bytes", file.len())))
         }

@@ -36,6 +36,7 @@ pub struct PictureDecoder {
     raw: Vec<u8>,
     /// RGB.
     pixels: Vec<u8>,
+    narrowed: u64,
 }
 
 impl PictureDecoder {
@@ -48,7 +49,14 @@ impl PictureDecoder {
             renderer: Renderer::new(),
             raw: Vec::new(),
             pixels: Vec::new(),
+            narrowed: 0,
         }
+    }
+
+    /// Pictures decoded so far that have more than 8 bits a sample, of which 8 are left.
+    #[must_use]
+    pub const fn narrowed(&self) -> u64 {
+        self.narrowed
     }
 
     /// Height and width of the upright picture, from its header.
@@ -71,12 +79,24 @@ impl PictureDecoder {
     pub fn decode_into(&mut self, media_type: &str, bytes: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let Some(format) = format_of(media_type)? else { return self.jpeg.decode_into(bytes, how, slot) };
         let decoded = self.decode_other(format, bytes, how, slot);
+        if let Ok((_, color)) = &decoded
+            && color.bytes_per_pixel() > color.channel_count()
+        {
+            self.narrowed = self.narrowed.saturating_add(1);
+        }
         trim([&mut self.raw, &mut self.pixels]);
         self.renderer.trim();
-        decoded
+        decoded.map(|(decoded, _)| decoded)
     }
 
-    fn decode_other(&mut self, format: ImageFormat, bytes: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
+    /// Returns also what the picture's samples are.
+    fn decode_other(
+        &mut self,
+        format: ImageFormat,
+        bytes: &[u8],
+        how: &Rendering,
+        slot: &mut [u8],
+    ) -> Result<(Decoded, ColorType)> {
         let decoder = open(format, bytes, &self.limits)?;
         let (width, height) = decoder.dimensions();
         let plan = Plan::new(how, (width, height), slot.len())?;
@@ -95,7 +115,7 @@ impl PictureDecoder {
         if color == ColorType::Rgb8 {
             if plan.is_plain() && plan.exact() == Some(whole) {
                 decoder.read_image(slot).map_err(damaged)?;
-                return Ok(decoded);
+                return Ok((decoded, color));
             }
             decoder.read_image(grown(&mut self.pixels, total)).map_err(damaged)?;
         } else {
@@ -105,7 +125,7 @@ impl PictureDecoder {
         }
         let pixels = Pixels { bytes: grown(&mut self.pixels, count * 3), width, height };
         self.renderer.render(&plan, pixels, plan.window, plan.area, slot)?;
-        Ok(decoded)
+        Ok((decoded, color))
     }
 }
 

@@ -28,6 +28,25 @@ fn shown(media_type: &str, bytes: &[u8], how: &Rendering) -> Vec<u8> {
     slot
 }
 
+#[test]
+fn pictures_that_lose_bits_are_counted() {
+    let mut decoder = PictureDecoder::new(DecodeOptions::default());
+    let mut slot = vec![0; (SIZE.0 * SIZE.1 * 3) as usize];
+    let shallow = DynamicImage::from(sixteen().to_rgb8());
+    for (picture, expected) in [(&shallow, 0), (&sixteen(), 1), (&shallow, 1), (&sixteen(), 2)] {
+        for format in [ImageFormat::Png, ImageFormat::Tiff] {
+            let bytes = written(picture, format);
+            let media_type = format.to_mime_type();
+            decoder.decode_into(media_type, &bytes, &Rendering::default(), &mut slot).unwrap();
+        }
+        assert_eq!(decoder.narrowed(), 2 * expected);
+    }
+    // One that does not decode is none.
+    let cut = written(&sixteen(), ImageFormat::Png);
+    decoder.decode_into("image/png", &cut[..cut.len() / 2], &Rendering::default(), &mut slot).unwrap_err();
+    assert_eq!(decoder.narrowed(), 4);
+}
+
 /// Every colour type against the conversion of the `image` crate itself.
 #[test]
 fn all_kinds_of_pixels_become_rgb() {

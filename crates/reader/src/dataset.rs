@@ -277,7 +277,8 @@ impl Dataset {
     }
 
     /// What the files may ask for.
-    pub(crate) fn limits(&self) -> &Limits {
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
         &self.0.options.limits
     }
 

@@ -3,7 +3,7 @@
 use super::arrays::{Cut, too_large};
 use super::examples::loses;
 use super::fields::From;
-use super::work::{FieldOf, Recipe};
+use super::work::{FieldOf, Recipe, limits_of_a_part};
 use shardpack_codec::{ArrayDecoder, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, FieldValue, Layout, Result, Transform};
 
@@ -56,7 +56,10 @@ impl ArrayRows {
         let descriptor = match &mut known.descriptor {
             Some((bytes, descriptor)) if bytes == value.descriptor => descriptor,
             cached => {
-                let source = ArrayDescriptor::parse(value.descriptor, limits)?;
+                let source = match cut {
+                    Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(limits))?,
+                    None => ArrayDescriptor::parse(value.descriptor, limits)?,
+                };
                 // Mostly it is the type already, and a copy would allocate.
                 let descriptor = match source.decoded == dtype {
                     true => source,

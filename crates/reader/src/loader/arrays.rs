@@ -5,7 +5,7 @@ use super::examples::Examples;
 use super::fields::{Axis, Col, FieldPlan, From, Parts, Size};
 use super::options::{ArrayDtype, CubeMode, LoaderOptions};
 use super::patch::Place;
-use super::work::name;
+use super::work::{limits_of_a_part, name};
 use crate::dataset::Dataset;
 use crate::decode::name_field;
 use crate::error::{Error, Result};
@@ -119,12 +119,13 @@ impl Dataset {
     /// As [`Dataset::get`], if no sample can be read.
     pub fn varying_arrays(&self) -> Result<Vec<&str>> {
         let mut names = Vec::new();
+        // Nothing is decoded: a part of an array may be what is asked for next.
         for field in self.schema().fields().iter().filter(|field| field.kind == FieldKind::Array) {
             let position = self.schema().stored_position(&field.name).unwrap_or(0);
             if self.is_empty() {
                 continue;
             }
-            let examples = Examples::find(self, &field.name, position)?;
+            let examples = Examples::find(self, &field.name, position, &limits_of_a_part(self.limits()))?;
             let (at, shard, descriptor) = examples.first(self, 0)?;
             if examples.varies.contains(&true) && !columns_of(self, &shard, at.record, &descriptor.shape).1 {
                 names.push(field.name.as_str());
@@ -140,7 +141,9 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
         let from = From::Array { position, channels_first: false, cut: None, indexed: false, stored: Vec::new() };
         return Ok(Some((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 })));
     }
-    let examples = Examples::find(dataset, field, position)?;
+    let in_part = matches!(options.cube, CubeMode::Patch { .. }) || options.bands != Bands::All;
+    let limits = if in_part { limits_of_a_part(dataset.limits()) } else { dataset.limits().clone() };
+    let examples = Examples::find(dataset, field, position, &limits)?;
     let (at, shard, descriptor) = examples.first(dataset, options.epoch)?;
     let record = at.record;
     let dtype = examples.dtype(dataset, field, options)?;

@@ -8,6 +8,8 @@ use super::work::{SampleAt, draw_key};
 use crate::dataset::Dataset;
 use shardpack_codec::jpeg::DrawKey;
 use shardpack_format::Dtype;
+use std::ops::Range;
+use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
 /// A batch. Cloning it shares it; the slot goes back to the loader when the last clone is dropped, and may outlive the loader.
@@ -78,7 +80,8 @@ pub struct Tensor<'a> {
     field: &'a FieldPlan,
     /// Place of the field among the fields.
     number: usize,
-    all: &'a [u8],
+    /// A slice of it is made only for who asks: other libraries may be writing into it.
+    slot: Option<&'a Arc<Rows>>,
 }
 
 impl Batch {
@@ -138,8 +141,7 @@ impl Batch {
         let lent = &*self.0;
         let number = lent.fields.plans.iter().position(|field| field.name == name)?;
         let field = lent.fields.plans.get(number)?;
-        let all = lent.slot.as_ref().and_then(Rows::bytes).unwrap_or_default();
-        Some(Tensor { plan: &lent.plan, fields: &lent.fields, field, number, all })
+        Some(Tensor { plan: &lent.plan, fields: &lent.fields, field, number, slot: lent.slot.as_ref() })
     }
 
     /// Every field.
@@ -150,7 +152,7 @@ impl Batch {
     /// Bytes of all rows of all fields.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.fields().map(|field| field.bytes().len() as u64).sum()
+        self.fields().map(|field| field.span().len() as u64).sum()
     }
 }
 
@@ -187,12 +189,30 @@ impl<'a> Tensor<'a> {
         }
     }
 
+    /// The bytes of the slot, for reading.
+    fn all(&self) -> &'a [u8] {
+        self.slot.and_then(Rows::bytes).unwrap_or_default()
+    }
+
+    /// Where all rows lie in the slot.
+    fn span(&self) -> Range<usize> {
+        let parts = self.parts();
+        parts.first().map_or(0, |part| part.start)..parts.last().map_or(0, |part| part.end)
+    }
+
     /// All rows: from the first byte of the first to the last byte of the last, little-endian.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
-        let parts = self.parts();
-        let range = parts.first().map_or(0, |part| part.start)..parts.last().map_or(0, |part| part.end);
-        self.all.get(range).unwrap_or_default()
+        self.all().get(self.span()).unwrap_or_default()
+    }
+
+    /// Where [`Tensor::bytes`] lie, for whoever hands them to another library, which may write into them: by DLPack, or as
+    /// an array of NumPy. The pointer is good as long as the batch, or a clone of it, lives. While others may write through
+    /// it, nobody may hold what [`Tensor::bytes`] or [`Tensor::row`] of this field have lent.
+    #[must_use]
+    pub fn memory(&self) -> NonNull<[u8]> {
+        let memory = self.slot.and_then(|slot| Rows::memory(slot, self.span()));
+        memory.unwrap_or_else(|| NonNull::slice_from_raw_parts(NonNull::dangling(), 0))
     }
 
     /// Where row `i` begins in [`Tensor::bytes`], in bytes.
@@ -234,7 +254,7 @@ impl<'a> Tensor<'a> {
     #[must_use]
     pub fn row(&self, i: usize) -> Option<&'a [u8]> {
         let part = self.parts().get(i)?;
-        let bytes = self.all.get(part.clone())?;
+        let bytes = self.all().get(part.clone())?;
         match self.field.is_ragged() {
             false => Some(bytes),
             true => bytes.get(..usize::try_from(self.field.dtype.array_bytes(self.row_shape(i)?).ok()?).ok()?),

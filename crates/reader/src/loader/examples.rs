@@ -1,12 +1,12 @@
 //! What arrays of a field are made of: a look at a few samples, spread over the dataset, so that it does not matter which of them is the first.
 
 use super::options::LoaderOptions;
-use super::work::{SampleAt, name};
+use super::work::{SampleAt, check, name};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::shard::Shard;
 use shardpack_codec::{common_dtype, decoded_as};
-use shardpack_format::{ArrayDescriptor, Codec, Codes, Dtype, Error as FormatError, Frame, Record, Transform};
+use shardpack_format::{ArrayDescriptor, Codec, Codes, Dtype, Error as FormatError, Frame, Limits, Record, Transform};
 use std::sync::Arc;
 
 /// Most samples that are looked at; of smaller datasets all are.
@@ -31,14 +31,15 @@ struct Example {
 }
 
 impl Examples {
-    pub(super) fn find(dataset: &Dataset, field: &str, position: usize) -> Result<Self> {
+    /// `limits` are those that the arrays, as a whole, must be within.
+    pub(super) fn find(dataset: &Dataset, field: &str, position: usize, limits: &Limits) -> Result<Self> {
         let count = dataset.len().min(MOST);
         let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
         let mut shapes: Vec<Vec<u64>> = Vec::new();
         for i in 0..count {
             // Both ends are among them.
             let sample = i.saturating_mul(dataset.len() - 1) / (count - 1).max(1);
-            let Ok(Some(descriptor)) = head(dataset, sample, position) else { continue };
+            let Ok(Some(descriptor)) = head(dataset, sample, position, limits) else { continue };
             if !shapes.contains(&descriptor.shape) {
                 shapes.push(descriptor.shape.clone());
             }
@@ -48,10 +49,10 @@ impl Examples {
             }
         }
         let mut whole: Vec<Example> = Vec::new();
+        let mut buffer = Vec::new();
         for (kind, samples) in &kinds {
             let checked = samples.iter().take(TRIES).find_map(|&sample| {
-                let whole = dataset.get(sample).ok()?;
-                let (descriptor, codec) = (whole.descriptor(field).ok()?, whole.field(field).ok()??.codec);
+                let (codec, descriptor) = read(dataset, sample, position, limits, &mut buffer).ok()??;
                 same_kind(kind, &descriptor).then_some(Example { sample, codec, descriptor })
             });
             whole.extend(checked);
@@ -136,8 +137,24 @@ fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
         && no_data(a) == no_data(b)
 }
 
+/// How a sample's array is stored, by its record, whose CRC32 was compared.
+fn read(
+    dataset: &Dataset,
+    sample: u64,
+    position: usize,
+    limits: &Limits,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<(Codec, ArrayDescriptor)>> {
+    let (number, record) = dataset.locate(sample)?;
+    let shard = dataset.shard(number)?;
+    let bytes = shard.read_record(record, buffer)?;
+    let frame = check(&shard, record, bytes)?;
+    let Some(value) = Record::field_at(&frame, bytes, position, limits)? else { return Ok(None) };
+    Ok(Some((value.codec, ArrayDescriptor::parse(value.descriptor, limits)?)))
+}
+
 /// The descriptor of a sample's array, by the head of its record alone: cubes are large.
-fn head(dataset: &Dataset, sample: u64, position: usize) -> Result<Option<ArrayDescriptor>> {
+fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
     let span = shard.span(&(record..record.saturating_add(1)))?;
@@ -147,7 +164,6 @@ fn head(dataset: &Dataset, sample: u64, position: usize) -> Result<Option<ArrayD
     let frame = Frame::parse(&bytes)?;
     shard.index().check_frame(record, shard.identity().shard_number, &frame)?;
     let wanted = usize::try_from(frame.head_bytes).unwrap_or(usize::MAX).min(length);
-    let limits = &shard.options().limits;
     if wanted > bytes.len() {
         // Bounded by the record, whose length the limits bound.
         shard.check_length(record)?;

@@ -2,6 +2,7 @@
 
 use super::arrays::{self, Cut};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
+use super::views;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
@@ -184,6 +185,7 @@ impl Fields {
         }
         if !dataset.is_empty() {
             arrays::check_used(&fields.plans, options)?;
+            views::check(&fields.plans, options.layout)?;
         }
         Ok(fields)
     }

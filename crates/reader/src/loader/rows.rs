@@ -1,11 +1,14 @@
-//! The fence around the one thing that safe Rust cannot say: many threads write disjoint rows of one block of memory, whose borders are known
-//! only at run time. All `unsafe` of this crate stands here.
+//! The fence around the one thing that safe Rust cannot say: many threads write disjoint rows of one block of memory,
+//! whose borders are known only at run time. All `unsafe` of this crate stands here.
 //!
 //! The rules, which the types uphold and nobody outside can break:
 //! 1. Only [`Rows::lend`] makes handles. It needs the only reference to the block (`Arc::get_mut`), so no handle, and no reader, exists before it.
 //! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no byte belongs to two handles.
 //! 3. A handle gives its bytes to one caller at a time (`&mut self`), and cannot be cloned.
 //! 4. [`Rows::bytes`] lends everything for reading, if no handle is left; and none can come while it is lent, because of rule 1.
+//! 5. [`Rows::memory`] gives a pointer under the same condition. Whoever hands it to another library, which may write
+//!    through it, makes no slice of the same block by [`Rows::bytes`] meanwhile. No slice stands between the pointer and
+//!    the block: a pointer made out of a `&[u8]` could not be written through.
 //!
 //! Every handle and every reader holds a reference to the block, so the memory outlives them all.
 #![allow(unsafe_code)]
@@ -42,6 +45,12 @@ impl Drop for Rows {
 unsafe impl Send for Rows {}
 // SAFETY: as above; `&Rows` alone gives access to no byte but by `bytes`, for reading.
 unsafe impl Sync for Rows {}
+
+impl std::fmt::Debug for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows").field("len", &self.len).field("rows", &self.rows).finish_non_exhaustive()
+    }
+}
 
 /// One row: the right to write its parts.
 pub(super) struct RowMut {
@@ -102,6 +111,18 @@ impl Rows {
         // SAFETY: base and length are those of the memory, initialised. No handle exists, and none is made while the result lives: that takes the
         // only reference to the block mutably, and the result borrows one.
         Some(unsafe { std::slice::from_raw_parts(this.base, this.len) })
+    }
+
+    /// Where `range` of the block lies, for reading and writing; `None` while there are handles, and if the range leaves the
+    /// block. The pointer is good as long as `this` or a clone of it lives.
+    pub(super) fn memory(this: &Arc<Self>, range: Range<usize>) -> Option<NonNull<[u8]>> {
+        // Acquire: as in `bytes`.
+        if this.lent.load(Ordering::Acquire) != 0 || range.end > this.len {
+            return None;
+        }
+        let length = range.end.checked_sub(range.start)?;
+        let start = NonNull::new(this.base.wrapping_add(range.start))?;
+        Some(NonNull::slice_from_raw_parts(start, length))
     }
 }
 
@@ -190,6 +211,30 @@ mod tests {
                 assert!(bytes[16 + at * 8..24 + at * 8].iter().all(|&b| b == round + row + 100));
             }
         }
+    }
+
+    #[test]
+    fn another_library_writes_through_the_pointer() {
+        let mut block = block(8);
+        let whole = std::slice::from_ref(&(0..8));
+        let mut handles = Vec::new();
+        assert!(Rows::lend(&mut block, 1, whole, &mut handles).unwrap());
+        handles[0].as_mut().unwrap().part(0).fill(1);
+        assert_eq!(Rows::memory(&block, 0..8), None, "a row is being written");
+        handles.clear();
+        for range in [7..9, 9..9, Range { start: 5, end: 4 }] {
+            assert_eq!(Rows::memory(&block, range), None);
+        }
+        let part = Rows::memory(&block, 2..6).unwrap();
+        assert_eq!(part.len(), 4);
+        // SAFETY: rule 5: four bytes of the block, which lives, and no slice of it is there.
+        unsafe { std::ptr::write_bytes(part.cast::<u8>().as_ptr(), 9, part.len()) };
+        assert_eq!(Rows::bytes(&block), Some(&[1, 1, 9, 9, 9, 9, 1, 1][..]));
+        // And the next batch is written into it as ever.
+        assert!(Rows::lend(&mut block, 1, whole, &mut handles).unwrap());
+        handles[0].as_mut().unwrap().part(0).fill(2);
+        handles.clear();
+        assert_eq!(Rows::bytes(&block), Some(&[2; 8][..]));
     }
 
     #[test]

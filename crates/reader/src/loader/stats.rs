@@ -35,6 +35,8 @@ pub struct LoaderStats {
     pub consumer_wait_s: f64,
     /// Batches that were ready, on average, when the caller asked for one.
     pub queue_fill: f64,
+    /// Pictures of more than 8 bits a sample, of which 8 are left in the batches.
+    pub narrowed_pictures: u64,
     /// Damaged samples that were skipped.
     pub skipped: u64,
     /// Slots made beyond [`LoaderOptions::slots`](super::LoaderOptions::slots), because the caller kept all the others.
@@ -51,13 +53,14 @@ pub struct LoaderStats {
     pub predicted_bytes: u64,
 }
 
-/// Nanoseconds and bytes, counted by many threads.
+/// Nanoseconds, bytes and pictures, counted by many threads.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) read_bytes: AtomicU64,
     pub(super) read: AtomicU64,
     pub(super) crc: AtomicU64,
     pub(super) decode: AtomicU64,
+    pub(super) narrowed: AtomicU64,
     pub(super) idle_for_consumer: AtomicU64,
     pub(super) idle_for_data: AtomicU64,
 }

@@ -115,6 +115,7 @@ impl Bench {
         add_since(&counters.crc, start);
         let start = Instant::now();
         self.arrays.begin();
+        let narrowed = self.pictures.narrowed();
         for (number, field) in recipe.fields.plans.iter().enumerate() {
             let end = field.dims_at + if field.is_ragged() { field.shape.len() } else { 0 };
             let dims = dims.get_mut(field.dims_at..end).unwrap_or_default();
@@ -126,6 +127,10 @@ impl Bench {
                 dims.fill(0);
                 self.missing.extend(u32::try_from(number));
             }
+        }
+        let narrowed = self.pictures.narrowed().saturating_sub(narrowed);
+        if narrowed > 0 {
+            add(&counters.narrowed, narrowed);
         }
         add_since(&counters.decode, start);
         Ok(())
@@ -162,7 +167,13 @@ impl Bench {
                 self.picture(recipe, of, &value, *view, stored, out, dims)?;
             }
             From::Array { position, channels_first, cut, .. } => {
-                let Some(value) = of.value(*position)? else { return Ok(false) };
+                // A part of an array counts by its own size: `ArrayRows` compares it with the limits.
+                let limits = &of.shard.options().limits;
+                let value = match cut {
+                    Some(_) => of.value_within(*position, &limits_of_a_part(limits)),
+                    None => of.value_within(*position, limits),
+                };
+                let Some(value) = value? else { return Ok(false) };
                 self.arrays.decode(recipe, of, &value, (*channels_first, cut.as_ref()), out, dims)?;
             }
         }
@@ -234,14 +245,22 @@ pub(super) struct FieldOf<'a> {
 impl<'a> FieldOf<'a> {
     /// The stored value; `None` if the sample has none.
     fn value(&self, position: usize) -> Result<Option<FieldValue<'a>>, FormatError> {
-        let limits: &Limits = &self.shard.options().limits;
+        self.value_within(position, &self.shard.options().limits)
+    }
+
+    fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
         Record::field_at(self.frame, self.bytes, position, limits)
     }
 }
 
+/// Limits for the whole of an array of which only a part is decoded.
+pub(super) fn limits_of_a_part(limits: &Limits) -> Limits {
+    Limits { max_decoded_bytes: u64::MAX, ..limits.clone() }
+}
+
 /// Compares a record with the index and with its CRC32. What is left out of the checks of [`crate::check`] are the parts that the loader takes from the
 /// index instead: key and scalars.
-fn check(shard: &Shard, record: u64, bytes: &[u8]) -> Result<Frame, FormatError> {
+pub(super) fn check(shard: &Shard, record: u64, bytes: &[u8]) -> Result<Frame, FormatError> {
     let frame = Frame::parse(bytes)?;
     shard.index().check_frame(record, shard.identity().shard_number, &frame)?;
     if shard.options().check_crc {
