@@ -1,9 +1,10 @@
 """Shardpack: a dataset in a few large shards, and a loader that feeds a training loop from them.
 
 >>> import shardpack as sp
->>> dataset = sp.Dataset("train")                      # doctest: +SKIP
->>> for batch in sp.Loader(dataset, batch_size=256):   # doctest: +SKIP
-...     images, labels = batch["image"], batch["label"]
+>>> dataset = sp.Dataset("train")                                                            # doctest: +SKIP
+>>> options = {"image": "rrc224", "layout": "chw", "fields": ["image", "label"], "to": "torch"}
+>>> for images, labels in sp.Loader(dataset, batch_size=256, **options):                     # doctest: +SKIP
+...     loss = criterion(model(images.float() / 255), labels)
 """
 
 import importlib

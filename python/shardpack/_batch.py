@@ -120,8 +120,10 @@ class Batch(MutableMapping[str, Any]):
     another slot when all are taken (``stats()["extra_slots"]`` counts them). Tensors may be written into.
 
     It is a mapping: ``dict(batch)``, ``model(**batch)``, ``batch.items()``, ``batch.get("label")``; values may be
-    replaced (``batch["image"] = augment(batch["image"])``) and added. Two things differ: ``len(batch)`` counts rows,
-    and :attr:`keys` is the list of the samples' keys, which gives the names of the fields when it is called. Like it,
+    replaced (``batch["image"] = augment(batch["image"])``) and added. Three things differ: ``len(batch)`` counts rows;
+    :attr:`keys` is the list of the samples' keys, which gives the names of the fields when it is called; and to iterate
+    over a batch is to take it apart. With ``Loader(…, fields=["image", "label"])`` it gives the values in that order,
+    ``images, labels = batch``. Without ``fields`` nobody has said the order, and it is a ``TypeError``. Like ``keys``,
     :attr:`mask` and :attr:`indices` are attributes, so that no field can clash with them.
 
     Loaders make batches. ``Batch(fields)`` makes one of any mapping, as libraries do that cut and join what loaders give
@@ -131,8 +133,8 @@ class Batch(MutableMapping[str, Any]):
 
     # fmt: off
     __slots__ = (
-        "_convert", "_core", "_indices", "_is_lent", "_keys", "_mask", "_masked", "_members", "_names", "_objects",
-        "_rows", "_values",
+        "_convert", "_core", "_indices", "_is_collated", "_is_lent", "_keys", "_mask", "_masked", "_members", "_names",
+        "_objects", "_rows", "_unpacks", "_values",
     )
     # fmt: on
 
@@ -148,14 +150,16 @@ class Batch(MutableMapping[str, Any]):
     _members: NDArray[np.uint64] | None
     _indices: Any
     _is_lent: bool
+    _unpacks: bool
+    _is_collated: bool
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._core = self._convert = self._objects = self._members = None
-        self._values = {name: fields[name] for name in fields}
+        self._values = dict(fields)
         self._names = list(self._values)
         self._rows = next((len(value) for value in self._values.values() if hasattr(value, "__len__")), 0)
         self._keys = self._mask = self._indices = None
-        self._masked = self._is_lent = False
+        self._masked = self._is_lent = self._unpacks = self._is_collated = False
 
     # Two batches are one and the same, or not equal: arrays have no single answer.
     __eq__ = object.__eq__
@@ -168,11 +172,23 @@ class Batch(MutableMapping[str, Any]):
     def __contains__(self, field: object) -> bool:
         return field in self._names
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+    def __iter__(self) -> Iterator[Any]:
+        """The values, in the order of the loader's ``fields``."""
+        if self._is_collated:
+            return iter(list(self._names))
+        if not self._unpacks:
+            named = ", ".join(f"batch[{name!r}]" for name in self._names[:2])
+            raise TypeError(
+                "iteration over a batch: expected a loader with fields=[…], which says their order, found one without\n"
+                f"hint: {named} are the values; batch.items() gives all with their names"
+            )
+        return iter(self._whole().values())
 
     def __getitem__(self, field: str) -> Any:
         """The values of a field; converted when they are first asked for."""
+        if not isinstance(field, str):
+            hint = "dict(batch) iterates over names, batch.items() over both; batch['image'][0] is the first row of a field"
+            raise TypeError(f"batch[…]: expected the name of a field, found {type(field).__name__}\nhint: {hint}")
         value = self._values.get(field)
         if value is None:
             value = self._values[field] = self._make(field)
@@ -188,6 +204,13 @@ class Batch(MutableMapping[str, Any]):
             raise self._unknown(field)
         self._names.remove(field)
         self._values.pop(field, None)
+
+    def popitem(self) -> tuple[str, Any]:
+        """The last field: its name and values."""
+        if not self._names:
+            raise KeyError("fields of a batch: expected one, found none")
+        name = self._names[-1]
+        return name, self.pop(name)
 
     def _unknown(self, field: object) -> KeyError:
         return KeyError(f"field: expected one of {', '.join(self._names)}, found {field}")
@@ -299,7 +322,7 @@ class Batch(MutableMapping[str, Any]):
         if not self._is_lent:
             return Batch(values)
         mask = None if self.mask is None else change(self.mask)
-        return _loose(self._rows, values, self.keys, mask, change(self.indices))
+        return _loose(self._rows, values, self.keys, mask, change(self.indices), self._unpacks)
 
     def __copy__(self) -> Batch:
         """The same rows and tensors; what is replaced in one stays in the other. A ``DataLoader`` makes one."""
@@ -307,6 +330,7 @@ class Batch(MutableMapping[str, Any]):
         for name in Batch.__slots__:
             setattr(batch, name, getattr(self, name))
         batch._names, batch._values, batch._keys = list(self._names), dict(self._values), None
+        batch._is_collated = False
         if self._keys is not None:
             batch._keys = SampleKeys(self._keys, batch._names)
         return batch
@@ -319,7 +343,7 @@ class Batch(MutableMapping[str, Any]):
         # To another process: what a worker of a DataLoader sends is no view of the loader's memory any more.
         if not self._is_lent:
             return Batch, (self._whole(),)
-        return _loose, (self._rows, self._whole(), list(self.keys), self.mask, self.indices)
+        return _loose, (self._rows, self._whole(), list(self.keys), self.mask, self.indices, self._unpacks)
 
 
 def lend(
@@ -328,20 +352,32 @@ def lend(
     names: Sequence[str],
     objects: Objects,
     masked: bool,
+    unpacks: bool,
     members: NDArray[np.uint64] | None,
 ) -> Batch:
-    """A batch of a loader, with these fields. ``masked``: whether there may be rows without a sample. ``members``: of a
-    subset, the numbers of its samples in the whole, ascending.
+    """A batch of a loader, with these fields. ``masked``: whether there may be rows without a sample. ``unpacks``:
+    whether the program has named them. ``members``: of a subset, the numbers of its samples in the whole, ascending.
     """
     batch = Batch({})
     batch._core, batch._convert, batch._objects, batch._members = core, convert, objects, members
     batch._names, batch._rows, batch._masked, batch._is_lent = list(names), len(core), masked, True
+    batch._unpacks = unpacks
     return batch
 
 
-def _loose(rows: int, values: dict[str, Any], keys: Sequence[str], mask: Any, indices: Any) -> Batch:
+def collated(batch: Batch) -> Batch:
+    """A batch for a ``collate_fn``: iterating over it gives the names of the fields, as for any mapping, until it is
+    copied, which the ``DataLoader``'s own does.
+    """
+    batch._is_collated = True
+    return batch
+
+
+def _loose(
+    rows: int, values: dict[str, Any], keys: Sequence[str], mask: Any, indices: Any, unpacks: bool
+) -> Batch:
     """A batch of a loader that is no view of its memory any more."""
     batch = Batch(values)
-    batch._rows, batch._is_lent = rows, True
+    batch._rows, batch._is_lent, batch._unpacks = rows, True, unpacks
     batch._keys, batch._mask, batch._indices = SampleKeys(keys, batch._names), mask, indices
     return batch

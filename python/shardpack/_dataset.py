@@ -10,8 +10,9 @@ from typing import Any, NamedTuple, SupportsIndex, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from shardpack import _index, _shardpack
+from shardpack import _index, _shardpack, _warn
 from shardpack._index import Indices
+from shardpack._size import Size, size
 
 Sample: TypeAlias = "dict[str, Any]"
 """A sample: ``"__key__"`` and every field by its name. Pictures: uint8 ``[height, width, 3]``, upright. Arrays:
@@ -46,6 +47,14 @@ class Dataset:
         The dataset's folder, its manifest, or one shard.
     verify_crc : bool, default True
         Whether the CRC32 of each record is compared before it is handed out.
+    max_record : int or str, default "4GiB"
+        Largest record and largest decoded field to accept, in bytes or such as ``"16GiB"``: memory that a file from a
+        stranger may ask for. Of an array of which a :class:`Loader` takes a patch or some bands, the part counts.
+
+    Warns
+    -----
+    UserWarning
+        Once: a picture of 16 bits a sample was decoded, of which 8 are left.
 
     Raises
     ------
@@ -68,12 +77,17 @@ class Dataset:
 
     _members: NDArray[np.uint64] | None = None
 
-    def __init__(self, path: str | os.PathLike[str], *, verify_crc: bool = True) -> None:
+    # Whether it was said that pictures lose bits.
+    _told = False
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, verify_crc: bool = True, max_record: Size = "4GiB"
+    ) -> None:
         self._path = Path(path)
-        self._verify_crc = verify_crc
+        self._verify_crc, self._max_record = verify_crc, size("max_record", max_record)
         # Files are opened when they are needed: by then the program may have gone to another folder.
         self._place = self._path.absolute()
-        self._opened = _shardpack.Dataset(self._place, verify_crc)
+        self._opened = _shardpack.Dataset(self._place, verify_crc, self._max_record)
         self._pid = os.getpid()
         self._columns = Columns(self)
 
@@ -81,12 +95,12 @@ class Dataset:
     def _core(self) -> _shardpack.Dataset:
         # In a fork, a thread that is not there may hold the lock of the open files.
         if os.getpid() != self._pid:
-            self._opened = _reopened(self._place, self._verify_crc, self._opened.id)._opened
+            self._opened = _reopened(self._place, self._verify_crc, self._max_record, self._opened.id)._opened
             self._pid = os.getpid()
         return self._opened
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self._place, self._verify_crc, self.id)
+        return _reopened, (self._place, self._verify_crc, self._max_record, self.id)
 
     def __len__(self) -> int:
         return len(self._core)
@@ -135,7 +149,10 @@ class Dataset:
         FormatError, LimitError, OSError
             The sample is damaged, is larger than the limits allow, or cannot be read.
         """
-        return self._core.get(self._stored(index), names(fields))
+        core = self._core
+        sample = core.get(self._stored(index), names(fields))
+        self._tell(core)
+        return sample
 
     def get_many(self, indices: Indices, fields: Sequence[str] | None = None) -> list[Sample]:
         """Samples in the order asked for, read in the order in which they are stored, neighbours at once.
@@ -162,7 +179,16 @@ class Dataset:
             A sample is damaged, is larger than the limits allow, or cannot be read; the message names it.
         """
         numbers = _index.many(indices, len(self))
-        return self._core.get_many(numbers if self._members is None else self._members[numbers], names(fields))
+        core = self._core
+        samples = core.get_many(numbers if self._members is None else self._members[numbers], names(fields))
+        self._tell(core)
+        return samples
+
+    def _tell(self, core: _shardpack.Dataset) -> None:
+        """Says once that pictures lost bits."""
+        if not self._told and (fields := core.narrowed()):
+            self._told = True
+            _warn.of_lost_bits(fields)
 
     def __getitems__(self, indices: Sequence[int]) -> list[Sample]:
         """What a ``torch.utils.data.DataLoader`` asks for a batch: as :meth:`get_many`."""
@@ -317,6 +343,7 @@ class Subset(Dataset):
                 "hint: a Loader takes weights for samples that should come more often"
             )
         self._path, self._verify_crc = self._whole._path, self._whole._verify_crc
+        self._max_record = self._whole._max_record
         self._columns = Columns(self)
 
     @property
@@ -361,6 +388,7 @@ class Concat(Dataset):
         self._opened = _shardpack.Dataset.concat([part._core for part in self._parts])
         self._pid = os.getpid()
         self._path, self._verify_crc = self._opened.path, all(part._verify_crc for part in self._parts)
+        self._max_record = max((part._max_record for part in self._parts), default=_shardpack.MAX_RECORD_BYTES)
         self._columns = Columns(self)
 
     @property
@@ -481,9 +509,9 @@ def names(fields: Sequence[str] | None) -> list[str] | None:
     return None if fields is None else list(fields)
 
 
-def _reopened(path: Path, verify_crc: bool, expected: str) -> Dataset:
+def _reopened(path: Path, verify_crc: bool, max_record: int, expected: str) -> Dataset:
     """A dataset in another process: the same one, or an error."""
-    dataset = Dataset(path, verify_crc=verify_crc)
+    dataset = Dataset(path, verify_crc=verify_crc, max_record=max_record)
     if dataset.id != expected:
         raise _shardpack.UsageError(
             f"`{path}`, opened again: expected dataset {expected}, found {dataset.id}\n"

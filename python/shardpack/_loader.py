@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import DTypeLike
 
-from shardpack import _shardpack
+from shardpack import _shardpack, _warn
 from shardpack._arguments import (
     Shuffle,
     Weights,
@@ -32,6 +32,7 @@ from shardpack._batch import Batch, lend
 from shardpack._convert import Convert, Framework, converter
 from shardpack._dataset import Dataset
 from shardpack._options import Options, State
+from shardpack._size import Size, size
 
 __all__ = ["Loader", "Shuffle", "Weights"]
 
@@ -89,9 +90,9 @@ class Loader:
         Default: the type of the source; where sources differ, one that holds the values of all.
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays, without the figures that packing measured
-        (``cube.max_abs_error``). Text, JSON and bytes are there for who names them, as lists of Python objects:
+        (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects:
         they are read when a batch is first asked for one, a second read of its samples that decodes no picture.
-        So are arrays of which each sample has another number (boxes, token ids): a list with an array for each row.
+        Batches of named fields can be taken apart in that order: ``images, labels = batch``. So are arrays of which each sample has another number (boxes, token ids): a list with an array for each row.
     weights : "balanced", mapping or array, optional
         Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes alike
         often), label or name of a class → weight, or one weight for each sample. Default: each sample once.
@@ -106,6 +107,9 @@ class Loader:
         Where the samples that are mixed wait for their batch. ``"memory"``: in the process, up to 1 GiB divided by
         the number of ranks. ``"page-cache"``: in the operating system's, out of which each is read when its turn
         comes. ``"auto"``: there, if samples take 16 KiB to 1 MiB, the disk is one of this machine, and there is room.
+    max_batch : int or str, default "8GiB"
+        Largest batch, in bytes or such as ``"16GiB"``: sizes come from the files. What a record and a decoded field may
+        take says the :class:`Dataset` (``max_record``).
     end : "drop", "pad" or "uneven", default "drop"
         Samples that do not fill a batch on every rank: left out; filled up with zeros, as ``batch.mask`` says, so that
         all batches have one shape; or a shorter last batch, with perhaps one batch fewer on some ranks. Evaluate with
@@ -129,9 +133,10 @@ class Loader:
     Examples
     --------
     >>> import shardpack as sp
-    >>> loader = sp.Loader(sp.Dataset("train"), batch_size=256, image="rrc224", to="torch")     # doctest: +SKIP
-    >>> for batch in loader:                                                                    # doctest: +SKIP
-    ...     loss = criterion(model(batch["image"]), batch["label"])
+    >>> options = {"image": "rrc224", "layout": "chw", "fields": ["image", "label"], "to": "torch"}
+    >>> loader = sp.Loader(sp.Dataset("train"), batch_size=256, **options)                      # doctest: +SKIP
+    >>> for images, labels in loader:                                                           # doctest: +SKIP
+    ...     loss = criterion(model(images.float() / 255), labels)
     """
 
     def __init__(
@@ -155,6 +160,7 @@ class Loader:
         threads: int | None = None,
         prefetch: int = 3,
         window: Literal["auto", "memory", "page-cache"] = "auto",
+        max_batch: Size = "8GiB",
         end: Literal["drop", "pad", "uneven"] = "drop",
         skip_corrupt: int = 0,
         to: Framework | None = None,
@@ -193,11 +199,16 @@ class Loader:
             threads=0 if threads is None else _number("threads", threads, 1, 4096),
             slots=_number("prefetch", prefetch, 1, 2**16),
             window=_text("window", window, "memory"),
+            max_batch=size("max_batch", max_batch),
             skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),
         )
         # Not a method: a batch that is kept must not keep the threads.
         self._objects = partial(_read, dataset, objects, self._convert)
         self._masked = end == "pad" or skip_corrupt > 0
+        # Whoever names the fields knows their order.
+        self._unpacks = fields is not None
+        # Whether it was said that pictures lose bits.
+        self._told = False
         # Whether the epoch in the core has been asked for a batch, and whether it came to its end.
         self._begun = self._ended = False
         # Counts iterations: an older one must not take batches from a newer one.
@@ -272,8 +283,12 @@ class Loader:
         if batch is None:
             self._ended = True
             raise StopIteration
+        if not self._told and core.narrowed_pictures() > 0:
+            self._told = True
+            pictures = [field.name for field in self._dataset.schema if field.kind == "image"]
+            _warn.of_lost_bits(name for name in self._fields if name in pictures)
         members = self._dataset._members
-        return lend(batch, self._convert, self._fields, self._objects, self._masked, members)
+        return lend(batch, self._convert, self._fields, self._objects, self._masked, self._unpacks, members)
 
     def __len__(self) -> int:
         """Batches of an epoch on this rank: exact, before the first. It is that of a whole epoch also after
@@ -385,7 +400,8 @@ class Loader:
 
         ``consumer_wait_s`` is what the loop waited for batches. If it is small, the model is the limit; else
         ``decode_s`` beside ``idle_for_data_s`` says whether cores or disk are. ``extra_slots`` counts batches beyond
-        ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples. ``window_in_page_cache``
+        ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples, ``narrowed_pictures`` those
+        of 16 bits a sample, of which 8 are left. ``window_in_page_cache``
         is 1 where ``window`` came to that in the epoch at hand.
         """
         return self._ready().stats()

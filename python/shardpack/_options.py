@@ -39,4 +39,5 @@ class Options:
     threads: int
     slots: int
     window: str
+    max_batch: int
     skip_corrupt: int

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch.utils.data
 
-from shardpack._batch import Batch
+from shardpack._batch import Batch, collated
 from shardpack._dataset import Dataset, Sample
 from shardpack._loader import Loader
 
@@ -115,7 +115,8 @@ class IterableDataset(_Base):
         return self._own
 
     def __iter__(self) -> Iterator[Batch]:
-        return iter(self._here())
+        # `collate_fn`, the one of the DataLoader by default, goes through the names of a batch's fields.
+        return map(collated, iter(self._here()))
 
     def state_dict(self) -> dict[str, int | str]:
         """Where the loader of this worker, or of the process itself, stands: :meth:`shardpack.Loader.state_dict`."""

@@ -1,7 +1,7 @@
 //! A dataset: samples by index, columns, what is known of it.
 
 use crate::errors::{UsageError, raise};
-use crate::values::{decode, indices, json, ndarray, vector};
+use crate::values::{Decoded, Decoders, indices, json, ndarray, vector};
 use numpy::PyArray1;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -13,6 +13,7 @@ use shardpack_format::{Dtype, Field};
 use shardpack_reader::{DatasetOptions, Error};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// An open dataset.
 #[pyclass(module = "shardpack._shardpack", frozen)]
@@ -20,6 +21,8 @@ pub(crate) struct Dataset {
     pub(crate) inner: shardpack_reader::Dataset,
     /// The fields of a sample: all but the figures that packing measured.
     fields: Vec<Field>,
+    /// Names of the fields of which pictures lost bits so far.
+    narrowed: Mutex<Vec<String>>,
 }
 
 /// Name, kind and element type of a field.
@@ -29,7 +32,20 @@ impl Dataset {
     fn over(inner: shardpack_reader::Dataset) -> Self {
         let schema = inner.schema();
         let fields = schema.fields().iter().filter(|field| !is_figure(schema, &field.name)).cloned().collect();
-        Self { inner, fields }
+        Self { inner, fields, narrowed: Mutex::default() }
+    }
+
+    /// Reads samples and decodes these fields of them. Needs no interpreter.
+    fn decode(&self, indices: &[u64], fields: &[Field]) -> PyResult<Vec<Decoded>> {
+        let mut decoders = Decoders::new(self.inner.limits().clone());
+        let samples = self.inner.get_many(indices).map_err(raise)?;
+        let decoded = samples.iter().map(|sample| decoders.sample(sample, fields).map_err(raise)).collect();
+        if !decoders.narrowed.is_empty() {
+            let mut narrowed = self.narrowed.lock().unwrap_or_else(PoisonError::into_inner);
+            let fresh = decoders.narrowed.into_iter().filter(|field| !narrowed.contains(field)).collect::<Vec<_>>();
+            narrowed.extend(fresh);
+        }
+        decoded
     }
 
     /// The fields of these names, in this order; those of a sample if none are named.
@@ -52,8 +68,9 @@ impl Dataset {
 #[pymethods]
 impl Dataset {
     #[new]
-    fn new(py: Python<'_>, path: PathBuf, verify_crc: bool) -> PyResult<Self> {
-        let options = DatasetOptions::new().verify_crc(verify_crc);
+    fn new(py: Python<'_>, path: PathBuf, verify_crc: bool, max_record: u64) -> PyResult<Self> {
+        let limits = shardpack::cli::read_limits(max_record);
+        let options = DatasetOptions::new().verify_crc(verify_crc).limits(limits);
         let inner = py.detach(|| options.open(path)).map_err(raise)?;
         Ok(Self::over(inner))
     }
@@ -123,7 +140,7 @@ impl Dataset {
     /// One sample, decoded; of it these fields.
     fn get<'py>(&self, py: Python<'py>, index: u64, fields: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
         let fields = self.named(fields)?;
-        let decoded = py.detach(|| decode(&self.inner, &[index], &fields))?.pop();
+        let decoded = py.detach(|| self.decode(&[index], &fields))?.pop();
         decoded.map_or_else(|| Ok(PyDict::new(py)), |sample| sample.into_dict(py))
     }
 
@@ -135,7 +152,7 @@ impl Dataset {
         fields: Option<Vec<String>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let (many, fields) = (indices(many)?, self.named(fields)?);
-        let decoded = py.detach(|| decode(&self.inner, &many, &fields))?;
+        let decoded = py.detach(|| self.decode(&many, &fields))?;
         let samples = decoded.into_iter().map(|sample| sample.into_dict(py));
         PyList::new(py, samples.collect::<PyResult<Vec<_>>>()?)
     }
@@ -189,6 +206,11 @@ impl Dataset {
     /// The class of every sample.
     fn labels<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<i64>>> {
         Ok(vector(py, py.detach(|| self.inner.labels()).map_err(raise)?))
+    }
+
+    /// Names of the fields of which pictures of more than 8 bits a sample were decoded so far: 8 are left.
+    fn narrowed(&self) -> Vec<String> {
+        self.narrowed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The key of a sample.

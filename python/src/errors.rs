@@ -19,9 +19,19 @@ create_exception!(
 );
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 
-/// The text without the hint that names a limit: only a caller from Rust can raise it.
+/// The text without the hint that names a limit: nothing that packs raises it.
 pub(crate) fn without_limits(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with("hint: raise `Limits::")).collect::<Vec<_>>().join("\n")
+}
+
+/// The text with limits by the arguments that raise them. A limit without an argument is one that no dataset of ours
+/// comes near.
+pub(crate) fn in_arguments(text: &str) -> String {
+    let limits = ["`Limits::max_record_bytes`", "`Limits::max_decoded_bytes`"];
+    let text = limits.iter().fold(text.to_owned(), |text, limit| text.replace(limit, "`max_record` of the Dataset"));
+    let text = text.replace("`Limits::max_batch_bytes (of LoaderOptions)`", "`max_batch` of the Loader");
+    let text = text.replace("`max_batch_bytes` of the options", "`max_batch` of the Loader");
+    without_limits(&text)
 }
 
 /// The exception for an error of the reader.
@@ -40,8 +50,8 @@ pub(crate) fn raise(error: Error) -> PyErr {
             }
         }
         Error::Format(_) => FormatError::new_err(error.to_string()),
-        Error::Limit(_) => LimitError::new_err(without_limits(&error.to_string())),
-        Error::Usage { .. } => UsageError::new_err(error.to_string()),
+        Error::Limit(_) => LimitError::new_err(in_arguments(&error.to_string())),
+        Error::Usage { .. } => UsageError::new_err(in_arguments(&error.to_string())),
         other => PyRuntimeError::new_err(other.to_string()),
     }
 }

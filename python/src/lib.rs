@@ -30,9 +30,13 @@ mod _shardpack {
     #[pymodule_export]
     use crate::loader::Loader;
     #[pymodule_export]
-    use crate::pack::{merge, pack, pack_flags, verify};
+    use crate::pack::{merge, pack, pack_flags, size, verify};
     #[pymodule_export]
     use crate::writer::Writer;
+
+    /// Largest record or decoded field to accept by default, as the command does.
+    #[pymodule_export]
+    const MAX_RECORD_BYTES: u64 = shardpack::cli::MAX_RECORD_BYTES;
 
     /// The version of package, command and library.
     #[pymodule_export]

@@ -61,6 +61,7 @@ pub(crate) struct Options<'py> {
     threads: usize,
     slots: usize,
     window: String,
+    max_batch: u64,
     skip_corrupt: u64,
 }
 
@@ -143,6 +144,7 @@ impl Options<'_> {
             threads: self.threads,
             slots: self.slots,
             window: self.window.parse().map_err(raise)?,
+            max_batch_bytes: self.max_batch,
             on_corrupt: match self.skip_corrupt {
                 0 => OnCorrupt::Error,
                 max => OnCorrupt::Skip { max },
@@ -223,6 +225,11 @@ impl Loader {
         self.with(py, |loader| loader.predicted_bytes())
     }
 
+    /// Pictures so far of which 8 bits a sample are left out of more.
+    fn narrowed_pictures(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |loader| loader.narrowed_pictures())
+    }
+
     /// Figures since the loader was opened.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = self.with(py, |loader| loader.stats())?;
@@ -233,6 +240,7 @@ impl Loader {
             ("read_bytes", stats.read_bytes),
             ("output_bytes", stats.output_bytes),
             ("skipped", stats.skipped),
+            ("narrowed_pictures", stats.narrowed_pictures),
             ("extra_slots", stats.extra_slots),
             ("grown_slots", stats.grown_slots),
             ("peak_run_bytes", stats.peak_run_bytes),

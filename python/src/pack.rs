@@ -4,12 +4,8 @@ use crate::watch::watch;
 use crate::words::raise_any;
 use pyo3::prelude::*;
 use shardpack::pack::{Hooks, Tally};
-use shardpack_format::Limits;
 use std::path::PathBuf;
 use std::sync::Arc;
-
-/// Largest record or decoded field that `verify` accepts, as the command does.
-const MAX_RECORD_BYTES: u64 = 4 << 30;
 
 /// Packs as `shardpack pack ARGS…` does; the object that `--json` prints, as text, and what the user should know.
 #[pyfunction]
@@ -25,13 +21,20 @@ pub(crate) fn pack(
         shardpack::pack::pack(&src, &out, &options, &hooks)
     })?;
     let packed = packed.map_err(|e| raise_any(&e))?;
-    Ok((packed.to_json().to_string(), packed.notes))
+    let notes = packed.notes.iter().map(|note| crate::words::in_keywords(note)).collect();
+    Ok((packed.to_json().to_string(), notes))
 }
 
 /// The long options of `shardpack pack`, and whether each takes a value.
 #[pyfunction]
 pub(crate) fn pack_flags() -> Vec<(String, bool)> {
     shardpack::cli::pack_flags().into_iter().map(|flag| (flag.name, flag.takes_value)).collect()
+}
+
+/// Bytes of a size as the command line spells it, `4GiB`.
+#[pyfunction]
+pub(crate) fn size(text: &str) -> PyResult<u64> {
+    shardpack::cli::size(text).map_err(pyo3::exceptions::PyValueError::new_err)
 }
 
 /// Joins the parts of a dataset; the object that `shardpack merge --json` prints, as text.
@@ -50,10 +53,10 @@ pub(crate) fn verify(
     deep: bool,
     digest: bool,
     threads: usize,
+    max_record: u64,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let limits =
-        Limits { max_record_bytes: MAX_RECORD_BYTES, max_decoded_bytes: MAX_RECORD_BYTES, ..Limits::default() };
+    let limits = shardpack::cli::read_limits(max_record);
     let describe = |now: &shardpack_reader::Progress, dict: &Bound<'_, pyo3::types::PyDict>| {
         dict.set_item("samples", now.samples_done)?;
         dict.set_item("bytes", now.bytes_done)?;

@@ -1,6 +1,5 @@
 //! Decoded values of a sample: made without the interpreter, turned into Python objects with it.
 
-use crate::errors::raise;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -30,12 +29,14 @@ pub(crate) struct Decoded {
 pub(crate) struct Decoders {
     arrays: ArrayDecoder,
     pictures: PictureDecoder,
+    /// Names of the fields of which pictures lost bits.
+    pub(crate) narrowed: Vec<String>,
 }
 
 impl Decoders {
     pub(crate) fn new(limits: Limits) -> Self {
         let options = shardpack_codec::jpeg::DecodeOptions { limits, ..Default::default() };
-        Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(options) }
+        Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(options), narrowed: Vec::new() }
     }
 
     /// These fields of a sample. Needs no interpreter.
@@ -54,7 +55,14 @@ impl Decoders {
             return Ok(Value::Missing);
         }
         match kind {
-            FieldKind::Image => view.pixels(name, &mut self.pictures).map(Value::Array),
+            FieldKind::Image => {
+                let before = self.pictures.narrowed();
+                let pixels = view.pixels(name, &mut self.pictures)?;
+                if self.pictures.narrowed() > before && !self.narrowed.iter().any(|known| known == name) {
+                    self.narrowed.push(name.to_owned());
+                }
+                Ok(Value::Array(pixels))
+            }
             FieldKind::Array => view.array(name, &mut self.arrays).map(Value::Array),
             FieldKind::Text => view.text(name).map(Value::Text),
             FieldKind::Json => view.text(name).map(Value::Json),
@@ -122,11 +130,4 @@ pub(crate) fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAn
 /// The whole numbers of an array of one axis.
 pub(crate) fn indices(array: &Bound<'_, PyArray1<u64>>) -> PyResult<Vec<u64>> {
     Ok(array.readonly().as_array().to_vec())
-}
-
-/// Reads samples and decodes these fields of them. Needs no interpreter.
-pub(crate) fn decode(dataset: &shardpack_reader::Dataset, indices: &[u64], fields: &[Field]) -> PyResult<Vec<Decoded>> {
-    let mut decoders = Decoders::new(Limits::default());
-    let samples = dataset.get_many(indices).map_err(raise)?;
-    samples.iter().map(|sample| decoders.sample(sample, fields).map_err(raise)).collect()
 }

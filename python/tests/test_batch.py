@@ -36,7 +36,7 @@ def objects(label: int) -> tuple[str | None, dict[str, int], bytes]:
 def test_a_batch_is_a_mapping(mixed: sp.Dataset) -> None:
     batch = next(iter(sp.Loader(mixed, 8, image="center8", fields=["image", "label"])))
     assert isinstance(batch, Mapping)
-    assert list(batch.keys()) == list(batch) == ["image", "label"] and len(batch.keys) == 8
+    assert list(batch.keys()) == ["image", "label"] and len(batch.keys) == 8
     assert batch.keys == [mixed.keys[int(i)] for i in batch.indices] and isinstance(batch.keys, list)
     plain = dict(batch)
     assert plain["image"] is batch["image"] and list(plain) == ["image", "label"]
@@ -60,7 +60,7 @@ def test_values_are_replaced_and_added(mixed: sp.Dataset) -> None:
     assert batch["image"].max() <= 1 < other["image"].max() and "weight" not in other
     assert list(batch.keys()) == ["image", "label", "weight"] and list(other.keys()) == ["image", "label"]
     assert batch["weight"] is None and other.keys == batch.keys and other["label"].base is not None
-    assert batch.pop("label") is not None and list(batch) == ["image", "weight"]
+    assert batch.pop("label") is not None and list(batch.keys()) == ["image", "weight"]
     for gone in ("label", "nothing"):
         with pytest.raises(KeyError):
             del batch[gone]
@@ -91,7 +91,7 @@ def test_objects_come_beside_tensors(mixed: sp.Dataset, shuffle: bool) -> None:
     seen = []
     with sp.Loader(mixed, 8, fields=fields, shuffle=shuffle, end="pad") as loader:
         for batch in loader:
-            assert list(batch) == fields
+            assert list(batch.keys()) == fields
             found = zip(batch.mask, batch["label"].tolist(), batch["caption"], batch["meta"], batch["blob"], strict=True)
             for real, label, *rest in found:
                 assert tuple(rest) == (objects(label) if real else (None, None, None))
@@ -108,7 +108,7 @@ def test_objects_may_come_alone_and_of_a_part(mixed: sp.Dataset) -> None:
     both = sp.concat([mixed, mixed])
     for batch in sp.Loader(both, 10, fields=["label", "blob"], mix=[1, 1]):
         assert [int(blob) for blob in batch["blob"]] == batch["label"].tolist()
-    assert list(next(iter(sp.Loader(mixed, 8)))) == ["image", "label", *("height", "width", "orientation", "gpu_jpeg")]
+    assert list(next(iter(sp.Loader(mixed, 8))).keys()) == ["image", "label", *("height", "width", "orientation", "gpu_jpeg")]
 
 
 def test_objects_of_damaged_samples_are_none(mixed: sp.Dataset, tmp_path: Path) -> None:
@@ -164,7 +164,54 @@ def test_figures_of_packing_are_columns_alone(cubes: Path) -> None:
     assert "cube.max_abs_error" in dataset.columns and dataset.columns["cube.max_abs_error"].shape == (24,)
     assert dataset.get(2, ["cube.max_abs_error"])["cube.max_abs_error"] == dataset.columns["cube.max_abs_error"][2]
     with sp.Loader(dataset, 8) as loader:
-        assert list(next(iter(loader))) == [name for name in list(dataset[0])[1:] if name != "meta"]
+        assert list(next(iter(loader)).keys()) == [name for name in list(dataset[0])[1:] if name != "meta"]
     with sp.Loader(dataset, 8, fields=["cube.values", "mask"]) as loader:
         batch = next(iter(loader))
-        assert list(batch) == ["cube.values", "mask"] and (batch["cube.values"] == 20 * 30 * 8).all()
+        assert list(batch.keys()) == ["cube.values", "mask"] and (batch["cube.values"] == 20 * 30 * 8).all()
+
+
+def test_a_batch_of_named_fields_is_taken_apart(mixed: sp.Dataset) -> None:
+    with sp.Loader(mixed, 8, image="center8", fields=["label", "image", "caption"]) as loader:
+        for batch in loader:
+            labels, images, captions = batch
+            assert labels is batch["label"] and images is batch["image"] and captions is batch["caption"]
+        assert [images.shape for _, images, _ in loader] == [(8, 8, 8, 3)] * 6
+        for other in (copy.copy(batch), pickle.loads(pickle.dumps(batch))):
+            assert np.array_equal(list(other)[1], images)
+    with pytest.raises(ValueError, match="unpack"):
+        _, _ = batch
+
+
+def test_no_order_is_made_up_for_fields_that_nobody_named(mixed: sp.Dataset) -> None:
+    batch = next(iter(sp.Loader(mixed, 8, image="center8")))
+    hint = r"(?s)expected a loader with fields=.*batch\['image'\], batch\['label'\] are the values; batch.items\(\)"
+    for other in (batch, copy.copy(batch), pickle.loads(pickle.dumps(batch)), sp.Batch(batch)):
+        with pytest.raises(TypeError, match=hint):
+            list(other)
+        assert dict(other).keys() == batch.keys()
+    for wrong in (0, batch["label"], ("image", "label")):
+        with pytest.raises(TypeError, match=r"expected the name of a field, found .*\nhint: dict\(batch\)"):
+            batch[wrong]  # type: ignore[index]
+
+
+def test_fields_are_popped(mixed: sp.Dataset) -> None:
+    for fields in (["image", "label"], None):
+        batch = next(iter(sp.Loader(mixed, 8, image="center8", fields=fields)))
+        name, value = batch.popitem()
+        assert name == ("label" if fields else "gpu_jpeg") and len(value) == 8
+        batch.clear()
+        assert dict(batch) == {}
+        with pytest.raises(KeyError):
+            batch.popitem()
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_dataloader_leaves_batches_as_they_are(mixed: sp.Dataset, workers: int) -> None:
+    torch = pytest.importorskip("torch")
+    loader = sp.Loader(mixed, 8, image="center8", fields=["image", "label"], to="torch", shuffle=False)
+    batches = torch.utils.data.DataLoader(sp.torch.IterableDataset(loader), batch_size=None, num_workers=workers)
+    for number, batch in enumerate(batches):
+        images, labels = batch
+        assert isinstance(batch, sp.Batch) and images.shape == (8, 8, 8, 3)
+        assert batch.keys == [mixed.keys[int(i)] for i in batch.indices] and labels is batch["label"]
+    assert number == 5

@@ -79,6 +79,16 @@ def tutorial(folder: Path) -> None:
     scenes(folder / "scenes")
 
 
+@page("README.md")
+def index(folder: Path) -> None:
+    photos(folder / "photos")
+
+
+@page("../../python/README.md")
+def package(folder: Path) -> None:
+    photos(folder / "photos")
+
+
 @page("coming-from.md")
 def coming_from(folder: Path) -> None:
     photos(folder / "photos")

@@ -28,7 +28,7 @@ def test_a_batch_is_rows_of_fields(dataset: sp.Dataset) -> None:
     loader = sp.Loader(dataset, 16, image="rrc32")
     assert len(loader) == 3
     for batch in loader:
-        assert len(batch) == 16 and list(batch)[:2] == ["image", "label"]
+        assert len(batch) == 16 and list(batch.keys())[:2] == ["image", "label"]
         assert batch["image"].shape == (16, 32, 32, 3) and batch["image"].dtype == np.uint8
         assert batch["label"].dtype == np.int64
         assert batch["label"].tolist() == [dataset[int(i)]["label"] for i in batch.indices]
@@ -36,7 +36,7 @@ def test_a_batch_is_rows_of_fields(dataset: sp.Dataset) -> None:
         assert batch.mask is None
         assert "image" in batch and "nothing" not in batch
         assert batch["image"] is batch["image"] is dict(batch.items())["image"]
-        assert list(batch) == [field.name for field in dataset.schema], "without figures of packing"
+        assert list(batch.keys()) == [field.name for field in dataset.schema], "without figures of packing"
         with pytest.raises(KeyError, match="nothing"):
             batch["nothing"]
     assert repr(batch) == "Batch(16 rows: image, label, height, width, 2 more)"
@@ -71,7 +71,7 @@ def test_whole_pictures_are_ragged(dataset: sp.Dataset) -> None:
 
 def test_stored_bytes_come_as_they_are(dataset: sp.Dataset) -> None:
     batch = next(iter(sp.Loader(dataset, 12, image="raw", fields=["image"])))
-    assert list(batch) == ["image"]
+    assert list(batch.keys()) == ["image"]
     assert [bytes(row) for row in batch["image"]] == [dataset.raw(int(i), "image") for i in batch.indices]
 
 

@@ -30,7 +30,7 @@ def test_arrays_of_several_lengths_come_as_a_list(odd: sp.Dataset, to: str) -> N
         pytest.importorskip("torch")
     seen = 0
     for batch in sp.Loader(odd, 8, end="pad", to=to):  # type: ignore[arg-type]
-        assert list(batch)[:3] == ["depth", "tokens", "number"]
+        assert list(batch.keys())[:3] == ["depth", "tokens", "number"]
         for real, number, tokens in zip(batch.mask, batch["number"], batch["tokens"], strict=True):
             assert (tokens is not None) == bool(real)
             if real:
@@ -41,7 +41,7 @@ def test_arrays_of_several_lengths_come_as_a_list(odd: sp.Dataset, to: str) -> N
 
 def test_patches_and_names_do_without_them(odd: sp.Dataset) -> None:
     (batch, *_) = sp.Loader(odd, 8, fields=["number"])
-    assert list(batch) == ["number"]
+    assert list(batch.keys()) == ["number"]
     with pytest.raises(sp.UsageError, match="each name once"):
         sp.Loader(odd, 8, fields=["number", "number"])
 

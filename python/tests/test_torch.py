@@ -30,7 +30,7 @@ def test_tensors_share_the_memory_of_the_slot(dataset: sp.Dataset) -> None:
         assert (image.dtype, image.shape, label.dtype) == (torch.uint8, (8, 32, 32, 3), torch.int64)
         core = batch._core
         assert core is not None
-        for name in batch:
+        for name in batch.keys():
             assert batch[name].data_ptr() == core.tensor(name).__array_interface__["data"][0], name
         assert image.is_contiguous() and torch.equal(image, torch.from_numpy(np.array(core.tensor("image"))))
         assert batch["gpu_jpeg"].dtype == torch.bool and batch["height"].dtype == torch.uint32
@@ -235,7 +235,10 @@ def test_a_data_loader_keeps_batches_whole(dataset: sp.Dataset, workers: int) ->
 
 def test_default_collate_takes_batches(dataset: sp.Dataset) -> None:
     batches = list(sp.Loader(dataset, 8, image="center16", to="torch", fields=["image", "label"]))
-    stacked = torch.utils.data.default_collate(batches)
+    # It goes through the names of a mapping, and a batch of named fields gives its values.
+    with pytest.raises(TypeError, match=r"expected the name of a field, found Tensor\nhint: dict\(batch\)"):
+        torch.utils.data.default_collate(batches)
+    stacked = torch.utils.data.default_collate([dict(batch) for batch in batches])
     assert stacked["image"].shape == (6, 8, 16, 16, 3) and list(stacked.keys()) == ["image", "label"]
 
 

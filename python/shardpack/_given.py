@@ -1,0 +1,184 @@
+"""What a writer is given, as the compiled part takes it: see ``Given`` in python/src/writer.rs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from shardpack import _shardpack
+
+Given: TypeAlias = "tuple[Any, ...] | bytes | None"
+
+_DTYPES = frozenset(
+    "bool uint8 int8 uint16 int16 uint32 int32 uint64 int64 float16 float32 float64".split()
+)  # fmt: skip
+
+_PICTURE_FIELDS = frozenset("image images img imgs picture pictures photo photos pixels".split())
+_PICTURE_FILES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
+# How files of pictures begin.
+_PICTURES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|RIFF....WEBP|BM|II\*\0|MM\0\*", re.S)
+
+
+def given(field: str, value: Any, kind: str | None) -> Given:
+    """A value as the compiled part takes it."""
+    if value is None:
+        return None
+    if isinstance(value, os.PathLike):
+        value = _file(field, value)
+    if isinstance(value, bytes):
+        return _no_mask(field, value, kind)
+    if isinstance(value, str):
+        return (_utf8(field, _no_name(field, value, kind)), False)
+    if isinstance(value, np.generic):
+        return _number(field, value)
+    if isinstance(value, (bool, int, float)):
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+            raise _shardpack.UsageError(f"field {field!r}: expected an integer of at most 64 bits, found {value}")
+        return (value, None)
+    if isinstance(value, (bytearray, memoryview)):
+        return _no_mask(field, bytes(value), kind)
+    if isinstance(value, np.ndarray):
+        return _array(field, _no_tensor(field, value, kind), False)
+    if isinstance(value, (dict, list, tuple)):
+        if kind is not None and kind.startswith("array"):
+            _, _, dtype = kind.partition(":")
+            return _array(field, np.asarray(value, dtype or None), False)
+        # NaN is refused below, where sample and field have a name.
+        return (_utf8(field, json.dumps(value, default=_json, ensure_ascii=False)), True)
+    if all(hasattr(value, name) for name in ("mode", "size", "tobytes", "convert")):
+        if kind is None and _is_mask(field):
+            raise _mask_as_picture(field, f"a PIL picture of mode {value.mode}", "np.asarray(picture)")
+        return _picture(field, value)
+    if hasattr(value, "__array__"):
+        # Tensors of PyTorch, JAX and the like.
+        return _array(field, _no_tensor(field, np.asarray(value), kind), False)
+    expected = "bytes, a Path, str, a number, an array, a PIL picture, a dict, a list or None"
+    raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}")
+
+
+def _file(field: str, path: os.PathLike[Any]) -> bytes:
+    """What is in a file. Nothing else is opened: a pipe without a writer would be waited for."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _shardpack.UsageError(f"field {field!r}: expected the path of a file, found what is none: {path}")
+        return file.read()
+
+
+def _no_name(field: str, text: str, kind: str | None) -> str:
+    """Refuses the name of a file in the place of the picture that is in it."""
+    is_meant = kind == "image" or (kind is None and _is_picture(field))
+    if not is_meant or not text[-5:].lower().endswith(_PICTURE_FILES):
+        return text
+    keep = "" if kind else f'; schema={{{field!r}: "text"}} stores the name'
+    raise _shardpack.UsageError(
+        f"field {field!r}: expected a picture, found text that is the name of a file: {text}\n"
+        f"hint: pathlib.Path({text!r}) stores what is in the file{keep}"
+    )
+
+
+def _no_mask(field: str, content: bytes, kind: str | None) -> bytes:
+    """Refuses masks as pictures: a loader shows those in RGB, and scales them."""
+    if kind is None and _PICTURES.match(content) and _is_mask(field):
+        raise _mask_as_picture(field, f"a picture of {len(content)} bytes", "np.asarray(PIL.Image.open(file))")
+    return content
+
+
+def _mask_as_picture(field: str, found: str, how: str) -> Exception:
+    return _shardpack.UsageError(
+        f"field {field!r}: expected a mask as an array, found {found}, which would be loaded as RGB and scaled\n"
+        f'hint: {how} has the numbers of the classes; schema={{{field!r}: "image"}} stores the picture all the same'
+    )
+
+
+@lru_cache(maxsize=256)
+def _is_picture(field: str) -> bool:
+    """``image``, ``left_image``, ``image_2``; not ``image_path``."""
+    words = re.findall("[a-z]+", field.lower())
+    return bool(words) and words[-1] in _PICTURE_FIELDS
+
+
+@lru_cache(maxsize=256)
+def _is_mask(field: str) -> bool:
+    """``mask``, ``mask_2``, ``cloud.masks``: as the loader has it."""
+    return not {"mask", "masks"}.isdisjoint(re.findall("[a-z]+", field.lower()))
+
+
+def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.ndarray[Any, Any]:
+    """Refuses what a program made of a picture for its model: stored as an array it could not be loaded as a picture."""
+    if field != "image" or kind not in (None, "image"):
+        return array
+    keep = '; schema={"image": "array"} stores it as it is'
+    shape, found = array.shape, f"{array.dtype.name} of shape {list(array.shape)}"
+    if np.issubdtype(array.dtype, np.floating):
+        hint = "give the picture's file (read_bytes()) or its pixels as they were"
+    elif array.dtype == np.uint8 and len(shape) == 3 and shape[0] in (1, 3) and shape[2] not in (1, 3):
+        axes = "array.transpose(1, 2, 0), of a torch tensor .permute(1, 2, 0)"
+        hint = f"put the channels last: {axes}"
+    else:
+        return array
+    expected = "pixels of a picture, uint8 [height, width], [height, width, 1] or [height, width, 3]"
+    raise _shardpack.UsageError(f"field {field!r}: expected {expected}, found {found}\nhint: {hint}{keep}")
+
+
+def _utf8(field: str, text: str) -> str:
+    """Text that can be stored; the common case costs nothing."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise _shardpack.UsageError(f"field {field!r}: expected text that is Unicode, found {error}") from None
+    return str(text)
+
+
+def _number(field: str, value: np.generic) -> Given:
+    name = value.dtype.name
+    if name not in _DTYPES:
+        raise TypeError(f"field {field!r}: expected a bool, an integer or a float of 16, 32 or 64 bits, found {name}")
+    return (value.item(), name)
+
+
+def _array(field: str, array: np.ndarray[Any, Any], is_picture: bool) -> Given:
+    if np.ma.isMaskedArray(array):
+        hint = "fill its masked values first, array.filled(value), or write the mask as a field of its own"
+        raise TypeError(f"field {field!r}: expected an array of values, found one with a mask\nhint: {hint}")
+    name = array.dtype.name
+    if name not in _DTYPES:
+        raise TypeError(f"field {field!r}: expected an array of bool, integers or floats of 16, 32 or 64 bits, found {name}")
+    if array.ndim == 0 and not is_picture:
+        return (array.item(), name)
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return (little.reshape(-1).view(np.uint8), name, array.shape, is_picture)
+
+
+_READY = {"L": 1, "RGB": 3}
+_CONVERTED = {"1": "L", "P": "RGB", "CMYK": "RGB", "YCbCr": "RGB"}
+
+
+def _picture(field: str, picture: Any) -> Given:
+    """Pixels of a PIL picture, which need not be installed: RGB or grey, as it is or converted without loss of what is seen."""
+    mode = picture.mode
+    if mode in _CONVERTED and not (mode == "P" and "transparency" in getattr(picture, "info", {})):
+        mode = _CONVERTED[mode]
+        picture = picture.convert(mode)
+    if mode not in _READY:
+        hint = 'convert("RGB") drops what else there is; np.asarray(picture) in a field of kind "array" keeps it'
+        raise TypeError(f"field {field!r}: expected a picture of mode {', '.join([*_READY, *_CONVERTED])}, found {mode}\nhint: {hint}")
+    width, height = picture.size
+    pixels = np.frombuffer(picture.tobytes(), np.uint8)
+    return _array(field, pixels.reshape((height, width, _READY[mode])), True)
+
+
+def _json(value: object) -> object:
+    """What NumPy has in a document, in the words of JSON."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"a JSON document cannot hold {type(value).__name__}")

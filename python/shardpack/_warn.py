@@ -1,0 +1,49 @@
+"""Warnings that point to the line of the program that called the package."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def warn(text: str) -> None:
+    """Warns at the innermost caller that is no part of the package."""
+    level, frame = 1, sys._getframe(0)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, UserWarning, stacklevel=level)
+
+
+def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Says which fields of floats lost digits, unless the program has chosen how floats are stored."""
+    if options.get("values") is not None or options.get("max_error") is not None:
+        return
+    for field, figures in report["fidelity"].items():
+        # Figures of pictures have no such count.
+        if figures.get("changed", 0) > 0:
+            warn(
+                f"field `{field}`: {figures['changed']:,} of {figures['values']:,} values were rounded to float16: "
+                f"largest error {figures['max_abs_error']:.4g} (sample `{figures['worst_sample']}`)\n"
+                'hint: values="keep" keeps every bit, max_error=… bounds the error; values="auto" says that this is meant'
+            )
+
+
+_ALL_BITS = (
+    "hint: to load all 16 bits, store the values as arrays: .npy files, TIFF with kind=\"cubes\", or a Writer that is "
+    "given uint16 arrays; dataset.raw(i, field) is the file as it came"
+)
+
+
+def of_lost_bits(fields: Iterable[str]) -> None:
+    """Says that pictures have more bits than what was made of them."""
+    names = ", ".join(f"`{field}`" for field in fields)
+    warn(f"field {names}: pictures of 16 bits a sample are decoded to 8 bits\n{_ALL_BITS}")
+
+
+def of_stored_bits(pictures: int) -> None:
+    """Says that pictures were stored of which not all bits will be decoded."""
+    if pictures > 0:
+        have = "1 picture has" if pictures == 1 else f"{pictures:,} pictures have"
+        warn(f"{have} 16 bits a sample: they are stored to the byte, but decoded to 8 bits\n{_ALL_BITS}")
