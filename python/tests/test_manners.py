@@ -17,16 +17,16 @@ import pytest
 import shardpack as sp
 
 
-def run(code: str, *arguments: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+def run(code: str, *arguments: object, timeout: float = 600) -> subprocess.CompletedProcess[str]:
     """Runs a program to its end."""
     command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
 
 def threads(expected: int) -> bool:
-    """Whether the loaders of this process have so many threads; within two seconds, because a thread names itself, and
-    the system's list lags behind."""
-    deadline = time.monotonic() + 2
+    """Whether the loaders of this process have so many threads; soon, because a thread names itself, and
+    the system's list lags behind. The minute is for a machine that does much else."""
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         names = []
         for task in os.listdir("/proc/self/task"):
@@ -42,22 +42,21 @@ def threads(expected: int) -> bool:
 
 def test_ctrl_c_ends_a_wait(squares: Path) -> None:
     code = """
-        import os, signal, sys, threading, time
+        import os, signal, sys, threading
         import shardpack as sp
         # Ten pictures blown up to 48 MB each by one thread: no batch comes before the signal.
         loader = sp.Loader(sp.Dataset(sys.argv[1]), 10, image="center4000", threads=1, prefetch=1)
         iteration = iter(loader)
-        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
-        start = time.monotonic()
         try:
+            threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
             next(iteration)
         except KeyboardInterrupt:
-            took = time.monotonic() - start
-            print("interrupted" if took < 1.2 else took)
+            # A wait that had gone on to its end would have taken the batch.
+            print("interrupted after", loader.stats()["batches"])
         assert len(next(iteration)) == 10, "and the loader goes on"
     """
     done = run(code, squares)
-    assert done.stdout == "interrupted\n" and done.returncode == 0, done
+    assert done.stdout == "interrupted after 0\n" and done.returncode == 0, done
 
 
 def test_no_thread_survives(squares: Path) -> None:
@@ -102,7 +101,7 @@ def test_a_fork_of_a_busy_loader_says_so(squares: Path) -> None:
     batch = next(iteration)
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(600)
         code = 1
         try:
             next(iteration)
@@ -128,7 +127,7 @@ def test_a_loader_that_has_not_begun_works_in_a_fork(squares: Path) -> None:
     ]
     child = os.fork()
     if child == 0:
-        signal.alarm(20)
+        signal.alarm(600)
         os._exit(0 if [key for batch in loader for key in batch.keys] == expected else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert [key for batch in loader for key in batch.keys] == expected
@@ -159,7 +158,8 @@ def test_a_thousand_epochs_take_no_more_memory(squares: Path) -> None:
 
 
 def test_other_threads_run_while_a_loader_waits(squares: Path) -> None:
-    loader = sp.Loader(sp.Dataset(squares), 8, image="rrc224", threads=1)
+    # Ten pictures blown up to 12 MB each by one thread: the loader is what everything waits for.
+    loader = sp.Loader(sp.Dataset(squares), 10, image="center2000", threads=1, prefetch=1)
     turns = 0
     over = threading.Event()
 
@@ -171,9 +171,13 @@ def test_other_threads_run_while_a_loader_waits(squares: Path) -> None:
 
     other = threading.Thread(target=count)
     other.start()
-    for _ in range(10):
-        for _ in loader:
-            loader.stats()
+    iteration = iter(loader)
+    during = 0
+    for _ in range(4):
+        before = turns
+        next(iteration)
+        during += turns - before
     over.set()
     other.join()
-    assert loader.stats()["consumer_wait_s"] > 0.02 and turns > 10
+    # A wait that held the interpreter would leave it a turn before and one after.
+    assert during > 4 * 2

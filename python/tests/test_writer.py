@@ -380,7 +380,7 @@ def test_ctrl_c_ends_a_writer_and_clears_up(tmp_path: Path) -> None:
     program = run(ENDLESS, out)
     assert program.stdout and program.stdout.readline() == "writing\n"
     program.send_signal(signal.SIGINT)
-    _, stderr = program.communicate(timeout=20)
+    _, stderr = program.communicate(timeout=600)
     assert program.returncode == -signal.SIGINT and stderr.rstrip().endswith("KeyboardInterrupt")
     assert not out.exists()
 
@@ -404,7 +404,7 @@ writer.write({"i": 3})
 print(writer.close()["samples"])
 """
     program = run(code, tmp_path / "out")
-    stdout, stderr = program.communicate(timeout=60)
+    stdout, stderr = program.communicate(timeout=600)
     assert "belongs to the process that made it" in stdout and stdout.splitlines()[-1] == "2", stderr
 
 
@@ -425,7 +425,7 @@ writer.write({"noise": np.random.default_rng(1).integers(0, 256, 100_000, np.uin
 print(writer.close()["samples"])
 """
     program = run(code, tmp_path / "out")
-    stdout, stderr = program.communicate(timeout=60)
+    stdout, stderr = program.communicate(timeout=600)
     assert stdout.startswith("OSError 27 ") and str(tmp_path / "out") in stdout, stderr
     assert stdout.splitlines()[-1] == "2" and sp.verify(tmp_path / "out")["whole"]
 
