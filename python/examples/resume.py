@@ -3,8 +3,8 @@
     python resume.py [DATASET]
 
 Two ranks train with batches of 8. Rank 0 saves the loader's state every third step, beside where a model would be
-saved. Both are killed with SIGKILL. Then three ranks go on with batches of 5: every sample that was not trained on
-before the save comes exactly once.
+saved. In the fifth step both are killed with SIGKILL. Then three ranks go on with batches of 5: every sample that
+was not trained on before the save comes exactly once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from multiprocessing.synchronize import Barrier
@@ -23,6 +24,7 @@ import shardpack as sp
 import tiny
 
 SAVE_EVERY = 3
+KILLED_IN_STEP = 5
 
 
 def train(
@@ -38,12 +40,13 @@ def train(
         # Here the model would learn. Ranks wait for each other, as when gradients are averaged. Padding has an empty
         # key.
         print(json.dumps([key for key in batch.keys if key]), file=seen, flush=True)
+        if run == "first" and step + 1 == KILLED_IN_STEP:
+            threading.Event().wait()  # for the end
         together.wait()
         if rank == 0 and (step + 1) % SAVE_EVERY == 0:
             saved = folder / "checkpoint.tmp"
             saved.write_text(json.dumps({"steps": step + 1, "loader": loader.state_dict()}))
             os.replace(saved, checkpoint)
-        time.sleep(0.02)
     loader.close()
 
 
@@ -82,7 +85,6 @@ def main(dataset: sp.Dataset, folder: Path) -> None:
     first = Run(dataset, folder, "first", ranks=2, batch_size=8)
     while not (folder / "checkpoint.json").exists() and all(child.is_alive() for child in first.children):
         time.sleep(0.005)
-    time.sleep(0.05)
     first.kill()
     codes = first.join()
     saved = json.loads((folder / "checkpoint.json").read_text())

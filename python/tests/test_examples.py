@@ -20,7 +20,7 @@ def run(name: str, *arguments: str | Path) -> str:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py", *arguments],
-        capture_output=True, text=True, timeout=240, env=environment,
+        capture_output=True, text=True, timeout=1200, env=environment,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -96,7 +96,7 @@ def test_map_style(dataset: sp.Dataset, start: str, workers: int) -> None:
         pytest.skip("no worker is started")
     context: Any = {"num_workers": workers, "multiprocessing_context": start if workers else None}
     subset = dataset.subset(slice(40))
-    loader = torch.utils.data.DataLoader(subset, batch_size=8, shuffle=True, timeout=60 if workers else 0, **context)
+    loader = torch.utils.data.DataLoader(subset, batch_size=8, shuffle=True, timeout=600 if workers else 0, **context)
     seen = []
     for batch in loader:
         assert batch["image"].shape == (8, 48, 48, 3) and batch["label"].dtype == torch.int64
@@ -111,7 +111,7 @@ def test_iterable_style(dataset: sp.Dataset, start: str, workers: int) -> None:
         pytest.skip("no worker is started")
     context: Any = {"num_workers": workers, "multiprocessing_context": start if workers else None}
     batches = sp.torch.IterableDataset(sp.Loader(dataset, 5, image="center16", threads=1, end="uneven", to="torch"))
-    loader = torch.utils.data.DataLoader(batches, batch_size=None, timeout=60 if workers else 0, **context)
+    loader = torch.utils.data.DataLoader(batches, batch_size=None, timeout=600 if workers else 0, **context)
     epochs = []
     # Workers that are spawned import everything anew: once is enough.
     for epoch in range(2 if start == "fork" else 1):
@@ -128,7 +128,7 @@ def test_iterable_style(dataset: sp.Dataset, start: str, workers: int) -> None:
 
 def test_persistent_workers_count_epochs(dataset: sp.Dataset) -> None:
     batches = sp.torch.IterableDataset(sp.Loader(dataset, 8, image="center16", threads=1, end="uneven", to="torch"))
-    loader = torch.utils.data.DataLoader(batches, batch_size=None, num_workers=2, persistent_workers=True, timeout=60)
+    loader = torch.utils.data.DataLoader(batches, batch_size=None, num_workers=2, persistent_workers=True, timeout=600)
     epochs = [[key for batch in loader for key in batch.keys] for _ in range(3)]
     assert all(sorted(epoch) == sorted(dataset.keys) for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2]
@@ -159,7 +159,7 @@ def test_a_loader_that_has_begun_is_refused_in_a_fork(dataset: sp.Dataset) -> No
     iteration = iter(begun)
     next(iteration)
     loader = torch.utils.data.DataLoader(
-        Begun(begun), batch_size=None, num_workers=1, multiprocessing_context="fork", timeout=60
+        Begun(begun), batch_size=None, num_workers=1, multiprocessing_context="fork", timeout=600
     )
     with pytest.raises(RuntimeError, match="fork of that process"):
         list(loader)
@@ -210,7 +210,7 @@ def test_map_style_with_a_transform(dataset: sp.Dataset, workers: int) -> None:
     assert plain[3]["__key__"] == dataset.keys[3] == plain.__getitems__([3])[0]["__key__"]
     doubled = sp.torch.MapDataset(dataset, double)
     assert doubled[-1][1] == 2 * dataset.labels[-1] and "double" in repr(doubled)
-    loader = torch.utils.data.DataLoader(doubled, batch_size=8, num_workers=workers, timeout=60 if workers else 0)
+    loader = torch.utils.data.DataLoader(doubled, batch_size=8, num_workers=workers, timeout=600 if workers else 0)
     labels = []
     for images, twice in loader:
         assert images.shape == (8, 3, 48, 48)
@@ -223,7 +223,7 @@ def test_a_data_loader_keeps_batches_whole(dataset: sp.Dataset, workers: int) ->
     """Its default for batches that come ready copies mappings."""
     loader = sp.Loader(dataset, 10, image="center16", threads=1, end="pad", to="torch")
     through = torch.utils.data.DataLoader(
-        sp.torch.IterableDataset(loader), batch_size=None, num_workers=workers, timeout=60 if workers else 0
+        sp.torch.IterableDataset(loader), batch_size=None, num_workers=workers, timeout=600 if workers else 0
     )
     count = 0
     for batch in through:
@@ -260,7 +260,7 @@ def test_ranks_come_from_torch_distributed(dataset: sp.Dataset, tmp_path: Path) 
     ]
     for process in processes:
         process.start()
-    found = sorted(results.get(timeout=60) for _ in processes)
+    found = sorted(results.get(timeout=600) for _ in processes)
     for process in processes:
         process.join()
     assert [(rank, world) for rank, world, _ in found] == [(0, 2), (1, 2)]

@@ -159,7 +159,7 @@ def unpacked(folder, stem, field="cube"):
     return np.load(found[0])
 
 
-def wait_until(condition, process=None, seconds=60):
+def wait_until(condition, process=None, seconds=600):
     """Wait for a condition; False if the process ended or the time is over before it came true."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -169,6 +169,13 @@ def wait_until(condition, process=None, seconds=60):
             return condition()
         time.sleep(0.002)
     return False
+
+
+def catches(process, number):
+    """Whether a process has a handler for a signal; else the signal would end it."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    caught = next(line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:"))
+    return bool(int(caught, 16) >> (number - 1) & 1)
 
 
 def shards(folder):

@@ -80,7 +80,7 @@ class Unpack(CommandTest):
                 process = start("unpack", out, back, "--threads", "2")
                 self.assertTrue(wait_until(lambda: any(back.rglob("*.jpg")), process))
                 process.send_signal(how)
-                process.communicate(timeout=60)
+                process.communicate(timeout=600)
                 self.assertIn(process.returncode, codes)
                 there = {name: digest for name, digest in digests(back).items() if not name.endswith(".shardpack-tmp")}
                 self.assertLessEqual(there.items(), expected.items(), "a final name holds a whole file")

@@ -131,12 +131,10 @@ fn a_stream_goes_on_after_damage() {
 fn a_stream_that_is_dropped_early_ends_its_thread() {
     let disk = OnDisk::new(&[200, 200]);
     let dataset = Dataset::open(disk.path()).unwrap();
-    let start = std::time::Instant::now();
     for taken in 0..50 {
         let mut stream = dataset.stream().unwrap();
         (0..taken).for_each(|_| drop(stream.next_record().unwrap().unwrap()));
     }
-    assert!(start.elapsed().as_secs() < 10);
 }
 
 #[test]

