@@ -42,12 +42,6 @@ find_python() {
   done
 }
 
-have_libclang() {
-  local found
-  found=$(find /usr/lib /usr/local/lib -maxdepth 4 \( -name 'libclang.so*' -o -name 'libclang-*.so*' \) -print -quit 2>/dev/null || true)
-  [[ -n $found ]]
-}
-
 # Whether a compiler makes a program: it may be there without the C library's headers, or without a linker.
 compiles() {
   have "$1" && printf '#include <stdlib.h>\nint main(void) { return EXIT_SUCCESS; }\n' | "$1" -x "$2" -o /dev/null - 2>/dev/null
@@ -59,7 +53,6 @@ missing_packages() {
   compiles cc c && compiles c++ c++ && have make || echo build-essential
   cmake --version >/dev/null 2>&1 || echo cmake # libjpeg-turbo is built with it
   nasm -v >/dev/null 2>&1 || echo nasm          # libjpeg-turbo's vector code
-  have_libclang || echo libclang-dev            # bindgen reads c-blosc2's headers with it
   local python
   python=$(find_python)
   if [[ -z $python ]]; then
