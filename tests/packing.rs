@@ -4,7 +4,7 @@
 mod making;
 
 use making::{contents, cube, run, write_cubes, write_npy};
-use shardpack::pack::PackOptions;
+use shardpack::pack::{Jpeg, PackOptions, PictureOptions};
 use shardpack::sources::{OnBadInput, SourceOptions};
 use shardpack_codec::Array;
 use shardpack_format::Dtype;
@@ -43,6 +43,29 @@ fn a_bad_file_stops_the_run_before_it_starts_or_is_left_out() {
     assert_eq!((report.report.samples, report.bad.len(), report.bad[0].key.as_str()), (3, 1, "cube1.npy"));
     let keys: Vec<String> = contents(&out).into_iter().map(|(key, _)| key).collect();
     assert_eq!(keys, ["cube0.npy", "cube2.npy", "cube3.npy"]);
+}
+
+/// What is kept is not decoded: its markers tell.
+#[test]
+fn pictures_that_come_damaged_are_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (src, out) = (scratch.path().join("src"), scratch.path().join("out"));
+    fs::create_dir(&src).unwrap();
+    let whole = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/codec/testdata/tiles.jpg")).unwrap();
+    let marker = whole.windows(2).position(|pair| pair == [0xFF, 0xD2]).unwrap();
+    let swapped = [&whole[..marker], &[0xFF, 0xD5], &whole[marker + 2..]].concat();
+    let cut = [&whole[..marker], &[0xFF, 0xD9]].concat();
+    for (name, bytes) in [("a.jpg", &whole), ("b.jpg", &swapped), ("c.jpg", &whole), ("d.jpg", &cut)] {
+        fs::write(src.join(name), bytes).unwrap();
+    }
+    let pictures = PictureOptions { jpeg: Jpeg::Keep, ..PictureOptions::default() };
+    let report = run(&src, &out, &PackOptions { pictures, ..PackOptions::default() }).unwrap();
+    let named: Vec<_> = report.damaged_pictures.iter().map(|d| (d.key.as_str(), d.what.as_str())).collect();
+    assert_eq!(named.iter().map(|(key, _)| *key).collect::<Vec<_>>(), ["b.jpg", "d.jpg"], "{named:?}");
+    assert!(named[0].1.contains("expected RST2, found RST5"), "{named:?}");
+    assert_eq!(report.to_json()["damaged_pictures"].as_array().unwrap().len(), 2);
+    // They are stored all the same, to the byte.
+    assert_eq!(report.report.samples, 4);
 }
 
 #[test]

@@ -148,12 +148,16 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
             },
         ),
         (false, n) => format!(
-            "`{name}` is damaged: {}, {} hurt{}: {read}\nhint: `shardpack salvage` copies what is whole\n",
+            "`{name}` is damaged: {}, {} hurt{}{}: {read}\nhint: `shardpack salvage` copies what is whole\n",
             units::plural(n, "problem"),
             units::plural(report.damaged_samples, "sample"),
             match report.missing_samples {
                 0 => String::new(),
                 n => format!(", {} missing", units::count(n)),
+            },
+            match undecodable {
+                0 => String::new(),
+                n => format!(", and {} as packed that did not decode then either", units::plural(n, "picture")),
             },
         ),
     };

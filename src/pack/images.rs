@@ -3,9 +3,10 @@
 use super::picture_maker::{Body, Look, PictureMaker, Stored, kept, recipe_of_pictures};
 use super::picture_sizes::{Sizes, refuse_huge};
 use super::stored_value::StoredValue;
-use super::{Jpeg, PackOptions, PictureOptions, SampleError, Tally, picture_totals, schema, tables};
+use super::{DamagedPicture, Jpeg, PackOptions, PictureOptions, SampleError, Tally, picture_totals, schema, tables};
 use crate::sources::picture::Picture;
 use crate::sources::{Content, Entry, Listing};
+use shardpack_codec::jpeg::check_markers;
 use shardpack_format::{Codec, Dtype, Field, FieldKind, Recipe, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
@@ -21,6 +22,7 @@ pub(super) struct Images<'a> {
     skip: bool,
     sizes: Sizes<'a>,
     idle: Mutex<Vec<Bench>>,
+    damaged: Mutex<Vec<DamagedPicture>>,
 }
 
 /// What one thread works with, kept from picture to picture.
@@ -42,7 +44,23 @@ impl<'a> Images<'a> {
             refuse_huge(listing)?;
         }
         let sizes = Sizes::new(listing, pictures)?;
-        Ok(Self { listing, options: pictures, schema, icc, skip, sizes, idle: Mutex::new(Vec::new()) })
+        Ok(Self {
+            listing,
+            options: pictures,
+            schema,
+            icc,
+            skip,
+            sizes,
+            idle: Mutex::default(),
+            damaged: Mutex::default(),
+        })
+    }
+
+    /// The pictures that were damaged and are stored nonetheless, by key.
+    pub(super) fn damaged(self) -> Vec<DamagedPicture> {
+        let mut damaged = self.damaged.into_inner().unwrap_or_else(PoisonError::into_inner);
+        damaged.sort_by(|a, b| a.key.cmp(&b.key));
+        damaged
     }
 
     pub(super) fn fields(&self) -> Vec<Field> {
@@ -94,6 +112,16 @@ impl<'a> Images<'a> {
         self.listing.read_into(entry, &mut bench.source)?;
         bench.maker.make(&bench.source, picture, self.options, self.icc, look)
     }
+}
+
+/// What the markers of a stored picture show to be damaged, if it is a JPEG and anything is.
+fn damage(picture: &Picture, bytes: &[u8]) -> Option<String> {
+    // The walk knows one frame, not a hierarchy of them.
+    let known = picture.jpeg.is_some_and(|jpeg| jpeg.rare != Some("hierarchical JPEG"));
+    if !known {
+        return None;
+    }
+    check_markers(bytes).err().map(|error| error.to_string())
 }
 
 /// The picture of an entry; `None` for a cube.
@@ -183,6 +211,7 @@ impl Images<'_> {
         let Some(picture) = picture(entry) else {
             return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
         };
+        let own_bytes = self.options.jpeg == Jpeg::Keep || stored.kept_because.is_some();
         let mut scalars = Vec::with_capacity(64);
         tables::append_label(&mut scalars, entry);
         scalars.extend(stored.height.to_le_bytes());
@@ -219,9 +248,16 @@ impl Images<'_> {
             .collect();
         let sample = position as u64;
         let mut record = RecordBuilder::new(buffer, &self.schema, shard_number, sample, &entry.key, &scalars, &fields)?;
+        let image = record.field_mut(0);
         match stored.body {
-            Body::File => self.listing.read_into(entry, record.field_mut(0))?,
-            Body::Bytes(bytes) => record.field_mut(0).copy_from_slice(bytes),
+            Body::File => self.listing.read_into(entry, image)?,
+            Body::Bytes(bytes) => image.copy_from_slice(bytes),
+        }
+        // What was tiled or encoded anew was decoded. What is kept was not: here its markers are searched, at the speed
+        // of a checksum. To decode it would take forty times as long (2026-11-22: 1.9 ms for a photo of 116 kB).
+        if own_bytes && let Some(what) = damage(picture, image) {
+            let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+            damaged.push(DamagedPicture { key: entry.key.clone(), what });
         }
         for (i, value) in small.iter().enumerate() {
             if let Some(value) = value {

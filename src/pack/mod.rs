@@ -45,6 +45,9 @@ pub struct PackReport {
     pub labels_from: LabelsFrom,
     /// Files that were left out before the run began (policy: skip).
     pub bad: Vec<BadInput>,
+    /// Pictures that were stored as they came and whose markers show that they are damaged. Of this run: those of shards that
+    /// an earlier run wrote are not looked at again.
+    pub damaged_pictures: Vec<DamagedPicture>,
     /// Things that the user should know.
     pub notes: Vec<String>,
     /// Pictures of more than 8 bits a sample, of which decoding leaves 8.
@@ -53,6 +56,15 @@ pub struct PackReport {
     pub trials: Vec<(String, Trial)>,
     /// Bytes of samples in flight that the run was allowed.
     pub memory_bytes: u64,
+}
+
+/// A picture that was damaged before it was packed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedPicture {
+    /// Key of its sample.
+    pub key: String,
+    /// What is wrong with it.
+    pub what: String,
 }
 
 /// Called while a run goes on, and able to stop it.
@@ -101,7 +113,9 @@ pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) ->
             drop(pool);
             let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
-            run(out, &listing, metadata, &stored, &source, Vec::new(), options, hooks)
+            let mut report = run(out, &listing, metadata, &stored, &source, Vec::new(), options, hooks)?;
+            report.damaged_pictures = source.damaged();
+            Ok(report)
         }
         Kind::Cubes => {
             refuse_picture_options(options)?;
@@ -162,6 +176,7 @@ fn run<S: SampleSource>(
         classes: listing.classes.len() as u64,
         labels_from: listing.labels_from.clone(),
         bad: listing.bad.clone(),
+        damaged_pictures: Vec::new(),
         notes: listing.notes.clone(),
         deep_pictures: sources::deep(&listing.samples).count() as u64,
         trials,

@@ -302,6 +302,19 @@ class Verify(CommandTest):
         hurt_record(shards(self.tmp / "out")[0])
         self.assertIn("`shardpack salvage` copies what is whole", self.expect(1, "verify", self.tmp / "out", "--deep").out)
 
+    def test_pack_says_which_kept_pictures_came_damaged(self):
+        source = pictures(self.tmp / "src", 3)
+        whole = (Path(__file__).parents[2] / "crates" / "codec" / "testdata" / "tiles.jpg").read_bytes()
+        (source / "class 0" / "whole.jpg").write_bytes(whole)
+        self.assertNotIn("came damaged", self.ok("pack", source, self.tmp / "fine", "--jpeg", "keep").err)
+        (source / "class 0" / "broken.jpg").write_bytes(whole.replace(b"\xFF\xD2", b"\xFF\xD5"))
+        result = self.ok("pack", source, self.tmp / "out", "--jpeg", "keep")
+        self.assertIn("warning: 1 picture came damaged", result.err)
+        self.assertIn("broken.jpg", result.err)
+        result = self.expect(1, "verify", self.tmp / "out", "--deep")
+        self.assertIn("is as it was packed", result.out)
+        self.assertIn("broken.jpg", result.out)
+
 
 class ExitCodes(CommandTest):
     def test_help_states_them(self):

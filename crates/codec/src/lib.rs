@@ -38,6 +38,7 @@ mod options;
 pub mod philox;
 mod picture;
 mod picture_decoder;
+mod picture_open;
 mod region;
 mod settings;
 mod source;

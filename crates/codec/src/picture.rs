@@ -1,8 +1,9 @@
 //! Whether an encoded picture decodes: the check behind `verify --deep`.
 
-use crate::jpeg::{Bounds, Decompressor, Scale, Warnings, trim};
+use crate::jpeg::{Bounds, Decompressor, Scale, Warnings, grown, trim};
+use crate::picture_open::{damaged, open};
+use image::{ImageDecoder, ImageFormat};
 use shardpack_format::{Error, Limits, Result};
-use std::io::Cursor;
 
 /// Decodes `bytes` and throws the pixels away.
 ///
@@ -43,10 +44,10 @@ impl PictureCheck {
     pub fn check(&mut self, media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
         match media_type {
             "image/jpeg" => self.check_jpeg(bytes, limits),
-            "image/png" => check_other(image::ImageFormat::Png, bytes, limits),
-            "image/webp" => check_other(image::ImageFormat::WebP, bytes, limits),
-            "image/bmp" => check_other(image::ImageFormat::Bmp, bytes, limits),
-            "image/tiff" => check_other(image::ImageFormat::Tiff, bytes, limits),
+            "image/png" => self.check_other(ImageFormat::Png, bytes, limits),
+            "image/webp" => self.check_other(ImageFormat::WebP, bytes, limits),
+            "image/bmp" => self.check_other(ImageFormat::Bmp, bytes, limits),
+            "image/tiff" => self.check_other(ImageFormat::Tiff, bytes, limits),
             other => Err(Error::format("media type", "image/jpeg, png, webp, bmp or tiff", format!("{other:?}"))),
         }
     }
@@ -74,6 +75,17 @@ impl PictureCheck {
         decoded?;
         Ok((width, height))
     }
+
+    fn check_other(&mut self, format: ImageFormat, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
+        let decoder = open(format, bytes, limits)?;
+        let (width, height) = decoder.dimensions();
+        let total = usize::try_from(decoder.total_bytes())
+            .map_err(|_| Error::usage("decoded picture", "what the address space holds", decoder.total_bytes()))?;
+        let decoded = decoder.read_image(grown(&mut self.pixels, total)).map_err(damaged);
+        trim([&mut self.pixels]);
+        decoded?;
+        Ok((width.into(), height.into()))
+    }
 }
 
 /// Bits of a sample, width and height of a JPEG of other than 8 bits; `None` for all others, and for what has no frame header.
@@ -96,16 +108,6 @@ fn rare_precision(bytes: &[u8]) -> Option<(u8, u64, u64)> {
     }
 }
 
-fn check_other(format: image::ImageFormat, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
-    let fail = |e: image::ImageError| Error::format("picture", "one that decodes", e);
-    let mut reader = image::ImageReader::with_format(Cursor::new(bytes), format);
-    let mut bounds = image::Limits::default();
-    bounds.max_alloc = Some(limits.max_decoded_bytes);
-    reader.limits(bounds);
-    let picture = reader.decode().map_err(fail)?;
-    Ok((u64::from(picture.width()), u64::from(picture.height())))
-}
-
 fn pixel_bytes(width: u64, height: u64, channels: u64, limits: &Limits) -> Result<u64> {
     let bytes = width.checked_mul(height).and_then(|n| n.checked_mul(channels)).unwrap_or(u64::MAX);
     if bytes > limits.max_decoded_bytes {
@@ -118,6 +120,7 @@ fn pixel_bytes(width: u64, height: u64, channels: u64, limits: &Limits) -> Resul
 mod tests {
     use super::*;
     use crate::jpeg::{Compressor, Encoding, PixelFormat, Subsampling};
+    use std::io::Cursor;
 
     fn jpeg(width: usize, height: usize) -> Vec<u8> {
         let pixels: Vec<u8> = (0..width * height * 3).map(|i| (i * 7 % 251) as u8).collect();

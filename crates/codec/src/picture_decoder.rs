@@ -3,9 +3,9 @@
 use crate::jpeg::{
     CutKind, DecodeOptions, Decoded, JpegDecoder, Pixels, Plan, Rect, Renderer, Rendering, Turn, grown, trim,
 };
-use image::{ColorType, ImageDecoder, ImageFormat, ImageReader};
+use crate::picture_open::{damaged, open};
+use image::{ColorType, ImageDecoder, ImageFormat};
 use shardpack_format::{Error, Limits, Result};
-use std::io::Cursor;
 
 /// A decoder for one thread, of JPEG, PNG, WebP, BMP and TIFF.
 ///
@@ -139,26 +139,6 @@ fn format_of(media_type: &str) -> Result<Option<ImageFormat>> {
         "image/tiff" => Ok(Some(ImageFormat::Tiff)),
         other => Err(Error::format("media type", "image/jpeg, png, webp, bmp or tiff", format!("{other:?}"))),
     }
-}
-
-/// Reads the header, and compares what it asks for with the limits.
-fn open<'a>(format: ImageFormat, bytes: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a> {
-    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
-    let mut bounds = image::Limits::default();
-    bounds.max_alloc = Some(limits.max_decoded_bytes);
-    reader.limits(bounds);
-    let decoder = reader.into_decoder().map_err(damaged)?;
-    let (width, height) = decoder.dimensions();
-    // Whatever is stored, 3 bytes for each pixel are made.
-    let needed = decoder.total_bytes().max((u64::from(width) * u64::from(height)).saturating_mul(3));
-    if needed > limits.max_decoded_bytes {
-        return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
-    }
-    Ok(decoder)
-}
-
-fn damaged(error: image::ImageError) -> Error {
-    Error::format("picture", "one that decodes", error)
 }
 
 /// Turns what the `image` crate delivers, samples in the machine's byte order, into 8-bit RGB.

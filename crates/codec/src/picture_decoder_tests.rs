@@ -1,6 +1,7 @@
 use super::*;
 use crate::jpeg::{DrawKey, PixelLayout, View};
 use image::{DynamicImage, ImageBuffer};
+use std::io::Cursor;
 
 const SIZE: (u32, u32) = (23, 17);
 

@@ -30,8 +30,10 @@ pub struct DecodeOptions {
     /// Whether only those parts of a picture are decoded that a view needs: the tiles that it touches where the picture has restart markers, and
     /// pixels of nothing else in any picture. The pixels are the same, but damage in other parts is not noticed. Default on.
     pub partial: bool,
-    /// Whether baseline pictures are decoded by this crate's own decoder, which is faster, above all on tiled ones. Those that it does not take
-    /// (damaged, progressive, CMYK, unusual subsampling, DCT scaling), libjpeg-turbo decodes. The pixels are the same, and so are the errors. Default on.
+    /// Whether baseline pictures are decoded by this crate's own decoder, which is faster, above all on tiled ones.
+    /// Those that it does not take (progressive, CMYK, unusual subsampling, DCT scaling, and whatever it finds to be
+    /// damaged), libjpeg-turbo decodes. The pixels are the same, and so are the errors, but for one case: libjpeg-turbo
+    /// alone may read more than a rectangle needs, and refuse it for damage there. Default on.
     pub own_decoder: bool,
 }
 

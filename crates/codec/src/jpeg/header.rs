@@ -331,7 +331,7 @@ impl JpegHeader {
 /// Offset just behind EOI, found by walking `bytes`, a whole file, from the first entropy-coded byte; `None` if the file ends before EOI.
 #[must_use]
 pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
-    let mut walk = Walk { bytes, pos: usize::try_from(scan_offset).ok()? };
+    let mut walk = Walk::at(bytes, usize::try_from(scan_offset).ok()?);
     loop {
         match walk.marker(&mut 0).ok()?.0 {
             0xD9 => return Some(walk.pos as u64),
@@ -351,6 +351,11 @@ impl<'a> Walk<'a> {
     /// Stands behind SOI.
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, pos: 2 }
+    }
+
+    /// Stands at an offset.
+    pub(super) const fn at(bytes: &'a [u8], pos: usize) -> Self {
+        Self { bytes, pos }
     }
 
     /// The next marker and its offset; stands behind it afterwards. Bytes before it, fill bytes apart, are counted in `stray`.

@@ -112,6 +112,7 @@ impl Turn {
         layout: PixelLayout,
         out: &mut [u8],
     ) {
+        debug_assert_eq!(out.len(), width * height * 3, "the output's pixels");
         if width == 0 || height == 0 {
             return;
         }

@@ -160,5 +160,6 @@ pub(crate) fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buffer.len() < len {
         buffer.resize(len, 0);
     }
+    debug_assert!(buffer.len() >= len, "it has grown");
     buffer.get_mut(..len).unwrap_or_default()
 }

@@ -26,6 +26,7 @@ impl<'a> Pixels<'a> {
         let (x, y) = (rect.x as usize, rect.y as usize);
         let (columns, rows) = (x..x + rect.width as usize, y..y + rect.height as usize);
         let width = self.width as usize;
+        debug_assert!(columns.start <= columns.end && rows.start <= rows.end, "a rectangle");
         let pixels = self.bytes.as_chunks::<3>().0.get(rows.start * width..rows.end * width)?;
         (columns.end <= width && width > 0)
             .then(|| pixels.chunks_exact(width).map(move |row| row.get(columns.clone()).unwrap_or_default()))

@@ -55,7 +55,8 @@ fn centre((width, height): (u32, u32)) -> Rect {
 fn slice(rgb: &[u8], size: (u32, u32)) -> Result<PixelSlice<'_>> {
     let Rect { x, y, width, height } = centre(size);
     let row = size.0 as usize * 3;
-    let rows = rgb.get(y as usize * row + x as usize * 3..).unwrap_or_default();
+    let start = y as usize * row + x as usize * 3;
+    let rows = rgb.get(start..).ok_or_else(|| unfit(size, format!("{} bytes of pixels", rgb.len())))?;
     PixelSlice::new(rows, width, height, row, PixelDescriptor::RGB8_SRGB).map_err(|e| unfit(size, e))
 }
 

@@ -296,6 +296,7 @@ impl Output {
     unsafe fn append_to(&self, out: &mut Vec<u8>) {
         if !self.bytes.is_null() {
             // What lies in memory has a length that fits.
+            debug_assert!(usize::try_from(self.len).is_ok(), "a length in memory");
             let len = usize::try_from(self.len).unwrap_or_default();
             // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`, which it allocated and nobody else holds.
             out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, len) });

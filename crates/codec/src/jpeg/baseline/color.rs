@@ -9,6 +9,7 @@ const LANES: usize = 32;
 /// YCbCr to RGB.
 #[inline(always)]
 pub(super) fn ycc(y: &[u8], cb: &[u8], cr: &[u8], rgb: &mut [u8]) {
+    debug_assert!([cb.len(), cr.len(), rgb.len() / 3] == [y.len(); 3], "rows of one picture");
     let (ys, y) = y.as_chunks::<LANES>();
     let (cbs, cb) = cb.as_chunks::<LANES>();
     let (crs, cr) = cr.as_chunks::<LANES>();
@@ -51,6 +52,7 @@ const fn upper(a: i16, b: i16) -> i16 {
 /// Gray to RGB.
 #[inline(always)]
 pub(super) fn gray(y: &[u8], rgb: &mut [u8]) {
+    debug_assert_eq!(rgb.len() / 3, y.len(), "rows of one picture");
     for (to, &y) in rgb.as_chunks_mut::<3>().0.iter_mut().zip(y) {
         *to = [y; 3];
     }

@@ -4,8 +4,9 @@
 //! that must take any JPEG as it comes (docs/adr/0011-own-decoder.md). Pixels are made of the rectangle that is asked for alone. The stages: `segments` finds the
 //! bytes, `tables` and `huffman` read the tables, `streams` makes coefficients of bits, `idct` samples of coefficients, `pixels` RGB of samples.
 //!
-//! All of them give what libjpeg-turbo gives, to the bit. Whatever is odd, missing or left over, or simply not usual, is left to libjpeg-turbo: it decides what
-//! is an error, and what a damaged picture looks like.
+//! All of them give what libjpeg-turbo gives of the whole picture, to the bit. Whatever is odd, missing or left over, or
+//! simply not usual, is left to libjpeg-turbo: it decides what is an error, and what a damaged picture looks like.
+//! `docs/entropy-segments.md` has the rules; `rules_tests.rs` has a test for each.
 
 mod bands;
 mod bits;

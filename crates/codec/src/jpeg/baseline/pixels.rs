@@ -71,8 +71,7 @@ fn upsampled(layout: &Layout, plane: &Plane, y: usize, sums: &mut [u16], out: &m
     // What lies right of the picture's last sample is of no meaning.
     let width = layout.chroma_width.min(layout.shown_columns.end * 8) - layout.shown_columns.start * 8;
     if layout.v == 1 {
-        upsample::widened(plane.row(y)?.get(..width)?, sums, out);
-        return Some(());
+        return upsample::widened(plane.row(y)?.get(..width)?, sums, out);
     }
     let near = y / 2;
     let above = y.is_multiple_of(2);
@@ -81,7 +80,7 @@ fn upsampled(layout: &Layout, plane: &Plane, y: usize, sums: &mut [u16], out: &m
     match (layout.h, above) {
         (1, true) => upsample::between::<1>(near, far, out),
         (1, false) => upsample::between::<2>(near, far, out),
-        _ => upsample::widened_between(near, far, sums, out),
+        _ => upsample::widened_between(near, far, sums, out)?,
     }
     Some(())
 }

@@ -59,6 +59,7 @@ impl<'a, 'b> Stream<'a, 'b> {
         blocks: &'b mut [Block],
         lasts: &'b mut [u8],
     ) -> Option<Self> {
+        debug_assert!(blocks.len() == lasts.len() && blocks.len().is_multiple_of(phases.len()), "whole MCUs");
         let mut blocks = blocks.iter_mut();
         let block = blocks.next()?;
         let ac = &*phases.first()?.ac.lookup;
@@ -132,11 +133,11 @@ impl<'a, 'b> Stream<'a, 'b> {
                 return Turn::More;
             }
         }
-        if let Some(last) = self.lasts.next() {
-            #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
-            let at = self.at as u8;
-            *last = at;
-        }
+        // One for each block: without it, samples would be made by the rules of another block.
+        let Some(last) = self.lasts.next() else { return Turn::Odd };
+        #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
+        let at = self.at as u8;
+        *last = at;
         let Some(block) = self.blocks.next() else { return Turn::Done };
         self.block = block;
         self.phase += 1;

@@ -98,8 +98,18 @@ fn source() -> impl Strategy<Value = Source> {
     )
 }
 
+/// Numbers for [`within`]: places anywhere, and at the right and lower edges, where the rules are others.
+fn window() -> impl Strategy<Value = [u32; 4]> {
+    let place = || prop_oneof![3 => any::<u32>(), 1 => (0..3_u32).prop_map(|n| LAST - n)];
+    (place(), place(), any::<u32>(), any::<u32>()).prop_map(|(x, y, w, h)| [x, y, w, h])
+}
+
+/// Stands for the last column or row, the numbers below it for those before.
+const LAST: u32 = u32::MAX;
+
 fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
-    let (x, y) = (x % width, y % height);
+    let place = |n: u32, side: u32| if n > LAST - 3 { (side - 1).saturating_sub(LAST - n) } else { n % side };
+    let (x, y) = (place(x, width), place(y, height));
     Rect { x, y, width: 1 + w % (width - x), height: 1 + h % (height - y) }
 }
 
@@ -155,7 +165,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn pixels_are_those_of_libjpeg_turbo(source in source(), windows in prop::collection::vec(any::<[u32; 4]>(), 3)) {
+    fn pixels_are_those_of_libjpeg_turbo(source in source(), windows in prop::collection::vec(window(), 3)) {
         let jpeg = source.encoded();
         let header = JpegHeader::parse(&jpeg).unwrap();
         let mut windows: Vec<Rect> = windows.into_iter().map(|numbers| within(source.size, numbers)).collect();
@@ -173,7 +183,7 @@ proptest! {
     fn damage_is_left_to_libjpeg_turbo(
         source in source(),
         changes in prop::collection::vec((any::<usize>(), any::<u8>(), 0..8_u8), 1..4),
-        window in any::<[u32; 4]>(),
+        window in window(),
         lenient in any::<bool>(),
     ) {
         let compared = compare(&damaged(source.encoded(), &changes), window, lenient);
@@ -185,7 +195,7 @@ proptest! {
     fn a_flipped_bit_means_the_same_to_both(
         source in source(),
         (at, bit) in (any::<usize>(), any::<u8>()),
-        window in any::<[u32; 4]>(),
+        window in window(),
         lenient in any::<bool>(),
     ) {
         let mut jpeg = source.encoded();

@@ -7,6 +7,7 @@
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) {
+    debug_assert!(near.len() == far.len() && out.len() >= near.len(), "rows of one picture");
     for ((to, &near), &far) in out.iter_mut().zip(near).zip(far) {
         *to = ((3 * u16::from(near) + u16::from(far) + BIAS) >> 2) as u8;
     }
@@ -14,22 +15,26 @@ pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) 
 
 /// Twice as many columns. `sums` is room for two samples more than the row has.
 #[inline(always)]
-pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) {
-    let Some(sums) = sums.get_mut(..row.len() + 2) else { return };
+pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
+    debug_assert!(out.len() >= 2 * row.len(), "a row of {} samples in {} pixels", row.len(), out.len());
+    let sums = sums.get_mut(..row.len() + 2)?;
     for (to, &v) in sums.iter_mut().skip(1).zip(row) {
         *to = v.into();
     }
     spread::<2, 1, 2>(sums, out);
+    Some(())
 }
 
 /// Twice as many columns of a row between two.
 #[inline(always)]
-pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &mut [u8]) {
-    let Some(sums) = sums.get_mut(..near.len() + 2) else { return };
+pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
+    debug_assert!(near.len() == far.len() && out.len() >= 2 * near.len(), "rows of one picture");
+    let sums = sums.get_mut(..near.len() + 2)?;
     for ((to, &near), &far) in sums.iter_mut().skip(1).zip(near).zip(far) {
         *to = 3 * u16::from(near) + u16::from(far);
     }
     spread::<4, 8, 7>(sums, out);
+    Some(())
 }
 
 /// Two pixels for each of `sums` but its first and its last, which become copies of their neighbours.
