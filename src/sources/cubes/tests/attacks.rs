@@ -49,6 +49,7 @@ fn refused(name: &str, bytes: &[u8]) -> String {
 }
 
 /// Files for the fuzzer to start from: name, bytes.
+#[cfg(feature = "hdf5")]
 pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![("bad-tile", large_tile())]
 }
