@@ -75,7 +75,7 @@ impl<'a> RecordView<'a> {
 
     /// The fields of the dataset.
     #[must_use]
-    pub const fn schema(&self) -> &'a Schema {
+    pub fn schema(&self) -> &'a Schema {
         &self.shard.index().metadata().schema
     }
 

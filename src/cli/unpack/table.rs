@@ -97,3 +97,31 @@ fn row(dataset: &Dataset, columns: &[String], view: &RecordView<'_>) -> anyhow::
     }
     Ok(row)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::{SourceOptions, Values, enumerate};
+
+    #[test]
+    fn every_float_comes_back() {
+        let floats = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.1, f64::MAX];
+        let root = tempfile::tempdir().unwrap();
+        let samples = root.path().join("samples");
+        std::fs::create_dir(&samples).unwrap();
+        let mut lines = String::new();
+        for (i, float) in floats.iter().enumerate() {
+            let mut npy = b"\x93NUMPY\x01\0\x76\0{'descr': '|u1', 'fortran_order': False, 'shape': (1, 1), }".to_vec();
+            npy.resize(127, b' ');
+            npy.extend(b"\n\x01");
+            std::fs::write(samples.join(format!("{i}.npy")), npy).unwrap();
+            let row = json!({ "key": format!("{i}.npy"), "x": scalar(Scalar::Float(*float)) });
+            lines += &format!("{row}\n");
+        }
+        let table = root.path().join(NAME);
+        std::fs::write(&table, lines).unwrap();
+        let listing = enumerate(&samples, &SourceOptions { labels: Some(table), ..Default::default() }).unwrap();
+        let Values::Float(found) = &listing.columns[0].values else { panic!("{:?}", listing.columns) };
+        assert_eq!(found.iter().map(|v| v.to_bits()).collect::<Vec<_>>(), floats.map(f64::to_bits));
+    }
+}

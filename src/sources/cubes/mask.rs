@@ -2,6 +2,7 @@
 
 use super::cube::{CubeOptions, LoadedMask};
 use super::error::Result;
+use super::npz::MAX_DEFLATE_RATIO;
 use super::select::Want;
 use super::source::Source;
 use super::{known, load_as, sniff, values};
@@ -111,6 +112,10 @@ fn png(source: &Source, options: &CubeOptions) -> Result<Array> {
     }
     let packed_bytes =
         reader.output_buffer_size().ok_or_else(|| source.limit("label mask", options.max_bytes, u64::MAX))?;
+    if packed_bytes as u64 / MAX_DEFLATE_RATIO > source.len() {
+        let claim = format!("{} bytes for {width} x {height} pixels", source.len());
+        return Err(source.format("label mask", "as many pixels as deflate can hold", claim));
+    }
     let mut packed = source.zeros("label mask", packed_bytes as u64)?;
     let line = reader.next_frame(&mut packed).map_err(bad)?.line_size;
     let (height, width) = (u64::from(height), u64::from(width));

@@ -49,6 +49,7 @@ fn refused(name: &str, bytes: &[u8]) -> String {
 }
 
 /// Files for the fuzzer to start from: name, bytes.
+#[cfg(feature = "hdf5")]
 pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     vec![("bad-tile", large_tile())]
 }
@@ -232,5 +233,20 @@ fn pipes_and_devices_are_refused() {
         folder.write("a.npy", crate::sources::testing::npy());
         let error = enumerate(folder.path(), &labels).unwrap_err().to_string();
         assert!(error.ends_with("x.img`: expected a regular file, found a pipe, socket or device"), "{error}");
+    });
+}
+
+#[test]
+fn a_mask_of_a_gibibyte_in_a_hundred_bytes() {
+    bounded::run(concat!(module_path!(), "::a_mask_of_a_gibibyte_in_a_hundred_bytes"), || {
+        let small = super::writers::png(::png::ColorType::Grayscale, ::png::BitDepth::Eight, 1, 1, &[0]);
+        let mut file = small.clone();
+        file[16..24].copy_from_slice(&[0, 0, 0x7f, 0, 0, 0, 0x7f, 0]);
+        let crc = crc32fast::hash(&file[12..29]);
+        file[29..33].copy_from_slice(&crc.to_be_bytes());
+        let folder = Folder::new();
+        let found = message(load_mask(&folder.write("a.png", file), &CubeOptions::default()));
+        assert!(found.contains("label mask: expected as many pixels as deflate can hold"), "{found}");
+        assert!(load_mask(&folder.write("b.png", small), &CubeOptions::default()).is_ok());
     });
 }

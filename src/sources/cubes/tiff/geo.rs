@@ -41,8 +41,8 @@ pub(super) fn read(source: &Source, ifd: &Ifd, channels: u64) -> Result<(Map<Str
     Ok((out, no_data))
 }
 
-/// Most values of per-band items: every band of a cube of 1,000 may say 4,000 things.
-const MAX_BAND_VALUES: u64 = 1 << 22;
+/// Most values of per-band items: every band of a cube of 1,000 may say 1,000 things.
+const MAX_BAND_VALUES: u64 = 1 << 20;
 
 /// The items of `<GDALMetadata>`: those of the whole file under their names, those of bands as lists with one value per band
 /// (`null` where a band has none).
