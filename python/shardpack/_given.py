@@ -58,17 +58,20 @@ def given(field: str, value: Any, kind: str | None) -> Given:
     if hasattr(value, "__array__"):
         # Tensors of PyTorch, JAX and the like.
         return _array(field, _no_tensor(field, np.asarray(value), kind), False)
-    expected = "bytes, a Path, str, a number, an array, a PIL picture, a dict, a list or None"
+    expected = "bytes, str, a Path, a number, an array, a PIL picture, a dict, a list or None"
     raise TypeError(f"field {field!r}: expected {expected}, found {type(value).__name__}")
 
 
 def _file(field: str, path: os.PathLike[Any]) -> bytes:
     """What is in a file. Nothing else is opened: a pipe without a writer would be waited for."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with open(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise _shardpack.UsageError(f"field {field!r}: expected the path of a file, found what is none: {path}")
-        return file.read()
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
 
 
 def _no_name(field: str, text: str, kind: str | None) -> str:
