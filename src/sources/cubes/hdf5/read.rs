@@ -132,7 +132,7 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     };
     match datatype {
         Datatype::FixedPoint { size, byte_order, layout } => {
-            if layout.bit_offset != 0 || u32::from(layout.bit_precision) != size * 8 {
+            if layout.bit_offset != 0 || Some(u32::from(layout.bit_precision)) != size.checked_mul(8) {
                 return None;
             }
             let dtype = match (size, layout.signed) {

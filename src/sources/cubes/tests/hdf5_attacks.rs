@@ -101,7 +101,26 @@ pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("contiguous", linked(1)),
         ("bad-chunk", chunked(&[2, 3, 4], &[1024, 1024, 512], &zlib(&values))),
         ("bad-links", linked(14)),
+        ("bad-size", wide_elements()),
     ]
+}
+
+/// Elements of 2²⁹ bytes, which is 2³² bits.
+fn wide_elements() -> Vec<u8> {
+    let mut file = Hdf5::new();
+    let mut messages = uint16(&[2, 3, 4]);
+    messages[1].1[4..8].copy_from_slice(&(1u32 << 29).to_le_bytes());
+    messages.push((8, [&[3, 1][..], &u64::MAX.to_le_bytes(), &48u64.to_le_bytes()].concat()));
+    let dataset = file.object(&messages);
+    let root = file.group(&[("cube".to_owned(), dataset)]);
+    file.finish(root)
+}
+
+#[test]
+fn elements_of_half_a_gibibyte() {
+    let folder = Folder::new();
+    let found = message(load(&folder.write("a.h5", wide_elements()), &CubeOptions::default()));
+    assert!(found.contains("no numeric array"), "{found}");
 }
 
 /// A dataset of zeros below so many groups. All but the innermost have six links to the next.
