@@ -152,12 +152,13 @@ fn run<S: SampleSource>(
         cancel: Some(hooks.cancel),
     };
     let report = write_dataset(out, &plan, source, &write)?;
+    let notes = listing.notes.iter().chain(&report.notes).cloned().collect();
     Ok(PackReport {
         kind: listing.kind,
         report,
         classes: listing.classes.len() as u64,
         bad: listing.bad.clone(),
-        notes: listing.notes.clone(),
+        notes,
         trials,
         memory_bytes,
     })

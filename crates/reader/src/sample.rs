@@ -75,7 +75,7 @@ impl<'a> RecordView<'a> {
 
     /// The fields of the dataset.
     #[must_use]
-    pub const fn schema(&self) -> &'a Schema {
+    pub fn schema(&self) -> &'a Schema {
         &self.shard.index().metadata().schema
     }
 
@@ -212,6 +212,7 @@ impl Sample {
     }
 
     fn slice(&self, range: &Range<usize>) -> &[u8] {
+        debug_assert!(range.end <= self.bytes.len(), "the parts were measured in these bytes: {range:?}");
         self.bytes.get(range.clone()).unwrap_or_default()
     }
 
