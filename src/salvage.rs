@@ -3,13 +3,14 @@
 //! Two passes: the first scans every shard for whole records and keeps only where they are; the second copies them, record by record, through the
 //! writer, so that the result is as complete and as checked as any packed dataset. The damaged files are only read.
 
+use crate::export::durable;
 use crate::pack::{Tally, copy_record};
 use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{
     ArrayDescriptor, Codec, Dtype, Field, FieldKind, Limits, MANIFEST_NAME, Manifest, Metadata, Record, Schema,
 };
-use shardpack_reader::{ReadAt, Rebuilt, SalvageScan, Salvaged, open_regular, rebuild_manifest};
+use shardpack_reader::{Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, Shard, rebuild_manifest};
 use shardpack_writer::{
     Encoded, EncodedSample, Plan, PlanOptions, PlanSample, Report, SampleSource, Tally as _, WriteOptions,
     write_dataset,
@@ -17,15 +18,13 @@ use shardpack_writer::{
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a salvage found.
 #[derive(Debug, Default)]
 pub struct Survey {
-    files: Vec<Arc<dyn ReadAt>>,
+    files: Vec<SalvageSource>,
     found: Vec<Found>,
     metadata: Option<Metadata>,
     /// What cannot be saved, in words: place, sample and reason.
@@ -42,7 +41,20 @@ struct Found {
     file: usize,
     offset: u64,
     record_bytes: u64,
+    sample_id: u64,
+    crc32: u32,
     key: String,
+}
+
+impl Found {
+    /// What tells its content from another one under the same key: part of the id of the new dataset, so that another source is never taken for the one that an
+    /// interrupted salvage began with.
+    fn digest(&self) -> [u8; 16] {
+        let mut digest = [0; 16];
+        let content = self.crc32.to_le_bytes().into_iter().chain(self.sample_id.to_le_bytes());
+        digest.iter_mut().zip(content).for_each(|(to, from)| *to = from);
+        digest
+    }
 }
 
 impl Survey {
@@ -61,7 +73,7 @@ impl Survey {
         let folder = Folder::look(path, limits, &mut survey)?;
         let mut scans = Vec::new();
         for shard in &folder.shards {
-            match SalvageScan::open(shard, limits) {
+            match folder.scan(shard, limits) {
                 Ok(scan) => scans.push((shard, scan)),
                 Err(error) => {
                     let samples = folder.samples(shard).map(|n| format!(" of {n} samples")).unwrap_or_default();
@@ -91,7 +103,7 @@ impl Survey {
             let expected = scan.expected_records().or_else(|| folder.samples(shard));
             let (found, lost) = (survey.found.len(), survey.lost.len());
             survey.damage.extend(scan.damage().iter().map(ToString::to_string));
-            survey.files.push(open_regular(shard)?);
+            survey.files.push(scan.source());
             for finding in scan {
                 if cancel.load(Ordering::Relaxed) {
                     return Err(shardpack_writer::Error::Cancelled.into());
@@ -117,6 +129,8 @@ impl Survey {
                 file: self.files.len().saturating_sub(1),
                 offset: record.offset,
                 record_bytes: record.frame.record_bytes,
+                sample_id: record.frame.sample_id,
+                crc32: record.frame.body_crc32,
                 key: record.key,
             }),
             Salvaged::Lost(lost) => {
@@ -159,7 +173,7 @@ impl Survey {
             source_bytes: found.record_bytes,
             stored_bytes: found.record_bytes,
             mtime_ns: 0,
-            extra_digest: [0; 16],
+            extra_digest: found.digest(),
         });
         let shard_bytes = metadata.recipe.get("shard_bytes").and_then(serde_json::Value::as_u64).unwrap_or(1 << 30);
         let plan = Plan::new(samples, metadata, PlanOptions { shard_bytes, shuffle: None })?;
@@ -169,17 +183,7 @@ impl Survey {
 
     fn read(&self, found: &Found) -> anyhow::Result<Vec<u8>> {
         let file = self.files.get(found.file).context("a file of the survey is gone")?;
-        let mut bytes = vec![0; usize::try_from(found.record_bytes)?];
-        let mut at = 0;
-        while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
-            match file.read_at(rest, found.offset + at as u64) {
-                Ok(0) => bail!("sample `{}`: the file became shorter while it was read", found.key.escape_debug()),
-                Ok(n) => at += n,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error).with_context(|| format!("sample `{}`", found.key.escape_debug())),
-            }
-        }
-        Ok(bytes)
+        file.read(found.offset, found.record_bytes).with_context(|| format!("sample `{}`", found.key.escape_debug()))
     }
 }
 
@@ -204,6 +208,9 @@ impl Records<'_> {
     ) -> anyhow::Result<EncodedSample<Tally>> {
         let bytes = self.survey.read(found)?;
         let record = Record::parse(&bytes, self.limits)?;
+        if (record.key, record.frame.body_crc32) != (found.key.as_str(), found.crc32) {
+            bail!("sample `{}`: the file changed while it was read", found.key.escape_debug());
+        }
         let tally = Tally::of_record(&self.schema, record.key, record.scalars);
         let scalars = record.scalars.to_vec();
         let (record, frame) = copy_record(&record, &self.schema, shard_number, sample, buffer)?;
@@ -234,33 +241,39 @@ struct Folder {
     shards: Vec<PathBuf>,
     manifest: Option<Manifest>,
     root: PathBuf,
+    /// `None` for a lone shard.
+    folder: Option<SalvageFolder>,
 }
 
 impl Folder {
     fn look(path: &Path, limits: &Limits, survey: &mut Survey) -> anyhow::Result<Self> {
         if !fs::metadata(path).with_context(|| format!("cannot open `{}`", path.display()))?.is_dir() {
-            return Ok(Self { shards: vec![path.to_owned()], manifest: None, root: PathBuf::new() });
+            return Ok(Self { shards: vec![path.to_owned()], manifest: None, root: PathBuf::new(), folder: None });
         }
-        let manifest = fs::read(path.join(MANIFEST_NAME)).map_err(anyhow::Error::from);
-        let manifest = manifest.and_then(|bytes| Ok(Manifest::parse(&bytes, limits)?));
+        let folder = SalvageFolder::open(path)?;
+        let manifest = folder.manifest(limits);
         let manifest = manifest.map_err(|error| survey.damage.push(format!("`{MANIFEST_NAME}`: {error}"))).ok();
         let mut shards: Vec<PathBuf> =
             manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
-        for entry in fs::read_dir(path).with_context(|| format!("cannot list `{}`", path.display()))? {
-            let shard = entry?.path();
-            // A manifest may be stale or of another dataset: what lies there and looks like a shard is looked at as well.
-            if shard.extension().is_some_and(|e| e == "shard") && !shards.contains(&shard) {
-                shards.push(shard);
-            }
-        }
+        // A manifest may be stale or of another dataset: what lies there and looks like a shard is looked at as well.
+        shards.extend(folder.shard_names()?.into_iter().map(|name| path.join(name)));
         shards.sort();
+        shards.dedup();
         if shards.is_empty() {
             bail!(
                 "`{}`: expected a dataset or a shard, found neither a manifest nor files that end in .shard",
                 path.display()
             );
         }
-        Ok(Self { shards, manifest, root: path.to_owned() })
+        Ok(Self { shards, manifest, root: path.to_owned(), folder: Some(folder) })
+    }
+
+    fn scan(&self, shard: &Path, limits: &Limits) -> shardpack_reader::Result<SalvageScan> {
+        let name = shard.strip_prefix(&self.root).ok().and_then(Path::to_str);
+        match (&self.folder, name) {
+            (Some(folder), Some(name)) => folder.scan(name, limits),
+            _ => SalvageScan::open(shard, limits),
+        }
     }
 
     /// How many samples the manifest says that a shard has.
@@ -285,6 +298,27 @@ fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metada
     Ok(Metadata { schema: Schema::new(fields)?, ..Metadata::default() })
 }
 
+/// The figures of a shard, out of the columns of its index. The sums come out as the writer made them: sample by sample within a shard; then shard by shard.
+pub(crate) fn tally_of(shard: &Shard) -> Tally {
+    let index = shard.index();
+    let schema = &index.metadata().schema;
+    let columns: Vec<_> = (0..).map_while(|position| index.column(position)).collect();
+    let widths: Vec<usize> = schema.scalars().map(|(_, dtype)| usize::try_from(dtype.bytes()).unwrap_or(0)).collect();
+    let mut packed = Vec::new();
+    let mut tally = Tally::default();
+    for record in 0..index.len() {
+        packed.clear();
+        for (column, width) in columns.iter().zip(&widths) {
+            let start = usize::try_from(record).unwrap_or(usize::MAX).saturating_mul(*width);
+            let value = column.get(start..start.saturating_add(*width));
+            debug_assert!(value.is_some(), "a column of an index that was checked has a value for each record");
+            packed.extend(value.unwrap_or_default());
+        }
+        tally.merge(Tally::of_record(schema, index.key(record).unwrap_or_default(), &packed));
+    }
+    tally
+}
+
 /// Makes a manifest anew for a folder whose shards are whole, and writes it there; one that is there already is kept under another name.
 ///
 /// # Errors
@@ -292,22 +326,7 @@ fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metada
 pub fn restore_manifest(folder: &Path, limits: &Limits) -> anyhow::Result<Rebuilt> {
     let mut total = Tally::default();
     let rebuilt = rebuild_manifest(folder, limits, &mut |shard, manifest| {
-        let index = shard.index();
-        let columns: Vec<_> = (0..).map_while(|position| index.column(position)).collect();
-        let widths: Vec<usize> =
-            manifest.schema.scalars().map(|(_, dtype)| usize::try_from(dtype.bytes()).unwrap_or(0)).collect();
-        let mut packed = Vec::new();
-        // The sums must come out as the writer made them: sample by sample within a shard, then shard by shard.
-        let mut of_shard = Tally::default();
-        for record in 0..index.len() {
-            packed.clear();
-            for (column, width) in columns.iter().zip(&widths) {
-                let start = usize::try_from(record).unwrap_or(usize::MAX).saturating_mul(*width);
-                packed.extend(column.get(start..start.saturating_add(*width)).unwrap_or_default());
-            }
-            of_shard.merge(Tally::of_record(&manifest.schema, index.key(record).unwrap_or_default(), &packed));
-        }
-        total.merge(of_shard);
+        total.merge(tally_of(shard));
         manifest.fidelity = total.fidelity();
         Ok(())
     })?;
@@ -321,28 +340,14 @@ fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let path = folder.join(MANIFEST_NAME);
     let temporary = folder.join(".manifest.json.tmp");
     // Whatever stands under the temporary name is ours, or a trap: a link is removed, never written through.
-    match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = fs::File::options().write(true).create_new(true).open(&temporary)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
+    durable::write_new(&temporary, bytes)?;
     if path.symlink_metadata().is_ok() {
-        let kept = (0..).map(|n| match n {
+        let kept = (0..1000).map(|n| match n {
             0 => folder.join("manifest.json.damaged"),
             n => folder.join(format!("manifest.json.damaged-{n}")),
         });
-        for name in kept.take(1000) {
-            match fs::hard_link(&path, &name) {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                other => {
-                    other?;
-                    break;
-                }
-            }
-        }
+        durable::keep(&path, kept)?;
     }
     fs::rename(&temporary, &path)?;
-    fs::File::open(folder)?.sync_all()
+    durable::sync_folder(folder)
 }

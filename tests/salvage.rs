@@ -1,8 +1,9 @@
 //! Salvage as a library: a bad manifest, a shard without its end, foreign and double shards; and a manifest made anew.
-#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod making;
 
+use making::texts::pictures;
 use making::{contents, run, write_cubes};
 use serde_json::Value;
 use shardpack::pack::PackOptions;
@@ -153,4 +154,107 @@ fn a_manifest_made_anew_says_what_the_lost_one_said() {
     fs::write(dataset.join("shard-00001.shard"), b"gone").unwrap();
     assert!(restore_manifest(&dataset, &Limits::default()).is_err());
     assert_eq!(manifest(), before);
+}
+
+/// A survey made in a thread of its own: one that waits for a pipe, or reads a device for ever, fails the test rather than hanging it.
+fn survey_within_a_minute(path: &Path) -> Survey {
+    let (send, receive) = std::sync::mpsc::channel();
+    let path = path.to_owned();
+    std::thread::spawn(move || {
+        let survey = Survey::scan(&path, &Limits::default(), &AtomicBool::new(false)).unwrap();
+        let _ = send.send(survey);
+    });
+    receive.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits, or reads, for ever")
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_devices_and_links_are_named_and_never_opened() {
+    use std::os::unix::fs::symlink;
+    let outside = tempfile::tempdir().unwrap();
+    pictures(&outside.path().join("other"), &[("secret", b"of another folder")], 1 << 20);
+    let secret = outside.path().join("other/shard-00000.shard");
+    let make_pipe = |path: &Path| {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let zero = |path: &Path| symlink("/dev/zero", path).unwrap();
+    let elsewhere = |path: &Path| symlink(&secret, path).unwrap();
+    for trap in [&make_pipe as &dyn Fn(&Path), &zero, &elsewhere] {
+        let (_scratch, dataset, _) = packed();
+        let shard = shards(&dataset).remove(0);
+        let there = contents(&shard).len() as u64;
+        for path in [&dataset.join(MANIFEST_NAME), &shard] {
+            fs::remove_file(path).unwrap();
+            trap(path);
+        }
+        let survey = survey_within_a_minute(&dataset);
+        assert_eq!(survey.samples(), 6 - there);
+        assert!(survey.damage.iter().any(|damage| damage.contains(MANIFEST_NAME)), "{:?}", survey.damage);
+        let name = shard.file_name().unwrap().to_str().unwrap();
+        assert!(survey.lost.iter().any(|lost| lost.contains(name)), "{:?}", survey.lost);
+        // A manifest made anew puts nothing in the place of what a link leads to, and keeps the link.
+        fs::remove_file(&shard).unwrap();
+        assert!(restore_manifest(&dataset, &Limits::default()).is_err(), "a shard is missing");
+    }
+    let (_scratch, dataset, _) = packed();
+    let target = outside.path().join("target");
+    fs::write(&target, "of the user").unwrap();
+    fs::remove_file(dataset.join(MANIFEST_NAME)).unwrap();
+    symlink(&target, dataset.join(MANIFEST_NAME)).unwrap();
+    restore_manifest(&dataset, &Limits::default()).unwrap();
+    assert_eq!(fs::read_to_string(&target).unwrap(), "of the user");
+    assert_eq!(fs::read_link(dataset.join("manifest.json.damaged")).unwrap(), target);
+    assert_eq!(contents(&dataset), contents_of_good());
+}
+
+#[test]
+fn another_dataset_of_the_same_names_and_sizes_is_another_dataset() {
+    let scratch = tempfile::tempdir().unwrap();
+    let [a, b, out] = ["a", "b", "out"].map(|name| scratch.path().join(name));
+    pictures(&a, &[("one", b"11111"), ("two", b"22222"), ("three", b"33333")], 300);
+    pictures(&b, &[("one", b"11111"), ("two", b"22x22"), ("three", b"33333")], 300);
+    let (limits, cancel) = (Limits::default(), AtomicBool::new(true));
+    let into_out = |from: &Path, cancel: Option<&AtomicBool>| {
+        let mut survey = Survey::scan(from, &limits, &AtomicBool::new(false)).unwrap();
+        let options = WriteOptions { cancel, threads: 1, ..WriteOptions::default() };
+        survey.write(&out, &limits, &options)
+    };
+    // An interrupted salvage of the one is not gone on with by the other.
+    assert!(into_out(&a, Some(&cancel)).is_err());
+    let error = into_out(&b, None).unwrap_err().to_string();
+    assert!(error.contains("unfinished dataset"), "{error}");
+    assert!(into_out(&a, None).is_ok());
+    assert!(into_out(&a, None).is_ok(), "the same again: nothing to do");
+    let error = into_out(&b, None).unwrap_err().to_string();
+    assert!(error.contains("expected a new one, or dataset"), "{error}");
+}
+
+#[test]
+fn a_flip_in_the_figures_of_fidelity_is_found() {
+    let (_scratch, dataset, _) = packed();
+    let path = dataset.join(MANIFEST_NAME);
+    let good = fs::read(&path).unwrap();
+    let parsed = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).ok();
+    let check = || {
+        let cancel = AtomicBool::new(false);
+        shardpack::cli::check(&dataset, false, true, &Limits::default(), 1, &|_| {}, &cancel).unwrap().report
+    };
+    let report = check();
+    assert!(report.is_whole() && report.notes.is_empty(), "{:?} {:?}", report.problems, report.notes);
+    let text = String::from_utf8(good.clone()).unwrap();
+    let start = text.find("\"fidelity\"").unwrap();
+    let end = start + text[start..].find("\"shards\"").unwrap();
+    let mut flips = 0;
+    for at in start..end {
+        let mut bad = good.clone();
+        bad[at] ^= 1 << (at % 3);
+        // Another text of the same value, as between white space, is no damage; nor is what no longer is a manifest silent.
+        if parsed(&bad).is_none_or(|value| Some(value) == parsed(&good)) {
+            continue;
+        }
+        flips += 1;
+        fs::write(&path, &bad).unwrap();
+        assert!(!check().is_whole(), "byte {at}: {}", String::from_utf8_lossy(&bad[start..end]));
+    }
+    assert!(flips > 100, "{flips}");
 }

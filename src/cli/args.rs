@@ -178,6 +178,14 @@ pub(super) struct InspectArgs {
 }
 
 /// Check every byte of a dataset and say which sample is hurt.
+///
+/// Always checked: header, footer and index of each shard; frame, CRC32, head and padding of each record; that records, index, schema and manifest say the same;
+/// that keys and sample ids occur once; labels against the classes; the manifest's figures of fidelity against those of the samples.
+///
+/// With --deep: that every field decodes. With --digest: that each shard is the very file that was packed, by its SHA-256.
+///
+/// Not checked: whether values are those of the sources (`pack` measures that); the minor version in the manifest; files that the manifest does not name. Whoever changes a
+/// shard and all its CRC32s is found by --digest; whoever changes the manifest as well is not: keep its SHA-256 elsewhere if that matters.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// Folder of a dataset, its manifest, or a lone shard

@@ -87,6 +87,7 @@ fn outcome_of(skipped: &[String]) -> Outcome {
 
 pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
     let report = shardpack_writer::merge::<crate::pack::Tally>(&args.out)?;
+    report.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
     if args.json {
         show::json(&report_json(&report))?;
     } else {

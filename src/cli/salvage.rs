@@ -20,6 +20,7 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
     let options = WriteOptions { cancel: Some(cancel), ..WriteOptions::default() };
     let salvaged = Survey::scan(&args.dataset, &limits, cancel).and_then(|mut survey| {
         let report = survey.write(&args.out, &limits, &options)?;
+        survey.notes.extend(report.notes.iter().cloned());
         Ok((survey, report))
     });
     let (survey, report) = match salvaged {

@@ -3,14 +3,18 @@
 use super::args::VerifyArgs;
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, sniff, units};
+use crate::pack::Tally;
+use crate::salvage::tally_of;
 use serde_json::{Value, json};
 use shardpack_codec::PictureCheck;
-use shardpack_format::{Error as FormatError, Limits};
-use shardpack_reader::{OnProgress, Progress, VerifyOptions, VerifyReport, verify};
+use shardpack_format::{Error as FormatError, Limits, Manifest};
+use shardpack_reader::{DatasetOptions, OnProgress, Problem, Progress, Shard, VerifyOptions, VerifyReport, verify};
+use shardpack_writer::Tally as _;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// Problems that the text lists one by one; `--json` has them all.
@@ -49,9 +53,15 @@ pub fn check(
             e.to_string()
         })
     };
+    let tallies = Mutex::new(BTreeMap::new());
+    let on_shard = |number: usize, shard: &Shard| {
+        let tally = tally_of(shard);
+        tallies.lock().unwrap_or_else(PoisonError::into_inner).insert(number, tally);
+    };
     let options = VerifyOptions {
         limits: limits.clone(),
         deep: deep.then_some(&decode),
+        on_shard: Some(&on_shard),
         digest,
         threads,
         on_progress: Some(on_progress),
@@ -59,9 +69,58 @@ pub fn check(
         ..VerifyOptions::default()
     };
     let start = Instant::now();
-    let report = verify(dataset, &options)?;
+    let mut report = verify(dataset, &options)?;
+    let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if !report.cancelled
+        && let Ok(opened) = DatasetOptions::new().limits(limits.clone()).open(dataset)
+        && let Some(manifest) = opened.manifest()
+    {
+        check_fidelity(&opened.path().to_string_lossy(), manifest, tallies, &mut report);
+    }
     let seconds = start.elapsed().as_secs_f64();
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
+}
+
+/// Compares the manifest's figures of fidelity with those of the samples, which stand in the indexes under a CRC32 of their own.
+fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tally>, report: &mut VerifyReport) {
+    if tallies.len() != manifest.shards.len() {
+        report.notes.push("figures of fidelity in the manifest not compared: they are of all shards".into());
+        return;
+    }
+    let mut total = Tally::default();
+    tallies.into_values().for_each(|tally| total.merge(tally));
+    let figures = total.fidelity();
+    let mut put = |field: &str, expected: &str, found: &str| {
+        report.problems.push(Problem {
+            file: file.to_owned(),
+            offset: None,
+            record: None,
+            key: None,
+            kind: "format",
+            what: format!("figures of fidelity of `{}`", field.escape_debug()),
+            expected: expected.to_owned(),
+            found: found.to_owned(),
+        });
+    };
+    for (field, expected) in &figures {
+        match manifest.fidelity.get(field) {
+            None => put(field, "in the manifest", "none"),
+            Some(found) if found == expected => {}
+            Some(found) => {
+                let differs = |(name, value): &(&String, &Value)| found.get(*name) != Some(*value);
+                let first = expected.as_object().and_then(|all| all.iter().find(differs));
+                let (name, value) = first.map_or(("keys", &Value::Null), |(name, value)| (name.as_str(), value));
+                let found = found.get(name).map_or_else(|| "another".to_owned(), Value::to_string);
+                put(field, &format!("{name} {value}, as in the samples"), &found);
+            }
+        }
+    }
+    // What another program measured, and put nowhere else.
+    let unknown = manifest.fidelity.keys().filter(|field| !figures.contains_key(*field));
+    report.notes.extend(unknown.map(|field| {
+        format!("figures of fidelity of `{}` not compared: the samples do not hold them", field.escape_debug())
+    }));
+    report.problems.sort();
 }
 
 impl Checked {

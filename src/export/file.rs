@@ -1,14 +1,16 @@
 //! Files that appear under their names only when they are complete, and never in the place of another one.
 
-use super::Content;
+use super::{Content, durable};
+use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 /// Ends the names of files that are not complete. A run that was killed leaves one for each thread; the next run replaces them.
 const SUFFIX: &str = ".shardpack-tmp";
+/// The same where a digest stands in place of a name: no two names share a temporary one.
+const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
 /// Longest file name that file systems take.
 const MAX_NAME_BYTES: usize = 255;
 
@@ -69,12 +71,13 @@ impl Pending {
     /// # Errors
     /// If it cannot be renamed, or what stands there cannot be read.
     pub fn commit(mut self) -> io::Result<Placed> {
+        // Refused by the file system, not looked up before: where case does not count, another thread may give the same name at the same time.
+        if durable::rename_new(&self.temporary, &self.path)? {
+            // Dropped afterwards: there is nothing left under the temporary name.
+            return Ok(Placed::New);
+        }
         match stands_at(&self.path)? {
-            Standing::Nothing => {
-                // Dropped afterwards: there is nothing left under the temporary name.
-                fs::rename(&self.temporary, &self.path)?;
-                Ok(Placed::New)
-            }
+            Standing::Nothing => Err(io::Error::other("what stood in its place went away meanwhile: run again")),
             Standing::File(other) => {
                 self.file.rewind()?;
                 compare(&self.file, other)
@@ -141,13 +144,24 @@ fn temporary_of(path: &Path) -> PathBuf {
     let mut out = OsString::from(".");
     if name.len() + 1 + SUFFIX.len() <= MAX_NAME_BYTES {
         out.push(name);
+        out.push(SUFFIX);
     } else {
-        let mut hasher = DefaultHasher::new();
-        name.hash(&mut hasher);
-        out.push(format!("{:016x}", hasher.finish()));
+        let digest = Sha256::digest(name.as_encoded_bytes());
+        out.push(digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect::<String>());
+        out.push(DIGEST_SUFFIX);
     }
-    out.push(SUFFIX);
     path.with_file_name(out)
+}
+
+/// Whether a file of this name could be taken for one that is not complete: no file is unpacked under such a name, or one would be written over the other.
+pub(super) fn is_temporary(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    // In any case of letters, because not every file system tells them apart.
+    let ends = |suffix: &str| {
+        let start = name.len().checked_sub(suffix.len());
+        start.and_then(|start| name.get(start..)).is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+    };
+    name.starts_with('.') && (ends(SUFFIX) || ends(DIGEST_SUFFIX))
 }
 
 #[cfg(test)]
@@ -211,6 +225,17 @@ mod tests {
             assert_eq!(pending.commit().unwrap(), expected);
             assert_eq!(fs::read_to_string(&path).unwrap(), theirs);
         }
+    }
+
+    #[test]
+    fn temporary_names_are_known_by_their_ends() {
+        let long = "n".repeat(250);
+        for name in ["a", "b.png", ".b.png.shardpack-tmp", &long] {
+            let temporary = temporary_of(Path::new(name));
+            assert!(is_temporary(temporary.to_str().unwrap()), "{temporary:?}");
+        }
+        assert!(is_temporary("a/b/.c.Shardpack-TMP"));
+        assert!(!is_temporary("a.shardpack-tmp") && !is_temporary(".shardpack-tmp/a") && !is_temporary(".a.tmp"));
     }
 
     #[test]

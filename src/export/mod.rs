@@ -1,5 +1,6 @@
 //! Field values as the files that a user expects: pictures as they were, arrays as `.npy`, text and JSON as they are.
 
+pub(crate) mod durable;
 mod file;
 mod names;
 

@@ -1,5 +1,6 @@
 //! Under which names the fields of the samples are unpacked: one name for each, whatever the keys are.
 
+use super::file::is_temporary;
 use shardpack_format::{Error, Field, FieldKind, Result, Schema};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
@@ -40,7 +41,7 @@ pub struct FileField {
 /// The names of all files that a dataset unpacks into: no two the same, none the name of a folder that another one needs.
 ///
 /// A file whose usual name ([`file_name`]) another file or a folder has, too, gets its full name: `<key>.<field>.<extension>` with the whole key. So do
-/// all that share that name. The names follow from the keys alone, not from their order.
+/// all that share that name, and a file whose usual name is one that files have until they are complete. The names follow from the keys alone, not from their order.
 #[derive(Debug)]
 pub struct FileNames {
     fields: Vec<FileField>,
@@ -91,7 +92,7 @@ impl FileNames {
     pub fn name(&self, key: &str, field: &FileField) -> String {
         let FileField { field: Field { name, kind, .. }, first_of_kind } = field;
         let usual = file_name(key, name, *kind, *first_of_kind);
-        if self.crowded.contains(&hash(&usual)) { full_name(key, name, *kind) } else { usual }
+        if is_temporary(&usual) || self.crowded.contains(&hash(&usual)) { full_name(key, name, *kind) } else { usual }
     }
 
     /// Hashes of the names that more than one file has, or a file and a folder. 8 bytes of memory a file.
@@ -205,6 +206,14 @@ mod tests {
         assert_eq!(plan(&one, &[], &["a", "a.npy/b"]).unwrap(), ["a.cube.npy", "a.npy/b.npy"]);
         let image = Schema::new(vec![Field::stored("image", FieldKind::Image)]).unwrap();
         assert_eq!(plan(&image, &["labels.jsonl"], &["labels.jsonl", "b"]).unwrap(), ["labels.jsonl.image.bin", "b"]);
+    }
+
+    #[test]
+    fn no_file_takes_the_name_of_one_that_is_not_complete() {
+        let image = Schema::new(vec![Field::stored("image", FieldKind::Image)]).unwrap();
+        let names = plan(&image, &[], &[".b.png.shardpack-tmp", "b.png", "x/.Y.SHARDPACK-tmp"]).unwrap();
+        let expected = [".b.png.shardpack-tmp.image.bin", "b.png", "x/.Y.SHARDPACK-tmp.image.bin"];
+        assert_eq!(names, expected);
     }
 
     #[test]

@@ -170,6 +170,7 @@ fn run<S: SampleSource>(
         cancel: Some(hooks.cancel),
     };
     let report = write_dataset(out, &plan, source, &write)?;
+    let notes = listing.notes.iter().chain(&report.notes).cloned().collect();
     Ok(PackReport {
         kind: listing.kind,
         report,
@@ -177,7 +178,7 @@ fn run<S: SampleSource>(
         labels_from: listing.labels_from.clone(),
         bad: listing.bad.clone(),
         damaged_pictures: Vec::new(),
-        notes: listing.notes.clone(),
+        notes,
         deep_pictures: sources::deep(&listing.samples).count() as u64,
         trials,
         memory_bytes,

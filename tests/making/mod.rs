@@ -1,6 +1,8 @@
 //! Small cubes on disk, and datasets packed from them.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
+pub mod texts;
+
 use shardpack::pack::{Hooks, PackOptions, PackReport, pack};
 use shardpack_codec::{Array, ArrayDecoder};
 use shardpack_format::Dtype;

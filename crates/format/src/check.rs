@@ -112,7 +112,9 @@ impl Record<'_> {
         }
         let mut rest = self.scalars;
         for (name, dtype) in schema.scalars() {
-            let Some((value, tail)) = rest.split_at_checked(usize::try_from(dtype.bytes()).unwrap_or(0)) else { break };
+            let Some((value, tail)) = rest.split_at_checked(usize::try_from(dtype.bytes()).unwrap_or(0)) else {
+                return Err(Error::internal("scalar bytes that were compared", dtype.bytes(), rest.len()));
+            };
             if dtype == Dtype::Bool && value != [0] && value != [1] {
                 let what = format!("bool scalar {name:?}");
                 return Err(Error::format(what, "0 or 1", format!("{value:?}")).in_sample(self.key));

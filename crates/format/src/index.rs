@@ -270,7 +270,7 @@ impl Index {
         let mut expected = HEADER_BYTES;
         let mut key_end = 0;
         for i in 0..self.records {
-            let row = self.row(i).ok_or_else(|| Error::format("index row", "present", "missing"))?;
+            let row = self.row(i).ok_or_else(|| Error::internal("index row", "present", "missing"))?;
             if row.offset != expected || row.length < FRAME_BYTES {
                 let found = format!("{} + {}", row.offset, row.length);
                 return Err(Error::format("record range", format!("{expected} + at least 64"), found).in_record(i));
@@ -307,7 +307,9 @@ impl Index {
             if dtype != Dtype::Bool {
                 continue;
             }
-            let column = self.column(position).unwrap_or_default();
+            let Some(column) = self.column(position) else {
+                return Err(Error::internal("columns of an index", position + 1, self.scalars.len()));
+            };
             if let Some(i) = column.iter().position(|&b| b > 1) {
                 return Err(
                     Error::format(format!("bool scalar {name:?}"), "0 or 1", "another byte").in_record(i as u64)

@@ -212,7 +212,9 @@ impl RecordBuilder {
     /// Where the bytes of stored field `position` go, exactly `stored_bytes` long, zero so far; empty if the field is absent.
     #[must_use]
     pub fn field_mut(&mut self, position: usize) -> &mut [u8] {
+        debug_assert!(position < self.fields.len(), "stored field {position} of {}", self.fields.len());
         let range = self.fields.get(position).cloned().unwrap_or(0..0);
+        debug_assert!(range.end <= self.bytes.len(), "the record was laid out in these bytes");
         self.bytes.get_mut(range).unwrap_or_default()
     }
 
@@ -220,6 +222,7 @@ impl RecordBuilder {
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, Frame) {
         let end = usize::try_from(self.frame.record_bytes).unwrap_or(usize::MAX);
+        debug_assert!(self.bytes.get(FRAME_LEN..end).is_some(), "the record was laid out in these bytes");
         self.frame.body_crc32 = crc32fast::hash(self.bytes.get(FRAME_LEN..end).unwrap_or_default());
         let mut frame_bytes = Vec::with_capacity(FRAME_LEN);
         self.frame.encode(&mut frame_bytes);

@@ -2,8 +2,10 @@
 
 use crate::error::Result;
 use crate::handles::ShardFile;
+use crate::shard::room;
 use shardpack_format::{
-    Error as FormatError, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Index, Limits, TAIL_BYTES,
+    Error as FormatError, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Index, Limits, SharedMetadata,
+    TAIL_BYTES,
 };
 
 /// What stands in the header, the footer and the index; every error names its offset in the file.
@@ -16,17 +18,17 @@ pub(crate) struct Anatomy {
 }
 
 impl Anatomy {
-    /// Reads the tail of the file, its first 64 bytes, and of the index what the tail did not hold.
+    /// Reads the tail of the file, its first 64 bytes, and of the index what the tail did not hold. Metadata that is `known` from another shard is shared with it.
     ///
     /// # Errors
     /// `Io` only: what is wrong with the bytes stands in the parts.
-    pub(crate) fn read(file: &ShardFile, limits: &Limits) -> Result<Self> {
+    pub(crate) fn read(file: &ShardFile, limits: &Limits, known: Option<&SharedMetadata>) -> Result<Self> {
         let len = file.len();
         // One handle for all reads: they are of one file even if another takes its name meanwhile.
         let handle = file.handle()?;
         let read = |start: u64, bytes: u64| -> Result<Vec<u8>> {
-            let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
-            crate::fs::read_exact_at(&*handle, file.path(), &mut buffer, start)?;
+            let mut buffer = Vec::new();
+            crate::fs::read_exact_at(&*handle, file.path(), room(&mut buffer, bytes)?, start)?;
             Ok(buffer)
         };
         let tail_start = len.saturating_sub(TAIL_BYTES);
@@ -56,7 +58,7 @@ impl Anatomy {
                     }
                     None => read(footer.index_offset, footer.index_bytes)?,
                 };
-                Some(Index::parse(bytes, footer, limits))
+                Some(Index::parse_sharing(bytes, footer, limits, known))
             }
         };
         Ok(Self { header, footer, index })

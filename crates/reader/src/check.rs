@@ -52,7 +52,9 @@ fn check_crc(frame: &Frame, bytes: &[u8], end: usize, crc: Crc) -> Result<(), Er
 }
 
 fn check_padding(bytes: &[u8], end: usize) -> Result<(), Error> {
-    let padding = bytes.get(end..).unwrap_or_default();
+    let Some(padding) = bytes.get(end..) else {
+        return Err(Error::internal("bytes of a record that was parsed", end, bytes.len()));
+    };
     match padding.iter().position(|&b| b != 0) {
         None => Ok(()),
         Some(i) => Err(Error::format("padding after the record", "zero", "a non-zero byte").at((end + i) as u64)),

@@ -46,7 +46,8 @@ impl Dataset {
             let start = samples;
             for (number, slot) in dataset.0.slots.iter().enumerate() {
                 let of = Of::Part(dataset.clone(), number);
-                slots.push(Slot { first: samples, samples: slot.samples, of, shard: OnceLock::new() });
+                let (shard, damage) = (OnceLock::new(), OnceLock::new());
+                slots.push(Slot { first: samples, samples: slot.samples, of, shard, damage });
                 let sum = samples.checked_add(slot.samples);
                 samples = sum.ok_or_else(|| Error::usage("samples of all datasets", "below 2^64", "more"))?;
             }
@@ -75,6 +76,7 @@ impl Dataset {
             parts,
             options: first.0.options.clone(),
             keys: OnceLock::new(),
+            known: OnceLock::new(),
         })))
     }
 

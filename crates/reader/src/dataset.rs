@@ -5,10 +5,10 @@ use crate::error::{Error, Result};
 use crate::fs::{Folder, Storage, open_regular, read_exact_at};
 use crate::handles::{Handles, ShardFile};
 use crate::keys::KeyTable;
-use crate::shard::{Shard, ShardOptions};
+use crate::shard::{Shard, ShardOptions, room};
 use shardpack_format::{
     DatasetId, Dtype, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, Metadata, Recipe, Schema,
-    ShardEntry,
+    ShardEntry, SharedMetadata,
 };
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,7 @@ impl DatasetOptions {
         // What a file is, its content says; the name decides only for what is neither.
         let is_shard = magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard");
         if is_shard {
-            let shard = Shard::from_file(ShardFile::open(path.into(), file), self.shard.clone())?;
+            let shard = Shard::from_file(ShardFile::open(path.into(), file), self.shard.clone(), None)?;
             return Ok(Dataset::of_lone_shard(shard));
         }
         let manifest = read_manifest(&*file, path, &self.shard.limits)?;
@@ -116,7 +116,13 @@ impl DatasetOptions {
         let handles = Arc::new(Handles::new(storage, self.max_open_files));
         let mut first = 0_u64;
         let slots = manifest.shards.iter().map(|entry| {
-            let slot = Slot { first, samples: entry.samples, of: Of::Entry(entry.clone()), shard: OnceLock::new() };
+            let slot = Slot {
+                first,
+                samples: entry.samples,
+                of: Of::Entry(entry.clone()),
+                shard: OnceLock::new(),
+                damage: OnceLock::new(),
+            };
             // The manifest was checked: the sum does not overflow.
             first = first.saturating_add(entry.samples);
             slot
@@ -139,6 +145,7 @@ impl DatasetOptions {
             parts,
             options: self.shard.clone(),
             keys: OnceLock::new(),
+            known: OnceLock::new(),
         })))
     }
 }
@@ -160,8 +167,8 @@ pub(crate) fn read_manifest(file: &dyn crate::fs::ReadAt, path: &Path, limits: &
         let limit = limits.max_manifest_bytes;
         return Err(in_file(FormatError::limit("manifest", "max_manifest_bytes", limit, file.len())));
     }
-    let mut bytes = vec![0; usize::try_from(file.len()).unwrap_or(usize::MAX)];
-    read_exact_at(file, path, &mut bytes, 0)?;
+    let mut bytes = Vec::new();
+    read_exact_at(file, path, room(&mut bytes, file.len())?, 0)?;
     Manifest::parse(&bytes, limits).map_err(in_file)
 }
 
@@ -184,6 +191,8 @@ pub(crate) struct Inner {
     pub(crate) parts: Vec<Range<u64>>,
     pub(crate) options: ShardOptions,
     pub(crate) keys: OnceLock<KeyTable>,
+    /// What the first shard that was opened says of the dataset: others that say the same share it.
+    pub(crate) known: OnceLock<SharedMetadata>,
 }
 
 #[derive(Debug)]
@@ -200,6 +209,9 @@ pub(crate) struct Slot {
     pub(crate) samples: u64,
     pub(crate) of: Of,
     pub(crate) shard: OnceLock<Arc<Shard>>,
+    /// What is wrong with header, footer or index: a large index is read and checked once, not anew for every sample. What the system could not read is tried
+    /// again.
+    pub(crate) damage: OnceLock<FormatError>,
 }
 
 /// Where a shard comes from.
@@ -240,7 +252,8 @@ impl Dataset {
     }
 
     fn of_lone_shard(shard: Shard) -> Self {
-        let slot = Slot { first: 0, samples: shard.len(), of: Of::Lone, shard: OnceLock::new() };
+        let slot =
+            Slot { first: 0, samples: shard.len(), of: Of::Lone, shard: OnceLock::new(), damage: OnceLock::new() };
         let inner = Inner {
             path: shard.path().into(),
             samples: shard.len(),
@@ -251,6 +264,7 @@ impl Dataset {
             options: shard.options().clone(),
             slots: vec![slot],
             keys: OnceLock::new(),
+            known: OnceLock::new(),
         };
         if let Some(slot) = inner.slots.first() {
             let _ = slot.shard.set(Arc::new(shard));
@@ -358,12 +372,34 @@ impl Dataset {
             (Some(source), Of::Entry(entry)) => (source, entry),
             _ => return Err(Error::usage("shard number", "0, of a lone shard", number)),
         };
+        if let Some(damage) = slot.damage.get() {
+            return Err(damage.clone().into());
+        }
+        match self.open_shard(source, entry, number) {
+            Ok(shard) => Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard)))),
+            Err(Error::Format(damage) | Error::Limit(damage)) => Err(slot.damage.get_or_init(|| damage).clone().into()),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// As [`Dataset::shard`]; `None` if the shard is damaged, for those who look at all shards and can do without one: what is wrong is said when a sample of it is
+    /// asked for.
+    pub(crate) fn shard_unless_damaged(&self, number: usize) -> Result<Option<Arc<Shard>>> {
+        match self.shard(number) {
+            Ok(shard) => Ok(Some(shard)),
+            Err(error) if error.is_about_data() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn open_shard(&self, source: &FromManifest, entry: &ShardEntry, number: usize) -> Result<Shard> {
         let file = ShardFile::pooled(&source.handles, &entry.name)?;
-        let shard = Shard::from_file(file, self.0.options.clone())?;
+        let shard = Shard::from_file(file, self.0.options.clone(), self.0.known.get())?;
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         let same = source.manifest.check_shard(number, shard.footer(), shard.index().metadata());
         same.map_err(|e| e.in_file(shard.path().to_string_lossy()))?;
-        Ok(Arc::clone(slot.shard.get_or_init(|| Arc::new(shard))))
+        self.0.known.get_or_init(|| shard.index().shared_metadata().clone());
+        Ok(shard)
     }
 
     /// The shard that holds sample `index`, and the record's number there.
@@ -388,7 +424,10 @@ impl Dataset {
         };
         let mut column = Column::new(dtype, Vec::new());
         for number in 0..self.0.slots.len() {
-            column.extend(self.shard(number)?.index().column(position).unwrap_or_default());
+            let shard = self.shard(number)?;
+            // One shard left out would give every label after it to another sample.
+            let of_shard = shard.index().column(position);
+            column.extend(of_shard.ok_or_else(|| Error::internal("columns of a shard", position + 1, position))?);
         }
         Ok(column)
     }

@@ -54,7 +54,7 @@ impl Dataset {
             self.get_run(&shard, run, &mut buffer, &mut out)?;
         }
         // Every position was filled by exactly one run.
-        out.into_iter().map(|s| s.ok_or_else(|| Error::usage("sample", "read", "left out"))).collect()
+        out.into_iter().map(|s| s.ok_or_else(|| Error::internal("sample", "read", "left out"))).collect()
     }
 
     fn get_run(
@@ -86,7 +86,7 @@ impl Dataset {
             let bytes = slice(shard, wanted.record, span.start, bytes)?;
             let record = shard.check(wanted.record, bytes, shard.crc())?;
             let parts = Parts::of(&record, bytes);
-            let own = bytes.get(..parts.record_bytes()).unwrap_or_default().to_vec();
+            let own = whole(bytes, parts.record_bytes())?.to_vec();
             let index = base + wanted.record;
             put(wanted.position, Sample::new(index, wanted.record, Arc::clone(shard), parts, own));
         }
@@ -127,5 +127,12 @@ pub(crate) fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]
     let span = shard.span(&(record..record + 1))?;
     let range: Range<u64> = span.start.saturating_sub(start)..span.end.saturating_sub(start);
     let range = usize::try_from(range.start).unwrap_or(usize::MAX)..usize::try_from(range.end).unwrap_or(usize::MAX);
-    buffer.get(range).ok_or_else(|| Error::usage("record", "inside the run", record))
+    buffer.get(range).ok_or_else(|| Error::internal("record", "inside the run", record))
+}
+
+/// A record that was checked, without its padding.
+pub(crate) fn whole(padded: &[u8], length: usize) -> Result<&[u8]> {
+    padded
+        .get(..length)
+        .ok_or_else(|| Error::internal("record that was checked", format!("{length} bytes"), padded.len()))
 }

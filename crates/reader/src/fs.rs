@@ -212,7 +212,7 @@ impl Storage for Folder {
             Errno::LOOP | Errno::NOTDIR if !self.follow_symlinks => Error::usage(
                 format!("`{}`", path.display()),
                 "a file in the dataset's folder",
-                "a symlink, or a path through one\nhint: allow symlinks if you trust where this dataset's links lead",
+                "a symlink, or a path through one\nhint: put the file itself into the folder; a shard can also be opened by a name of its own",
             ),
             other => open_error(&path, other),
         };

@@ -19,8 +19,12 @@ impl KeyTable {
         let mut entries = Vec::new();
         for (number, slot) in dataset.0.slots.iter().enumerate() {
             let shard = dataset.shard(number)?;
+            let before = entries.len();
             let keys = (0..shard.len()).filter_map(|record| shard.index().key(record).map(|key| (record, key)));
             entries.extend(keys.map(|(record, key)| (hasher.hash_one(key), slot.first + record)));
+            if (entries.len() - before) as u64 != shard.len() {
+                return Err(Error::internal("keys of a shard", shard.len(), entries.len() - before));
+            }
         }
         entries.sort_unstable();
         let table = Self { hasher, entries };
@@ -66,7 +70,8 @@ impl Dataset {
     pub fn key(&self, index: u64) -> Result<String> {
         let (number, record) = self.locate(index)?;
         let shard = self.shard(number)?;
-        Ok(shard.index().key(record).unwrap_or_default().to_owned())
+        let key = shard.index().key(record).map(str::to_owned);
+        key.ok_or_else(|| Error::internal("key of a record", format!("one below {}", shard.len()), record))
     }
 
     /// The index of the sample with this key; `None` if there is none. The first call opens every shard and takes 16 bytes of memory a sample.

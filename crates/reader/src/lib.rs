@@ -47,11 +47,13 @@ pub use loader::{
     Allocate, ArrayDtype, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, Place,
     SlotMemory, Tensor, Window, parse_bands,
 };
-pub use salvage::{Lost, MetadataSource, Rebuilt, SalvageScan, Salvaged, WholeRecord, rebuild_manifest};
+pub use salvage::{
+    Lost, MetadataSource, Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, WholeRecord, rebuild_manifest,
+};
 pub use sample::{Image, RecordView, Sample};
 pub use scalar::Scalar;
 pub use shard::{Shard, ShardOptions};
 pub use shardpack_codec::{Array, ArrayDecoder, Bands};
 pub use shardpack_format::Limits;
 pub use stream::{Samples, Stream};
-pub use verify::{DecodePicture, OnProgress, Problem, Progress, VerifyOptions, VerifyReport, verify};
+pub use verify::{DecodePicture, OnProgress, OnShard, Problem, Progress, VerifyOptions, VerifyReport, verify};

@@ -212,6 +212,7 @@ impl Sample {
     }
 
     fn slice(&self, range: &Range<usize>) -> &[u8] {
+        debug_assert!(range.end <= self.bytes.len(), "the parts were measured in these bytes: {range:?}");
         self.bytes.get(range.clone()).unwrap_or_default()
     }
 

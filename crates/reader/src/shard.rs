@@ -6,7 +6,7 @@ use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::fs::open_regular;
 use crate::handles::ShardFile;
-use shardpack_format::{Error as FormatError, Footer, Identity, Index, Limits, Record, Row, align_up};
+use shardpack_format::{Error as FormatError, Footer, Identity, Index, Limits, Record, Row, SharedMetadata, align_up};
 use std::ops::Range;
 use std::path::Path;
 
@@ -49,17 +49,20 @@ impl Shard {
     /// they ask for more than the limits allow.
     pub fn open(path: impl AsRef<Path>, options: ShardOptions) -> Result<Self> {
         let path = path.as_ref();
-        Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options)
+        Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options, None)
     }
 
-    pub(crate) fn from_file(file: ShardFile, options: ShardOptions) -> Result<Self> {
-        let anatomy = Anatomy::read(&file, &options.limits)?;
+    /// Opens a shard; metadata that is `known` from another one is shared with it.
+    pub(crate) fn from_file(file: ShardFile, options: ShardOptions, known: Option<&SharedMetadata>) -> Result<Self> {
+        let anatomy = Anatomy::read(&file, &options.limits, known)?;
         let parts = |anatomy: Anatomy| {
             // The header first: it says whether this is a shard at all.
             let header = anatomy.header?;
             let footer = anatomy.footer?;
             footer.check_header(&header)?;
-            let index = anatomy.index.unwrap_or_else(|| Err(FormatError::format("index", "present", "missing")))?;
+            let index = anatomy
+                .index
+                .unwrap_or_else(|| Err(FormatError::internal("index", "one where there is a footer", "none")))?;
             Ok((footer, index))
         };
         let (footer, index) = parts(anatomy).map_err(|e: FormatError| e.in_file(file.path().to_string_lossy()))?;

@@ -4,12 +4,14 @@ use crate::buffers::{Buffers, RUNS_IN_FLIGHT};
 use crate::check::Crc;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
-use crate::fetch::slice;
+use crate::fetch::{slice, whole};
 use crate::sample::{Parts, RecordView, Sample};
 use crate::shard::{Shard, room};
-use shardpack_format::FRAME_BYTES;
+use shardpack_format::{Error as FormatError, FRAME_BYTES};
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -149,6 +151,15 @@ impl Plan {
         Some(Job { number, buffer, bytes, place })
     }
 
+    /// What is planned after a panic is not to be trusted: the stream ends with this error.
+    fn broken(&mut self, panic: &(dyn Any + Send)) -> Job {
+        (self.slot, self.shard) = (usize::MAX, None);
+        let number = self.number;
+        self.number += 1;
+        let error = FormatError::panicked("opening of a shard", panic);
+        Job { number, buffer: Vec::new(), bytes: 0, place: Err(error.into()) }
+    }
+
     fn place(&mut self) -> Option<(Result<Place>, u64)> {
         loop {
             if let Some((place, next)) = &mut self.shard
@@ -179,11 +190,22 @@ impl Plan {
 }
 
 /// Runs in threads of their own until the dataset ends or the consumer is gone.
+///
+/// A panic becomes the error of what was being read: a thread that ended without a word would leave the consumer waiting for a delivery that never comes.
 fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) {
     loop {
-        let job = plan.lock().unwrap_or_else(PoisonError::into_inner).job(empty);
+        let job = {
+            let mut plan = plan.lock().unwrap_or_else(PoisonError::into_inner);
+            match catch_unwind(AssertUnwindSafe(|| plan.job(empty))) {
+                Ok(job) => job,
+                Err(panic) => Some(plan.broken(&*panic)),
+            }
+        };
         let Some(Job { number, mut buffer, bytes, place }) = job else { return };
-        let run = place.and_then(|place| read_run(place, &mut buffer));
+        let run = place.and_then(|place| {
+            let read = catch_unwind(AssertUnwindSafe(|| read_run(place, &mut buffer)));
+            read.unwrap_or_else(|panic| Err(FormatError::panicked("reading of a run", &*panic).into()))
+        });
         if full.send(Delivery { number, buffer, bytes, run }).is_err() {
             return;
         }
@@ -222,8 +244,11 @@ fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
 fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
     let length = usize::try_from(shard.row(record)?.length).unwrap_or(usize::MAX);
     let padded = slice(shard, record, start, run)?;
-    let frame = usize::try_from(FRAME_BYTES).unwrap_or(0);
-    Ok(crc32fast::hash(padded.get(frame..length).unwrap_or_default()))
+    let frame = usize::try_from(FRAME_BYTES).unwrap_or(usize::MAX);
+    let body = padded.get(frame..length);
+    // The index was checked: no row is shorter than a frame, or longer than its place.
+    body.map(crc32fast::hash)
+        .ok_or_else(|| Error::internal("body of a record", format!("{length} bytes"), padded.len()))
 }
 
 impl Stream {
@@ -266,8 +291,17 @@ impl Stream {
                 self.next += 1;
                 return Some(delivery);
             }
-            let delivery = self.full.as_ref()?.recv().ok()?;
-            self.early.insert(delivery.number, delivery);
+            match self.full.as_ref()?.recv() {
+                Ok(delivery) => drop(self.early.insert(delivery.number, delivery)),
+                Err(_) if self.early.is_empty() => return None,
+                Err(_) => {
+                    // Deliveries without the one before them: said once, rather than left out.
+                    self.early.clear();
+                    let run =
+                        Err(Error::internal("reading ahead", format!("run {}", self.next), "the end of all threads"));
+                    return Some(Delivery { number: self.next, buffer: Vec::new(), bytes: 0, run });
+                }
+            }
         }
     }
 }
@@ -278,7 +312,7 @@ impl Current {
         let padded = self.padded(record)?;
         let parsed = shard.check(record, padded, self.crc(record))?;
         let length = usize::try_from(parsed.frame.record_bytes).unwrap_or(usize::MAX);
-        let bytes = padded.get(..length).unwrap_or_default();
+        let bytes = whole(padded, length)?;
         Ok(RecordView::new(self.index(record), record, parsed, bytes, shard))
     }
 
@@ -286,7 +320,7 @@ impl Current {
         let shard = &self.run.place.shard;
         let padded = self.padded(record)?;
         let parts = Parts::of(&shard.check(record, padded, self.crc(record))?, padded);
-        let own = padded.get(..parts.record_bytes()).unwrap_or_default().to_vec();
+        let own = whole(padded, parts.record_bytes())?.to_vec();
         Ok(Sample::new(self.index(record), record, Arc::clone(shard), parts, own))
     }
 

@@ -10,7 +10,7 @@ use shardpack_codec::jpeg::View;
 use shardpack_reader::order::{End, Mode};
 use shardpack_reader::{
     Allocate, CubeMode, DatasetOptions, Error, Heap, ImageMode, Loader, LoaderOptions, OnCorrupt, Place, ReadAt,
-    Result, SlotMemory, Storage,
+    Result, SlotMemory, Storage, Window,
 };
 use std::io;
 use std::path::Path;
@@ -207,9 +207,51 @@ fn memory_that_cannot_be_had_is_an_error() {
     }
     let disk = Disk::alike(&[8]);
     let mut loader = Loader::open(&disk.open(), LoaderOptions { memory: Arc::new(None), ..options(4) }).unwrap();
-    let text = loader.next_batch().unwrap().unwrap_err().to_string();
-    assert!(text.contains("no memory for a batch"), "{text}");
-    assert!(loader.next_batch().is_none(), "said once");
+    for number in 0..2 {
+        let text = loader.next_batch().unwrap().unwrap_err().to_string();
+        assert!(text.starts_with(&format!("`memory of batch {number}, ")), "{text}");
+    }
+    assert!(loader.next_batch().is_none());
+}
+
+/// Memory that cannot be had at some calls.
+#[derive(Debug)]
+struct Scarce(AtomicU64, fn(u64) -> bool);
+
+impl Allocate for Scarce {
+    fn allocate(&self, bytes: usize) -> io::Result<Box<dyn SlotMemory>> {
+        match (self.1)(self.0.fetch_add(1, Ordering::SeqCst)) {
+            true => Err(io::ErrorKind::OutOfMemory.into()),
+            false => Heap.allocate(bytes),
+        }
+    }
+}
+
+#[test]
+fn a_failed_allocation_is_the_error_of_one_batch() {
+    let disk = Disk::alike(&[40, 24]);
+    for (mode, slots) in [(Mode::Stored, 1), (Mode::Stored, 4), (Mode::Full, 2), (Mode::Full, 5)] {
+        for fails in [|k| k == 0, |k| k == 1, |k| k % 2 == 0, |k| k < 5] as [fn(u64) -> bool; 4] {
+            let memory = Arc::new(Scarce(AtomicU64::new(0), fails));
+            let options = LoaderOptions { mode, slots, memory: memory.clone(), window: Window::Memory, ..options(4) };
+            let mut loader = Loader::open(&disk.open(), options).unwrap();
+            for epoch in 0..2 {
+                loader.set_epoch(epoch).unwrap();
+                let mut errors = 0;
+                let mut samples = 0;
+                while let Some(batch) = loader.next_batch() {
+                    match batch {
+                        Ok(batch) => samples += batch.len(),
+                        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::OutOfMemory => errors += 1,
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+                assert_eq!(samples + 4 * errors, 64, "epoch {epoch} of {mode:?} with {slots} slots");
+                // What failed in the first epoch is all that fails where memory comes back.
+                assert!(errors <= 6, "{errors}");
+            }
+        }
+    }
 }
 
 /// Bytes that come when they are let, or never, or with a panic.
@@ -324,7 +366,7 @@ fn a_panic_in_a_thread_is_an_error_not_a_hang() {
     gate.panics.store(true, Ordering::SeqCst);
     loader.set_epoch(1).unwrap();
     let text = loader.next_batch().unwrap().unwrap_err().to_string();
-    assert!(text.contains("panicked"), "{text}");
+    assert!(text.starts_with("internal error: thread of the loader: "), "{text}");
 }
 
 #[test]

@@ -83,7 +83,10 @@ impl Claim {
         if options.threads == 0 {
             return Err(Error::usage("threads", "at least 1", "0", ""));
         }
-        write_locked(Disk(&StdFs), &self.out, plan, source, options)
+        let Some(lock) = &self.lock else {
+            return Err(Error::internal("lock of a claimed folder", "held", "given back"));
+        };
+        write_locked(Disk(&StdFs), &self.out, plan, source, options, lock)
     }
 
     /// Whether [`write_dataset`](Self::write_dataset) has begun the dataset `id` in the folder, and not ended it.

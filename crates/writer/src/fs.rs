@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::lock_file::LockFile;
+use crate::lock_name::LockName;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
@@ -41,7 +42,21 @@ pub(crate) trait FsFile: Send + Sync {
 }
 
 /// A lock that is held until it is dropped.
-pub(crate) trait Held: Send + Sync {}
+pub(crate) trait Held: Send + Sync {
+    /// Whether the file system has no locks, so that it is a file by its name alone: one that outlives a holder that is killed.
+    fn is_by_name(&self) -> bool {
+        false
+    }
+}
+
+/// Whether the file system does not know such a call at all, as opposed to one that failed.
+pub(crate) fn is_unsupported(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    let no_locks = error.raw_os_error() == Some(rustix::io::Errno::NOLCK.raw_os_error());
+    #[cfg(not(unix))]
+    let no_locks = false;
+    no_locks || matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
+}
 
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +90,8 @@ impl Fs for StdFs {
             // Another packer may have been faster.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
             Err(e) => Err(e),
-            Ok(()) => self.sync_dir(parent),
+            // Where folders cannot be synced, the run says so.
+            Ok(()) => self.sync_dir(parent).or_else(|e| if is_unsupported(&e) { Ok(()) } else { Err(e) }),
         }
     }
 
@@ -125,7 +141,10 @@ impl Fs for StdFs {
     }
 
     fn lock(&self, path: &Path, mode: LockMode, text: &str) -> io::Result<Option<Box<dyn Held>>> {
-        LockFile::take(path, mode, text).map(|held| held.map(|lock| Box::new(lock) as Box<dyn Held>))
+        if LockFile::is_supported(path, fs::File::try_lock) {
+            return Ok(LockFile::take(path, mode, text)?.map(|lock| Box::new(lock) as Box<dyn Held>));
+        }
+        Ok(LockName::take(path, mode, text)?.map(|lock| Box::new(lock) as Box<dyn Held>))
     }
 
     #[cfg(unix)]
@@ -225,8 +244,17 @@ impl Disk<'_> {
         }
     }
 
+    /// Makes the names in a folder durable, where the file system can do that: where it cannot, [`Disk::syncs_folders`] has said so.
     pub(crate) fn sync_dir(&self, dir: &Path) -> Result<()> {
-        self.0.sync_dir(dir).map_err(|e| Error::io("sync folder", dir, e))
+        match self.0.sync_dir(dir) {
+            Err(e) if !is_unsupported(&e) => Err(Error::io("sync folder", dir, e)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the file system can make names durable at all.
+    pub(crate) fn syncs_folders(&self, dir: &Path) -> bool {
+        !self.0.sync_dir(dir).is_err_and(|e| is_unsupported(&e))
     }
 
     /// Writes a small file so that it holds `bytes` or what it held before, whatever happens: temporary name, sync, rename, folder sync.

@@ -26,6 +26,7 @@ mod gate;
 mod journal;
 mod lock;
 mod lock_file;
+mod lock_name;
 mod merge;
 mod options;
 mod permutation;

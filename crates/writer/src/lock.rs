@@ -2,7 +2,7 @@
 //!
 //! A run that writes the whole dataset, and `merge`, hold `.shardpack-lock` alone. A run that writes part i of n shares it with other parts, and holds
 //! `.shardpack-lock-0000i-of-0000n` alone, i from 1. The operating system gives a lock back when its holder dies, so a lock file that is left over
-//! does not stop anybody.
+//! does not stop anybody. Where the file system has no locks, the file itself is the lock: see `lock_name`.
 
 use crate::error::{Error, Result};
 use crate::fs::{Disk, Held, LockMode};
@@ -20,8 +20,8 @@ fn part_lock_name(part: Part) -> String {
 /// The locks of one run; held until dropped.
 pub(crate) struct Lock {
     // Dropped in this order: the part's own first.
-    _own: Option<Box<dyn Held>>,
-    _folder: Box<dyn Held>,
+    own: Option<Box<dyn Held>>,
+    folder: Box<dyn Held>,
 }
 
 impl Lock {
@@ -36,7 +36,12 @@ impl Lock {
         let mode = if part.is_some() { LockMode::Shared } else { LockMode::Exclusive };
         let folder = take(LOCK_NAME, mode)?;
         let own = part.map(|part| take(&part_lock_name(part), LockMode::Exclusive)).transpose()?;
-        Ok(Self { _own: own, _folder: folder })
+        Ok(Self { own, folder })
+    }
+
+    /// Whether it is a file by its name alone, which outlives a run that is killed on another machine.
+    pub(crate) fn is_by_name(&self) -> bool {
+        self.folder.is_by_name() || self.own.as_ref().is_some_and(|own| own.is_by_name())
     }
 }
 

@@ -1,6 +1,6 @@
 //! A file in the real file system that is locked while its holder lives, and removed by the last holder.
 
-use crate::fs::{Held, LockMode, open_regular};
+use crate::fs::{Held, LockMode, is_unsupported, open_regular};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,17 @@ pub(crate) struct LockFile {
 impl Held for LockFile {}
 
 impl LockFile {
+    /// Whether the file system of `path` has locks: tried on a file of our own beside it, because the lock file may be that of somebody who goes by its name.
+    pub(crate) fn is_supported(path: &Path, try_lock: impl Fn(&File) -> Result<(), TryLockError>) -> bool {
+        let mut probe = path.as_os_str().to_owned();
+        probe.push(format!(".probe-{}-{:?}", std::process::id(), std::thread::current().id()));
+        // What cannot be created here is said when the lock file is.
+        let Ok(file) = File::create_new(&probe) else { return true };
+        let tried = try_lock(&file);
+        let _ = fs::remove_file(&probe);
+        !matches!(tried, Err(TryLockError::Error(e)) if is_unsupported(&e))
+    }
+
     /// Takes the lock; `None` if another holds it.
     pub(crate) fn take(path: &Path, mode: LockMode, text: &str) -> io::Result<Option<Self>> {
         let mut tries = if mode == LockMode::Shared { SHARED_TRIES } else { 1 };
@@ -79,4 +90,25 @@ fn is_at(file: &File, path: &Path) -> bool {
 #[cfg(not(unix))]
 fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_without_locks_is_known_before_a_lock_file_is_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(".lock");
+        assert!(LockFile::is_supported(&path, File::try_lock));
+        // ENOSYS, EOPNOTSUPP, ENOLCK, EINVAL: what Lustre, FUSE and NFS answer.
+        for code in [38, 95, 37, 22] {
+            let refuse = |_: &File| Err(TryLockError::Error(io::Error::from_raw_os_error(code)));
+            assert!(!LockFile::is_supported(&path, refuse), "{code}");
+        }
+        let busy = |_: &File| Err(TryLockError::WouldBlock);
+        let broken = |_: &File| Err(TryLockError::Error(io::Error::from_raw_os_error(5)));
+        assert!(LockFile::is_supported(&path, busy) && LockFile::is_supported(&path, broken));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }

@@ -8,7 +8,7 @@ use crate::lock::Lock;
 use crate::options::Part;
 use crate::report::{Outcome, Report};
 use crate::source::Tally;
-use crate::write::{Figures, already_complete, end_dataset, report};
+use crate::write::{Figures, already_complete, end_dataset, report, weaknesses};
 use shardpack_format::DatasetId;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +27,6 @@ pub fn merge<T: Tally>(out: &Path) -> Result<Report> {
 }
 
 pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
-    let started = Instant::now();
     let disk = Disk(fs);
     // Before the lock, so that a mistyped folder is not given a lock file.
     let names = disk.list(out)?;
@@ -35,7 +34,14 @@ pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
     if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::journal::is_journal_name(n)) {
         return Err(Error::usage(what(), "parts of a dataset", "no journal", "pack the parts first"));
     }
-    let _lock = Lock::take(disk, out, None)?;
+    let lock = Lock::take(disk, out, None)?;
+    let report = merge_locked::<T>(disk, out)?;
+    Ok(Report { notes: weaknesses(disk, out, &lock), ..report })
+}
+
+fn merge_locked<T: Tally>(disk: Disk<'_>, out: &Path) -> Result<Report> {
+    let started = Instant::now();
+    let what = || format!("folder `{}`", out.display());
     let survey = Survey::take(disk, out)?;
     survey.refuse_damage()?;
     let journals: Vec<&Journal> = survey.journals.values().flatten().collect();

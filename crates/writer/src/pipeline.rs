@@ -12,7 +12,7 @@ use crate::report::Progress;
 use crate::shard_file::{CHUNKS_WAITING, HashLine, ShardFile, hash};
 use crate::source::{Encoded, SampleSource};
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded, unbounded};
-use shardpack_format::Identity;
+use shardpack_format::{Identity, Limits, Record, Schema};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -76,7 +76,8 @@ impl<S: SampleSource> Run<'_, S> {
             let (gate, line, buffers, source) = (&gate, &line, &buffers, self.source);
             for i in 0..self.options.threads {
                 let name = thread::Builder::new().name(format!("encode-{i}"));
-                spawned(name.spawn_scoped(scope, move || encode(source, gate, line, buffers)))?;
+                let schema = &self.plan.metadata().schema;
+                spawned(name.spawn_scoped(scope, move || encode(source, schema, gate, line, buffers)))?;
             }
             let (hash_sender, hash_messages) = bounded(CHUNKS_WAITING);
             let (free_sender, free) = unbounded();
@@ -139,6 +140,7 @@ impl<S: SampleSource> Run<'_, S> {
 /// One of the threads that encode.
 fn encode<S: SampleSource>(
     source: &S,
+    schema: &Schema,
     gate: &Gate<S::Tally>,
     line: &Mutex<impl Iterator<Item = (u32, u64)>>,
     buffers: &Buffers,
@@ -158,17 +160,30 @@ fn encode<S: SampleSource>(
             Err(e) => (format!("number {sample}"), Err(e)),
         };
         let result = result.map_err(|e| Error::Source { key: key.clone(), source: e });
+        let result = result.and_then(|encoded| check_readable(encoded, schema, &key));
         gate.put(&place, sample, key, result);
     }
 }
 
+/// Refuses a record that no reader would take, before a byte of it is written: by the rules of readers, so that none is forgotten here. How large records may
+/// be is for the source to say.
+fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<Encoded<T>> {
+    let Encoded::Record(sample) = &encoded else { return Ok(encoded) };
+    let limits = Limits { max_record_bytes: u64::MAX, max_decoded_bytes: u64::MAX, ..Limits::default() };
+    let of_source = |error: shardpack_format::Error| Error::Source { key: key.to_owned(), source: error.into() };
+    let record = Record::parse_trusted(sample.frame, &sample.record, &limits).map_err(of_source)?;
+    record.check_schema(schema, &limits).map_err(of_source)?;
+    if (record.key, record.scalars) != (key, sample.scalars.as_slice()) {
+        let what = format!("frame of the record of `{}`", key.escape_debug());
+        return Err(Error::usage(what, "key and scalars as the source gives them beside it", "others", ""));
+    }
+    Ok(encoded)
+}
+
 /// Turns a panic of the caller's code into an error. The source is not used by this run any more after one.
 fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Box<dyn std::error::Error + Send + Sync>> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
-        let text = payload.downcast_ref::<&str>().map(|s| (*s).to_owned());
-        let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
-        format!("the encoder panicked: {text}").into()
-    })
+    catch_unwind(AssertUnwindSafe(f))
+        .map_err(|panic| shardpack_format::Error::panicked("encoding of the sample", &*panic).into())
 }
 
 fn finished(done: &Done) -> u32 {

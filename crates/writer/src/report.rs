@@ -67,6 +67,8 @@ pub struct Report {
     pub shards_reused: u32,
     /// Samples that were left out, in the order of the plan, by earlier runs and other parts too; empty where nobody knows any more, as with `bytes_in`.
     pub skipped: Vec<SkippedSample>,
+    /// What the file system could not do, and what that means: for the user to know.
+    pub notes: Vec<String>,
     /// The figures as in the manifest.
     pub fidelity: Map<String, Value>,
     /// Wall-clock time.

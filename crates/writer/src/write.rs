@@ -86,12 +86,42 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     }
     let disk = Disk(fs);
     disk.create_dir_all(out)?;
-    let _lock = Lock::take(disk, out, options.part)?;
-    write_locked(disk, out, plan, source, options)
+    let lock = Lock::take(disk, out, options.part)?;
+    write_locked(disk, out, plan, source, options, &lock)
 }
 
 /// The same for a caller who holds the lock of the folder.
 pub(crate) fn write_locked<S: SampleSource>(
+    disk: Disk<'_>,
+    out: &Path,
+    plan: &Plan,
+    source: &S,
+    options: &WriteOptions<'_>,
+    lock: &Lock,
+) -> Result<Report> {
+    let report = write_prepared(disk, out, plan, source, options)?;
+    Ok(Report { notes: weaknesses(disk, out, lock), ..report })
+}
+
+/// What the file system cannot do, and what that means.
+pub(crate) fn weaknesses(disk: Disk<'_>, out: &Path, lock: &Lock) -> Vec<String> {
+    let mut notes = Vec::new();
+    if lock.is_by_name() {
+        notes.push(format!(
+            "`{}`: this file system has no locks: a lock file by its name was used, which a run that is killed on another machine leaves behind",
+            out.display()
+        ));
+    }
+    if !disk.syncs_folders(out) {
+        notes.push(format!(
+            "`{}`: this file system cannot sync folders: after a power failure files may be missing, and `shardpack verify` says whether any is",
+            out.display()
+        ));
+    }
+    notes
+}
+
+fn write_prepared<S: SampleSource>(
     disk: Disk<'_>,
     out: &Path,
     plan: &Plan,
@@ -223,6 +253,7 @@ pub(crate) fn already_complete(disk: Disk<'_>, out: &Path, manifest: &Manifest, 
         shards: u32::try_from(manifest.shards.len()).unwrap_or(u32::MAX),
         shards_reused: u32::try_from(manifest.shards.len()).unwrap_or(u32::MAX),
         skipped: Vec::new(),
+        notes: Vec::new(),
         fidelity: manifest.fidelity.clone(),
         elapsed: started.elapsed(),
     })
@@ -276,6 +307,7 @@ pub(crate) fn report(
         shards: all.shards,
         shards_reused: reused.shards,
         skipped: entries.values().flat_map(|e| e.skipped.iter().cloned()).collect(),
+        notes: Vec::new(),
         fidelity,
         elapsed: started.elapsed(),
     }

@@ -83,6 +83,8 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
         }
     };
     list("damaged", &damaged);
+    let impossible: Vec<&str> = tally.impossible.iter().map(String::as_str).collect();
+    list("not written", &impossible);
     if args.json {
         show::json(&json!({
             "samples": tally.samples,
@@ -92,6 +94,7 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
             "seconds": seconds,
             "damaged": damaged,
             "occupied": tally.occupied,
+            "impossible": tally.impossible,
         }))?;
     } else {
         let of =
@@ -111,6 +114,12 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
         list("not overwritten, with other content", &occupied);
         let files = units::plural(occupied.len() as u64, "file");
         bail!("{files} not written: other ones stand there\nhint: unpack into another folder, or move them away");
+    }
+    if !impossible.is_empty() {
+        show::note("hint: `shardpack cat` writes single fields under names of your own");
+    }
+    if damaged.is_empty() && !impossible.is_empty() {
+        return Ok(Outcome::Problem);
     }
     if !damaged.is_empty() {
         show::note("hint: `shardpack verify` lists everything that is wrong with the dataset");

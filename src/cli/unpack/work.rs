@@ -2,11 +2,12 @@
 
 use crate::cli::show;
 use crate::export::{self, FileField, FileNames, Placed};
-use anyhow::{Context, anyhow, bail};
-use shardpack_format::check_key;
+use anyhow::{Context, bail};
+use shardpack_format::{Error as FormatError, check_key};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,6 +28,8 @@ pub(super) struct Tally {
     pub(super) already_there: u64,
     /// Paths where something else stands.
     pub(super) occupied: Vec<String>,
+    /// Files that this file system cannot have, with the reason: names that are too long, or made of what it does not allow.
+    pub(super) impossible: Vec<String>,
     /// What could not be read, by the index of its sample. A record, a run of records or a shard that the stream passes over has no sample: it stands
     /// at the index of the next one that was read.
     damaged: BTreeMap<u64, Vec<String>>,
@@ -41,6 +44,17 @@ impl Tally {
     pub(super) fn damaged(&self) -> Vec<&str> {
         self.damaged.values().flatten().map(String::as_str).collect()
     }
+}
+
+/// Whether a file cannot be had here because of what it is called: a matter of this one sample, as disks that are full or read-only are not.
+fn is_about_name(error: &anyhow::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
+    let cause = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| {
+        // Too long, not allowed, or not to be written in the encoding of the file system (EILSEQ).
+        matches!(cause.kind(), InvalidFilename | InvalidInput | IsADirectory | NotADirectory)
+            || cause.raw_os_error() == Some(84)
+    })
 }
 
 /// Unpacks samples into a folder.
@@ -102,7 +116,7 @@ impl<'a> Unpacker<'a> {
             }
             drop(send);
             for worker in workers {
-                let ended = worker.join().map_err(|_| anyhow!("a worker thread panicked: this is a bug of shardpack"));
+                let ended = worker.join().map_err(|panic| FormatError::panicked("unpacking", &*panic).into());
                 first = first.and(ended.and_then(|ended| ended));
             }
             first
@@ -138,11 +152,14 @@ impl<'a> Unpacker<'a> {
         let mut whole = true;
         for field in self.names.fields() {
             if let Err(error) = self.write(view, field, decoder).map(|complete| whole &= complete) {
-                if !show::is_about_data(&error) {
+                whole = false;
+                if show::is_about_data(&error) {
+                    self.tally().add_damage(view.index(), error);
+                } else if is_about_name(&error) {
+                    self.tally().impossible.push(format!("{error:#}"));
+                } else {
                     return Err(error);
                 }
-                whole = false;
-                self.tally().add_damage(view.index(), error);
             }
         }
         self.tally().samples += u64::from(whole);

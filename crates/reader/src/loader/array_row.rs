@@ -92,7 +92,9 @@ impl ArrayRows {
         if !channels_first {
             return decoder.decode_into(value.codec, descriptor, value.bytes, out, limits);
         }
-        let &[height, width, channels] = &*descriptor.shape else { return Ok(()) };
+        let &[height, width, channels] = &*descriptor.shape else {
+            return Err(Error::internal("axes of an array with bands first", 3, descriptor.shape.len()));
+        };
         if is_stored_channels_first(descriptor) {
             // As stored: nothing to turn.
             let turned =
@@ -102,9 +104,12 @@ impl ArrayRows {
         if scratch.len() < out.len() {
             scratch.resize(out.len(), 0);
         }
-        let scratch = scratch.get_mut(..out.len()).unwrap_or_default();
+        let room = scratch.len();
+        let (Some(scratch), Ok(channels)) = (scratch.get_mut(..out.len()), usize::try_from(channels)) else {
+            return Err(Error::internal("scratch for an array", out.len(), room));
+        };
         decoder.decode_into(value.codec, descriptor, value.bytes, scratch, limits)?;
-        turn(scratch, usize::try_from(channels).unwrap_or(0), dtype, out);
+        turn(scratch, channels, dtype, out);
         Ok(())
     }
 }
@@ -155,7 +160,9 @@ fn place(
     descriptor: &ArrayDescriptor,
     cut_size: &mut Option<[u64; 2]>,
 ) -> Result<()> {
-    let &[height, width, ..] = &*descriptor.shape else { return Ok(()) };
+    let &[height, width, ..] = &*descriptor.shape else {
+        return Err(Error::internal("axes of an array to cut", "2 or 3", descriptor.shape.len()));
+    };
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
         return Ok(());

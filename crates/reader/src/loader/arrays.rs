@@ -13,6 +13,7 @@ use crate::shard::Shard;
 use shardpack_codec::jpeg::PixelLayout;
 use shardpack_codec::{Bands, Region};
 use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
+use std::sync::Arc;
 
 /// A part of an array of two or three axes.
 #[derive(Debug, Clone, PartialEq)]
@@ -202,14 +203,15 @@ pub(super) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
 
 /// Whether each of these columns has one value for all samples. Opens every shard, touches no record.
 fn alike(dataset: &Dataset, columns: &[Col]) -> Result<bool> {
+    let mut first: Option<Arc<Shard>> = None;
     for (number, info) in dataset.shards().enumerate() {
         if info.samples == 0 {
             continue;
         }
-        let shard = dataset.shard(number)?;
+        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
+        let first = first.get_or_insert_with(|| Arc::clone(&shard));
         for column in columns {
-            let first = dataset.shard(dataset.locate(0)?.0)?;
-            let value = column.bytes(&first, 0);
+            let value = column.bytes(first, 0);
             let all = column.all(&shard);
             if value.is_empty() || all.chunks(value.len()).any(|other| other != value) {
                 return Ok(false);

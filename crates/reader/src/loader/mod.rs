@@ -195,8 +195,8 @@ impl Loader {
     /// The next batch of the epoch; `None` at its end, until [`Loader::set_epoch`]. Waits only if the batch is not ready.
     ///
     /// # Errors
-    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it cannot be read: the next call goes on with the batch after it. `Usage` in a fork of
-    /// the process that began to load, or if the pool has broken down: once, then nothing more comes.
+    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it cannot be read or there is no memory for it: the next call goes on with the batch
+    /// after it. `Usage` in a fork of the process that began to load, `Internal` if the pool has broken down: once, then nothing more comes.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         loop {
             // As good as for ever: a wait that has an end needs no second way through.
@@ -237,13 +237,13 @@ impl Loader {
         let mut waiting: Option<Instant> = None;
         let mut broken = false;
         let taken = loop {
-            if let Some(text) = &state.broken {
+            if let Some(error) = &state.broken {
                 // Said once: a loop that goes past errors must come to an end.
                 if std::mem::replace(&mut self.told, true) {
                     break None;
                 }
                 broken = true;
-                break Some(Err(Error::usage("loader", "threads that work", text)));
+                break Some(Err(fault::copy(error)));
             }
             if let Some(taken) = state.take() {
                 break Some(taken);

@@ -28,12 +28,23 @@ pub(super) struct Work {
 }
 
 impl Open {
+    /// Whether it is an error already, and nothing of it will be decoded: there was no memory for it.
+    pub(super) fn has_failed(&self) -> bool {
+        self.slot.is_none() && self.left == 0 && self.plan.error.is_some()
+    }
+
     /// Hands out the first `count` rows that can be decoded, with their axes. `stride` axes belong to a row.
     pub(super) fn claim(&mut self, count: usize, stride: usize, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
         for (row, run) in self.work.ready.drain(..count) {
             let place = usize::try_from(row).unwrap_or(usize::MAX);
-            let Some(handle) = self.work.handles.get_mut(place).and_then(Option::take) else { continue };
-            let Some(planned) = self.plan.rows.get(place) else { continue };
+            let handle = self.work.handles.get_mut(place).and_then(Option::take);
+            let (Some(handle), Some(planned)) = (handle, self.plan.rows.get(place)) else {
+                // Said: a row that nobody decodes would be waited for.
+                let error = Error::internal("row of a batch", "one that is decoded once", row);
+                self.work.faults.push((row, error));
+                self.left = self.left.saturating_sub(1);
+                continue;
+            };
             let read = usize::try_from(planned.read).ok().and_then(|read| self.plan.reads.get(read));
             let start = place.saturating_mul(stride);
             let axes = self.plan.dims.get(start..start.saturating_add(stride)).unwrap_or_default();

@@ -60,14 +60,15 @@ fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
 pub(super) fn reads_of(dataset: &Dataset, samples: Range<u64>, mut each: impl FnMut(u64)) -> Result<()> {
     let mut at = samples.start;
     for (number, records) in records_of(dataset, samples) {
-        let shard = dataset.shard(number)?;
         let first = at - records.start;
+        at = first + records.end;
+        // A damaged shard brings nothing.
+        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
         let mut record = records.start;
         while record < records.end {
             each(first + record);
             record = piece(&shard, &records, record)?.end.max(record + 1);
         }
-        at = first + records.end;
     }
     Ok(())
 }

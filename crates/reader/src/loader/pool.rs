@@ -121,16 +121,19 @@ impl Shared {
                 Job::Allocate(bytes) => match self.memory.allocate(bytes).map(Rows::new) {
                     // A slot that is too small would be asked for again and again.
                     Ok(slot) if slot.len() < bytes => {
-                        let found = slot.len();
-                        self.state().broken =
-                            Some(format!("memory for a batch: expected {bytes} bytes, found {found}"));
+                        let found = format!("{} bytes", slot.len());
+                        let what = "memory for a batch";
+                        self.state().broken = Some(Error::usage(what, format!("{bytes} bytes"), found));
+                        self.done.notify_all();
                     }
                     Ok(slot) => {
                         self.state().add_slot(slot);
                         self.work.notify_all();
                     }
                     Err(error) => {
-                        self.state().broken = Some(format!("no memory for a batch of {bytes} bytes: {error}"))
+                        self.state().no_memory(bytes, error);
+                        self.work.notify_all();
+                        self.done.notify_all();
                     }
                 },
                 Job::Wait(_) => {}
@@ -209,7 +212,8 @@ impl Drop for Leaving<'_> {
         let mut state = self.0.state();
         state.alive = state.alive.saturating_sub(1);
         if std::thread::panicking() {
-            state.broken.get_or_insert_with(|| "a thread of the loader panicked".into());
+            let ended = || Error::internal("thread of the loader", "an end without a panic", "a panic");
+            state.broken.get_or_insert_with(ended);
         }
         drop(state);
         self.0.done.notify_all();

@@ -160,7 +160,7 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Rea
     let mut spreads = vec![Spread::default(); open.len()];
     let mut record = 0;
     for (number, slot) in dataset.0.slots.iter().enumerate().step_by(step).filter(|(_, slot)| slot.samples > 0) {
-        let shard = dataset.shard(number)?;
+        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
         for (open, spread) in open.iter().zip(&mut spreads) {
             if !sources.samples(open.source).is_some_and(|samples| samples.contains(&slot.first)) {
                 continue;
@@ -198,7 +198,7 @@ fn spread(dataset: &Dataset, field: &super::fields::FieldPlan, rows: u64) -> Res
         if info.samples == 0 {
             continue;
         }
-        let shard = dataset.shard(number)?;
+        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
         for record in (0..shard.len()).step_by(step) {
             // What is wrong with a row is said when its batch comes.
             let Ok(bytes) = field.row(&shard, record, &mut dims) else { continue };

@@ -60,7 +60,9 @@ impl ReadJob {
     /// # Errors
     /// `Usage` if there is no memory for it. A record that cannot be read is an error of its row.
     pub(super) fn read(&mut self) -> Result<u64> {
-        let Some(loaded) = Arc::get_mut(&mut self.into) else { return Ok(0) };
+        let Some(loaded) = Arc::get_mut(&mut self.into) else {
+            return Err(Error::internal("buffer of a run", "one that nobody else uses", "one in use"));
+        };
         let shard = &self.shard;
         let span = shard.span(&self.records)?;
         (loaded.start, loaded.used) = (span.start, 0);
@@ -74,7 +76,10 @@ impl ReadJob {
         }
         let length = span.end - span.start;
         let bytes = room(&mut loaded.buffer, size_class(length))?;
-        let bytes = bytes.get_mut(..usize::try_from(length).unwrap_or(usize::MAX)).unwrap_or_default();
+        let (room, wanted) = (bytes.len(), usize::try_from(length).unwrap_or(usize::MAX));
+        let Some(bytes) = bytes.get_mut(..wanted) else {
+            return Err(Error::internal("buffer of a run", format!("{length} bytes"), room));
+        };
         loaded.used = bytes.len();
         let Err(error) = allowed.and_then(|()| shard.file().read_exact_at(bytes, span.start)) else {
             return Ok(length);
@@ -99,7 +104,7 @@ fn read_one(shard: &Shard, record: u64, start: u64, buffer: &mut [u8], whole: &E
     let span = shard.span(&(record..record + 1))?;
     let range = usize::try_from(span.start - start).unwrap_or(usize::MAX)
         ..usize::try_from(span.end - start).unwrap_or(usize::MAX);
-    let place = buffer.get_mut(range).ok_or_else(|| Error::usage("record", "inside the run", record))?;
+    let place = buffer.get_mut(range).ok_or_else(|| Error::internal("record", "inside the run", record))?;
     shard.file().read_exact_at(place, span.start)?;
     Ok(span.end - span.start)
 }

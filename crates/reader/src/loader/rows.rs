@@ -75,7 +75,7 @@ impl Rows {
     /// happens, if somebody still uses the block.
     ///
     /// # Errors
-    /// `Usage` if the parts are not ascending or leave the block.
+    /// `Internal` if the parts are not ascending or leave the block.
     pub(super) fn lend(
         this: &mut Arc<Self>,
         rows: usize,
@@ -86,13 +86,13 @@ impl Rows {
         let mut end = 0;
         for part in parts {
             if part.start < end || part.end < part.start {
-                return Err(Error::usage("parts of a batch", format!("one from {end} on"), format!("{part:?}")));
+                return Err(Error::internal("parts of a batch", format!("one from {end} on"), format!("{part:?}")));
             }
             end = part.end;
         }
         if end > block.len || rows.checked_mul(parts.len().checked_div(rows).unwrap_or(0)) != Some(parts.len()) {
             let expected = format!("whole rows in {} bytes", block.len);
-            return Err(Error::usage("parts of a batch", expected, format!("{} that end at {end}", parts.len())));
+            return Err(Error::internal("parts of a batch", expected, format!("{} that end at {end}", parts.len())));
         }
         block.parts.clear();
         block.parts.extend_from_slice(parts);

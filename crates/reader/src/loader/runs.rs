@@ -132,6 +132,11 @@ impl Runs {
     /// The batch that needs the next run to be read, if there is room for it. Over the budget, one at a time is read for the batch at the front, or nothing
     /// would ever go on.
     pub(super) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
+        // Those that were given up again, or are read already, are passed over.
+        let is_queued = |run: &Run| matches!(run.state, RunState::Queued);
+        while !self.runs.get(self.queue.front()?).is_some_and(is_queued) {
+            self.queue.pop_front();
+        }
         let run = self.runs.get(self.queue.front()?)?;
         let (bytes, needed_by) = (run.bytes, run.needed_by);
         // A run that is idle is needed again, as a rule: reading ahead is not worth reading twice, going on is.

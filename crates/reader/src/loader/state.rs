@@ -8,7 +8,7 @@ use super::plan::{NONE, Plan};
 use super::read::ReadJob;
 use super::rows::Rows;
 use super::runs::Runs;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const MAX_CHUNK: usize = 16;
 pub(super) struct State {
     pub(super) closed: bool,
     /// What ended the loader's work for good.
-    pub(super) broken: Option<String>,
+    pub(super) broken: Option<Error>,
     pub(super) generation: u64,
     /// Threads that run.
     pub(super) alive: usize,
@@ -189,7 +189,7 @@ impl State {
     /// Gives slots to the batches that have none, in order. The size of a slot that has to be made, if there is one.
     fn attach(&mut self) -> Option<usize> {
         let allowed = self.limits.slots + self.extra;
-        for open in self.batches.iter_mut().filter(|open| open.slot.is_none()) {
+        for open in self.batches.iter_mut().filter(|open| open.slot.is_none() && !open.has_failed()) {
             let bytes = open.plan.bytes;
             let fits = |slot: &Arc<Rows>| slot.len() >= bytes && Arc::strong_count(slot) == 1;
             if let Some(place) = self.free.iter().position(fits) {
@@ -198,7 +198,10 @@ impl State {
                 match Rows::lend(&mut slot, open.plan.rows.len(), &open.plan.parts, handles) {
                     Ok(true) => open.slot = Some(slot),
                     // Cannot be: the plan is its own witness. Said rather than hung.
-                    Ok(false) | Err(_) => self.broken = Some("a batch does not fit its slot".into()),
+                    Ok(false) | Err(_) => {
+                        let found = format!("{} bytes", slot.len());
+                        self.broken = Some(Error::internal("slot of a batch", format!("{bytes} bytes, unused"), found));
+                    }
                 }
                 continue;
             }
@@ -213,6 +216,21 @@ impl State {
             return Some(bytes.saturating_add(bytes / 8).max(self.limits.slot_bytes));
         }
         None
+    }
+
+    /// There is no memory for the slot that was to be made: an error of the first batch that waits for one. Those after it ask again.
+    pub(super) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
+        self.slots = self.slots.saturating_sub(1);
+        let Self { batches, runs, .. } = self;
+        let Some(open) = batches.iter_mut().find(|open| open.slot.is_none() && !open.has_failed()) else { return };
+        let path = format!("memory of batch {}, {bytes} bytes", open.plan.number);
+        open.plan.error = Some(Error::io(path, "allocate it", source));
+        open.left = 0;
+        // Nobody will decode its rows: let go of what was to be read for them.
+        open.work.clear();
+        for read in open.plan.reads.drain(..).filter(|read| read.cached.is_none()) {
+            runs.release(read.key, read.rows);
+        }
     }
 
     pub(super) fn add_slot(&mut self, slot: Rows) {
@@ -289,7 +307,7 @@ impl State {
     /// The next batch, if it is done. The slot of a batch that is an error goes back at once.
     pub(super) fn take(&mut self) -> Option<Result<(Arc<Rows>, Plan)>> {
         let front = self.batches.front()?;
-        if front.slot.is_none() || front.left > 0 {
+        if (front.slot.is_none() && !front.has_failed()) || front.left > 0 {
             return None;
         }
         let Open { mut plan, slot, mut work, .. } = self.batches.pop_front()?;
@@ -300,16 +318,16 @@ impl State {
         let verdict = judge(&mut plan, &mut work, allowed, self.limits.dims);
         work.clear();
         self.spare_work.push(work);
-        let slot = slot?;
-        Some(match verdict {
-            Ok(skipped) => {
+        Some(match (verdict, slot) {
+            (Ok(_), None) => Err(Error::internal("slot of a finished batch", "one", "none")),
+            (Ok(skipped), Some(slot)) => {
                 self.skipped += skipped;
                 self.lent += 1;
                 self.samples += plan.mask.iter().filter(|&&there| there).count() as u64;
                 Ok((slot, plan))
             }
-            Err(error) => {
-                self.free.push(slot);
+            (Err(error), slot) => {
+                self.free.extend(slot);
                 self.spare_plans.push(plan);
                 Err(error)
             }

@@ -83,7 +83,7 @@ impl Bench {
         counters: &Counters,
     ) -> Result<()> {
         self.missing.clear();
-        let Some(shard) = &run.shard else { return Err(Error::usage("run", "one that was read", "none")) };
+        let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
         if !run.is_cached {
             return self.decode_record(recipe, run.record(shard, at.record)?, shard, at, row, dims, counters);
         }
@@ -118,7 +118,9 @@ impl Bench {
         let narrowed = self.pictures.narrowed();
         for (number, field) in recipe.fields.plans.iter().enumerate() {
             let end = field.dims_at + if field.is_ragged() { field.shape.len() } else { 0 };
-            let dims = dims.get_mut(field.dims_at..end).unwrap_or_default();
+            let Some(dims) = dims.get_mut(field.dims_at..end) else {
+                return Err(place(FormatError::internal("axes of a row", end, dims.len())));
+            };
             let record = FieldOf { shard, frame: &frame, bytes, at, field, number };
             let part = row.part(number);
             let there = self.field(recipe, &record, part, dims).map_err(|e| place(name_field(&field.name, e)))?;

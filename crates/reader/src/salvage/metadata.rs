@@ -1,10 +1,11 @@
 //! The schema of a shard that may have lost it.
 
 use crate::dataset::read_manifest;
-use crate::fs::{Folder, Storage, open_regular};
+use crate::fs::Storage;
+use crate::handles::ShardFile;
 use crate::shard::{Shard, ShardOptions};
-use shardpack_format::{Identity, Index, Limits, MANIFEST_NAME, Metadata};
-use std::path::{Path, PathBuf};
+use shardpack_format::{Identity, Limits, MANIFEST_NAME, Metadata};
+use std::path::PathBuf;
 
 /// Where the schema of a damaged shard was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,19 +19,16 @@ pub enum MetadataSource {
     Sibling(PathBuf),
 }
 
+/// Looks in the folder of a shard that has lost its own. No link is followed: what another folder holds says nothing of this dataset.
 pub(super) fn find(
-    path: &Path,
+    folder: &dyn Storage,
+    name: &str,
     identity: Option<&Identity>,
-    index: Option<&Index>,
     limits: &Limits,
 ) -> Option<(Metadata, MetadataSource)> {
-    if let Some(index) = index {
-        return Some((index.metadata().clone(), MetadataSource::OwnIndex));
-    }
-    let parent = path.parent().filter(|p| *p != Path::new("")).unwrap_or(Path::new("."));
     let same = |id| identity.is_none_or(|i| i.dataset_id == id);
-    let manifest_path = parent.join(MANIFEST_NAME);
-    let manifest = open_regular(&manifest_path).and_then(|file| read_manifest(&*file, &manifest_path, limits));
+    let manifest_path = folder.path().join(MANIFEST_NAME);
+    let manifest = folder.open(MANIFEST_NAME).and_then(|file| read_manifest(&*file, &manifest_path, limits));
     if let Ok(manifest) = manifest
         && same(manifest.dataset_id)
     {
@@ -38,10 +36,12 @@ pub(super) fn find(
         let (schema, classes, recipe) = (manifest.schema, manifest.classes, manifest.recipe);
         return Some((Metadata { schema, classes, recipe, shards }, MetadataSource::Manifest));
     }
-    let names = Folder::open(parent, false).and_then(|folder| folder.shard_names()).unwrap_or_default();
-    names.into_iter().map(|name| parent.join(name)).filter(|sibling| sibling != path).find_map(|sibling| {
+    folder.shard_names().unwrap_or_default().into_iter().filter(|sibling| sibling != name).find_map(|sibling| {
         let options = ShardOptions { limits: limits.clone(), ..ShardOptions::default() };
-        let shard = Shard::open(&sibling, options).ok().filter(|s| same(s.identity().dataset_id))?;
-        Some((shard.index().metadata().clone(), MetadataSource::Sibling(sibling)))
+        let path = folder.path().join(&sibling);
+        let file = folder.open(&sibling).ok()?;
+        let shard = Shard::from_file(ShardFile::open(path.clone(), file), options, None).ok()?;
+        let known = shard.index().metadata().clone();
+        same(shard.identity().dataset_id).then_some((known, MetadataSource::Sibling(path)))
     })
 }

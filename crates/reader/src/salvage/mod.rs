@@ -1,10 +1,12 @@
 //! Takes everything whole out of damaged files. Reading only: what is found is for the caller to write anew.
 
+mod folder;
 mod metadata;
 mod rebuild;
 mod scan;
 pub(crate) mod walk;
 
+pub use folder::SalvageFolder;
 pub use metadata::MetadataSource;
 pub use rebuild::{Rebuilt, rebuild_manifest};
-pub use scan::{Lost, SalvageScan, Salvaged, WholeRecord};
+pub use scan::{Lost, SalvageScan, SalvageSource, Salvaged, WholeRecord};

@@ -36,7 +36,7 @@ pub fn rebuild_manifest(
     let options = ShardOptions { limits: limits.clone(), ..ShardOptions::default() };
     for name in folder.shard_names()? {
         let path = folder.path().join(&name);
-        let shard = Shard::from_file(ShardFile::open(path, folder.open(&name)?), options.clone())?;
+        let shard = Shard::from_file(ShardFile::open(path, folder.open(&name)?), options.clone(), None)?;
         shards.push((name, shard));
     }
     let Some((_, first)) = shards.first() else {

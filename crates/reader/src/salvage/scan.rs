@@ -1,12 +1,14 @@
 //! Everything whole in one shard, however damaged it is.
 
+use super::folder::SalvageFolder;
 use super::metadata::{self, MetadataSource};
 use super::walk::{Step, Walk};
 use crate::anatomy::Anatomy;
 use crate::error::{Error, Result};
-use crate::fs::open_regular;
+use crate::fs::{Folder, open_regular};
 use crate::handles::ShardFile;
-use shardpack_format::{Frame, Identity, Limits, Metadata, Record};
+use crate::shard::room;
+use shardpack_format::{Frame, Identity, Limits, Metadata, Record, SharedMetadata};
 use std::ops::Range;
 use std::path::Path;
 
@@ -76,19 +78,42 @@ pub struct SalvageScan {
     limits: Limits,
     identity: Option<Identity>,
     damage: Vec<Error>,
+    /// Out of the shard's own index, shared with those of other shards.
+    own_metadata: Option<SharedMetadata>,
+    /// From beside it.
     metadata: Option<(Metadata, MetadataSource)>,
     expected_records: Option<u64>,
 }
 
 impl SalvageScan {
-    /// Opens a shard, whatever is left of it.
+    /// Opens a shard that the user named, whatever is left of it: its own name may be a symlink. For all shards of a folder there is [`SalvageFolder`].
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file.
     pub fn open(path: impl AsRef<Path>, limits: &Limits) -> Result<Self> {
         let path = path.as_ref();
-        let file = ShardFile::open(path.into(), open_regular(path)?);
-        let anatomy = Anatomy::read(&file, limits)?;
+        let mut scan = Self::of_file(ShardFile::open(path.into(), open_regular(path)?), limits, None)?;
+        let parent = path.parent().filter(|p| *p != Path::new("")).unwrap_or(Path::new("."));
+        if scan.own_metadata.is_none()
+            && let (Ok(folder), Some(name)) = (Folder::open(parent, false), path.file_name().and_then(|n| n.to_str()))
+        {
+            scan.metadata = metadata::find(&folder, name, scan.identity.as_ref(), limits);
+        }
+        Ok(scan)
+    }
+
+    pub(super) fn open_in(folder: &SalvageFolder, name: &str, limits: &Limits) -> Result<Self> {
+        let mut scan = Self::of_file(folder.file(name)?, limits, folder.known())?;
+        match &scan.own_metadata {
+            Some(own) => folder.know(own),
+            None => scan.metadata = metadata::find(folder.storage(), name, scan.identity.as_ref(), limits),
+        }
+        Ok(scan)
+    }
+
+    fn of_file(file: ShardFile, limits: &Limits, known: Option<&SharedMetadata>) -> Result<Self> {
+        let anatomy = Anatomy::read(&file, limits, known)?;
+        let path = file.path().to_owned();
         let identity = anatomy.header.as_ref().ok().or(anatomy.footer.as_ref().ok().map(|f| &f.identity)).copied();
         // Where footer and header disagree, the footer is of another shard, or another age: its index would mislead.
         let footer = anatomy.footer.as_ref().ok().filter(|f| Some(f.identity) == identity).copied();
@@ -107,11 +132,12 @@ impl SalvageScan {
             }
             _ => None,
         };
-        let metadata = metadata::find(path, identity.as_ref(), index.as_ref(), limits);
+        let own_metadata = index.as_ref().map(|index| index.shared_metadata().clone());
         let end = footer.map_or(file.len(), |f| f.index_offset);
         let expected_records = footer.map(|f| f.record_count);
         let walk = Walk::new(file, end, index, identity.map(|i| i.shard_number), limits);
-        Ok(Self { walk, limits: limits.clone(), identity, damage, metadata, expected_records })
+        let limits = limits.clone();
+        Ok(Self { walk, limits, identity, damage, own_metadata, metadata: None, expected_records })
     }
 
     /// Version, dataset and number of the shard, out of the header or else the footer.
@@ -129,13 +155,36 @@ impl SalvageScan {
     /// Schema, classes and recipe: out of the shard's own index, else the manifest beside it, else another shard beside it.
     #[must_use]
     pub fn metadata(&self) -> Option<(&Metadata, &MetadataSource)> {
-        self.metadata.as_ref().map(|(metadata, source)| (metadata, source))
+        let own = self.own_metadata.as_ref().map(|own| (own.metadata(), &MetadataSource::OwnIndex));
+        own.or(self.metadata.as_ref().map(|(metadata, source)| (metadata, source)))
+    }
+
+    /// The file, to read records from it once the scan is over. It is closed while others are read, and opened again.
+    #[must_use]
+    pub fn source(&self) -> SalvageSource {
+        SalvageSource(self.walk.file().clone())
     }
 
     /// How many records there should be, if the footer is whole.
     #[must_use]
     pub const fn expected_records(&self) -> Option<u64> {
         self.expected_records
+    }
+}
+
+/// The file that a scan went through.
+#[derive(Debug, Clone)]
+pub struct SalvageSource(ShardFile);
+
+impl SalvageSource {
+    /// Reads bytes as they stand in the file.
+    ///
+    /// # Errors
+    /// `Io` if they cannot be read, `Format` if the file was replaced by one of another size meanwhile, `Usage` if they do not fit in memory.
+    pub fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
+        let mut buffer = Vec::new();
+        self.0.read_exact_at(room(&mut buffer, bytes)?, offset)?;
+        Ok(buffer)
     }
 }
 

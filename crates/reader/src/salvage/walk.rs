@@ -83,6 +83,10 @@ impl Walk {
         }
     }
 
+    pub(crate) const fn file(&self) -> &ShardFile {
+        &self.file
+    }
+
     /// The next record or gap; `None` at the end.
     pub(crate) fn step(&mut self) -> Option<Step> {
         if self.position >= self.end || self.at_index() {

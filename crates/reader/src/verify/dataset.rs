@@ -8,7 +8,9 @@ use crate::dataset::read_manifest;
 use crate::error::{Error, Result};
 use crate::fs::{Folder, Storage, open_regular, read_exact_at};
 use crate::handles::{Handles, ShardFile};
-use shardpack_format::{DatasetId, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, Metadata};
+use shardpack_format::{
+    DatasetId, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, SharedMetadata,
+};
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -93,11 +95,17 @@ fn in_folder(folder: Folder, manifest_path: &Path, manifest: Result<Manifest>) -
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) unique: Unique,
-    identities: Vec<(usize, DatasetId, u32, Metadata)>,
+    /// Of shards that say the same, one copy of the metadata.
+    identities: Vec<(usize, DatasetId, u32, SharedMetadata)>,
 }
 
 impl Seen {
-    pub(super) fn push(&mut self, target: usize, id: DatasetId, number: u32, metadata: Metadata) {
+    /// Metadata to share with the next shard.
+    pub(super) fn known(&self) -> Option<SharedMetadata> {
+        self.identities.first().map(|(.., metadata)| metadata.clone())
+    }
+
+    pub(super) fn push(&mut self, target: usize, id: DatasetId, number: u32, metadata: SharedMetadata) {
         self.identities.push((target, id, number, metadata));
     }
 
@@ -111,7 +119,8 @@ impl Seen {
         self.identities.sort_by_key(|(target, ..)| *target);
         let first = self.identities.first().cloned();
         let mut numbers = HashSet::new();
-        for (target, id, number, metadata) in &self.identities {
+        for (target, id, number, shared) in &self.identities {
+            let metadata = shared.metadata();
             if let Some(count) = metadata.shards
                 && count as usize != targets.len()
                 && (manifest.is_some() || targets.len() > 1)
@@ -131,7 +140,7 @@ impl Seen {
             let Some((_, first_id, _, first_metadata)) = &first else { continue };
             if id != first_id {
                 put(*target, "dataset id of the shard", format!("{first_id}, as in the first"), id.to_string());
-            } else if metadata != first_metadata {
+            } else if !shared.is_same(first_metadata) && metadata != first_metadata.metadata() {
                 put(*target, "schema, classes and recipe of the shard", "those of the first".into(), "others".into());
             }
             if !numbers.insert(*number) {

@@ -14,6 +14,7 @@ pub use problem::Problem;
 pub(crate) use shard::hash_file;
 
 use crate::error::Result;
+use crate::shard::Shard;
 use shardpack_format::Limits;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -23,6 +24,9 @@ pub type DecodePicture<'a> = dyn Fn(&str, &[u8]) -> Result<(), String> + Sync + 
 
 /// Called from the threads that verify, after each piece of work.
 pub type OnProgress<'a> = dyn Fn(Progress) + Sync + 'a;
+
+/// Called from the threads that verify with the number of each target and the shard, once its header, footer and index were found right.
+pub type OnShard<'a> = dyn Fn(usize, &Shard) + Sync + 'a;
 
 /// How far a verification is.
 ///
@@ -54,6 +58,8 @@ pub struct VerifyOptions<'a> {
     pub threads: usize,
     /// Whether shards may be symlinks, to anywhere.
     pub follow_symlinks: bool,
+    /// Called with each shard that opens, in any order: to compare what the manifest says with what only the caller can make of the columns.
+    pub on_shard: Option<&'a OnShard<'a>>,
     /// Called after each piece of work.
     pub on_progress: Option<&'a OnProgress<'a>>,
     /// Set it to stop early; the report then says so.
@@ -108,7 +114,9 @@ impl VerifyReport {
 /// Verifies the dataset at `path`: a folder, a manifest, or a lone shard.
 ///
 /// Checked are all bytes: header, footer and index of each shard; frame, CRC32, head and padding of each record; that record and index say the same; fields
-/// against the schema; labels against the classes; keys and sample ids, which must be unique; shards against the manifest. Memory: a buffer of 512 KiB, or
+/// against the schema; labels against the classes; keys and sample ids, which must be unique; shards against the manifest. Not checked is what nothing in the
+/// dataset can confirm: the minor version in the manifest, and its figures of fidelity, which are for [`VerifyOptions::on_shard`]; and, without
+/// [`VerifyOptions::digest`], its SHA-256 digests. Memory: a buffer of 512 KiB, or
 /// the largest record, for each thread; the indexes of the shards at work; 56 bytes a sample.
 ///
 /// # Errors

@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use shardpack_format::{Error as FormatError, HEADER_BYTES, Limits, Manifest, Record};
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -49,7 +50,7 @@ impl Target {
 
     /// The key of a record, read anew: rarely asked for.
     pub(super) fn key(&self, record: u64, limits: &Limits) -> Option<String> {
-        let index = Anatomy::read(&self.file().ok()?, limits).ok()?.index?.ok()?;
+        let index = Anatomy::read(&self.file().ok()?, limits, None).ok()?.index?.ok()?;
         index.key(record).map(str::to_owned)
     }
 
@@ -143,14 +144,27 @@ impl Run<'_> {
         while let Some(task) = self.next_task() {
             match task {
                 Task::Open(target) => {
-                    let spans = self.open(target);
+                    // A panic must not leave the others waiting for what comes out of this shard.
+                    let opened = catch_unwind(AssertUnwindSafe(|| self.open(target)));
+                    let spans = opened.unwrap_or_else(|panic| {
+                        self.problem(target, FormatError::panicked("checking of the shard", &*panic));
+                        Vec::new()
+                    });
                     let mut queue = self.queue();
                     queue.opening -= 1;
                     queue.spans.extend(spans);
                     drop(queue);
                     self.changed.notify_all();
                 }
-                Task::Check(span) => self.check(&span, &mut worker),
+                Task::Check(span) => {
+                    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.check(&span, &mut worker))) {
+                        // Whatever the decoders hold is not to be trusted any more.
+                        worker = Worker::default();
+                        let Span { records, target, .. } = span;
+                        let what = format!("checking of records {} to {}", records.start, records.end);
+                        self.problem(target, FormatError::panicked(what, &*panic));
+                    }
+                }
             }
         }
     }
@@ -202,7 +216,9 @@ impl Run<'_> {
     /// Opens a shard, checks all of it but the records, and cuts these into spans.
     fn open(&self, target: usize) -> Vec<Span> {
         let Some(wanted) = self.targets.get(target) else { return Vec::new() };
-        let opened = wanted.file().and_then(|file| Ok((Anatomy::read(&file, &self.options.limits)?, file)));
+        let known = self.done().seen.known();
+        let read = |file: ShardFile| Ok((Anatomy::read(&file, &self.options.limits, known.as_ref())?, file));
+        let opened = wanted.file().and_then(read);
         let (anatomy, file) = match opened {
             Ok(opened) => opened,
             Err(error) => {
@@ -240,7 +256,10 @@ impl Run<'_> {
             let mut done = self.done();
             let identity = shard.identity();
             done.seen.unique.add(target, &shard);
-            done.seen.push(target, identity.dataset_id, identity.shard_number, shard.index().metadata().clone());
+            done.seen.push(target, identity.dataset_id, identity.shard_number, shard.index().shared_metadata().clone());
+        }
+        if let Some(on_shard) = self.options.on_shard {
+            on_shard(target, &shard);
         }
         self.missing(target, shard.len());
         self.advance(shard.file_bytes() - (shard.footer().index_offset - HEADER_BYTES), 0);

@@ -8,6 +8,7 @@
     clippy::cast_possible_truncation
 )]
 
+pub mod bounds;
 pub mod faults;
 
 use sha2::{Digest, Sha256};

@@ -193,3 +193,25 @@ fn a_shard_that_cannot_be_synced_is_written_once_more_and_no_sync_is_tried_again
     assert_eq!(fs.shard_syncs(), 2);
     assert!(fs.files().keys().all(|name| !is_final(name) && !name.ends_with(".tmp")));
 }
+
+#[test]
+fn a_file_system_without_locks_and_without_syncs_of_folders_is_named_and_does() {
+    let source = Numbers::new(40);
+    let plan = source.plan(20_000);
+    let expected = reference(&plan, &source);
+    let fs = MemoryFs::new().with_fault(Fault::Poor, None);
+    let report = run(&fs, &plan, &source, &options(2)).unwrap();
+    assert_eq!((report.outcome, fs.files()), (Outcome::Complete, expected.clone()));
+    let [locks, syncs] = report.notes.as_slice() else { panic!("{:?}", report.notes) };
+    assert!(locks.contains("no locks") && syncs.contains("cannot sync folders"), "{locks} {syncs}");
+    assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().outcome, Outcome::AlreadyComplete);
+    // Parts and their merge too.
+    let parts = MemoryFs::new().with_fault(Fault::Poor, None);
+    for i in 0..2 {
+        run(&parts, &plan, &source, &WriteOptions { part: Some(Part::new(i, 2).unwrap()), ..options(2) }).unwrap();
+    }
+    assert_eq!(merge_on::<Sum>(&parts, Path::new(OUT)).unwrap().notes.len(), 2);
+    assert_eq!(parts.files(), expected);
+    // Anywhere else nothing is said.
+    assert_eq!(run(&MemoryFs::new(), &plan, &source, &options(2)).unwrap().notes, [""; 0]);
+}

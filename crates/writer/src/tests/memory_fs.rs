@@ -20,6 +20,8 @@ pub(crate) enum Fault {
     FailJournalLine,
     /// No more than this many bytes fit.
     Capacity(u64),
+    /// Folders cannot be synced, and the lock is a file by its name.
+    Poor,
 }
 
 /// A sync that does nothing and says that it did: the same as if the call had been left out of the code.
@@ -292,7 +294,11 @@ impl FsFile for MemoryFile {
 
 struct MemoryLock(MemoryFs, PathBuf);
 
-impl Held for MemoryLock {}
+impl Held for MemoryLock {
+    fn is_by_name(&self) -> bool {
+        self.0.inner().fault == Fault::Poor
+    }
+}
 
 impl Drop for MemoryLock {
     fn drop(&mut self) {
@@ -359,6 +365,9 @@ impl Fs for MemoryFs {
 
     fn sync_dir(&self, _: &Path) -> io::Result<()> {
         let mut inner = self.step()?;
+        if inner.fault == Fault::Poor {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
         let lie = inner.lie_of_folder_sync();
         if lie.is_none() || lie != inner.lie {
             inner.durable_names = inner.names.clone();

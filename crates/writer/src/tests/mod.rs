@@ -5,6 +5,7 @@ mod claim;
 mod crashes;
 mod faults;
 mod folder;
+mod limits;
 mod memory_fs;
 mod parts;
 mod resume;

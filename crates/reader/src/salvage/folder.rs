@@ -1,0 +1,85 @@
+//! The folder of a damaged dataset: regular files directly in it, or one folder below, and nothing that a link leads to.
+
+use super::scan::SalvageScan;
+use crate::dataset::read_manifest;
+use crate::error::Result;
+use crate::fs::{Folder, Storage};
+use crate::handles::{Handles, ShardFile};
+use shardpack_format::{Limits, MANIFEST_NAME, Manifest, SharedMetadata};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// Shards open at once.
+const MAX_OPEN_FILES: usize = 64;
+
+/// A folder whose shards are to be salvaged.
+///
+/// A dataset from a stranger may hold links to any file of yours, FIFOs, devices: none of them is opened, and `salvage` copies nothing from outside the folder.
+/// Whoever keeps shards elsewhere, and links to them, names the links one by one: [`SalvageScan::open`] follows what the user names.
+///
+/// ```no_run
+/// use shardpack_reader::{Limits, SalvageFolder};
+/// let folder = SalvageFolder::open("damaged")?;
+/// for name in folder.shard_names()? {
+///     println!("{name}: {} whole records", folder.scan(&name, &Limits::default())?.count());
+/// }
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SalvageFolder {
+    storage: Arc<Folder>,
+    handles: Arc<Handles>,
+    known: OnceLock<SharedMetadata>,
+}
+
+impl SalvageFolder {
+    /// Opens the folder.
+    ///
+    /// # Errors
+    /// `Io` if it cannot be opened.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let storage = Arc::new(Folder::open(path.as_ref(), false)?);
+        let handles = Arc::new(Handles::new(Arc::<Folder>::clone(&storage), MAX_OPEN_FILES));
+        Ok(Self { storage, handles, known: OnceLock::new() })
+    }
+
+    /// The manifest, if it is whole.
+    ///
+    /// # Errors
+    /// `Io` if there is none, `Usage` at once if it is no regular file, `Format` or `Limit` if it is not as it should be.
+    pub fn manifest(&self, limits: &Limits) -> Result<Manifest> {
+        read_manifest(&*self.storage.open(MANIFEST_NAME)?, &self.storage.path().join(MANIFEST_NAME), limits)
+    }
+
+    /// Names of the entries directly in the folder that end in `.shard`, sorted.
+    ///
+    /// # Errors
+    /// `Io` if the folder cannot be listed.
+    pub fn shard_names(&self) -> Result<Vec<String>> {
+        self.storage.shard_names()
+    }
+
+    /// Scans one shard of the folder; `name` comes out of its manifest, or is one of [`SalvageFolder::shard_names`].
+    ///
+    /// # Errors
+    /// `Io` if it cannot be read, `Usage` if it is not a regular file in the folder.
+    pub fn scan(&self, name: &str, limits: &Limits) -> Result<SalvageScan> {
+        SalvageScan::open_in(self, name, limits)
+    }
+
+    pub(super) fn storage(&self) -> &dyn Storage {
+        &*self.storage
+    }
+
+    pub(super) fn file(&self, name: &str) -> Result<ShardFile> {
+        ShardFile::pooled(&self.handles, name)
+    }
+
+    pub(super) fn known(&self) -> Option<&SharedMetadata> {
+        self.known.get()
+    }
+
+    pub(super) fn know(&self, metadata: &SharedMetadata) {
+        self.known.get_or_init(|| metadata.clone());
+    }
+}

@@ -1,0 +1,35 @@
+//! `shardpack unpack` of names that are in each other's way, or that no file can have.
+#![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing)]
+
+mod making;
+
+use making::texts::pictures;
+use std::fs;
+
+/// One test: the command takes over the signals of its process, once.
+#[test]
+fn one_samples_name_costs_no_other_sample() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (dataset, out) = (scratch.path().join("packed"), scratch.path().join("files"));
+    let long = format!("folder/{}/a.png", "x".repeat(300));
+    let samples: [(&str, &[u8]); 6] = [
+        ("a.png", b"first"),
+        (".b.png.shardpack-tmp", b"like one that is not complete"),
+        ("b.png", b"second"),
+        (&long, b"a name that is too long"),
+        ("folder/c.png", b"third"),
+        ("d.png", b"fourth"),
+    ];
+    pictures(&dataset, &samples, 1 << 20);
+    fs::create_dir(&out).unwrap();
+    // What a killed run left behind is replaced, and a file of the user's stays.
+    fs::write(out.join(".a.png.shardpack-tmp"), "half").unwrap();
+    let words = ["shardpack", "unpack", dataset.to_str().unwrap(), out.to_str().unwrap()];
+    assert_eq!(shardpack::cli::main_from(words), 1, "a problem, of one sample");
+    let read = |name: &str| fs::read(out.join(name)).ok();
+    for (key, bytes) in samples.iter().filter(|(key, _)| key.len() < 255 && !key.starts_with('.')) {
+        assert_eq!(read(key).as_deref(), Some(*bytes), "{key}");
+    }
+    assert_eq!(read(".b.png.shardpack-tmp.image.bin").as_deref(), Some(samples[1].1));
+    assert!(read(".b.png.shardpack-tmp").is_none() && read(".a.png.shardpack-tmp").is_none());
+}
