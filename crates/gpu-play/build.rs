@@ -31,6 +31,7 @@ fn main() {
         .flag("-ffp-contract=off")
         .flag("-fno-strict-aliasing")
         .flag("-Wno-unused-function")
+        .flag("-Wno-unknown-pragmas")
         // Fibers jump between stacks, which the checks of longjmp take for an error.
         .flag("-U_FORTIFY_SOURCE")
         .link_lib_modifier("+whole-archive")

@@ -214,6 +214,8 @@ FN uint4 make_uint4(u32 x, u32 y, u32 z, u32 w) { return uint4{x, y, z, w}; }
 
 FN u32 float_bits(float x) { return play_value<u32>(play_bits(x)); }
 FN float bits_float(u32 x) { return play_value<float>(x); }
+FN u64 double_bits(double x) { return play_bits(x); }
+FN double bits_double(u64 x) { return play_value<double>(x); }
 
 // A float as the bits of the nearest half, ties to even.
 FN u16 f16_bits(float x) {

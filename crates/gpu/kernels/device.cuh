@@ -53,6 +53,8 @@ FN float f16_value(u16 h) {
 
 FN u32 float_bits(float x) { return __float_as_uint(x); }
 FN float bits_float(u32 x) { return __uint_as_float(x); }
+FN u64 double_bits(double x) { return (u64)__double_as_longlong(x); }
+FN double bits_double(u64 x) { return __longlong_as_double((i64)x); }
 
 #endif
 

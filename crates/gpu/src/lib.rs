@@ -15,3 +15,4 @@
 )]
 
 pub mod driver;
+pub mod pictures;

@@ -23,7 +23,6 @@ impl Module {
     ///
     /// # Errors
     /// `Driver` if the driver does not take the PTX (an older driver than 525, a device before compute capability 7.5), or a kernel is missing.
-    #[expect(dead_code, reason = "the first kernels come next")]
     pub(crate) fn load(device: &Device, ptx: &str, names: &[&'static str]) -> Result<Self, GpuError> {
         device.bind()?;
         let refused = |call| GpuError::of(call)(result::DriverError(sys::CUresult::CUDA_ERROR_INVALID_PTX));
