@@ -178,8 +178,17 @@ fn stage_crops(memory: &mut [u8], photos: &[Vec<u8>], count: usize, seed: u64) -
     staging.finish().expect("room for the tables")
 }
 
-/// Median milliseconds of the kernels on a batch that is on the device already.
-fn resident(decoder: &mut PictureDecoder, photos: &[Vec<u8>], count: usize) -> Result<(f32, usize, usize), GpuError> {
+/// A batch that is on the device already.
+struct Resident {
+    /// Median.
+    ms: f32,
+    crops: usize,
+    upload_bytes: usize,
+    /// Milliseconds of each kernel.
+    kernels: String,
+}
+
+fn resident(decoder: &mut PictureDecoder, photos: &[Vec<u8>], count: usize) -> Result<Resident, GpuError> {
     let batch = stage_crops(decoder.staging()?, photos, count, 5);
     decoder.submit(&batch)?;
     decoder.wait()?;
@@ -189,7 +198,13 @@ fn resident(decoder: &mut PictureDecoder, photos: &[Vec<u8>], count: usize) -> R
         times.push(decoder.wait()?.kernels_ms);
     }
     times.sort_by(f32::total_cmp);
-    Ok((times[times.len() / 2], batch.rows().len(), batch.upload_bytes()))
+    let kernels: Vec<_> = decoder.profile(&batch)?.iter().map(|(name, ms)| format!("\"{name}_ms\": {ms:.4}")).collect();
+    Ok(Resident {
+        ms: times[times.len() / 2],
+        crops: batch.rows().len(),
+        upload_bytes: batch.upload_bytes(),
+        kernels: kernels.join(", "),
+    })
 }
 
 /// Crops a second by `threads`, each of which stages and decodes batches of its own, two in flight.
@@ -280,10 +295,10 @@ fn main() -> Result<(), GpuError> {
         for (name, blocks) in [("as_packed", 0), ("12_blocks", 12), ("24_blocks", 24)] {
             let photos = if blocks == 0 { photos.clone() } else { tiled(paths, blocks) };
             for count in [64, 256, 1024] {
-                let (ms, rows, upload) = resident(&mut decoder, &photos, count)?;
+                let Resident { ms, crops, upload_bytes, kernels } = resident(&mut decoder, &photos, count)?;
                 println!(
-                    "\"resident_{name}_{count}\": {{\"ms\": {ms:.4}, \"crops\": {rows}, \"us_a_crop\": {:.3}, \"upload_bytes\": {upload}}},",
-                    ms * 1000.0 / rows as f32
+                    "\"resident_{name}_{count}\": {{\"ms\": {ms:.4}, \"crops\": {crops}, \"us_a_crop\": {:.3}, \"upload_bytes\": {upload_bytes}, {kernels}}},",
+                    ms * 1000.0 / crops as f32
                 );
             }
             if blocks == 24 {

@@ -268,8 +268,8 @@ KERNEL(picture_blocks, BlocksParams, DECODE_THREADS) {
     for (u32 k = lane; k < pic.components * 64; k += 32) steps[k] = (u16)(pic.quantisers[k] | (u32)NATURAL[k & 63] << 8);
     for (u32 k = 0; k < 32; k++) *(u32*)&block[(k * 32 + lane) * 2] = 0;
     __syncwarp();
-    if (group.first + lane >= pic.segment_count) return;
-    u32 index = pic.segments + group.first + lane;
+    bool has_segment = group.first + lane < pic.segment_count;
+    u32 index = pic.segments + group.first + (has_segment ? lane : 0);
     Segment segment = p.segments[index];
     u32 first = (segment.offset >> 2) + index, bytes = p.lengths[index];
     Bits bits;
@@ -277,44 +277,52 @@ KERNEL(picture_blocks, BlocksParams, DECODE_THREADS) {
     u32 mcu = segment.number * pic.interval, end = min(mcu + pic.interval, pic.mcus);
     u32 row = mcu / pic.columns, column = mcu - row * pic.columns;
     u32 across = pic.right - pic.left, luma = pic.h * pic.v, odd = 0;
+    u32 blocks = pic.components == 1 ? 1 : luma + 2;
     i32 predictions[3] = {0, 0, 0};
-    for (; mcu < end && !odd; mcu++) {
+    // Every lane goes through the same blocks, also one that has nothing to do: where they part, at each symbol, they must meet again
+    // before the IDCT, or each would compute it alone.
+    for (;;) {
+        bool decodes = has_segment && mcu < end && !odd;
+        if (!__any_sync(0xFFFFFFFFu, decodes)) break;
         bool keep = column >= pic.left && column < pic.right && row >= pic.top && row < pic.bottom;
         u32 x = column - pic.left, y = row - pic.top;
-        for (u32 k = 0; k < (pic.components == 1 ? 1 : luma + 2); k++) {
+        for (u32 k = 0; k < blocks; k++) {
             u32 component = k < luma ? 0 : k - luma + 1;
-            const Huffman& dc = p.tables[pic.dc[component]];
-            u32 window = peek(bits), code = code_of(dc, window), length = code >> 8, size = code & 15;
-            if (!length) {
-                odd = ODD_ENTROPY;
-                break;
+            if (decodes) {
+                u32 window = peek(bits), code = code_of(p.tables[pic.dc[component]], window), length = code >> 8, size = code & 15;
+                take(bits, length + size);
+                i32 difference = value_of(window, length, size), value;
+                // Written out, so that predictions stay in registers.
+                if (component == 0) value = predictions[0] += difference;
+                else if (component == 1) value = predictions[1] += difference;
+                else value = predictions[2] += difference;
+                if (!length) odd |= ODD_ENTROPY;
+                if (value != (i16)value) odd |= ODD_RANGE;
+                value = (i32)(i16)value * (i32)(steps[component * 64] & 255);
+                if (out_of_range(value)) odd |= ODD_RANGE;
+                block[place_of(0, lane)] = (u16)value;
+                odd |= read_ac(bits, p.tables[pic.ac[component]], steps, component, block, lane);
+                decodes = !odd;
             }
-            take(bits, length + size);
-            i32 difference = value_of(window, length, size), value;
-            // Written out, so that predictions stay in registers.
-            if (component == 0) value = predictions[0] += difference;
-            else if (component == 1) value = predictions[1] += difference;
-            else value = predictions[2] += difference;
-            if (value != (i16)value) odd |= ODD_RANGE;
-            value = (i32)(i16)value * (i32)(steps[component * 64] & 255);
-            if (out_of_range(value)) odd |= ODD_RANGE;
-            block[place_of(0, lane)] = (u16)value;
-            odd |= read_ac(bits, p.tables[pic.ac[component]], steps, component, block, lane);
-            if (odd) break;
-            u32 place;
-            if (k < luma) {
-                u32 h = pic.h;
-                place = pic.planes[0] + (y * pic.v + k / h) * (across * h) + x * h + k % h;
-            } else {
-                place = pic.planes[component] + y * across + x;
+            __syncwarp();
+            if (decodes) {
+                u32 place;
+                if (k < luma) {
+                    u32 above = pic.h == 2 ? k >> 1 : k, beside = pic.h == 2 ? k & 1 : 0;
+                    place = pic.planes[0] + (y * pic.v + above) * (across * pic.h) + x * pic.h + beside;
+                } else {
+                    place = pic.planes[component] + y * across + x;
+                }
+                if (idct_block(block, lane, p.planes + (keep ? (u64)place * 4 : 0), keep)) odd |= ODD_RANGE;
             }
-            if (idct_block(block, lane, p.planes + (keep ? (u64)place * 4 : 0), keep)) odd |= ODD_RANGE;
         }
+        mcu++;
         if (++column == pic.columns) {
             column = 0;
             row++;
         }
     }
+    if (!has_segment) return;
     if (bytes_taken(bits, first) != bytes) odd |= ODD_ENTROPY;
     if (odd) atomicOr(p.status + group.picture, odd);
 }

@@ -30,7 +30,8 @@ fn play(batch: &Batch, memory: &[u8], manner: Manner) -> Result<Played, String> 
 
 /// What a picture's row should hold.
 fn by_host(jpeg: &[u8], how: &Rendering, row: &Row, output: &Output) -> Result<Vec<u8>, shardpack_format::Error> {
-    let options = DecodeOptions { scaled: false, ..Default::default() };
+    // Cut out of the whole picture: in a few columns at its right edge, libjpeg-turbo replicates chroma that it interpolates in the whole picture.
+    let options = DecodeOptions { scaled: false, partial: false, ..Default::default() };
     let mut levels = vec![0; row.height as usize * row.width as usize * 3];
     JpegDecoder::new(options).decode_into(jpeg, how, &mut levels)?;
     let mut out = Vec::new();
@@ -209,4 +210,18 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     let mut staging = Staging::new(&mut memory, StagingOptions::default());
     assert_eq!(staging.push(&jpeg, &whole), Err(Reason::Full));
     assert!(staging.is_empty());
+}
+
+/// A few columns at the right edge, of which libjpeg-turbo alone would see so little chroma that it does not interpolate.
+#[test]
+fn narrow_rectangles_are_those_of_the_whole_picture() {
+    let mut pictures = Vec::new();
+    for factors in [(2, 1), (2, 2), (1, 2)] {
+        for (width, columns) in (33..40).flat_map(|width| [(width, 1), (width, 2), (width, 5)]) {
+            let source = Source { size: (width, 40), factors, interval: 5, detail: 20, seed: width.into() };
+            let rect = Rect { x: u32::from(width) - columns, y: 17, width: columns, height: 3 };
+            pictures.push((source.encoded(), Rendering { view: View::rectangle(rect), ..Default::default() }));
+        }
+    }
+    assert_same(&pictures, Output::default());
 }
