@@ -14,5 +14,6 @@
     )
 )]
 
+pub mod cubes;
 pub mod driver;
 pub mod pictures;
