@@ -67,7 +67,11 @@ def compiled(nvrtc: ctypes.CDLL, source: Path) -> str:
     text = ctypes.create_string_buffer(size.value)
     nvrtc.nvrtcGetPTX(program, text)
     nvrtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return re.sub(r"\n{2,}", "\n", text.value.decode())
+    ptx = re.sub(r"\n{2,}", "\n", text.value.decode())
+    # A function that NVRTC does not know becomes one that the driver looks for in vain.
+    if missing := re.findall(r"\.extern \.func.*?(\w+)\n", ptx):
+        sys.exit(f"make_ptx: {source.name} calls what is not there: {', '.join(missing)}")
+    return ptx
 
 
 def main() -> None:

@@ -156,6 +156,8 @@ FN u32 __byte_perm(u32 a, u32 b, u32 selector) {
     for (u32 i = 0; i < 4; i++) out |= (u32)(both >> 8 * (selector >> 4 * i & 7) & 0xFF) << 8 * i;
     return out;
 }
+FN u32 dot_lower(u32 a, u32 b, u32 c) { return c + (a & 0xFFFF) * (b & 0xFF) + (a >> 16) * (b >> 8 & 0xFF); }
+FN u32 dot_upper(u32 a, u32 b, u32 c) { return dot_lower(a, b >> 16, c); }
 FN u32 __brev(u32 x) {
     u32 out = 0;
     for (u32 i = 0; i < 32; i++) out |= (x >> i & 1) << (31 - i);

@@ -51,6 +51,17 @@ FN float f16_value(u16 h) {
     return x;
 }
 
+// c and the products of a's two halves with b's two lower, or upper, bytes.
+FN u32 dot_lower(u32 a, u32 b, u32 c) {
+    asm("dp2a.lo.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
+    return c;
+}
+
+FN u32 dot_upper(u32 a, u32 b, u32 c) {
+    asm("dp2a.hi.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
+    return c;
+}
+
 FN u32 float_bits(float x) { return __float_as_uint(x); }
 FN float bits_float(u32 x) { return __uint_as_float(x); }
 FN u64 double_bits(double x) { return (u64)__double_as_longlong(x); }

@@ -177,3 +177,16 @@ impl PictureDecoder {
         Ok((at, offsets.status))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ptx_has_every_kernel_and_needs_nothing_else() {
+        for kernel in KERNELS {
+            assert!(PTX.contains(&format!(".entry {kernel}(")), "{kernel}");
+        }
+        assert!(!PTX.contains(".extern .func"), "a function that is not there");
+    }
+}
