@@ -12,15 +12,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-codec", &["shardpack-format"]),
     ("shardpack-reader", &["shardpack-format", "shardpack-codec"]),
     ("shardpack-writer", &["shardpack-format", "shardpack-codec"]),
+    ("shardpack-gpu", &["shardpack-format", "shardpack-codec"]),
+    ("shardpack-gpu-play", &[]),
     ("shardpack", &["shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer"]),
     ("shardpack-python", &["shardpack", "shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer"]),
 ];
 
-/// The only places where `unsafe` may stand: the fences around LZ4 and libjpeg-turbo, the one around the rows of a batch, and the one around
-/// the C structs by which Python's frameworks take tensors.
+/// The only places where `unsafe` may stand: the fences around LZ4, libjpeg-turbo and the CUDA driver,
+/// the one around the rows of a batch, the one around the C structs by which Python's frameworks take
+/// tensors, and the call by which tests run kernels on the CPU.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/codec/src/blosc2/ffi.rs",
     "crates/codec/src/jpeg/turbo.rs",
+    "crates/gpu/src/driver/",
+    "crates/gpu-play/src/ffi.rs",
     "crates/reader/src/loader/rows.rs",
     "python/src/dlpack.rs",
 ];

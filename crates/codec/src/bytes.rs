@@ -44,7 +44,7 @@ impl ZstdEncoder {
 
 /// Decodes frames; keeps its context for the next call.
 #[derive(Default)]
-pub(crate) struct ZstdDecoder {
+pub struct ZstdDecoder {
     context: Option<zstd::bulk::Decompressor<'static>>,
 }
 
@@ -65,7 +65,10 @@ impl ZstdDecoder {
     }
 
     /// Decodes the frame at the start of `bytes`, which must hold exactly `unit`; more may follow it. Returns the frame's length.
-    pub(crate) fn decode_unit(&mut self, bytes: &[u8], unit: &mut [u8]) -> Result<usize> {
+    ///
+    /// # Errors
+    /// `Format` if it is no frame as the specification asks for, is damaged, or holds another number of bytes.
+    pub fn decode_unit(&mut self, bytes: &[u8], unit: &mut [u8]) -> Result<usize> {
         let frame = zstd_frame::walk(bytes)?;
         if frame.content_bytes != unit.len() as u64 {
             return Err(Error::format("zstd content size", unit.len(), frame.content_bytes));

@@ -5,6 +5,7 @@ use crate::blosc2::planes::{self, Planes};
 use crate::blosc2::{self, Chunk, Content, HEADER_BYTES, STREAM_BYTES};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, end_of};
 use crate::decoder::grow;
+use crate::units::walk_chunks;
 use shardpack_format::{Error, Limits, Result};
 
 /// Stored elements as the coder leaves them.
@@ -61,19 +62,7 @@ impl<'p, 's> Blocks<'p, 's> {
         limits: &Limits,
     ) -> Result<Self> {
         let item_bytes = u8::try_from(width).unwrap_or(8);
-        let mut chunks = Vec::with_capacity(stored_bytes.div_ceil(UNIT_BYTES));
-        let (mut pos, mut coded, mut left) = (0, 0, stored_bytes);
-        while left > 0 {
-            let unit = left.min(UNIT_BYTES);
-            let chunk =
-                Chunk::parse(payload.get(pos..).unwrap_or_default(), item_bytes, unit).map_err(|e| e.at(pos as u64))?;
-            coded += chunk.coded_out_bytes();
-            pos += chunk.bytes().len();
-            left -= unit;
-            chunks.push(chunk);
-        }
-        end_of(payload, pos)?;
-        check_expansion(stored_bytes as u64, coded, payload.len() as u64, limits)?;
+        let chunks = walk_chunks(payload, width, stored_bytes, limits)?;
         Ok(Self::Blosc2 { decoder, chunks, item_bytes, payload })
     }
 

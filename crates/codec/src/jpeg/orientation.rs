@@ -32,6 +32,11 @@ impl Turn {
         Ok(Self { transposed, mirrored_x, mirrored_y })
     }
 
+    /// Whether it is transposed, mirrored along the stored x axis, and along the y axis.
+    pub(crate) const fn parts(self) -> (bool, bool, bool) {
+        (self.transposed, self.mirrored_x, self.mirrored_y)
+    }
+
     /// The same, and a reflection of the upright picture left to right.
     pub(crate) const fn flipped(self) -> Self {
         match self.transposed {

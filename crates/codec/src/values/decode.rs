@@ -254,16 +254,19 @@ fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], width: usize, out: &mu
     }
 }
 
-/// The bytes of a special value. NaN is the quiet one with positive sign and zero payload, whatever the processor's own is.
-#[allow(clippy::cast_possible_truncation, reason = "the writer rounds the no-data value in the same way")]
 fn special_bytes(value: f64, dtype: Dtype) -> [u8; 8] {
-    let bits = match (dtype, value.is_nan()) {
+    special_bits(value, dtype).to_le_bytes()
+}
+
+/// The bits of a special value. NaN is the quiet one with positive sign and zero payload, whatever the processor's own is.
+#[allow(clippy::cast_possible_truncation, reason = "the writer rounds the no-data value in the same way")]
+pub(crate) fn special_bits(value: f64, dtype: Dtype) -> u64 {
+    match (dtype, value.is_nan()) {
         (Dtype::F16, true) => 0x7E00,
         (Dtype::F16, false) => f16::from_f64(value).to_bits().into(),
         (Dtype::F32, true) => 0x7FC0_0000,
         (Dtype::F32, false) => (value as f32).to_bits().into(),
         (_, true) => 0x7FF8_0000_0000_0000,
         (_, false) => value.to_bits(),
-    };
-    bits.to_le_bytes()
+    }
 }

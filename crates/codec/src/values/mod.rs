@@ -11,7 +11,7 @@ mod tests;
 mod whole;
 
 pub(crate) use crate::element::Float;
-pub(crate) use decode::{Tables, check_tables, copy_checked, decode_piece};
+pub(crate) use decode::{Tables, check_tables, copy_checked, decode_piece, special_bits};
 pub(crate) use whole::{Values, is_as_stored};
 
 use crate::arrange::Arrangement;

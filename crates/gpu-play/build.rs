@@ -1,0 +1,42 @@
+//! Compiles the kernels of `shardpack-gpu` as C++, with `PLAY` defined.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
+
+use std::path::Path;
+
+fn main() {
+    let here = std::env::var("CARGO_MANIFEST_DIR").expect("set by Cargo");
+    let here = Path::new(&here);
+    let kernels = here.join("../gpu/kernels");
+    println!("cargo:rerun-if-changed={}", kernels.display());
+    println!("cargo:rerun-if-changed=include");
+    println!("cargo:rerun-if-changed=src/play.cpp");
+    println!("cargo:rerun-if-changed=src/self_test.cu");
+    let mut files: Vec<_> = std::fs::read_dir(&kernels)
+        .expect("the kernels of shardpack-gpu")
+        .map(|entry| entry.expect("a directory entry").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
+        .collect();
+    files.sort();
+    // Kernels register themselves: a linker that looks for symbols would leave them out.
+    cc::Build::new()
+        .cpp(true)
+        .std("c++17")
+        .opt_level(2)
+        .define("PLAY", None)
+        .include(here.join("include"))
+        .include(&kernels)
+        .flag("-xc++")
+        // As on the device: integers wrap, and no product is fused into a sum unless the kernel says so.
+        .flag("-fwrapv")
+        .flag("-ffp-contract=off")
+        .flag("-fno-strict-aliasing")
+        .flag("-Wno-unused-function")
+        .flag("-Wno-unknown-pragmas")
+        // Fibers jump between stacks, which the checks of longjmp take for an error.
+        .flag("-U_FORTIFY_SOURCE")
+        .link_lib_modifier("+whole-archive")
+        .file("src/play.cpp")
+        .file("src/self_test.cu")
+        .files(files)
+        .compile("shardpack_gpu_play");
+}

@@ -1,0 +1,52 @@
+// Kernels that test the player: right ones, and ones that do what a kernel must not.
+#include "device.cuh"
+
+struct PlayTest {
+    Ptr<const u32> in;
+    Ptr<u32> out;
+    u32 count;
+    u32 choice;
+};
+
+struct PlayShared {
+    Array<u32, 64> values;
+};
+
+// Reverses the 64 values of a block; without the barrier if `choice` is 1.
+KERNEL(play_reverse, PlayTest, 64) {
+    SHARED(PlayShared, s);
+    u32 base = blockIdx.x * 64;
+    s.values[threadIdx.x] = p.in[base + threadIdx.x];
+    if (p.choice != 1) __syncthreads();
+    p.out[base + threadIdx.x] = s.values[63 - threadIdx.x];
+}
+
+// Sums over each warp by shuffles, and counts the odd values by a vote.
+KERNEL(play_warp_sum, PlayTest, 64) {
+    u32 value = p.in[threadIdx.x], odd = __ballot_sync(0xFFFFFFFFu, value & 1);
+    for (u32 n = 16; n; n /= 2) value += __shfl_down_sync(0xFFFFFFFFu, value, n);
+    value = __shfl_sync(0xFFFFFFFFu, value, 0);
+    // Half of the warp goes another way.
+    u32 mask = threadIdx.x & 16 ? 0xFFFF0000u : 0x0000FFFFu;
+    u32 other = __shfl_xor_sync(mask, threadIdx.x, 1);
+    p.out[threadIdx.x] = value + (u32)__popc(odd) * 1000 + (other == (threadIdx.x ^ 1) ? 0 : 1u << 31);
+}
+
+// Does what `choice` says, all of it wrong but 0.
+KERNEL(play_wrong, PlayTest, 64) {
+    SHARED(PlayShared, s);
+    if (p.choice == 1) p.out[p.count] = 1;
+    if (p.choice == 2) p.out[0] = (p.in - 1)[0];
+    if (p.choice == 3 && threadIdx.x != 5) __syncthreads();
+    if (p.choice == 4) s.values[p.count] = 1;
+    if (p.choice == 5) p.out[0] = *cast<const u32>(cast<const u8>(p.in) + 1);
+    if (p.choice == 6 && threadIdx.x == 5) __syncwarp();
+}
+
+// Half floats of the bits in `in`, and the bfloat16 beside them.
+KERNEL(play_halves, PlayTest, 64) {
+    for (u32 i = threadIdx.x; i < p.count; i += blockDim.x) {
+        float x = bits_float(p.in[i]);
+        p.out[i] = (u32)bf16_bits(x) << 16 | f16_bits(x);
+    }
+}

@@ -1,0 +1,317 @@
+//! Decodes pictures on a GPU: compares them with the host's, then measures. `scripts/gpu.sh` runs it; it needs a folder of JPEGs.
+//!
+//!     pictures_on_device FOLDER [--check-only] [--small]
+//!
+//! Prints one JSON object. Exit code 1: pixels differ.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::print_stderr)]
+
+#[path = "../src/pictures/tests/jpegs.rs"]
+mod jpegs;
+
+use jpegs::{Random, Source};
+use shardpack_codec::jpeg::{
+    DecodeOptions, DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Rendering, TileOptions, View,
+};
+use shardpack_gpu::driver::{Device, GpuError, Module};
+use shardpack_gpu::pictures::{Batch, Dtype, Output, PictureDecoder, Scaling, Staging, StagingOptions};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+type Pictures = Vec<(Vec<u8>, Rendering)>;
+
+const STAGING: usize = 192 << 20;
+const SCRATCH: usize = 2 << 30;
+
+fn output(dtype: Dtype, layout: PixelLayout) -> Output {
+    Output { dtype, layout, scaling: Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]) }
+}
+
+fn stage(memory: &mut [u8], pictures: &[(Vec<u8>, Rendering)], options: StagingOptions) -> (Batch, Vec<usize>) {
+    let mut staging = Staging::new(memory, options);
+    let taken = pictures.iter().enumerate().filter(|(_, (jpeg, how))| staging.push(jpeg, how).is_ok());
+    let taken = taken.map(|(n, _)| n).collect();
+    (staging.finish().expect("room for the tables"), taken)
+}
+
+/// Decodes on both sides. Returns how many pictures were compared, how many of them differ, and how many the kernels did not take.
+fn compare(decoder: &mut PictureDecoder, pictures: &Pictures, output: Output) -> Result<[usize; 3], GpuError> {
+    let options = StagingOptions { output, scaled: false, ..Default::default() };
+    let (batch, taken) = stage(decoder.staging()?, pictures, options);
+    decoder.submit(&batch)?;
+    let (out, status) = decoder.read(&batch)?;
+    let next = AtomicUsize::new(0);
+    let wrong = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let mut host = JpegDecoder::new(DecodeOptions { scaled: false, ..Default::default() });
+                let mut expected = Vec::new();
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(&picture) = taken.get(n) else { break };
+                    let (row, (jpeg, how)) = (batch.rows()[n], &pictures[picture]);
+                    let pixels = row.height as usize * row.width as usize;
+                    let mut levels = vec![0; pixels * 3];
+                    host.decode_into(jpeg, how, &mut levels).expect("the host decodes it");
+                    expected.clear();
+                    output.convert(&levels, pixels, &mut expected);
+                    let first = row.first as usize * output.dtype.bytes();
+                    if status[n] != 0 || out[first..first + expected.len()] != expected {
+                        eprintln!("picture {picture}, status {}: {how:?}", status[n]);
+                        wrong.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    Ok([taken.len(), wrong.into_inner(), pictures.len() - taken.len()])
+}
+
+fn random_view(random: &mut Random, layout: PixelLayout) -> Rendering {
+    let sizes = [224, 160, 96, 33];
+    let side = sizes[random.below(4) as usize];
+    let view = match random.below(4) {
+        0 => View::center_crop(side + 32, side, side),
+        1 => View::resize(side, side + 7),
+        _ => View::random_resized_crop(side, side),
+    };
+    let orientation = if random.below(2) == 0 { 1 } else { 1 + random.below(8) as u8 };
+    let key = DrawKey { seed: random.next().into(), epoch: 0, sample: 0 };
+    Rendering { view: view.with_flip(0.5), key, orientation, layout }
+}
+
+fn generated(random: &mut Random, count: usize, layout: PixelLayout) -> Pictures {
+    (0..count)
+        .map(|_| {
+            let source = Source {
+                size: (5 + random.below(200) as u16, 1 + random.below(200) as u16),
+                factors: [(0, 0), (1, 1), (2, 1), (2, 2), (1, 2)][random.below(5) as usize],
+                interval: 1 + random.below(40) as u16,
+                detail: random.below(40),
+                seed: random.next().into(),
+            };
+            (
+                source.encoded(),
+                if random.below(3) == 0 {
+                    Rendering { layout, ..Default::default() }
+                } else {
+                    random_view(random, layout)
+                },
+            )
+        })
+        .collect()
+}
+
+/// The files of a folder, tiled; with about `blocks` blocks a segment if that is not 0.
+fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<Vec<u8>> {
+    let next = AtomicUsize::new(0);
+    let mut all: Vec<(usize, Vec<u8>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..16)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut tiler, mut done) = (JpegTiler::new(), Vec::new());
+                    loop {
+                        let n = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(path) = paths.get(n) else { return done };
+                        let source = std::fs::read(path).expect("a readable file");
+                        let mut options = TileOptions::default();
+                        if blocks > 0 {
+                            let luma = JpegHeader::parse(&source)
+                                .map_or(1, |h| u16::from(h.components()[0].h * h.components()[0].v));
+                            options.interval = Interval::Mcus((blocks / (luma + 2)).max(1));
+                        }
+                        let mut out = Vec::new();
+                        if tiler.tile(&source, &options, &mut out).is_ok() && !out.is_empty() {
+                            done.push((n, out));
+                        }
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect()
+    });
+    all.sort_by_key(|&(n, _)| n);
+    all.into_iter().map(|(_, jpeg)| jpeg).collect()
+}
+
+fn jpegs_in(folder: &Path) -> Vec<PathBuf> {
+    let (mut folders, mut paths) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("jpeg") || e.eq_ignore_ascii_case("jpg"))
+            {
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort();
+    paths
+}
+
+fn crops(photos: &[Vec<u8>], count: usize, seed: u64) -> impl Iterator<Item = (&[u8], Rendering)> {
+    (0..count).map(move |n| {
+        let key = DrawKey { seed, epoch: 0, sample: n as u64 };
+        let view = View::random_resized_crop(224, 224).with_flip(0.5);
+        (
+            photos[(n * 7 + seed as usize) % photos.len()].as_slice(),
+            Rendering { view, key, layout: PixelLayout::ChannelsHeightWidth, ..Default::default() },
+        )
+    })
+}
+
+fn stage_crops(memory: &mut [u8], photos: &[Vec<u8>], count: usize, seed: u64) -> Batch {
+    let options = StagingOptions {
+        output: output(Dtype::Float16, PixelLayout::ChannelsHeightWidth),
+        scaled: false,
+        ..Default::default()
+    };
+    let mut staging = Staging::new(memory, options);
+    for (jpeg, how) in crops(photos, count, seed) {
+        _ = staging.push(jpeg, &how);
+    }
+    staging.finish().expect("room for the tables")
+}
+
+/// A batch that is on the device already.
+struct Resident {
+    /// Median.
+    ms: f32,
+    crops: usize,
+    upload_bytes: usize,
+    /// Milliseconds of each kernel.
+    kernels: String,
+}
+
+fn resident(decoder: &mut PictureDecoder, photos: &[Vec<u8>], count: usize) -> Result<Resident, GpuError> {
+    let batch = stage_crops(decoder.staging()?, photos, count, 5);
+    decoder.submit(&batch)?;
+    decoder.wait()?;
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        decoder.again(&batch)?;
+        times.push(decoder.wait()?.kernels_ms);
+    }
+    times.sort_by(f32::total_cmp);
+    let kernels: Vec<_> = decoder.profile(&batch)?.iter().map(|(name, ms)| format!("\"{name}_ms\": {ms:.4}")).collect();
+    Ok(Resident {
+        ms: times[times.len() / 2],
+        crops: batch.rows().len(),
+        upload_bytes: batch.upload_bytes(),
+        kernels: kernels.join(", "),
+    })
+}
+
+/// Crops a second by `threads`, each of which stages and decodes batches of its own, two in flight.
+fn pipeline(device: &Device, module: &Arc<Module>, photos: &[Vec<u8>], threads: usize) -> Result<f64, GpuError> {
+    const BATCH: usize = 256;
+    let new = || PictureDecoder::new(device, module.clone(), 48 << 20, 384 << 20, BATCH * 224 * 224 * 6);
+    let mut decoders = (0..threads).map(|_| Ok([new()?, new()?])).collect::<Result<Vec<_>, GpuError>>()?;
+    let done = AtomicUsize::new(0);
+    let begin = Instant::now();
+    let until = begin + Duration::from_millis(2500);
+    std::thread::scope(|scope| {
+        for (thread, pair) in decoders.iter_mut().enumerate() {
+            let done = &done;
+            scope.spawn(move || {
+                let mut seed = thread as u64 * 1_000_003;
+                while Instant::now() < until {
+                    for decoder in pair.iter_mut() {
+                        decoder.wait().expect("the batch before");
+                        let batch = stage_crops(decoder.staging().expect("staging memory"), photos, BATCH, seed);
+                        decoder.submit(&batch).expect("launched");
+                        done.fetch_add(batch.rows().len(), Ordering::Relaxed);
+                        seed += 1;
+                    }
+                }
+                for decoder in pair {
+                    decoder.wait().expect("decoded");
+                }
+            });
+        }
+    });
+    Ok(done.into_inner() as f64 / begin.elapsed().as_secs_f64())
+}
+
+fn main() -> Result<(), GpuError> {
+    let mut arguments = std::env::args().skip(1);
+    let folder = PathBuf::from(arguments.next().expect("a folder of JPEGs"));
+    let flags: Vec<String> = arguments.collect();
+    let has = |flag: &str| flags.iter().any(|f| f == flag);
+    let begin = Instant::now();
+    let device = Device::open(0)?;
+    let opened = begin.elapsed();
+    let module = PictureDecoder::module(&device)?;
+    let loaded = begin.elapsed() - opened;
+    let mut decoder = PictureDecoder::new(&device, module.clone(), STAGING, SCRATCH, 1 << 30)?;
+    println!(
+        "{{\"device\": \"{}\", \"open_ms\": {}, \"compile_ms\": {},",
+        device.properties().name,
+        opened.as_millis(),
+        loaded.as_millis()
+    );
+
+    let random = &mut Random(11);
+    let (batches, per_batch) = if has("--small") { (1, 12) } else { (20, 250) };
+    let mut sums = [0; 3];
+    let add = |sums: &mut [usize; 3], counts: [usize; 3]| sums.iter_mut().zip(counts).for_each(|(sum, n)| *sum += n);
+    for n in 0..batches {
+        let layout = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][n % 2];
+        let dtype = [Dtype::Uint8, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][n % 4];
+        let pictures = generated(random, per_batch, layout);
+        add(&mut sums, compare(&mut decoder, &pictures, output(dtype, layout))?);
+    }
+    println!("\"generated\": {{\"compared\": {}, \"different\": {}, \"not_taken\": {}}},", sums[0], sums[1], sums[2]);
+    let mut wrong = sums[1];
+
+    let paths = jpegs_in(&folder);
+    let paths = &paths[..if has("--small") { 6 } else { paths.len() }];
+    let photos = tiled(paths, 0);
+    let mut sums = [0; 3];
+    for chunk in photos.chunks(125) {
+        let layout = PixelLayout::HeightWidthChannels;
+        let whole = chunk.iter().map(|jpeg| (jpeg.clone(), Rendering::default())).collect();
+        add(&mut sums, compare(&mut decoder, &whole, output(Dtype::Uint8, layout))?);
+        for dtype in [Dtype::Uint8, Dtype::Float16].into_iter().cycle().take(if has("--small") { 1 } else { 10 }) {
+            let views = chunk.iter().map(|jpeg| (jpeg.clone(), random_view(random, layout))).collect();
+            add(&mut sums, compare(&mut decoder, &views, output(dtype, layout))?);
+        }
+    }
+    println!(
+        "\"photos\": {{\"files\": {}, \"compared\": {}, \"different\": {}, \"not_taken\": {}}},",
+        photos.len(),
+        sums[0],
+        sums[1],
+        sums[2]
+    );
+    wrong += sums[1];
+
+    if !has("--check-only") && !has("--small") {
+        for (name, blocks) in [("as_packed", 0), ("12_blocks", 12), ("24_blocks", 24)] {
+            let photos = if blocks == 0 { photos.clone() } else { tiled(paths, blocks) };
+            for count in [64, 256, 1024] {
+                let Resident { ms, crops, upload_bytes, kernels } = resident(&mut decoder, &photos, count)?;
+                println!(
+                    "\"resident_{name}_{count}\": {{\"ms\": {ms:.4}, \"crops\": {crops}, \"us_a_crop\": {:.3}, \"upload_bytes\": {upload_bytes}, {kernels}}},",
+                    ms * 1000.0 / crops as f32
+                );
+            }
+            if blocks == 24 {
+                continue;
+            }
+            for threads in [1, 4, 16] {
+                println!(
+                    "\"pipeline_{name}_{threads}_threads\": {:.0},",
+                    pipeline(&device, &module, &photos, threads)?
+                );
+            }
+        }
+    }
+    println!("\"seconds\": {:.1}}}", begin.elapsed().as_secs_f64());
+    std::process::exit(i32::from(wrong > 0));
+}

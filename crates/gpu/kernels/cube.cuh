@@ -1,0 +1,244 @@
+// What host and device agree on about cubes, and how a stored element becomes a value (format-spec §4.3).
+//
+// A slot is one piece of device memory: first what was uploaded (compressed bytes as they stand in the files, then
+// tables), then room for what is decoded. All places in it are counted from its start, which is a multiple of 256; 16
+// bytes more than are used can be read.
+#pragma once
+#include "device.cuh"
+
+// Elements of a Blosc2 block; tables of bytes go by so many elements whatever the codec.
+#define CUBE_BLOCK 65536u
+// Pixels of a tile, a lane each.
+#define CUBE_PIXELS 32u
+// Elements of a Blosc2 stream that one thread turns from bit planes to bytes.
+#define CUBE_PIECE_THREADS 1024u
+
+// Element types, by their codes on disk, and bfloat16, which is none of them.
+enum Type { BOOL = 1, U8, I8, U16, I16, U32, I32, U64, I64, F16, F32, F64, BF16 };
+enum Transform { AS_STORED, FROM_F16, FROM_INTEGER, FROM_FIXED };
+// How values are made: bits copied, float16 to float32, or all else.
+enum Mode { MODE_COPY, MODE_WIDEN, MODE_ANY };
+// Why a cube is not decoded: the upper 4 bits of its status. The others are the number of the stream.
+enum Fault { FAULT_LZ4 = 1, FAULT_FIXED, FAULT_BOOL };
+
+// How a stream is stored.
+enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN };
+
+// A stream that is to be decoded, or moved to the others of its block.
+struct CubeStream {
+    // Of a run: its byte.
+    u64 from;
+    u64 to;
+    u32 bytes, out_bytes;
+    // Whose status, and the number of the stream in its payload.
+    u32 row, number;
+    u32 kind;
+    u32 unused;
+};
+
+// Byte `j` of the elements of a block, still filtered: `count` bytes to be made.
+struct CubePiece {
+    u64 from, to;
+    // Bit planes: where this byte of the last elements stands, which are too few to make a byte of bits, and how far apart.
+    u64 rest;
+    u32 step;
+    u32 count;
+    // 0: bit planes; 1: differences of bytes.
+    u32 delta;
+    u32 unused;
+};
+
+// Where byte `j` of element `i` of a block is: `at + i * step`.
+struct CubePlane {
+    u64 at;
+    u32 step, unused;
+};
+
+// A band that comes out, and its place among those.
+struct CubePick {
+    u32 band, place;
+};
+
+// One cube `[rows, columns, bands]` and what is asked of it.
+struct Cube {
+    // In the slot: CubePlane[blocks][width]; if `picked`, CubePick[picks] in the order of the bands, and for each chunk of
+    // bands from `first_chunk` on, and for the end, the number of the first pick in it.
+    u64 planes, picks, chunk_picks;
+    // In the slot, of fixed point: for each band its scale, then for each its offset.
+    u64 tables;
+    // In the output.
+    u64 out;
+    // What reserved codes stand for, as bits of the decoded type.
+    u64 special[4];
+    u32 codes[4];
+    // Bit n: codes[n] is reserved.
+    u32 has_codes;
+    // Bytes of a stored element.
+    u32 width;
+    u32 stored, decoded, output, transform, mode;
+    // Payload: bands first; elements are differences along the bands. Output: bands first.
+    u32 by_band, difference, out_by_band;
+    // All of it: columns of a row, pixels, bands, and bands of the tables.
+    u32 columns, pixels, bands, table_bands;
+    // The region: number of its first pixel, its rows and columns, number of its bands.
+    u32 first_pixel, region_rows, region_columns, picks_count;
+    // Whether bands come out by the table of picks; if not, they are `picks_count` from `first_band` on.
+    u32 picked, first_band;
+    // Chunks of bands that are looked at, and how many of them one warp takes.
+    u32 first_chunk, chunks, chunks_each;
+    // Largest element of fixed point.
+    u32 top;
+    u32 row;
+    u32 unused;
+};
+
+FN void cube_fault(Ptr<u32> status, u32 row, u32 fault, u32 number) {
+    atomicMax(status + row, fault << 28 | (number & 0x0FFFFFFFu));
+}
+
+// Rounded each by itself: the compiler must not fuse the two.
+FN float rounded_product(float a, float b) {
+#ifdef PLAY
+    return a * b;
+#else
+    return __fmul_rn(a, b);
+#endif
+}
+
+FN float rounded_sum(float a, float b) {
+#ifdef PLAY
+    return a + b;
+#else
+    return __fadd_rn(a, b);
+#endif
+}
+
+FN bool is_nan32(u32 bits) { return (bits & 0x7FFFFFFFu) > 0x7F800000u; }
+
+// The conversions keep sign and upper payload of a NaN and make it quiet, as processors do; the device's own do not.
+FN u32 f32_of_f16(u32 h) {
+    if ((h & 0x7FFFu) > 0x7C00u) return (h & 0x8000u) << 16 | 0x7FC00000u | (h & 0x3FFu) << 13;
+    return float_bits(f16_value((u16)h));
+}
+
+FN u32 f16_of_f32(u32 x) {
+    if (is_nan32(x)) return (x >> 16 & 0x8000u) | 0x7E00u | (x >> 13 & 0x3FFu);
+    return f16_bits(bits_float(x));
+}
+
+FN u64 f64_of_f32(u32 x) {
+    if (is_nan32(x)) return (u64)(x & 0x80000000u) << 32 | 0x7FF8000000000000ull | (u64)(x & 0x7FFFFFu) << 29;
+    return double_bits((double)bits_float(x));
+}
+
+FN u32 f32_of_f64(u64 x) {
+    if ((x & 0x7FFFFFFFFFFFFFFFull) > 0x7FF0000000000000ull)
+        return ((u32)(x >> 32) & 0x80000000u) | 0x7FC00000u | ((u32)(x >> 29) & 0x3FFFFFu);
+    return float_bits((float)bits_double(x));
+}
+
+// An integer of type `type` in the low bits of `bits`, with its sign in all of the others.
+FN i64 signed_of(u64 bits, u32 type) {
+    switch (type) {
+        case I8: return (i8)bits;
+        case U8: return (u8)bits;
+        case I16: return (i16)bits;
+        case U16: return (u16)bits;
+        case I32: return (i32)bits;
+        case U32: return (u32)bits;
+        default: return (i64)bits;
+    }
+}
+
+FN u32 f32_of_integer(u64 bits, u32 type) {
+    if (type == U64) return float_bits((float)bits);
+    return float_bits((float)signed_of(bits, type));
+}
+
+FN u64 f64_of_integer(u64 bits, u32 type) {
+    if (type == U64) return double_bits((double)bits);
+    return double_bits((double)signed_of(bits, type));
+}
+
+// The value of stored element `q` as bits of the decoded type.
+FN u64 cube_decoded(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, u32 band) {
+    for (u32 n = 0; n < 4; n++)
+        if (c.has_codes >> n & 1 && (u32)q == c.codes[n]) return c.special[n];
+    if (c.stored == BOOL && q > 1) cube_fault(status, c.row, FAULT_BOOL, 0);
+    switch (c.transform) {
+        case FROM_F16:
+            if (c.decoded == F16) return q;
+            if (c.decoded == F32) return f32_of_f16((u32)q);
+            return f64_of_f32(f32_of_f16((u32)q));
+        case FROM_INTEGER: {
+            u32 type = c.stored == BOOL ? (u32)U8 : c.stored;
+            if (c.decoded == F16) return f16_of_f32(f32_of_integer(q, type));
+            if (c.decoded == F32) return f32_of_integer(q, type);
+            if (c.decoded == F64) return f64_of_integer(q, type);
+            return (u64)signed_of(q, type);
+        }
+        case FROM_FIXED: {
+            Ptr<const u32> tables = cast<const u32>(slot + c.tables);
+            u32 n = c.table_bands == c.bands ? band : band % c.table_bands;
+            float x = rounded_product((float)(u32)q, bits_float(tables[n]));
+            u32 bits = float_bits(rounded_sum(bits_float(tables[c.table_bands + n]), x));
+            return c.decoded == F64 ? f64_of_f32(bits) : (u64)bits;
+        }
+        default:
+            if (c.stored == F32 && c.decoded == F64) return f64_of_f32((u32)q);
+            return q;
+    }
+}
+
+// Fixed point: whether `q` may be. Codes may be no larger either.
+FN bool cube_fits(const Cube& c, u64 q) { return c.transform != FROM_FIXED || (u32)q <= c.top; }
+
+// Bits of the decoded type as bits of the output type: the same, or by way of float32 to a shorter float.
+FN u64 cube_output(const Cube& c, u64 value) {
+    if (c.output == c.decoded) return value;
+    u32 x;
+    switch (c.decoded) {
+        case F16: x = f32_of_f16((u32)value); break;
+        case F32: x = (u32)value; break;
+        case F64: x = f32_of_f64(value); break;
+        default: x = f32_of_integer(value, c.decoded);
+    }
+    switch (c.output) {
+        case F16: return f16_of_f32(x);
+        case BF16: return bf16_bits(bits_float(x));
+        default: return x;
+    }
+}
+
+// Not inlined: a tenth of the code, which the driver compiles at start.
+#ifdef PLAY
+#define CALLED static
+#else
+#define CALLED static __device__ __noinline__
+#endif
+
+// The value of stored element `q` as bits of the output type, whatever these are.
+CALLED u64 cube_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, u32 band) {
+    if (!cube_fits(c, q)) cube_fault(status, c.row, FAULT_FIXED, 0);
+    return cube_output(c, cube_decoded(c, slot, status, q, band));
+}
+
+// Puts the value of stored element `q` to place `n` of the output.
+FN void cube_put(const Cube& c, Ptr<const u8> slot, Ptr<u8> out, Ptr<u32> status, u64 q, u32 band, u32 n) {
+    u64 value = q;
+    if (c.mode == MODE_WIDEN) value = f32_of_f16((u32)q);
+    if (c.mode == MODE_ANY) value = cube_value(c, slot, status, q, band);
+    switch (c.output) {
+        case BOOL:
+        case U8:
+        case I8: out[n] = (u8)value; break;
+        case U16:
+        case I16:
+        case F16:
+        case BF16: cast<u16>(out)[n] = (u16)value; break;
+        case U32:
+        case I32:
+        case F32: cast<u32>(out)[n] = (u32)value; break;
+        default: cast<u64>(out)[n] = value;
+    }
+}

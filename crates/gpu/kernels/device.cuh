@@ -1,0 +1,79 @@
+// What every kernel includes: short names of types, checked arrays, half floats. Kernels are written in
+// CUDA C that is C++ as well: with PLAY defined, the same files are compiled for the CPU, where play.h
+// plays blocks, threads, barriers and warps, and checks every access.
+//
+//   KERNEL(name, Params, threads) { ... p.field ... }   a kernel; p is its one parameter, a plain struct
+//   SHARED(Type, name);                                 its shared memory, one struct; poisoned when played
+//   Ptr<T>                                              a pointer into device memory; checked when played
+//   Array<T, N>                                         an array; its index is checked when played
+//   cast<U>(p)                                          the same address as a Ptr<U>
+#pragma once
+
+#ifdef PLAY
+#include "play.h"
+#else
+
+typedef unsigned char u8;
+typedef signed char i8;
+typedef unsigned short u16;
+typedef short i16;
+typedef unsigned int u32;
+typedef int i32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+#define FN static __device__ __forceinline__
+#define CONSTANT static __constant__ const
+#define KERNEL(name, Params, threads) \
+    extern "C" __global__ void __launch_bounds__(threads) name(const Params p)
+#define SHARED(Type, name) __shared__ Type name
+
+template <class T> using Ptr = T*;
+
+template <class U, class T> FN U* cast(T* p) { return (U*)p; }
+
+template <class T, u32 N> struct Array {
+    T v[N];
+    __device__ __forceinline__ T& operator[](u32 i) { return v[i]; }
+    __device__ __forceinline__ const T& operator[](u32 i) const { return v[i]; }
+};
+
+// A float as the bits of the nearest half, ties to even.
+FN u16 f16_bits(float x) {
+    u16 h;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+
+FN float f16_value(u16 h) {
+    float x;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(h));
+    return x;
+}
+
+// c and the products of a's two halves with b's two lower, or upper, bytes.
+FN u32 dot_lower(u32 a, u32 b, u32 c) {
+    asm("dp2a.lo.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
+    return c;
+}
+
+FN u32 dot_upper(u32 a, u32 b, u32 c) {
+    asm("dp2a.hi.u32.u32 %0, %1, %2, %0;" : "+r"(c) : "r"(a), "r"(b));
+    return c;
+}
+
+FN u32 float_bits(float x) { return __float_as_uint(x); }
+FN float bits_float(u32 x) { return __uint_as_float(x); }
+FN u64 double_bits(double x) { return (u64)__double_as_longlong(x); }
+FN double bits_double(u64 x) { return __longlong_as_double((i64)x); }
+
+#endif
+
+// A float as the bits of the nearest bfloat16, ties to even. Written out: the instruction needs compute_80.
+FN u16 bf16_bits(float x) {
+    u32 bits = float_bits(x);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (u16)(bits >> 16 | 0x40);
+    return (u16)((bits + 0x7FFFu + (bits >> 16 & 1)) >> 16);
+}
+
+FN float bf16_value(u16 b) { return bits_float((u32)b << 16); }

@@ -1,0 +1,103 @@
+// Bits become coefficients, as libjpeg reads them. Whatever no encoder writes is odd.
+#pragma once
+#include "pictures.cuh"
+
+// From zigzag to natural order.
+CONSTANT u8 NATURAL[64] = {
+    0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,  12, 19, 26, 33, 40, 48,
+    41, 34, 27, 20, 13, 6,  7,  14, 21, 28, 35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23,
+    30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+
+// A position in the bits of one segment: 32-bit words without stuffing, the first bit uppermost.
+struct Bits {
+    Ptr<const u32> words;
+    u32 at, end;     // The word behind `next`, and the one behind the segment.
+    u32 high, low, next;
+    u32 used;        // Bits of `high` that were taken, below 32.
+};
+
+// Behind the segment there are zeros, however far a damaged one reads.
+FN u32 word_at(const Bits& b, u32 at) { return at < b.end ? b.words[at] : 0; }
+
+FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
+    b.words = words;
+    b.end = first + (bytes + 3) / 4;
+    b.high = word_at(b, first);
+    b.low = word_at(b, first + 1);
+    b.next = word_at(b, first + 2);
+    b.at = first + 3;
+    b.used = 0;
+}
+
+FN u32 peek(const Bits& b) { return __funnelshift_l(b.low, b.high, b.used); }
+
+// Takes n bits, at most 32. One word is under way, so that nobody waits for it.
+FN void take(Bits& b, u32 n) {
+    b.used += n;
+    if (b.used >= 32) {
+        b.used -= 32;
+        b.high = b.low;
+        b.low = b.next;
+        b.next = word_at(b, b.at);
+        b.at++;
+    }
+}
+
+// Bytes of which bits were taken.
+FN u32 bytes_taken(const Bits& b, u32 first) { return (b.at - 3 - first) * 4 + (b.used + 7) / 8; }
+
+// Length << 8 | symbol of the code that `bits` begin with; 0 if there is none such.
+FN u32 code_of(const Huffman& table, u32 bits) {
+    u32 entry = table.lookup[bits >> (32 - LOOKUP_BITS)];
+    if (entry) return entry;
+    u32 next = bits >> 16;
+    for (u32 length = LOOKUP_BITS + 1; length <= 16; length++) {
+        if (next < table.ends[length]) {
+            u32 place = (next >> (16 - length)) + (u32)table.offsets[length];
+            return length << 8 | table.symbols[place & 255];
+        }
+    }
+    return 0;
+}
+
+// The value of the `size` bits behind a code of `length` bits; those that begin with 0 are negative.
+FN i32 value_of(u32 bits, u32 length, u32 size) {
+    u32 raw = (bits << length) >> 1 >> (31 - size);
+    i32 value = (i32)raw;
+    if (size && raw < 1u << (size - 1)) value -= (i32)(1u << size) - 1;
+    return value;
+}
+
+// Whether a value is one that 16-bit arithmetic takes: what goes into a pass of the IDCT is within ±2^14.
+FN u32 out_of_range(i32 value) { return (u32)(value + 16384) >> 15; }
+
+// Place of a coefficient in a lane's block in shared memory. Two coefficients are a word, and a lane's words are 32 apart:
+// whichever coefficients the lanes of a warp touch, no two of them share a bank.
+FN u32 place_of(u32 natural, u32 lane) { return ((natural >> 1) * 32 + lane) * 2 + (natural & 1); }
+
+// The AC coefficients of a block, times their quantisers. `steps`: quantiser, and natural order in the upper half. Returns why it is odd.
+template <u32 N, u32 M>
+FN u32 read_ac(Bits& bits, const Huffman& table, const Array<u16, M>& steps, u32 component, Array<u16, N>& block, u32 lane) {
+    u32 odd = 0;
+    for (u32 at = 0; at < 63;) {
+        u32 window = peek(bits);
+        u32 code = code_of(table, window);
+        u32 length = code >> 8, run = code >> 4 & 15, size = code & 15;
+        take(bits, length + size);
+        if (size == 0) {
+            // The end of the block, or sixteen zeros.
+            if (run == 0 && length) break;
+            if (run != 15) return ODD_ENTROPY;
+            at += 16;
+            if (at > 63) return ODD_ENTROPY;
+        } else {
+            at += run + 1;
+            if (at > 63) return ODD_ENTROPY;
+            u32 step = steps[component * 64 + at];
+            i32 value = value_of(window, length, size) * (i32)(step & 255);
+            odd |= out_of_range(value);
+            block[place_of(step >> 8, lane)] = (u16)value;
+        }
+    }
+    return odd ? ODD_RANGE : 0;
+}

@@ -1,0 +1,84 @@
+// Samples from coefficients, to the bit as libjpeg's accurate integer IDCT (jidctint.c, "islow").
+#pragma once
+#include "entropy.cuh"
+
+// One pass over eight values. `round` is added before the shift. Names are libjpeg's.
+template <u32 SHIFT> FN void idct_pass(i32* v, i32 round) {
+    i32 z1 = (v[2] + v[6]) * 4433;
+    i32 tmp2 = z1 - v[6] * 15137, tmp3 = z1 + v[2] * 6270;
+    i32 tmp0 = (i32)((u32)(v[0] + v[4]) << 13) + round, tmp1 = (i32)((u32)(v[0] - v[4]) << 13) + round;
+    i32 tmp10 = tmp0 + tmp3, tmp13 = tmp0 - tmp3, tmp11 = tmp1 + tmp2, tmp12 = tmp1 - tmp2;
+
+    z1 = v[7] + v[1];
+    i32 z2 = v[5] + v[3], z3 = v[7] + v[3], z4 = v[5] + v[1];
+    i32 z5 = (z3 + z4) * 9633;
+    tmp0 = v[7] * 2446;
+    tmp1 = v[5] * 16819;
+    tmp2 = v[3] * 25172;
+    tmp3 = v[1] * 12299;
+    z1 *= -7373;
+    z2 *= -20995;
+    z3 = z5 - z3 * 16069;
+    z4 = z5 - z4 * 3196;
+    tmp0 += z1 + z3;
+    tmp1 += z2 + z4;
+    tmp2 += z2 + z3;
+    tmp3 += z1 + z4;
+
+    v[0] = (tmp10 + tmp3) >> SHIFT;
+    v[7] = (tmp10 - tmp3) >> SHIFT;
+    v[1] = (tmp11 + tmp2) >> SHIFT;
+    v[6] = (tmp11 - tmp2) >> SHIFT;
+    v[2] = (tmp12 + tmp1) >> SHIFT;
+    v[5] = (tmp12 - tmp1) >> SHIFT;
+    v[3] = (tmp13 + tmp0) >> SHIFT;
+    v[4] = (tmp13 - tmp0) >> SHIFT;
+}
+
+FN u32 sample(i32 value) { return (u32)min(max(value, 0), 255); }
+
+// Two coefficients side by side, as one word.
+template <u32 N> FN u32& pair_at(Array<u16, N>& block, u32 row, u32 pair, u32 lane) {
+    return *(u32*)&block[place_of(row * 8 + pair * 2, lane)];
+}
+
+// Both passes over a lane's block, which is left zero. Writes 64 samples, row by row, if `keep`. Returns whether a sum is out of range.
+template <u32 N> FN u32 idct_block(Array<u16, N>& block, u32 lane, Ptr<uint4> out, bool keep) {
+    u32 odd = 0;
+#pragma unroll
+    for (u32 pair = 0; pair < 4; pair++) {
+        i32 a[8], b[8];
+#pragma unroll
+        for (u32 row = 0; row < 8; row++) {
+            u32 both = pair_at(block, row, pair, lane);
+            a[row] = (i16)(both & 0xFFFF);
+            b[row] = (i32)both >> 16;
+        }
+        idct_pass<11>(a, 1 << 10);
+        idct_pass<11>(b, 1 << 10);
+#pragma unroll
+        for (u32 row = 0; row < 8; row++) {
+            odd |= out_of_range(a[row]) | out_of_range(b[row]);
+            pair_at(block, row, pair, lane) = (u32)(a[row] & 0xFFFF) | (u32)b[row] << 16;
+        }
+    }
+    u32 packed[4];
+#pragma unroll
+    for (u32 row = 0; row < 8; row++) {
+        i32 v[8];
+#pragma unroll
+        for (u32 pair = 0; pair < 4; pair++) {
+            u32& both = pair_at(block, row, pair, lane);
+            v[2 * pair] = (i16)(both & 0xFFFF);
+            v[2 * pair + 1] = (i32)both >> 16;
+            both = 0;
+        }
+        // Samples are centred at 128.
+        idct_pass<18>(v, (1 << 17) + (128 << 18));
+        u32 half = row % 2 * 2;
+        packed[half] = sample(v[0]) | sample(v[1]) << 8 | sample(v[2]) << 16 | sample(v[3]) << 24;
+        packed[half + 1] = sample(v[4]) | sample(v[5]) << 8 | sample(v[6]) << 16 | sample(v[7]) << 24;
+        if (row % 2 && keep) out[row / 2] = make_uint4(packed[0], packed[1], packed[2], packed[3]);
+    }
+    return odd;
+}

@@ -1,0 +1,436 @@
+// Pictures: from the entropy-coded segments of baseline JPEGs to pixels, resized and turned.
+//
+// In this order: picture_tables and picture_weights make tables, picture_bytes takes the stuffing out, picture_blocks decodes,
+// picture_pixels makes the output. What a damaged segment does to its picture is unspecified, but its row is flagged, no other row
+// changes, and no access leaves the buffers.
+#include "entropy.cuh"
+#include "idct.cuh"
+#include "pixels.cuh"
+
+struct ConfigParams {
+    Ptr<u32> out;
+};
+
+// What the host and the kernels must agree on.
+KERNEL(pictures_config, ConfigParams, 32) {
+    if (threadIdx.x) return;
+    p.out[0] = sizeof(Picture);
+    p.out[1] = sizeof(Segment);
+    p.out[2] = sizeof(Group);
+    p.out[3] = sizeof(Tile);
+    p.out[4] = sizeof(Codes);
+    p.out[5] = sizeof(Huffman);
+    p.out[6] = sizeof(Span);
+    p.out[7] = TILE_PIXELS;
+    p.out[8] = TILE_BETWEEN;
+    p.out[9] = DECODE_THREADS;
+    p.out[10] = PIXEL_THREADS;
+    p.out[11] = LOOKUP_BITS;
+}
+
+struct TablesParams {
+    Ptr<const u8> upload;
+    Ptr<const Codes> codes;
+    Ptr<Huffman> tables;
+    Ptr<u32> status;
+    u32 count;
+    u32 pictures;
+};
+
+struct TablesShared {
+    Array<u32, 17> ends;
+    Array<i32, 17> offsets;
+};
+
+// Makes a Huffman table in each block, of codes that the host has checked. All rows are good yet.
+KERNEL(picture_tables, TablesParams, 128) {
+    SHARED(TablesShared, s);
+    for (u32 row = blockIdx.x * blockDim.x + threadIdx.x; row < p.pictures; row += gridDim.x * blockDim.x) p.status[row] = 0;
+    Codes codes = p.codes[blockIdx.x];
+    Ptr<const u8> counts = p.upload + codes.offset;
+    Ptr<const u8> symbols = counts + 16;
+    if (threadIdx.x == 0) {
+        u32 code = 0, place = 0;
+        s.ends[0] = 0;
+        s.offsets[0] = 0;
+        for (u32 length = 1; length <= 16; length++) {
+            s.offsets[length] = (i32)place - (i32)code;
+            place += counts[length - 1];
+            code += counts[length - 1];
+            s.ends[length] = code << (16 - length);
+            code <<= 1;
+        }
+    }
+    __syncthreads();
+    Huffman& table = p.tables[blockIdx.x];
+    if (threadIdx.x < 17) {
+        table.ends[threadIdx.x] = s.ends[threadIdx.x];
+        table.offsets[threadIdx.x] = s.offsets[threadIdx.x];
+    }
+    for (u32 n = threadIdx.x; n < 256; n += blockDim.x) table.symbols[n] = n < codes.symbols ? symbols[n] : 0;
+    for (u32 bits = threadIdx.x; bits < 1 << LOOKUP_BITS; bits += blockDim.x) {
+        u32 entry = 0, next = bits << (16 - LOOKUP_BITS);
+        for (u32 length = 1; length <= LOOKUP_BITS; length++) {
+            if (next < s.ends[length]) {
+                u32 place = (next >> (16 - length)) + (u32)s.offsets[length];
+                entry = length << 8 | (place < codes.symbols ? symbols[place] : 0);
+                break;
+            }
+        }
+        table.lookup[bits] = (u16)entry;
+    }
+}
+
+struct WeightsParams {
+    Ptr<const Picture> pictures;
+    Ptr<Span> spans;
+    Ptr<i16> weights;
+    Ptr<u32> precisions;
+};
+
+struct WeightsShared {
+    u64 largest;
+};
+
+// Weights of a triangle, as fast_image_resize computes them: in doubles, every operation rounded by itself.
+struct Triangle {
+    double scale, radius, narrow, in;
+    double start;
+};
+
+FN Triangle triangle_of(const Axis& axis) {
+    Triangle t;
+    t.scale = (axis.end - axis.start) / (double)axis.out;
+    t.radius = max(t.scale, 1.0);
+    t.narrow = 1.0 / t.radius;
+    t.in = (double)axis.in;
+    t.start = axis.start;
+    return t;
+}
+
+// The pixels that the n-th output pixel is made of, weights of zero at both ends left out; the sum of their weights, and the largest one.
+FN Span span_of(const Triangle& t, u32 n, double& centre, double& sum, double& largest) {
+    double in_centre = t.start + ((double)n + 0.5) * t.scale;
+    u32 first = (u32)max(floor(in_centre - t.radius), 0.0);
+    u32 last = (u32)min(ceil(in_centre + t.radius), t.in);
+    centre = in_centre - 0.5;
+    sum = 0.0;
+    largest = 0.0;
+    u32 begin = first, end = first;
+    for (u32 x = first; x < last; x++) {
+        double w = fabs(((double)x - centre) * t.narrow);
+        w = w < 1.0 ? 1.0 - w : 0.0;
+        if (w == 0.0) {
+            if (x == begin) begin = end = x + 1;
+            continue;
+        }
+        end = x + 1;
+        sum = sum + w;
+        largest = max(largest, w);
+    }
+    Span span;
+    span.start = begin;
+    span.size = end - begin;
+    return span;
+}
+
+// The two axes of a picture, a block each.
+KERNEL(picture_weights, WeightsParams, 128) {
+    SHARED(WeightsShared, s);
+    const Picture& pic = p.pictures[blockIdx.x / 2];
+    const Axis& axis = blockIdx.x % 2 ? pic.y : pic.x;
+    if (axis.copies) {
+        // A weight of one.
+        for (u32 n = threadIdx.x; n < axis.out; n += blockDim.x) {
+            Span span;
+            span.start = (u32)axis.start + n;
+            span.size = 1;
+            p.spans[axis.spans + n] = span;
+            p.weights[axis.weights + n * axis.taps] = 1 << 14;
+        }
+        if (threadIdx.x == 0) p.precisions[blockIdx.x] = 14;
+        return;
+    }
+    Triangle t = triangle_of(axis);
+    if (threadIdx.x == 0) s.largest = 0;
+    __syncthreads();
+    double most = 0.0, centre, sum, largest;
+    for (u32 n = threadIdx.x; n < axis.out; n += blockDim.x) {
+        span_of(t, n, centre, sum, largest);
+        if (sum != 0.0) largest = largest / sum;
+        most = max(most, largest);
+    }
+    // Doubles that are not negative are in the order of their bits.
+    atomicMax(&s.largest, double_bits(most));
+    __syncthreads();
+    most = bits_double(s.largest);
+    // As many bits behind the point as the largest weight leaves of 15.
+    u32 precision = 0;
+    for (u32 bits = 0; bits < 22; bits++) {
+        precision = bits;
+        if (round(most * (double)(1u << (bits + 1))) >= 32768.0) break;
+    }
+    double unit = (double)(1u << precision);
+    for (u32 n = threadIdx.x; n < axis.out; n += blockDim.x) {
+        Span span = span_of(t, n, centre, sum, largest);
+        span.size = min(span.size, axis.taps);
+        p.spans[axis.spans + n] = span;
+        for (u32 k = 0; k < span.size; k++) {
+            double w = fabs(((double)(span.start + k) - centre) * t.narrow);
+            w = w < 1.0 ? 1.0 - w : 0.0;
+            if (sum != 0.0) w = w / sum;
+            p.weights[axis.weights + n * axis.taps + k] = (i16)round(w * unit);
+        }
+    }
+    if (threadIdx.x == 0) p.precisions[blockIdx.x] = precision;
+}
+
+struct BytesParams {
+    Ptr<const u32> upload;
+    Ptr<const Segment> segments;
+    Ptr<u32> words;
+    Ptr<u32> lengths;
+    u32 count;
+};
+
+// Takes the stuffing out of a segment in each thread: FF is followed by 00, which goes. Writes words with the first byte uppermost.
+KERNEL(picture_bytes, BytesParams, 128) {
+    u32 n = blockIdx.x * blockDim.x + threadIdx.x;
+    if (n >= p.count) return;
+    Segment segment = p.segments[n];
+    if (segment.number == END) return;
+    u32 bytes = p.segments[n + 1].offset - segment.offset - 2;
+    // A segment has as many words as its bytes and its marker begin, and one more: they never meet the next one's.
+    u32 to = (segment.offset >> 2) + n, from = segment.offset >> 2, shift = (segment.offset & 3) * 8;
+    u32 word = p.upload[from], carry = 0, held = 0, length = 0;
+    bool skips = false;
+    for (u32 at = 0; at < bytes; at += 4) {
+        from++;
+        u32 behind = p.upload[from];
+        u32 four = __funnelshift_r(word, behind, shift);
+        word = behind;
+        u32 swapped = __byte_perm(four, 0, 0x0123);
+        bool has_ff = (((four & 0x7F7F7F7Fu) + 0x01010101u) & four & 0x80808080u) != 0;
+        if (at + 4 <= bytes && !has_ff && !skips) {
+            p.words[to++] = __funnelshift_r(swapped, carry, held * 8);
+            carry = swapped;
+            length += 4;
+            continue;
+        }
+        for (u32 k = 0; k < 4 && at + k < bytes; k++) {
+            u32 byte = swapped >> 24;
+            swapped <<= 8;
+            if (skips) {
+                skips = false;
+                continue;
+            }
+            skips = byte == 0xFF;
+            carry = carry << 8 | byte;
+            length++;
+            if (++held == 4) {
+                p.words[to++] = carry;
+                held = 0;
+            }
+        }
+    }
+    if (held) p.words[to] = carry << (32 - held * 8);
+    p.lengths[n] = length;
+}
+
+struct BlocksParams {
+    Ptr<const Picture> pictures;
+    Ptr<const Segment> segments;
+    Ptr<const Group> groups;
+    Ptr<const Huffman> tables;
+    Ptr<const u32> words;
+    Ptr<const u32> lengths;
+    Ptr<uint4> planes;
+    Ptr<u32> status;
+    u32 groups_count;
+};
+
+struct BlocksShared {
+    Array<u16, 2048> blocks[DECODE_THREADS / 32];
+    // Quantiser of each coefficient in zigzag order, and its natural order in the upper half.
+    Array<u16, 192> steps[DECODE_THREADS / 32];
+};
+
+// Decodes a segment in each thread. The lanes of a warp go from block to block together.
+KERNEL(picture_blocks, BlocksParams, DECODE_THREADS) {
+    SHARED(BlocksShared, s);
+    u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    u32 n = blockIdx.x * (DECODE_THREADS / 32) + warp;
+    if (n >= p.groups_count) return;
+    Group group = p.groups[n];
+    const Picture& pic = p.pictures[group.picture];
+    Array<u16, 2048>& block = s.blocks[warp];
+    Array<u16, 192>& steps = s.steps[warp];
+    for (u32 k = lane; k < pic.components * 64; k += 32) steps[k] = (u16)(pic.quantisers[k] | (u32)NATURAL[k & 63] << 8);
+    for (u32 k = 0; k < 32; k++) *(u32*)&block[(k * 32 + lane) * 2] = 0;
+    __syncwarp();
+    bool has_segment = group.first + lane < pic.segment_count;
+    u32 index = pic.segments + group.first + (has_segment ? lane : 0);
+    Segment segment = p.segments[index];
+    u32 first = (segment.offset >> 2) + index, bytes = p.lengths[index];
+    Bits bits;
+    open_bits(bits, p.words, first, bytes);
+    u32 mcu = segment.number * pic.interval, end = min(mcu + pic.interval, pic.mcus);
+    u32 row = mcu / pic.columns, column = mcu - row * pic.columns;
+    u32 across = pic.right - pic.left, luma = pic.h * pic.v, odd = 0;
+    u32 blocks = pic.components == 1 ? 1 : luma + 2;
+    i32 predictions[3] = {0, 0, 0};
+    // Every lane goes through the same blocks, also one that has nothing to do: where they part, at each symbol, they must meet again
+    // before the IDCT, or each would compute it alone.
+    for (;;) {
+        bool decodes = has_segment && mcu < end && !odd;
+        if (!__any_sync(0xFFFFFFFFu, decodes)) break;
+        bool keep = column >= pic.left && column < pic.right && row >= pic.top && row < pic.bottom;
+        u32 x = column - pic.left, y = row - pic.top;
+        for (u32 k = 0; k < blocks; k++) {
+            u32 component = k < luma ? 0 : k - luma + 1;
+            if (decodes) {
+                u32 window = peek(bits), code = code_of(p.tables[pic.dc[component]], window), length = code >> 8, size = code & 15;
+                take(bits, length + size);
+                i32 difference = value_of(window, length, size), value;
+                // Written out, so that predictions stay in registers.
+                if (component == 0) value = predictions[0] += difference;
+                else if (component == 1) value = predictions[1] += difference;
+                else value = predictions[2] += difference;
+                if (!length) odd |= ODD_ENTROPY;
+                if (value != (i16)value) odd |= ODD_RANGE;
+                value = (i32)(i16)value * (i32)(steps[component * 64] & 255);
+                if (out_of_range(value)) odd |= ODD_RANGE;
+                block[place_of(0, lane)] = (u16)value;
+                odd |= read_ac(bits, p.tables[pic.ac[component]], steps, component, block, lane);
+                decodes = !odd;
+            }
+            __syncwarp();
+            if (decodes) {
+                u32 place;
+                if (k < luma) {
+                    u32 above = pic.h == 2 ? k >> 1 : k, beside = pic.h == 2 ? k & 1 : 0;
+                    place = pic.planes[0] + (y * pic.v + above) * (across * pic.h) + x * pic.h + beside;
+                } else {
+                    place = pic.planes[component] + y * across + x;
+                }
+                if (idct_block(block, lane, p.planes + (keep ? (u64)place * 4 : 0), keep)) odd |= ODD_RANGE;
+            }
+        }
+        mcu++;
+        if (++column == pic.columns) {
+            column = 0;
+            row++;
+        }
+    }
+    if (!has_segment) return;
+    if (bytes_taken(bits, first) != bytes) odd |= ODD_ENTROPY;
+    if (odd) atomicOr(p.status + group.picture, odd);
+}
+
+struct PixelsParams {
+    Ptr<const Picture> pictures;
+    Ptr<const Tile> tiles;
+    Ptr<const Span> spans;
+    Ptr<const i16> weights;
+    Ptr<const u32> precisions;
+    Ptr<const u8> planes;
+    Ptr<u8> out;
+    Ptr<u32> status;
+    Output output;
+};
+
+struct PixelsShared {
+    Array<u32, TILE_PIXELS> pixels;
+    Array<u32, TILE_BETWEEN> between;
+};
+
+// Three sums of weighted levels.
+struct Sums {
+    u32 red, green, blue;
+};
+
+// Adds two pixels, weighted by the lower and the upper half of `weights`: three instructions each, where one at a time takes six.
+FN void add(Sums& sums, u32 one, u32 other, u32 weights) {
+    u32 red_green = __byte_perm(one, other, 0x5140), blue = __byte_perm(one, other, 0x6262);
+    sums.red = dot_lower(weights, red_green, sums.red);
+    sums.green = dot_upper(weights, red_green, sums.green);
+    sums.blue = dot_lower(weights, blue, sums.blue);
+}
+
+// The sum of `count` pixels, `step` apart, each with its weight. Weights are not negative.
+template <u32 N> FN Sums sum_of(Array<u32, N>& pixels, u32 first, u32 step, Ptr<const i16> weights, u32 count, u32 precision) {
+    u32 half = 1u << (precision - 1), k = 0;
+    Sums sums = {half, half, half};
+    for (; k + 2 <= count; k += 2)
+        add(sums, pixels[first + k * step], pixels[first + (k + 1) * step], (u32)weights[k] | (u32)weights[k + 1] << 16);
+    if (k < count) add(sums, pixels[first + k * step], 0, (u32)weights[k]);
+    return sums;
+}
+
+FN u32 rounded(const Sums& sums, u32 precision) {
+    return min(sums.red >> precision, 255u) | min(sums.green >> precision, 255u) << 8 | min(sums.blue >> precision, 255u) << 16;
+}
+
+// Writes a level as the output wants it. Floats: one rounding by the fused product and sum, one to the type.
+FN void put(Ptr<u8> out, const Output& how, u64 at, u32 channel, u32 value) {
+    if (how.dtype == 0) {
+        out[at] = (u8)value;
+        return;
+    }
+    float x = __fmaf_rn((float)value, how.scale[channel], how.bias[channel]);
+    if (how.dtype == 1) cast<u16>(out)[at] = f16_bits(x);
+    else if (how.dtype == 2) cast<u16>(out)[at] = bf16_bits(x);
+    else cast<float>(out)[at] = x;
+}
+
+// Makes a tile of the output in each block: pixels of the source, then columns, then rows resized, as fast_image_resize does it for
+// 8 bits: what is between the two is rounded to 8 bits, too.
+KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
+    SHARED(PixelsShared, s);
+    Tile tile = p.tiles[blockIdx.x];
+    const Picture& pic = p.pictures[tile.picture];
+    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const u32 warps = PIXEL_THREADS / 32;
+    u32 left = (tile.place & 0xFFFF) * pic.tile_width, top = (tile.place >> 16) * pic.tile_height;
+    u32 columns = min(pic.tile_width, pic.x.out - left), rows = min(pic.tile_height, pic.y.out - top);
+    Ptr<const Span> across = p.spans + pic.x.spans + left;
+    Ptr<const Span> down = p.spans + pic.y.spans + top;
+    u32 x0 = across[0].start, width = across[columns - 1].start + across[columns - 1].size - x0;
+    u32 y0 = down[0].start, height = down[rows - 1].start + down[rows - 1].size - y0;
+    if (width > TILE_PIXELS || height > TILE_PIXELS || width * height > TILE_PIXELS || width * rows > TILE_BETWEEN) {
+        if (threadIdx.x == 0) atomicOr(p.status + tile.picture, ODD_TILE);
+        return;
+    }
+    for (u32 y = warp; y < height; y += warps)
+        for (u32 x = lane; x < width; x += 32)
+            s.pixels[y * width + x] = pixel_at(p.planes, pic, pic.window_x + x0 + x, pic.window_y + y0 + y);
+    __syncthreads();
+    u32 precision = p.precisions[tile.picture * 2 + 1];
+    for (u32 r = warp; r < rows; r += warps) {
+        Span span = down[r];
+        Ptr<const i16> weights = p.weights + pic.y.weights + (top + r) * pic.y.taps;
+        for (u32 x = lane; x < width; x += 32) {
+            u32 first = (span.start - y0) * width + x;
+            s.between[r * width + x] = rounded(sum_of(s.pixels, first, width, weights, span.size, precision), precision);
+        }
+    }
+    __syncthreads();
+    precision = p.precisions[tile.picture * 2];
+    u64 plane = (u64)pic.out_width * pic.out_height;
+    for (u32 r = warp; r < rows; r += warps) {
+        for (u32 c = lane; c < columns; c += 32) {
+            Span span = across[c];
+            Ptr<const i16> weights = p.weights + pic.x.weights + (left + c) * pic.x.taps;
+            u32 from = r * width + span.start - x0;
+            u32 pixel = rounded(sum_of(s.between, from, 1, weights, span.size, precision), precision);
+            u32 x = left + c, y = top + r;
+            if (pic.turn & MIRRORED_X) x = pic.x.out - 1 - x;
+            if (pic.turn & MIRRORED_Y) y = pic.y.out - 1 - y;
+            u64 at = pic.turn & TRANSPOSED ? (u64)x * pic.out_width + y : (u64)y * pic.out_width + x;
+            u64 first = p.output.channels_first ? pic.out + at : pic.out + at * 3, step = p.output.channels_first ? plane : 1;
+            put(p.out, p.output, first, 0, pixel & 255);
+            put(p.out, p.output, first + step, 1, pixel >> 8 & 255);
+            put(p.out, p.output, first + 2 * step, 2, pixel >> 16);
+        }
+    }
+}

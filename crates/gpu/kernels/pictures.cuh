@@ -1,0 +1,100 @@
+// What the kernels for pictures share with each other and with the host (src/pictures/table.rs writes
+// these structs byte by byte; pictures_config tells the host their sizes, which a test compares).
+#pragma once
+#include "device.cuh"
+
+// Bits that a Huffman table looks at. Longer codes are rare, and searched for.
+#define LOOKUP_BITS 9
+// Threads of a block that decodes: four warps, each within one picture.
+#define DECODE_THREADS 128
+#define PIXEL_THREADS 256
+// Source pixels of a tile of output, and pixels between the two passes of resizing, in shared memory.
+#define TILE_PIXELS 6144
+#define TILE_BETWEEN 4096
+
+// Why a row is flagged.
+#define ODD_ENTROPY 1u  // A segment's bits are not what an encoder writes, or do not end where it ends.
+#define ODD_RANGE 2u    // A coefficient or a sum is out of range: libjpeg-turbo's arithmetic of 16 bits would differ.
+#define ODD_TILE 4u     // A tile does not fit: the host's numbers are wrong.
+
+#define TRANSPOSED 1u
+#define MIRRORED_X 2u
+#define MIRRORED_Y 4u
+
+// One axis of the resizing.
+struct Axis {
+    double start;  // Of what is shown, in pixels of the window.
+    double end;
+    u32 out;       // Pixels of the output.
+    u32 in;        // Pixels of the window.
+    u32 taps;      // Weights kept for each pixel of the output.
+    u32 spans;     // Its first span.
+    u32 weights;   // Its first weight.
+    u32 copies;    // Not 0: pixels are copied, from `start` on.
+};
+
+struct Picture {
+    u64 out;              // Its first element in the output.
+    Axis x, y;            // Of the stored picture.
+    u32 window_x, window_y;
+    u32 out_width, out_height;
+    u32 turn;
+    u32 tile_width, tile_height;
+    u32 segments;         // Its first segment in the table of segments, and how many.
+    u32 segment_count;
+    u32 interval;         // MCUs of a segment.
+    u32 mcus;             // Of the picture.
+    u32 columns;          // MCUs in a row.
+    u32 left, top, right, bottom;  // MCUs of which samples are kept.
+    u32 components;       // 1 or 3.
+    u32 h, v;             // Blocks of luma in an MCU.
+    u32 chroma_width, chroma_height;  // Samples.
+    Array<u32, 3> planes; // Each component's first block.
+    Array<u32, 3> dc, ac; // Each component's Huffman tables.
+    Array<u8, 192> quantisers;  // In zigzag order.
+};
+
+// Entropy-coded bytes: those from `offset` up to two before the next segment's offset, where a marker stands.
+struct Segment {
+    u32 offset;
+    u32 number;  // Its place in the picture, or END behind the last one of a picture.
+};
+#define END 0xFFFFFFFFu
+
+// What a warp decodes: up to 32 segments of a picture.
+struct Group {
+    u32 picture;
+    u32 first;  // Counted from the picture's first segment.
+};
+
+// What a block makes of the output.
+struct Tile {
+    u32 picture;
+    u32 place;  // Column, and row in the upper half, in tiles.
+};
+
+// Where the codes of a Huffman table stand among the uploaded bytes: 16 counts, then symbols.
+struct Codes {
+    u32 offset;
+    u32 symbols;
+};
+
+struct Huffman {
+    Array<u16, 1 << LOOKUP_BITS> lookup;  // Length of a code, and its symbol below; 0 where a code is longer.
+    Array<u32, 17> ends;                  // For each length: the first code behind those of it, left-justified to 16 bits.
+    Array<i32, 17> offsets;               // For each length: what to add to a code for the place of its symbol.
+    Array<u8, 256> symbols;
+};
+
+// Pixels that an output pixel is made of, on one axis.
+struct Span {
+    u32 start;
+    u32 size;
+};
+
+struct Output {
+    u32 dtype;        // 0 uint8, 1 float16, 2 bfloat16, 3 float32.
+    u32 channels_first;
+    Array<float, 3> scale, bias;
+};
+

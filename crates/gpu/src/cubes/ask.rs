@@ -1,0 +1,194 @@
+//! What is asked of an array, in the terms of the kernels: a rectangle of pixels and some of the bands of a cube `[rows, columns, bands]`.
+
+use super::wire::{Pick, chunk_bands};
+use shardpack_codec::{Bands, Output, Region};
+use shardpack_format::{ArrayDescriptor, Codes, Error, Layout, Result, Transform};
+
+/// An array as a cube, and the part of it that comes out.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Ask {
+    /// All of the array.
+    pub(super) columns: u64,
+    pub(super) pixels: u64,
+    pub(super) bands: u64,
+    /// Bands that the tables of fixed point have: those of the array itself.
+    pub(super) table_bands: u64,
+    /// The part: rows, columns.
+    pub(super) y: u64,
+    pub(super) x: u64,
+    pub(super) rows: u64,
+    pub(super) region_columns: u64,
+    pub(super) picks: Picks,
+    pub(super) out_by_band: bool,
+    /// Axes of what comes out.
+    pub(super) shape: Vec<u64>,
+    /// What the stored elements mean: with [`Output::Stored`], themselves.
+    pub(super) descriptor: ArrayDescriptor,
+}
+
+/// Which bands come out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Picks {
+    /// So many from the first one on.
+    Run { first: u64, count: u64 },
+    /// These, in the order of the bands, each with its place.
+    List(Vec<Pick>),
+}
+
+impl Picks {
+    pub(super) fn count(&self) -> u64 {
+        match self {
+            Self::Run { count, .. } => *count,
+            Self::List(list) => list.len() as u64,
+        }
+    }
+
+    /// The lowest band, and the one behind the highest.
+    fn span(&self) -> (u64, u64) {
+        match self {
+            Self::Run { first, count } => (*first, first + count),
+            Self::List(list) => {
+                let (low, high) = (list.first().map_or(0, |p| p.band), list.last().map_or(0, |p| p.band + 1));
+                (low.into(), high.into())
+            }
+        }
+    }
+
+    fn list(bands: &[u64]) -> Result<Self> {
+        let number =
+            |n: u64| u32::try_from(n).map_err(|_| Error::limit("bands", "u32 of the device", u32::MAX.into(), n));
+        let mut list = Vec::with_capacity(bands.len());
+        for (place, band) in (0..).zip(bands) {
+            list.push(Pick { band: number(*band)?, place: number(place)? });
+        }
+        list.sort_unstable_by_key(|pick| (pick.band, pick.place));
+        Ok(Self::List(list))
+    }
+}
+
+impl Ask {
+    /// `region`, or the whole array in the order of its shape.
+    ///
+    /// # Errors
+    /// `Usage` if the region is not within the array, or the array has neither two nor three axes; `Format` if a size overflows.
+    pub(super) fn new(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<Self> {
+        let mut ask = match region {
+            Some(region) => Self::of_region(descriptor, region)?,
+            None => Self::whole(descriptor)?,
+        };
+        ask.flatten();
+        Ok(ask)
+    }
+
+    fn whole(descriptor: &ArrayDescriptor) -> Result<Self> {
+        let (bands, elements) = (descriptor.bands(), descriptor.elements()?);
+        let pixels = elements.checked_div(bands).unwrap_or(0);
+        Ok(Self {
+            columns: 1,
+            pixels,
+            bands,
+            table_bands: bands,
+            y: 0,
+            x: 0,
+            rows: pixels,
+            region_columns: 1,
+            picks: Picks::Run { first: 0, count: bands },
+            out_by_band: false,
+            shape: descriptor.shape.clone(),
+            descriptor: descriptor.clone(),
+        })
+    }
+
+    fn of_region(descriptor: &ArrayDescriptor, region: &Region) -> Result<Self> {
+        // Checks that the region is within the array.
+        let shape = region.shape_of(descriptor)?;
+        let descriptor = match region.output {
+            Output::Source => descriptor.clone(),
+            Output::Stored => ArrayDescriptor {
+                decoded: descriptor.stored,
+                transform: Transform::None,
+                no_data: None,
+                codes: Codes::default(),
+                ..descriptor.clone()
+            },
+        };
+        let picks = match &region.bands {
+            Bands::Range(range) => Picks::Run { first: range.start, count: range.end - range.start },
+            Bands::List(list) => Picks::list(list)?,
+            Bands::All => Picks::Run { first: 0, count: descriptor.bands() },
+        };
+        let out_by_band = region.layout == Layout::BandMajor;
+        let shape = shape.shape.to_vec();
+        match descriptor.shape[..] {
+            // Bands are the positions along the last axis, of two as of three.
+            [height, width] => Ok(Self {
+                columns: 1,
+                pixels: height,
+                bands: width,
+                table_bands: width,
+                y: region.y,
+                x: 0,
+                rows: region.height,
+                region_columns: 1,
+                picks: Picks::Run { first: region.x, count: region.width },
+                out_by_band: false,
+                shape,
+                descriptor,
+            }),
+            [height, width, bands] => Ok(Self {
+                columns: width,
+                pixels: height * width,
+                bands,
+                table_bands: bands,
+                y: region.y,
+                x: region.x,
+                rows: region.height,
+                region_columns: region.width,
+                picks,
+                out_by_band,
+                shape,
+                descriptor,
+            }),
+            _ => Err(Error::usage("axes of an array", "two or three", descriptor.shape.len())),
+        }
+    }
+
+    /// Where whole pixels stand beside each other and stay there, the elements of a row are as good as bands of one pixel, which lanes go along: arrays of few
+    /// bands would leave most lanes of a warp idle.
+    fn flatten(&mut self) {
+        let all = Picks::Run { first: 0, count: self.bands };
+        let beside = self.descriptor.layout == Layout::AsShape && !self.descriptor.band_difference;
+        if !beside || self.out_by_band || self.picks != all {
+            return;
+        }
+        if self.columns == 1 && self.rows == self.pixels {
+            // All of it: rows of a thousand elements, or of as many as divide it.
+            let elements = self.pixels * self.bands;
+            let row = (0..=10).rev().map(|n| self.bands << n).find(|row| *row <= 4096 && elements.is_multiple_of(*row));
+            let row = row.unwrap_or(self.bands).max(1);
+            (self.pixels, self.rows, self.bands) = (elements / row, elements / row, row);
+            self.picks = Picks::Run { first: 0, count: row };
+            return;
+        }
+        self.picks = Picks::Run { first: self.x * self.bands, count: self.region_columns * self.bands };
+        self.pixels /= self.columns.max(1);
+        self.bands *= self.columns;
+        (self.columns, self.x, self.region_columns) = (1, 0, 1);
+    }
+
+    /// Elements that come out.
+    pub(super) fn elements(&self) -> u64 {
+        self.rows * self.region_columns * self.picks.count()
+    }
+
+    /// First chunk of bands that is looked at, and how many are.
+    pub(super) fn chunks(&self, width: usize) -> (u64, u64) {
+        if self.elements() == 0 {
+            return (0, 0);
+        }
+        let (low, high) = self.picks.span();
+        let each = chunk_bands(width);
+        let first = if self.descriptor.band_difference { 0 } else { low / each };
+        (first, high.div_ceil(each) - first)
+    }
+}

@@ -1,0 +1,60 @@
+//! The kernels for cubes, on a device.
+
+use super::batch::Work;
+use super::wire::CONFIG;
+use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Pinned, Stream};
+
+/// The kernels, compiled by the driver for a device.
+#[derive(Debug)]
+pub struct CubeKernels {
+    module: Module,
+}
+
+/// Kernels of `cubes.cu`.
+const NAMES: [&str; 4] = ["cube_streams", "cube_pieces", "cube_values", "cube_config"];
+
+impl CubeKernels {
+    /// Has the driver compile the kernels, which takes it about a second the first time, and checks that they and this crate mean the same.
+    ///
+    /// # Errors
+    /// `Driver` if the driver does not take them: it is older than 525, or the device has a compute capability below 7.5.
+    pub fn load(device: &Device) -> Result<Self, GpuError> {
+        let module = Module::load(device, include_str!("../../ptx/cubes.ptx"), &NAMES)?;
+        let bytes = 4 * CONFIG.len();
+        let (stream, memory) = (Stream::new(device)?, Memory::new(device, bytes)?);
+        let mut found = Pinned::new(device, bytes)?;
+        stream.run(&module, &config(memory.address()))?;
+        stream.download(&memory, 0..bytes, &mut found, 0)?;
+        let found: Vec<u32> = found.bytes_mut()?.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+        match found == CONFIG {
+            true => Ok(Self { module }),
+            false => Err(GpuError::Driver {
+                call: "configuration of the kernels for cubes",
+                name: "mismatch".into(),
+                text: format!("expected {CONFIG:?}, found: {found:?}"),
+            }),
+        }
+    }
+
+    /// Runs the kernels of `work` on `stream`: `slot` holds what was uploaded, `out` gets the values.
+    ///
+    /// # Errors
+    /// `Range` if the slot or the output is too short; `Driver` if the driver refuses.
+    pub fn run(&self, stream: &Stream, work: &Work, slot: &Memory, out: &Memory) -> Result<(), GpuError> {
+        let short = |what, memory: &Memory, count: u64| match count <= memory.len() as u64 {
+            true => Ok(()),
+            false => Err(GpuError::Range { what, len: memory.len() as u64, offset: 0, count }),
+        };
+        short("slot of cubes", slot, work.slot_bytes())?;
+        short("output of cubes", out, work.out_bytes())?;
+        for launch in work.launches(slot.address(), out.address()) {
+            stream.run(&self.module, &launch)?;
+        }
+        Ok(())
+    }
+}
+
+/// Asks the kernels for [`CONFIG`].
+pub(super) fn config(out: u64) -> Launch {
+    Launch { kernel: "cube_config", grid: [1, 1, 1], block: [32, 1, 1], params: Params::new().address(out) }
+}

@@ -1,0 +1,351 @@
+//! Where the bytes of each element are: out of a payload's chunks and streams, the work of the first two kernels and the table that the third one reads.
+//!
+//! Nothing that can be read where it is gets moved: a stored stream is a byte plane in the payload itself, a run is one byte of the constants that stand at the
+//! start of each slot. LZ4 streams are decoded to scratch; bit planes, and differences of bytes, are turned there in place.
+
+use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
+use shardpack_codec::blosc2::{Chunk, Content, Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
+use shardpack_codec::{UNIT_BYTES, Units, ZstdDecoder};
+use shardpack_format::{Error, Result};
+
+/// The bytes 0 to 255, at the start of a slot.
+pub(super) const CONSTANT_BYTES: usize = 256;
+
+/// Memory that is handed out from the start to the end.
+pub(super) struct Room<'a> {
+    /// What is free of the part that is uploaded, and its place in the slot.
+    pub(super) free: &'a mut [u8],
+    pub(super) at: u64,
+    /// Where the next scratch is in the slot.
+    pub(super) scratch: u64,
+}
+
+impl<'a> Room<'a> {
+    /// Room for `bytes` that are uploaded: its place, and the bytes.
+    fn take(&mut self, bytes: usize) -> Result<(u64, &'a mut [u8])> {
+        let free = std::mem::take(&mut self.free);
+        let held = free.len();
+        match free.split_at_mut_checked(bytes) {
+            Some((taken, rest)) => {
+                let at = self.at;
+                self.free = rest;
+                self.at += bytes as u64;
+                Ok((at, taken))
+            }
+            None => {
+                Err(Error::limit("room for compressed bytes in a slot", "bytes of the slot", held as u64, bytes as u64))
+            }
+        }
+    }
+
+    fn copy(&mut self, bytes: &[u8]) -> Result<u64> {
+        let (at, to) = self.take(bytes.len())?;
+        to.copy_from_slice(bytes);
+        Ok(at)
+    }
+
+    fn scratch(&mut self, bytes: usize) -> u64 {
+        let at = self.scratch;
+        self.scratch += bytes.next_multiple_of(16) as u64;
+        at
+    }
+}
+
+/// Work for all cubes of a batch.
+#[derive(Default)]
+pub(super) struct Tasks {
+    pub(super) streams: Vec<StreamTask>,
+    pub(super) pieces: Vec<PieceTask>,
+}
+
+/// The placing of one payload.
+pub(super) struct Placer<'a, 'b> {
+    pub(super) room: &'b mut Room<'a>,
+    pub(super) tasks: &'b mut Tasks,
+    pub(super) zstd: &'b mut ZstdDecoder,
+    /// Where the payload is, if it is in the slot already.
+    pub(super) payload_at: Option<u64>,
+    /// Bytes of a stored element.
+    pub(super) width: usize,
+    /// Number of the cube in its batch.
+    pub(super) row: u32,
+    /// Streams met so far.
+    pub(super) number: u32,
+    /// For each block and each byte of an element.
+    pub(super) planes: Vec<Plane>,
+}
+
+/// Bytes that are to be filtered, or not.
+#[derive(Clone, Copy)]
+enum Source {
+    /// At this place, and whether they are in scratch of their own.
+    At(u64, bool),
+    Run(u8),
+}
+
+impl Placer<'_, '_> {
+    /// Fills `planes` for a payload of `stored_bytes`.
+    pub(super) fn place(&mut self, units: &Units<'_>, stored_bytes: usize) -> Result<()> {
+        match units {
+            Units::Raw(payload) => {
+                let at = match self.payload_at {
+                    Some(at) => at,
+                    None => self.room.copy(payload)?,
+                };
+                self.elements(at, stored_bytes);
+            }
+            Units::Zstd(frames) => {
+                let (at, to) = self.room.take(stored_bytes)?;
+                for (frame, unit) in frames.iter().zip(to.chunks_mut(UNIT_BYTES)) {
+                    self.zstd.decode_unit(frame, unit)?;
+                }
+                self.elements(at, stored_bytes);
+            }
+            Units::Blosc2(chunks) => {
+                let mut pos = 0;
+                for (number, chunk) in chunks.iter().enumerate() {
+                    let unit = UNIT_BYTES.min(stored_bytes - number * UNIT_BYTES);
+                    self.chunk(chunk, pos, unit).map_err(|e| e.at(pos as u64))?;
+                    pos += chunk.bytes().len();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Elements that stand beside each other, `bytes` from `at` on.
+    fn elements(&mut self, at: u64, bytes: usize) {
+        let width = self.width as u64;
+        let blocks = bytes.div_ceil(BLOCK_ELEMENTS * self.width) as u64;
+        for block in 0..blocks {
+            let start = at + block * BLOCK_ELEMENTS as u64 * width;
+            self.interleaved(start);
+        }
+    }
+
+    /// The planes of a block of elements that stand beside each other.
+    fn interleaved(&mut self, at: u64) {
+        let step = u32::try_from(self.width).unwrap_or(8);
+        self.planes.extend((0..self.width as u64).map(|j| Plane { at: at + j, step }));
+    }
+
+    /// The planes of a block in which each byte of an element is `value`.
+    fn constant(&mut self, value: u8) {
+        self.planes.extend((0..self.width).map(|_| constant(value)));
+    }
+
+    fn chunk(&mut self, chunk: &Chunk<'_>, pos: usize, unit: usize) -> Result<()> {
+        let in_slot = self.payload_at.map(|at| at + pos as u64);
+        match chunk.content() {
+            Content::Stored => {
+                let body = chunk.bytes().get(HEADER_BYTES..).unwrap_or_default();
+                let at = match in_slot {
+                    Some(at) => at + HEADER_BYTES as u64,
+                    None => self.room.copy(body)?,
+                };
+                self.elements(at, unit);
+                Ok(())
+            }
+            Content::Repeated(item) => {
+                for _ in 0..unit.div_ceil(BLOCK_ELEMENTS * self.width) {
+                    self.planes.extend(item.iter().take(self.width).map(|byte| constant(*byte)));
+                }
+                Ok(())
+            }
+            Content::Blocks { coder, filters, block_bytes, streams } => {
+                // Of zstd streams only what they hold goes to the device, of others the chunk as it is.
+                let at = match (in_slot, coder) {
+                    (Some(at), _) => Some(at),
+                    (None, StreamCoder::Lz4) => Some(self.room.copy(chunk.bytes())?),
+                    (None, StreamCoder::Zstd) => None,
+                };
+                let chunk = Placed { chunk, coder: *coder, at };
+                let mut streams = streams.as_slice();
+                for start in (0..unit).step_by((*block_bytes).max(1)) {
+                    let bytes = (*block_bytes).min(unit - start);
+                    // A short last block is one stream; every other block one stream for each byte of an element.
+                    let count = if bytes == *block_bytes { self.width } else { 1 };
+                    let (here, rest) = streams.split_at_checked(count).unwrap_or((streams, &[]));
+                    streams = rest;
+                    self.block(&chunk, *filters, here, bytes / self.width)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A block of `items` elements.
+    fn block(&mut self, chunk: &Placed<'_, '_>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
+        // Whether each stream holds one byte of all elements, or its bits.
+        let by_plane = match filters.shuffle {
+            Shuffle::Bytes => true,
+            Shuffle::Bits => items.is_multiple_of(8),
+            Shuffle::None => self.width == 1,
+        };
+        if !by_plane || streams.len() != self.width {
+            return self.joined_block(chunk, filters, streams, items);
+        }
+        for stream in streams {
+            let source = self.decoded(chunk, stream)?;
+            let plane = match (source, filters.shuffle == Shuffle::Bits || filters.byte_delta) {
+                (Source::Run(value), false) => constant(value),
+                (Source::Run(value @ 0), true) => constant(value),
+                (Source::Run(value @ 0xFF), true) if !filters.byte_delta => constant(value),
+                (Source::At(at, _), false) => Plane { at, step: 1 },
+                (source, true) => {
+                    let (from, own) = self.in_slot(source, items);
+                    let to = if own { from } else { self.room.scratch(items) };
+                    self.piece(
+                        PieceTask { from, to, rest: from, step: 0, count: 0, delta: filters.byte_delta },
+                        items,
+                    )?;
+                    Plane { at: to, step: 1 }
+                }
+            };
+            self.planes.push(plane);
+        }
+        Ok(())
+    }
+
+    /// A block whose streams must be joined before its filters are undone.
+    fn joined_block(
+        &mut self,
+        chunk: &Placed<'_, '_>,
+        filters: Filters,
+        streams: &[Stream],
+        items: usize,
+    ) -> Result<()> {
+        let width = self.width;
+        let source = match streams {
+            [stream] => self.decoded(chunk, stream)?,
+            _ => {
+                let to = self.room.scratch(items * width);
+                let mut at = to;
+                for stream in streams {
+                    self.decode_to(chunk, stream, at)?;
+                    at += stream.out_bytes as u64;
+                }
+                Source::At(to, true)
+            }
+        };
+        let filtered = filters.shuffle == Shuffle::Bits || filters.byte_delta;
+        match source {
+            Source::Run(value) if !filtered || value == 0 || (value == 0xFF && !filters.byte_delta) => {
+                self.constant(value);
+                return Ok(());
+            }
+            _ => {}
+        }
+        let (from, own) = self.in_slot(source, items * width);
+        let (n, wide) = (items as u64, width as u64);
+        let planes = |at: u64| (0..wide).map(move |j| Plane { at: at + j * n, step: 1 });
+        match (filters.shuffle, filters.byte_delta) {
+            (Shuffle::None, false) => self.interleaved(from),
+            (Shuffle::Bytes, false) => self.planes.extend(planes(from)),
+            (Shuffle::Bits, _) => {
+                let whole = n / 8 * 8;
+                let step = u32::try_from(width).unwrap_or(8);
+                for j in 0..wide {
+                    let to = self.room.scratch(items);
+                    let rest = from + whole * wide + j;
+                    let piece = PieceTask { from: from + j * whole, to, rest, step, count: 0, delta: false };
+                    self.piece(piece, items)?;
+                    self.planes.push(Plane { at: to, step: 1 });
+                }
+            }
+            (shuffle, true) => {
+                let to = if own { from } else { self.room.scratch(items * width) };
+                for j in 0..wide {
+                    let piece =
+                        PieceTask { from: from + j * n, to: to + j * n, rest: from, step: 0, count: 0, delta: true };
+                    self.piece(piece, items)?;
+                }
+                match shuffle {
+                    Shuffle::None => self.interleaved(to),
+                    _ => self.planes.extend(planes(to)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: PieceTask, items: usize) -> Result<()> {
+        let count = u32::try_from(items).ok().filter(|&n| n as usize <= BLOCK_ELEMENTS);
+        let count =
+            count.ok_or_else(|| Error::format("blosc2 block", format!("at most {BLOCK_ELEMENTS} elements"), items))?;
+        self.tasks.pieces.push(PieceTask { count, ..piece });
+        Ok(())
+    }
+
+    /// The place of bytes that a kernel is to read, and whether they are in scratch of their own; runs are written out.
+    fn in_slot(&mut self, source: Source, bytes: usize) -> (u64, bool) {
+        match source {
+            Source::At(at, own) => (at, own),
+            Source::Run(value) => {
+                let to = self.room.scratch(bytes);
+                let out_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+                let (source, row, number) = (StreamSource::Run(value), self.row, self.number);
+                self.tasks.streams.push(StreamTask { source, to, bytes: 0, out_bytes, row, number });
+                (to, true)
+            }
+        }
+    }
+
+    /// Where a stream's bytes are once it is decoded.
+    fn decoded(&mut self, chunk: &Placed<'_, '_>, stream: &Stream) -> Result<Source> {
+        match self.source(chunk, stream)? {
+            StreamSource::Run(value) => Ok(Source::Run(value)),
+            StreamSource::Stored(at) => Ok(Source::At(at, false)),
+            source @ StreamSource::Lz4(_) => {
+                let to = self.room.scratch(stream.out_bytes);
+                self.stream(source, stream, to)?;
+                Ok(Source::At(to, true))
+            }
+        }
+    }
+
+    /// Has a stream decoded to `to`.
+    fn decode_to(&mut self, chunk: &Placed<'_, '_>, stream: &Stream, to: u64) -> Result<()> {
+        let source = self.source(chunk, stream)?;
+        self.stream(source, stream, to)
+    }
+
+    fn stream(&mut self, source: StreamSource, stream: &Stream, to: u64) -> Result<()> {
+        let size = |n: usize| u32::try_from(n).map_err(|_| Error::format("blosc2 stream", "below 2^32 bytes", n));
+        let (bytes, out_bytes) = (size(stream.bytes)?, size(stream.out_bytes)?);
+        self.tasks.streams.push(StreamTask { source, to, bytes, out_bytes, row: self.row, number: self.number - 1 });
+        Ok(())
+    }
+
+    /// A stream as it is in the slot; of zstd, decoded.
+    fn source(&mut self, chunk: &Placed<'_, '_>, stream: &Stream) -> Result<StreamSource> {
+        self.number += 1;
+        if let StreamKind::Run(value) = stream.kind {
+            return Ok(StreamSource::Run(value));
+        }
+        let bytes = chunk.chunk.bytes().get(stream.offset..stream.offset + stream.bytes);
+        let bytes = bytes.ok_or_else(|| Error::format("blosc2 stream", "within its chunk", stream.bytes))?;
+        match (stream.kind, chunk.coder, chunk.at) {
+            (StreamKind::Coded, StreamCoder::Zstd, _) => {
+                let (at, to) = self.room.take(stream.out_bytes)?;
+                self.zstd.decode_unit(bytes, to).map_err(|e| e.at(stream.offset as u64))?;
+                Ok(StreamSource::Stored(at))
+            }
+            (StreamKind::Coded, StreamCoder::Lz4, Some(at)) => Ok(StreamSource::Lz4(at + stream.offset as u64)),
+            (_, _, Some(at)) => Ok(StreamSource::Stored(at + stream.offset as u64)),
+            (_, _, None) => Ok(StreamSource::Stored(self.room.copy(bytes)?)),
+        }
+    }
+}
+
+/// A chunk and, if it is in the slot, its place there.
+struct Placed<'c, 'p> {
+    chunk: &'c Chunk<'p>,
+    coder: StreamCoder,
+    at: Option<u64>,
+}
+
+/// A plane of one value: it reads the same constant again and again.
+fn constant(value: u8) -> Plane {
+    Plane { at: value.into(), step: 0 }
+}

@@ -1,0 +1,7 @@
+//! The kernels, played on the CPU, against the host's decoder.
+
+mod damage;
+mod generate;
+mod harness;
+mod strategies;
+mod values;

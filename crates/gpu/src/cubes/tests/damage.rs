@@ -1,0 +1,151 @@
+//! Damaged payloads: refused by the host, flagged by the device, or decoded as the host decodes them; neighbours are untouched.
+
+use super::generate::{Fill, array};
+use super::harness::{Item, play};
+use crate::cubes::{As, Fault, Payload, Stager};
+use proptest::prelude::*;
+use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Region, ValueRule};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits, Transform};
+use shardpack_gpu_play::MANNERS;
+
+fn encoded(filter: Filter, fill: Fill, shape: Vec<u64>, seed: u32) -> Item {
+    let settings = ArraySettings {
+        values: ValueRule::Keep,
+        coder: Coder::Blosc2Lz4,
+        level: None,
+        filter,
+        band_difference: true,
+        layout: ArrayLayout::BandMajor,
+    };
+    let cube = array(Dtype::U16, shape, fill, seed);
+    Item::of(&ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap())
+}
+
+/// How many damaged payloads are tried: `SHARDPACK_DAMAGED` of them, or a thousand.
+fn cases() -> u32 {
+    std::env::var("SHARDPACK_DAMAGED").ok().and_then(|n| n.parse().ok()).unwrap_or(1000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(cases() / 10))]
+    #[test]
+    fn damage_stays_where_it_is(
+        seed: u32,
+        bitshuffle: bool,
+        hurts in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_u8), 10),
+    ) {
+        let filter = if bitshuffle { Filter::Bitshuffle } else { Filter::Shuffle };
+        let sound = encoded(filter, Fill::Counts, vec![7, 11, 40], seed);
+        let right = sound.on_the_host().unwrap();
+        // Each damaged one between two sound ones.
+        let mut items = vec![sound.clone()];
+        for (at, byte, kind) in &hurts {
+            let mut hurt = sound.clone();
+            let at = at.index(hurt.payload.len());
+            match kind {
+                0 => hurt.payload[at] ^= 1 << (byte % 8),
+                1 => hurt.payload[at] = *byte,
+                _ => hurt.payload[at..].iter_mut().take(4).for_each(|b| *b = b.wrapping_add(*byte)),
+            }
+            items.push(hurt);
+            items.push(sound.clone());
+        }
+        let mut stager = Stager::default();
+        for manner in MANNERS {
+            // What the host refuses before it decodes is not pushed.
+            let accepted: Vec<Item> = items.iter().filter(|item| {
+                let mut slot = vec![0; 1 << 16];
+                let mut batch = stager.begin(&mut slot).unwrap();
+                let payload = Payload::Bytes(&item.payload);
+                batch.push(item.codec, &item.descriptor, payload, None, As::Decoded, 0, &Limits::default()).is_ok()
+            }).cloned().collect();
+            let found = play(&mut stager, &accepted, manner).unwrap();
+            for (item, found) in accepted.iter().zip(found) {
+                if item.payload == sound.payload {
+                    prop_assert_eq!(found.as_ref(), Ok(&right));
+                    continue;
+                }
+                match (found, item.on_the_host()) {
+                    (Ok(found), Ok(expected)) => prop_assert_eq!(found, expected),
+                    (Ok(_), Err(error)) => prop_assert!(false, "decoded what the host refuses: {}", error),
+                    (Err(Fault::Lz4 { .. }), _) => {}
+                    (Err(other), _) => prop_assert!(false, "{}", other),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fault_names_its_stream() {
+    let sound = encoded(Filter::Shuffle, Fill::Counts, vec![50, 60, 70], 3);
+    let mut hurt = sound.clone();
+    // The last stream of the payload ends it; without its end it is no block.
+    let last = hurt.payload.len() - 1;
+    hurt.payload[last - 40..].fill(0xFF);
+    assert!(hurt.on_the_host().is_err());
+    for manner in MANNERS {
+        let found = play(&mut Stager::default(), &[sound.clone(), hurt.clone()], manner).unwrap();
+        assert_eq!(found[0].as_ref(), Ok(&sound.on_the_host().unwrap()));
+        // 210,000 elements: three blocks of two streams, and a short one.
+        assert_eq!(found[1], Err(Fault::Lz4 { stream: 6 }));
+        assert_eq!(found[1].as_ref().unwrap_err().to_string(), "stream 6: damaged lz4 block");
+    }
+}
+
+#[test]
+fn booleans_and_fixed_point_are_checked() {
+    let mut flags = Item {
+        codec: Codec::Raw,
+        descriptor: ArrayDescriptor::plain(Dtype::Bool, vec![4, 5, 6]),
+        payload: vec![1; 120],
+        region: None,
+        to: As::Decoded,
+        staged: false,
+    };
+    let transform = Transform::Fixed { bits: 9, scale: vec![0.5; 6], offset: vec![1.0; 6] };
+    let fixed = ArrayDescriptor { stored: Dtype::U16, transform, ..ArrayDescriptor::plain(Dtype::F32, vec![4, 5, 6]) };
+    let mut counts = Item { descriptor: fixed, payload: vec![1; 240], ..flags.clone() };
+    let fine = [flags.clone(), counts.clone()];
+    flags.payload[77] = 2;
+    counts.payload[201] = 2;
+    // A region that has none of it is sound, for the host as for the device.
+    let beside = |item: &Item| Item { region: Some(Region::new(0, 0, 2, 5)), ..item.clone() };
+    let items = [beside(&flags), flags.clone(), beside(&counts), counts.clone()];
+    for manner in MANNERS {
+        for (item, found) in fine.iter().zip(play(&mut Stager::default(), &fine, manner).unwrap()) {
+            assert_eq!(found, Ok(item.on_the_host().unwrap()));
+        }
+        let found = play(&mut Stager::default(), &items, manner).unwrap();
+        assert_eq!(found[0], Ok(items[0].on_the_host().unwrap()));
+        assert_eq!(found[1], Err(Fault::Boolean));
+        assert_eq!(found[2], Ok(items[2].on_the_host().unwrap()));
+        assert_eq!(found[3], Err(Fault::FixedPoint));
+    }
+    assert!(flags.on_the_host().is_err() && counts.on_the_host().is_err());
+}
+
+#[test]
+fn what_does_not_fit_is_refused_and_leaves_the_batch_as_it_was() {
+    let sound = encoded(Filter::Shuffle, Fill::Counts, vec![7, 11, 40], 1);
+    let limits = Limits::default();
+    let mut stager = Stager::default();
+    let mut slot = vec![0; sound.payload.len() + 2048];
+    let mut batch = stager.begin(&mut slot).unwrap();
+    let payload = Payload::Bytes(&sound.payload);
+    let push = |batch: &mut crate::cubes::Batch<'_>, payload, region: Option<&Region>, to, out| {
+        batch.push(sound.codec, &sound.descriptor, payload, region, to, out, &limits).map_err(|e| e.to_string())
+    };
+    assert!(push(&mut batch, payload, None, As::Decoded, 1).unwrap_err().contains("a multiple of 2"));
+    assert!(push(&mut batch, Payload::Staged(1 << 20), None, As::Decoded, 0).unwrap_err().contains("staged payload"));
+    assert!(
+        push(&mut batch, Payload::Bytes(&sound.payload[1..]), None, As::Decoded, 0).unwrap_err().contains("blosc2")
+    );
+    let outside = Region::new(0, 0, 8, 8);
+    assert!(push(&mut batch, payload, Some(&outside), As::Decoded, 0).unwrap_err().contains("rows of a region"));
+    assert_eq!(push(&mut batch, payload, None, As::Decoded, 0).unwrap().bytes, 7 * 11 * 40 * 2);
+    let error = push(&mut batch, payload, None, As::Decoded, 0).unwrap_err();
+    assert!(error.contains("room for compressed bytes"), "{error}");
+    let work = batch.finish().unwrap();
+    assert_eq!((work.cubes(), work.out_bytes()), (1, 7 * 11 * 40 * 2));
+}

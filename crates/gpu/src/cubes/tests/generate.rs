@@ -1,0 +1,105 @@
+//! Arrays of every kind, and parts of them; for tests on devices too.
+
+use half::f16;
+use shardpack_codec::{Array, Bands, Output, Region};
+use shardpack_format::{Dtype, Layout};
+
+/// How an array's elements are made.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fill {
+    /// Noise of so many bits a byte: any pattern there is.
+    Bits(u32),
+    /// Smooth along the bands, with noise; floats have NaN, infinities and -1 among them.
+    Smooth,
+    /// One value.
+    Constant(u8),
+    /// Smooth integers, small enough for 16 bits.
+    Counts,
+}
+
+/// An array of elements made so, the same for the same seed.
+pub(super) fn array(dtype: Dtype, shape: Vec<u64>, fill: Fill, seed: u32) -> Array {
+    let elements = Dtype::U8.array_bytes(&shape).unwrap();
+    let bands = shape.last().copied().unwrap_or(1).max(1);
+    let mut state = seed | 1;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state
+    };
+    let mut bytes = Vec::new();
+    for n in 0..elements {
+        match fill {
+            Fill::Bits(bits) => {
+                let mask = u8::MAX.checked_shr(8 - bits).unwrap_or(0);
+                let element: Vec<u8> = (0..dtype.bytes()).map(|_| noise().to_le_bytes()[1] & mask).collect();
+                bytes.extend(element.into_iter().map(|b| if dtype == Dtype::Bool { b & 1 } else { b }));
+            }
+            Fill::Constant(value) => {
+                bytes.extend(vec![if dtype == Dtype::Bool { value & 1 } else { value }; dtype.bytes() as usize]);
+            }
+            Fill::Smooth | Fill::Counts => {
+                let (pixel, band) = (n / bands, n % bands);
+                let wave = (pixel as f64 / 50.0).sin() * (band as f64 / 9.0).cos();
+                let mut value = 40.0 + 30.0 * wave + f64::from(noise() % 1000) / 1000.0;
+                if matches!(fill, Fill::Counts) {
+                    value = value.round();
+                } else if noise() % 200 == 0 {
+                    value = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0][(noise() % 4) as usize];
+                }
+                push(dtype, value, &mut bytes);
+            }
+        }
+    }
+    Array::new(dtype, shape, bytes).unwrap()
+}
+
+#[allow(clippy::cast_sign_loss)]
+fn push(dtype: Dtype, value: f64, out: &mut Vec<u8>) {
+    match dtype {
+        Dtype::Bool => out.push(u8::from(value > 40.0)),
+        Dtype::U8 | Dtype::I8 => out.push(value as u8),
+        Dtype::U16 => out.extend((value as u16).wrapping_mul(100).to_le_bytes()),
+        Dtype::I16 => out.extend((value as i16).wrapping_sub(40).to_le_bytes()),
+        Dtype::U32 => out.extend((value as u32).wrapping_mul(1000).to_le_bytes()),
+        Dtype::I32 => out.extend((value as i32).wrapping_sub(40).to_le_bytes()),
+        Dtype::U64 => out.extend((value as u64).wrapping_mul(1_000_000_007).to_le_bytes()),
+        Dtype::I64 => out.extend((value as i64).wrapping_sub(40).wrapping_mul(1_000_000_007).to_le_bytes()),
+        Dtype::F16 => out.extend(f16::from_f64(value).to_le_bytes()),
+        Dtype::F32 => out.extend((value as f32).to_le_bytes()),
+        _ => out.extend(value.to_le_bytes()),
+    }
+}
+
+/// A region of an array of this shape, from free numbers; none if it has neither two nor three axes.
+pub(super) fn region(shape: &[u64], seed: u64) -> Option<Region> {
+    let (height, width, bands) = match *shape {
+        [h, w] => (h, w, 1),
+        [h, w, c] => (h, w, c),
+        _ => return None,
+    };
+    let mut state = seed | 1;
+    let mut below = |n: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % n.max(1)
+    };
+    let (y, x) = (below(height + 1), below(width + 1));
+    let (rows, columns) = (below(height - y + 1), below(width - x + 1));
+    let bands = match below(4) {
+        _ if shape.len() == 2 => Bands::All,
+        0 | 1 => Bands::All,
+        2 => {
+            let start = below(bands + 1);
+            Bands::Range(start..start + below(bands - start + 1))
+        }
+        _ if bands == 0 => Bands::List(Vec::new()),
+        _ => Bands::List((0..below(50)).map(|_| below(bands)).collect()),
+    };
+    Some(Region {
+        bands,
+        output: if below(4) == 0 { Output::Stored } else { Output::Source },
+        layout: if below(2) == 0 { Layout::AsShape } else { Layout::BandMajor },
+        ..Region::new(y, x, rows, columns)
+    })
+}

@@ -1,0 +1,101 @@
+//! Batches on the played device, and what the host makes of the same.
+
+use crate::cubes::{As, Fault, Payload, Stager};
+use shardpack_codec::{ArrayDecoder, EncodedArray, Region};
+use shardpack_format::{ArrayDescriptor, Codec, Error, Limits};
+use shardpack_gpu_play::{Device, Manner};
+
+/// One array of a batch, and what is asked of it.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub(super) codec: Codec,
+    pub(super) descriptor: ArrayDescriptor,
+    pub(super) payload: Vec<u8>,
+    pub(super) region: Option<Region>,
+    pub(super) to: As,
+    /// Whether the payload is put into the slot first.
+    pub(super) staged: bool,
+}
+
+impl Item {
+    pub(super) fn of(encoded: &EncodedArray) -> Self {
+        Self {
+            codec: encoded.codec,
+            descriptor: encoded.descriptor.clone(),
+            payload: encoded.payload.clone(),
+            region: None,
+            to: As::Decoded,
+            staged: false,
+        }
+    }
+
+    /// What the host decodes.
+    pub(super) fn on_the_host(&self) -> Result<Vec<u8>, Error> {
+        let limits = Limits::default();
+        let mut decoder = ArrayDecoder::new();
+        let (decoded, elements) = match &self.region {
+            None => {
+                let array = decoder.decode(self.codec, &self.descriptor, &self.payload, &limits)?;
+                (array.dtype(), array.bytes().to_vec())
+            }
+            Some(region) => {
+                let shape = region.shape_of(&self.descriptor)?;
+                let mut out = vec![0; shape.bytes as usize];
+                decoder.decode_region(self.codec, &self.descriptor, &self.payload, region, &mut out, &limits)?;
+                (shape.dtype, out)
+            }
+        };
+        let mut out = Vec::new();
+        self.to.cast(decoded, &elements, &mut out)?;
+        Ok(out)
+    }
+}
+
+/// What the device says of one array: its values, or why there are none.
+pub(super) type Played = Result<Vec<u8>, Fault>;
+
+/// Decodes a batch on the played device.
+pub(super) fn play(stager: &mut Stager, items: &[Item], manner: Manner) -> Result<Vec<Played>, Error> {
+    let limits = Limits::default();
+    let tables: u64 = items.iter().map(|i| Stager::table_bytes(&i.descriptor, i.region.as_ref()).unwrap()).sum();
+    let payloads: u64 = items.iter().map(|i| i.payload.len() as u64 + i.descriptor.stored_bytes().unwrap()).sum();
+    let scratch: u64 = items.iter().map(|i| Stager::scratch_bytes(&i.descriptor).unwrap()).sum();
+    let mut slot = vec![manner.poison; (tables + payloads) as usize + 2048];
+    let mut batch = stager.begin(&mut slot)?;
+    let (mut places, mut out) = (Vec::new(), 0_u64);
+    for item in items {
+        let payload = if item.staged {
+            batch.room()[..item.payload.len()].copy_from_slice(&item.payload);
+            Payload::Staged(item.payload.len())
+        } else {
+            Payload::Bytes(&item.payload)
+        };
+        // A hole before each, which nobody may fill.
+        out = (out + 8).next_multiple_of(8);
+        let staged = batch.push(item.codec, &item.descriptor, payload, item.region.as_ref(), item.to, out, &limits)?;
+        places.push(out as usize..(out + staged.bytes) as usize);
+        out += staged.bytes;
+    }
+    let work = batch.finish()?;
+    assert!(work.slot_bytes() <= slot.len() as u64 + 512 + scratch, "scratch is no more than what is said");
+    let mut device = Device::new(manner);
+    let mut image = vec![manner.poison; work.slot_bytes() as usize];
+    image[..work.upload_bytes()].copy_from_slice(&slot[..work.upload_bytes()]);
+    let (slot, output) = (device.upload(&image), device.alloc(work.out_bytes() as usize));
+    for launch in work.launches(device.address(slot), device.address(output)) {
+        if launch.grid.iter().all(|n| *n > 0) {
+            device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
+        }
+    }
+    let statuses = device.bytes(slot)[work.statuses()].as_chunks().0.iter().map(|word| u32::from_le_bytes(*word));
+    let bytes = device.bytes(output);
+    let mut end = 0;
+    for place in &places {
+        assert!(bytes[end..place.start].iter().all(|b| *b == manner.poison), "written before {}", place.start);
+        end = place.end;
+    }
+    Ok(statuses
+        .zip(places)
+        .map(|(status, place)| Fault::of(status).map_or_else(|| Ok(bytes[place].to_vec()), Err))
+        .collect())
+}

@@ -1,0 +1,188 @@
+//! Every value is the host's, to the bit.
+
+use super::generate::{Fill, array, region};
+use super::harness::{Item, play};
+use super::strategies::{arrays, settings};
+use crate::cubes::kernels::config;
+use crate::cubes::wire::CONFIG;
+use crate::cubes::{As, ElementType, Stager};
+use proptest::prelude::*;
+use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Region, ValueRule, decoded_as};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Layout};
+use shardpack_gpu_play::{Device, MANNERS};
+
+const ALL: [As; 4] = [As::Decoded, As::F16, As::Bf16, As::F32];
+
+/// Plays the items as one batch, in both manners, and compares each with the host.
+fn compare(items: &[Item]) {
+    let expected: Vec<Vec<u8>> = items.iter().map(|item| item.on_the_host().unwrap()).collect();
+    let mut stager = Stager::default();
+    for manner in MANNERS {
+        let found = play(&mut stager, items, manner).unwrap();
+        for ((item, expected), found) in items.iter().zip(&expected).zip(found) {
+            let found = found.unwrap();
+            if *expected != found {
+                let at = expected.iter().zip(&found).position(|(a, b)| a != b);
+                panic!(
+                    "{:?} {:?} {:?}: differs at {at:?} of {}",
+                    item.descriptor,
+                    item.region,
+                    item.to,
+                    expected.len()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn host_and_kernels_mean_the_same() {
+    let mut device = Device::new(MANNERS[0]);
+    let out = device.alloc(4 * CONFIG.len());
+    let launch = config(device.address(out));
+    device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
+    let found: Vec<u32> = device.bytes(out).as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+    assert_eq!(found, CONFIG);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+    #[test]
+    fn any_array_is_decoded_as_the_host_does(
+        array in arrays(),
+        settings in settings(),
+        no_data in prop::option::of(Just(-1.0)),
+        to in prop::sample::select(&ALL[..]),
+        seed: u64,
+        wider in prop::option::of(prop::sample::select(Dtype::ALL)),
+        staged: bool,
+    ) {
+        let encoded = ArrayEncoder::new(settings).unwrap().encode(&array, no_data);
+        prop_assume!(encoded.is_ok());
+        let encoded = encoded.unwrap();
+        let wider = wider.and_then(|dtype| decoded_as(&encoded.descriptor, dtype));
+        let descriptor = wider.unwrap_or_else(|| encoded.descriptor.clone());
+        let whole = Item { staged, descriptor, ..Item::of(&encoded) };
+        let mut items = vec![whole.clone()];
+        if let Some(region) = region(&whole.descriptor.shape, seed) {
+            items.push(Item { region: Some(region), staged: !staged, ..whole.clone() });
+        }
+        if to.of(whole.descriptor.decoded).is_ok() {
+            for item in &mut items {
+                let stored = item.region.as_ref().is_some_and(|r| to.of(r.shape_of(&item.descriptor).unwrap().dtype).is_err());
+                item.to = if stored { As::Decoded } else { to };
+            }
+        }
+        compare(&items);
+    }
+}
+
+/// Every filter under LZ4, both layouts, with and without differences: elements of two bytes that fill several blocks, with a short one at the end.
+#[test]
+fn long_cubes_of_each_arrangement() {
+    let cube = array(Dtype::F16, vec![33, 65, 100], Fill::Smooth, 5);
+    for filter in [Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Bytedelta] {
+        let mut items = Vec::new();
+        for (layout, band_difference) in [
+            (ArrayLayout::AsShape, false),
+            (ArrayLayout::AsShape, true),
+            (ArrayLayout::BandMajor, false),
+            (ArrayLayout::BandMajor, true),
+        ] {
+            let coder = Coder::Blosc2Lz4;
+            let settings =
+                ArraySettings { values: ValueRule::Keep, coder, level: None, filter, band_difference, layout };
+            let encoded = ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap();
+            assert_eq!(encoded.codec, Codec::Blosc2);
+            let region = Region { layout: Layout::BandMajor, ..Region::new(1, 2, 31, 60) };
+            let to = if band_difference { As::F32 } else { As::Bf16 };
+            items.push(Item { to, ..Item::of(&encoded) });
+            items.push(Item { region: Some(region), staged: true, ..Item::of(&encoded) });
+        }
+        compare(&items);
+    }
+}
+
+/// Elements of each type under each filter, enough for more than a block of 65,536, in values that compress.
+#[test]
+fn long_arrays_of_each_type() {
+    for (n, &dtype) in (0..).zip(Dtype::ALL) {
+        let coder = Coder::Blosc2Lz4;
+        let arrays = [
+            array(dtype, vec![10, 10, 700], Fill::Smooth, n),
+            array(dtype, vec![70_001], Fill::Bits(3), n),
+            array(dtype, vec![66_000], Fill::Constant(7), n),
+        ];
+        let mut items = Vec::new();
+        let all = [Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Bytedelta];
+        for (array, filters) in arrays.iter().zip([&all[..], &all[1..2], &all[2..]]) {
+            for &filter in filters {
+                let layout = if n % 2 == 0 { ArrayLayout::AsShape } else { ArrayLayout::BandMajor };
+                let settings = ArraySettings {
+                    values: ValueRule::Keep,
+                    coder,
+                    level: None,
+                    filter,
+                    band_difference: true,
+                    layout,
+                };
+                let encoded = ArrayEncoder::new(settings).unwrap().encode(array, None).unwrap();
+                items.push(Item::of(&encoded));
+            }
+        }
+        compare(&items);
+    }
+}
+
+#[test]
+fn every_float16_is_cast_as_the_host_does() {
+    let halves: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    let descriptor = ArrayDescriptor::plain(Dtype::F16, vec![256, 256]);
+    let items = ALL.map(|to| Item {
+        codec: Codec::Raw,
+        descriptor: descriptor.clone(),
+        payload: halves.clone(),
+        region: None,
+        to,
+        staged: false,
+    });
+    compare(&items);
+}
+
+/// Floats of four and eight bytes around all that rounds oddly.
+#[test]
+fn odd_floats_and_integers_are_cast_as_the_host_does() {
+    let singles: Vec<u32> = (0..=u16::MAX)
+        .flat_map(|h| {
+            [u32::from(h) << 16, u32::from(h) << 16 | 0x8000, u32::from(h) << 16 | 0x7FFF, u32::from(h) * 0x1_0001]
+        })
+        .chain((0..1 << 16).map(|n: u32| half::f16::from_bits(n as u16).to_f32().to_bits() ^ 0x1000))
+        .collect();
+    let mut items = Vec::new();
+    for to in ALL {
+        let doubles = singles.iter().flat_map(|&bits| {
+            // Just beside a float32, and the float32 itself.
+            let exact = f64::from(f32::from_bits(bits)).to_bits();
+            [exact, exact ^ 1, exact ^ 1 << 28]
+        });
+        let integers = (0..1 << 14).map(|n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (n % 64));
+        let mut item = |dtype: Dtype, payload: Vec<u8>| {
+            let count = payload.len() as u64 / dtype.bytes();
+            let descriptor = ArrayDescriptor::plain(dtype, vec![count]);
+            items.push(Item { codec: Codec::Raw, descriptor, payload, region: None, to, staged: true });
+        };
+        item(Dtype::F32, singles.iter().flat_map(|bits| bits.to_le_bytes()).collect());
+        item(Dtype::F64, doubles.flat_map(u64::to_le_bytes).collect());
+        for dtype in [Dtype::U64, Dtype::I64, Dtype::U32, Dtype::I32, Dtype::U16, Dtype::I16, Dtype::U8, Dtype::I8] {
+            item(dtype, integers.clone().flat_map(u64::to_le_bytes).collect());
+        }
+    }
+    compare(&items);
+}
+
+#[test]
+fn types_have_their_bytes_and_names() {
+    assert_eq!(As::Bf16.of(Dtype::F64).unwrap(), ElementType::Bf16);
+    assert_eq!((ElementType::Bf16.bytes(), ElementType::Bf16.to_string()), (2, "bfloat16".to_owned()));
+    assert!(As::F32.of(Dtype::Bool).unwrap_err().to_string().contains("bool"));
+}

@@ -1,0 +1,235 @@
+//! The structs that host and device share, as `kernels/cube.cuh` has them. A test asks the kernels for their sizes.
+
+/// Elements of a Blosc2 block.
+pub(super) const BLOCK_ELEMENTS: usize = 65_536;
+/// Pixels of a tile.
+pub(super) const TILE_PIXELS: u64 = 32;
+/// Threads that turn a piece.
+pub(super) const PIECE_THREADS: u32 = 1024;
+/// Warps of a block of `cube_streams`.
+pub(super) const STREAM_WARPS: u32 = 4;
+/// Warps of a block of `cube_values`.
+pub(super) const TILE_WARPS: u32 = 4;
+/// The code of bfloat16, behind those of the element types on disk.
+pub(super) const BF16: u32 = 13;
+/// Codes of faults: the upper 4 bits of a status.
+pub(super) const FAULT_LZ4: u32 = 1;
+pub(super) const FAULT_FIXED: u32 = 2;
+pub(super) const FAULT_BOOL: u32 = 3;
+
+/// What `cube_config` says: sizes of structs and the constants that both sides use.
+#[expect(clippy::cast_possible_truncation, reason = "small numbers")]
+pub(super) const CONFIG: [u32; 17] = [
+    40,
+    StreamTask::BYTES as u32,
+    PieceTask::BYTES as u32,
+    Plane::BYTES as u32,
+    Pick::BYTES as u32,
+    CubeRow::BYTES as u32,
+    BLOCK_ELEMENTS as u32,
+    TILE_PIXELS as u32,
+    PIECE_THREADS,
+    STREAM_WARPS,
+    TILE_WARPS,
+    chunk_bands(4) as u32,
+    chunk_bands(8) as u32,
+    BF16,
+    FAULT_LZ4,
+    FAULT_FIXED,
+    FAULT_BOOL,
+];
+
+/// Bands of a chunk, for stored elements of so many bytes.
+pub(super) const fn chunk_bands(width: usize) -> u64 {
+    if width == 8 { 16 } else { 32 }
+}
+
+/// What stands in a table of the device.
+pub(super) trait Wire {
+    /// Bytes of one.
+    const BYTES: usize;
+    /// Appends it, little-endian.
+    fn put(&self, out: &mut Vec<u8>);
+}
+
+/// Appends numbers, little-endian.
+fn put_all<const N: usize>(numbers: [u64; N], words: &[u32], out: &mut Vec<u8>) {
+    out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
+    out.extend(words.iter().flat_map(|n| n.to_le_bytes()));
+}
+
+/// How a stream is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StreamSource {
+    /// An LZ4 block at this place of the slot.
+    Lz4(u64),
+    /// Bytes at this place.
+    Stored(u64),
+    /// A run of this byte.
+    Run(u8),
+}
+
+/// `CubeStream`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct StreamTask {
+    pub(super) source: StreamSource,
+    pub(super) to: u64,
+    pub(super) bytes: u32,
+    pub(super) out_bytes: u32,
+    pub(super) row: u32,
+    pub(super) number: u32,
+}
+
+impl Wire for StreamTask {
+    const BYTES: usize = 40;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let (kind, from) = match self.source {
+            StreamSource::Lz4(at) => (0, at),
+            StreamSource::Stored(at) => (1, at),
+            StreamSource::Run(value) => (2, value.into()),
+        };
+        put_all([from, self.to], &[self.bytes, self.out_bytes, self.row, self.number, kind, 0], out);
+    }
+}
+
+/// `CubePiece`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PieceTask {
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) rest: u64,
+    pub(super) step: u32,
+    pub(super) count: u32,
+    pub(super) delta: bool,
+}
+
+impl Wire for PieceTask {
+    const BYTES: usize = 40;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        put_all([self.from, self.to, self.rest], &[self.step, self.count, self.delta.into(), 0], out);
+    }
+}
+
+/// `CubePlane`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plane {
+    pub(super) at: u64,
+    pub(super) step: u32,
+}
+
+impl Wire for Plane {
+    const BYTES: usize = 16;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        put_all([self.at], &[self.step, 0], out);
+    }
+}
+
+/// `CubePick`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pick {
+    pub(super) band: u32,
+    pub(super) place: u32,
+}
+
+impl Wire for Pick {
+    const BYTES: usize = 8;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        put_all([], &[self.band, self.place], out);
+    }
+}
+
+/// How values are made: `Mode`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mode {
+    Copy = 0,
+    Widen = 1,
+    Any = 2,
+}
+
+/// `Cube`.
+#[derive(Debug, Clone)]
+pub(super) struct CubeRow {
+    pub(super) planes: u64,
+    pub(super) picks: u64,
+    pub(super) chunk_picks: u64,
+    pub(super) tables: u64,
+    pub(super) out: u64,
+    pub(super) reserved: [Option<(u32, u64)>; 4],
+    pub(super) width: u32,
+    pub(super) stored: u32,
+    pub(super) decoded: u32,
+    pub(super) output: u32,
+    pub(super) transform: u32,
+    pub(super) mode: Mode,
+    pub(super) by_band: bool,
+    pub(super) difference: bool,
+    pub(super) out_by_band: bool,
+    pub(super) columns: u32,
+    pub(super) pixels: u32,
+    pub(super) bands: u32,
+    pub(super) table_bands: u32,
+    pub(super) first_pixel: u32,
+    pub(super) region_rows: u32,
+    pub(super) region_columns: u32,
+    pub(super) picks_count: u32,
+    pub(super) picked: bool,
+    pub(super) first_band: u32,
+    pub(super) first_chunk: u32,
+    pub(super) chunks: u32,
+    pub(super) chunks_each: u32,
+    pub(super) top: u32,
+    pub(super) row: u32,
+}
+
+impl CubeRow {
+    /// Warps that its values take.
+    pub(super) fn units(&self) -> u64 {
+        let tiles = (u64::from(self.region_rows) * u64::from(self.region_columns)).div_ceil(TILE_PIXELS);
+        tiles * u64::from(self.chunks.div_ceil(self.chunks_each.max(1)))
+    }
+}
+
+impl Wire for CubeRow {
+    const BYTES: usize = 192;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let special = self.reserved.map(|code| code.map_or(0, |(_, bits)| bits));
+        let codes = self.reserved.map(|code| code.map_or(0, |(pattern, _)| pattern));
+        let has = self.reserved.iter().enumerate().map(|(n, code)| u32::from(code.is_some()) << n).sum();
+        put_all([self.planes, self.picks, self.chunk_picks, self.tables, self.out], &[], out);
+        put_all(special, &codes, out);
+        let words = [
+            has,
+            self.width,
+            self.stored,
+            self.decoded,
+            self.output,
+            self.transform,
+            self.mode as u32,
+            self.by_band.into(),
+            self.difference.into(),
+            self.out_by_band.into(),
+            self.columns,
+            self.pixels,
+            self.bands,
+            self.table_bands,
+            self.first_pixel,
+            self.region_rows,
+            self.region_columns,
+            self.picks_count,
+            self.picked.into(),
+            self.first_band,
+            self.first_chunk,
+            self.chunks,
+            self.chunks_each,
+            self.top,
+            self.row,
+            0,
+        ];
+        put_all([], &words, out);
+    }
+}

@@ -1,0 +1,145 @@
+//! A device and its primary context, which is shared with every other library of the process.
+#![allow(unsafe_code)]
+
+use super::error::GpuError;
+use cudarc::driver::{result, sys};
+use std::sync::Arc;
+
+/// A device.
+///
+/// ```
+/// use shardpack_gpu::driver::{Device, GpuError};
+/// match Device::open(0) {
+///     Ok(device) => assert!(device.properties().multiprocessors > 0),
+///     Err(GpuError::NoDriver | GpuError::NoDevice { .. }) => {} // Then the host decodes.
+///     Err(other) => println!("{other}"),
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Device {
+    context: Arc<Context>,
+}
+
+/// What a device is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Properties {
+    /// Its number.
+    pub ordinal: u32,
+    /// Its name, as the driver says it.
+    pub name: String,
+    /// Its multiprocessors.
+    pub multiprocessors: u32,
+    /// Major and minor number of its compute capability.
+    pub capability: (u32, u32),
+    /// Bytes of its memory.
+    pub memory_bytes: u64,
+}
+
+/// The primary context, retained.
+#[derive(Debug)]
+struct Context {
+    device: sys::CUdevice,
+    handle: sys::CUcontext,
+    properties: Properties,
+}
+
+// SAFETY: a context may be made current in any thread, and in several at a time.
+unsafe impl Send for Context {}
+// SAFETY: as above; nothing of the value is ever changed.
+unsafe impl Sync for Context {}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: retained once in `open`, released once here. An error has nobody to go to.
+        _ = unsafe { result::primary_ctx::release(self.device) };
+    }
+}
+
+impl Device {
+    /// Opens a device by its number: its primary context, which other libraries of the process use too.
+    ///
+    /// # Errors
+    /// `NoDriver` if there is no driver; `NoDevice` if there are not so many devices; `Driver` if the driver refuses.
+    pub fn open(ordinal: u32) -> Result<Self, GpuError> {
+        // SAFETY: loads a library, whose initialisers are the driver's. Asked first, because every other call panics without a driver.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(GpuError::NoDriver);
+        }
+        // A driver without a device says so here.
+        match result::init() {
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE => {
+                return Err(GpuError::NoDevice { ordinal, count: 0 });
+            }
+            other => other.map_err(GpuError::of("cuInit"))?,
+        }
+        let count = result::device::get_count().map_err(GpuError::of("cuDeviceGetCount"))?;
+        let count = u32::try_from(count).unwrap_or(0);
+        let number = i32::try_from(ordinal).ok().filter(|_| ordinal < count);
+        let Some(number) = number else { return Err(GpuError::NoDevice { ordinal, count }) };
+        let device = result::device::get(number).map_err(GpuError::of("cuDeviceGet"))?;
+        let attribute = |which| {
+            // SAFETY: `device` came from the driver.
+            let value = unsafe { result::device::get_attribute(device, which) };
+            value.map(|v| u32::try_from(v).unwrap_or(0)).map_err(GpuError::of("cuDeviceGetAttribute"))
+        };
+        use sys::CUdevice_attribute_enum as A;
+        let properties = Properties {
+            ordinal,
+            name: result::device::get_name(device).map_err(GpuError::of("cuDeviceGetName"))?,
+            multiprocessors: attribute(A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            capability: (
+                attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+                attribute(A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            ),
+            // SAFETY: as above.
+            memory_bytes: unsafe { result::device::total_mem(device) }.map_err(GpuError::of("cuDeviceTotalMem"))?
+                as u64,
+        };
+        // SAFETY: as above; released when the last owner is dropped.
+        let handle =
+            unsafe { result::primary_ctx::retain(device) }.map_err(GpuError::of("cuDevicePrimaryCtxRetain"))?;
+        Ok(Self { context: Arc::new(Context { device, handle, properties }) })
+    }
+
+    /// What it is.
+    #[must_use]
+    pub fn properties(&self) -> &Properties {
+        &self.context.properties
+    }
+
+    /// Bytes of its memory that are free, and all of them.
+    ///
+    /// # Errors
+    /// `Driver` if the driver refuses.
+    pub fn free_bytes(&self) -> Result<(u64, u64), GpuError> {
+        self.bind()?;
+        let (free, total) = result::mem_get_info().map_err(GpuError::of("cuMemGetInfo"))?;
+        Ok((free as u64, total as u64))
+    }
+
+    /// Waits for all that this process does on the device.
+    ///
+    /// # Errors
+    /// `Driver` if something that was launched has failed, or the device is lost.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.bind()?;
+        result::ctx::synchronize().map_err(GpuError::of("cuCtxSynchronize"))
+    }
+
+    /// Makes the context that of this thread, as each call of the driver wants it.
+    pub(super) fn bind(&self) -> Result<(), GpuError> {
+        // SAFETY: the context lives as long as `self`.
+        unsafe { result::ctx::set_current(self.context.handle) }.map_err(GpuError::of("cuCtxSetCurrent"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_that_is_not_there_is_an_error() {
+        let error = Device::open(4096).unwrap_err();
+        assert!(matches!(error, GpuError::NoDriver | GpuError::NoDevice { ordinal: 4096, .. }), "{error}");
+    }
+}

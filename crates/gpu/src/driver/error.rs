@@ -1,0 +1,76 @@
+//! What can go wrong between the host and the device.
+
+use cudarc::driver::result::DriverError;
+
+/// Why the device did not do what it was asked to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GpuError {
+    /// There is no CUDA driver.
+    #[error(
+        "CUDA driver: expected libcuda.so.1, found none\nhint: without a GPU, pictures and cubes are decoded on the host"
+    )]
+    NoDriver,
+    /// There are not so many devices.
+    #[error("CUDA device: expected a number below {count}, found: {ordinal}")]
+    NoDevice {
+        /// The number that was asked for.
+        ordinal: u32,
+        /// How many there are.
+        count: u32,
+    },
+    /// The device's memory, or pinned memory, is full.
+    #[error("{what}: {needed} bytes needed, {free} of {total} free on the device")]
+    OutOfMemory {
+        /// What was to be allocated.
+        what: &'static str,
+        /// Bytes that were asked for.
+        needed: u64,
+        /// Bytes of the device's memory that are free.
+        free: u64,
+        /// Bytes of the device's memory.
+        total: u64,
+    },
+    /// A range that is not within its memory.
+    #[error("{what}: expected a range within {len} bytes, found: {count} bytes at {offset}")]
+    Range {
+        /// The memory.
+        what: &'static str,
+        /// Its bytes.
+        len: u64,
+        /// Where the range begins.
+        offset: u64,
+        /// Bytes of the range.
+        count: u64,
+    },
+    /// Anything else that the driver says.
+    #[error("{call}: {name}: {text}")]
+    Driver {
+        /// What was being done.
+        call: &'static str,
+        /// The driver's name for the error.
+        name: String,
+        /// Its words.
+        text: String,
+    },
+}
+
+impl GpuError {
+    /// What the driver says about a call.
+    pub(super) fn of(call: &'static str) -> impl FnOnce(DriverError) -> Self {
+        move |error| {
+            let words = |found: Result<&std::ffi::CStr, DriverError>| {
+                found.map_or_else(|_| "unknown".to_owned(), |text| text.to_string_lossy().into_owned())
+            };
+            Self::Driver { call, name: words(error.error_name()), text: words(error.error_string()) }
+        }
+    }
+}
+
+/// Whether `count` bytes at `offset` are within `len`.
+pub(super) fn within(what: &'static str, len: usize, offset: usize, count: usize) -> Result<(), GpuError> {
+    match offset.checked_add(count) {
+        Some(end) if end <= len => Ok(()),
+        _ => Err(GpuError::Range { what, len: len as u64, offset: offset as u64, count: count as u64 }),
+    }
+}

@@ -1,0 +1,88 @@
+//! What is launched: a kernel, how many threads, and its parameters.
+
+/// Most bytes of a kernel's parameters.
+const MAX_BYTES: usize = 256;
+
+/// One launch of a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launch {
+    /// The kernel's name.
+    pub kernel: &'static str,
+    /// Blocks along x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// The kernel's parameters.
+    pub params: Params,
+}
+
+/// The one struct that a kernel takes, laid out as C does it.
+///
+/// ```
+/// use shardpack_gpu::driver::Params;
+/// let params = Params::new().u32(1).address(2);
+/// assert_eq!(params.bytes().len(), 16, "an address stands at a multiple of 8");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Params {
+    words: [u64; MAX_BYTES / 8],
+    len: usize,
+}
+
+impl Default for Params {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for Params {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Params({:x?})", self.words.get(..self.len / 8).unwrap_or_default())
+    }
+}
+
+impl Params {
+    /// None yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { words: [0; MAX_BYTES / 8], len: 0 }
+    }
+
+    /// And an address, or another number of 64 bits. What is beyond the room for parameters is left out; every kernel's own size is tested.
+    #[must_use]
+    pub fn address(mut self, value: u64) -> Self {
+        let word = self.len.div_ceil(8);
+        if let Some(to) = self.words.get_mut(word) {
+            *to = value;
+        }
+        self.len = (word + 1) * 8;
+        self
+    }
+
+    /// And a number of 32 bits.
+    #[must_use]
+    pub fn u32(mut self, value: u32) -> Self {
+        if let Some(to) = self.words.get_mut(self.len / 8) {
+            // The first of two is in the lower half: the device, and every host that has one, is little-endian.
+            *to |= u64::from(value) << (self.len % 8 * 8);
+        }
+        self.len += 4;
+        self
+    }
+
+    /// And a float.
+    #[must_use]
+    pub fn f32(self, value: f32) -> Self {
+        self.u32(value.to_bits())
+    }
+
+    /// The bytes, up to a multiple of 8.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        self.words.iter().take(self.len.div_ceil(8)).flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    pub(super) const fn words(&self) -> &[u64; MAX_BYTES / 8] {
+        &self.words
+    }
+}

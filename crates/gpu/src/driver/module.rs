@@ -1,0 +1,47 @@
+//! Kernels, compiled by the driver for its device.
+#![allow(unsafe_code)]
+
+use super::Device;
+use super::error::GpuError;
+use cudarc::driver::{result, sys};
+use std::collections::BTreeMap;
+use std::ffi::CString;
+
+/// The kernels of one PTX file.
+#[derive(Debug)]
+pub struct Module {
+    kernels: BTreeMap<&'static str, sys::CUfunction>,
+}
+
+// SAFETY: the driver takes a function from any thread, and from several at a time; nothing is changed after `load`.
+unsafe impl Send for Module {}
+// SAFETY: as above.
+unsafe impl Sync for Module {}
+
+impl Module {
+    /// Lets the driver compile `ptx`, or take it from its cache, and finds the kernels of the given names. It stays loaded as long as the process uses the device.
+    ///
+    /// # Errors
+    /// `Driver` if the driver does not take the PTX (an older driver than 525, a device before compute capability 7.5), or a kernel is missing.
+    pub(crate) fn load(device: &Device, ptx: &str, names: &[&'static str]) -> Result<Self, GpuError> {
+        device.bind()?;
+        let refused = |call| GpuError::of(call)(result::DriverError(sys::CUresult::CUDA_ERROR_INVALID_PTX));
+        let text = CString::new(ptx).map_err(|_| refused("PTX with a zero in it"))?;
+        // SAFETY: a string with a zero at its end.
+        let module =
+            unsafe { result::module::load_data(text.as_ptr().cast()) }.map_err(GpuError::of("cuModuleLoadData"))?;
+        let mut kernels = BTreeMap::new();
+        for &name in names {
+            let symbol = CString::new(name).map_err(|_| refused("kernel with a zero in its name"))?;
+            // SAFETY: the module is loaded, and is not unloaded.
+            let found = unsafe { result::module::get_function(module, symbol) };
+            kernels.insert(name, found.map_err(GpuError::of("cuModuleGetFunction"))?);
+        }
+        Ok(Self { kernels })
+    }
+
+    pub(super) fn kernel(&self, name: &'static str) -> Result<sys::CUfunction, GpuError> {
+        let missing = || GpuError::of("kernel of a module")(result::DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND));
+        self.kernels.get(name).copied().ok_or_else(missing)
+    }
+}

@@ -1,0 +1,189 @@
+//! Streams: what is copied and computed in order. Events: places in that order.
+#![allow(unsafe_code)]
+
+use super::error::{GpuError, within};
+use super::{Device, Launch, Memory, Module, Pinned};
+use cudarc::driver::{result, sys};
+use std::ffi::c_void;
+use std::ops::Range;
+
+/// A queue of copies and kernels, done one after the other.
+#[derive(Debug)]
+pub struct Stream {
+    device: Device,
+    handle: sys::CUstream,
+}
+
+// SAFETY: the driver takes a stream from any thread, and from several at a time.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    /// A new stream, which does not wait for the default stream.
+    ///
+    /// # Errors
+    /// `Driver` if the driver refuses.
+    pub fn new(device: &Device) -> Result<Self, GpuError> {
+        device.bind()?;
+        let handle =
+            result::stream::create(result::stream::StreamKind::NonBlocking).map_err(GpuError::of("cuStreamCreate"))?;
+        Ok(Self { device: device.clone(), handle })
+    }
+
+    /// Copies `range` of `from` to `to`, from its byte `at` on.
+    ///
+    /// # Errors
+    /// `Range` if one of the two does not have these bytes; `Driver` if the driver refuses.
+    pub fn upload(&self, from: &mut Pinned, range: Range<usize>, to: &Memory, at: usize) -> Result<(), GpuError> {
+        let count = range.len();
+        within("pinned memory", from.len(), range.start, count)?;
+        within("memory of the device", to.len(), at, count)?;
+        if count == 0 {
+            return Ok(());
+        }
+        self.device.bind()?;
+        // SAFETY: both ranges are within their memory. `from` hands out nothing and is not freed before the event that is recorded next; `to` is not freed before
+        // the device is idle.
+        unsafe {
+            let from = std::slice::from_raw_parts(from.start().add(range.start), count);
+            result::memcpy_htod_async(to.address() + at as u64, from, self.handle)
+        }
+        .map_err(GpuError::of("cuMemcpyHtoDAsync"))?;
+        from.used_by(self)
+    }
+
+    /// Copies `range` of `from` to `to`, from its byte `at` on.
+    ///
+    /// # Errors
+    /// `Range` if one of the two does not have these bytes; `Driver` if the driver refuses.
+    pub fn download(&self, from: &Memory, range: Range<usize>, to: &mut Pinned, at: usize) -> Result<(), GpuError> {
+        let count = range.len();
+        within("memory of the device", from.len(), range.start, count)?;
+        within("pinned memory", to.len(), at, count)?;
+        if count == 0 {
+            return Ok(());
+        }
+        self.device.bind()?;
+        // SAFETY: as for `upload`. The call takes the place and the length of the slice only.
+        unsafe {
+            let to = std::slice::from_raw_parts_mut(to.start().add(at), count);
+            result::memcpy_dtoh_async(to, from.address() + range.start as u64, self.handle)
+        }
+        .map_err(GpuError::of("cuMemcpyDtoHAsync"))?;
+        to.used_by(self)
+    }
+
+    /// Launches a kernel of `module`.
+    ///
+    /// # Errors
+    /// `Driver` if there is no such kernel, or the driver refuses. What the kernel itself does wrong is an error of a later call.
+    pub fn run(&self, module: &Module, launch: &Launch) -> Result<(), GpuError> {
+        let ([x, y, z], [a, b, c]) = (launch.grid, launch.block);
+        if x == 0 || y == 0 || z == 0 {
+            return Ok(());
+        }
+        let kernel = module.kernel(launch.kernel)?;
+        self.device.bind()?;
+        let mut params = [launch.params.words().as_ptr().cast_mut().cast::<c_void>()];
+        // SAFETY: the kernel is of a module that is never unloaded, and takes one struct, of which the driver copies as many bytes as the kernel declares:
+        // `Params` has room for the largest. What kernels do with the numbers in it is said at the head of `driver`.
+        unsafe { result::launch_kernel(kernel, (x, y, z), (a, b, c), 0, self.handle, &mut params) }
+            .map_err(GpuError::of("cuLaunchKernel"))
+    }
+
+    /// Lets what comes next wait until `event` has happened.
+    ///
+    /// # Errors
+    /// `Driver` if the driver refuses.
+    pub fn wait(&self, event: &Event) -> Result<(), GpuError> {
+        self.device.bind()?;
+        // SAFETY: both handles live.
+        unsafe { result::stream::wait_event(self.handle, event.handle, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
+            .map_err(GpuError::of("cuStreamWaitEvent"))
+    }
+
+    /// Waits on the host until all is done.
+    ///
+    /// # Errors
+    /// `Driver` if something that was launched has failed, or the device is lost.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.device.bind()?;
+        // SAFETY: the handle lives.
+        unsafe { result::stream::synchronize(self.handle) }.map_err(GpuError::of("cuStreamSynchronize"))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        _ = self.device.bind();
+        // SAFETY: created in `new`, destroyed once; the driver keeps what is still in it.
+        _ = unsafe { result::stream::destroy(self.handle) };
+    }
+}
+
+/// A place in a stream.
+#[derive(Debug)]
+pub struct Event {
+    device: Device,
+    handle: sys::CUevent,
+}
+
+// SAFETY: the driver takes an event from any thread, and from several at a time.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// A new event, which has happened until it is recorded. Waiting for it lets the thread sleep.
+    ///
+    /// # Errors
+    /// `Driver` if the driver refuses.
+    pub fn new(device: &Device) -> Result<Self, GpuError> {
+        Self::with(device, sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC)
+    }
+
+    fn with(device: &Device, flags: sys::CUevent_flags) -> Result<Self, GpuError> {
+        device.bind()?;
+        let handle = result::event::create(flags).map_err(GpuError::of("cuEventCreate"))?;
+        Ok(Self { device: device.clone(), handle })
+    }
+
+    /// Happens once all that was put into `stream` so far is done.
+    ///
+    /// # Errors
+    /// `Driver` if the driver refuses.
+    pub fn record(&self, stream: &Stream) -> Result<(), GpuError> {
+        self.device.bind()?;
+        // SAFETY: both handles live.
+        unsafe { result::event::record(self.handle, stream.handle) }.map_err(GpuError::of("cuEventRecord"))
+    }
+
+    /// Waits on the host until it has happened.
+    ///
+    /// # Errors
+    /// `Driver` if something that was launched has failed, or the device is lost.
+    pub fn synchronize(&self) -> Result<(), GpuError> {
+        self.device.bind()?;
+        // SAFETY: the handle lives.
+        unsafe { result::event::synchronize(self.handle) }.map_err(GpuError::of("cuEventSynchronize"))
+    }
+
+    /// Milliseconds from `self` to `later`, both of which have happened.
+    ///
+    /// # Errors
+    /// `Driver` if one of them was never recorded, or has not happened.
+    pub fn milliseconds_to(&self, later: &Self) -> Result<f32, GpuError> {
+        self.device.bind()?;
+        // SAFETY: both handles live.
+        unsafe { result::event::elapsed(self.handle, later.handle) }.map_err(GpuError::of("cuEventElapsedTime"))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        _ = self.device.bind();
+        // SAFETY: created in `with`, destroyed once; the driver keeps it while it is in use.
+        _ = unsafe { result::event::destroy(self.handle) };
+    }
+}

@@ -1,0 +1,192 @@
+//! A slot on the device: memory for a batch, and the stream that decodes it.
+
+use super::{Batch, KERNELS, Regions};
+use crate::driver::{Device, Event, GpuError, Memory, Module, Pinned, Stream};
+use std::sync::Arc;
+
+/// The PTX of `kernels/pictures.cu`, made by `scripts/make_ptx.py`.
+const PTX: &str = include_str!("../../ptx/pictures.ptx");
+
+/// Decodes one batch at a time: staging memory, device memory and a stream, all taken at the start.
+#[derive(Debug)]
+pub struct PictureDecoder {
+    module: Arc<Module>,
+    stream: Stream,
+    staging: Pinned,
+    scratch: Memory,
+    out: Memory,
+    read: Pinned,
+    marks: [Event; 2],
+    is_marked: bool,
+}
+
+/// How long the device took, in milliseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Timing {
+    /// From the begin of the first kernel to the end of the last one, the upload not counted.
+    pub kernels_ms: f32,
+}
+
+impl PictureDecoder {
+    /// Lets the driver compile the kernels for its device, or take them from its cache.
+    ///
+    /// # Errors
+    /// `Driver` if the driver does not take them.
+    pub fn module(device: &Device) -> Result<Arc<Module>, GpuError> {
+        Ok(Arc::new(Module::load(device, PTX, &KERNELS)?))
+    }
+
+    /// A decoder with `staging_bytes` of pinned memory for what is uploaded, `scratch_bytes` of device memory for it and for what is in between, and `out_bytes`
+    /// for the output, on the device and pinned.
+    ///
+    /// # Errors
+    /// `OutOfMemory` with figures; `Driver` if the driver refuses.
+    pub fn new(
+        device: &Device,
+        module: Arc<Module>,
+        staging_bytes: usize,
+        scratch_bytes: usize,
+        out_bytes: usize,
+    ) -> Result<Self, GpuError> {
+        Ok(Self {
+            module,
+            stream: Stream::new(device)?,
+            staging: Pinned::new(device, staging_bytes)?,
+            scratch: Memory::new(device, scratch_bytes)?,
+            out: Memory::new(device, out_bytes)?,
+            read: Pinned::new(device, out_bytes)?,
+            marks: [Event::new(device)?, Event::new(device)?],
+            is_marked: false,
+        })
+    }
+
+    /// The memory to stage the next batch in. Waits until the last one is uploaded.
+    ///
+    /// # Errors
+    /// `Driver` if something that was launched has failed, or the device is lost.
+    pub fn staging(&mut self) -> Result<&mut [u8], GpuError> {
+        self.staging.bytes_mut()
+    }
+
+    /// Uploads a batch that was staged in [`staging`](Self::staging), and launches its kernels. Returns before they are done.
+    ///
+    /// # Errors
+    /// `Range` if it needs more memory than the decoder has; `Driver` if the driver refuses.
+    pub fn submit(&mut self, batch: &Batch) -> Result<(), GpuError> {
+        let (at, _) = self.places(batch)?;
+        self.stream.upload(&mut self.staging, 0..batch.upload_bytes(), &self.scratch, 0)?;
+        self.launch(batch, &at)
+    }
+
+    /// Launches the kernels of a batch whose bytes are on the device already, from an earlier [`submit`](Self::submit) with nothing in between.
+    ///
+    /// # Errors
+    /// As `submit`.
+    pub fn again(&mut self, batch: &Batch) -> Result<(), GpuError> {
+        let (at, _) = self.places(batch)?;
+        self.launch(batch, &at)
+    }
+
+    /// Milliseconds of each kernel, on a batch whose bytes are on the device already: the median of several runs.
+    ///
+    /// # Errors
+    /// As `submit`.
+    pub fn profile(&mut self, batch: &Batch) -> Result<Vec<(&'static str, f32)>, GpuError> {
+        let (at, _) = self.places(batch)?;
+        let [begin, end] = &self.marks;
+        let mut profile = Vec::new();
+        for launch in batch.launches(&at) {
+            let mut times = [0.0_f32; 9];
+            for time in &mut times {
+                begin.record(&self.stream)?;
+                self.stream.run(&self.module, &launch)?;
+                end.record(&self.stream)?;
+                end.synchronize()?;
+                *time = begin.milliseconds_to(end)?;
+            }
+            times.sort_by(f32::total_cmp);
+            let [.., median, _, _, _, _] = times;
+            profile.push((launch.kernel, median));
+        }
+        Ok(profile)
+    }
+
+    fn launch(&mut self, batch: &Batch, at: &Regions<u64>) -> Result<(), GpuError> {
+        let [begin, end] = &self.marks;
+        begin.record(&self.stream)?;
+        for launch in batch.launches(at) {
+            self.stream.run(&self.module, &launch)?;
+        }
+        end.record(&self.stream)?;
+        self.is_marked = true;
+        Ok(())
+    }
+
+    /// Waits for the batch, if there is one; then the output is at [`out`](Self::out).
+    ///
+    /// # Errors
+    /// `Driver` if a kernel failed, or the device is lost.
+    pub fn wait(&mut self) -> Result<Timing, GpuError> {
+        self.stream.synchronize()?;
+        let [begin, end] = &self.marks;
+        let kernels_ms = if self.is_marked { begin.milliseconds_to(end)? } else { 0.0 };
+        Ok(Timing { kernels_ms })
+    }
+
+    /// Address of the output on the device.
+    #[must_use]
+    pub const fn out(&self) -> u64 {
+        self.out.address()
+    }
+
+    /// Waits for the batch, and copies the output and each row's status to the host.
+    ///
+    /// # Errors
+    /// As `wait`.
+    pub fn read(&mut self, batch: &Batch) -> Result<(Vec<u8>, Vec<u32>), GpuError> {
+        let sizes = batch.sizes();
+        let (_, status_at) = self.places(batch)?;
+        self.stream.download(&self.out, 0..sizes.out, &mut self.read, 0)?;
+        let out = self.read.bytes_mut()?.get(..sizes.out).unwrap_or_default().to_vec();
+        self.stream.download(&self.scratch, status_at..status_at + sizes.status, &mut self.read, 0)?;
+        let words = self.read.bytes_mut()?.get(..sizes.status).unwrap_or_default().as_chunks::<4>().0;
+        Ok((out, words.iter().map(|&word| u32::from_le_bytes(word)).collect()))
+    }
+
+    /// Where everything goes, and the offset of the status words.
+    fn places(&self, batch: &Batch) -> Result<(Regions<u64>, usize), GpuError> {
+        let sizes = batch.sizes();
+        let mut end = 0_usize;
+        let mut offsets = sizes.map(|bytes| {
+            let at = end;
+            end = end.saturating_add(bytes).next_multiple_of(256);
+            at
+        });
+        // The output has memory of its own.
+        end = offsets.out;
+        offsets.out = 0;
+        for (what, len, count) in
+            [("memory of the device", self.scratch.len(), end), ("memory for the output", self.out.len(), sizes.out)]
+        {
+            if count > len {
+                return Err(GpuError::Range { what, len: len as u64, offset: 0, count: count as u64 });
+            }
+        }
+        let mut at = offsets.map(|offset| self.scratch.address() + offset as u64);
+        at.out = self.out.address();
+        Ok((at, offsets.status))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ptx_has_every_kernel_and_needs_nothing_else() {
+        for kernel in KERNELS {
+            assert!(PTX.contains(&format!(".entry {kernel}(")), "{kernel}");
+        }
+        assert!(!PTX.contains(".extern .func"), "a function that is not there");
+    }
+}

@@ -1,0 +1,175 @@
+//! Pictures: tiled JPEGs become a batch of pixels on the device, the host's to the bit.
+//!
+//! A thread that has a record [stages](Staging) it: the entropy-coded segments that the view needs, as they are, and tables of where they are and what
+//! becomes of them. One upload later, five kernels ([`Batch::launches`]) decode all pictures of the batch: a thread decodes a segment, so that a picture is
+//! decoded by hundreds of them. What the kernels do not take is refused with a [`Reason`], and decoded on the host.
+//!
+//! The pixels are those of [`JpegDecoder`](shardpack_codec::jpeg::JpegDecoder): libjpeg-turbo's accurate IDCT, triangle upsampling and colours, and the same
+//! fixed-point resizing. Floats are made of these by [`Scaling`]. A row whose segments are damaged is flagged in the batch's status words, and holds
+//! anything; the other rows are as ever.
+
+mod batch;
+mod decoder;
+mod record;
+mod segments;
+mod staging;
+mod tiles;
+
+pub use batch::{Batch, Regions, Row};
+pub use decoder::{PictureDecoder, Timing};
+pub use record::{CONFIG, KERNELS};
+pub use staging::{Staging, StagingOptions};
+
+use shardpack_codec::jpeg::PixelLayout;
+use std::fmt;
+
+/// The type of the output's elements.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Dtype {
+    /// Levels, 0 to 255.
+    #[default]
+    Uint8,
+    /// IEEE half floats.
+    Float16,
+    /// The upper half of a float.
+    Bfloat16,
+    /// IEEE floats.
+    Float32,
+}
+
+impl Dtype {
+    /// Bytes of an element.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Uint8 => 1,
+            Self::Float16 | Self::Bfloat16 => 2,
+            Self::Float32 => 4,
+        }
+    }
+}
+
+/// How floats are made of levels: `level · scale + bias`, by a fused product and sum in float32, rounded once; then rounded to the output's type, to nearest,
+/// ties to even. uint8 stays as it is.
+///
+/// ```
+/// use shardpack_gpu::pictures::Scaling;
+/// let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+/// assert!((scaling.apply(0, 255) - (1.0 - 0.485) / 0.229).abs() < 1e-6);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scaling {
+    /// For red, green and blue.
+    pub scale: [f32; 3],
+    /// For red, green and blue.
+    pub bias: [f32; 3],
+}
+
+impl Default for Scaling {
+    /// Levels, as floats.
+    fn default() -> Self {
+        Self { scale: [1.0; 3], bias: [0.0; 3] }
+    }
+}
+
+impl Scaling {
+    /// `(level / 255 − mean) / std`, as torchvision's `ToTensor` and `Normalize`. The two factors are computed in float64 and rounded once.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
+    pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Self {
+        let factors = |f: fn(f64, f64) -> f64| {
+            let [(a, x), (b, y), (c, z)] = [(mean[0], std[0]), (mean[1], std[1]), (mean[2], std[2])];
+            [f(a, x) as f32, f(b, y) as f32, f(c, z) as f32]
+        };
+        Self { scale: factors(|_, std| 1.0 / (255.0 * std)), bias: factors(|mean, std| -mean / std) }
+    }
+
+    /// What a level of a channel becomes, on the host as on the device. Channels above 2 are blue.
+    #[must_use]
+    pub fn apply(&self, channel: usize, level: u8) -> f32 {
+        let [red, green, blue] = self.scale;
+        let [r, g, b] = self.bias;
+        let (scale, bias) = match channel {
+            0 => (red, r),
+            1 => (green, g),
+            _ => (blue, b),
+        };
+        f32::from(level).mul_add(scale, bias)
+    }
+}
+
+/// What the kernels write.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Output {
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// Order of the axes.
+    pub layout: PixelLayout,
+    /// How floats are made.
+    pub scaling: Scaling,
+}
+
+impl Output {
+    /// Makes of decoded levels, in this layout and of `pixels` pixels, the bytes that the device would write: for pictures that were decoded on the host.
+    pub fn convert(&self, levels: &[u8], pixels: usize, out: &mut Vec<u8>) {
+        for (i, &level) in levels.iter().enumerate() {
+            let channel = match self.layout {
+                PixelLayout::HeightWidthChannels => i % 3,
+                PixelLayout::ChannelsHeightWidth => i.checked_div(pixels).unwrap_or(0),
+            };
+            let value = self.scaling.apply(channel, level);
+            match self.dtype {
+                Dtype::Uint8 => out.push(level),
+                Dtype::Float16 => out.extend(half::f16::from_f32(value).to_le_bytes()),
+                Dtype::Bfloat16 => out.extend(half::bf16::from_f32(value).to_le_bytes()),
+                Dtype::Float32 => out.extend(value.to_le_bytes()),
+            }
+        }
+    }
+}
+
+/// Why a picture is not for the kernels.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No header, or one that breaks the standard.
+    Header,
+    /// Progressive, arithmetic, lossless, 12 bits, or more than one scan.
+    Process,
+    /// CMYK, RGB, two components.
+    Colours,
+    /// Chroma that is neither 4:4:4, 4:2:2, 4:2:0 nor 4:4:0, or so narrow that libjpeg does not interpolate it.
+    Sampling,
+    /// Tables that are missing, or that no decoder takes.
+    Tables,
+    /// Markers that are not those that its header announces.
+    Markers,
+    /// Segments of more blocks than [`StagingOptions::max_segment_blocks`]: a picture without restart markers is one segment.
+    LongSegments,
+    /// It shrinks so much that the host decodes it at a smaller scale, or that a pixel of the output is made of too many.
+    Shrinks,
+    /// The view cannot be taken of this picture.
+    View(String),
+    /// There is no room left in the staging memory, or the picture is larger than what 32 bits count.
+    Full,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Header => "no JPEG header",
+            Self::Process => "not baseline, or not in one scan",
+            Self::Colours => "neither gray nor YCbCr",
+            Self::Sampling => "unusual subsampling",
+            Self::Tables => "tables that are missing or odd",
+            Self::Markers => "restart markers that are missing or odd",
+            Self::LongSegments => "too few restart markers",
+            Self::Shrinks => "shrinks too much",
+            Self::View(why) => return write!(f, "view: {why}"),
+            Self::Full => "no room left in the staging memory",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! The structs of `kernels/pictures.cuh`, byte by byte, and the numbers that both sides share.
+
+use super::staging::Entry;
+use shardpack_codec::jpeg::ResizedAxis;
+
+/// What the kernel `pictures_config` says if host and kernels agree: sizes of the structs, then the constants.
+pub const CONFIG: [u32; 12] =
+    [PICTURE_BYTES, 8, 8, 8, 8, HUFFMAN_BYTES, 8, TILE_PIXELS, TILE_BETWEEN, DECODE_THREADS, PIXEL_THREADS, 9];
+
+/// The kernels of the module.
+pub const KERNELS: [&str; 6] =
+    ["pictures_config", "picture_tables", "picture_weights", "picture_bytes", "picture_blocks", "picture_pixels"];
+
+const PICTURE_BYTES: u32 = 400;
+pub(super) const HUFFMAN_BYTES: u32 = 1024 + 17 * 8 + 256;
+pub(super) const TILE_PIXELS: u32 = 6144;
+pub(super) const TILE_BETWEEN: u32 = 4096;
+pub(super) const DECODE_THREADS: u32 = 128;
+pub(super) const PIXEL_THREADS: u32 = 256;
+
+const TRANSPOSED: u32 = 1;
+const MIRRORED_X: u32 = 2;
+const MIRRORED_Y: u32 = 4;
+
+/// Bytes in the device's order.
+pub(super) struct Writer<'a>(pub(super) &'a mut Vec<u8>);
+
+impl Writer<'_> {
+    pub(super) fn u32s<const N: usize>(&mut self, values: [u32; N]) {
+        for value in values {
+            self.0.extend(value.to_le_bytes());
+        }
+    }
+
+    fn axis(&mut self, axis: &ResizedAxis, taps: u32, spans: u32, weights: u32) {
+        self.0.extend(axis.start.to_le_bytes());
+        self.0.extend(axis.end.to_le_bytes());
+        self.u32s([axis.resized, axis.pixels, taps, spans, weights, u32::from(axis.copies)]);
+    }
+
+    /// `struct Picture`.
+    pub(super) fn picture(&mut self, entry: &Entry) {
+        let Entry { place, frame, shown, .. } = entry;
+        self.0.extend(entry.out.to_le_bytes());
+        self.axis(&place.x, entry.taps.0, entry.spans.0, entry.weights.0);
+        self.axis(&place.y, entry.taps.1, entry.spans.1, entry.weights.1);
+        let turn = [(place.transposed, TRANSPOSED), (place.mirrored_x, MIRRORED_X), (place.mirrored_y, MIRRORED_Y)];
+        let turn = turn.iter().map(|&(is, bit)| if is { bit } else { 0 }).sum();
+        self.u32s([place.window.x, place.window.y, place.width, place.height, turn]);
+        self.u32s([entry.tile.0, entry.tile.1, entry.segments.0, entry.segments.1]);
+        self.u32s([frame.interval, frame.columns * frame.rows, frame.columns]);
+        self.u32s([shown.left, shown.top, shown.right, shown.bottom]);
+        self.u32s([frame.components, frame.h, frame.v, frame.chroma_width, frame.chroma_height]);
+        self.u32s(entry.planes);
+        self.u32s(entry.dc);
+        self.u32s(entry.ac);
+        self.0.extend(entry.quantisers.as_flattened());
+    }
+}

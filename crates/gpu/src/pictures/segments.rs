@@ -1,0 +1,96 @@
+//! Which segments of a scan a rectangle needs, and their bytes.
+
+use super::staging::Shown;
+use super::{Reason, staging::Frame};
+use memchr::memchr_iter;
+use std::ops::RangeInclusive;
+
+/// A segment that was copied: where it begins among the staged bytes, and its place in the picture. Two bytes of marker stand behind each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Segment {
+    pub(super) offset: u32,
+    pub(super) number: u32,
+}
+
+/// The place of the entry behind a picture's last segment.
+pub(super) const END: u32 = u32::MAX;
+
+/// The numbers of the segments that hold MCUs of `shown`, ascending, as runs that do not meet.
+fn runs(frame: &Frame, shown: &Shown) -> impl Iterator<Item = RangeInclusive<u32>> {
+    let (columns, interval) = (frame.columns, frame.interval);
+    let (left, right) = (shown.left, shown.right);
+    let mut next = 0;
+    let mut rows = shown.top..shown.bottom;
+    let mut waiting: Option<RangeInclusive<u32>> = None;
+    std::iter::from_fn(move || {
+        for row in rows.by_ref() {
+            let first = ((row * columns + left) / interval).max(next);
+            let last = (row * columns + right - 1) / interval;
+            if last < first {
+                continue;
+            }
+            next = last + 1;
+            match &mut waiting {
+                Some(run) if *run.end() + 1 == first => *run = *run.start()..=last,
+                _ => {
+                    if let Some(run) = waiting.replace(first..=last) {
+                        return Some(run);
+                    }
+                }
+            }
+        }
+        waiting.take()
+    })
+}
+
+/// Appends the segments that `shown` needs, and an end, to `found`, and their bytes to `out`, from `at` on. Returns where those end.
+///
+/// `scan` begins with the first entropy-coded byte. Markers are looked at up to the last segment that is needed; they must be RST0 to RST7 in turn, and EOI
+/// behind the last segment of all.
+pub(super) fn select(
+    scan: &[u8],
+    frame: &Frame,
+    shown: &Shown,
+    out: &mut [u8],
+    mut at: usize,
+    found: &mut Vec<Segment>,
+) -> Result<usize, Reason> {
+    let final_segment = (frame.columns * frame.rows - 1) / frame.interval;
+    let mut runs = runs(frame, shown);
+    let mut run = runs.next().ok_or(Reason::Markers)?;
+    let (mut index, mut start, mut run_start) = (0, 0, 0);
+    let offset = |at: usize| u32::try_from(at).map_err(|_| Reason::Full);
+    for marked in memchr_iter(0xFF, scan) {
+        let marker = *scan.get(marked + 1).ok_or(Reason::Markers)?;
+        if marker == 0 {
+            continue;
+        }
+        let expected = if index == final_segment { 0xD9 } else { 0xD0 | index & 7 };
+        if u32::from(marker) != expected {
+            return Err(Reason::Markers);
+        }
+        if index == *run.start() {
+            run_start = start;
+        }
+        let behind = marked + 2;
+        if run.contains(&index) {
+            found.push(Segment { offset: offset(at + start - run_start)?, number: index });
+        }
+        if index == *run.end() {
+            let bytes = scan.get(run_start..behind).ok_or(Reason::Markers)?;
+            let to = out.get_mut(at..at + bytes.len()).ok_or(Reason::Full)?;
+            to.copy_from_slice(bytes);
+            at += bytes.len();
+            match runs.next() {
+                Some(next) => run = next,
+                None => {
+                    found.push(Segment { offset: offset(at)?, number: END });
+                    return Ok(at);
+                }
+            }
+        }
+        start = behind;
+        index += 1;
+    }
+    Err(Reason::Markers)
+}

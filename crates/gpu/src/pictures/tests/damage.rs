@@ -1,0 +1,93 @@
+//! Damaged pictures: flagged, or the host's to the bit; their neighbours are as ever, and no kernel leaves its buffers.
+
+use super::*;
+
+/// One round: three pictures in a batch, of which the second is damaged. Returns whether it came as far as the kernels, and whether they flagged it.
+fn round(random: &mut Random) -> (bool, bool) {
+    let output = Output::default();
+    let source = |random: &mut Random| Source {
+        size: (5 + random.below(60) as u16, 1 + random.below(50) as u16),
+        factors: [(0, 0), (1, 1), (2, 1), (2, 2), (1, 2)][random.below(5) as usize],
+        interval: 1 + random.below(8) as u16,
+        detail: random.below(30),
+        seed: random.next().into(),
+    };
+    let mut pictures: Vec<_> = (0..3)
+        .map(|_| {
+            let source = source(random);
+            let size = (source.size.0.into(), source.size.1.into());
+            (
+                source.encoded(),
+                if random.below(2) == 0 { Rendering::default() } else { rendering(random, size, output.layout) },
+            )
+        })
+        .collect();
+    let jpeg = &mut pictures[1].0;
+    let scan = JpegHeader::parse(jpeg).unwrap().scan_offset as usize;
+    for _ in 0..1 + random.below(3) {
+        // In the entropy-coded bytes, mostly; tables too.
+        let from = if random.below(8) == 0 { 2 } else { scan };
+        let at = from + random.below((jpeg.len() - from) as u32) as usize;
+        match random.below(6) {
+            0 => jpeg[at] ^= 1 << random.below(8),
+            1 => jpeg.insert(at, random.next() as u8),
+            2 => drop(jpeg.remove(at)),
+            3 => jpeg[at] = 0xFF,
+            _ => jpeg[at] = random.next() as u8,
+        }
+    }
+    let mut memory = vec![0xCC; 2 << 20];
+    let mut staging = Staging::new(&mut memory, StagingOptions { scaled: false, ..Default::default() });
+    let rows: Vec<_> = pictures.iter().map(|(jpeg, how)| staging.push(jpeg, how).ok()).collect();
+    let batch = staging.finish().unwrap();
+    let mut flagged = false;
+    let mut results = Vec::new();
+    for manner in MANNERS {
+        let played = play(&batch, &memory, manner).unwrap();
+        for (n, row) in rows.iter().enumerate() {
+            let Some(row) = *row else { continue };
+            let (jpeg, how) = &pictures[n];
+            let place = batch.rows()[row];
+            if n == 1 && played.status[row] != 0 {
+                flagged = true;
+                continue;
+            }
+            assert_eq!(played.status[row], 0, "a neighbour is flagged");
+            match by_host(jpeg, how, &place, &output) {
+                Ok(expected) => assert!(bytes_of(&played, &place, &output) == expected, "{n}: {how:?} differs"),
+                // Damage in segments that the view does not need is seen by the host only, or where markers follow.
+                Err(error) => assert!(n == 1 && how.view != View::whole(), "not flagged: {error}"),
+            }
+        }
+        results.push(played.status);
+    }
+    assert_eq!(results[0], results[1]);
+    (rows[1].is_some(), flagged)
+}
+
+fn rounds(count: u32, seed: u64) {
+    let random = &mut Random(seed);
+    let (mut taken, mut flagged) = (0, 0);
+    for _ in 0..count {
+        let (is_taken, is_flagged) = round(random);
+        taken += u32::from(is_taken);
+        flagged += u32::from(is_flagged);
+    }
+    assert!(taken * 4 > count, "only {taken} of {count} came as far as the kernels");
+    assert!(flagged * 3 > taken, "only {flagged} of {taken} were flagged");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 20, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn damage_is_flagged_or_harmless(seed in any::<u64>()) {
+        rounds(100, seed);
+    }
+}
+
+#[test]
+#[ignore = "minutes: the long campaign"]
+fn damage_is_flagged_or_harmless_a_hundred_thousand_times() {
+    rounds(100_000, 1);
+}

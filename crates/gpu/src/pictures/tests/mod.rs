@@ -1,0 +1,227 @@
+//! The kernels, played on the CPU, beside the host's decoder.
+
+mod damage;
+pub(crate) mod jpegs;
+
+use super::*;
+use jpegs::{Random, Source};
+use proptest::prelude::*;
+use shardpack_codec::jpeg::{DecodeOptions, DrawKey, JpegDecoder, JpegHeader, Rect, Rendering, View};
+use shardpack_gpu_play::{Device, MANNERS, Manner};
+
+/// Output and status words of a batch.
+#[derive(Debug, PartialEq)]
+struct Played {
+    out: Vec<u8>,
+    status: Vec<u32>,
+}
+
+fn play(batch: &Batch, memory: &[u8], manner: Manner) -> Result<Played, String> {
+    let mut device = Device::new(manner);
+    let buffers = batch.sizes().map(|bytes| device.alloc(bytes));
+    device.bytes_mut(buffers.upload).unwrap().copy_from_slice(&memory[..batch.upload_bytes()]);
+    let at = buffers.map(|buffer| device.address(buffer));
+    for launch in batch.launches(&at) {
+        device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes())?;
+    }
+    let status = device.bytes(buffers.status).as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
+    Ok(Played { out: device.bytes(buffers.out).to_vec(), status })
+}
+
+/// What a picture's row should hold.
+fn by_host(jpeg: &[u8], how: &Rendering, row: &Row, output: &Output) -> Result<Vec<u8>, shardpack_format::Error> {
+    // Cut out of the whole picture: in a few columns at its right edge, libjpeg-turbo replicates chroma that it interpolates in the whole picture.
+    let options = DecodeOptions { scaled: false, partial: false, ..Default::default() };
+    let mut levels = vec![0; row.height as usize * row.width as usize * 3];
+    JpegDecoder::new(options).decode_into(jpeg, how, &mut levels)?;
+    let mut out = Vec::new();
+    output.convert(&levels, row.height as usize * row.width as usize, &mut out);
+    Ok(out)
+}
+
+/// The bytes of a row.
+fn bytes_of<'a>(played: &'a Played, row: &Row, output: &Output) -> &'a [u8] {
+    let first = row.first as usize * output.dtype.bytes();
+    &played.out[first..first + row.height as usize * row.width as usize * 3 * output.dtype.bytes()]
+}
+
+fn staged(pictures: &[(Vec<u8>, Rendering)], memory: &mut [u8], output: Output) -> Batch {
+    let options = StagingOptions { output, scaled: false, ..Default::default() };
+    let mut staging = Staging::new(memory, options);
+    for (n, (jpeg, how)) in pictures.iter().enumerate() {
+        assert_eq!(staging.push(jpeg, how), Ok(n), "{how:?}");
+    }
+    staging.finish().unwrap()
+}
+
+/// Both manners give what the host gives.
+fn assert_same(pictures: &[(Vec<u8>, Rendering)], output: Output) {
+    let mut memory = vec![0xCC; 4 << 20];
+    let batch = staged(pictures, &mut memory, output);
+    for manner in MANNERS {
+        let played = play(&batch, &memory, manner).unwrap();
+        for (n, ((jpeg, how), row)) in pictures.iter().zip(batch.rows()).enumerate() {
+            let header = JpegHeader::parse(jpeg).unwrap();
+            assert_eq!(played.status[n], 0, "{n}: {how:?}");
+            let expected = by_host(jpeg, how, row, &output).unwrap();
+            let found = bytes_of(&played, row, &output);
+            if found != expected {
+                let at = found.iter().zip(&expected).position(|(a, b)| a != b);
+                panic!("{n}: {how:?} differs at {at:?} of {}: {manner:?} {header:?}", expected.len());
+            }
+        }
+    }
+}
+
+fn source() -> impl Strategy<Value = Source> {
+    let factors = prop_oneof![Just((0, 0)), Just((1, 1)), Just((2, 1)), Just((2, 2)), Just((1, 2))];
+    let interval = prop_oneof![Just(0), 1_u16..4, 1_u16..40];
+    (5..120_u16, 1..90_u16, factors, interval, 0..40_u32, any::<u64>()).prop_map(
+        |(width, height, factors, interval, detail, seed)| Source {
+            size: (width, height),
+            factors,
+            interval,
+            detail,
+            seed,
+        },
+    )
+}
+
+pub(crate) fn view(random: &mut Random, (width, height): (u32, u32)) -> View {
+    let size = |random: &mut Random| 1 + random.below(70);
+    let view = match random.below(6) {
+        0 => View::whole(),
+        1 => {
+            let (x, y) = (random.below(width), random.below(height));
+            let (w, h) = (1 + random.below(width - x), 1 + random.below(height - y));
+            View::rectangle(Rect { x, y, width: w, height: h })
+        }
+        2 => View::resize(size(random), size(random)),
+        3 => {
+            let (height, width) = (size(random), size(random));
+            View::center_crop(height.max(width) + random.below(20), height, width)
+        }
+        _ => View::random_resized_crop(size(random), size(random)),
+    };
+    view.with_flip(f64::from(random.below(3)) / 2.0)
+}
+
+/// A rendering of a picture of `size` stored pixels, in the layout of `output`.
+pub(crate) fn rendering(random: &mut Random, size: (u32, u32), layout: PixelLayout) -> Rendering {
+    let orientation = if random.below(2) == 0 { 1 } else { 1 + random.below(8) as u8 };
+    let upright = if orientation > 4 { (size.1, size.0) } else { size };
+    let key = DrawKey { seed: random.next().into(), epoch: 1, sample: 2 };
+    Rendering { view: view(random, upright), key, orientation, layout }
+}
+
+pub(crate) fn output(random: &mut Random) -> Output {
+    let layout = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][random.below(2) as usize];
+    let dtype = [Dtype::Uint8, Dtype::Uint8, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][random.below(5) as usize];
+    Output { dtype, layout, scaling: Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]) }
+}
+
+/// Narrow 4:2:0 and 4:2:2 are not for the kernels.
+fn is_taken(source: &Source) -> bool {
+    source.factors.0 != 2 || source.size.0 > 4
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn batches_are_the_hosts_to_the_bit(sources in prop::collection::vec(source(), 1..5), seed in any::<u64>()) {
+        let random = &mut Random(seed);
+        let output = output(random);
+        let pictures: Vec<_> = sources.iter().filter(|source| is_taken(source)).map(|source| {
+            let (width, height) = source.size;
+            (source.encoded(), rendering(random, (width.into(), height.into()), output.layout))
+        }).collect();
+        assert_same(&pictures, output);
+    }
+}
+
+#[test]
+fn every_kind_of_picture_whole_and_cropped() {
+    let mut pictures = Vec::new();
+    for factors in [(0, 0), (1, 1), (2, 1), (2, 2), (1, 2)] {
+        for interval in [0, 1, 5, 7, 13] {
+            let source = Source { size: (101, 67), factors, interval, detail: 20, seed: 3 };
+            let crop = Rendering {
+                view: View::random_resized_crop(32, 40).with_flip(0.5),
+                key: DrawKey { seed: 1, epoch: 0, sample: interval.into() },
+                ..Default::default()
+            };
+            pictures.push((source.encoded(), Rendering::default()));
+            pictures.push((source.encoded(), crop));
+        }
+    }
+    assert_same(&pictures, Output::default());
+}
+
+#[test]
+fn host_and_kernels_agree_on_their_structs() {
+    for manner in MANNERS {
+        let mut device = Device::new(manner);
+        let out = device.alloc(CONFIG.len() * 4);
+        let params = crate::driver::Params::new().address(device.address(out));
+        device.launch("pictures_config", [1; 3], [32, 1, 1], &params.bytes()).unwrap();
+        let found: Vec<_> = device.bytes(out).as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word)).collect();
+        assert_eq!(found, CONFIG);
+    }
+}
+
+#[test]
+fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
+    let whole = Rendering::default();
+    let good = Source { size: (64, 48), factors: (2, 2), interval: 2, detail: 9, seed: 1 };
+    let jpeg = good.encoded();
+    let mut memory = vec![0; 1 << 20];
+    let mut staging = Staging::new(&mut memory, StagingOptions { max_segment_blocks: 40, ..Default::default() });
+    let changed = |from: &[u8], to: &[u8]| {
+        let at = jpeg.windows(from.len()).position(|window| window == from).unwrap();
+        [&jpeg[..at], to, &jpeg[at + from.len()..]].concat()
+    };
+    let frame = [0xFF, 0xC0, 0, 17, 8];
+    let odd = |jpeg: &[u8], how: &Rendering, staging: &mut Staging<'_>| staging.push(jpeg, how).unwrap_err();
+    assert_eq!(odd(b"GIF", &whole, &mut staging), Reason::Header);
+    assert_eq!(odd(&changed(&frame, &[0xFF, 0xC2, 0, 17, 8]), &whole, &mut staging), Reason::Process);
+    assert_eq!(odd(&changed(&frame, &[0xFF, 0xC1, 0, 17, 12]), &whole, &mut staging), Reason::Process);
+    assert_eq!(odd(&changed(&[1, 0x22, 0], &[1, 0x41, 0]), &whole, &mut staging), Reason::Sampling);
+    let adobe = [&jpeg[..2], b"\xFF\xEE\0\x0EAdobe\0\x64\0\0\0\0\0", &jpeg[2..]].concat();
+    assert_eq!(odd(&adobe, &whole, &mut staging), Reason::Colours);
+    let narrow = Source { size: (4, 48), ..good }.encoded();
+    assert_eq!(odd(&narrow, &whole, &mut staging), Reason::Sampling);
+    assert_eq!(odd(&changed(&[0xFF, 0xC4], &[0xFF, 0xE5]), &whole, &mut staging), Reason::Tables);
+    assert_eq!(odd(&changed(&[0xFF, 0xD1], &[0xFF, 0xD3]), &whole, &mut staging), Reason::Markers);
+    assert_eq!(odd(&jpeg[..jpeg.len() - 2], &whole, &mut staging), Reason::Markers);
+    let unmarked = Source { interval: 0, ..good }.encoded();
+    assert_eq!(odd(&unmarked, &whole, &mut staging), Reason::LongSegments);
+    let small = Rendering { view: View::resize(24, 32), ..Default::default() };
+    assert_eq!(odd(&jpeg, &small, &mut staging), Reason::Shrinks);
+    let outside = View::rectangle(Rect { x: 60, y: 0, width: 5, height: 5 });
+    assert!(matches!(odd(&jpeg, &Rendering { view: outside, ..whole }, &mut staging), Reason::View(_)));
+    // After all of these, the batch is as it was.
+    assert_eq!(staging.push(&jpeg, &whole), Ok(0));
+    let batch = staging.finish().unwrap();
+    let played = play(&batch, &memory, MANNERS[0]).unwrap();
+    assert_eq!(played.out, by_host(&jpeg, &whole, &batch.rows()[0], &Output::default()).unwrap());
+
+    let mut memory = vec![0; jpeg.len() / 2];
+    let mut staging = Staging::new(&mut memory, StagingOptions::default());
+    assert_eq!(staging.push(&jpeg, &whole), Err(Reason::Full));
+    assert!(staging.is_empty());
+}
+
+/// A few columns at the right edge, of which libjpeg-turbo alone would see so little chroma that it does not interpolate.
+#[test]
+fn narrow_rectangles_are_those_of_the_whole_picture() {
+    let mut pictures = Vec::new();
+    for factors in [(2, 1), (2, 2), (1, 2)] {
+        for (width, columns) in (33..40).flat_map(|width| [(width, 1), (width, 2), (width, 5)]) {
+            let source = Source { size: (width, 40), factors, interval: 5, detail: 20, seed: width.into() };
+            let rect = Rect { x: u32::from(width) - columns, y: 17, width: columns, height: 3 };
+            pictures.push((source.encoded(), Rendering { view: View::rectangle(rect), ..Default::default() }));
+        }
+    }
+    assert_same(&pictures, Output::default());
+}

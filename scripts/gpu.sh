@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Everything that needs a GPU: the kernels' results beside the host's, then their speed. For anyone who has one.
+#
+#   scripts/gpu.sh FOLDER            FOLDER holds JPEGs, in folders or not
+#   scripts/gpu.sh FOLDER --check-only
+#
+# With compute-sanitizer on the PATH, a small batch is run under memcheck and racecheck too.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if (($# == 0)); then
+  echo "gpu: expected a folder of JPEGs, found no argument" >&2
+  echo "hint: scripts/gpu.sh FOLDER" >&2
+  exit 2
+fi
+
+cargo build --release --quiet --package shardpack-gpu --examples
+run=target/release/examples/pictures_on_device
+"$run" "$@"
+if command -v compute-sanitizer >/dev/null 2>&1; then
+  for tool in memcheck racecheck; do
+    echo "gpu: compute-sanitizer, $tool"
+    compute-sanitizer --tool "$tool" --error-exitcode 3 "$run" "$1" --small
+  done
+else
+  echo "gpu: compute-sanitizer is not on the PATH: its checks are left out"
+fi
