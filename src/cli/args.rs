@@ -246,7 +246,7 @@ pub(super) struct CatArgs {
     pub dataset: PathBuf,
     /// Key of the sample, or its index in stored order
     pub sample: String,
-    /// Field to write [default: the first field of the schema that this sample has]
+    /// Field to write [default: the first field of the schema that is not a scalar]
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
     /// File to write; `-` is stdout, even if that is a terminal [default: stdout]
