@@ -30,7 +30,7 @@ class Field(NamedTuple):
     kind: str
     """``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"`` or ``"scalar"``."""
     dtype: np.dtype[Any] | None
-    """Element type of a scalar; ``None`` for all others, of which every sample has its own."""
+    """Element type of a scalar; ``None`` for all other fields, where each sample has its own type."""
 
 
 class Dataset:
@@ -330,7 +330,7 @@ class Dataset:
 
 
 class Subset(Dataset):
-    """Some samples of a dataset, numbered anew from 0 in stored order; made by :meth:`Dataset.subset`."""
+    """Some samples of a dataset, renumbered from 0 in stored order; made by :meth:`Dataset.subset`."""
 
     _members: NDArray[np.uint64]
 
@@ -516,6 +516,6 @@ def _reopened(path: Path, verify_crc: bool, max_record: int, expected: str) -> D
     if dataset.id != expected:
         raise _shardpack.UsageError(
             f"`{path}`, opened again: expected dataset {expected}, found {dataset.id}\n"
-            "hint: it was packed anew meanwhile"
+            "hint: it was packed again meanwhile"
         )
     return dataset

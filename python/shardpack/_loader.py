@@ -445,7 +445,7 @@ class Loader:
         return _made, (self._dataset, self._arguments | place, state)
 
     def _next_state(self) -> dict[str, int | str]:
-        """The state at which the next iteration begins. After an epoch that was broken off it is the next epoch's start."""
+        """The state at which the next iteration begins; after a broken-off epoch, the start of the next epoch."""
         state = self.state_dict()
         if self._begun and not self._ended:
             return state | {"epoch": int(state["epoch"]) + 1, "samples_consumed": 0}

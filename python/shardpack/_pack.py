@@ -24,7 +24,7 @@ class StorageOptions(TypedDict, total=False):
     """How values are stored: options that :func:`pack` and :class:`Writer` share."""
 
     jpeg: Literal["tile", "keep", "reencode"]
-    """JPEG pictures: the same pixels in tiles (default), to the byte, or encoded anew."""
+    """JPEG pictures: the same pixels in tiles (default), the file to the byte, or encoded again."""
     quality: int
     """Quality of re-encoded pictures, 1 to 100. Default 90."""
     target: str
@@ -42,7 +42,7 @@ class StorageOptions(TypedDict, total=False):
     upright: bool
     """Turn tiled pictures upright on their coefficients where their edges allow it."""
     keep_metadata: bool
-    """Keep Exif, ICC profile and comments inside JPEGs that are tiled, and the profile inside those encoded anew."""
+    """Keep Exif, ICC profile and comments inside tiled JPEGs, and the profile inside re-encoded ones."""
     values: Literal["auto", "keep", "f16", "fixed"]
     """Values of float arrays: lossless for integers, else float16 (auto); as they are; float16; fixed point within ``max_error``."""
     max_error: float
@@ -60,7 +60,7 @@ class StorageOptions(TypedDict, total=False):
     prefer: Literal["speed", "size"]
     """What auto optimises."""
     shard_size: int | str
-    """Size of a shard: bytes, or such as ``"256MiB"``. Default 1 GiB."""
+    """Size of a shard: bytes, or text such as ``"256MiB"``. Default 1 GiB."""
     seed: int
     """Seed of the order in which samples are stored. Default 0."""
     force: bool
@@ -68,18 +68,18 @@ class StorageOptions(TypedDict, total=False):
     threads: int | None
     """Worker threads. Default: all cores."""
     memory: int | str
-    """Bound on the memory of samples in flight: bytes, or such as ``"2GiB"``."""
+    """Limit on the memory of samples that are being packed: bytes, or text such as ``"2GiB"``."""
 
 
 class PackOptions(StorageOptions, total=False):
     """Options of :func:`pack`: the long options of ``shardpack pack``, with ``_`` for ``-``."""
 
     kind: Literal["images", "cubes"]
-    """What the source holds. Default: found out."""
+    """What the source holds. Default: told from the contents of the files."""
     labels: StrPath
     """CSV or JSON Lines with a ``key`` column; every other column becomes a field."""
     class_folders: Literal["auto", "on", "off"]
-    """Whether the names of first-level folders are labels. Default: of pictures, if all of them stand in such."""
+    """Whether the names of first-level folders are labels. Default: yes for pictures that are all in such folders."""
     masks: StrPath
     """Folder of label masks, paired with the samples by stem."""
     on_bad_input: Literal["stop", "skip"]
@@ -93,7 +93,7 @@ class PackOptions(StorageOptions, total=False):
     no_shuffle: bool
     """Keep the order of the sources."""
     part: tuple[int, int] | str
-    """The i-th of n slices of the same plan, ``(1, 4)`` … ``(4, 4)``; then :func:`merge`."""
+    """Pack slice i of n of the same plan, ``(1, 4)`` … ``(4, 4)``; then call :func:`merge`."""
 
 
 _WORDS = (str,)

@@ -28,7 +28,7 @@ __all__ = ["IterableDataset", "MapDataset"]
 class MapDataset(_MapBase):
     """The samples of a dataset, for ``DataLoader(MapDataset(dataset, transform), batch_size=…, num_workers=…)``.
 
-    A :class:`shardpack.Dataset` already works in a ``DataLoader``. This class is also a ``torch.utils.data.Dataset`` for
+    A :class:`shardpack.Dataset` already works in a ``DataLoader``. It is also a ``torch.utils.data.Dataset`` for
     type checkers. And it takes a function of single samples, such as a transform of torchvision that you used with
     ``ImageFolder``. Use it if your code needs such a function. Otherwise use a :class:`shardpack.Loader`: it
     decodes only the part of a picture that is needed, and sends nothing between processes.
@@ -123,7 +123,7 @@ class IterableDataset(_Base):
         return self._here().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next iteration continue from a state of the same worker: :meth:`shardpack.Loader.load_state_dict`."""
+        """Makes the next iteration continue from a state of this worker: :meth:`shardpack.Loader.load_state_dict`."""
         self._here().load_state_dict(state)
 
     def __reduce__(self) -> tuple[Any, ...]:

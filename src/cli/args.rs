@@ -1,4 +1,5 @@
-//! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
+//! The command line as typed: what clap parses, before anything is looked up or checked against the
+//! disk.
 
 use super::bench::{
     ArrayView, BandsView, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
@@ -37,11 +38,11 @@ pub(super) enum Command {
 
 /// Convert a folder of pictures or cubes into a dataset, once.
 ///
-/// JPEGs are stored in tiles, with the same pixels as the source. A reader can then cut out just the
-/// part that it needs. `--jpeg keep` keeps the files to the byte. Cubes of integers, also integers
-/// held as floats, are stored without loss. Other cubes are stored as float16, and the error is
-/// measured and printed; `--values keep` keeps every bit. If a run is interrupted, give the same
-/// command again: it continues.
+/// JPEGs are stored in tiles, with the same pixels as the source. A reader can then cut out just
+/// the part that it needs. `--jpeg keep` keeps the files to the byte. Cubes of integers, also
+/// integers held as floats, are stored without loss. Other cubes are stored as float16, and the
+/// error is measured and printed; `--values keep` keeps every bit. If a run is interrupted, give
+/// the same command again: it continues.
 #[derive(Debug, Args)]
 pub(super) struct PackArgs {
     /// Folder (or single file) to pack: class folders, a flat folder, or nested folders
@@ -88,19 +89,21 @@ pub(super) struct PackArgs {
     /// The same for the longer side
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Pictures")]
     pub long_side: Option<u32>,
-    /// Which re-encoded pictures to score against their sources (SSIMULACRA2: 90 = cannot be told apart, 70 = high quality) [default: sample]
+    /// Which re-encoded pictures to score against their sources (SSIMULACRA2: 90 = cannot be told
+    /// apart, 70 = high quality) [default: sample]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub score: Option<ShareArg>,
-    /// Which tiled pictures to decode and compare with their sources, pixel by pixel [default: sample]
+    /// Which tiled pictures to decode and compare with their sources, pixel by pixel [default:
+    /// sample]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub check_pixels: Option<ShareArg>,
-    /// Turn tiled pictures upright by moving their coefficients, where their edges allow it. Decoders
-    /// then need not turn them (their pixels differ by a step or two)
+    /// Turn tiled pictures upright by moving their coefficients, where their edges allow it.
+    /// Decoders then need not turn them (their pixels differ by a step or two)
     #[arg(long, help_heading = "Pictures")]
     pub upright: bool,
-    /// Keep Exif, ICC profile, comments and all other metadata inside tiled JPEGs, and the ICC profile
-    /// inside re-encoded ones. Without this option, the ICC profile goes into the field `icc`, the
-    /// orientation goes into the column `orientation`, and the rest is dropped
+    /// Keep Exif, ICC profile, comments and all other metadata inside tiled JPEGs, and the ICC
+    /// profile inside re-encoded ones. Without this option, the ICC profile goes into the field
+    /// `icc`, the orientation goes into the column `orientation`, and the rest is dropped
     #[arg(long, help_heading = "Pictures")]
     pub keep_metadata: bool,
 
@@ -108,20 +111,22 @@ pub(super) struct PackArgs {
     /// fixed point with a bounded error
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub values: ValuesArg,
-    /// Largest absolute error of a stored value, in the units of the data: for `--values fixed`, and
-    /// a bound for `auto`
+    /// Largest absolute error of a stored value, in the units of the data: for `--values fixed`,
+    /// and a bound for `auto`
     #[arg(long, value_name = "E", allow_negative_numbers = true, help_heading = "Cubes")]
     pub max_error: Option<f64>,
     /// Codec of cubes and masks; `auto` tries the candidates on a few samples
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub codec: CodecArg,
-    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 15 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 9) [default: the codec's]
+    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 15 22 inside Blosc2, 1 to 22 alone;
+    /// lz4hc 1 to 9) [default: the codec's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Cubes")]
     pub level: Option<i32>,
     /// Filter before the codec
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub filter: FilterArg,
-    /// Order of the axes as stored: as given [height, width, channels], or band-major [channels, height, width]
+    /// Order of the axes as stored: as given [height, width, channels], or band-major [channels,
+    /// height, width]
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub layout: LayoutArg,
     /// Store each band as its difference from the band before it (elements of 1 or 2 bytes)
@@ -216,11 +221,11 @@ pub(super) struct VerifyArgs {
 
 /// Write the samples back as files: pictures under their old names, cubes as .npy.
 ///
-/// Pictures that were kept come back to the byte. Tiled pictures come back with the same pixels, ICC
-/// profile and orientation.
+/// Pictures that were kept come back to the byte. Tiled pictures come back with the same pixels,
+/// ICC profile and orientation.
 ///
-/// Damaged samples are listed and skipped, and the exit code is 1. If a run is interrupted, give the
-/// same command again: it continues.
+/// Damaged samples are listed and skipped, and the exit code is 1. If a run is interrupted, give
+/// the same command again: it continues.
 #[derive(Debug, Args)]
 pub(super) struct UnpackArgs {
     /// Folder of a dataset, its manifest, or a lone shard
@@ -260,14 +265,14 @@ pub(super) struct CatArgs {
     pub json: bool,
 }
 
-/// Copy all undamaged samples of a damaged dataset into a new one; rebuild a lost manifest, index or
-/// footer.
+/// Copy all undamaged samples of a damaged dataset into a new one; rebuild a lost manifest, index
+/// or footer.
 #[derive(Debug, Args)]
 pub(super) struct SalvageArgs {
     /// Folder of a dataset, or a lone shard
     pub dataset: PathBuf,
-    /// Folder of the dataset to write; the damaged one is not changed. Or the same folder, to rebuild
-    /// only its manifest
+    /// Folder of the dataset to write; the damaged one is not changed. Or the same folder, to
+    /// rebuild only its manifest
     pub out: PathBuf,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
@@ -277,20 +282,20 @@ pub(super) struct SalvageArgs {
     pub json: bool,
 }
 
-/// Load a dataset epoch by epoch, as a training loop would, and say how fast that is, what the limit
-/// is, and what to change.
+/// Load a dataset epoch by epoch, as a training loop would, and say how fast that is, what the
+/// limit is, and what to change.
 ///
 /// This runs the loader of the library with the given options and drops each batch at once. So the
 /// rates are the highest that a training loop can reach. Peak memory is printed beside the
-/// prediction. The first epoch is a warm-up and does not count, unless it is the only one or `--cold`
-/// is given.
+/// prediction. The first epoch is a warm-up and does not count, unless it is the only one or
+/// `--cold` is given.
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
     /// How to load pictures: `full` (all pixels), `raw` (the stored bytes), `rrcN` (a random part,
-    /// scaled to N × N pixels and mirrored at random, as in training), `centerN` (scaled to a shorter
-    /// side of 8/7 N, then the centre N × N pixels, as in evaluation) [default: full]
+    /// scaled to N × N pixels and mirrored at random, as in training), `centerN` (scaled to a
+    /// shorter side of 8/7 N, then the centre N × N pixels, as in evaluation) [default: full]
     #[arg(long, value_name = "VIEW", value_parser = parse_view, help_heading = "Batches")]
     pub image: Option<PictureView>,
     /// How to load cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes),
@@ -299,8 +304,8 @@ pub(super) struct BenchArgs {
     /// [default: whole]
     #[arg(long, value_name = "VIEW", value_parser = parse_array_view, help_heading = "Batches")]
     pub cube: Option<ArrayView>,
-    /// Bands of cubes to load, counted from 0: `10..50` (without 50), or numbers separated by commas
-    /// [default: all]
+    /// Bands of cubes to load, counted from 0: `10..50` (without 50), or numbers separated by
+    /// commas [default: all]
     #[arg(long, value_name = "BANDS", value_parser = parse_bands, help_heading = "Batches")]
     pub bands: Option<BandsView>,
     /// Element type of cubes, such as `float16`, or types by field: `cube=float16,mask=int64`. A
@@ -336,16 +341,16 @@ pub(super) struct BenchArgs {
     /// How much may be read ahead of the samples being decoded, besides the window of the order
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_bytes, help_heading = "Run")]
     pub read_ahead: u64,
-    /// Where to hold the window of the order: auto (in the page cache, if it fits there), memory, or
-    /// page-cache
+    /// Where to hold the window of the order: auto (in the page cache, if it fits there), memory,
+    /// or page-cache
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = parse_window, help_heading = "Run")]
     pub window: WindowView,
     /// How many damaged samples to skip in an epoch; one more is an error
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     pub skip: u64,
 
-    /// Stream the records in stored order on one thread instead, without batches: this shows what the
-    /// disk and the checksums allow
+    /// Stream the records in stored order on one thread instead, without batches: this shows what
+    /// the disk and the checksums allow
     #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip"], help_heading = "Without the loader")]
     pub stream: bool,
     /// Decode cubes and other arrays of the stream on all threads (pictures stay encoded)
