@@ -82,8 +82,8 @@ class SampleKeys(list[str]):
 
 
 _UNKNOWN = (
-    "{}: expected a batch of a loader, found one that was made anew of its fields, which alone it has\n"
-    "hint: iterate over the Loader itself: Accelerate and its like need not prepare it"
+    "{}: expected a batch of a loader, found one that was made from its fields and has nothing else\n"
+    "hint: iterate over the Loader itself: Accelerate and similar libraries need not prepare it"
 )
 
 

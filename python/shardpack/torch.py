@@ -28,10 +28,10 @@ __all__ = ["IterableDataset", "MapDataset"]
 class MapDataset(_MapBase):
     """The samples of a dataset, for ``DataLoader(MapDataset(dataset, transform), batch_size=…, num_workers=…)``.
 
-    A :class:`shardpack.Dataset` already works in a ``DataLoader``. It is also a ``torch.utils.data.Dataset`` for
-    type checkers. And it takes a function of single samples, such as a transform of torchvision that you used with
-    ``ImageFolder``. Use it if your code needs such a function. Otherwise use a :class:`shardpack.Loader`: it
-    decodes only the part of a picture that is needed, and sends nothing between processes.
+    A :class:`shardpack.Dataset` already works in a ``DataLoader``. This class is also a ``torch.utils.data.Dataset``
+    for type checkers, and it takes a function of single samples, such as a transform of torchvision that you used with
+    ``ImageFolder``. Use it if your code needs such a function. Otherwise use a :class:`shardpack.Loader`: it decodes
+    only the part of a picture that is needed, and sends nothing between processes.
 
     Parameters
     ----------
