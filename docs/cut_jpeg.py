@@ -1,4 +1,5 @@
-"""Cuts a rectangle out of a tiled JPEG by copying bytes: docs/tiled-jpeg.md, step by step, to read and to port. Not made to be fast.
+"""Cuts a rectangle out of a tiled JPEG by copying bytes: docs/tiled-jpeg.md, step by step. It is meant for reading and
+porting, not for speed.
 
     python3 docs/cut_jpeg.py IN.jpg X Y WIDTH HEIGHT OUT.jpg
 """
@@ -8,7 +9,7 @@ from pathlib import Path
 
 
 def segments_of_header(jpeg):
-    """(marker, offset, offset behind it) of each header segment, up to and including SOS."""
+    """(marker, offset, offset of its end) of each header segment, up to and including SOS."""
     if jpeg[:2] != b"\xff\xd8":
         raise ValueError("not a JPEG")
     at, marker = 2, None
@@ -68,7 +69,7 @@ def cut(jpeg, x, y, width, height):
     tile_height = 8 * most_v * max(interval // per_row, 1)
     columns, rows = -(-full_width // tile_width), -(-full_height // tile_height)
 
-    # Step 1: a pixel more on the sides that chroma is interpolated from. Steps 2 and 3: tiles, and not too narrow.
+    # Step 1: one more pixel on the sides where chroma is interpolated. Steps 2 and 3: whole tiles, and not too narrow.
     halves = {(most_h // h, most_v // v) for h, v in factors if most_h % h == 0 and most_v % v == 0}
     beside, above = bool(halves & {(2, 1), (2, 2)}), bool(halves & {(1, 2), (2, 2)})
     left, right = max(x - beside, 0) // tile_width, min(-(-(x + width + beside) // tile_width), columns)

@@ -51,7 +51,7 @@ class Ragged:
         return f"Ragged({len(self)} rows of {self.shapes.shape[1]} axes, {self.values.dtype})"
 
     def to(self, *args: Any, **kwargs: Any) -> Ragged:
-        """Torch only: the same rows elsewhere, as ``torch.Tensor.to``."""
+        """Torch only: the same rows on another device, by ``torch.Tensor.to``."""
         return Ragged(self.values.to(*args, **kwargs), self.offsets, self.shapes)
 
     def pin_memory(self, *args: Any) -> Ragged:
@@ -82,8 +82,8 @@ class SampleKeys(list[str]):
 
 
 _UNKNOWN = (
-    "{}: expected a batch of a loader, found one that was made anew of its fields, which alone it has\n"
-    "hint: iterate over the Loader itself: Accelerate and its like need not prepare it"
+    "{}: expected a batch of a loader, found one that was made from its fields and has nothing else\n"
+    "hint: iterate over the Loader itself: Accelerate and similar libraries need not prepare it"
 )
 
 
@@ -112,22 +112,22 @@ class UnknownKeys(SampleKeys):
 
 
 class Batch(MutableMapping[str, Any]):
-    """A batch: from the name of a field to the values of its rows, a tensor ``[rows, …]``, a :class:`Ragged`, or for
-    text, JSON and bytes a list of Python objects.
+    """A batch: a mapping from the name of a field to the values of its rows. The values are a tensor ``[rows, …]``, a
+    :class:`Ragged`, or, for text, JSON and bytes, a list of Python objects.
 
-    Tensors are views into a slot of the loader: nothing is copied, and the slot is used again when the batch and
-    every tensor made of it are gone. Batches may be kept, all of an epoch if there is memory: the loader makes
-    another slot when all are taken (``stats()["extra_slots"]`` counts them). Tensors may be written into.
+    Tensors are views into a slot of the loader: nothing is copied. The slot is used again when the batch and every
+    tensor made of it are gone. You may keep batches, even all of an epoch if there is memory: the loader makes
+    another slot when all are taken (``stats()["extra_slots"]`` counts them). You may write into tensors.
 
-    It is a mapping: ``dict(batch)``, ``model(**batch)``, ``batch.items()``, ``batch.get("label")``; values may be
-    replaced (``batch["image"] = augment(batch["image"])``) and added. Three things differ: ``len(batch)`` counts rows;
-    :attr:`keys` is the list of the samples' keys, which gives the names of the fields when it is called; and to iterate
-    over a batch is to take it apart. With ``Loader(…, fields=["image", "label"])`` it gives the values in that order,
-    ``images, labels = batch``. Without ``fields`` nobody has said the order, and it is a ``TypeError``. Like ``keys``,
-    :attr:`mask` and :attr:`indices` are attributes, so that no field can clash with them.
+    It is a mapping: ``dict(batch)``, ``model(**batch)``, ``batch.items()``, ``batch.get("label")``. You may replace
+    values (``batch["image"] = augment(batch["image"])``) and add some. Three things differ from a dict. ``len(batch)``
+    counts rows. :attr:`keys` is the list of the samples' keys; call it to get the names of the fields. Iterating gives
+    the values, not the names: with ``Loader(…, fields=["image", "label"])`` they come in that order, as in
+    ``images, labels = batch``. Without ``fields`` the order is not known, and iterating is a ``TypeError``. Like
+    ``keys``, :attr:`mask` and :attr:`indices` are attributes, so that no field can clash with them.
 
-    Loaders make batches. ``Batch(fields)`` makes one of any mapping, as libraries do that cut and join what loaders give
-    (Accelerate, the Trainer of Hugging Face): it has its fields alone, and to ask it for keys, mask or indices is an
+    Loaders make batches. ``Batch(fields)`` makes one of any mapping. Libraries that cut and join batches do this
+    (Accelerate, the Trainer of Hugging Face). Such a batch has fields only: asking it for keys, mask or indices is an
     error.
     """
 
@@ -258,8 +258,8 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def mask(self) -> Any:
-        """For each row whether it holds a sample, bool ``[rows]``: false for padding and for damaged samples that were
-        skipped. Always there with ``end="pad"`` and with ``skip_corrupt``; else ``None``: every row holds one.
+        """Whether each row holds a sample, bool ``[rows]``: false for padding and for damaged samples that were
+        skipped. Always there with ``end="pad"`` and with ``skip_corrupt``; else ``None``: every row holds a sample.
         """
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("mask"))
@@ -269,8 +269,8 @@ class Batch(MutableMapping[str, Any]):
         return self._mask
 
     def present(self, field: str) -> Any:
-        """For each row whether its sample has a value for ``field``, bool ``[rows]``: a value that was ``None`` when the
-        dataset was written is zeros in a batch, and so are rows without a sample.
+        """Whether the sample of each row has a value for ``field``, bool ``[rows]``. A value that was ``None`` when the
+        dataset was written is zeros in a batch. So are rows without a sample.
         """
         if not self._is_lent or self._core is None:
             raise RuntimeError("present: expected a batch as the loader gave it, found a copy of it")
@@ -283,7 +283,7 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def indices(self) -> Any:
-        """For each row the number of its sample in the dataset of the loader, a subset's own if it is one: int64
+        """The number of each row's sample in the dataset of the loader (in a subset: its number in the subset), int64
         ``[rows]``; -1 for padding.
         """
         if not self._is_lent:
@@ -302,8 +302,8 @@ class Batch(MutableMapping[str, Any]):
         return f"Batch({self._rows} rows: {', '.join(self._names[:4] + more)})"
 
     def to(self, *args: Any, **kwargs: Any) -> Batch:
-        """Torch only: a batch of the same rows elsewhere, every tensor by ``torch.Tensor.to``. Lightning and
-        Accelerate move batches by it.
+        """Torch only: a batch of the same rows on another device, every tensor by ``torch.Tensor.to``. Lightning and
+        Accelerate call it to move batches.
         """
         return self._mapped(lambda value: value.to(*args, **kwargs))
 
@@ -325,7 +325,7 @@ class Batch(MutableMapping[str, Any]):
         return _loose(self._rows, values, self.keys, mask, change(self.indices), self._unpacks)
 
     def __copy__(self) -> Batch:
-        """The same rows and tensors; what is replaced in one stays in the other. A ``DataLoader`` makes one."""
+        """The same rows and tensors. Replacing a value in one does not change the other. A ``DataLoader`` makes one."""
         batch = Batch.__new__(Batch)
         for name in Batch.__slots__:
             setattr(batch, name, getattr(self, name))

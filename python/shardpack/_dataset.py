@@ -30,7 +30,7 @@ class Field(NamedTuple):
     kind: str
     """``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"`` or ``"scalar"``."""
     dtype: np.dtype[Any] | None
-    """Element type of a scalar; ``None`` for all others, of which every sample has its own."""
+    """Element type of a scalar; ``None`` for all other fields, where each sample has its own type."""
 
 
 class Dataset:
@@ -38,7 +38,7 @@ class Dataset:
 
     Samples are numbered as they are stored. Opening reads the manifest alone; shards are opened when they are first
     needed. All methods may be called from many threads at once, and release the GIL while they read and decode. A
-    dataset can be pickled: what travels is its path, and the id that must be found there. After a fork it opens its
+    dataset can be pickled: the pickle holds its path, and the id that must be found there. After a fork it opens its
     files again.
 
     Parameters
@@ -48,20 +48,21 @@ class Dataset:
     verify_crc : bool, default True
         Whether the CRC32 of each record is compared before it is handed out.
     max_record : int or str, default "4GiB"
-        Largest record and largest decoded field to accept, in bytes or such as ``"16GiB"``: memory that a file from a
-        stranger may ask for. Of an array of which a :class:`Loader` takes a patch or some bands, the part counts.
+        Largest record and largest decoded field to accept, in bytes or as text such as ``"16GiB"``. It limits the
+        memory that a file from a stranger can ask for. If a :class:`Loader` takes a patch or some bands of an array,
+        only that part counts.
 
     Warns
     -----
     UserWarning
-        Once: a picture of 16 bits a sample was decoded, of which 8 are left.
+        Once: a picture of 16 bits a sample was decoded to 8 bits.
 
     Raises
     ------
     OSError
         A file cannot be read; ``FileNotFoundError`` if there is none.
     UsageError
-        The path is no dataset.
+        There is no dataset at the path.
     FormatError, LimitError
         The manifest is damaged, or asks for more than the limits allow.
 
@@ -126,7 +127,7 @@ class Dataset:
         return (self[i] for i in range(len(self)))
 
     def get(self, index: SupportsIndex, fields: Sequence[str] | None = None) -> Sample:
-        """One sample, or some fields of it: a caption without its picture costs a read and no decoding.
+        """One sample, or some fields of it. A caption without its picture costs a read, and no decoding.
 
         Parameters
         ----------
@@ -155,12 +156,12 @@ class Dataset:
         return sample
 
     def get_many(self, indices: Indices, fields: Sequence[str] | None = None) -> list[Sample]:
-        """Samples in the order asked for, read in the order in which they are stored, neighbours at once.
+        """Samples in the order of ``indices``. They are read in stored order, neighbours in one read.
 
         Parameters
         ----------
         indices : slice, sequence of int, or ndarray
-            Which samples; a boolean mask counts as the numbers at which it is true.
+            Which samples; a boolean mask stands for the numbers at which it is true.
         fields : sequence of str, optional
             Fields to decode, as in :meth:`get`.
 
@@ -247,8 +248,8 @@ class Dataset:
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
-        """Every scalar field as an array ``[samples]`` of its own type, read-only; read from the indexes when it is
-        first asked for. Figures that packing measured are there, too.
+        """Every scalar field as a read-only array ``[samples]`` of its own type. Each is read from the indexes when
+        you first ask for it. Figures that packing measured are here, too.
         """
         return self._columns
 
@@ -258,7 +259,7 @@ class Dataset:
 
     @property
     def keys(self) -> Sequence[str]:
-        """The key of every sample, looked up when it is asked for."""
+        """The key of every sample. A key is looked up when you ask for it."""
         return Keys(self)
 
     @property
@@ -281,7 +282,7 @@ class Dataset:
 
     @property
     def fidelity(self) -> dict[str, Any] | None:
-        """What lossy steps cost, by field, as measured while packing; ``None`` for a lone shard."""
+        """The errors of lossy steps, by field, as measured while packing; ``None`` for a lone shard."""
         return self._core.fidelity()
 
     @property
@@ -317,7 +318,7 @@ class Dataset:
         Raises
         ------
         UsageError
-            A sample stands there twice.
+            A sample is named twice.
 
         Examples
         --------
@@ -329,7 +330,7 @@ class Dataset:
 
 
 class Subset(Dataset):
-    """Some samples of a dataset, numbered anew from 0 in stored order; made by :meth:`Dataset.subset`."""
+    """Some samples of a dataset, renumbered from 0 in stored order; made by :meth:`Dataset.subset`."""
 
     _members: NDArray[np.uint64]
 
@@ -421,19 +422,19 @@ def concat(datasets: Sequence[Dataset]) -> Concat:
     Returns
     -------
     Concat
-        A dataset of all samples, those of the first one first. A :class:`Loader` goes through all of them mixed; its
-        ``mix`` says how often each dataset comes.
+        A dataset of all samples, those of the first dataset first. A :class:`Loader` mixes them all; its ``mix`` says
+        how often each dataset comes.
 
     Raises
     ------
     UsageError
-        There is none, or a schema or the classes differ: it says where.
+        The list is empty, or a schema or the classes differ: the message says where.
     """
     return Concat(datasets)
 
 
 class Columns(Mapping[str, "NDArray[Any]"]):
-    """The scalar fields of a dataset; each is read when it is first asked for, and kept."""
+    """The scalar fields of a dataset. Each is read when you first ask for it, and kept."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -515,6 +516,6 @@ def _reopened(path: Path, verify_crc: bool, max_record: int, expected: str) -> D
     if dataset.id != expected:
         raise _shardpack.UsageError(
             f"`{path}`, opened again: expected dataset {expected}, found {dataset.id}\n"
-            "hint: it was packed anew meanwhile"
+            "hint: it was packed again meanwhile"
         )
     return dataset

@@ -42,43 +42,44 @@ class Loader:
     memory that you get.
 
     **Epochs.** Each ``for batch in loader`` is one epoch: the first is ``epoch``, and each later one is the next,
-    also after a ``break``. ``set_epoch(e)`` chooses the epoch of the next ``for``, from its start; whoever calls it
-    before each epoch, as for a ``DistributedSampler``, gets what they are used to, and whoever does not gets a fresh
-    order all the same. The order is a function of dataset, seed and epoch alone: not of batch size, threads or ranks.
+    also after a ``break``. ``set_epoch(e)`` chooses the epoch of the next ``for``, from its start. You may call it
+    before each epoch, as for a ``DistributedSampler``; if you do not, each epoch has a new order all the same. The
+    order depends on dataset, seed and epoch alone, not on batch size, threads or ranks.
 
-    **Resuming.** ``state_dict()`` at any time, in the loop too: batches that were handed out count as done. After
-    ``load_state_dict(state)`` the next ``for`` gives the rest of that epoch, with any batch size and any number of
-    ranks: every sample that was not handed out comes exactly once.
+    **Resuming.** Call ``state_dict()`` at any time, also in the loop: batches that were handed out count as done.
+    After ``load_state_dict(state)`` the next ``for`` gives the rest of that epoch, with any batch size and any number
+    of ranks: every sample that was not handed out comes exactly once.
 
-    **Ranks.** If neither ``rank`` nor ``world_size`` is given, they are those of ``torch.distributed`` where it is
-    initialised when the first batch is asked for, else 0 of 1. No rank asks another one for anything.
+    **Ranks.** If you give neither ``rank`` nor ``world_size``, the loader takes them from ``torch.distributed``, if
+    that is initialised when you ask for the first batch. Otherwise it is rank 0 of 1. Ranks do not communicate.
 
     **Memory** is fixed at the start (:attr:`predicted_bytes`): ``prefetch`` batches and the window of the order.
-    Threads start with the first batch and end with :meth:`close`, with the end of a ``with`` block, or with the
-    loader. A loader that has begun cannot be used in a fork of its process: it says so.
+    Threads start with the first batch. They end with :meth:`close`, with the end of a ``with`` block, or with the
+    loader. A loader that has begun cannot be used in a fork of its process: it raises an error that says so.
 
     Parameters
     ----------
     dataset : Dataset or Subset
         What to load.
     batch_size : int, default 32
-        Rows of a batch, on this rank.
+        Rows in a batch, on this rank.
     shuffle : bool, "windowed" or "full", default True
-        ``True`` and ``"windowed"``: large sequential reads, permuted, and the samples of 240 of them mixed at a time.
-        ``"full"``: all samples permuted, each a read of its own. ``False``: as stored.
+        ``True`` and ``"windowed"``: large sequential reads in random order; the samples of 240 reads are mixed at a
+        time. ``"full"``: all samples in random order, each read separately. ``False``: the stored order.
     seed : int, default 0
-        Of the order, of random views and of random patches.
+        Seed of the order, of random views and of random patches.
     epoch : int, default 0
         The first epoch.
     rank, world_size : int, optional
-        This rank and how many there are. Both or none.
+        This rank and the number of ranks. Give both or neither.
     image : str, default "full"
-        Pictures: ``"full"`` (ragged, as they are), ``"rrcN"`` (a random part at N × N pixels, reflected at random,
-        for training), ``"centerN"`` (the centre N × N at a shorter side of 8/7 N, for evaluation), ``"raw"`` (stored
-        bytes, ragged). Pixels are uint8, upright.
+        Pictures: ``"full"`` (whole, in their own sizes, ragged), ``"rrcN"`` (a random part, scaled to N × N pixels and
+        mirrored at random, for training), ``"centerN"`` (scaled to a shorter side of 8/7 N, then the centre N × N
+        pixels, for evaluation), ``"raw"`` (stored bytes, ragged). Pixels are uint8; pictures are upright.
     cube : str, default "whole"
         Arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``, ``"gridHxW"``
-        (the next tile in each epoch), ``"raw"``. All arrays of a sample, a cube and its mask, are cut alike.
+        (the next tile in each epoch), ``"raw"``. All arrays of a sample are cut at the same place, such as a cube and
+        its mask.
     bands : slice, range, sequence of int or str, optional
         Bands of arrays of three axes, in this order; ``"10..50"`` is ``range(10, 50)``. Default: all.
     layout : "hwc" or "chw", default "hwc"
@@ -86,42 +87,46 @@ class Loader:
         height, width]``.
     dtype : dtype, or mapping from field to dtype, optional
         Element type of arrays of three axes (``"float16"``), or of each field that is named (``{"cube": "float16",
-        "mask": "int64"}``). No value changes by it: where one could, the batch is an error that names the sample.
-        Default: the type of the source; where sources differ, one that holds the values of all.
+        "mask": "int64"}``). Values never change: if one would, the batch is an error that names the sample.
+        Default: the type of the source; where sources differ, one that holds all their values.
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays, without the figures that packing measured
-        (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects:
-        they are read when a batch is first asked for one, a second read of its samples that decodes no picture.
-        Batches of named fields can be taken apart in that order: ``images, labels = batch``. So are arrays of which each sample has another number (boxes, token ids): a list with an array for each row.
+        (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects.
+        So are arrays whose length differs from sample to sample (boxes, token ids): a list with one array for each
+        row. These lists are read when you first ask a batch for one. That reads its samples a second time, and
+        decodes no picture. Batches of named fields can be unpacked in that order: ``images, labels = batch``.
     weights : "balanced", mapping or array, optional
-        Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes alike
+        Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes equally
         often), label or name of a class → weight, or one weight for each sample. Default: each sample once.
     mix : sequence of float, optional
-        Of a :func:`concat`: how often each of its datasets comes, in any proportion. Each goes through its own order,
-        epoch after epoch, while the others go on; an epoch is as long as all together. Default: every sample once.
+        For a :func:`concat`: how often each of its datasets comes, in any proportion. Each dataset goes through its
+        own order, epoch after epoch, independently of the others. An epoch has as many samples as all datasets
+        together. Default: every sample once.
     threads : int, optional
         Threads that read and decode. Default: one for each core that the process may use.
     prefetch : int, default 3
         Batches in memory: one in your hands, the others being filled.
     window : "auto", "memory" or "page-cache", default "auto"
-        Where the samples that are mixed wait for their batch. ``"memory"``: in the process, up to 1 GiB divided by
-        the number of ranks. ``"page-cache"``: in the operating system's, out of which each is read when its turn
-        comes. ``"auto"``: there, if samples take 16 KiB to 1 MiB, the disk is one of this machine, and there is room.
+        Where the samples that are being mixed wait for their batch. ``"memory"``: in the process, up to 1 GiB divided
+        by the number of ranks. ``"page-cache"``: in the page cache of the operating system; each sample is read from
+        there when its turn comes. ``"auto"``: in the page cache, if samples take 16 KiB to 1 MiB, the disk belongs to
+        this machine, and there is room; else in memory.
     max_batch : int or str, default "8GiB"
-        Largest batch, in bytes or such as ``"16GiB"``: sizes come from the files. What a record and a decoded field may
-        take says the :class:`Dataset` (``max_record``).
+        Largest batch to accept, in bytes or as text such as ``"16GiB"``. It is a limit because sizes come from the
+        files. The limit for a record and for a decoded field is that of the :class:`Dataset` (``max_record``).
     end : "drop", "pad" or "uneven", default "drop"
-        Samples that do not fill a batch on every rank: left out; filled up with zeros, as ``batch.mask`` says, so that
-        all batches have one shape; or a shorter last batch, with perhaps one batch fewer on some ranks. Evaluate with
-        ``"pad"`` or ``"uneven"``: both bring every sample.
+        What happens to samples that do not fill a batch on every rank. ``"drop"`` leaves them out. ``"pad"`` fills the
+        batch up with zeros, which ``batch.mask`` marks, so that all batches have one shape. ``"uneven"`` makes the
+        last batch shorter, and some ranks may have one batch fewer. Evaluate with ``"pad"`` or ``"uneven"``: both give
+        every sample.
     skip_corrupt : int, default 0
-        Damaged samples to skip in the life of the loader (``batch.mask`` is false for them); one more, and the batch
-        is an error. Default: the first is an error.
+        How many damaged samples to skip in the life of the loader (``batch.mask`` is false for them). One more is an
+        error of its batch. Default: the first is an error.
     to : "numpy", "torch", "jax" or None
-        What tensors are. ``None`` is NumPy.
+        The library whose tensors you get. ``None`` is NumPy.
     device : str, default "cpu"
-        Where tensors are, as the framework names it (``"cuda:0"``). Other than the CPU, the framework copies each
-        field there when it is asked for.
+        Where tensors are, as the framework names it (``"cuda:0"``). If that is not the CPU, the framework copies each
+        field there when you ask for it.
 
     Raises
     ------
@@ -291,22 +296,22 @@ class Loader:
         return lend(batch, self._convert, self._fields, self._objects, self._masked, self._unpacks, members)
 
     def __len__(self) -> int:
-        """Batches of an epoch on this rank: exact, before the first. It is that of a whole epoch also after
-        ``load_state_dict``, as for PyTorch's loaders: who asks wants to know how long epochs are, and asks once.
+        """Number of batches in an epoch on this rank. It is exact, and known before the first batch. After
+        ``load_state_dict`` it still counts a whole epoch, as for PyTorch's loaders.
         """
         self._ready()
         return self._batches
 
     @property
     def epoch(self) -> int:
-        """The epoch of the iteration that runs or, between two, of the next one."""
+        """The epoch of the running iteration, or, between two iterations, of the next one."""
         return self._ready().state()[2] + (1 if self._ended else 0)
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration is epoch ``epoch``, from its start; or, if that is the epoch of a state that was just
-        loaded, what is left of it. So it can stand at the top of the loop with which a script both begins and
-        resumes: ``for epoch in range(loader.epoch, 90): loader.set_epoch(epoch)``. An iteration that runs cannot go
-        on.
+        """Makes the next iteration epoch ``epoch``, from its start. If a state of that epoch was just loaded, the next
+        iteration is the rest of it. So the same loop begins a run and resumes it:
+        ``for epoch in range(loader.epoch, 90): loader.set_epoch(epoch)``. An iteration that is running cannot continue
+        after this call.
         """
         core = self._ready()
         epoch = _number("epoch", epoch, 0, 2**32 - 1)
@@ -320,9 +325,9 @@ class Loader:
     # Resuming
 
     def state_dict(self) -> dict[str, int | str]:
-        """Where the loader stands: four integers and strings, the same on every rank that was handed the same number
-        of batches. Batches that were handed out count as done; at the end of an epoch it is the start of the next.
-        Can be saved as JSON, or with ``torch.save``.
+        """The position of the loader: three integers and a string, the same on every rank that got the same number
+        of batches. Batches that were handed out count as done. At the end of an epoch it is the start of the next one.
+        Save it as JSON, or with ``torch.save``.
         """
         fingerprint, seed, epoch, consumed = self._ready().state()
         # Then every rank is at the end, or will be without another batch.
@@ -331,15 +336,15 @@ class Loader:
         return {"fingerprint": fingerprint, "seed": seed, "epoch": epoch, "samples_consumed": consumed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next iteration goes on from ``state``, which may come from a run with another batch size, number of
-        ranks or threads.
+        """Makes the next iteration continue from ``state``. The state may come from a run with another batch size,
+        number of ranks or number of threads.
 
         Raises
         ------
         UsageError
             The state is of another dataset, subset, seed, order or weights.
         ValueError
-            It is no state of a loader.
+            It is not a state of a loader.
         """
         names = ("fingerprint", "seed", "epoch", "samples_consumed")
         if set(state) != set(names):
@@ -373,7 +378,7 @@ class Loader:
 
     @property
     def batch_size(self) -> int:
-        """Rows of a batch, on this rank."""
+        """Rows in a batch, on this rank."""
         return self._options.batch_size
 
     @property
@@ -390,19 +395,19 @@ class Loader:
 
     @property
     def predicted_bytes(self) -> int:
-        """Memory that the loader takes at most, in bytes, besides the indexes of the dataset and batches that you
-        keep.
+        """The most memory that the loader takes, in bytes. Indexes of the dataset and batches that you keep are not
+        counted.
         """
         return self._ready().predicted_bytes()
 
     def stats(self) -> dict[str, int | float]:
         """Figures since the loader was made. Seconds are summed over its threads.
 
-        ``consumer_wait_s`` is what the loop waited for batches. If it is small, the model is the limit; else
-        ``decode_s`` beside ``idle_for_data_s`` says whether cores or disk are. ``extra_slots`` counts batches beyond
-        ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples, ``narrowed_pictures`` those
-        of 16 bits a sample, of which 8 are left. ``window_in_page_cache``
-        is 1 where ``window`` came to that in the epoch at hand.
+        ``consumer_wait_s`` is how long the loop waited for batches. If it is small, the model is the limit. Otherwise
+        compare ``decode_s`` with ``idle_for_data_s`` to see whether the limit is the cores or the disk.
+        ``extra_slots`` counts batches beyond ``prefetch`` that were made because you kept the others. ``skipped``
+        counts damaged samples. ``narrowed_pictures`` counts pictures of 16 bits a sample, which were decoded to 8.
+        ``window_in_page_cache`` is 1 if the window of the current epoch is in the page cache.
         """
         return self._ready().stats()
 
@@ -440,14 +445,14 @@ class Loader:
         return _made, (self._dataset, self._arguments | place, state)
 
     def _next_state(self) -> dict[str, int | str]:
-        """The state at which the next iteration begins: that of an epoch that was broken off is the next epoch's start."""
+        """The state at which the next iteration begins; after a broken-off epoch, the start of the next epoch."""
         state = self.state_dict()
         if self._begun and not self._ended:
             return state | {"epoch": int(state["epoch"]) + 1, "samples_consumed": 0}
         return state
 
     def _for_worker(self, worker: int, workers: int) -> Loader:
-        """A loader of one worker out of several of this rank."""
+        """A loader for one of several workers of this rank."""
         # First the state, which asks for the place among the ranks.
         state = self._next_state()
         place = {"rank": self.rank * workers + worker, "world_size": self.world_size * workers}

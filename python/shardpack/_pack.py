@@ -24,7 +24,7 @@ class StorageOptions(TypedDict, total=False):
     """How values are stored: options that :func:`pack` and :class:`Writer` share."""
 
     jpeg: Literal["tile", "keep", "reencode"]
-    """JPEG pictures: the same pixels in tiles (default), to the byte, or encoded anew."""
+    """JPEG pictures: the same pixels in tiles (default), the file to the byte, or encoded again."""
     quality: int
     """Quality of re-encoded pictures, 1 to 100. Default 90."""
     target: str
@@ -42,7 +42,7 @@ class StorageOptions(TypedDict, total=False):
     upright: bool
     """Turn tiled pictures upright on their coefficients where their edges allow it."""
     keep_metadata: bool
-    """Keep Exif, ICC profile and comments inside JPEGs that are tiled, and the profile inside those encoded anew."""
+    """Keep Exif, ICC profile and comments inside tiled JPEGs, and the profile inside re-encoded ones."""
     values: Literal["auto", "keep", "f16", "fixed"]
     """Values of float arrays: lossless for integers, else float16 (auto); as they are; float16; fixed point within ``max_error``."""
     max_error: float
@@ -60,7 +60,7 @@ class StorageOptions(TypedDict, total=False):
     prefer: Literal["speed", "size"]
     """What auto optimises."""
     shard_size: int | str
-    """Size of a shard: bytes, or such as ``"256MiB"``. Default 1 GiB."""
+    """Size of a shard: bytes, or text such as ``"256MiB"``. Default 1 GiB."""
     seed: int
     """Seed of the order in which samples are stored. Default 0."""
     force: bool
@@ -68,18 +68,18 @@ class StorageOptions(TypedDict, total=False):
     threads: int | None
     """Worker threads. Default: all cores."""
     memory: int | str
-    """Bound on the memory of samples in flight: bytes, or such as ``"2GiB"``."""
+    """Limit on the memory of samples that are being packed: bytes, or text such as ``"2GiB"``."""
 
 
 class PackOptions(StorageOptions, total=False):
     """Options of :func:`pack`: the long options of ``shardpack pack``, with ``_`` for ``-``."""
 
     kind: Literal["images", "cubes"]
-    """What the source holds. Default: found out."""
+    """What the source holds. Default: told from the contents of the files."""
     labels: StrPath
     """CSV or JSON Lines with a ``key`` column; every other column becomes a field."""
     class_folders: Literal["auto", "on", "off"]
-    """Whether the names of first-level folders are labels. Default: of pictures, if all of them stand in such."""
+    """Whether the names of first-level folders are labels. Default: yes for pictures that are all in such folders."""
     masks: StrPath
     """Folder of label masks, paired with the samples by stem."""
     on_bad_input: Literal["stop", "skip"]
@@ -93,7 +93,7 @@ class PackOptions(StorageOptions, total=False):
     no_shuffle: bool
     """Keep the order of the sources."""
     part: tuple[int, int] | str
-    """The i-th of n slices of the same plan, ``(1, 4)`` … ``(4, 4)``; then :func:`merge`."""
+    """Pack slice i of n of the same plan, ``(1, 4)`` … ``(4, 4)``; then call :func:`merge`."""
 
 
 _WORDS = (str,)
@@ -119,7 +119,7 @@ def arguments(function: str, options: Mapping[str, object], known: Mapping[str, 
     Raises
     ------
     TypeError
-        An option that there is not, or one of another type.
+        An unknown option, or a value of the wrong type.
     """
     out = []
     for name, value in options.items():
@@ -148,9 +148,10 @@ def arguments(function: str, options: Mapping[str, object], known: Mapping[str, 
 def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **options: Unpack[PackOptions]) -> dict[str, Any]:
     """Convert a folder of pictures or cubes into a dataset, once.
 
-    JPEGs are stored with the very pixels of the source, in tiles out of which a reader cuts what it needs; ``jpeg="keep"`` keeps them to the byte. Cubes are stored
-    losslessly where that is cheap and as float16 otherwise, with the error measured; ``values="keep"`` keeps every bit. A run that was interrupted, by
-    Ctrl-C too, goes on when the same call is made again.
+    JPEGs are stored in tiles, with the same pixels as the source. A reader can then cut out just the part that it
+    needs. ``jpeg="keep"`` keeps the files to the byte. Cubes of integers, also integers held as floats, are stored
+    without loss. Other cubes are stored as float16, and the error is measured; ``values="keep"`` keeps every bit. If a
+    run is interrupted, also by Ctrl-C, make the same call again: it continues.
 
     Parameters
     ----------
@@ -166,19 +167,20 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
     Returns
     -------
     dict
-        What ``shardpack pack --json`` prints: ``samples``, ``bytes_in``, ``bytes_out``, ``shards``, ``seconds``, ``fidelity`` (what was lost, by field),
-        ``skipped`` (what was left out, and why), ``settings``, ….
+        What ``shardpack pack --json`` prints: ``samples``, ``bytes_in``, ``bytes_out``, ``shards``, ``seconds``,
+        ``fidelity`` (what was lost, by field), ``skipped`` (what was left out, and why), ``settings``, ….
 
     Warns
     -----
     UserWarning
-        Floats were rounded to float16, and neither ``values`` nor ``max_error`` was given: how many, and the largest
-        error. Pictures of 16 bits a sample, of which decoding leaves 8. Whatever else the command prints as a note.
+        Floats were rounded to float16, and neither ``values`` nor ``max_error`` was given; the warning says how many,
+        and the largest error. Or there are pictures of 16 bits a sample, which decode to 8 bits. Or the command would
+        print a note.
 
     Raises
     ------
     TypeError
-        An option that there is not, or one of another type.
+        An unknown option, or a value of the wrong type.
     UsageError
         The source, the folder or the options cannot be used.
     FormatError
@@ -232,16 +234,16 @@ def verify(
     max_record: Size = "4GiB",
     progress: Progress | None = None,
 ) -> dict[str, Any]:
-    """Check every byte of a dataset and say which sample is hurt.
+    """Check every byte of a dataset and list the damaged samples.
 
     Parameters
     ----------
     path : str or os.PathLike
         Folder of a dataset, its manifest, or a lone shard.
     deep : bool, default False
-        Decode every field, too.
+        Also decode every field.
     digest : bool, default False
-        Compare the SHA-256 of every shard with the manifest, too.
+        Also compare the SHA-256 of every shard with the manifest.
     threads : int, optional
         Worker threads. Default: all cores.
     max_record : int or str, default "4GiB"
@@ -252,13 +254,14 @@ def verify(
     Returns
     -------
     dict
-        What ``shardpack verify --json`` prints: ``whole`` (whether nothing is wrong), ``problems`` (a list of dicts: where, what was expected, what was
-        found), ``samples``, ``damaged_samples``, ``missing_samples`` (of shards that are gone or cut), ….
+        What ``shardpack verify --json`` prints: ``whole`` (true if nothing is wrong), ``problems`` (a list of dicts:
+        where, what was expected, what was found), ``samples``, ``damaged_samples``, ``missing_samples`` (of shards
+        that are gone or cut short), ….
 
     Raises
     ------
     UsageError, OSError
-        There is no dataset. Damage raises nothing: it is in the list.
+        There is no dataset. Damage raises no error: it is in the list.
     """
     return _object(_shardpack.verify(os.fspath(path), deep, digest, threads or 0, size("max_record", max_record), progress))
 

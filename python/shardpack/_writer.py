@@ -21,25 +21,28 @@ _OPTIONS = {name: types for name, types in _TYPES.items() if name in StorageOpti
 class Writer:
     """Writes a dataset of samples that a program makes.
 
-    A sample is a dict of field to value. It is encoded in the thread that writes it, without the GIL, and kept in a temporary file in ``path``; at the end
-    the samples are mixed and written as shards, with all guarantees of :func:`pack`: the dataset is there as a whole, or not at all, and two writers of
-    one folder are refused. The encoded data are written twice and take their space twice until the end; memory stays small, whatever the number of samples.
+    A sample is a dict of field to value. It is encoded in the thread that writes it, without the GIL, and kept in a
+    temporary file in ``path``. At the end the samples are mixed and written as shards, with all guarantees of
+    :func:`pack`: the dataset is complete or does not exist, and a second writer of the same folder is refused. The
+    encoded data are written twice, and take twice their space until the end. Memory stays small for any number of
+    samples.
 
     Parameters
     ----------
     path : str or os.PathLike
-        Folder of the dataset. It is created if need be.
+        Folder of the dataset. It is created if it does not exist.
     schema : mapping of str to str, optional
-        What each field holds: ``"image"``, ``"array"`` (or ``"array:float32"``), ``"text"``, ``"json"``, ``"bytes"``, or a type of numbers: ``"bool"``,
-        ``"int64"``, ``"float32"``, …. By default the first sample says it: see below.
+        What each field holds: ``"image"``, ``"array"`` (or ``"array:float32"``), ``"text"``, ``"json"``, ``"bytes"``,
+        or a type of numbers: ``"bool"``, ``"int64"``, ``"float32"``, …. By default the first sample decides: see below.
     classes : sequence of str, optional
         Names of the classes that the field ``label`` counts into, from 0. Labels may then be given by name.
     shuffle : bool, default True
-        Mix the samples, as their keys sort and ``seed`` says, so that a sequential read is random already. The same samples then give the same bytes, in whatever
-        order they were written. ``False`` keeps the order of writing (that of ``order``, where it is given).
+        Mix the samples, so that a sequential read already gives a random order. The mix depends only on the sorted
+        keys and on ``seed``: the same samples give the same bytes, in whatever order they were written. ``False``
+        keeps the order of writing (that of ``order``, if it is given).
     **options : StorageOptions
-        How values are stored, as :func:`pack` has it: ``jpeg``, ``quality``, ``values``, ``codec``, ``shard_size``, ``force``, …. ``threads`` are
-        those that write the shards at the end.
+        How values are stored, as for :func:`pack`: ``jpeg``, ``quality``, ``values``, ``codec``, ``shard_size``,
+        ``force``, …. ``threads`` is the number of threads that write the shards at the end.
 
     Notes
     -----
@@ -54,33 +57,36 @@ class Writer:
                                        ``image`` floats and uint8 ``[3, height, width]`` are refused, unless ``schema``
                                        says that it holds arrays
     ``bool``, ``int``, ``float``       scalar: bool, int64, float64; NumPy scalars and arrays of no axes: their dtype
-    ``str``                            text. In a field named as pictures are (``image``, ``left_photo``) the name of a
-                                       picture's file is refused: it is the ``Path`` that is read
+    ``str``                            text. In a field with a name for pictures (``image``, ``left_photo``) the name of
+                                       a picture file is refused: give its ``Path``
     ``dict``, ``list``, ``tuple``      JSON
     ``None``                           no value (not for scalars)
     =================================  ==============================================================================
 
-    JPEG files are stored as ``jpeg`` says; other files to the byte. Pixels are stored as PNG, to the bit, unless ``jpeg="reencode"`` makes JPEGs of them. A
-    picture that PIL has opened is nothing but pixels: where there is a file, give its ``Path``, which is smaller and loses nothing. Masks are arrays of class
-    numbers: in a field named ``mask`` a picture is refused unless ``schema`` says ``"image"``. A
-    dataset of one picture field has the columns ``height``, ``width``, ``orientation`` and ``gpu_jpeg`` as :func:`pack` writes them. The looks that
-    ``check_pixels`` and ``score`` take at a sample of the pictures are taken at one in 32, chosen by their keys.
+    JPEG files are stored as ``jpeg`` says; other files are stored to the byte. Pixels are stored as PNG, to the bit,
+    unless ``jpeg="reencode"`` makes JPEGs of them. A picture that PIL has opened is only pixels. If there is a file,
+    give its ``Path``: that is smaller and loses nothing. Masks are arrays of class numbers: a field named ``mask``
+    refuses pictures unless ``schema`` says ``"image"``. A dataset with one picture field has the columns ``height``,
+    ``width``, ``orientation`` and ``gpu_jpeg``, as :func:`pack` writes them. If ``check_pixels`` or ``score`` looks at
+    a sample of the pictures, it is one in 32, chosen by key.
 
-    With ``values="auto"`` floats in arrays of three axes and more (cubes) become float16 where they are not integers, and what that lost is measured;
-    arrays of one or two axes (boxes, embeddings) lose nothing. Where that changed a value, and neither ``values`` nor ``max_error`` was given, closing warns
-    (``UserWarning``) with the largest error. ``values="keep"`` keeps every bit of all. How the arrays of a field are coded is
-    chosen on the first of them. Where several threads race for being first, write one sample before they begin: the same samples then give the same bytes.
+    With ``values="auto"``, floats in arrays of three axes or more (cubes) become float16 if they are not integers,
+    and the loss is measured. Arrays of one or two axes (boxes, embeddings) lose nothing. If a value changed, and you
+    gave neither ``values`` nor ``max_error``, closing warns (``UserWarning``) with the largest error.
+    ``values="keep"`` keeps every bit of all arrays. The first array of a field decides how all arrays of that field
+    are coded. If several threads write, write one sample before they begin: the same samples then give the same bytes.
 
-    A program that is killed leaves no dataset, and its temporary file, which has no name, goes with it.
+    If the program is killed, no dataset is left. The temporary file has no name, and disappears with the program.
 
     Raises
     ------
     UsageError
-        The folder holds a dataset already (``force=True`` replaces it once this one is complete), or files of others; options that contradict each other.
+        The folder already holds a dataset (``force=True`` replaces it once this one is complete) or files of other
+        programs. Or options contradict each other.
     BlockingIOError
         Another writer is at work in the folder.
     TypeError
-        An option that there is not, or one of another type.
+        An unknown option, or a value of the wrong type.
 
     Examples
     --------
@@ -122,19 +128,21 @@ class Writer:
         sample : mapping of str to object
             A value for each field. ``"__key__"`` may hold the key.
         key : str, optional
-            The sample's key, unique in the dataset: a relative path such as ``"cats/0001.jpg"``. Default: the number of the call, ``"00000000"``.
+            The sample's key, unique in the dataset: a relative path such as ``"cats/0001.jpg"``. Default: the number
+            of the call, ``"00000000"``.
         order : int, optional
-            Its place, with ``shuffle=False`` and several threads. For all samples or for none.
+            The place of the sample, with ``shuffle=False`` and several threads. Give it for all samples or for none.
 
         Raises
         ------
         UsageError
-            A value does not fit its field, or cannot be stored as the options ask; a key that is taken. The message names sample and field. The
-            sample is not in the dataset then, the others are, and more can be written.
+            A value does not fit its field, or cannot be stored as the options say, or the key is already taken. The
+            message names sample and field. This sample is then not in the dataset. The others are, and you can write
+            more.
         FormatError
             A picture is damaged.
         TypeError
-            A value of a type that has no place in a dataset.
+            A value has a type that a dataset cannot store.
         OSError
             The disk is full.
         """
@@ -147,7 +155,7 @@ class Writer:
         self._inner.write(None if key is None else _key(key), order, values)
 
     def close(self, progress: Progress | None = None) -> dict[str, Any]:
-        """Write the dataset. The end of a ``with`` block does it, too.
+        """Write the dataset. The end of a ``with`` block also does this.
 
         After an error, Ctrl-C included, the samples are still there: call it again, or :meth:`abort`.
 
@@ -159,8 +167,9 @@ class Writer:
         Returns
         -------
         dict
-            ``samples``, ``bytes_in`` (of the values as they came), ``bytes_out``, ``shards``, ``seconds``, ``fidelity`` (what was lost, by field), ``settings`` (how
-            arrays are stored), …. The same again if the dataset is complete already.
+            ``samples``, ``bytes_in`` (of the values that you gave), ``bytes_out``, ``shards``, ``seconds``,
+            ``fidelity`` (what was lost, by field), ``settings`` (how arrays are stored), …. If the dataset is already
+            complete, the same dict again.
         """
         if self._report is None:
             report: dict[str, Any] = json.loads(self._inner.commit(progress))
@@ -171,7 +180,9 @@ class Writer:
         return self._report
 
     def abort(self) -> None:
-        """Let everything go that was written. The folder is as it was; nothing happens if the dataset is complete."""
+        """Discard everything that was written. The folder is as it was before. Does nothing once the dataset is
+        complete.
+        """
         self._inner.abort()
         self._aborted = self._report is None
 

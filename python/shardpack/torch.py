@@ -1,7 +1,7 @@
 """PyTorch: a loader, or a dataset, inside a ``torch.utils.data.DataLoader``.
 
-Most do not need it: a :class:`shardpack.Loader` is an iterable of batches already, reads and decodes with threads,
-and wants no worker processes. It is for programs that insist on a ``DataLoader``.
+You probably do not need it: a :class:`shardpack.Loader` is already an iterable of batches. It reads and decodes with
+threads, and needs no worker processes. This module is for programs that insist on a ``DataLoader``.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ __all__ = ["IterableDataset", "MapDataset"]
 class MapDataset(_MapBase):
     """The samples of a dataset, for ``DataLoader(MapDataset(dataset, transform), batch_size=…, num_workers=…)``.
 
-    A :class:`shardpack.Dataset` works in a ``DataLoader`` as it is; this one is a ``torch.utils.data.Dataset`` to type
-    checkers, too, and takes a function of single samples, such as those of torchvision that come with an
-    ``ImageFolder``. It is the way for code that needs one; a :class:`shardpack.Loader` decodes only
-    the part of a picture that is wanted, and sends nothing between processes.
+    A :class:`shardpack.Dataset` already works in a ``DataLoader``. This class is also a ``torch.utils.data.Dataset``
+    for type checkers, and it takes a function of single samples, such as a transform of torchvision that you used with
+    ``ImageFolder``. Use it if your code needs such a function. Otherwise use a :class:`shardpack.Loader`: it decodes
+    only the part of a picture that is needed, and sends nothing between processes.
 
     Parameters
     ----------
     dataset : Dataset
         What to index.
     transform : callable, optional
-        Gets a sample, a dict with ``"__key__"`` and every field, and returns what is to come in its place. With
-        workers that are spawned it must be one that can be pickled.
+        Gets a sample, a dict with ``"__key__"`` and every field, and returns what replaces it. With workers that are
+        spawned, the function must be one that can be pickled.
 
     Examples
     --------
@@ -74,26 +74,26 @@ class MapDataset(_MapBase):
 class IterableDataset(_Base):
     """The batches of a loader, for ``DataLoader(IterableDataset(loader), batch_size=None, num_workers=…)``.
 
-    With workers, each makes a loader of its own, with its own threads, for its part: worker ``w`` of ``W`` on rank
-    ``r`` is rank ``r·W + w`` of ``world_size·W``. So all samples of an epoch come once, but which of them stand in
-    one batch, and what ``end="drop"`` leaves out, depends on ``W``. Give ``threads`` to the loader, or ``W`` workers
-    take ``W`` times all cores.
+    Each worker makes a loader of its own for its part, with its own threads: worker ``w`` of ``W`` on rank ``r`` is
+    rank ``r·W + w`` of ``world_size·W``. So all samples of an epoch come once. But ``W`` changes which samples are
+    together in a batch, and which ones ``end="drop"`` leaves out. Give ``threads`` to the loader: without it, each of
+    the ``W`` workers starts a thread for every core.
 
-    Workers that are made anew for each epoch do not know which one it is: call :meth:`set_epoch` before each, as for
-    a ``DistributedSampler``. With ``persistent_workers=True`` they count by themselves, and later calls do not reach
-    them.
+    Workers that are started again for each epoch do not know which epoch it is: call :meth:`set_epoch` before each
+    one, as for a ``DistributedSampler``. With ``persistent_workers=True`` they count by themselves, and later calls do
+    not reach them.
 
-    How many batches there are depends on the workers, so ``len(DataLoader(…))`` is a ``TypeError``; ``len(loader)`` is
+    The number of batches depends on the workers, so ``len(DataLoader(…))`` is a ``TypeError``; ``len(loader)`` is
     exact for the loader itself.
 
-    What workers have done, only they know: the ``state_dict()`` of a loader that workers iterate over stays where it
-    is. To resume in the middle of an epoch use the loader itself, or torchdata's ``StatefulDataLoader``, which asks
-    :meth:`state_dict` in each worker and gives it back with as many workers.
+    Only the workers know what they have done: the ``state_dict()`` of a loader that workers iterate over does not
+    change. To resume in the middle of an epoch, use the loader itself, or torchdata's ``StatefulDataLoader``. That one
+    calls :meth:`state_dict` in each worker and gives it back, if there are as many workers as before.
 
     Parameters
     ----------
     loader : Loader
-        How to load; it must not have begun where workers are forked.
+        How to load. If workers are forked, it must not have begun.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -102,7 +102,7 @@ class IterableDataset(_Base):
         self._own: Loader | None = None
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration is epoch ``epoch``."""
+        """Makes the next iteration epoch ``epoch``."""
         self.loader.set_epoch(epoch)
 
     def _here(self) -> Loader:
@@ -119,11 +119,11 @@ class IterableDataset(_Base):
         return map(collated, iter(self._here()))
 
     def state_dict(self) -> dict[str, int | str]:
-        """Where the loader of this worker, or of the process itself, stands: :meth:`shardpack.Loader.state_dict`."""
+        """The position of the loader of this worker, or of the process itself: :meth:`shardpack.Loader.state_dict`."""
         return self._here().state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """The next iteration goes on from a state of the same worker: :meth:`shardpack.Loader.load_state_dict`."""
+        """Makes the next iteration continue from a state of this worker: :meth:`shardpack.Loader.load_state_dict`."""
         self._here().load_state_dict(state)
 
     def __reduce__(self) -> tuple[Any, ...]:

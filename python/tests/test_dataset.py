@@ -139,7 +139,7 @@ def test_a_pickle_of_another_dataset_is_refused(dataset: sp.Dataset, squares: Pa
     text = pickle.dumps(sp.Dataset(link))
     link.unlink()
     link.symlink_to(squares)
-    with pytest.raises(sp.UsageError, match="packed anew"):
+    with pytest.raises(sp.UsageError, match="packed again"):
         pickle.loads(text)
 
 

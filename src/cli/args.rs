@@ -1,4 +1,5 @@
-//! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
+//! The command line as typed: what clap parses, before anything is looked up or checked against the
+//! disk.
 
 use super::bench::{
     ArrayView, BandsView, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
@@ -37,27 +38,33 @@ pub(super) enum Command {
 
 /// Convert a folder of pictures or cubes into a dataset, once.
 ///
-/// JPEGs are stored with the very pixels of the source, in tiles out of which a reader cuts what it needs; `--jpeg keep` keeps them to the byte. Cubes are stored losslessly where that is cheap (integers, also those held as floats) and as float16 otherwise, with the
-/// error measured and printed; `--values keep` keeps every bit. A run that was interrupted goes on when the same command is given again.
+/// JPEGs are stored in tiles, with the same pixels as the source. A reader can then cut out just
+/// the part that it needs. `--jpeg keep` keeps the files to the byte. Cubes of integers, also
+/// integers held as floats, are stored without loss. Other cubes are stored as float16, and the
+/// error is measured and printed; `--values keep` keeps every bit. If a run is interrupted, give
+/// the same command again: it continues.
 #[derive(Debug, Args)]
 pub(super) struct PackArgs {
     /// Folder (or single file) to pack: class folders, a flat folder, or nested folders
     pub src: PathBuf,
     /// Folder of the dataset to write
     pub out: PathBuf,
-    /// What SRC holds [default: found out from the files' contents]
+    /// What SRC holds [default: told from the contents of the files]
     #[arg(long)]
     pub kind: Option<KindArg>,
     /// CSV or JSON Lines with a `key` column; every other column becomes a field
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
-    /// Take the names of first-level folders as labels; `auto` does for pictures, if all of them stand in such folders
+    /// Use the names of first-level folders as labels; `auto` does so for pictures that are all in
+    /// such folders
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub class_folders: WhenArg,
-    /// Folder of label masks (.npy, .png, .tif, .mat), paired with the samples by stem, stored without loss as the field `mask`
+    /// Folder of label masks (.npy, .png, .tif, .mat). A mask belongs to the sample with the same
+    /// file stem, and is stored without loss as the field `mask`
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,
-    /// What to do about files that cannot be packed: stop before the run begins, or leave them out, list them, and end with exit code 1
+    /// What to do about files that cannot be packed: stop before the run begins, or skip them, list
+    /// them, and end with exit code 1
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     pub on_bad_input: BadInputArg,
 
@@ -67,52 +74,62 @@ pub(super) struct PackArgs {
     /// Quality of re-encoded pictures, 1 to 100, on libjpeg's scale [default: 90]
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u8).range(1..=100), conflicts_with = "target", help_heading = "Pictures")]
     pub quality: Option<u8>,
-    /// Choose the quality of each re-encoded picture by search: the lowest one that reaches this score, such as `ssimulacra2=80`
+    /// Search for the lowest quality at which each re-encoded picture reaches this score, such as
+    /// `ssimulacra2=80`
     #[arg(long, value_name = "METRIC=SCORE", value_parser = parse_target, help_heading = "Pictures")]
     pub target: Option<f64>,
     /// Chroma subsampling of re-encoded pictures [default: keep]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub subsampling: Option<SubsamplingArg>,
-    /// Shrink pictures whose shorter side is longer than this to it, in pixels (Lanczos, antialiased); with `--jpeg reencode`. PNG, WebP, BMP and TIFF
-    /// pictures, and JPEGs that few decoders read, keep their size
+    /// With `--jpeg reencode`: shrink larger pictures until their shorter side has this many pixels
+    /// (Lanczos, antialiased). PNG, WebP, BMP and TIFF pictures, and JPEGs that few decoders read,
+    /// keep their size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535), conflicts_with = "long_side", help_heading = "Pictures")]
     pub short_side: Option<u32>,
-    /// Shrink pictures whose longer side is longer than this to it, in pixels
+    /// The same for the longer side
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Pictures")]
     pub long_side: Option<u32>,
-    /// Which re-encoded pictures to score against their sources (SSIMULACRA2: 90 = cannot be told apart, 70 = high quality) [default: sample]
+    /// Which re-encoded pictures to score against their sources (SSIMULACRA2: 90 = cannot be told
+    /// apart, 70 = high quality) [default: sample]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub score: Option<ShareArg>,
-    /// Which tiled pictures to decode and compare with their sources, pixel by pixel [default: sample]
+    /// Which tiled pictures to decode and compare with their sources, pixel by pixel [default:
+    /// sample]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub check_pixels: Option<ShareArg>,
-    /// Turn tiled pictures upright on their coefficients where their edges allow it, so that decoders need not (their pixels then differ by a step or two)
+    /// Turn tiled pictures upright by moving their coefficients, where their edges allow it.
+    /// Decoders then need not turn them (their pixels differ by a step or two)
     #[arg(long, help_heading = "Pictures")]
     pub upright: bool,
-    /// Keep Exif, ICC profile, comments and all other metadata inside tiled JPEGs, and the ICC profile inside re-encoded ones. Without it the ICC profile goes into the field `icc`, the
-    /// orientation into the column `orientation`, and the rest is dropped
+    /// Keep Exif, ICC profile, comments and all other metadata inside tiled JPEGs, and the ICC
+    /// profile inside re-encoded ones. Without this option, the ICC profile goes into the field
+    /// `icc`, the orientation goes into the column `orientation`, and the rest is dropped
     #[arg(long, help_heading = "Pictures")]
     pub keep_metadata: bool,
 
-    /// How to store the values of cubes: `auto` is lossless for integers, else float16; `fixed` is error-bounded fixed point
+    /// How to store the values of cubes: `auto` is lossless for integers, else float16; `fixed` is
+    /// fixed point with a bounded error
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub values: ValuesArg,
-    /// Largest absolute error of a stored value, in the data's units: for `--values fixed`, and a bound for `auto`
+    /// Largest absolute error of a stored value, in the units of the data: for `--values fixed`,
+    /// and a bound for `auto`
     #[arg(long, value_name = "E", allow_negative_numbers = true, help_heading = "Cubes")]
     pub max_error: Option<f64>,
     /// Codec of cubes and masks; `auto` tries the candidates on a few samples
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub codec: CodecArg,
-    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 15 22 inside Blosc2, 1 to 22 alone; lz4hc 1 to 9) [default: the codec's]
+    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 15 22 inside Blosc2, 1 to 22 alone;
+    /// lz4hc 1 to 9) [default: the codec's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Cubes")]
     pub level: Option<i32>,
     /// Filter before the codec
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub filter: FilterArg,
-    /// Order of the axes as stored: as given [height, width, channels], or band-major [channels, height, width]
+    /// Order of the axes as stored: as given [height, width, channels], or band-major [channels,
+    /// height, width]
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub layout: LayoutArg,
-    /// Store each band as the difference to the band before it (elements of 1 or 2 bytes)
+    /// Store each band as its difference from the band before it (elements of 1 or 2 bytes)
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Cubes")]
     pub band_difference: WhenArg,
     /// What `auto` optimises: time to read and decode, or size
@@ -134,16 +151,19 @@ pub(super) struct PackArgs {
     /// Seed of the order
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "no_shuffle", help_heading = "Output")]
     pub seed: u64,
-    /// Pack the i-th of n slices of the same plan (1/4 … 4/4), on as many machines; then `shardpack merge OUT`
+    /// Pack slice I of N of the same plan (1/4 … 4/4), one slice on each machine; then run
+    /// `shardpack merge OUT`
     #[arg(long, value_name = "I/N", value_parser = parse_part, help_heading = "Output")]
     pub part: Option<(u32, u32)>,
-    /// Start over: replace a dataset, finished or not, that shardpack wrote to OUT. The old one is removed before the first new shard is begun
+    /// Start over: replace a dataset, finished or not, that shardpack wrote to OUT. The old one is
+    /// removed before the first new shard is begun
     #[arg(long, help_heading = "Output")]
     pub force: bool,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
-    /// Bound on the memory of samples in flight [default: what one sample for each thread and one more take]
+    /// Limit on the memory of samples that are being packed [default: enough for one sample on each
+    /// thread, and one more]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub memory: Option<u64>,
     /// Largest cube to accept, as decoded
@@ -177,23 +197,27 @@ pub(super) struct InspectArgs {
     pub json: bool,
 }
 
-/// Check every byte of a dataset and say which sample is hurt.
+/// Check every byte of a dataset and list the damaged samples.
 ///
-/// Always checked: header, footer and index of each shard; frame, CRC32, head and padding of each record; that records, index, schema and manifest say the same;
-/// that keys and sample ids occur once; labels against the classes; the manifest's figures of fidelity against those of the samples.
+/// Always checked: header, footer and index of each shard; frame, CRC32, head and padding of each
+/// record; whether records, index, schema and manifest agree; whether keys and sample ids are unique;
+/// labels against the classes; the fidelity figures of the manifest against those of the samples.
 ///
-/// With --deep: that every field decodes. With --digest: that each shard is the very file that was packed, by its SHA-256.
+/// With --deep: whether every field decodes. With --digest: whether each shard is the file that was
+/// packed, by its SHA-256.
 ///
-/// Not checked: whether values are those of the sources (`pack` measures that); the minor version in the manifest; files that the manifest does not name. Whoever changes a
-/// shard and all its CRC32s is found by --digest; whoever changes the manifest as well is not: keep its SHA-256 elsewhere if that matters.
+/// Not checked: whether values equal those of the sources (`pack` measures that), the minor version
+/// in the manifest, and files that the manifest does not name. --digest finds changes to a shard and
+/// all its CRC32s, but not changes to the manifest as well: if that matters, keep the manifest's
+/// SHA-256 elsewhere.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
-    /// Decode every field, too
+    /// Also decode every field
     #[arg(long)]
     pub deep: bool,
-    /// Compare the SHA-256 of every shard with the manifest, too
+    /// Also compare the SHA-256 of every shard with the manifest
     #[arg(long)]
     pub digest: bool,
     /// Worker threads [default: all cores]
@@ -209,14 +233,17 @@ pub(super) struct VerifyArgs {
 
 /// Write the samples back as files: pictures under their old names, cubes as .npy.
 ///
-/// Pictures that were kept come back to the byte; tiled ones with the same pixels, ICC profile and orientation.
+/// Pictures that were kept come back to the byte. Tiled pictures come back with the same pixels,
+/// ICC profile and orientation.
 ///
-/// Damaged samples are listed and left out, with exit code 1. A run that was interrupted goes on when the same command is given again.
+/// Damaged samples are listed and skipped, and the exit code is 1. If a run is interrupted, give
+/// the same command again: it continues.
 #[derive(Debug, Args)]
 pub(super) struct UnpackArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
-    /// Folder to write to. Files that exist are never overwritten: the same content is passed over, other content is an error
+    /// Folder to write to. Existing files are never overwritten: a file with the same content is
+    /// skipped, one with other content is an error
     pub dir: PathBuf,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
@@ -236,10 +263,10 @@ pub(super) struct CatArgs {
     pub dataset: PathBuf,
     /// Key of the sample, or its index in stored order
     pub sample: String,
-    /// Field to write [default: the first one of the schema that is stored]
+    /// Field to write [default: the first field of the schema that is not a scalar]
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
-    /// File to write; `-` is stdout, also where that is a terminal [default: stdout]
+    /// File to write; `-` is stdout, even if that is a terminal [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Largest record or decoded field to accept
@@ -250,12 +277,14 @@ pub(super) struct CatArgs {
     pub json: bool,
 }
 
-/// Copy everything whole out of a damaged dataset into a new one; rebuild a lost manifest, index or footer.
+/// Copy all undamaged samples of a damaged dataset into a new one; rebuild a lost manifest, index
+/// or footer.
 #[derive(Debug, Args)]
 pub(super) struct SalvageArgs {
     /// Folder of a dataset, or a lone shard
     pub dataset: PathBuf,
-    /// Folder of the dataset to write, the damaged one being left as it is; or the same folder, to rebuild nothing but its manifest
+    /// Folder of the dataset to write; the damaged one is not changed. Or the same folder, to
+    /// rebuild only its manifest
     pub out: PathBuf,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
@@ -265,33 +294,41 @@ pub(super) struct SalvageArgs {
     pub json: bool,
 }
 
-/// Load a dataset epoch by epoch, as a training loop would, and say how fast that is, what the limit is, and what to change.
+/// Load a dataset epoch by epoch, as a training loop would, and say how fast that is, what the
+/// limit is, and what to change.
 ///
-/// The loader of the library runs with these options, and what it hands out is dropped at once: what is printed is the most that a training loop can get. Peak memory stands
-/// beside what was predicted. The first epoch is a warm-up and does not count, unless it is the only one or `--cold` is given.
+/// This runs the loader of the library with the given options and drops each batch at once. So the
+/// rates are the highest that a training loop can reach. Peak memory is printed beside the
+/// prediction. The first epoch is a warm-up and does not count, unless it is the only one or
+/// `--cold` is given.
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
-    /// What to load of pictures: `full` (all pixels), `raw` (the stored bytes), `rrcN` (a random part at N × N pixels, reflected at random, as in training), `centerN` (the
-    /// centre N × N of the picture at a shorter side of 8/7 N, as in evaluation) [default: full]
+    /// How to load pictures: `full` (all pixels), `raw` (the stored bytes), `rrcN` (a random part,
+    /// scaled to N × N pixels and mirrored at random, as in training), `centerN` (scaled to a
+    /// shorter side of 8/7 N, then the centre N × N pixels, as in evaluation) [default: full]
     #[arg(long, value_name = "VIEW", value_parser = parse_view, help_heading = "Batches")]
     pub image: Option<PictureView>,
-    /// What to load of cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes), `patchHxW` (H rows and W columns at a random place, a cube and its mask
-    /// alike), `centerHxW` (in the middle), `gridHxW` (tile by tile, the next one in each epoch) [default: whole]
+    /// How to load cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes),
+    /// `patchHxW` (H rows and W columns at a random place, the same place for a cube and its mask),
+    /// `centerHxW` (in the middle), `gridHxW` (one tile of a grid, the next one in each epoch)
+    /// [default: whole]
     #[arg(long, value_name = "VIEW", value_parser = parse_array_view, help_heading = "Batches")]
     pub cube: Option<ArrayView>,
-    /// Bands of cubes to load: `10..50` (50 is not one of them), or numbers with commas between them, from 0 [default: all]
+    /// Bands of cubes to load, counted from 0: `10..50` (without 50), or numbers separated by
+    /// commas [default: all]
     #[arg(long, value_name = "BANDS", value_parser = parse_bands, help_heading = "Batches")]
     pub bands: Option<BandsView>,
-    /// Element type of cubes, such as `float16`, where no value changes by it; or types of fields: `cube=float16,mask=int64` [default: that of the source; where sources
-    /// differ, one that holds the values of all]
+    /// Element type of cubes, such as `float16`, or types by field: `cube=float16,mask=int64`. A
+    /// change of type that would change a value is an error [default: the type of the source; where
+    /// sources differ, one that holds all their values]
     #[arg(long, value_name = "TYPE", value_parser = parse_dtype, help_heading = "Batches")]
     pub dtype: Option<DtypeView>,
-    /// Fields to load, with commas between them [default: all scalars, pictures and arrays]
+    /// Fields to load, separated by commas [default: all scalars, pictures and arrays]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Batches")]
     pub fields: Option<Vec<String>>,
-    /// Samples in a batch [default: 32, or fewer where a batch would take more than 256 MiB]
+    /// Samples in a batch [default: 32, or fewer if a batch would take more than 256 MiB]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Batches")]
     pub batch_size: Option<u32>,
     /// Order of the samples
@@ -313,17 +350,19 @@ pub(super) struct BenchArgs {
     /// Batches in memory: one being used, the others being filled
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Run")]
     pub slots: u32,
-    /// What may be read ahead of the samples being decoded, besides the window of the order
+    /// How much may be read ahead of the samples being decoded, besides the window of the order
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_bytes, help_heading = "Run")]
     pub read_ahead: u64,
-    /// Where the window of the order is held: auto (in the page cache, where that can hold it), memory, or page-cache
+    /// Where to hold the window of the order: auto (in the page cache, if it fits there), memory,
+    /// or page-cache
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = parse_window, help_heading = "Run")]
     pub window: WindowView,
-    /// Damaged samples to pass over in an epoch; one more is an error
+    /// How many damaged samples to skip in an epoch; one more is an error
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     pub skip: u64,
 
-    /// Stream the records in stored order on one thread instead, without batches: what the disk and the checksums allow
+    /// Stream the records in stored order on one thread instead, without batches: this shows what
+    /// the disk and the checksums allow
     #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip"], help_heading = "Without the loader")]
     pub stream: bool,
     /// Decode cubes and other arrays of the stream on all threads (pictures stay encoded)
@@ -340,11 +379,11 @@ pub(super) struct BenchArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum OrderArg {
-    /// As they are stored
+    /// The stored order
     Stored,
-    /// Runs of 4 MiB in random order, the samples of 240 of them mixed
+    /// Runs of 4 MiB in random order; the samples of 240 runs are mixed at a time
     Windowed,
-    /// All samples permuted, each a read of its own
+    /// All samples in random order; each is read separately
     Full,
 }
 
@@ -363,17 +402,17 @@ pub(super) enum BadInputArg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum JpegArg {
-    /// The same pixels in tiles: lossless, usually a little smaller
+    /// The same pixels, in tiles; lossless
     Tile,
-    /// To the byte
+    /// The file as it is, to the byte
     Keep,
-    /// Encoded anew, in tiles: lossy, with `--quality` or `--target`
+    /// Encoded again, in tiles; lossy, with `--quality` or `--target`
     Reencode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum SubsamplingArg {
-    /// As the source
+    /// That of the source
     Keep,
     /// 4:2:0
     #[value(name = "420")]

@@ -39,9 +39,9 @@ def convert(
 ) -> dict[str, Any]:
     """Convert a dataset of another format, once.
 
-    JPEG bytes are kept as they are, to the byte; arrays keep every bit. Pass ``jpeg="tile"`` for pictures whose crops
-    read half, and ``values="auto"`` for arrays that may become float16, with the error measured. Nothing stands at
-    `out` before the end, and nothing at all after an error.
+    JPEG files are kept to the byte, and arrays keep every bit. With ``jpeg="tile"`` a random crop of a picture reads
+    about half of its bytes. With ``values="auto"`` floats may become float16, and the error is measured. The dataset
+    appears at `out` when it is complete; after an error there is nothing.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ def convert(
         ``"webdataset"``, ``"mds"``, ``"tfrecord"``, ``"hdf5"``, ``"zarr"``, ``"lmdb"``, ``"parquet"`` or
         ``"torchvision"``.
     src
-        What the format's ``open`` takes: mostly a path, a folder, a pattern such as ``"train-{000..012}.tar"``, or a
-        list of them; for ``"torchvision"`` the dataset object.
+        What the format's ``open`` takes. That is usually a path, a folder, a pattern such as
+        ``"train-{000..012}.tar"``, or a list of them. For ``"torchvision"`` it is the dataset object.
     out
         Folder of the dataset to write.
     image, label
@@ -60,15 +60,15 @@ def convert(
         Names of the classes, in the order of their labels. Default: those that the source holds. A label that is text
         is looked up in them.
     rename
-        Column to name of its field, for any other column.
+        Column to the name of its field, for any other column.
     drop
-        Columns to leave out. What cannot be taken must be named here: nothing is left out in silence.
+        Columns to leave out. A column that cannot be converted must be named here: nothing is left out silently.
     schema
         Field to kind (``"image"``, ``"array"``, ``"text"``, ``"json"``, ``"bytes"``, ``"int64"``, ``"float32"`` …),
-        where the source and its first sample do not say it rightly.
+        where the source and its first sample do not show it correctly.
     on_bad_input
-        ``"stop"`` (default): the first sample that cannot be taken is an error. ``"skip"``: it is left out, counted and
-        listed in the report.
+        ``"stop"`` (default): the first sample that cannot be converted is an error. ``"skip"``: such samples are left
+        out, counted and listed in the report.
     progress
         Called about ten times a second with a dict: ``phase`` (``"convert"``, then ``"write"``: samples are encoded as
         they are read, and written in their final order at the end), ``samples`` and ``total`` (or None) of that phase,
@@ -87,10 +87,10 @@ def convert(
     Raises
     ------
     SourceError
-        A ValueError: a source, a sample or a column that cannot be taken. Names the file, the sample, what was expected
-        and what was found.
+        A ValueError: a source, a sample or a column cannot be converted. The message names the file, the sample, what
+        was expected and what was found.
     ImportError
-        If the format's library is not installed; the hint says how to.
+        If the format's library is not installed. The hint says how to install it.
     FileNotFoundError
         If a source is not there.
     TypeError

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union
 
 
 class SourceError(ValueError):
-    """A source that cannot be taken: names the file, the sample, what was expected and what was found."""
+    """A source that cannot be converted. The message names the file, the sample, and what was expected and found."""
 
 
 class Sample(NamedTuple):
@@ -24,7 +24,7 @@ class Sample(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One sample, or the rest of one file, that cannot be taken; the stream goes on after it."""
+    """One sample, or the rest of one file, that cannot be converted; the stream continues after it."""
 
     message: str
 

@@ -25,7 +25,7 @@ def open(
 ) -> Source:
     """Open an LMDB environment, read-only and without a lock.
 
-    The key of an entry, if it is UTF-8, is the key of the sample, else its hexadecimal digits. Pickles are refused.
+    The key of an entry is the key of the sample. If it is not UTF-8, its hexadecimal digits are. Pickles are refused.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ def open(
         bytes. ``"auto"`` (default): ``"image"`` or ``"datum"``, as the first entry is. Or a function that takes an
         entry's key and value and returns columns: ``lambda key, value: {"image": value[8:], "label": value[0]}``.
     prefixes
-        For one entry for each *column* of a sample: column to the beginning of its keys, ``{"image": "image-", "text":
-        "label-"}``. Entries whose keys end alike are one sample, and that end is its key; one that is not a picture is
-        text.
+        For databases with one entry for each *column* of a sample: column to the beginning of its keys, ``{"image":
+        "image-", "text": "label-"}``. Entries whose keys have the same end are one sample, and that end is its key. An
+        entry that is not a picture is text.
     """
     lmdb = library("lmdb", "lmdb")
     path = os.fspath(src)

@@ -29,8 +29,8 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None) -> S
 
     A struct ``{bytes, path}`` is a picture; binary is a picture if it begins as one, else bytes; numbers and booleans
     are scalars; strings are text; lists of numbers are arrays (nested ones that are not rectangular are JSON), other
-    lists and structs are JSON. The names of a Hugging Face ``ClassLabel`` travel. A null is a value that is missing: a
-    field that may be missing, where it has no scalar type.
+    lists and structs are JSON. The names of a Hugging Face ``ClassLabel`` become the classes. A null is a missing
+    value; fields of a scalar type cannot have one.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ def open(src: Paths, *, drop: Collection[str] = (), key: str | None = None) -> S
     drop
         Columns to leave out.
     key
-        A column of text that becomes the samples' key, or, of a picture, its path: ``"image.path"``. Default: the
+        A column of text that becomes the samples' key, or the path of a picture: ``"image.path"``. Default: the
         running number.
     """
     library("pyarrow", "parquet")

@@ -33,8 +33,8 @@ def open(
 
     A feature of one integer or float is a scalar (int64, float32); of several, an array of one axis; one byte string is
     a picture, text if it is UTF-8 in the first sample, or bytes; several byte strings must be text and become JSON.
-    Every length and every record is checked by its CRC32C. An integer feature that is `label` (or as `label=` says)
-    becomes the labels, as it counts: many ImageNet files count from 1.
+    Every length and every record is checked by its CRC32C. The integer feature `label` (or the one that `label=` names)
+    becomes the labels, unchanged: many ImageNet files count from 1.
 
     Parameters
     ----------

@@ -25,22 +25,23 @@ def open(
 ) -> Source:
     """Open a map-style dataset: an object with ``len(dataset)`` and ``dataset[i]``.
 
-    Of `ImageFolder`, `DatasetFolder` and what else has a list ``samples`` of ``(path, label)``, the files are read as
-    they are: JPEG bytes stay as they were, the key is the path below ``root``, and no transform runs. Of all others
-    ``dataset[i]`` is taken, with whatever transforms it has: PIL pictures and uint8 `[height, width, 3]` arrays are
-    stored without loss, tensors as arrays, numbers as scalars; dicts by their names. A `Subset` of either works.
+    If the dataset has a list ``samples`` of ``(path, label)``, as `ImageFolder` and `DatasetFolder` have, the files
+    are read directly: JPEG files stay the same to the byte, the key is the path below ``root``, and no transform runs.
+    From any other dataset ``dataset[i]`` is taken, with all transforms that it has. PIL pictures and uint8
+    `[height, width, 3]` arrays are stored without loss, tensors as arrays, numbers as scalars. The parts of a dict
+    keep their names. A `Subset` of either kind works.
 
     Parameters
     ----------
     src
         The dataset. Its ``classes``, if it is a list, names the classes.
     drop
-        Columns to leave out. (The dataset makes them nevertheless.)
+        Columns to leave out. (The dataset still makes them.)
     columns
         Names of the parts of ``dataset[i]``, where that is a tuple. Default: ``("image", "label")``.
     paths
-        Where the pictures' files are, as a list or as a function of the index, so that their bytes are kept; the other
-        columns come from ``dataset[i]``.
+        The files of the pictures, as a list or as a function of the index. Their bytes are then kept. The other columns
+        come from ``dataset[i]``.
     key
         A function of the index that gives the key. Default: the path as above, or the running number.
     """

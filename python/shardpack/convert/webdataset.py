@@ -32,9 +32,9 @@ def open(
     """Open WebDataset tars.
 
     Members ``KEY.EXT`` in a row with one ``KEY`` are a sample; ``EXT``, lower case, is the column: ``jpg``, ``cls``,
-    ``json``, ``seg.png``. Pictures become the field ``image`` and ``cls`` becomes ``label``; of ``seg.png`` the first
-    part is the name. ``.txt`` is text, ``.json`` JSON (a bare number: a scalar), ``.npy`` an array, ``.cls`` and the
-    like a number, and everything else bytes. Pickles (``.pyd``, ``.pth``, ``.pt``) are refused.
+    ``json``, ``seg.png``. Pictures become the field ``image`` and ``cls`` becomes ``label``. ``seg.png`` becomes the
+    field ``seg``. ``.txt`` is text, ``.json`` JSON (a bare number: a scalar), ``.npy`` an array, ``.cls`` and the like
+    a number, and everything else bytes. Pickles (``.pyd``, ``.pth``, ``.pt``) are refused.
 
     Parameters
     ----------
@@ -46,8 +46,9 @@ def open(
     prefix_keys
         Put the tar's name before each key, for tars that each count from zero.
     max_sample_bytes
-        Most bytes of the members of one sample, as they are once a compressed tar is unpacked. Default 1 GiB. A larger
-        sample cannot be taken. Nor can the rest of its tar, if that is compressed: to get past it is to unpack it.
+        Largest size of all members of one sample together, after decompression. Default 1 GiB. A larger sample cannot
+        be converted. Nor can the rest of its tar if the tar is compressed: getting past the sample would mean
+        decompressing it.
     """
     if not isinstance(max_sample_bytes, int) or isinstance(max_sample_bytes, bool) or max_sample_bytes < 1:
         raise ValueError(f"max_sample_bytes: expected a number of bytes, found: {max_sample_bytes!r}")

@@ -25,8 +25,8 @@ def open(
 
     Numbers of one value for each sample are scalars, others arrays; strings are text (JSON, if the array's attribute
     ``kind`` is ``"json"``). A group of arrays named 0, 1, 2 … is an array of varying shape. An attribute ``classes`` or
-    ``class_names`` of the group names the classes. Zarr reads a chunk that is missing as fill values: it cannot tell a
-    lost one from one that was never written, and neither can we.
+    ``class_names`` of the group names the classes. Zarr reads a missing chunk as fill values. It cannot tell a lost
+    chunk from one that was never written, and neither can we.
 
     Parameters
     ----------

@@ -36,22 +36,21 @@ def export(
     dataset
         A :class:`shardpack.Dataset`, a subset of one, or a path.
     format
-        ``"webdataset"``: tars with the JPEGs as they are stored (with the profile and the orientation that tiled ones
-        keep beside them). ``"zarr"``: arrays of a Zarr v3 group, with the decoded
-        pixels.
+        ``"webdataset"``: tars with the stored JPEGs (tiled ones get back the profile and the orientation that are kept
+        beside them). ``"zarr"``: arrays of a Zarr v3 group, with the decoded pixels.
     out
-        Folder to write. It must not be there, or be empty; it appears when it is complete.
+        Folder to write. It must be empty or not exist. It appears when it is complete.
     fields
-        Fields to write. Default: all but those that a packer adds to describe others: sizes and orientation of
-        pictures, sizes of cubes, figures such as `cube.max_abs_error`.
+        Fields to write. Default: all, without those that a packer adds to describe others (sizes and orientation of
+        pictures, sizes of cubes, figures such as `cube.max_abs_error`).
     progress
         Called about ten times a second, and once at the end, with a dict: ``samples`` written, ``total``, ``seconds``.
     **options
-        Of ``"webdataset"``: ``shard_size`` (``"1GiB"``, or a number of bytes: no tar is larger, unless a sample alone
-        is), ``keys`` (``"dataset"``: without the extension of its picture, and with ``_`` for the dots in its last
-        part, since a tar's key ends at the first dot; or ``"number"`` for running numbers). Of ``"zarr"``:
-        ``shard_size`` (``"64MiB"``:
-        how much of an array stands in one file, uncompressed; it is also what is held in memory of each field).
+        For ``"webdataset"``: ``shard_size`` (``"1GiB"``, or a number of bytes: no tar is larger, unless a single sample
+        is), ``keys`` (``"dataset"``: the key without the extension of its picture, and with ``_`` for the dots in its
+        last part, since a tar's key ends at the first dot; or ``"number"``: running numbers). For ``"zarr"``:
+        ``shard_size`` (``"64MiB"``: how much of an array is in one file, uncompressed; as much is in memory for each
+        field).
 
     Returns
     -------

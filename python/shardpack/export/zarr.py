@@ -23,7 +23,7 @@ def write(samples: Samples, out: Path, *, shard_size: Union[int, str] = "64MiB")
 
     Pictures become uint8 `[samples, height, width, 3]`, arrays `[samples, …]` of their own element type, scalars
     `[samples]`; text and JSON are arrays of strings (JSON with the attribute ``kind``: ``"json"``), byte strings uint8
-    arrays, one for each sample. The keys stand in ``__key__``, the names of the classes in the attribute ``classes`` of
+    arrays, one for each sample. The keys are in ``__key__``, the names of the classes in the attribute ``classes`` of
     the group. Arrays are in shards of about `shard_size` with chunks of about 1 MiB or one sample.
     """
     from . import parse_size
