@@ -1,4 +1,4 @@
-//! The command line as typed: what clap parses, before anything is looked up or checked against the disk.
+//! The command line as typed: what clap parses, before anything is looked up or checked on disk.
 
 use super::bench::{
     ArrayView, BandsView, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
@@ -15,7 +15,7 @@ Exit codes:
   2    could not run: wrong arguments, missing files, a full disk
   130  interrupted";
 
-/// Pack images and hyperspectral cubes into shards that feed a GPU at the speed of the disk.
+/// Pack images and hyperspectral cubes into shards that feed a GPU at disk speed.
 #[derive(Debug, Parser)]
 #[command(name = "shardpack", version, max_term_width = 110, after_help = EXIT_CODES)]
 pub(super) struct Cli {
@@ -37,27 +37,33 @@ pub(super) enum Command {
 
 /// Convert a folder of pictures or cubes into a dataset, once.
 ///
-/// JPEGs are stored with the very pixels of the source, in tiles out of which a reader cuts what it needs; `--jpeg keep` keeps them to the byte. Cubes are stored losslessly where that is cheap (integers, also those held as floats) and as float16 otherwise, with the
-/// error measured and printed; `--values keep` keeps every bit. A run that was interrupted goes on when the same command is given again.
+/// JPEGs are stored in tiles, with exactly the same pixels as the source, so that a reader decodes
+/// only the part that it needs. `--jpeg keep` keeps the file byte for byte. Cubes are stored
+/// losslessly where that is cheap (integers, and floats that hold integers). Other cubes are stored
+/// as float16, and the error is measured and printed. `--values keep` keeps every bit. To continue
+/// an interrupted run, give the same command again.
 #[derive(Debug, Args)]
 pub(super) struct PackArgs {
     /// Folder (or single file) to pack: class folders, a flat folder, or nested folders
     pub src: PathBuf,
     /// Folder of the dataset to write
     pub out: PathBuf,
-    /// What SRC holds [default: found out from the files' contents]
+    /// What SRC holds [default: detected from the files' contents]
     #[arg(long)]
     pub kind: Option<KindArg>,
     /// CSV or JSON Lines with a `key` column; every other column becomes a field
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
-    /// Take the names of first-level folders as labels; `auto` does for pictures, if all of them stand in such folders
+    /// Take the names of first-level folders as labels. `auto` does so for pictures, if all of them
+    /// are in such folders
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub class_folders: WhenArg,
-    /// Folder of label masks (.npy, .png, .tif, .mat), paired with the samples by stem, stored without loss as the field `mask`
+    /// Folder of label masks (.npy, .png, .tif, .mat). A mask belongs to the sample with the same
+    /// stem, and is stored losslessly as the field `mask`
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,
-    /// What to do about files that cannot be packed: stop before the run begins, or leave them out, list them, and end with exit code 1
+    /// What to do about files that cannot be packed: stop before the run begins, or leave them out,
+    /// list them, and end with exit code 1
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     pub on_bad_input: BadInputArg,
 
@@ -67,37 +73,44 @@ pub(super) struct PackArgs {
     /// Quality of re-encoded pictures, 1 to 100, on libjpeg's scale [default: 90]
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u8).range(1..=100), conflicts_with = "target", help_heading = "Pictures")]
     pub quality: Option<u8>,
-    /// Choose the quality of each re-encoded picture by search: the lowest one that reaches this score, such as `ssimulacra2=80`
+    /// Search for the quality of each re-encoded picture: the lowest one that reaches this score,
+    /// such as `ssimulacra2=80`
     #[arg(long, value_name = "METRIC=SCORE", value_parser = parse_target, help_heading = "Pictures")]
     pub target: Option<f64>,
     /// Chroma subsampling of re-encoded pictures [default: keep]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub subsampling: Option<SubsamplingArg>,
-    /// Shrink pictures whose shorter side is longer than this to it, in pixels (Lanczos, antialiased); with `--jpeg reencode`. PNG, WebP, BMP and TIFF
-    /// pictures, and JPEGs that few decoders read, keep their size
+    /// Shrink pictures so that the shorter side is at most this many pixels (Lanczos, antialiased).
+    /// Needs `--jpeg reencode`. PNG, WebP, BMP and TIFF pictures, and JPEGs that few decoders read,
+    /// keep their size
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535), conflicts_with = "long_side", help_heading = "Pictures")]
     pub short_side: Option<u32>,
-    /// Shrink pictures whose longer side is longer than this to it, in pixels
+    /// Shrink pictures so that the longer side is at most this many pixels
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Pictures")]
     pub long_side: Option<u32>,
     /// Which re-encoded pictures to score against their sources (SSIMULACRA2: 90 = cannot be told apart, 70 = high quality) [default: sample]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub score: Option<ShareArg>,
-    /// Which tiled pictures to decode and compare with their sources, pixel by pixel [default: sample]
+    /// Which tiled pictures to decode and compare with their sources, pixel by pixel [default:
+    /// sample]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub check_pixels: Option<ShareArg>,
-    /// Turn tiled pictures upright on their coefficients where their edges allow it, so that decoders need not (their pixels then differ by a step or two)
+    /// Turn tiled pictures upright by their coefficients, if their edges allow it, so that decoders
+    /// need not. Some pixels then differ by a step or two
     #[arg(long, help_heading = "Pictures")]
     pub upright: bool,
-    /// Keep Exif, ICC profile, comments and all other metadata inside tiled JPEGs, and the ICC profile inside re-encoded ones. Without it the ICC profile goes into the field `icc`, the
-    /// orientation into the column `orientation`, and the rest is dropped
+    /// Keep Exif, ICC profile, comments and all other metadata inside tiled JPEGs, and the ICC
+    /// profile inside re-encoded ones. Without this option the ICC profile goes into the field
+    /// `icc`, the orientation goes into the column `orientation`, and the rest is dropped
     #[arg(long, help_heading = "Pictures")]
     pub keep_metadata: bool,
 
-    /// How to store the values of cubes: `auto` is lossless for integers, else float16; `fixed` is error-bounded fixed point
+    /// How to store the values of cubes: `auto` is lossless for integers, and float16 otherwise.
+    /// `fixed` is fixed point with a bounded error
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub values: ValuesArg,
-    /// Largest absolute error of a stored value, in the data's units: for `--values fixed`, and a bound for `auto`
+    /// Largest absolute error of a stored value, in the data's units: for `--values fixed`, and a
+    /// bound for `auto`
     #[arg(long, value_name = "E", allow_negative_numbers = true, help_heading = "Cubes")]
     pub max_error: Option<f64>,
     /// Codec of cubes and masks; `auto` tries the candidates on a few samples
@@ -109,7 +122,8 @@ pub(super) struct PackArgs {
     /// Filter before the codec
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub filter: FilterArg,
-    /// Order of the axes as stored: as given [height, width, channels], or band-major [channels, height, width]
+    /// Order of the stored axes: as given [height, width, channels], or band-major [channels,
+    /// height, width]
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub layout: LayoutArg,
     /// Store each band as the difference to the band before it (elements of 1 or 2 bytes)
@@ -118,7 +132,7 @@ pub(super) struct PackArgs {
     /// What `auto` optimises: time to read and decode, or size
     #[arg(long, value_enum, default_value = "speed", help_heading = "Cubes")]
     pub prefer: PreferArg,
-    /// Variable to read from .mat and .npz files [default: the one 3-D array]
+    /// Variable to read from .mat and .npz files [default: the only 3-D array]
     #[arg(long, value_name = "NAME", help_heading = "Cubes")]
     pub variable: Option<String>,
     /// Height and width of 2-D arrays of bands × pixels in .mat files
@@ -134,19 +148,22 @@ pub(super) struct PackArgs {
     /// Seed of the order
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "no_shuffle", help_heading = "Output")]
     pub seed: u64,
-    /// Pack the i-th of n slices of the same plan (1/4 … 4/4), on as many machines; then `shardpack merge OUT`
+    /// Pack slice i of n of the same plan (1/4 … 4/4), each on its own machine. Then run `shardpack
+    /// merge OUT`
     #[arg(long, value_name = "I/N", value_parser = parse_part, help_heading = "Output")]
     pub part: Option<(u32, u32)>,
-    /// Start over: replace a dataset, finished or not, that shardpack wrote to OUT. The old one is removed before the first new shard is begun
+    /// Start over: replace the dataset, finished or not, that shardpack wrote to OUT. The old one
+    /// is removed before the first new shard is written
     #[arg(long, help_heading = "Output")]
     pub force: bool,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
-    /// Bound on the memory of samples in flight [default: what one sample for each thread and one more take]
+    /// Limit on the memory of samples in flight [default: enough for one sample per thread and one
+    /// more]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub memory: Option<u64>,
-    /// Largest cube to accept, as decoded
+    /// Largest cube to accept, in decoded bytes
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes, help_heading = "Cubes")]
     pub max_cube: u64,
     /// One JSON object on stdout instead of the summary
@@ -177,15 +194,15 @@ pub(super) struct InspectArgs {
     pub json: bool,
 }
 
-/// Check every byte of a dataset and say which sample is hurt.
+/// Check every byte of a dataset and say which samples are damaged.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
-    /// Decode every field, too
+    /// Also decode every field
     #[arg(long)]
     pub deep: bool,
-    /// Compare the SHA-256 of every shard with the manifest, too
+    /// Also compare the SHA-256 of every shard with the manifest
     #[arg(long)]
     pub digest: bool,
     /// Worker threads [default: all cores]
@@ -201,14 +218,17 @@ pub(super) struct VerifyArgs {
 
 /// Write the samples back as files: pictures under their old names, cubes as .npy.
 ///
-/// Pictures that were kept come back to the byte; tiled ones with the same pixels, ICC profile and orientation.
+/// Kept pictures come back byte for byte. Tiled ones come back with the same pixels, ICC profile
+/// and orientation.
 ///
-/// Damaged samples are listed and left out, with exit code 1. A run that was interrupted goes on when the same command is given again.
+/// Damaged samples are listed and left out, with exit code 1. To continue an interrupted run, give
+/// the same command again.
 #[derive(Debug, Args)]
 pub(super) struct UnpackArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
-    /// Folder to write to. Files that exist are never overwritten: the same content is passed over, other content is an error
+    /// Folder to write to. Existing files are never overwritten: a file with the same content is
+    /// skipped, other content is an error
     pub dir: PathBuf,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
@@ -228,10 +248,10 @@ pub(super) struct CatArgs {
     pub dataset: PathBuf,
     /// Key of the sample, or its index in stored order
     pub sample: String,
-    /// Field to write [default: the first one of the schema that is stored]
+    /// Field to write [default: the first stored field of the schema]
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
-    /// File to write; `-` is stdout, also where that is a terminal [default: stdout]
+    /// File to write. `-` is stdout, even if that is a terminal [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Largest record or decoded field to accept
@@ -242,12 +262,14 @@ pub(super) struct CatArgs {
     pub json: bool,
 }
 
-/// Copy everything whole out of a damaged dataset into a new one; rebuild a lost manifest, index or footer.
+/// Copy everything whole out of a damaged dataset into a new one, or rebuild a lost manifest, index
+/// or footer.
 #[derive(Debug, Args)]
 pub(super) struct SalvageArgs {
     /// Folder of a dataset, or a lone shard
     pub dataset: PathBuf,
-    /// Folder of the dataset to write, the damaged one being left as it is; or the same folder, to rebuild nothing but its manifest
+    /// Folder of the new dataset; the damaged one is not changed. Give the same folder to rebuild
+    /// only its manifest
     pub out: PathBuf,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
@@ -257,33 +279,40 @@ pub(super) struct SalvageArgs {
     pub json: bool,
 }
 
-/// Load a dataset epoch by epoch, as a training loop would, and say how fast that is, what the limit is, and what to change.
+/// Load a dataset epoch by epoch, as a training loop would. Print how fast it loads, what limits
+/// it, and what to change.
 ///
-/// The loader of the library runs with these options, and what it hands out is dropped at once: what is printed is the most that a training loop can get. Peak memory stands
-/// beside what was predicted. The first epoch is a warm-up and does not count, unless it is the only one or `--cold` is given.
+/// Runs the library's loader with these options and drops each batch at once, so the result is the
+/// most that a training loop can get. Peak memory is printed next to the prediction. The first
+/// epoch is a warm-up and does not count, unless it is the only one or `--cold` is given.
 #[derive(Debug, Args)]
 pub(super) struct BenchArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
-    /// What to load of pictures: `full` (all pixels), `raw` (the stored bytes), `rrcN` (a random part at N × N pixels, reflected at random, as in training), `centerN` (the
-    /// centre N × N of the picture at a shorter side of 8/7 N, as in evaluation) [default: full]
+    /// What to load of pictures: `full` (all pixels), `raw` (the stored bytes), `rrcN` (a random
+    /// part at N × N pixels, randomly flipped, as in training), `centerN` (scales the shorter side
+    /// to 8/7 N and takes the centre N × N, as in evaluation) [default: full]
     #[arg(long, value_name = "VIEW", value_parser = parse_view, help_heading = "Batches")]
     pub image: Option<PictureView>,
-    /// What to load of cubes, masks and other arrays: `whole` (all values), `raw` (the stored bytes), `patchHxW` (H rows and W columns at a random place, a cube and its mask
-    /// alike), `centerHxW` (in the middle), `gridHxW` (tile by tile, the next one in each epoch) [default: whole]
+    /// What to load of cubes, masks and other arrays: `whole` (all values), `raw` (the stored
+    /// bytes), `patchHxW` (H rows and W columns at a random place, the same for a cube and its
+    /// mask), `centerHxW` (in the middle), `gridHxW` (tile by tile, the next one in each epoch)
+    /// [default: whole]
     #[arg(long, value_name = "VIEW", value_parser = parse_array_view, help_heading = "Batches")]
     pub cube: Option<ArrayView>,
-    /// Bands of cubes to load: `10..50` (50 is not one of them), or numbers with commas between them, from 0 [default: all]
+    /// Bands of cubes to load: a range such as `10..50` (without 50), or numbers with commas
+    /// between them, from 0 [default: all]
     #[arg(long, value_name = "BANDS", value_parser = parse_bands, help_heading = "Batches")]
     pub bands: Option<BandsView>,
-    /// Element type of cubes, such as `float16`, where no value changes by it; or types of fields: `cube=float16,mask=int64` [default: that of the source; where sources
-    /// differ, one that holds the values of all]
+    /// Element type of cubes, such as `float16`, if no value changes by it. Or types of fields:
+    /// `cube=float16,mask=int64` [default: that of the source; if sources differ, a type that holds
+    /// all values]
     #[arg(long, value_name = "TYPE", value_parser = parse_dtype, help_heading = "Batches")]
     pub dtype: Option<DtypeView>,
     /// Fields to load, with commas between them [default: all scalars, pictures and arrays]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Batches")]
     pub fields: Option<Vec<String>>,
-    /// Samples in a batch [default: 32, or fewer where a batch would take more than 256 MiB]
+    /// Samples per batch [default: 32, or fewer if a batch would take more than 256 MiB]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Batches")]
     pub batch_size: Option<u32>,
     /// Order of the samples
@@ -293,7 +322,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Batches")]
     pub seed: u64,
 
-    /// Times to go through the dataset
+    /// How many times to go through the dataset
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Run")]
     pub epochs: u32,
     /// Drop the dataset's files from the page cache before each epoch
@@ -302,23 +331,25 @@ pub(super) struct BenchArgs {
     /// Threads that read and decode [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads, help_heading = "Run")]
     pub threads: Option<usize>,
-    /// Batches in memory: one being used, the others being filled
+    /// Batches in memory: one in use, the others being filled
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Run")]
     pub slots: u32,
-    /// What may be read ahead of the samples being decoded, besides the window of the order
+    /// How much to read ahead of the samples being decoded, besides the window of the order
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_bytes, help_heading = "Run")]
     pub read_ahead: u64,
-    /// Where the window of the order is held: auto (in the page cache, where that can hold it), memory, or page-cache
+    /// Where to hold the window of the order: auto (in the page cache, if it is large enough),
+    /// memory, or page-cache
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = parse_window, help_heading = "Run")]
     pub window: WindowView,
-    /// Damaged samples to pass over in an epoch; one more is an error
+    /// Damaged samples to skip per epoch; one more is an error
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     pub skip: u64,
 
-    /// Stream the records in stored order on one thread instead, without batches: what the disk and the checksums allow
+    /// Stream the records in stored order on one thread instead, without batches: the limit set by
+    /// the disk and the checksums
     #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip"], help_heading = "Without the loader")]
     pub stream: bool,
-    /// Decode cubes and other arrays of the stream on all threads (pictures stay encoded)
+    /// In the stream, decode cubes and other arrays on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]
     pub decode: bool,
 
@@ -334,9 +365,9 @@ pub(super) struct BenchArgs {
 pub(super) enum OrderArg {
     /// As they are stored
     Stored,
-    /// Runs of 4 MiB in random order, the samples of 240 of them mixed
+    /// Runs of 4 MiB in random order; the samples of 240 runs are mixed
     Windowed,
-    /// All samples permuted, each a read of its own
+    /// All samples permuted; each is a separate read
     Full,
 }
 
@@ -357,15 +388,15 @@ pub(super) enum BadInputArg {
 pub(super) enum JpegArg {
     /// The same pixels in tiles: lossless, usually a little smaller
     Tile,
-    /// To the byte
+    /// Byte for byte
     Keep,
-    /// Encoded anew, in tiles: lossy, with `--quality` or `--target`
+    /// Re-encoded, in tiles: lossy, with `--quality` or `--target`
     Reencode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum SubsamplingArg {
-    /// As the source
+    /// Same as the source
     Keep,
     /// 4:2:0
     #[value(name = "420")]
