@@ -12,7 +12,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Metadata: this many times the file, plus this constant.
+/// Metadata: `METADATA_TIMES` × the file, plus `METADATA_BYTES`.
 const METADATA_TIMES: u64 = 8;
 const METADATA_BYTES: u64 = 16 << 20;
 
