@@ -148,8 +148,8 @@ pub(super) struct PackArgs {
     /// Seed of the order
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "no_shuffle", help_heading = "Output")]
     pub seed: u64,
-    /// Pack slice i of n of the same plan (1/4 … 4/4), each on its own machine. Then run `shardpack
-    /// merge OUT`
+    /// Pack slice i of n of the same plan (1/4 … 4/4), each on its own machine. Then run
+    /// `shardpack merge OUT`
     #[arg(long, value_name = "I/N", value_parser = parse_part, help_heading = "Output")]
     pub part: Option<(u32, u32)>,
     /// Start over: replace the dataset, finished or not, that shardpack wrote to OUT. The old one

@@ -6,8 +6,8 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Enough bytes from the start of a file to recognise a manifest: its first key says `"format":
-/// "shardpack"`.
+/// Enough bytes from the start of a file to recognise a manifest: its first key says
+/// `"format": "shardpack"`.
 const START_BYTES: u64 = 4096;
 
 /// Refuses a file that is neither a shard nor a manifest by its start, its end or its name. The

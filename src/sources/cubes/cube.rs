@@ -63,8 +63,8 @@ pub struct CubeOptions {
     /// array of three axes, else the only one of two. Other formats have no names and ignore this.
     pub variable: Option<String>,
     /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands.
-    /// The pixels are in MATLAB's column order: pixel `p` is row `p mod height`, column `p /
-    /// height`. If both axes fit, the matrix is read as bands × pixels. Arrays of three axes and
+    /// The pixels are in MATLAB's column order: pixel `p` is row `p mod height`, column
+    /// `p / height`. If both axes fit, the matrix is read as bands × pixels. Arrays of three axes and
     /// other formats ignore this.
     pub spatial: Option<(u64, u64)>,
     /// Largest cube, in bytes as decoded. Default 1 GiB, which is also what a reader of a dataset accepts by default.

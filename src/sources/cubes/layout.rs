@@ -1,5 +1,5 @@
-//! How a cube's elements are laid out in the bytes of its file, and how they become `[height,
-//! width, channels]` in C order.
+//! How a cube's elements are laid out in the bytes of its file, and how they become
+//! `[height, width, channels]` in C order.
 
 use super::error::Result;
 use super::gather;

@@ -38,7 +38,8 @@ impl Header {
         // return.
         let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
         while let Some(line) = lines.next() {
-            // Blank lines and stray text are passed over, as other readers do; a required key that is hidden so is missed below.
+            // Skip blank lines and stray text, as other readers do. A required key that is lost
+            // this way is reported below.
             let Some((key, value)) = line.split_once('=') else { continue };
             let key = key.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
             let mut value = value.trim().to_owned();

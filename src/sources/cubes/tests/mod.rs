@@ -58,7 +58,7 @@ fn element(dtype: Dtype, value: u64) -> Vec<u8> {
     }
 }
 
-/// `[height, width, channels]` in C order, little-endian: what every reader has to come back with.
+/// `[height, width, channels]` in C order, little-endian: what every reader has to return.
 fn cube(dtype: Dtype, [h, w, c]: [usize; 3]) -> Vec<u8> {
     ordered(dtype, false, [h, w, c], |[a, b, k]| [a, b, k])
 }
