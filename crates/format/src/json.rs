@@ -4,7 +4,6 @@
 //! of a type, only the plain one is allowed: a structure is an object (serde also takes an array),
 //! a choice is a string (serde also takes `{"name": null}`), an optional key is absent (serde also
 //! takes `null`).
-//! (serde would take `null` too).
 
 use crate::error::{Error, Result};
 use crate::limits::Limits;
