@@ -336,9 +336,9 @@ fn damaged_text(first: &DamagedPicture, count: u64) -> String {
     let key = first.key.escape_debug();
     let what = first.what.lines().next().unwrap_or_default();
     match count {
-        1 => format!("warning: 1 picture came damaged, and is stored as it came: `{key}`: {what}"),
+        1 => format!("warning: 1 picture came damaged, and is stored unchanged: `{key}`: {what}"),
         n => format!(
-            "warning: {} came damaged, and are stored as they came (--json lists all): `{key}`: {what}",
+            "warning: {} came damaged, and are stored unchanged (--json lists all): `{key}`: {what}",
             units::plural(n, "picture")
         ),
     }
@@ -350,9 +350,7 @@ fn warn_below_target(report: &Report) {
     let count: u64 = report.fidelity.values().map(below).sum();
     if count > 0 {
         let pictures = units::plural(count, "picture");
-        show::note(&format!(
-            "warning: {pictures} did not reach the score asked for by `--target`, not even at quality 100"
-        ));
+        show::note(&format!("warning: {pictures} did not reach the score of `--target`, not even at quality 100"));
     }
 }
 

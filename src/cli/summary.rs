@@ -77,7 +77,7 @@ fn pictures_text(figures: &Value) -> String {
         rows.push(("quality", spread(&figures["quality"], 0)));
     }
     rows.push(("in tiles", of(int("tiled"))));
-    for (name, label) in [("in_rows", "in whole rows"), ("kept", "as they came")] {
+    for (name, label) in [("in_rows", "in whole rows"), ("kept", "unchanged")] {
         if int(name) > 0 {
             rows.push((label, of(int(name))));
         }

@@ -193,8 +193,8 @@ impl Of<'_> {
             (Some(other), _) => return Err(self.misfit(dtype.name(), other.found(), "")),
             (None, _) => {
                 let hint = match dtype.is_float() {
-                    true => "a number cannot be missing: NaN may stand for it",
-                    false => "a number cannot be missing: choose one that stands for it",
+                    true => "a number cannot be missing: use NaN instead",
+                    false => "a number cannot be missing: choose one that means missing",
                 };
                 return Err(self.misfit(dtype.name(), "no value", hint));
             }

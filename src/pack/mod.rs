@@ -228,7 +228,7 @@ fn refuse_overlap(src: &Path, out: &Path) -> anyhow::Result<()> {
     };
     if resolved.starts_with(&src_path) || src_path.starts_with(&resolved) {
         bail!(
-            "output: expected a folder outside of the source `{}`, found `{}`\nhint: choose a folder beside the source",
+            "output: expected a folder outside of the source `{}`, found `{}`\nhint: choose a folder next to the source",
             src.display(),
             out.display()
         );

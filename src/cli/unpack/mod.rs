@@ -113,7 +113,9 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
     if !occupied.is_empty() {
         list("not overwritten, with other content", &occupied);
         let files = units::plural(occupied.len() as u64, "file");
-        bail!("{files} not written: other ones stand there\nhint: unpack into another folder, or move them away");
+        bail!(
+            "{files} not written: other files are in their places\nhint: unpack into another folder, or move them away"
+        );
     }
     if !damaged.is_empty() {
         show::note("hint: `shardpack verify` lists everything that is wrong with the dataset");
