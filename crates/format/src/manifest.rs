@@ -1,4 +1,4 @@
-//! The manifest: what a dataset is, as JSON beside its shards (spec §3.3).
+//! The manifest: what a dataset is, as JSON next to its shards (spec §3.3).
 
 use crate::error::{Error, Result};
 use crate::footer::FOOTER_BYTES;

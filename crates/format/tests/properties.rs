@@ -122,7 +122,7 @@ proptest! {
             let (bytes, frame) = record.finish();
             prop_assert_eq!(Frame::parse(&bytes).unwrap(), frame);
             if let Some(first) = &pair[0] {
-                // In its place, before it, and behind it.
+                // In its place, before it, and after it.
                 let place = RecordBuilder::first_value_at(pair.len(), scalars.len(), 0, key.len());
                 for at in [place, place - 61, place + 3, 0] {
                     let buffer = [vec![7; at], first.clone()].concat();

@@ -71,7 +71,7 @@ pub enum Error {
         what: String,
         /// The limit.
         limit: u64,
-        /// What was asked for.
+        /// What was requested.
         found: u64,
         /// A next step, or empty.
         hint: String,

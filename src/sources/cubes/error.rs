@@ -36,7 +36,7 @@ pub enum CubeError {
         what: Box<str>,
         /// What is accepted there.
         expected: Box<str>,
-        /// What stands there.
+        /// What was found there.
         found: Box<str>,
         /// What to do next.
         hint: Option<Box<str>>,
@@ -51,7 +51,7 @@ pub enum CubeError {
         what: Box<str>,
         /// What is accepted there.
         expected: Box<str>,
-        /// What stands there.
+        /// What was found there.
         found: Box<str>,
         /// What to do next.
         hint: Option<Box<str>>,

@@ -1,4 +1,4 @@
-//! ENVI cubes: a text header, and a file of raw elements beside it.
+//! ENVI cubes: a text header, and a file of raw elements next to it.
 
 mod data;
 mod header;
