@@ -3,7 +3,7 @@
 use shardpack_codec::Array;
 use shardpack_format::Dtype;
 
-/// Everything of the file in front of the elements: a multiple of 64 bytes.
+/// Everything in the file before the elements: a multiple of 64 bytes.
 ///
 /// ```
 /// use shardpack_codec::Array;
@@ -26,7 +26,7 @@ pub fn header(array: &Array) -> Vec<u8> {
         Dtype::I64 => "<i8",
         Dtype::F16 => "<f2",
         Dtype::F32 => "<f4",
-        // The list of types is closed in version 1 of our format.
+        // Version 1 of our format has a fixed list of types.
         _ => "<f8",
     };
     let axes: Vec<String> = array.shape().iter().map(u64::to_string).collect();
@@ -34,7 +34,7 @@ pub fn header(array: &Array) -> Vec<u8> {
     let dict = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({}{comma}), }}", axes.join(", "));
     let padded = (10 + dict.len() + 1).next_multiple_of(64) - 10;
     let mut out = b"\x93NUMPY\x01\x00".to_vec();
-    // Eight axes of twenty digits fit into the two bytes many times over.
+    // Eight axes of twenty digits fit easily into a length of two bytes.
     out.extend(u16::try_from(padded).unwrap_or(u16::MAX).to_le_bytes());
     out.extend(dict.bytes());
     out.resize(10 + padded - 1, b' ');

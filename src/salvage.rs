@@ -1,7 +1,8 @@
-//! Salvage: everything whole in a damaged dataset, written as a new one.
+//! Salvage: copies everything whole in a damaged dataset into a new one.
 //!
-//! Two passes: the first scans every shard for whole records and keeps only where they are; the second copies them, record by record, through the
-//! writer, so that the result is as complete and as checked as any packed dataset. The damaged files are only read.
+//! Two passes. The first scans every shard for whole records and notes where they are. The second
+//! copies them, record by record, through the writer, so the result is as complete and as checked
+//! as any packed dataset. The damaged files are only read.
 
 use crate::export::durable;
 use crate::pack::{Tally, copy_record};
@@ -27,15 +28,15 @@ pub struct Survey {
     files: Vec<SalvageSource>,
     found: Vec<Found>,
     metadata: Option<Metadata>,
-    /// What cannot be saved, in words: place, sample and reason.
+    /// What cannot be saved: place, sample and reason.
     pub lost: Vec<String>,
-    /// What is wrong with headers, footers and indexes; no sample is lost by it.
+    /// What is wrong with headers, footers and indexes. No sample is lost by it.
     pub damage: Vec<String>,
     /// Things that the user should know.
     pub notes: Vec<String>,
 }
 
-/// Where a whole record stands.
+/// Where a whole record is.
 #[derive(Debug)]
 struct Found {
     file: usize,
@@ -81,7 +82,8 @@ impl Survey {
                 }
             }
         }
-        // One dataset only: that of the manifest, else that of the first shard which says what it is.
+        // One dataset only: the one of the manifest, or else of the first shard that names its
+        // dataset.
         let ids = || scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.dataset_id));
         let id = folder.manifest.as_ref().map(|m| m.dataset_id).or_else(|| ids().next());
         scans.retain(|(shard, scan)| match (id, scan.identity()) {
@@ -94,7 +96,7 @@ impl Survey {
             }
             _ => true,
         });
-        // In the order of their numbers, so that the samples stay mixed as they were.
+        // Sorted by number, so that the samples stay mixed as before.
         scans.sort_by_key(|(_, scan)| scan.identity().map_or(u32::MAX, |i| i.shard_number));
         survey.metadata = scans.iter().find_map(|(_, scan)| scan.metadata().map(|(metadata, _)| metadata.clone()));
         survey.note_missing_shards(&scans, folder.manifest.as_ref());
@@ -118,7 +120,7 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Files one finding of the shard that was opened last.
+    /// Files one finding about the shard that was opened last.
     fn take(&mut self, shard: &Path, finding: Salvaged, seen: &mut HashSet<String>) {
         match finding {
             Salvaged::Whole(record) if !seen.insert(record.key.clone()) => {
@@ -141,7 +143,8 @@ impl Survey {
         }
     }
 
-    /// Shards whose numbers are missing in a row that the shards themselves count. (Those that a manifest names are known by name.)
+    /// Numbers that are missing among the shards' own numbers. (Shards that a manifest lists are
+    /// known by name.)
     fn note_missing_shards(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let count = self.metadata.as_ref().and_then(|metadata| metadata.shards);
         let (None, Some(count)) = (manifest, count.filter(|_| scans.len() > 1)) else { return };
@@ -151,7 +154,7 @@ impl Survey {
         self.lost.extend(missing.map(|number| format!("shard {number} of {count}: the whole shard: not there")));
     }
 
-    /// Writes what was found as a new dataset. The samples are numbered anew, in the order in which they stood.
+    /// Writes what was found as a new dataset. The samples get new numbers, in stored order.
     ///
     /// # Errors
     /// If nothing was found, or the dataset cannot be written.
@@ -236,7 +239,7 @@ impl SampleSource for Records<'_> {
     }
 }
 
-/// What there is to scan.
+/// What to scan.
 struct Folder {
     shards: Vec<PathBuf>,
     manifest: Option<Manifest>,
@@ -276,14 +279,14 @@ impl Folder {
         }
     }
 
-    /// How many samples the manifest says that a shard has.
+    /// The number of samples that the manifest gives for a shard.
     fn samples(&self, shard: &Path) -> Option<u64> {
         let entries = &self.manifest.as_ref()?.shards;
         entries.iter().find(|entry| self.root.join(&entry.name) == shard).map(|entry| entry.samples)
     }
 }
 
-/// A schema for records whose own is lost: from what each field's codec and descriptor say.
+/// A schema for records whose own schema is lost: derived from each field's codec and descriptor.
 fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metadata> {
     let mut fields: Vec<Field> = Vec::new();
     for (i, value) in record.fields.iter().enumerate() {
@@ -335,7 +338,8 @@ pub fn restore_manifest(folder: &Path, limits: &Limits) -> anyhow::Result<Rebuil
     Ok(rebuilt)
 }
 
-/// Puts a manifest in place at once and for good; the one that was there stays under the first free name `manifest.json.damaged…`.
+/// Puts a manifest in place atomically and durably. The old one is kept under the first free name
+/// `manifest.json.damaged…`.
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let path = folder.join(MANIFEST_NAME);
     let temporary = folder.join(".manifest.json.tmp");

@@ -9,13 +9,14 @@ use pyo3::types::{PyDict, PyTuple};
 use shardpack_format::Dtype;
 use std::ptr::NonNull;
 
-/// A batch of the loader; the slot goes back when this object, and every tensor made of it, is gone.
+/// A batch of the loader. Its slot is returned when this object, and every tensor made from it, is
+/// gone.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Batch {
     pub(crate) inner: shardpack_reader::Batch,
 }
 
-/// A field of a batch: a C-contiguous tensor in the memory of the CPU.
+/// A field of a batch: a C-contiguous tensor in CPU memory.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Tensor {
     batch: shardpack_reader::Batch,
@@ -60,7 +61,7 @@ impl Batch {
         Ok(self.field(field)?.shape().is_none())
     }
 
-    /// The field as one tensor; of a ragged one, all elements on one axis.
+    /// The field as one tensor. A ragged field gets all elements on one axis.
     fn tensor(&self, field: &str) -> PyResult<Tensor> {
         let tensor = self.field(field)?;
         let (bytes, dtype) = (tensor.memory().len(), tensor.dtype());
@@ -68,7 +69,8 @@ impl Batch {
         Ok(Tensor { batch: self.inner.clone(), field: field.to_owned(), dtype, shape })
     }
 
-    /// Of a field: number of the first element of each row, and the shape of each row, row after row.
+    /// For a field: index of the first element of each row, and the shape of each row, row after
+    /// row.
     fn rows<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Rows<'py>> {
         let tensor = self.field(field)?;
         let width = usize::try_from(tensor.dtype().bytes()).unwrap_or(1);
@@ -89,7 +91,8 @@ impl Batch {
 }
 
 impl Tensor {
-    /// Where the elements lie. No slice of them is made in this package, because others may be writing into them.
+    /// Where the elements are. This package never makes a slice of them, because other code may be
+    /// writing to them.
     fn memory(&self) -> NonNull<[u8]> {
         let none = || NonNull::slice_from_raw_parts(NonNull::dangling(), 0);
         self.batch.field(&self.field).map_or_else(none, |field| field.memory())
@@ -98,7 +101,7 @@ impl Tensor {
 
 #[pymethods]
 impl Tensor {
-    /// The tensor as a capsule that another library consumes.
+    /// The tensor as a capsule for another library to consume.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__(
         &self,
@@ -108,7 +111,7 @@ impl Tensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        // Streams are for devices that work behind the caller's back.
+        // Streams are for devices that work asynchronously.
         drop(stream);
         if let Some(device) = dl_device.filter(|device| *device != CPU) {
             return Err(PyBufferError::new_err(format!("DLPack device: expected {CPU:?}, the CPU, found {device:?}")));
@@ -126,7 +129,7 @@ impl Tensor {
         CPU
     }
 
-    /// What NumPy makes an array of, which holds this object.
+    /// NumPy's array interface. The array that NumPy makes from it holds this object.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let kind = match self.dtype {
@@ -140,7 +143,7 @@ impl Tensor {
         dict.set_item("version", 3)?;
         dict.set_item("shape", PyTuple::new(py, &self.shape)?)?;
         dict.set_item("typestr", format!("{order}{kind}{}", self.dtype.bytes()))?;
-        // NumPy makes a pointer of the number again.
+        // NumPy turns the number back into a pointer.
         dict.set_item("data", (self.memory().cast::<u8>().as_ptr().expose_provenance(), false))?;
         Ok(dict)
     }

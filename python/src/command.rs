@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// Runs the command that `args` say, its own name first, and returns its exit code.
+/// Runs the command line `args`, which begins with the program's name, and returns its exit code.
 #[pyfunction]
 pub(crate) fn command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
     py.detach(|| shardpack::cli::main_from(args))

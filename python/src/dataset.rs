@@ -1,4 +1,4 @@
-//! A dataset: samples by index, columns, what is known of it.
+//! A dataset: samples by index, columns, and facts about it.
 
 use crate::errors::{UsageError, raise};
 use crate::values::{Decoded, Decoders, indices, json, ndarray, vector};
@@ -19,9 +19,9 @@ use std::sync::{Mutex, PoisonError};
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Dataset {
     pub(crate) inner: shardpack_reader::Dataset,
-    /// The fields of a sample: all but the figures that packing measured.
+    /// The fields of a sample: all except the figures that packing measured.
     fields: Vec<Field>,
-    /// Names of the fields of which pictures lost bits so far.
+    /// Names of the fields whose pictures lost bits so far.
     narrowed: Mutex<Vec<String>>,
 }
 
@@ -35,7 +35,7 @@ impl Dataset {
         Self { inner, fields, narrowed: Mutex::default() }
     }
 
-    /// Reads samples and decodes these fields of them. Needs no interpreter.
+    /// Reads samples and decodes these fields of them. Does not need the interpreter.
     fn decode(&self, indices: &[u64], fields: &[Field]) -> PyResult<Vec<Decoded>> {
         let mut decoders = Decoders::new(self.inner.limits().clone());
         let samples = self.inner.get_many(indices).map_err(raise)?;
@@ -48,7 +48,7 @@ impl Dataset {
         decoded
     }
 
-    /// The fields of these names, in this order; those of a sample if none are named.
+    /// The fields with these names, in this order; if there are no names, those of a sample.
     fn named(&self, names: Option<Vec<String>>) -> PyResult<Cow<'_, [Field]>> {
         let Some(names) = names else { return Ok(Cow::Borrowed(&self.fields)) };
         let all = self.inner.schema().fields();
@@ -82,7 +82,8 @@ impl Dataset {
         Ok(Self::over(py.detach(|| shardpack_reader::Dataset::concat(&parts)).map_err(raise)?))
     }
 
-    /// Names of the array fields whose arrays have several shapes that the index does not tell.
+    /// Names of the array fields whose arrays differ in shape and whose shapes are not in the
+    /// index.
     fn varying_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let names = py.detach(|| self.inner.varying_arrays()).map_err(raise)?;
         Ok(names.into_iter().map(str::to_owned).collect())
@@ -92,7 +93,7 @@ impl Dataset {
         usize::try_from(self.inner.len()).unwrap_or(usize::MAX)
     }
 
-    /// The manifest's path, or the lone shard's.
+    /// The path of the manifest, or of the lone shard.
     #[getter]
     fn path(&self) -> &Path {
         self.inner.path()
@@ -122,7 +123,7 @@ impl Dataset {
         self.fields.iter().map(describe).collect()
     }
 
-    /// Names of all scalar fields, the figures that packing measured included.
+    /// Names of all scalar fields, including the figures that packing measured.
     fn scalars(&self) -> Vec<String> {
         self.inner.schema().scalars().map(|(name, _)| name.to_owned()).collect()
     }
@@ -137,14 +138,14 @@ impl Dataset {
         self.inner.fidelity().map(|figures| object(py, figures)).transpose()
     }
 
-    /// One sample, decoded; of it these fields.
+    /// These fields of one sample, decoded.
     fn get<'py>(&self, py: Python<'py>, index: u64, fields: Option<Vec<String>>) -> PyResult<Bound<'py, PyDict>> {
         let fields = self.named(fields)?;
         let decoded = py.detach(|| self.decode(&[index], &fields))?.pop();
         decoded.map_or_else(|| Ok(PyDict::new(py)), |sample| sample.into_dict(py))
     }
 
-    /// Many samples, decoded, in the order asked for; of them these fields.
+    /// These fields of many samples, decoded, in the requested order.
     fn get_many<'py>(
         &self,
         py: Python<'py>,
@@ -157,14 +158,15 @@ impl Dataset {
         PyList::new(py, samples.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// The stored bytes of one field; `None` where the sample has none.
+    /// The stored bytes of one field; `None` if the sample has none.
     fn raw<'py>(&self, py: Python<'py>, index: u64, field: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let sample = py.detach(|| self.inner.get(index)).map_err(raise)?;
         let value = sample.field(field).map_err(raise)?;
         Ok(value.map(|value| PyBytes::new(py, value.bytes)))
     }
 
-    /// Fields of a sample as the files that `unpack` writes: JPEGs with their profile and orientation, arrays as `.npy`, text and JSON as they are.
+    /// Fields of a sample as the files that `unpack` writes: JPEGs with their profile and
+    /// orientation, arrays as `.npy`, text and JSON unchanged.
     fn files<'py>(
         &self,
         py: Python<'py>,
@@ -208,7 +210,8 @@ impl Dataset {
         Ok(vector(py, py.detach(|| self.inner.labels()).map_err(raise)?))
     }
 
-    /// Names of the fields of which pictures of more than 8 bits a sample were decoded so far: 8 are left.
+    /// Names of the fields whose pictures have more than 8 bits per sample and were decoded to 8 so
+    /// far.
     fn narrowed(&self) -> Vec<String> {
         self.narrowed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -225,10 +228,10 @@ impl Dataset {
     }
 }
 
-/// A file's content as one piece.
+/// A file's content in one piece.
 fn bytes(content: &Content<'_>) -> Vec<u8> {
     let mut out = Vec::with_capacity(usize::try_from(content.len()).unwrap_or(0));
-    // Memory takes everything.
+    // Writing to memory does not fail.
     content.write_to(&mut out).unwrap_or_default();
     out
 }

@@ -1,7 +1,8 @@
-//! The fence around DLPack: a tensor handed to another library as C structs, which gives the memory back by calling a function.
+//! The fence around DLPack: hands a tensor to another library as C structs. That library frees the
+//! memory by calling a function.
 //!
-//! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot goes back to the ring when the last tensor, in whatever library, is gone. The
-//! rules, by the DLPack specification 1.0:
+//! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot returns to the ring
+//! when the last tensor, in whatever library, is gone. The rules, by the DLPack specification 1.0:
 //! 1. The struct that a capsule points to lives in a [`Holder`], which is freed exactly once: by `deleter`, called by whoever consumed the capsule, or by the
 //!    capsule's destructor, if nobody did.
 //! 2. A consumer renames the capsule. So a capsule that still has its first name was not consumed.
@@ -90,7 +91,7 @@ pub(crate) struct Part<'a> {
     pub(crate) shape: &'a [u64],
 }
 
-/// The code of DLPack for a type.
+/// DLPack's code for a type.
 const fn data_type(dtype: Dtype) -> Option<DataType> {
     let code = match dtype {
         Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 0,
@@ -104,10 +105,11 @@ const fn data_type(dtype: Dtype) -> Option<DataType> {
     Some(DataType { code, bits, lanes: 1 })
 }
 
-/// A capsule for `part`: of DLPack 1.0 if `versioned`, else as it was before.
+/// A capsule for `part`: of DLPack 1.0 if `versioned`, else in the older form.
 ///
 /// # Errors
-/// `BufferError` if DLPack has no such type or the shape does not fit its integers; whatever Python says if it cannot make a capsule.
+/// `BufferError` if DLPack has no such type or the shape does not fit its integers; Python's own
+/// error if it cannot make a capsule.
 pub(crate) fn export(py: Python<'_>, part: &Part<'_>, versioned: bool) -> PyResult<Py<PyAny>> {
     let dtype = data_type(part.dtype).ok_or_else(|| {
         PyBufferError::new_err(format!("DLPack: expected a type that it knows, found {}", part.dtype))
@@ -132,7 +134,7 @@ pub(crate) fn export(py: Python<'_>, part: &Part<'_>, versioned: bool) -> PyResu
     }
 }
 
-/// What the two structs have in common.
+/// What both structs have in common.
 trait Exported: Sized {
     const NAME: &CStr;
     fn tensor(&mut self) -> &mut DlTensor;
@@ -160,7 +162,7 @@ impl Exported for ManagedVersioned {
 }
 
 impl<M: Exported> Holder<M> {
-    /// On the heap, with the pointers of the struct set.
+    /// Puts it on the heap and sets the pointers of the struct.
     fn boxed(managed: M, shape: Vec<i64>, batch: Batch) -> *mut Self {
         let mut strides = vec![1; shape.len()];
         for axis in (1..shape.len()).rev() {
@@ -187,7 +189,7 @@ unsafe extern "C" fn free<M: Exported>(managed: *mut M) {
     drop(unsafe { Box::from_raw(context.cast::<Holder<M>>()) });
 }
 
-/// The destructor of a capsule: frees the holder if nobody consumed the capsule.
+/// The destructor of a capsule: frees the holder if no library consumed the capsule.
 ///
 /// # Safety
 /// Called by Python alone, with a capsule made by [`capsule`].

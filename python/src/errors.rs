@@ -1,4 +1,4 @@
-//! Errors of the libraries as exceptions of Python: each derives from the built-in one that a caller would think of.
+//! Errors of the libraries as Python exceptions. Each derives from the matching built-in one.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
@@ -19,13 +19,13 @@ create_exception!(
 );
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 
-/// The text without the hint that names a limit: nothing that packs raises it.
+/// The text without the hint that names a limit: no argument of packing raises that limit.
 pub(crate) fn without_limits(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with("hint: raise `Limits::")).collect::<Vec<_>>().join("\n")
 }
 
-/// The text with limits by the arguments that raise them. A limit without an argument is one that no dataset of ours
-/// comes near.
+/// The text, with limits named by the arguments that raise them. No dataset of ours comes near a
+/// limit without an argument.
 pub(crate) fn in_arguments(text: &str) -> String {
     let limits = ["`Limits::max_record_bytes`", "`Limits::max_decoded_bytes`"];
     let text = limits.iter().fold(text.to_owned(), |text, limit| text.replace(limit, "`max_record` of the Dataset"));

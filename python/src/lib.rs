@@ -1,7 +1,9 @@
-//! Shardpack for Python: thin classes over the reader, the loader and the packer. What they do is decided below; here values change their type.
+//! Shardpack for Python: thin classes over the reader, the loader and the packer. The libraries do
+//! the work; this crate converts values.
 //!
-//! The classes are private to the package (`shardpack._shardpack`); `python/shardpack/` wraps them with documentation, types and Python's manners.
-// Unsafe stands in one file, the fence around DLPack's C structs.
+//! The classes are private to the package (`shardpack._shardpack`). `python/shardpack/` wraps them
+//! with documentation, types and Python conventions.
+// Unsafe code is in one file only, the fence around DLPack's C structs.
 #![deny(unsafe_code)]
 
 mod batch;
@@ -16,7 +18,8 @@ mod watch;
 mod words;
 mod writer;
 
-/// The compiled part of the package `shardpack`. Its classes are frozen, with locks of their own; the Python around them counts on the GIL.
+/// The compiled part of the package `shardpack`. Its classes are frozen and have their own locks.
+/// The Python code around them relies on the GIL.
 #[pyo3::pymodule(gil_used = true)]
 mod _shardpack {
     #[pymodule_export]
@@ -34,7 +37,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::writer::Writer;
 
-    /// Largest record or decoded field to accept by default, as the command does.
+    /// Largest record or decoded field to accept by default, the same as the command's.
     #[pymodule_export]
     const MAX_RECORD_BYTES: u64 = shardpack::cli::MAX_RECORD_BYTES;
 

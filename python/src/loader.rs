@@ -1,4 +1,4 @@
-//! The loader: waits without the interpreter, and looks after signals while it does.
+//! The loader: waits without the interpreter, and checks for signals meanwhile.
 
 use crate::batch::Batch;
 use crate::dataset::Dataset;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
-/// How long a wait goes on before signals are looked at: Ctrl-C ends it within a second.
+/// How long to wait before checking for signals: Ctrl-C ends a wait within a second.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// A loader of the library, or `None` once it is closed.
@@ -27,14 +27,14 @@ pub(crate) struct Loader {
     pid: u32,
 }
 
-/// Bands by name, `10..50`, or by their numbers.
+/// A range of bands such as `10..50`, or their numbers.
 #[derive(FromPyObject)]
 enum BandsOption {
     Text(String),
     List(Vec<u64>),
 }
 
-/// What Python hands over: plain values, checked where they are used.
+/// What Python passes: plain values, checked where they are used.
 #[derive(FromPyObject)]
 pub(crate) struct Options<'py> {
     batch_size: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Options<'py> {
     /// One for each class.
     class_weights: Option<BTreeMap<i64, f64>>,
     balanced: bool,
-    /// The datasets that the dataset was made of, and how often each comes.
+    /// The datasets that were joined, and how often each is used.
     mix: Option<Vec<(Bound<'py, Dataset>, f64)>>,
     threads: usize,
     slots: usize,
@@ -75,7 +75,8 @@ impl Options<'_> {
         }
     }
 
-    /// The order of a subset, of draws by weight, or of a mixture; `None` for that of the whole dataset.
+    /// The order of a subset, of weighted draws, or of a mixture; `None` for the order of the whole
+    /// dataset.
     fn sampling(&self, dataset: &shardpack_reader::Dataset) -> PyResult<Option<Arc<dyn Sampling>>> {
         if let Some(mix) = &self.mix {
             let mode = self.mode()?;
@@ -154,7 +155,7 @@ impl Options<'_> {
     }
 }
 
-/// Neighbours in ascending order are a range, which costs less than a list.
+/// Ascending neighbours become a range, which costs less than a list.
 fn bands_of(bands: &[u64]) -> Bands {
     let in_a_row = bands.windows(2).all(|pair| matches!(pair, [a, b] if a.checked_add(1) == Some(*b)));
     match (bands.first(), bands.last().and_then(|last| last.checked_add(1))) {
@@ -190,18 +191,18 @@ impl Loader {
         self.with(py, |loader| usize::try_from(loader.len()).unwrap_or(usize::MAX))
     }
 
-    /// Begins an epoch from its start.
+    /// Starts an epoch from its beginning.
     fn set_epoch(&self, py: Python<'_>, epoch: u32) -> PyResult<()> {
         self.with(py, |loader| loader.set_epoch(epoch))?.map_err(raise)
     }
 
-    /// How far the loader has come: fingerprint, seed, epoch, samples consumed.
+    /// How far the loader is: fingerprint, seed, epoch, samples consumed.
     fn state(&self, py: Python<'_>) -> PyResult<(String, u64, u32, u64)> {
         let state = self.with(py, |loader| loader.state())?;
         Ok((state.fingerprint.to_string(), state.seed, state.epoch, state.samples_consumed))
     }
 
-    /// Goes on from a state.
+    /// Continues from a state.
     fn restore(
         &self,
         py: Python<'_>,
@@ -225,7 +226,7 @@ impl Loader {
         self.with(py, |loader| loader.predicted_bytes())
     }
 
-    /// Pictures so far of which 8 bits a sample are left out of more.
+    /// Pictures so far that have more than 8 bits per sample and were decoded to 8.
     fn narrowed_pictures(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.narrowed_pictures())
     }
@@ -275,7 +276,7 @@ impl Loader {
 }
 
 impl Loader {
-    /// In a fork, a thread that is not there may hold the lock.
+    /// After a fork, a thread that does not exist here may hold the lock.
     fn check_process(&self) -> PyResult<()> {
         match std::process::id() == self.pid {
             true => Ok(()),
@@ -286,7 +287,8 @@ impl Loader {
         }
     }
 
-    /// Works with the loader, without the interpreter: another thread may hold the lock while it waits.
+    /// Works with the loader, without the interpreter: another thread may hold the lock while this
+    /// one waits.
     fn with<T: Send>(
         &self,
         py: Python<'_>,

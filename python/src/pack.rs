@@ -7,7 +7,8 @@ use shardpack::pack::{Hooks, Tally};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Packs as `shardpack pack ARGS…` does; the object that `--json` prints, as text, and what the user should know.
+/// Packs like `shardpack pack ARGS…`. Returns the object that `--json` prints, as text, and what
+/// the user should know.
 #[pyfunction]
 pub(crate) fn pack(
     py: Python<'_>,
@@ -31,13 +32,13 @@ pub(crate) fn pack_flags() -> Vec<(String, bool)> {
     shardpack::cli::pack_flags().into_iter().map(|flag| (flag.name, flag.takes_value)).collect()
 }
 
-/// Bytes of a size as the command line spells it, `4GiB`.
+/// Bytes of a size as written on the command line, such as `4GiB`.
 #[pyfunction]
 pub(crate) fn size(text: &str) -> PyResult<u64> {
     shardpack::cli::size(text).map_err(pyo3::exceptions::PyValueError::new_err)
 }
 
-/// Joins the parts of a dataset; the object that `shardpack merge --json` prints, as text.
+/// Joins the parts of a dataset. Returns the object that `shardpack merge --json` prints, as text.
 #[pyfunction]
 pub(crate) fn merge(py: Python<'_>, out: PathBuf) -> PyResult<String> {
     let report = py.detach(|| shardpack_writer::merge::<Tally>(&out));
@@ -45,7 +46,7 @@ pub(crate) fn merge(py: Python<'_>, out: PathBuf) -> PyResult<String> {
     Ok(shardpack::pack::report_json(&report).to_string())
 }
 
-/// Verifies a dataset; the object that `shardpack verify --json` prints, as text.
+/// Verifies a dataset. Returns the object that `shardpack verify --json` prints, as text.
 #[pyfunction]
 pub(crate) fn verify(
     py: Python<'_>,

@@ -1,4 +1,5 @@
-//! Decoded values of a sample: made without the interpreter, turned into Python objects with it.
+//! Decoded values of a sample: made without the interpreter, then converted to Python objects with
+//! it.
 
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -25,11 +26,11 @@ pub(crate) struct Decoded {
     values: Vec<(String, Value)>,
 }
 
-/// The decoders of one call: scratch memory that many samples share.
+/// The decoders of one call, with scratch memory that many samples share.
 pub(crate) struct Decoders {
     arrays: ArrayDecoder,
     pictures: PictureDecoder,
-    /// Names of the fields of which pictures lost bits.
+    /// Names of the fields whose pictures lost bits.
     pub(crate) narrowed: Vec<String>,
 }
 
@@ -39,7 +40,7 @@ impl Decoders {
         Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(options), narrowed: Vec::new() }
     }
 
-    /// These fields of a sample. Needs no interpreter.
+    /// These fields of a sample. Does not need the interpreter.
     pub(crate) fn sample(&mut self, sample: &Sample, fields: &[Field]) -> Result<Decoded, Error> {
         let view = sample.view();
         let fields = fields.iter();
@@ -121,7 +122,7 @@ pub(crate) fn vector<'py, T: numpy::Element>(py: Python<'py>, values: Vec<T>) ->
     PyArray1::from_vec(py, values)
 }
 
-/// What a JSON text says, as `json.loads` has it.
+/// The value of a JSON text, as `json.loads` returns it.
 pub(crate) fn json<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     LOADS.import(py, "json", "loads")?.call1((text,))

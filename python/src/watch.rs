@@ -1,4 +1,5 @@
-//! Long work beside the interpreter: on a thread of its own, while the caller's thread looks after signals and tells how far it is.
+//! Long work without the interpreter: it runs on its own thread, while the caller's thread checks
+//! for signals and reports progress.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -8,10 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How often signals are looked at, and progress is told.
+/// How often signals are checked, and progress is reported.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Raised when the work has ended, also by a panic.
+/// Raised when the work has ended, even by a panic.
 #[derive(Default)]
 struct Ended {
     flag: Mutex<bool>,
@@ -28,7 +29,7 @@ impl Drop for EndOnDrop<'_> {
 }
 
 impl Ended {
-    /// Waits a moment, and says whether the work has ended.
+    /// Waits a moment, and returns whether the work has ended.
     fn wait(&self) -> bool {
         let flag = self.flag.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_timeout_while(flag, PATIENCE, |ended| !*ended);
@@ -36,10 +37,12 @@ impl Ended {
     }
 }
 
-/// Runs `work` without the interpreter. It gets a flag that is raised when it is to stop, and a function to tell how far it is; `progress` is called with that,
-/// as a dict, on this thread.
+/// Runs `work` without the interpreter. `work` gets a flag that is raised when it has to stop, and
+/// a function to report how far it is. `progress` is called with that report, as a dict, on this
+/// thread.
 ///
-/// An exception of `progress`, and that of a signal (Ctrl-C), stops the work and is raised here once it has stopped.
+/// An exception from `progress`, or from a signal (Ctrl-C), stops the work. It is raised here once
+/// the work has stopped.
 pub(crate) fn watch<P: Send, R: Send>(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,

@@ -1,4 +1,5 @@
-//! Errors of the packer as exceptions, in the words of Python: what the command calls `--max-error 0.5` is `max_error=0.5` here.
+//! Errors of the packer as exceptions, in Python's words: the command's `--max-error 0.5` is
+//! `max_error=0.5` here.
 
 use crate::errors::{FormatError, LimitError, UsageError, without_limits};
 use pyo3::exceptions::{PyBlockingIOError, PyOSError};
@@ -8,7 +9,7 @@ use shardpack::pack::SampleError;
 use std::io;
 use std::path::Path;
 
-/// The exception for whatever stopped the packer.
+/// The exception for the error that stopped the packer.
 pub(crate) fn raise_any(error: &anyhow::Error) -> PyErr {
     let mut text = String::new();
     for cause in error.chain() {
@@ -75,7 +76,7 @@ fn format_error(error: &shardpack_format::Error, text: String) -> PyErr {
 
 fn io_error(error: &io::Error, text: &str) -> PyErr {
     match error.raw_os_error() {
-        // Python puts the number before the text, and picks the subclass by it.
+        // Python puts the number before the text, and uses it to pick the subclass.
         Some(errno) => PyOSError::new_err((errno, text.replace(&format!(" (os error {errno})"), ""))),
         None => PyOSError::new_err(text.to_owned()),
     }
@@ -91,7 +92,7 @@ fn os_error(action: &str, path: &Path, source: &io::Error) -> PyErr {
     }
 }
 
-/// Next steps after everything else, each once.
+/// Next steps, after everything else, each one once.
 fn hints_last(text: &str) -> String {
     let (hints, rest): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("hint:"));
     rest.into_iter().chain(hints).collect::<Vec<_>>().join("\n")
@@ -104,7 +105,7 @@ const SWITCHES: [&str; 5] = ["force", "no-shuffle", "upright", "keep-metadata", 
 pub(crate) fn in_keywords(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    // Whether the option before was within quotes that go on.
+    // Whether the option before was inside quotes that are still open.
     let mut goes_on = false;
     while let Some(at) = rest.find("--") {
         let (before, from) = rest.split_at(at);
@@ -127,7 +128,7 @@ pub(crate) fn in_keywords(text: &str) -> String {
         } else if let Some((value, tail)) = value_of(after, goes_on || before.ends_with(['`', '\''])) {
             let is_word = value.starts_with(|c: char| c.is_ascii_lowercase());
             out += &if is_word { format!("=\"{value}\"") } else { format!("={value}") };
-            // Another one in the same breath.
+            // Another option in the same quotes.
             goes_on = tail.starts_with(" --");
             after = if goes_on { tail.get(1..).unwrap_or_default() } else { tail };
             if goes_on {
@@ -142,12 +143,12 @@ pub(crate) fn in_keywords(text: &str) -> String {
     out
 }
 
-/// What follows the name that clap has for a value, in angle brackets: it says nothing in Python.
+/// Clap's placeholder for a value, in angle brackets after the name: it means nothing in Python.
 fn placeholder(after: &str) -> Option<&str> {
     Some(after.strip_prefix(" <")?.split_once('>')?.1)
 }
 
-/// The value that follows the name of an option within quotes.
+/// The value that follows the name of an option inside quotes.
 fn value_of(after: &str, quoted: bool) -> Option<(&str, &str)> {
     let value = after.strip_prefix(' ').filter(|_| quoted)?;
     let end = value.find([' ', '`', '\'', '\n']).unwrap_or(value.len());

@@ -1,4 +1,5 @@
-//! The writer: values of Python become those of a sample, and are encoded without the interpreter.
+//! The writer: converts Python values to those of a sample, and encodes them without the
+//! interpreter.
 
 use crate::watch::watch;
 use crate::words::raise_any;
@@ -22,7 +23,7 @@ pub(crate) struct Writer {
     pid: u32,
 }
 
-/// One value as `_writer.py` hands it over.
+/// One value, as `_writer.py` passes it.
 #[derive(FromPyObject)]
 enum Given<'py> {
     /// Elements of an array as bytes, their type, the shape, and whether they are the pixels of a picture.
@@ -45,7 +46,7 @@ impl<'py> FromPyObject<'_, 'py> for Digits {
     type Error = PyErr;
 
     fn extract(ob: pyo3::Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        // In this order: a bool is an int, too.
+        // The order matters: a bool is an int too.
         if ob.is_instance_of::<pyo3::types::PyBool>() {
             return ob.extract().map(Self::Bool);
         }
@@ -102,7 +103,7 @@ pub(crate) fn describe(now: &shardpack_writer::Progress, dict: &Bound<'_, PyDict
 
 #[pymethods]
 impl Writer {
-    /// `args` are options of `shardpack pack`, as the command line spells them.
+    /// `args` are options of `shardpack pack`, as on the command line.
     #[new]
     fn new(
         py: Python<'_>,
@@ -125,7 +126,7 @@ impl Writer {
         Ok(Self { inner, report: Mutex::default(), pid: std::process::id() })
     }
 
-    /// Encodes a sample and takes it.
+    /// Encodes a sample and adds it.
     fn write(
         &self,
         py: Python<'_>,
@@ -145,7 +146,8 @@ impl Writer {
         Ok(usize::try_from(self.collector()?.len())?)
     }
 
-    /// Writes the dataset; what was done, as a JSON text. After an error the samples are still there.
+    /// Writes the dataset. Returns the report as a JSON text. After an error the samples are still
+    /// there.
     fn commit(&self, py: Python<'_>, progress: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
         let report = || self.report.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(report) = &*report() {
@@ -154,7 +156,8 @@ impl Writer {
         let collector = self.collector()?;
         let result = watch(py, progress, describe, |cancel, tell| {
             let done = collector.commit(Some(&|now| tell(*now)), Some(cancel))?;
-            // An exception of `progress` may come too late to stop anything: then the dataset stands all the same.
+            // If an exception from `progress` comes too late to stop the work, the dataset is
+            // complete anyway.
             *report() = Some(done.to_json().to_string());
             Ok::<_, CollectError>(())
         });
@@ -166,13 +169,13 @@ impl Writer {
         report.ok_or_else(|| PyRuntimeError::new_err("a defect of shardpack: no report"))
     }
 
-    /// Lets everything go that was not committed.
+    /// Drops everything that was not committed.
     fn abort(&self, py: Python<'_>) {
         let taken = self.inner.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.pid == std::process::id() {
             py.detach(|| drop(taken));
         } else {
-            // The parent's: it is not this process that decides about the folder.
+            // It belongs to the parent: this process must not touch the folder.
             std::mem::forget(taken);
         }
     }
@@ -192,7 +195,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // As in `abort`.
+        // Like in `abort`.
         if self.pid != std::process::id() {
             std::mem::forget(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take());
         }

@@ -16,7 +16,7 @@ Exit codes:
   2    could not run: wrong arguments, missing files, a full disk
   130  interrupted";
 
-/// Pack images and hyperspectral cubes into shards that feed a GPU at the speed of the disk.
+/// Pack images and hyperspectral cubes into shards that feed a GPU at disk speed.
 #[derive(Debug, Parser)]
 #[command(name = "shardpack", version, max_term_width = 110, after_help = EXIT_CODES)]
 pub(super) struct Cli {
@@ -135,7 +135,7 @@ pub(super) struct PackArgs {
     /// What `auto` optimises: time to read and decode, or size
     #[arg(long, value_enum, default_value = "speed", help_heading = "Cubes")]
     pub prefer: PreferArg,
-    /// Variable to read from .mat and .npz files [default: the one 3-D array]
+    /// Variable to read from .mat and .npz files [default: the only 3-D array]
     #[arg(long, value_name = "NAME", help_heading = "Cubes")]
     pub variable: Option<String>,
     /// Height and width of 2-D arrays of bands × pixels in .mat files
@@ -166,7 +166,7 @@ pub(super) struct PackArgs {
     /// thread, and one more]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub memory: Option<u64>,
-    /// Largest cube to accept, as decoded
+    /// Largest cube to accept, in decoded bytes
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes, help_heading = "Cubes")]
     pub max_cube: u64,
     /// One JSON object on stdout instead of the summary
@@ -338,7 +338,7 @@ pub(super) struct BenchArgs {
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Batches")]
     pub seed: u64,
 
-    /// Times to go through the dataset
+    /// How many times to go through the dataset
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Run")]
     pub epochs: u32,
     /// Drop the dataset's files from the page cache before each epoch
@@ -347,7 +347,7 @@ pub(super) struct BenchArgs {
     /// Threads that read and decode [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads, help_heading = "Run")]
     pub threads: Option<usize>,
-    /// Batches in memory: one being used, the others being filled
+    /// Batches in memory: one in use, the others being filled
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Run")]
     pub slots: u32,
     /// How much may be read ahead of the samples being decoded, besides the window of the order
@@ -365,7 +365,7 @@ pub(super) struct BenchArgs {
     /// the disk and the checksums allow
     #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip"], help_heading = "Without the loader")]
     pub stream: bool,
-    /// Decode cubes and other arrays of the stream on all threads (pictures stay encoded)
+    /// In the stream, decode cubes and other arrays on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]
     pub decode: bool,
 

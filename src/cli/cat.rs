@@ -56,7 +56,8 @@ pub(super) fn run(args: &CatArgs) -> anyhow::Result<Outcome> {
     Ok(Outcome::Fine)
 }
 
-/// Writes a new file, whole or not at all; or into what is no file: a device, a pipe.
+/// Writes a new file, whole or not at all. Writes into anything that is not a file (a device, a
+/// pipe).
 fn write(path: &Path, content: &Content<'_>) -> anyhow::Result<()> {
     let failed = || format!("cannot write `{}`", path.display());
     match fs::metadata(path) {
@@ -77,7 +78,7 @@ fn write(path: &Path, content: &Content<'_>) -> anyhow::Result<()> {
     }
 }
 
-/// The sample with this key; else, if it is a number, the sample with this index.
+/// The sample with this key. If there is none and the text is a number, the sample with this index.
 fn find(dataset: &Dataset, sample: &str) -> anyhow::Result<u64> {
     let found = match dataset.by_key(sample) {
         Ok(found) => found,
@@ -95,7 +96,8 @@ fn find(dataset: &Dataset, sample: &str) -> anyhow::Result<u64> {
     }
 }
 
-/// As [`find`], where some shard cannot be opened, or a key occurs twice: from the keys that can be read.
+/// Like [`find`], if some shard cannot be opened or a key occurs twice: searches the keys that can
+/// be read.
 fn find_without_table(dataset: &Dataset, sample: &str, error: anyhow::Error) -> anyhow::Result<u64> {
     let (mut found, mut number_keys, mut first) = (Vec::new(), false, 0);
     for (number, info) in dataset.shards().enumerate() {
@@ -127,7 +129,7 @@ fn find_without_table(dataset: &Dataset, sample: &str, error: anyhow::Error) -> 
     }
 }
 
-/// Everything that can be said of a sample without decoding it.
+/// Everything that can be said about a sample without decoding it.
 fn describe(view: &RecordView<'_>, limits: &Limits) -> anyhow::Result<Value> {
     let mut fields = Map::new();
     for field in view.schema().fields() {

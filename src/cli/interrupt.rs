@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM: the first asks the command to stop, and the process ends two seconds later at the latest; a second ends it at once.
+//! Ctrl-C and SIGTERM: the first asks the command to stop, and the process ends at most two seconds
+//! later. A second one ends it at once.
 
 use crate::pack::SampleError;
 use crate::sources::cubes::CubeError;
@@ -8,8 +9,8 @@ use std::time::Duration;
 
 /// Exit code of an interrupted command: 128 and the number of SIGINT.
 pub(super) const EXIT_CODE: i32 = 130;
-/// How long a command has to clean up. A worker in the middle of a large cube can take longer; what it leaves is a temporary file, which the
-/// next run removes.
+/// How long a command has to clean up. A worker in the middle of a large cube can take longer; it
+/// then leaves a temporary file, which the next run removes.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What the signals set.
@@ -20,7 +21,7 @@ pub(super) struct Interrupt {
     pub(super) graceful: AtomicBool,
 }
 
-/// Whether this error says that the flag was raised.
+/// Whether this error means that the flag was raised.
 pub(super) fn is_cancelled(error: &anyhow::Error) -> bool {
     error.chain().any(|e| {
         matches!(e.downcast_ref(), Some(shardpack_writer::Error::Cancelled))
@@ -34,7 +35,7 @@ pub(super) fn install(graceful: bool) -> anyhow::Result<Arc<Interrupt>> {
     let interrupt = Arc::new(Interrupt { raised: Arc::default(), graceful: AtomicBool::new(graceful) });
     let shared = Arc::clone(&interrupt);
     ctrlc::set_handler(move || {
-        // Nothing finished is lost by leaving: final names only ever hold whole files.
+        // Leaving now loses nothing finished: final names only ever hold whole files.
         if shared.raised.swap(true, Ordering::SeqCst) || !shared.graceful.load(Ordering::SeqCst) {
             std::process::exit(EXIT_CODE);
         }

@@ -1,4 +1,4 @@
-//! The command: one module for each subcommand, over the libraries below.
+//! The command: one module for each subcommand, on top of the libraries.
 
 mod args;
 mod bench;
@@ -25,25 +25,27 @@ use clap::Parser;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// How a command ended, when it could run at all.
+/// How a command ended, if it could run at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// All is well: exit code 0.
     Fine,
-    /// A problem in the data was found and said: exit code 1.
+    /// A problem in the data was found and reported: exit code 1.
     Problem,
     /// The user stopped it: exit code 130.
     Interrupted,
 }
 
-/// Runs the command of this process and returns its exit code: 0 fine, 1 a problem in the data, 2 could not run, 130 interrupted.
+/// Runs this process's command line and returns the exit code: 0 fine, 1 a problem in the data, 2
+/// could not run, 130 interrupted.
 #[must_use]
 pub fn main() -> ExitCode {
     ExitCode::from(main_from(std::env::args_os()))
 }
 
-/// Runs the command that `args` say, its own name first, and returns the exit code as [`main`] does. It prints, and takes over the signals of the process:
-/// for a program that does nothing else.
+/// Runs the command line `args`, which begins with the program's name, and returns the exit code
+/// like [`main`]. It prints, and it takes over the signals of the process, so use it in a program
+/// that does nothing else.
 ///
 /// ```
 /// assert_eq!(shardpack::cli::main_from(["shardpack", "inspect", "no/such/folder"]), 2);
@@ -52,13 +54,14 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
         Err(error) => {
-            // `--help` and `--version` come here as well, for stdout and with code 0.
+            // `--help` and `--version` also arrive here, with stdout and code 0.
             let code = if error.use_stderr() { 2 } else { 0 };
             let _ = error.print();
             return code;
         }
     };
-    // What `pack` and `merge` refuse is their output folder or their input, never a dataset that somebody wants to read.
+    // `pack` and `merge` refuse their output folder or their input, never a dataset that is being
+    // read.
     let reads = !matches!(cli.command, Command::Pack(_) | Command::Merge(_));
     let outcome = match cli.command {
         Command::Pack(args) => pack::run(&args),

@@ -6,7 +6,8 @@ use shardpack_format::Limits;
 use shardpack_reader::{Dataset, DatasetOptions};
 use std::path::Path;
 
-/// What the commands are willing to read: records and decoded fields up to `max_record` bytes, else the defaults.
+/// What the commands accept: records and decoded fields up to `max_record` bytes, defaults for the
+/// rest.
 pub(super) fn limits(max_record: u64) -> Limits {
     Limits { max_record_bytes: max_record, max_decoded_bytes: max_record, ..Limits::default() }
 }

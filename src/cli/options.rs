@@ -1,4 +1,4 @@
-//! The options of `pack` for other programs: as the command line spells them, checked as it checks them.
+//! The options of `pack` for other programs: spelled and checked as on the command line.
 
 use super::args::Cli;
 use super::args::Command::Pack;
@@ -17,7 +17,7 @@ pub struct Flag {
     pub takes_value: bool,
 }
 
-/// The long options of `shardpack pack`, but for `--json` and `--help`.
+/// The long options of `shardpack pack`, except `--json` and `--help`.
 ///
 /// ```
 /// let flags = shardpack::cli::pack_flags();
@@ -38,7 +38,8 @@ pub fn pack_flags() -> Vec<Flag> {
 /// Largest record or decoded field that the commands accept unless `--max-record` says otherwise: 4 GiB.
 pub const MAX_RECORD_BYTES: u64 = 4 << 30;
 
-/// What the commands are willing to read: records and decoded fields up to `max_record` bytes, else the defaults.
+/// What the commands accept: records and decoded fields up to `max_record` bytes, defaults for the
+/// rest.
 ///
 /// ```
 /// let limits = shardpack::cli::read_limits(shardpack::cli::MAX_RECORD_BYTES);
@@ -49,7 +50,7 @@ pub fn read_limits(max_record: u64) -> Limits {
     super::open::limits(max_record)
 }
 
-/// A size as the command line spells it: `1048576`, `8MiB`, `4GiB`, `500MB`.
+/// A size as written on the command line: `1048576`, `8MiB`, `4GiB`, `500MB`.
 ///
 /// ```
 /// assert_eq!(shardpack::cli::size("64MiB"), Ok(64 << 20));
@@ -80,7 +81,7 @@ pub fn pack_options<T: Into<OsString>>(
     let own = ["shardpack", "pack"].into_iter().map(OsString::from);
     let cli = Cli::try_parse_from(own.chain(args.into_iter().map(Into::into))).map_err(|error| {
         let text = error.to_string();
-        // Without the way to a help text that the caller does not have.
+        // Drop the pointer to a help text that the caller does not have.
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         let text = text.split("\n\nUsage: ").next().unwrap_or_default();
         anyhow::anyhow!("{}", text.split("\n\nFor more information").next().unwrap_or_default().trim_end())

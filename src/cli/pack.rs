@@ -22,9 +22,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Candidates that the summary lists of a trial.
+/// How many candidates of a trial the summary lists.
 const SHOWN_CANDIDATES: usize = 6;
-/// Files that the summary lists of those left out.
+/// How many left-out files the summary lists.
 const SHOWN_SKIPPED: usize = 20;
 /// Share of values below float16's normal range that is worth a warning.
 const SUBNORMAL_WARNING: f64 = 0.01;
@@ -36,7 +36,8 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
     let bar = OnceCell::new();
     let on_plan = |planned: &Planned<'_>| {
-        // From here on there are files to clean up; whoever reads that it has begun may interrupt it.
+        // From here on there are files to clean up. Once we say that the run has begun, the user
+        // may interrupt it.
         interrupt.graceful.store(true, Ordering::SeqCst);
         if !args.json {
             show::note(&plan_text(planned));
@@ -76,7 +77,7 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     Ok(outcome_of(&skipped))
 }
 
-/// Lists what was left out, and says what that makes of the command.
+/// Lists what was left out, and gives the outcome of the command that follows from it.
 fn outcome_of(skipped: &[String]) -> Outcome {
     if skipped.is_empty() {
         return Outcome::Fine;
@@ -177,7 +178,7 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
     })
 }
 
-/// Options on pictures; one that would have no effect is refused.
+/// Options about pictures. An option that would have no effect is refused.
 fn pictures(args: &PackArgs) -> anyhow::Result<PictureOptions> {
     let share = |share: Option<ShareArg>| match share {
         None | Some(ShareArg::Sample) => Share::Sample,
@@ -278,7 +279,7 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
         );
     }
     let bytes_in = report.bytes_in.unwrap_or(0);
-    // Rates are of this run's own work; sizes are of the whole.
+    // Rates cover this run's own work; sizes cover the whole.
     let own_samples = report.samples.saturating_sub(report.samples_reused);
     let own_bytes = bytes_in.saturating_sub(report.bytes_in_reused.unwrap_or(0));
     let mut text = format!(
@@ -331,28 +332,26 @@ fn skipped_text(lines: &[String]) -> String {
     }
 }
 
-/// One line on pictures that came damaged and are stored as they came.
+/// One line about pictures that were already damaged in the source and are stored unchanged.
 fn damaged_text(first: &DamagedPicture, count: u64) -> String {
     let key = first.key.escape_debug();
     let what = first.what.lines().next().unwrap_or_default();
     match count {
-        1 => format!("warning: 1 picture came damaged, and is stored as it came: `{key}`: {what}"),
+        1 => format!("warning: 1 picture came damaged, and is stored unchanged: `{key}`: {what}"),
         n => format!(
-            "warning: {} came damaged, and are stored as they came (--json lists all): `{key}`: {what}",
+            "warning: {} came damaged, and are stored unchanged (--json lists all): `{key}`: {what}",
             units::plural(n, "picture")
         ),
     }
 }
 
-/// Says when pictures did not reach the score that was asked for.
+/// Says when pictures did not reach the requested score.
 fn warn_below_target(report: &Report) {
     let below = |figures: &Value| figures.get("below_target").and_then(Value::as_u64).unwrap_or(0);
     let count: u64 = report.fidelity.values().map(below).sum();
     if count > 0 {
         let pictures = units::plural(count, "picture");
-        show::note(&format!(
-            "warning: {pictures} did not reach the score asked for by `--target`, not even at quality 100"
-        ));
+        show::note(&format!("warning: {pictures} did not reach the score of `--target`, not even at quality 100"));
     }
 }
 

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// A bar over bytes that also says samples per second; silent where stderr is not a terminal.
+/// A bar over bytes that also shows samples per second; silent if stderr is not a terminal.
 pub(super) struct Bar {
     bar: ProgressBar,
     start: Instant,
@@ -28,12 +28,13 @@ impl Bar {
         Self { bar, start: Instant::now() }
     }
 
-    /// Where reading stands: samples and bytes so far.
+    /// Reports how far reading is: samples and bytes so far.
     pub(super) fn read(&self, samples: u64, bytes: u64) {
         self.show(samples, bytes, bytes, String::new());
     }
 
-    /// Where packing stands: samples of this run, bytes read in all, those of them that an earlier run had read, bytes written.
+    /// Reports how far packing is: samples of this run, bytes read in all, how many of those an
+    /// earlier run had read, bytes written.
     pub(super) fn pack(&self, samples: u64, bytes: u64, bytes_reused: u64, bytes_out: u64) {
         let sizes = format!(", {} → {}", units::bytes(bytes), units::bytes(bytes_out));
         self.show(samples, bytes.saturating_sub(bytes_reused), bytes, sizes);

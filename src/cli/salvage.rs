@@ -1,4 +1,4 @@
-//! `shardpack salvage`: what is whole, out of what is damaged.
+//! `shardpack salvage`: saves what is whole in a damaged dataset.
 
 use super::args::SalvageArgs;
 use super::{Outcome, interrupt, open, show, sniff, units};
@@ -6,7 +6,7 @@ use crate::salvage::{Survey, restore_manifest};
 use serde_json::json;
 use shardpack_writer::WriteOptions;
 
-/// Losses that the text lists one by one; `--json` has them all.
+/// How many losses the text lists; `--json` has them all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {

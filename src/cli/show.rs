@@ -46,12 +46,13 @@ pub(super) fn error(error: &anyhow::Error) {
     hints.iter().for_each(|hint| note(hint));
 }
 
-/// Whether the reader of our stdout has gone: `shardpack … | head` is no failure.
+/// Whether the reader of our stdout is gone: `shardpack … | head` is not a failure.
 pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().filter_map(|e| e.downcast_ref::<io::Error>()).any(|e| e.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Whether the bytes of a dataset are at fault, not the environment or the caller: a problem in the data was found, exit code 1.
+/// Whether the bytes of a dataset are at fault, not the environment or the caller. That is a
+/// problem in the data: exit code 1.
 pub(super) fn is_about_data(error: &anyhow::Error) -> bool {
     error.chain().any(|e| {
         let format = || matches!(e.downcast_ref(), Some(FormatError::Format { .. } | FormatError::Limit { .. }));
@@ -59,7 +60,8 @@ pub(super) fn is_about_data(error: &anyhow::Error) -> bool {
     })
 }
 
-/// A text from a dataset for the terminal: on one line, nothing invisible, quotes as they are.
+/// A text from a dataset, made safe for the terminal: on one line, nothing invisible, quotes
+/// unchanged.
 pub(super) fn plain(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
         match c {
@@ -70,8 +72,8 @@ pub(super) fn plain(text: &str) -> String {
     })
 }
 
-/// What a library says, in the words of the command: limits by the flag that raises them. A limit without a flag is one that no dataset of ours comes
-/// near, so that there is no next step to hint at.
+/// A library's message in the words of the command: limits are named by the flag that raises them.
+/// No dataset of ours comes near a limit without a flag, so there is no next step to hint at.
 pub(super) fn in_flags(text: &str) -> String {
     let text = text
         .replace("`Limits::max_record_bytes`", "`--max-record`")
@@ -84,7 +86,7 @@ pub(super) fn in_flags(text: &str) -> String {
     }
 }
 
-/// A scalar as JSON; NaN and infinities, which JSON does not have, as null.
+/// A scalar as JSON. NaN and infinities, which JSON does not have, become null.
 pub(super) fn scalar(value: Scalar) -> Value {
     match value {
         Scalar::Bool(v) => v.into(),
@@ -94,13 +96,13 @@ pub(super) fn scalar(value: Scalar) -> Value {
     }
 }
 
-/// Lines of a table with two columns, the first one padded.
+/// Lines of a table with two columns; the first is padded.
 pub(super) fn pairs(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n")).collect()
 }
 
-/// A table with a header; columns whose cells are all numbers are set to the right.
+/// A table with a header. Columns that hold only numbers are aligned right.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let cells = |i: usize| rows.iter().filter_map(move |row| row.get(i));
     let columns: Vec<(usize, bool)> = header

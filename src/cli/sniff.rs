@@ -1,4 +1,4 @@
-//! Whether a path can be a dataset at all: what never was one is not damaged.
+//! Whether a path can be a dataset at all. A file that never was one is not a damaged dataset.
 
 use anyhow::bail;
 use shardpack_format::{FOOTER_BYTES, Footer, HEADER_MAGIC, Limits, MANIFEST_NAME};
@@ -6,10 +6,12 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Bytes from the start of a file that tell a manifest: its first key says `"format": "shardpack"`.
+/// Enough bytes from the start of a file to recognise a manifest: its first key says
+/// `"format": "shardpack"`.
 const START_BYTES: u64 = 4096;
 
-/// Refuses a file that is neither a shard nor a manifest by its start, its end or its name. Everything else is left to whoever opens it.
+/// Refuses a file that is neither a shard nor a manifest by its start, its end or its name. The
+/// caller opens everything else.
 pub(super) fn check(path: &Path) -> anyhow::Result<()> {
     let named = path.extension().is_some_and(|e| e == "shard") || path.file_name().is_some_and(|n| n == MANIFEST_NAME);
     if named || !fs::metadata(path).is_ok_and(|m| m.is_file()) {

@@ -8,7 +8,8 @@ pub(super) fn recipe_value(value: &Value) -> String {
     match value {
         Value::String(text) => show::plain(text),
         Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
-        // How an array field is stored; what was asked, and the candidates, are for `--json`.
+        // How an array field is stored. What was requested, and the candidates, are only in
+        // `--json`.
         Value::Object(map) if map.contains_key("settings") => map.get("settings").map(recipe_value).unwrap_or_default(),
         Value::Object(map) => map
             .iter()
@@ -65,7 +66,7 @@ pub(super) fn fidelity_text(figures: &Value) -> String {
     show::pairs(&rows)
 }
 
-/// What became of pictures.
+/// What was done with pictures.
 fn pictures_text(figures: &Value) -> String {
     let int = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);
     let samples = int("samples");
@@ -76,7 +77,7 @@ fn pictures_text(figures: &Value) -> String {
         rows.push(("quality", spread(&figures["quality"], 0)));
     }
     rows.push(("in tiles", of(int("tiled"))));
-    for (name, label) in [("in_rows", "in whole rows"), ("kept", "as they came")] {
+    for (name, label) in [("in_rows", "in whole rows"), ("kept", "unchanged")] {
         if int(name) > 0 {
             rows.push((label, of(int(name))));
         }

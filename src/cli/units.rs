@@ -1,4 +1,4 @@
-//! Sizes, counts and rates: read from arguments, and written for people.
+//! Sizes, counts and rates: parsed from arguments, and formatted for people.
 
 /// Reads a size: `1048576`, `8MiB`, `1GiB`, `500MB`. KiB, MiB, GiB, TiB are powers of two; kB, MB, GB, TB powers of ten.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
@@ -131,7 +131,8 @@ pub(crate) fn seconds(s: f64) -> String {
     }
 }
 
-/// A number with `digits` significant digits, in scientific notation only where plain digits would be long.
+/// A number with `digits` significant digits; scientific notation only if plain digits would be
+/// long.
 pub(crate) fn significant(value: f64, digits: usize) -> String {
     if value == 0.0 {
         return "0".into();

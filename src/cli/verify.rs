@@ -1,4 +1,4 @@
-//! `shardpack verify`: every byte, and which sample is hurt.
+//! `shardpack verify`: checks every byte, and names the damaged samples.
 
 use super::args::VerifyArgs;
 use super::progress::Bar;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-/// Problems that the text lists one by one; `--json` has them all.
+/// How many problems the text lists; `--json` has them all.
 const SHOWN: usize = 50;
 
 /// What [`check`] found.
@@ -25,7 +25,7 @@ const SHOWN: usize = 50;
 pub struct Checked {
     /// Every problem.
     pub report: VerifyReport,
-    /// Pictures that are as they were packed, and do not decode.
+    /// Pictures that are unchanged since they were packed, but do not decode.
     pub undecodable_pictures: u64,
     /// Wall-clock time.
     pub seconds: f64,
@@ -34,7 +34,7 @@ pub struct Checked {
 /// Verifies a dataset as `shardpack verify` does; with `deep`, all fields are decoded, pictures too.
 ///
 /// # Errors
-/// If there is no dataset. Damage is no error: it stands in the report.
+/// If there is no dataset. Damage is not an error: it is in the report.
 pub fn check(
     dataset: &Path,
     deep: bool,
@@ -45,7 +45,8 @@ pub fn check(
     cancel: &AtomicBool,
 ) -> anyhow::Result<Checked> {
     sniff::check(dataset)?;
-    // Pictures are decoded only once their CRC32 was found right: these are as they were packed.
+    // Pictures are decoded only after their CRC32 was found right, so these are unchanged since
+    // packing.
     let undecodable = AtomicU64::new(0);
     let decode = |media_type: &str, bytes: &[u8]| {
         check_picture(media_type, bytes, limits).map_err(|e| {

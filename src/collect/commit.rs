@@ -1,4 +1,4 @@
-//! From the spool into the dataset: the collected records as samples of the writer.
+//! Moves the collected records from the spool into the dataset, as samples of the writer.
 
 use super::layout::Layout;
 use super::spool::{Span, Spool};
@@ -9,7 +9,7 @@ use shardpack_writer::{Encoded, EncodedSample, SampleSource};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// What is known of a collected sample.
+/// What is known about a collected sample.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) key: Arc<str>,
@@ -20,14 +20,14 @@ pub(super) struct Entry {
     pub(super) notes: Box<[(usize, PictureNote)]>,
 }
 
-/// The collected records, in the order in which they are numbered.
+/// The collected records, in the order of their numbers.
 pub(super) struct Records<'a> {
     pub(super) spool: &'a Spool,
     pub(super) entries: &'a [Entry],
     pub(super) layout: &'a Layout,
-    /// The schema of the dataset: that of the spool, or that without profiles.
+    /// The schema of the dataset: that of the spool, with or without profiles.
     pub(super) schema: &'a Schema,
-    /// The stored field that the dataset has not, by its position in the spool.
+    /// The stored field that the dataset does not have, by its position in the spool.
     pub(super) dropped: Option<usize>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Records<'a> {
 pub(super) enum CopyError {
     #[error("cannot read the temporary file: {0}")]
     Io(#[from] std::io::Error),
-    /// The spool is checked like every file: what a disk gives back is not always what it was given.
+    /// The spool is checked like every other file: a disk does not always return what was written.
     #[error("the temporary file is damaged: {0}")]
     Format(#[from] shardpack_format::Error),
 }
@@ -63,7 +63,7 @@ impl SampleSource for Records<'_> {
         Cow::Borrowed(self.entry(sample).map_or("", |entry| &entry.key))
     }
 
-    /// The record as it is read, and as it is laid out anew.
+    /// The record as read, and as laid out anew.
     fn memory_bytes(&self, sample: u64) -> u64 {
         self.entry(sample).map_or(0, |entry| entry.span.bytes.saturating_mul(2))
     }

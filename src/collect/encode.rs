@@ -1,4 +1,4 @@
-//! From values to a record: what a thread does that adds a sample.
+//! From values to a record: the work of a thread that adds a sample.
 
 use super::error::{CollectError, Result};
 use super::kind::Kind;
@@ -14,28 +14,28 @@ use sha2::{Digest, Sha256};
 use shardpack_codec::{Array, ArrayEncoder, Fidelity};
 use shardpack_format::{Dtype, Limits, check_json};
 
-/// One in so many pictures is looked at closely where a sample of them is asked for.
+/// With the option `sample`, one in this many pictures is checked closely.
 const LOOKED_AT: u64 = 32;
 
-/// What one thread works with, kept from sample to sample.
+/// What one thread works with, reused from sample to sample.
 #[derive(Default)]
 pub(super) struct Bench {
     maker: PictureMaker,
-    /// Encoders by field, with the settings that they were made for.
+    /// Encoders by field, with the settings they were made for.
     encoders: Vec<Option<ArrayEncoder>>,
     record: Vec<u8>,
 }
 
-/// A record for the spool, and what the plan has to know of it.
+/// A record for the spool, and what the plan has to know about it.
 pub(super) struct Encoded {
     pub(super) record: Vec<u8>,
     pub(super) source_bytes: u64,
-    /// Of everything that is in the sample.
+    /// Bytes of everything in the sample.
     pub(super) digest: [u8; 16],
-    /// What the columns do not tell of pictures, by field.
+    /// What the columns do not tell about pictures, by field.
     pub(super) notes: Vec<(usize, PictureNote)>,
     pub(super) has_icc: bool,
-    /// Pictures of which decoding leaves 8 bits of more.
+    /// Pictures with more than 8 bits per sample, which decode to 8.
     pub(super) deep_pictures: u64,
 }
 
@@ -51,7 +51,7 @@ struct Found {
 }
 
 impl Bench {
-    /// Lays out the record of a sample, with `sequence` for its number.
+    /// Lays out the record of a sample, with `sequence` as its number.
     pub(super) fn encode(
         &mut self,
         layout: &Layout,
@@ -99,7 +99,7 @@ impl Bench {
         if frame.record_bytes > limit {
             return Err(of_sample(key, "bytes of the record", format!("at most {limit}"), frame.record_bytes));
         }
-        // The frame holds the number, which is not settled yet; the rest is what the sample is.
+        // The frame holds the number, which is not final yet. The rest defines the sample.
         let frame_bytes = usize::try_from(shardpack_format::FRAME_BYTES).unwrap_or(0);
         let body = record.get(frame_bytes..).unwrap_or_default();
         let mut digest = [0; 16];
@@ -108,7 +108,7 @@ impl Bench {
         Ok(Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures })
     }
 
-    /// Takes the memory of a record back.
+    /// Takes back the memory of a record.
     pub(super) fn reuse(&mut self, record: Vec<u8>) {
         self.record = record;
     }
@@ -122,7 +122,7 @@ fn of_sample(key: &str, what: &'static str, expected: impl Into<String>, found: 
 fn arrange(layout: &Layout, key: &str, sample: Sample) -> Result<Vec<Option<Value>>> {
     let mut values: Vec<Option<Value>> = layout.fields.iter().map(|_| None).collect();
     let mut seen = vec![false; values.len()];
-    // Mostly in the order of the layout: the search begins where the last one ended.
+    // Fields mostly come in the order of the layout, so the search begins where the last one ended.
     let mut next = 0;
     for (name, value) in sample.values {
         let is = |field: &FieldLayout| field.name == name;
@@ -193,8 +193,8 @@ impl Of<'_> {
             (Some(other), _) => return Err(self.misfit(dtype.name(), other.found(), "")),
             (None, _) => {
                 let hint = match dtype.is_float() {
-                    true => "a number cannot be missing: NaN may stand for it",
-                    false => "a number cannot be missing: choose one that stands for it",
+                    true => "a number cannot be missing: use NaN instead",
+                    false => "a number cannot be missing: choose one that means missing",
                 };
                 return Err(self.misfit(dtype.name(), "no value", hint));
             }
@@ -214,7 +214,7 @@ impl Of<'_> {
         }
     }
 
-    /// The looks that are taken at this picture: the same whenever it comes, and from whichever thread.
+    /// Which checks this picture gets: the same for every run and thread.
     fn look(&self) -> Look {
         let takes = |share: Share| match share {
             Share::None => false,
@@ -276,7 +276,7 @@ impl Of<'_> {
     ) -> Result<Option<StoredValue>> {
         let array = match value {
             Some(Value::Array(array)) => array,
-            // A number that has a type is an array of no axes.
+            // A number with a type is an array without axes.
             Some(Value::Number { value, dtype: Some(dtype) }) => {
                 let mut bytes = Vec::new();
                 value.append(dtype, &mut bytes);
@@ -314,7 +314,8 @@ impl Of<'_> {
         Ok(Some(StoredValue::array(encoded)?))
     }
 
-    /// A loader hands the arrays of a field out in one tensor: their type and number of axes are those of the first.
+    /// A loader hands out the arrays of a field in one tensor, so all must have the type and the
+    /// number of axes of the first.
     fn check_form(&self, array: &Array) -> Result<()> {
         if let Kind::Array(Some(dtype)) = self.field.kind
             && array.dtype() != dtype
@@ -355,7 +356,7 @@ impl Of<'_> {
     }
 }
 
-/// A number that spreads keys evenly, the same on every machine.
+/// Spreads keys evenly over numbers, the same on every machine.
 fn spread(key: &str) -> u64 {
     let digest = Sha256::digest(key.as_bytes());
     digest.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))

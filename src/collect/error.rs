@@ -21,7 +21,7 @@ pub enum CollectError {
         /// Its answer.
         source: io::Error,
     },
-    /// A value, or its absence, does not fit the schema.
+    /// A value does not fit the schema, or is missing.
     #[error("sample `{}`: field `{field}`: expected {expected}, found {found}{}", key.escape_debug(), hint_line(hint))]
     Misfit {
         /// The sample.
@@ -45,7 +45,7 @@ pub enum CollectError {
         /// Why.
         source: Box<SampleError>,
     },
-    /// The sample itself cannot be stored: its key, its place, its size.
+    /// The sample itself cannot be stored because of its key, its place or its size.
     #[error("sample `{}`: {what}: expected {expected}, found {found}", key.escape_debug())]
     Sample {
         /// The sample.
@@ -57,7 +57,7 @@ pub enum CollectError {
         /// What it is.
         found: String,
     },
-    /// The schema cannot be one.
+    /// The schema is not valid.
     #[error("{what}: expected {expected}, found {found}{}", hint_line(hint))]
     Usage {
         /// The argument.
@@ -72,7 +72,7 @@ pub enum CollectError {
     /// The options contradict each other, or a record cannot be laid out.
     #[error(transparent)]
     Format(#[from] shardpack_format::Error),
-    /// The output folder cannot be used, or the dataset not be written.
+    /// The output folder cannot be used, or the dataset cannot be written.
     #[error(transparent)]
     Writer(#[from] shardpack_writer::Error),
 }

@@ -1,4 +1,4 @@
-//! What a field is to hold, as a program says it or as the first sample shows it.
+//! What a field holds, as a program says it or as the first sample shows it.
 
 use super::error::{CollectError, Result};
 use super::value::{Number, Value};
@@ -7,7 +7,7 @@ use shardpack_format::{Dtype, FieldKind};
 use std::fmt;
 use std::str::FromStr;
 
-/// Name of the field whose arrays of bytes are taken for pictures where there is no schema.
+/// Name of the field whose byte values count as pictures if there is no schema.
 const IMAGE: &str = "image";
 
 /// What a field holds.
@@ -24,7 +24,8 @@ const IMAGE: &str = "image";
 pub enum Kind {
     /// A picture: a whole file, or pixels.
     Image,
-    /// An array of this element type; `None`: of that of the first one. All arrays of a field have one type and one number of axes.
+    /// An array of this element type; `None` means that of the first array. All arrays of a field
+    /// have one type and one number of axes.
     Array(Option<Dtype>),
     /// Text.
     Text,
@@ -63,7 +64,7 @@ impl Kind {
             }
             Some(Value::Bytes(bytes)) => match probe_picture(bytes) {
                 Ok(None) => Self::Bytes,
-                // A damaged picture is a picture; what is wrong with it is said when it is stored.
+                // A damaged picture is still a picture; the damage is reported when it is stored.
                 Ok(Some(_)) | Err(_) => Self::Image,
             },
             Some(Value::Array(array)) if field == IMAGE && super::picture::Pixels::of(array).is_some() => Self::Image,

@@ -9,7 +9,7 @@ use crate::export::ICC_FIELD;
 use crate::pack::{Jpeg, PictureOptions, fidelity, picture_totals};
 use shardpack_format::{Dtype, Field, Schema};
 
-/// Columns of the one picture field: its size as stored, and what a reader has to know of it.
+/// Columns of the only picture field: its stored size, and what a reader has to know about it.
 const PICTURE_COLUMNS: [(&str, Dtype); 4] =
     [("height", Dtype::U32), ("width", Dtype::U32), ("orientation", Dtype::U8), ("gpu_jpeg", Dtype::Bool)];
 /// Columns of the shape of the first array field.
@@ -20,30 +20,30 @@ const SHAPE_COLUMNS: [&str; 3] = ["height", "width", "channels"];
 pub(super) struct FieldLayout {
     pub(super) name: String,
     pub(super) kind: Kind,
-    /// Of arrays: what is known of them so far.
+    /// For arrays: what is known about them so far.
     pub(super) array: Option<ArrayField>,
-    /// Whether columns hold figures of it.
+    /// Whether there are columns with its figures.
     pub(super) figures: bool,
 }
 
-/// Everything that is settled by the schema and the first sample.
+/// Everything that the schema and the first sample decide.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) fields: Vec<FieldLayout>,
-    /// As records in the spool have it: with a field for profiles if there may be one.
+    /// The schema of records in the spool, with a field for profiles if there may be any.
     pub(super) schema: Schema,
     /// How pictures are stored.
     pub(super) pictures: PictureOptions,
     /// Whether a picture's profile has a field.
     pub(super) icc: bool,
-    /// The one picture field that the columns of pictures describe.
+    /// The picture field that the columns of pictures describe, if there is just one.
     pub(super) described_picture: Option<usize>,
     /// The array field that the columns of shapes describe, and its number of axes.
     pub(super) described_array: Option<(usize, usize)>,
 }
 
 impl Layout {
-    /// Settles the layout by what the program says, and by its first sample.
+    /// Decides the layout from the program's schema and the first sample.
     pub(super) fn new(
         schema: Option<&[(String, Kind)]>,
         first: &Sample,
@@ -55,7 +55,7 @@ impl Layout {
             Some(schema) => schema.to_vec(),
             None => {
                 let kind = |(name, v): &(String, Option<Value>)| {
-                    // The name of a class stands for its number.
+                    // A class may be given by name instead of by number.
                     let is_class = name == "label" && options.classes.is_some() && matches!(v, Some(Value::Text(_)));
                     let kind = if is_class { Kind::Scalar(Dtype::I64) } else { Kind::of(key, name, v.as_ref())? };
                     Ok((name.clone(), kind))
@@ -69,7 +69,8 @@ impl Layout {
         let pictures: Vec<usize> = positions(&kinds, |kind| *kind == Kind::Image);
         let described_picture = if let [only] = pictures.as_slice() { Some(*only) } else { None };
         let mut how = options.pictures.clone();
-        // Columns can turn, and profiles accompany, one picture of a sample; several keep what their files say.
+        // The columns can hold orientation and profile of one picture per sample. If there are
+        // several pictures, each keeps its metadata.
         how.keep_metadata |= how.jpeg != Jpeg::Keep && pictures.len() > 1;
         if let (Jpeg::Reencode(reencode), true) = (&mut how.jpeg, how.keep_metadata) {
             reencode.tile.keep_metadata = true;
@@ -85,7 +86,8 @@ impl Layout {
                 _ => None,
             }
         });
-        // Without them a loader takes each array's shape from its record: that of the first for all.
+        // Without these columns a loader knows shapes only from records, and takes that of the first
+        // for all.
         let described_array =
             shaped.filter(|(_, axes)| pictures.is_empty() && !SHAPE_COLUMNS.iter().take(*axes).any(|name| taken(name)));
         let mut all: Vec<Field> = kinds.iter().map(|(name, kind)| field(name, *kind)).collect();

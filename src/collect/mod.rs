@@ -1,14 +1,19 @@
-//! Writing from a program: samples come one at a time, from any thread, and nobody knows how many there will be.
+//! Writing from a program: samples come one at a time, from any thread, and their number is not
+//! known in advance.
 //!
-//! Shards hold the samples in a seeded permutation, so none can be written before the last sample is known. A [`Collector`] encodes each sample where it
-//! is added, in the caller's thread, and appends its record to a *spool*, a file without a name in the output folder; [`Collector::commit`] plans the
-//! dataset and copies the records out of the spool with all guarantees of [`write_dataset`](shardpack_writer::write_dataset). The price: the encoded data are written
-//! twice and read once, and take their space twice until the end. What it buys: an error names its sample when that is added, memory is bounded (about 150 bytes and the
-//! key for each sample), and a program that is killed leaves nothing behind.
+//! Shards hold the samples in a seeded permutation, so none can be written before the last sample
+//! is known. A [`Collector`] encodes each sample in the caller's thread and appends its record to a
+//! *spool*, a file without a name in the output folder. [`Collector::commit`] plans the dataset and
+//! copies the records out of the spool, with all guarantees of
+//! [`write_dataset`](shardpack_writer::write_dataset). The price: the encoded data are written
+//! twice and read once, and take twice their space until the end. The gain: an error names its
+//! sample at once, memory is bounded (about 150 bytes and the key per sample), and a killed program
+//! leaves nothing behind.
 //!
-//! The same samples under the same keys give the same bytes, in whatever order they were added, unless their order is what was asked for
-//! ([`CollectOptions::shuffle`]). One exception: how arrays are stored is chosen by the first one of each field. Where several threads race for being first, name the codec and the filter, or add one sample before
-//! the threads begin.
+//! The same samples under the same keys give the same bytes, in whatever order they were added,
+//! unless [`CollectOptions::shuffle`] keeps that order. One exception: the first array of each
+//! field decides how arrays are stored. If several threads could add the first one, name the codec
+//! and the filter, or add one sample before the threads begin.
 
 mod commit;
 mod encode;
@@ -41,10 +46,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-/// Digits of a key that is made of a sample's number.
+/// Digits of a key that is made from a sample's number.
 const KEY_DIGITS: usize = 8;
 
-/// Takes samples from any number of threads, and makes a dataset of them at the end.
+/// Takes samples from any number of threads, and makes a dataset from them at the end.
 ///
 /// Dropped without [`commit`](Self::commit), it leaves the folder as it was.
 ///
@@ -64,17 +69,18 @@ const KEY_DIGITS: usize = 8;
 pub struct Collector {
     out: PathBuf,
     options: CollectOptions,
-    /// What the program says of its fields; `None`: the first sample shows it.
+    /// What the program says about its fields; `None` means that the first sample shows it.
     schema: Option<Vec<(String, Kind)>>,
     layout: Mutex<Option<Arc<Layout>>>,
     spool: Spool,
     state: Mutex<State>,
-    /// Samples that are there: known without waiting for a commit, which holds the state.
+    /// Number of samples. Kept apart so that it can be read during a commit, which holds the state.
     count: AtomicU64,
     idle: Mutex<Vec<Bench>>,
-    /// Whether the dataset stands. Held for reading while a sample is added, for writing while the dataset is made.
+    /// Whether the dataset is complete. Held for reading while a sample is added, for writing while
+    /// the dataset is made.
     committed: RwLock<bool>,
-    /// What an earlier commit began, and could not end.
+    /// What an earlier commit began and could not finish.
     begun: Mutex<Option<DatasetId>>,
     claim: Claim,
 }
@@ -83,13 +89,13 @@ pub struct Collector {
 struct State {
     /// Samples that were begun.
     begun: u64,
-    /// Keys of the samples that are there, or on their way.
+    /// Keys of the samples that were added or are being added.
     keys: HashSet<Arc<str>>,
     /// Places that the program gave.
     places: HashSet<u64>,
     entries: Vec<Entry>,
     has_icc: bool,
-    /// Pictures of which decoding leaves 8 bits of more.
+    /// Pictures with more than 8 bits per sample, which decode to 8.
     deep_pictures: u64,
 }
 
@@ -104,13 +110,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Collector {
-    /// Begins a dataset in the folder `out`, which is created if need be and kept for this collector.
+    /// Begins a dataset in the folder `out`. The folder is created if needed and reserved for this
+    /// collector.
     ///
-    /// `schema` says what the fields hold, in order; without one the first sample says it.
+    /// `schema` says what the fields hold, in order. Without it the first sample decides.
     ///
     /// # Errors
-    /// `Writer` if the folder cannot be used: it holds files of others, or a dataset that `options.force` does not say to replace, or another
-    /// collector is at work in it; `Format` and `Usage` if the options contradict each other; `Io`.
+    /// `Writer` if the folder cannot be used: it holds other files, or a dataset that
+    /// `options.force` does not allow to replace, or another collector is using it. `Format` and
+    /// `Usage` if the options contradict each other; `Io`.
     pub fn open(out: &Path, schema: Option<Vec<(String, Kind)>>, options: CollectOptions) -> Result<Self> {
         options.arrays.check()?;
         if options.threads == 0 {
@@ -157,11 +165,13 @@ impl Collector {
         self.len() == 0
     }
 
-    /// Encodes a sample in this thread, and takes it. After an error the sample is not in the dataset, the others are, and more can be added.
+    /// Encodes a sample in this thread, and adds it. After an error this sample is not in the
+    /// dataset, but the others are, and more can be added.
     ///
     /// # Errors
-    /// `Misfit` if a value does not fit its field; `Encode` if it cannot be stored as the options ask, such as a value out of float16's range; `Sample`
-    /// for a key or a place that is taken, or not allowed; `Usage` once the dataset stands; `Io` if the disk is full.
+    /// `Misfit` if a value does not fit its field; `Encode` if it cannot be stored with these
+    /// options, such as a value out of float16's range; `Sample` if a key or a place is taken or
+    /// not allowed; `Usage` once the dataset is complete; `Io` if the disk is full.
     pub fn add(&self, mut sample: Sample) -> Result<()> {
         let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
         if *committed {
@@ -180,7 +190,7 @@ impl Collector {
                 Ok(())
             }
             Err(error) => {
-                // The name is free again: the program may mend the sample and add it once more.
+                // The name is free again: the program may correct the sample and add it once more.
                 state.keys.remove(&key);
                 place.map(|place| state.places.remove(&place));
                 Err(error)
@@ -238,7 +248,7 @@ impl Collector {
         result
     }
 
-    /// The layout, which the first sample settles.
+    /// The layout. The first sample decides it.
     fn layout(&self, sample: &Sample, key: &str) -> Result<Arc<Layout>> {
         let mut layout = lock(&self.layout);
         if let Some(layout) = &*layout {
@@ -249,13 +259,16 @@ impl Collector {
         Ok(settled)
     }
 
-    /// Writes the dataset: plans it, copies the records into shards, and ends with the manifest. Waits for samples that other threads are adding.
+    /// Writes the dataset: plans it, copies the records into shards, and ends with the manifest.
+    /// First waits for samples that other threads are adding.
     ///
-    /// `on_progress` is called on this thread, about ten times a second. Set `cancel` to stop. After an error, `cancel` included, the samples are still
-    /// there: call it again, and it goes on behind the last finished shard.
+    /// `on_progress` is called on this thread, about ten times a second. Set `cancel` to stop.
+    /// After an error, or after `cancel`, the samples are still there. Call it again to continue
+    /// after the last finished shard.
     ///
     /// # Errors
-    /// `Usage` without samples, and once the dataset stands; `Writer` as [`write_dataset`](shardpack_writer::write_dataset) says.
+    /// `Usage` without samples, and once the dataset is complete; `Writer` as
+    /// [`write_dataset`](shardpack_writer::write_dataset) says.
     pub fn commit(
         &self,
         on_progress: Option<&dyn Fn(&Progress)>,
@@ -270,7 +283,7 @@ impl Collector {
         };
         let mut state = lock(&self.state);
         match self.options.shuffle {
-            // As a folder is listed: whichever thread was first.
+            // Sort as in a folder listing, whichever thread came first.
             Some(_) => state.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
             None => state.entries.sort_unstable_by_key(|entry| entry.sequence),
         }
@@ -295,7 +308,8 @@ impl Collector {
         let largest = state.entries.iter().map(|entry| entry.span.bytes.saturating_mul(2)).max().unwrap_or(0);
         let threads = self.options.threads;
         let memory_bytes = self.options.memory_bytes.unwrap_or_else(|| crate::pack::default_memory(threads, largest));
-        // Whatever an earlier try has begun is this collector's own: the same samples are gone on with, others are not.
+        // An earlier try belongs to this collector: continue it if the samples are the same, else
+        // replace it.
         let begun = lock(&self.begun).replace(plan.dataset_id());
         if let Some(begun) = begun.filter(|begun| *begun != plan.dataset_id()) {
             self.claim.discard(begun)?;
@@ -310,7 +324,8 @@ impl Collector {
         Ok(CollectReport { report, classes, memory_bytes, deep_pictures, trials })
     }
 
-    /// The schema of the dataset, and the stored field of the spool that is not in it: profiles, if no picture had one.
+    /// The schema of the dataset, and the stored field of the spool that it leaves out: profiles,
+    /// if no picture had one.
     fn final_schema(&self, layout: &Layout, has_icc: bool) -> Result<(Schema, Option<usize>)> {
         let icc = crate::export::ICC_FIELD;
         if !layout.icc || has_icc {
@@ -323,7 +338,7 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // A dataset that was begun and cannot be ended any more: its samples go with the spool.
+        // A dataset was begun and can no longer be finished: its samples go with the spool.
         if let Some(begun) = lock(&self.begun).take() {
             let _ = self.claim.discard(begun);
         }

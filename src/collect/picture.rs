@@ -1,4 +1,4 @@
-//! Pictures of a program: files in memory, or pixels.
+//! Pictures from a program: files in memory, or pixels.
 
 use super::value::Value;
 use crate::pack::picture_maker::{self, Body, Look, PictureMaker, PictureNote, Stored, kept};
@@ -8,7 +8,7 @@ use crate::sources::picture::probe_picture;
 use shardpack_codec::Array;
 use shardpack_format::{Codec, Dtype};
 
-/// Pixels in an array: uint8, grey or RGB.
+/// Pixels as an array: uint8, grey or RGB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pixels {
     width: u32,
@@ -17,7 +17,7 @@ pub(super) struct Pixels {
 }
 
 impl Pixels {
-    /// The pixels that `array` holds, if it can be a picture.
+    /// The pixels in `array`, if it can be a picture.
     pub(super) fn of(array: &Array) -> Option<Self> {
         let (height, width, channels) = match (array.dtype(), array.shape()) {
             (Dtype::U8, &[height, width]) => (height, width, 1),
@@ -29,7 +29,7 @@ impl Pixels {
     }
 }
 
-/// A picture as it goes into the record.
+/// A picture, ready for the record.
 pub(super) struct Picture {
     pub(super) codec: Codec,
     pub(super) media_type: &'static str,
@@ -38,7 +38,7 @@ pub(super) struct Picture {
     pub(super) icc: Option<Vec<u8>>,
     pub(super) figures: PictureFigures,
     pub(super) note: PictureNote,
-    /// Whether decoding leaves 8 bits of more.
+    /// Whether it has more than 8 bits per sample and decodes to 8.
     pub(super) deep: bool,
 }
 
@@ -51,14 +51,15 @@ pub(super) struct Size {
     pub(super) gpu_jpeg: bool,
 }
 
-/// Why a value is no picture.
+/// Why a value is not a picture.
 pub(super) enum NoPicture {
-    /// Not what a picture can be made of: what was found, and a next step.
+    /// Not something that a picture can be made from: what was found, and a next step.
     Misfit(String, &'static str),
     Refused(SampleError),
 }
 
-/// Makes what is stored of the picture `value`. `icc` tells whether a profile has a place beside it.
+/// Makes the stored form of the picture `value`. `icc` tells whether the record has a field for a
+/// profile.
 pub(super) fn make(
     maker: &mut PictureMaker,
     value: Value,

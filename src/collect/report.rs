@@ -1,4 +1,4 @@
-//! What the dataset says of how it was made, and what the program is told.
+//! What the dataset says about how it was made, and what the program is told.
 
 use super::kind::Kind;
 use super::layout::Layout;
@@ -17,16 +17,16 @@ pub struct CollectReport {
     pub report: Report,
     /// Number of classes; 0 if there are none.
     pub classes: u64,
-    /// Bytes of samples in flight that writing was allowed.
+    /// Bytes of samples in flight that writing could use.
     pub memory_bytes: u64,
-    /// Pictures of more than 8 bits a sample, of which decoding leaves 8.
+    /// Pictures with more than 8 bits per sample, which decode to 8.
     pub deep_pictures: u64,
     /// For each array field, the candidates that were tried, best first.
     pub trials: Vec<(String, Trial)>,
 }
 
 impl CollectReport {
-    /// As [`PackReport::to_json`](crate::pack::PackReport::to_json).
+    /// Like [`PackReport::to_json`](crate::pack::PackReport::to_json).
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut out = report_json(&self.report);
@@ -68,7 +68,8 @@ pub(super) fn recipe(layout: &Layout, options: &CollectOptions) -> Recipe {
         put(&recipe_name(&field.name), recipe_of_pictures(&layout.pictures));
     }
     for (field, asked, trial) in chosen(layout) {
-        // Where there was nothing to choose from, the figures would be those of whichever array was the first.
+        // If there was nothing to choose, the figures would depend on which array happened to be
+        // first.
         let candidates = if trial.table.len() > 1 { json!(trial.table) } else { json!([]) };
         let entry = json!({ "settings": trial.settings, "asked": asked, "candidates": candidates });
         put(&recipe_name(&field), entry);
@@ -76,7 +77,7 @@ pub(super) fn recipe(layout: &Layout, options: &CollectOptions) -> Recipe {
     recipe
 }
 
-/// The entry of a field; its own name unless another entry has it.
+/// The name of a field's entry: its own name, unless another entry has it.
 fn recipe_name(field: &str) -> String {
     match field {
         "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),

@@ -1,7 +1,7 @@
 //! The spool: records on their way into the dataset, in a file without a name.
 //!
-//! The file stands in the output folder, so on the file system that the dataset goes to, and has no name there: when the process ends, however it ends, the
-//! system takes its space back.
+//! The file is in the output folder, so it is on the file system of the dataset. It has no name
+//! there: when the process ends, for whatever reason, the system takes its space back.
 
 use super::error::{CollectError, Result};
 use std::fs::File;
@@ -9,7 +9,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Records one after the other; written and read from several threads.
+/// Records one after the other, written and read by several threads.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: File,
@@ -17,7 +17,7 @@ pub(super) struct Spool {
     end: AtomicU64,
 }
 
-/// Where a record stands.
+/// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) offset: u64,

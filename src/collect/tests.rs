@@ -1,4 +1,4 @@
-//! Samples in, a dataset out, and everything in between that can go wrong.
+//! Samples in, a dataset out, and everything that can go wrong in between.
 
 use super::*;
 use shardpack_codec::jpeg::{JpegReencoder, ReencodeOptions};
@@ -141,7 +141,7 @@ fn the_same_samples_give_the_same_bytes_whatever_the_threads() {
         });
         assert_eq!(collector.len(), 60);
         collector.commit(None, None).unwrap();
-        // With it goes the lock file, which says since when it was held.
+        // The lock file, which says since when it was held, goes too.
         drop(collector);
         files(&folder)
     };
@@ -251,7 +251,8 @@ fn misfits_name_sample_and_field_and_cost_one_sample() {
     let wide = Array::new(Dtype::F32, vec![1, 1, 2], wide).unwrap();
     let text = error(Sample { key: Some("wide".into()), ..with("cube", Some(wide.into())) });
     assert!(text.starts_with("sample `wide`: field `cube`: value at [0, 0, 1] is out of float16's range"), "{text}");
-    // What was refused can be mended and added; values other than numbers may be missing; classes have names.
+    // A refused sample can be corrected and added. Values other than numbers may be missing;
+    // classes have names.
     let mended = with("photo", None);
     collector.add(Sample { key: Some("wide".into()), ..mended }).unwrap();
     let named = Sample { key: Some("named".into()), ..with("label", Some("b".into())) };
@@ -322,7 +323,7 @@ fn pixels_are_kept_to_the_bit_or_re_encoded() {
     assert!(report.report.fidelity["image"]["ssimulacra2"]["min"].as_f64().unwrap() < 100.0);
     let dataset = Dataset::open(folder.path().join("out")).unwrap();
     assert_eq!(dataset.get(0).unwrap().image("image").unwrap().media_type, "image/jpeg");
-    // Four channels are no picture; another name makes an array of them.
+    // Four channels are not a picture; under another name they make an array.
     let folder = tempfile::tempdir().unwrap();
     let collector = open(&folder, CollectOptions::default());
     let error = collector.add(Sample::new().with("image", Value::Pixels(pixels(&[4])))).unwrap_err().to_string();
@@ -335,7 +336,7 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     let out = folder.path().join("deep/out");
     let open = |force| Collector::open(&out, None, CollectOptions { force, ..Default::default() });
     let first = open(false).unwrap();
-    // Nor does a packer get in.
+    // A packer cannot get in either.
     let source = tempfile::tempdir().unwrap();
     fs::write(source.path().join("a.jpg"), jpeg(8, 8, 1)).unwrap();
     let packed = crate::pack::pack(
@@ -347,7 +348,7 @@ fn a_folder_is_for_one_writer_and_for_nothing_else() {
     assert!(packed.unwrap_err().to_string().contains("is being written by another packer"));
     let error = open(true).unwrap_err().to_string();
     assert!(error.contains("is being written by another packer: process"), "{error}");
-    // Dropped without an end: nothing is left.
+    // Dropped without a commit: nothing is left.
     first.add(Sample::new().with("i", 1)).unwrap();
     drop(first);
     assert!(!out.exists());
@@ -394,11 +395,11 @@ fn a_cancelled_commit_can_be_repeated() {
     let seen = std::cell::Cell::new(0);
     let on_progress = |progress: &Progress| {
         seen.set(progress.samples);
-        // Nobody waits for the end of a commit to know how many samples there are.
+        // The number of samples can be read while a commit runs.
         assert_eq!(collector.len(), 51);
         cancel.store(progress.shards == 5, Ordering::Relaxed);
     };
-    // Another sample makes another dataset: what the first try began goes.
+    // Another sample makes another dataset: what the first try began is removed.
     let stopped = collector.commit(Some(&on_progress), Some(&cancel));
     let report = match stopped {
         Ok(report) => report,
@@ -417,7 +418,7 @@ fn a_commit_that_failed_leaves_nothing_behind() {
     for i in 0..50 {
         collector.add(Sample::new().with("noise", noise(500, i))).unwrap();
     }
-    // One record in the middle is not what it was.
+    // One record in the middle was changed.
     let middle = lock(&collector.state).entries[40].span;
     collector.spool.overwrite(middle, &[0; 64]);
     assert!(collector.commit(None, None).unwrap_err().to_string().contains("is damaged"));

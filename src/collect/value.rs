@@ -1,4 +1,4 @@
-//! Values as a program has them, and the sample that they make.
+//! Values from a program, and the sample that they form.
 
 use shardpack_codec::Array;
 use shardpack_format::Dtype;
@@ -13,17 +13,18 @@ use shardpack_format::Dtype;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Value {
-    /// Bytes: a whole file for a field of pictures (JPEG, PNG, WebP, BMP, TIFF), else what they are.
+    /// Bytes: a whole file for a field of pictures (JPEG, PNG, WebP, BMP, TIFF), else plain bytes.
     Bytes(Vec<u8>),
     /// An array. For a field of pictures: pixels, uint8 `[height, width]`, `[height, width, 1]` or `[height, width, 3]` (RGB).
     Array(Array),
-    /// Pixels of a picture, as an array for a field of pictures: says so where there is no schema.
+    /// Pixels of a picture, as an array for a field of pictures. Marks them as pixels if there is
+    /// no schema.
     Pixels(Array),
     /// A number or a truth value.
     Number {
         /// The value.
         value: Number,
-        /// Its type, where it has one; without, an integer is an int64 and a float is a float64.
+        /// Its type, if it has one. Otherwise an integer is an int64 and a float is a float64.
         dtype: Option<Dtype>,
     },
     /// Text.
@@ -69,7 +70,7 @@ impl Value {
         }
     }
 
-    /// Bytes of the value as it came.
+    /// Bytes of the value as given.
     pub(super) fn source_bytes(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -89,7 +90,8 @@ impl Number {
         }
     }
 
-    /// Appends the number as a `dtype`; false if that type does not have it. Floats are rounded to the type's precision, but never to infinity.
+    /// Appends the number as a `dtype`; false if that type cannot hold it. Floats are rounded to
+    /// the type's precision, but never to infinity.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "floats are rounded on purpose")]
     pub(super) fn append(self, dtype: Dtype, out: &mut Vec<u8>) -> bool {
         macro_rules! integer {
@@ -135,7 +137,7 @@ impl Number {
     }
 }
 
-/// One sample as a program has it.
+/// One sample from a program.
 ///
 /// ```
 /// use shardpack::collect::{Sample, Value};
@@ -146,7 +148,8 @@ impl Number {
 pub struct Sample {
     /// Its key; default: its number, with zeros in front.
     pub key: Option<String>,
-    /// Its place among the samples, where they come from several threads and their order counts; default: that in which they come. For all or for none.
+    /// Its place among the samples, for samples from several threads whose order matters. Default:
+    /// the order of adding. Set it for all samples or for none.
     pub order: Option<u64>,
     /// Its values by field; `None` is a value that this sample does not have.
     pub values: Vec<(String, Option<Value>)>,
@@ -173,7 +176,7 @@ impl Sample {
         self
     }
 
-    /// Adds a field that the sample has no value for.
+    /// Adds a field for which the sample has no value.
     #[must_use]
     pub fn without(mut self, field: impl Into<String>) -> Self {
         self.values.push((field.into(), None));

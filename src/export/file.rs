@@ -1,4 +1,4 @@
-//! Files that appear under their names only when they are complete, and never in the place of another one.
+//! Files that appear under their names only once they are complete, and never replace another file.
 
 use super::{Content, durable};
 use sha2::{Digest, Sha256};
@@ -7,28 +7,29 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-/// Ends the names of files that are not complete. A run that was killed leaves one for each thread; the next run replaces them.
+/// Suffix of the names of incomplete files. A killed run leaves one for each thread; the next run
+/// replaces them.
 const SUFFIX: &str = ".shardpack-tmp";
 /// The same where a digest stands in place of a name: no two names share a temporary one.
 const DIGEST_SUFFIX: &str = ".shardpack-long-tmp";
 /// Longest file name that file systems take.
 const MAX_NAME_BYTES: usize = 255;
 
-/// What became of a file that was to be written.
+/// What happened to a file that was to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
     /// It was written.
     New,
-    /// It was there already, with the same content.
+    /// It already existed with the same content.
     AlreadyThere,
-    /// Something else stands there, and was left as it is.
+    /// Something else is there. It was left unchanged.
     Occupied,
 }
 
-/// Writes a file, unless something stands there. Its folder must exist.
+/// Writes a file, unless something is already there. Its folder must exist.
 ///
 /// # Errors
-/// If it cannot be written; no part of it is left then.
+/// If it cannot be written. Then no part of it is left.
 pub fn place(path: &Path, content: &Content<'_>) -> io::Result<Placed> {
     match stands_at(path)? {
         Standing::Nothing => {}
@@ -40,7 +41,7 @@ pub fn place(path: &Path, content: &Content<'_>) -> io::Result<Placed> {
     pending.commit()
 }
 
-/// A file that is being written beside its final place, and removed unless it gets there.
+/// A file that is being written next to its final place, and removed unless it is completed.
 #[derive(Debug)]
 pub struct Pending {
     file: File,
@@ -49,7 +50,7 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Begins a file that shall stand at `path`. Its folder must exist.
+    /// Begins a file that will be at `path`. Its folder must exist.
     ///
     /// # Errors
     /// If no file can be created there.
@@ -66,10 +67,10 @@ impl Pending {
         Ok(Self { file, temporary, path: path.to_owned() })
     }
 
-    /// Gives the file its name, unless something stands there.
+    /// Gives the file its name, unless something is already there.
     ///
     /// # Errors
-    /// If it cannot be renamed, or what stands there cannot be read.
+    /// If it cannot be renamed, or the existing file cannot be read.
     pub fn commit(mut self) -> io::Result<Placed> {
         // Refused by the file system, not looked up before: where case does not count, another thread may give the same name at the same time.
         if durable::rename_new(&self.temporary, &self.path)? {
@@ -115,7 +116,7 @@ fn stands_at(path: &Path) -> io::Result<Standing> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Standing::Nothing),
         found => found?,
     };
-    // A pipe would block whoever opens it.
+    // A pipe would block a process that opens it.
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() => Ok(Standing::File(File::open(path)?)),
         _ => Ok(Standing::Other),
@@ -138,7 +139,8 @@ fn compare(new: impl Read, old: impl Read) -> io::Result<Placed> {
     }
 }
 
-/// `.<name>.shardpack-tmp` in the same folder; a digest in the place of a name that would become too long.
+/// `.<name>.shardpack-tmp` in the same folder, with a digest instead of a name that would become
+/// too long.
 fn temporary_of(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default();
     let mut out = OsString::from(".");

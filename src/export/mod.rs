@@ -1,4 +1,5 @@
-//! Field values as the files that a user expects: pictures as they were, arrays as `.npy`, text and JSON as they are.
+//! Field values as the files that a user expects: pictures in their own formats, arrays as `.npy`,
+//! text and JSON unchanged.
 
 pub(crate) mod durable;
 mod file;
@@ -31,7 +32,7 @@ impl Content<'_> {
         out.write_all(&self.body)
     }
 
-    /// Head and body, to be read.
+    /// Reads the head, and then the body.
     pub fn reader(&self) -> impl Read + '_ {
         self.head.as_slice().chain(&*self.body)
     }
@@ -55,7 +56,8 @@ impl From<String> for Content<'_> {
     }
 }
 
-/// Decodes one stored field of a sample into what its file holds; `None` where this sample has no value.
+/// Decodes one stored field of a sample into the content of its file; `None` if this sample has no
+/// value.
 ///
 /// # Errors
 /// `Format` if the value is damaged, `Limit` if it is over the limits, `Usage` for a scalar field.
@@ -79,10 +81,11 @@ pub fn content<'a>(view: &RecordView<'a>, field: &Field, decoder: &mut ArrayDeco
     Ok(Some(Content { head, body }))
 }
 
-/// Name of the field that holds the ICC profiles of pictures that are stored without them.
+/// Name of the field with the ICC profiles of pictures that are stored without them.
 pub const ICC_FIELD: &str = "icc";
 
-/// A JPEG with the profile and the orientation that its record holds beside it, so that other programs show it as it is meant; `None` if there are none.
+/// A JPEG with the profile and the orientation from its record put back, so that other programs
+/// show it correctly; `None` if there are none.
 fn dressed(view: &RecordView<'_>, jpeg: &[u8]) -> Option<Vec<u8>> {
     let schema = view.schema();
     let orientation = schema.scalar_position("orientation").and_then(|_| view.scalar("orientation").ok()?.as_i64());
@@ -95,6 +98,6 @@ fn dressed(view: &RecordView<'_>, jpeg: &[u8]) -> Option<Vec<u8>> {
         return None;
     }
     let mut out = Vec::with_capacity(jpeg.len() + icc.as_ref().map_or(0, Vec::len) + 256);
-    // A user's own field of that name need not be a profile: then the picture stays as it is stored.
+    // A user's own field with that name need not be a profile: then the picture stays as stored.
     with_metadata(jpeg, icc.as_deref(), orientation, &mut out).ok().map(|()| out)
 }

@@ -1,14 +1,17 @@
-//! Under which names the fields of the samples are unpacked: one name for each, whatever the keys are.
+//! The names under which the fields of the samples are unpacked: one name each, whatever the keys
+//! are.
 
 use super::file::is_temporary;
 use shardpack_format::{Error, Field, FieldKind, Result, Schema};
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hasher};
 
-/// The usual name of a field's file: the key itself for the first image field of the schema, `<key>.npy` for the first array field (a key that ends
-/// in `.npy` as it is), `<key>.<field>.<extension>` for every other field, with the key's own `.npy` left out.
+/// The usual name of a field's file. It is the key itself for the first image field of the schema;
+/// `<key>.npy` for the first array field (a key that ends in `.npy` is used unchanged); and
+/// `<key>.<field>.<extension>` for every other field, without the key's own `.npy`.
 ///
-/// Two keys can ask for one name: `a.tif` and `a.tif.npy` both for `a.tif.npy`. [`FileNames`] then gives each of them its full name.
+/// Two keys can lead to the same name: `a.tif` and `a.tif.npy` both to `a.tif.npy`. [`FileNames`]
+/// then gives both their full names.
 #[must_use]
 pub fn file_name(key: &str, field: &str, kind: FieldKind, first_of_kind: bool) -> String {
     let stem = key.strip_suffix(".npy").unwrap_or(key);
@@ -30,7 +33,7 @@ fn full_name(key: &str, field: &str, kind: FieldKind) -> String {
     format!("{key}.{field}.{extension}")
 }
 
-/// A field that goes into a file of its own.
+/// A field that gets its own file.
 #[derive(Debug, Clone)]
 pub struct FileField {
     /// The field.
@@ -38,20 +41,22 @@ pub struct FileField {
     first_of_kind: bool,
 }
 
-/// The names of all files that a dataset unpacks into: no two the same, none the name of a folder that another one needs.
+/// The names of all files that a dataset unpacks into. No two are the same, and none is the name of
+/// a folder that another one needs.
 ///
 /// A file whose usual name ([`file_name`]) another file or a folder has, too, gets its full name: `<key>.<field>.<extension>` with the whole key. So do
 /// all that share that name, and a file whose usual name is one that files have until they are complete. The names follow from the keys alone, not from their order.
 #[derive(Debug)]
 pub struct FileNames {
     fields: Vec<FileField>,
-    /// Hashes of the usual names that cannot be given. Were two names to share a hash by chance, they would get their full names.
+    /// Hashes of the usual names that cannot be used. If two names share a hash by chance, both get
+    /// their full names.
     crowded: HashSet<u64>,
 }
 
 impl FileNames {
-    /// Names for the fields of `schema` that `wanted` accepts. `keys` goes through the keys of all samples, each time it is called; the names in
-    /// `taken` are not given away.
+    /// Names for the fields of `schema` that `wanted` accepts. `keys` goes through the keys of all
+    /// samples each time it is called. The names in `taken` are not used.
     ///
     /// # Errors
     /// `Format` if a key occurs twice, `Usage` if fields cannot be told apart even by their full names.
@@ -70,7 +75,7 @@ impl FileNames {
         let mut names = Self { fields: fields.collect(), crowded: HashSet::new() };
         loop {
             let crowd = names.crowd(taken, keys());
-            // Names that are still shared, although all who have them have their full names.
+            // Names that are still shared, although every file that has them uses its full name.
             if let Some(&stuck) = crowd.iter().find(|&name| names.crowded.contains(name)) {
                 return Err(names.clash(stuck, keys()));
             }
@@ -95,7 +100,8 @@ impl FileNames {
         if is_temporary(&usual) || self.crowded.contains(&hash(&usual)) { full_name(key, name, *kind) } else { usual }
     }
 
-    /// Hashes of the names that more than one file has, or a file and a folder. 8 bytes of memory a file.
+    /// Hashes of the names that several files have, or a file and a folder. 8 bytes of memory per
+    /// file.
     fn crowd<'k>(&self, taken: &[&str], keys: impl Iterator<Item = &'k str>) -> HashSet<u64> {
         let mut files: Vec<u64> = taken.iter().map(|name| hash(name)).collect();
         let mut folders = HashSet::new();
@@ -145,7 +151,7 @@ impl FileNames {
     }
 }
 
-/// The same in each run, so that a second run finds what the first one wrote.
+/// The same in each run, so that a second run finds the files of the first.
 fn hash(name: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(name.as_bytes());
@@ -161,7 +167,7 @@ mod tests {
         Schema::new(kinds.map(|(name, kind)| Field::stored(name, kind)).to_vec()).unwrap()
     }
 
-    /// Every name of every key, as `plan` settles them.
+    /// Every name of every key, as chosen by `plan`.
     fn plan(schema: &Schema, taken: &[&str], keys: &[&str]) -> Result<Vec<String>> {
         let names = FileNames::plan(schema, |_| true, taken, || keys.iter().copied())?;
         Ok(keys.iter().flat_map(|key| names.fields().iter().map(|f| names.name(key, f)).collect::<Vec<_>>()).collect())

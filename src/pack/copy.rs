@@ -1,8 +1,9 @@
-//! A record as it stands, with another number: for records that are moved, not made.
+//! Copies a record under another number: for records that are moved, not made.
 
 use shardpack_format::{Frame, Record, RecordBuilder, Result, Schema, StoredField};
 
-/// Lays `record` out again as sample `sample` of shard `shard_number`, not a byte of its values changed.
+/// Lays `record` out again as sample `sample` of shard `shard_number`. No byte of its values
+/// changes.
 pub(crate) fn copy_record(
     record: &Record<'_>,
     schema: &Schema,

@@ -1,4 +1,4 @@
-//! Cubes: loaded, transformed and encoded, one sample to a thread.
+//! Cubes: loaded, transformed and encoded, one sample per thread.
 
 use super::fidelity::{self, Totals};
 use super::stored_value::{self, Standing, StoredValue};
@@ -14,34 +14,35 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// What a record takes beside the payloads: frame, head, metadata and padding.
+/// What a record takes besides the payloads: frame, head, metadata and padding.
 const OVERHEAD_BYTES: u64 = 2048;
 
-/// What a thread needs for a sample beside that: a unit of stored elements, a block of the file, tables of the coder.
+/// What a thread needs for a sample besides that: a unit of stored elements, a block of the file,
+/// tables of the coder.
 const SCRATCH_BYTES: u64 = 6 << 20;
 
-/// Room in a record for small values, padding, and a last unit that the coder does not shrink.
+/// Room in a record for small values, padding, and a last unit that does not compress.
 const RESERVE_BYTES: usize = 64 << 10;
 
-/// The cubes of a listing, with the settings that were chosen for them.
+/// The cubes of a listing, with the chosen settings.
 pub(super) struct Cubes<'a> {
     listing: &'a Listing,
     options: CubeOptions,
     schema: Schema,
     skip: bool,
-    /// `cube`, then `mask` if there are masks.
+    /// `cube`, and then `mask` if there are masks.
     trials: Vec<(String, Trial)>,
     /// Benches that no thread is using.
     idle: Mutex<Vec<Bench>>,
 }
 
-/// What a thread works with: an encoder for cubes, one for masks, and the memory of a cube before that was read as a whole, whose pages cost less than
-/// fresh ones.
+/// What a thread works with: an encoder for cubes, one for masks, and the memory of an earlier cube
+/// that was read as a whole. Reusing its pages costs less than fresh ones.
 struct Bench {
     cube: ArrayEncoder,
     mask: Option<ArrayEncoder>,
     array: Vec<u8>,
-    /// Length of the descriptor of the cube before.
+    /// Length of the previous cube's descriptor.
     descriptor_bytes: Option<usize>,
 }
 
@@ -89,7 +90,7 @@ impl<'a> Cubes<'a> {
             let best = self.trials.get(field).and_then(|(_, trial)| trial.table.first());
             best.map_or((1, 1), |c| (c.payload_bytes.max(1), c.source_bytes.max(1)))
         };
-        // In whole numbers: the plan must come out the same on every machine.
+        // Integers only: the plan must be the same on every machine.
         let scale = |bytes: u64, (stored, source): (u64, u64)| {
             u64::try_from(u128::from(bytes) * u128::from(stored) / u128::from(source)).unwrap_or(u64::MAX)
         };
@@ -102,7 +103,7 @@ impl<'a> Cubes<'a> {
         Some((position, self.listing.samples.get(position)?))
     }
 
-    /// Runs `work` with a bench that no other thread has.
+    /// Runs `work` with a bench that no other thread is using.
     fn with_bench<T>(&self, work: impl FnOnce(&mut Bench) -> Result<T, SampleError>) -> Result<T, SampleError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
@@ -132,7 +133,7 @@ impl<'a> Cubes<'a> {
         Ok((cube, mask))
     }
 
-    /// Whether the stored elements are put in order as a whole, in memory.
+    /// Whether the stored elements are rearranged as a whole, in memory.
     fn is_rearranged(&self) -> bool {
         self.trials.first().is_none_or(|(_, trial)| trial.settings.layout == ArrayLayout::BandMajor)
     }
@@ -177,15 +178,16 @@ impl SampleSource for Cubes<'_> {
         Cow::Borrowed(self.entry(sample).map_or("", |(_, entry)| &entry.key))
     }
 
-    /// The record, at most as large as the cube; the cube and the bytes that it comes from, unless it is read as it is needed; and its stored elements,
-    /// where they are rearranged.
+    /// The memory that a sample takes: the record, at most as large as the cube; the cube and the
+    /// bytes it comes from, unless it is read as needed; and its stored elements, if they are
+    /// rearranged.
     fn memory_bytes(&self, sample: u64) -> u64 {
         let Some((_, entry)) = self.entry(sample) else { return 0 };
         let cube = info(entry).map_or(entry.bytes, |info| info.array_bytes);
         let in_file = info(entry).is_some_and(|info| info.in_file);
         let loaded = if in_file { 0 } else { cube.saturating_add(entry.bytes) };
         let rearranged = if self.is_rearranged() { cube } else { 0 };
-        // A mask is loaded, and stored.
+        // A mask, as loaded and as stored.
         let mask = entry.mask.as_ref().map_or(0, |mask| mask.bytes.saturating_mul(2));
         [loaded, rearranged, mask, SCRATCH_BYTES].into_iter().fold(cube, u64::saturating_add)
     }
@@ -213,7 +215,7 @@ impl Cubes<'_> {
         }
     }
 
-    /// A sample that is left out, if that is wanted and the sample is to blame.
+    /// A sample that is left out, if the options allow that and the sample itself is at fault.
     fn skipped<T>(&self, error: SampleError) -> Result<Encoded<T>, SampleError> {
         match self.skip && error.is_of_source() && !self.options.run.is_cancelled() {
             true => Ok(Encoded::Skipped { reason: error.to_string() }),
@@ -236,7 +238,8 @@ impl Cubes<'_> {
         };
         let (mut buffer, at) = self.room(buffer, bench.descriptor_bytes, &entry.key, &cube, mask.as_ref());
         let stored = match bench.cube.encode_into(&cube, no_data, &mut buffer).map_err(SampleError::from) {
-            // A file that grew shorter, or another, while it was read has changed: that is no reason to skip it.
+            // A file that was replaced, or became shorter, while it was read has changed. That is
+            // no reason to skip it.
             Err(error) => {
                 self.listing.check_unchanged(entry)?;
                 return self.skipped(error);
@@ -279,8 +282,8 @@ impl Cubes<'_> {
         Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes: entry.source_bytes(), tally }))
     }
 
-    /// A used buffer with room for the whole record, as long as the head in front of the cube will be, if its descriptor is as long as that of the
-    /// cube before.
+    /// A used buffer with room for the whole record. It is as long as the head before the cube will
+    /// be if the cube's descriptor is as long as the previous one.
     fn room(
         &self,
         mut buffer: Vec<u8>,
@@ -296,10 +299,11 @@ impl Cubes<'_> {
         let scalars = usize::try_from(self.schema.scalar_bytes()).unwrap_or(0);
         let at = RecordBuilder::first_value_at(self.schema.stored_count(), scalars, descriptors, key.len());
         buffer.clear();
-        // Once, as large as it can become: to grow a large buffer is to copy it. What is not written to takes no memory.
+        // Reserve the largest possible size once, because growing a large buffer means copying it.
+        // Untouched pages take no memory.
         let cube_bytes = cube.dtype().array_bytes(cube.shape()).ok().and_then(|bytes| usize::try_from(bytes).ok());
         let beside = at + mask.map_or(0, |mask| mask.payload.len()) + RESERVE_BYTES;
-        // Where the system refuses, the encoder asks for less.
+        // If the system refuses, the encoder asks for less.
         let _ = buffer.try_reserve(cube_bytes.unwrap_or(0).saturating_add(beside));
         buffer.resize(at, 0);
         (buffer, at)
@@ -312,7 +316,7 @@ mod tests {
     use crate::sources::{OnBadInput, enumerate};
     use std::fs::File;
 
-    /// A cube of 1 MiB of float32, so that a second block of it is read after the first.
+    /// A cube of 1 MiB of float32: large enough that a second block is read after the first.
     fn write_npy(path: &Path) {
         let mut npy = b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (64, 64, 64), }".to_vec();
         npy.resize(127, b' ');
@@ -321,7 +325,8 @@ mod tests {
         std::fs::write(path, npy).unwrap();
     }
 
-    /// Encodes the one cube of a folder; `change` has its file after it was opened, before its values are read.
+    /// Encodes the one cube of a folder. `change` gets its file after it was opened and
+    /// before its values are read.
     fn encode(on_bad_input: OnBadInput, change: impl Fn(&File)) -> Result<Encoded<Tally>, SampleError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("cube.npy");
@@ -341,7 +346,7 @@ mod tests {
     fn a_file_that_changes_while_it_is_encoded_stops_the_run() {
         for policy in [OnBadInput::Stop, OnBadInput::Skip] {
             assert!(matches!(encode(policy, |_| ()).unwrap(), Encoded::Record(_)));
-            // Cut; and as it was but for its time, after all of it was read well.
+            // Cut short; and with only its time changed, after all of it was read.
             let cut = encode(policy, |file| file.set_len(600_000).unwrap());
             let touched = encode(policy, |file| file.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap());
             for changed in [cut, touched] {

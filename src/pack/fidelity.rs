@@ -1,7 +1,8 @@
 //! Fidelity figures: as scalar columns of each record, and summed up in the manifest.
 //!
-//! Each array field that a value rule may alter has one scalar field per figure, named `<field>.<figure>`. They are small, they are readable
-//! without touching a record, and the totals of a lost manifest can be rebuilt from them.
+//! Each array field that a value rule may alter has one scalar field per figure, named
+//! `<field>.<figure>`. These are small and can be read without touching a record, and the totals of
+//! a lost manifest can be rebuilt from them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -51,14 +52,15 @@ pub fn fields(field: &str) -> Vec<Field> {
     FIGURES.iter().map(|f| Field::scalar(format!("{field}.{}", f.name), f.dtype)).collect()
 }
 
-/// Whether `name` is one of the scalar fields that [`fields`] makes for an array field of this schema. A user's own column
-/// `my.nan` or `mask.nan` is not: a field has all figures, with their types, or none.
+/// Whether `name` is one of the scalar fields that [`fields`] makes for an array field of this
+/// schema. A user's own column `my.nan` or `mask.nan` is not: a field has all figures, with their
+/// types, or none.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
 }
 
-/// The field and the figure that `name` speaks of.
+/// The field and the figure that `name` refers to.
 fn figure(name: &str) -> Option<(&str, &'static Figure)> {
     let (field, figure) = name.rsplit_once('.')?;
     Some((field, FIGURES.iter().find(|f| f.name == figure)?))
@@ -88,9 +90,9 @@ pub struct Totals {
     pub figures: Fidelity,
     /// Number of samples.
     pub samples: u64,
-    /// Samples of which every element decodes to the very bits of the source.
+    /// Samples of which every element decodes to exactly the bits of the source.
     pub equal_samples: u64,
-    /// Key of the sample with the largest absolute error, if there is an error at all.
+    /// Key of the sample with the largest absolute error, if there is any error.
     pub worst_sample: Option<String>,
 }
 
@@ -113,7 +115,8 @@ impl Totals {
         self.equal_samples += next.equal_samples;
     }
 
-    /// Adds the figures of one sample. Call in stored order, so that the sums come out the same each time.
+    /// Adds the figures of one sample. Call in stored order, so that the sums are the same each
+    /// time.
     pub fn add(&mut self, key: &str, figures: &Fidelity) {
         if figures.max_abs_error > self.figures.max_abs_error {
             self.worst_sample = Some(key.to_owned());
@@ -190,7 +193,7 @@ mod tests {
         let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
         let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
         assert_eq!(figures, expected);
-        // Nor do they become figures when a manifest is made anew.
+        // They do not become figures when a manifest is rebuilt either.
         let mut packed = Vec::new();
         append(&mut packed, &Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
         packed.extend([1; 8 * 4]);

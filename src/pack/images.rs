@@ -1,4 +1,4 @@
-//! Pictures: kept to the byte, tiled, or re-encoded, and laid out as records.
+//! Pictures: kept byte for byte, tiled, or re-encoded, and laid out as records.
 
 use super::picture_maker::{Body, Look, PictureMaker, Stored, kept, recipe_of_pictures};
 use super::picture_sizes::{Sizes, refuse_huge};
@@ -25,7 +25,7 @@ pub(super) struct Images<'a> {
     damaged: Mutex<Vec<DamagedPicture>>,
 }
 
-/// What one thread works with, kept from picture to picture.
+/// What one thread works with, reused from picture to picture.
 #[derive(Default)]
 struct Bench {
     maker: PictureMaker,
@@ -33,7 +33,8 @@ struct Bench {
 }
 
 impl<'a> Images<'a> {
-    /// Gets ready, and re-encodes a few pictures to know how large they become. Runs on the caller's rayon pool.
+    /// Prepares, and re-encodes a few pictures to learn how large they become. Runs on the caller's
+    /// rayon pool.
     pub(super) fn new(listing: &'a Listing, options: &'a PackOptions) -> anyhow::Result<Self> {
         let pictures = &options.pictures;
         let has_icc = |entry: &Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
@@ -56,7 +57,7 @@ impl<'a> Images<'a> {
         })
     }
 
-    /// The pictures that were damaged and are stored nonetheless, by key.
+    /// The pictures that were damaged but are stored anyway, by key.
     pub(super) fn damaged(self) -> Vec<DamagedPicture> {
         let mut damaged = self.damaged.into_inner().unwrap_or_else(PoisonError::into_inner);
         damaged.sort_by(|a, b| a.key.cmp(&b.key));
@@ -78,7 +79,7 @@ impl<'a> Images<'a> {
         self.sizes.estimate(entry)
     }
 
-    /// The looks that are taken at a sample.
+    /// Which checks are made on a sample.
     fn looks_at(&self, sample: u64) -> Look {
         let count = self.listing.samples.len() as u64;
         Look {
@@ -92,7 +93,7 @@ impl<'a> Images<'a> {
         Some((position, self.listing.samples.get(position)?))
     }
 
-    /// Runs `work` with a bench that no other thread has.
+    /// Runs `work` with a bench that no other thread is using.
     fn with_bench<T>(&self, work: impl FnOnce(&mut Bench) -> Result<T, SampleError>) -> Result<T, SampleError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = idle().pop();
@@ -102,7 +103,7 @@ impl<'a> Images<'a> {
         result
     }
 
-    /// Reads a picture and makes what is stored of it.
+    /// Reads a picture and makes the stored one.
     fn make<'b>(&self, bench: &'b mut Bench, entry: &Entry, look: Look) -> Result<Stored<'b>, SampleError> {
         let Some(picture) = picture(entry) else {
             return Err(shardpack_format::Error::usage("sample", "a picture", "a cube").into());
@@ -114,9 +115,9 @@ impl<'a> Images<'a> {
     }
 }
 
-/// What the markers of a stored picture show to be damaged, if it is a JPEG and anything is.
+/// What the markers of a stored picture show to be damaged, if it is a JPEG with damage.
 fn damage(picture: &Picture, bytes: &[u8]) -> Option<String> {
-    // The walk knows one frame, not a hierarchy of them.
+    // The walk knows a single frame, not a hierarchy of frames.
     let known = picture.jpeg.is_some_and(|jpeg| jpeg.rare != Some("hierarchical JPEG"));
     if !known {
         return None;
@@ -172,7 +173,7 @@ impl SampleSource for Images<'_> {
             let stored = match self.make(bench, entry, look) {
                 Ok(stored) => stored,
                 Err(SampleError::Picture { error }) if self.skip => {
-                    // Without the hint of a next step: leaving the picture out was it.
+                    // Without the hint, because leaving the picture out was the next step.
                     let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
                     return Ok(Encoded::Skipped { reason });
                 }
@@ -184,7 +185,7 @@ impl SampleSource for Images<'_> {
 }
 
 impl Images<'_> {
-    /// The source's own bytes, read straight into the record.
+    /// The source's own bytes, read directly into the record.
     fn keep(
         &self,
         position: usize,
@@ -253,8 +254,9 @@ impl Images<'_> {
             Body::File => self.listing.read_into(entry, image)?,
             Body::Bytes(bytes) => image.copy_from_slice(bytes),
         }
-        // What was tiled or encoded anew was decoded. What is kept was not: here its markers are searched, at the speed
-        // of a checksum. To decode it would take forty times as long (2026-11-22: 1.9 ms for a photo of 116 kB).
+        // Tiled and re-encoded pictures were decoded. A kept picture was not: here its markers are
+        // searched, at the speed of a checksum. Decoding would take forty times as long
+        // (2026-11-22: 1.9 ms for a photo of 116 kB).
         if own_bytes && let Some(what) = damage(picture, image) {
             let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
             damaged.push(DamagedPicture { key: entry.key.clone(), what });

@@ -47,7 +47,7 @@ impl PackReport {
     }
 }
 
-/// Most memory that the process had resident so far; 0 where the system does not tell.
+/// The most memory that the process has had resident so far; 0 if the system does not tell.
 #[must_use]
 pub fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Packing: from a listing of sources to a dataset. The order of work is enumerate, try codecs, plan, write.
+//! Packing: from a listing of sources to a dataset. The steps are enumerate, try codecs, plan,
+//! write.
 
 mod copy;
 mod cubes;
@@ -45,16 +46,16 @@ pub struct PackReport {
     pub labels_from: LabelsFrom,
     /// Files that were left out before the run began (policy: skip).
     pub bad: Vec<BadInput>,
-    /// Pictures that were stored as they came and whose markers show that they are damaged. Of this run: those of shards that
-    /// an earlier run wrote are not looked at again.
+    /// Pictures that were stored unchanged although their markers show damage. Covers only this
+    /// run: shards that an earlier run wrote are not checked again.
     pub damaged_pictures: Vec<DamagedPicture>,
     /// Things that the user should know.
     pub notes: Vec<String>,
-    /// Pictures of more than 8 bits a sample, of which decoding leaves 8.
+    /// Pictures with more than 8 bits per sample, which decode to 8.
     pub deep_pictures: u64,
     /// For each array field, the candidates that were tried, best first.
     pub trials: Vec<(String, Trial)>,
-    /// Bytes of samples in flight that the run was allowed.
+    /// Bytes of samples in flight that the run could use.
     pub memory_bytes: u64,
 }
 
@@ -67,9 +68,9 @@ pub struct DamagedPicture {
     pub what: String,
 }
 
-/// Called while a run goes on, and able to stop it.
+/// Follows a run, and can stop it.
 pub struct Hooks<'a> {
-    /// Called with the plan's size once it stands, before the first sample is read.
+    /// Called with the plan's size once it is made, before the first sample is read.
     pub on_plan: &'a dyn Fn(&Planned<'_>),
     /// Called about ten times a second.
     pub on_progress: &'a dyn Fn(&Progress),
@@ -77,7 +78,7 @@ pub struct Hooks<'a> {
     pub cancel: &'a AtomicBool,
 }
 
-/// What is known before the first sample is read for good.
+/// What is known before packing reads the first sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned<'a> {
     /// What the samples are.
@@ -90,7 +91,7 @@ pub struct Planned<'a> {
     pub shards: u32,
     /// For each array field, the candidates that were tried, best first.
     pub trials: &'a [(String, Trial)],
-    /// Bytes of samples in flight that the run is allowed.
+    /// Bytes of samples in flight that the run can use.
     pub memory_bytes: u64,
     /// Worker threads.
     pub threads: usize,
@@ -99,8 +100,9 @@ pub struct Planned<'a> {
 /// Packs `src` into a dataset in the folder `out`.
 ///
 /// # Errors
-/// If source and output overlap, if anything in the source cannot be packed (under the policy to stop), if the options do not fit the values, or if the
-/// dataset cannot be written. What was finished stays, and the same call goes on from there.
+/// If source and output overlap, if anything in the source cannot be packed (under the policy to
+/// stop), if the options do not fit the values, or if the dataset cannot be written. Finished
+/// shards stay, and the same call continues from there.
 pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) -> anyhow::Result<PackReport> {
     refuse_overlap(src, out)?;
     options.arrays.check()?;
@@ -120,7 +122,7 @@ pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) ->
         Kind::Cubes => {
             refuse_picture_options(options)?;
             let source = pool.install(|| cubes::Cubes::new(&listing, options))?;
-            // The pool is for looking at files; the writer has threads of its own.
+            // The pool looks at files; the writer has its own threads.
             drop(pool);
             let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|e| source.estimate(e)).collect();
@@ -185,7 +187,7 @@ fn run<S: SampleSource>(
     })
 }
 
-/// Refuses options that would have no effect: whoever gives them expects one.
+/// Refuses options that would have no effect: a user who gives one expects an effect.
 fn refuse_cube_options(options: &PackOptions) -> anyhow::Result<()> {
     let cubes = &options.source.cubes;
     if options.arrays != ArrayOptions::default() || cubes.variable.is_some() || cubes.spatial.is_some() {
@@ -201,15 +203,16 @@ fn refuse_picture_options(options: &PackOptions) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One sample for each thread and one more that waits to be written, and never less than 64 MiB.
+/// One sample for each thread and one more that waits to be written, but at least 64 MiB.
 pub(crate) fn default_memory(threads: usize, largest_sample: u64) -> u64 {
     largest_sample.saturating_mul(threads as u64 + 1).max(64 << 20)
 }
 
-/// Refuses an output that is, or stands in, or holds the source: a second run would pack the first one's shards.
+/// Refuses an output folder that is the source, is inside it, or contains it: a second run would
+/// pack the first run's shards.
 fn refuse_overlap(src: &Path, out: &Path) -> anyhow::Result<()> {
     let src_path = src.canonicalize().with_context(|| format!("cannot open the source `{}`", src.display()))?;
-    // The part of the output's path that exists, links resolved, and the rest as given.
+    // The part of the output's path that exists, with links resolved, and the rest as given.
     let mut out_path = std::path::absolute(out)?;
     let mut rest = Vec::new();
     let resolved = loop {
@@ -226,7 +229,7 @@ fn refuse_overlap(src: &Path, out: &Path) -> anyhow::Result<()> {
     };
     if resolved.starts_with(&src_path) || src_path.starts_with(&resolved) {
         bail!(
-            "output: expected a folder outside of the source `{}`, found `{}`\nhint: choose a folder beside the source",
+            "output: expected a folder outside of the source `{}`, found `{}`\nhint: choose a folder next to the source",
             src.display(),
             out.display()
         );
@@ -234,13 +237,13 @@ fn refuse_overlap(src: &Path, out: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a scalar field holds a figure that packing measured, rather than a value of the user's.
+/// Whether a scalar field holds a figure that packing measured, rather than a user's value.
 #[must_use]
 pub fn is_figure(schema: &Schema, name: &str) -> bool {
     fidelity::is_figure(schema, name) || picture_totals::is_figure(schema, name)
 }
 
-/// What became of one field of many samples.
+/// What was done with one field of many samples.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum FieldTotals {
@@ -258,12 +261,13 @@ impl Tally {
         Self(BTreeMap::from([(field.to_owned(), totals)]))
     }
 
-    /// The figures that stand in a record's scalars.
+    /// The figures in a record's scalars.
     pub(crate) fn of_record(schema: &Schema, key: &str, scalars: &[u8]) -> Self {
         Self::of_noted_record(schema, key, scalars, |_, figures| PictureTotals::of(key, figures, None))
     }
 
-    /// As [`of_record`](Self::of_record); `picture` knows more of a picture than its columns tell. Fields without a value have no figures.
+    /// Like [`of_record`](Self::of_record). `picture` adds what the columns of a picture do not
+    /// tell. Fields without a value have no figures.
     pub(crate) fn of_noted_record(
         schema: &Schema,
         key: &str,
@@ -287,7 +291,7 @@ impl shardpack_writer::Tally for Tally {
             match (self.0.get_mut(&field), totals) {
                 (Some(FieldTotals::Array(mine)), FieldTotals::Array(next)) => mine.merge(next),
                 (Some(FieldTotals::Picture(mine)), FieldTotals::Picture(next)) => mine.merge(next),
-                // A field is of one kind in the whole of a dataset.
+                // A field has the same kind in the whole dataset.
                 (_, totals) => _ = self.0.insert(field, totals),
             }
         }
@@ -303,10 +307,10 @@ impl shardpack_writer::Tally for Tally {
 }
 
 impl SampleError {
-    /// Whether the file of the sample is what is wrong.
+    /// Whether the error is the fault of the sample's file.
     fn is_of_source(&self) -> bool {
         match self {
-            // Nothing is wrong with a file because the user would not wait for it.
+            // The user stopped the run: that is not the file's fault.
             Self::Cube(sources::cubes::CubeError::Cancelled { .. }) => false,
             Self::Cube(_) | Self::Mask { .. } | Self::Encode(EncodeError::Source(_)) => true,
             _ => false,
@@ -317,7 +321,7 @@ impl SampleError {
 /// Why one sample could not be packed.
 #[derive(Debug, thiserror::Error)]
 pub enum SampleError {
-    /// The file changed under the run, or cannot be read.
+    /// The file changed during the run, or cannot be read.
     #[error(transparent)]
     Source(#[from] SourceError),
     /// The file is damaged.

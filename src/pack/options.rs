@@ -1,4 +1,4 @@
-//! What a user may ask of packing.
+//! The options of packing.
 
 use crate::sources::{OnBadInput, SourceOptions};
 use shardpack_codec::ArrayOptions;
@@ -9,12 +9,12 @@ use shardpack_writer::Part;
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Jpeg {
-    /// To the byte.
+    /// Byte for byte.
     Keep,
-    /// The same pixels in a JPEG of tiles, out of which a reader cuts rectangles without decoding.
+    /// The same pixels in a JPEG of tiles. A reader cuts rectangles out of it without decoding.
     #[default]
     Tile,
-    /// Decoded, resized if asked, and encoded anew, in tiles.
+    /// Decoded, resized if requested, and re-encoded in tiles.
     Reencode(ReencodeOptions),
 }
 
@@ -30,15 +30,16 @@ impl Jpeg {
     }
 }
 
-/// Which pictures a costly look is taken at.
+/// Which pictures get a costly check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Share {
-    /// At none.
+    /// None.
     None,
-    /// At one in 64, and at 16 at least where there are so many; which ones depends on nothing but their number.
+    /// One in 64, and at least 16 if there are that many. The choice depends only on the number of
+    /// pictures.
     #[default]
     Sample,
-    /// At every one.
+    /// Every one.
     All,
 }
 
@@ -60,7 +61,8 @@ impl Share {
             Self::None => false,
             Self::All => true,
             Self::Sample => {
-                // One of each block of neighbours, another one each time: every n-th could be the first of each class.
+                // One from each block of neighbours, at a varying position: every n-th picture
+                // might be the first of each class.
                 let stride = count / 16;
                 let stride = if stride > 64 { 64 } else { stride };
                 if stride == 0 {
@@ -78,11 +80,13 @@ impl Share {
 pub struct PictureOptions {
     /// How JPEGs are stored; other pictures are kept to the byte. Default: tile.
     pub jpeg: Jpeg,
-    /// Keep all metadata segments in the stored JPEG. Default: false; the ICC profile then goes into the field `icc`, the Exif orientation
-    /// into the column `orientation`, and the rest is dropped. `keep` keeps everything anyway.
+    /// Keep all metadata segments in the stored JPEG. Default: false. The ICC profile then goes
+    /// into the field `icc`, the Exif orientation into the column `orientation`, and the rest is
+    /// dropped. `keep` keeps everything anyway.
     pub keep_metadata: bool,
-    /// Turn pictures upright on their coefficients where their edges allow it: decoders then need not, but round their pixels differently by a step or two.
-    /// Tiled pictures only. Default: false.
+    /// Turn pictures upright by their coefficients if their edges allow it. Decoders then need not
+    /// turn them, but some pixels differ by a rounding step or two. Tiled pictures only. Default:
+    /// false.
     pub upright: bool,
     /// Tiled pictures that are decoded and compared with their sources, pixel by pixel. Default: a sample.
     pub check_pixels: Share,
@@ -98,13 +102,14 @@ pub struct PictureOptions {
 /// ```
 #[derive(Debug, Clone)]
 pub struct PackOptions {
-    /// How to look at the source, and what to do about bad input.
+    /// How to read the source, and what to do about bad input.
     pub source: SourceOptions,
     /// How to store pictures.
     pub pictures: PictureOptions,
-    /// How to store cubes; masks take what concerns the codec, and are always lossless. Default: auto.
+    /// How to store cubes. Masks use the options about the codec, and are always lossless. Default:
+    /// auto.
     pub arrays: ArrayOptions,
-    /// A shard ends before the sample that would take it past this size, in bytes. Default 1 GiB.
+    /// A shard ends before the sample that would make it larger than this, in bytes. Default 1 GiB.
     pub shard_bytes: u64,
     /// Seed of the order in which samples are stored; `None` keeps the order of the keys. Default: seed 0.
     pub shuffle: Option<u64>,
@@ -114,7 +119,8 @@ pub struct PackOptions {
     pub force: bool,
     /// Threads that read and encode. Default: all cores.
     pub threads: usize,
-    /// Bound on the bytes of samples in flight. Default: what one sample for each thread and one more take, at least 64 MiB.
+    /// Limit on the bytes of samples in flight. Default: enough for one sample per thread and one
+    /// more, at least 64 MiB.
     pub memory_bytes: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! What is stored of one picture: its own bytes, a JPEG of tiles, or one that is encoded anew.
+//! Makes the stored form of one picture: its own bytes, a JPEG of tiles, or a re-encoded JPEG.
 
 use super::picture_totals::{PictureFigures, ReencodedFigures};
 use super::{FieldTotals, Jpeg, PictureOptions, PictureTotals, SampleError, Tally};
@@ -10,7 +10,7 @@ use shardpack_codec::jpeg::{
 };
 use shardpack_format::Limits;
 
-/// Makes stored pictures, one after the other: one for each thread.
+/// Makes stored pictures, one after the other. Each thread has its own.
 #[derive(Default)]
 pub(crate) struct PictureMaker {
     tiler: JpegTiler,
@@ -21,7 +21,7 @@ pub(crate) struct PictureMaker {
 
 /// The bytes of a stored picture.
 pub(crate) enum Body<'a> {
-    /// Those of the source, not read yet.
+    /// The bytes of the source, not read yet.
     File,
     Bytes(&'a [u8]),
 }
@@ -37,25 +37,25 @@ pub(crate) struct Stored<'a> {
     pub(crate) icc: Option<Vec<u8>>,
     pub(crate) figures: PictureFigures,
     pub(crate) kept_because: Option<&'static str>,
-    /// An ICC profile that is damaged, or of colours that the picture no longer has.
+    /// The ICC profile is damaged, or describes colours that the picture no longer has.
     pub(crate) profile_dropped: bool,
 }
 
-/// What the columns do not tell of a picture.
+/// What the columns do not tell about a picture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PictureNote {
     pub(crate) kept_because: Option<&'static str>,
     pub(crate) profile_dropped: bool,
 }
 
-/// Which costly looks are taken at a picture.
+/// Which costly checks a picture gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Look {
     pub(crate) check: bool,
     pub(crate) score: bool,
 }
 
-/// The source's own bytes, `source_bytes` of them, as they are stored.
+/// The source's own bytes, `source_bytes` of them, unchanged.
 pub(crate) fn kept<'a>(
     body: Body<'a>,
     source_bytes: u64,
@@ -100,7 +100,7 @@ impl PictureNote {
         totals
     }
 
-    /// As the tally of the field `field`; none where every picture is kept.
+    /// The tally of the field `field`; empty if every picture is kept.
     pub(crate) fn tally(self, field: &str, key: &str, figures: &PictureFigures, options: &PictureOptions) -> Tally {
         match options.jpeg {
             Jpeg::Keep => Tally::default(),
@@ -110,8 +110,8 @@ impl PictureNote {
 }
 
 impl PictureMaker {
-    /// Makes what is stored of the picture file `source`, of which `picture` says what its header says. `icc` tells whether a profile has a place
-    /// beside the picture.
+    /// Makes the stored form of the picture file `source`. `picture` describes its header. `icc`
+    /// tells whether the record has a field for a profile.
     pub(crate) fn make<'b>(
         &'b mut self,
         source: &'b [u8],
@@ -127,15 +127,15 @@ impl PictureMaker {
         let Some(facts) = &picture.jpeg else {
             return Ok(kept(source, Some(picture.media_type)));
         };
-        // The codec does not read what it cannot tell the frame of.
+        // The codec does not read a file whose frame it cannot find.
         if let Some(rare @ "hierarchical JPEG") = facts.rare {
             return Ok(kept(source, Some(rare)));
         }
         let mut figures = kept(&[], None).figures;
-        // The profile of a CMYK picture says nothing of the RGB one that may be made of it.
+        // The profile of a CMYK picture does not describe the RGB picture that may be made from it.
         let beside = facts.icc && icc && facts.components != 4;
         let profile = if beside { Metadata::read(source).map_err(bad)?.icc } else { None };
-        // A profile that cannot be taken out stays in.
+        // A profile that cannot be taken out stays in the picture.
         let keep_metadata = options.keep_metadata || (beside && profile.is_none());
         let mut profile_dropped = false;
         let (width, height, orientation, applied, outcome) = match &options.jpeg {
@@ -171,7 +171,7 @@ impl PictureMaker {
         figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
         if look.check {
             if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
-                // Never seen: but a defect of the transcoder must not cost a picture.
+                // Never seen, but a defect of the transcoder must not cost a picture.
                 return Ok(kept(source, Some("pixels differ")));
             }
             figures.pixels_checked = true;
@@ -191,7 +191,8 @@ impl PictureMaker {
     }
 }
 
-/// Pixels of a picture that no file has held yet: C-contiguous `[height, width, channels]` u8 with one channel (grey) or three (RGB).
+/// Pixels of a picture that is not in a file yet: C-contiguous `[height, width, channels]` u8 with
+/// one channel (grey) or three (RGB).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pixels<'a> {
     pub(crate) bytes: &'a [u8],
@@ -201,7 +202,8 @@ pub(crate) struct Pixels<'a> {
 }
 
 impl PictureMaker {
-    /// Makes what is stored of pixels: a JPEG where pictures are re-encoded, else a PNG, which keeps them to the bit.
+    /// Makes the stored form of pixels: a JPEG if pictures are re-encoded, else a PNG, which is
+    /// lossless.
     pub(crate) fn make_of_pixels(
         &mut self,
         pixels: Pixels<'_>,

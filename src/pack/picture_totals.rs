@@ -1,4 +1,5 @@
-//! What became of pictures: as scalar columns of each record, and summed up in the manifest. The columns of the field `image`:
+//! What was done with pictures: as scalar columns of each record, and summed up in the manifest.
+//! The columns of the field `image`:
 //!
 //! | column | dtype | |
 //! |---|---|---|
@@ -13,7 +14,7 @@ use serde_json::{Map, Value, json};
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
 
-/// What became of one picture.
+/// What was done with one picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct PictureFigures {
     pub(crate) source_bytes: u64,
@@ -23,7 +24,7 @@ pub(crate) struct PictureFigures {
     pub(crate) reencoded: Option<ReencodedFigures>,
 }
 
-/// What became of one picture that was to be re-encoded.
+/// How one picture was re-encoded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct ReencodedFigures {
     pub(crate) quality: u8,
@@ -53,7 +54,8 @@ fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
     pictures.filter(|field| has(schema, field, &TILED))
 }
 
-/// Whether `name` is one of the fields that [`fields`] makes: their types must be right, and none may be missing.
+/// Whether `name` is one of the fields that [`fields`] makes: all of them must be there, with the
+/// right types.
 pub(super) fn is_figure(schema: &Schema, name: &str) -> bool {
     let Some((field, column)) = name.rsplit_once('.') else { return false };
     let among = |columns: &[(&str, Dtype)]| columns.iter().any(|(known, _)| *known == column);
@@ -62,7 +64,8 @@ pub(super) fn is_figure(schema: &Schema, name: &str) -> bool {
 }
 
 impl PictureFigures {
-    /// Appends the packed scalars of one sample; those of re-encoding where pictures are re-encoded.
+    /// Appends the packed scalars of one sample, and those of re-encoding if pictures are
+    /// re-encoded.
     pub(crate) fn append(&self, out: &mut Vec<u8>) {
         out.extend(self.source_bytes.to_le_bytes());
         out.extend(self.tiles_per_row.to_le_bytes());
@@ -147,14 +150,15 @@ pub struct PictureTotals {
     tiled: u64,
     in_rows: u64,
     kept: u64,
-    /// Why, where that is known: totals that were rebuilt from the columns do not say.
+    /// The reasons, if they are known: totals that were rebuilt from the columns do not have them.
     kept_because: BTreeMap<String, u64>,
     pixels_checked: u64,
     reencoded: u64,
     quality: Spread,
     score: Spread,
     worst_sample: Option<String>,
-    /// Pictures whose ICC profile was dropped, and pictures that no quality brought to the score that was asked for: not in the columns either.
+    /// Pictures whose ICC profile was dropped, and pictures that did not reach the requested score
+    /// at any quality. These are not in the columns either.
     profiles_dropped: u64,
     below_target: u64,
 }
@@ -185,10 +189,10 @@ impl PictureTotals {
         totals
     }
 
-    /// Counts what the columns do not tell, for one picture.
+    /// Counts what the columns do not tell about one picture.
     pub(super) fn note(&mut self, profile_dropped: bool, target: Option<f64>) {
         self.profiles_dropped = u64::from(profile_dropped);
-        // A score is stored as a float of 32 bits.
+        // A score is stored as a 32-bit float.
         let missed = |target: f64| self.reencoded > 0 && self.score.count > 0 && self.score.max < target - 1e-3;
         self.below_target = u64::from(target.is_some_and(missed));
     }
@@ -286,7 +290,7 @@ mod tests {
         };
         let mut totals = of("a", 80, f32::NAN);
         totals.merge(of("b", 80, 75.0));
-        // The source's own picture: it has no score to speak of.
+        // The source's own bytes: there is no score.
         totals.merge(of("c", 0, 60.0));
         totals.merge(of("d", 90, f32::NAN));
         let json = totals.to_json();

@@ -6,7 +6,8 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use shardpack_format::{Dtype, Field, FieldKind, Metadata, Recipe, Schema};
 
-/// Schema and recipe as every shard holds them: first the fields of the kind, then the columns of the table of labels.
+/// Schema and recipe as every shard holds them: first the fields of the kind, then the columns of
+/// the label table.
 pub(super) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) -> anyhow::Result<Metadata> {
     let mut fields = fields;
     fields.extend(listing.columns.iter().map(|column| match column.values {
@@ -23,7 +24,7 @@ pub(super) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) ->
     Ok(Metadata { schema, classes, recipe, shards: None })
 }
 
-/// The part of the recipe that both kinds share.
+/// The part of the recipe that pictures and cubes share.
 pub(super) fn recipe(listing: &Listing, options: &PackOptions) -> Recipe {
     let mut recipe = Recipe::new();
     let mut put = |name: &str, value: Value| recipe.insert(name.to_owned(), value);

@@ -1,4 +1,5 @@
-//! The stored value of a field, and records of such values: for cubes out of files and for the samples of a program.
+//! The stored value of a field, and records of such values: for cubes from files and for the
+//! samples of a program.
 
 use shardpack_codec::{EncodedArray, StoredArray, encode_bytes};
 use shardpack_format::{Codec, Frame, RecordBuilder, Result, Schema, StoredField};
@@ -11,7 +12,8 @@ pub(crate) struct StoredValue {
     pub(crate) payload: Vec<u8>,
 }
 
-/// The first stored value of a record that is made around it: its payload is the end of `buffer`, from byte `at` on.
+/// The first stored value of a record that is built around it: its payload is the end of `buffer`,
+/// from byte `at` on.
 pub(crate) struct Standing {
     pub(crate) buffer: Vec<u8>,
     pub(crate) at: usize,
@@ -21,7 +23,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// An array whose payload was appended to `buffer` when that had `at` bytes.
+    /// An array whose payload was appended to `buffer` when that held `at` bytes.
     pub(crate) fn array(buffer: Vec<u8>, at: usize, stored: &StoredArray) -> Result<Self> {
         let (codec, decoded_bytes) = (stored.codec, stored.descriptor.stored_bytes()?);
         Ok(Self { buffer, at, codec, decoded_bytes, descriptor: stored.descriptor.encode()? })
@@ -29,7 +31,7 @@ impl Standing {
 }
 
 impl StoredValue {
-    /// An array, as it was encoded.
+    /// An array that was encoded.
     pub(crate) fn array(encoded: EncodedArray) -> Result<Self> {
         Ok(Self {
             codec: encoded.codec,
@@ -39,13 +41,13 @@ impl StoredValue {
         })
     }
 
-    /// Text, JSON or bytes, which need no descriptor: compressed where that is smaller.
+    /// Text, JSON or bytes, which need no descriptor. Compressed if that is smaller.
     pub(crate) fn bytes(bytes: &[u8]) -> Result<Self> {
         let (codec, payload) = encode_bytes(bytes)?;
         Ok(Self { codec, decoded_bytes: bytes.len() as u64, descriptor: Vec::new(), payload })
     }
 
-    /// What a record says of it.
+    /// What a record says about it.
     pub(crate) fn describe(&self) -> StoredField<'_> {
         StoredField {
             codec: self.codec,
@@ -56,7 +58,8 @@ impl StoredValue {
     }
 }
 
-/// Lays out the record of `key`, sample `sample_id`, around the value of its first stored field. One of `values` for each of the others.
+/// Lays out the record of `key`, sample `sample_id`, around the value of its first stored field.
+/// `values` has one entry for each of the other fields.
 ///
 /// # Errors
 /// As [`RecordBuilder::around`].
@@ -77,7 +80,8 @@ pub(crate) fn record_around(
     Ok(filled(record, 1, values))
 }
 
-/// Lays out the record of `key`, sample `sample_id`, in `buffer`, which is empty or a used one. One value for each stored field of the schema.
+/// Lays out the record of `key`, sample `sample_id`, in `buffer`, which is empty or a used one.
+/// There is one value for each stored field of the schema.
 ///
 /// # Errors
 /// As [`RecordBuilder::new`].
@@ -94,7 +98,7 @@ pub(crate) fn record(
     Ok(filled(record, 0, values))
 }
 
-/// The record with the payloads of `values`, of which the first is stored field `first`.
+/// The record with the payloads of `values`; the first of them is stored field `first`.
 fn filled(mut record: RecordBuilder, first: usize, values: &[Option<StoredValue>]) -> (Vec<u8>, Frame) {
     for (position, value) in (first..).zip(values) {
         if let Some(value) = value {

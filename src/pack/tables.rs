@@ -16,7 +16,7 @@ pub(super) fn append_label(out: &mut Vec<u8>, entry: &Entry) {
     }
 }
 
-/// Appends the scalar columns of the table of labels for one sample.
+/// Appends the scalar columns of the label table for one sample.
 pub(super) fn append_columns(out: &mut Vec<u8>, listing: &Listing, sample: usize) {
     for column in &listing.columns {
         match &column.values {
@@ -28,7 +28,8 @@ pub(super) fn append_columns(out: &mut Vec<u8>, listing: &Listing, sample: usize
     }
 }
 
-/// A digest of everything that a sample takes from names and tables: the dataset of other labels is another dataset.
+/// A digest of everything that a sample takes from names and tables. Other labels make another
+/// dataset.
 pub(super) fn digest(listing: &Listing, sample: usize) -> [u8; 16] {
     let mut values = Vec::new();
     if let Some(entry) = listing.samples.get(sample) {
@@ -44,7 +45,7 @@ pub(super) fn digest(listing: &Listing, sample: usize) -> [u8; 16] {
     digest
 }
 
-/// The text columns of the table of labels for one sample, in order.
+/// The text columns of the label table for one sample, in order.
 pub(super) fn texts(listing: &Listing, sample: usize) -> Vec<&str> {
     let texts = listing.columns.iter().filter_map(|column| match &column.values {
         Values::Text(texts) => Some(texts.get(sample).unwrap_or_default()),

@@ -1,4 +1,4 @@
-//! Choosing codecs: a few samples are loaded, cropped, and handed to the trial.
+//! Chooses codecs: loads a few samples, crops them, and hands them to the trial.
 
 use super::PackOptions;
 use crate::sources::cubes::{CubeOptions, CubeRun, load_mask, open};
@@ -7,7 +7,7 @@ use anyhow::Context;
 use rayon::prelude::*;
 use shardpack_codec::{Array, ArrayOptions, BandDifference, Trial, Values, crop_for_trial, trial};
 
-/// Samples that the trial looks at: the first, the middle and the last.
+/// The samples that the trial looks at: the first, the middle and the last.
 const SAMPLES: usize = 3;
 
 /// The middle of a sample.
@@ -39,17 +39,18 @@ pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result
     Ok(trials)
 }
 
-/// Masks are labels: never lossy, whatever is asked of the cubes.
+/// Masks are labels: never lossy, whatever the options for the cubes say.
 pub(super) fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
     ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
 }
 
-/// Variable and shape are the cubes': a mask file is read for the one array that it holds.
+/// Variable and shape apply to the cubes. A mask file is read for its one array.
 pub(super) fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
     CubeOptions { variable: None, ..cubes.clone() }
 }
 
-/// Where to look. If nothing is left to choose, one sample is enough to estimate the size of a record.
+/// Which samples to look at. If there is nothing to choose, one sample is enough to estimate the
+/// size of a record.
 fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
     let last = samples.saturating_sub(1);
     let settled = options.coder.is_some()
@@ -64,7 +65,7 @@ fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
     positions
 }
 
-/// Loads the sample at `position`; where damaged samples are skipped, the next one that is whole.
+/// Loads the sample at `position`. If damaged samples are skipped, loads the next whole one.
 fn load_from(listing: &Listing, position: usize, cubes: &CubeOptions, skips: bool) -> anyhow::Result<Crop> {
     let mut first_error = None;
     let samples = listing.samples.iter().cycle().skip(position).take(listing.samples.len());

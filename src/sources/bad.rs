@@ -10,7 +10,7 @@ pub enum OnBadInput {
     /// Stop before anything is written, with the list.
     #[default]
     Stop,
-    /// Leave them out, and hand the list on.
+    /// Leave them out, and pass the list on.
     Skip,
 }
 
@@ -33,17 +33,17 @@ impl std::str::FromStr for OnBadInput {
 pub enum BadKind {
     /// The name is not UTF-8, holds control characters, or the path is too long.
     Name,
-    /// A symbolic link that leads out of the source, in a circle, or nowhere.
+    /// A symbolic link that leads out of the source, in a circle, or to nothing.
     Link,
     /// A pipe, a socket or a device.
     Special,
     /// The operating system does not let us read it.
     Unreadable,
-    /// No bytes in it.
+    /// The file is empty.
     Empty,
-    /// The content is none that can be packed.
+    /// The content is not of a kind that can be packed.
     Unknown,
-    /// The content is known and nothing that can be packed.
+    /// The content is of a known kind, but one that cannot be packed.
     Unsupported,
     /// The content breaks its own format, or is cut off.
     Damaged,
@@ -115,7 +115,8 @@ pub struct BadInput {
     pub key: String,
     /// The word to count by.
     pub kind: BadKind,
-    /// What was expected and found; a next step, if there is one, in a second line that begins with `hint: `.
+    /// What was expected and found. If there is a next step, it follows in a second line that
+    /// begins with `hint: `.
     pub detail: String,
 }
 
@@ -125,11 +126,12 @@ impl fmt::Display for BadInput {
     }
 }
 
-/// Most files that the text of [`BadInputs`] names, and most hints.
+/// How many files, and how many hints, the text of [`BadInputs`] names.
 const NAMED: usize = 20;
 const HINTS: usize = 3;
 
-/// Every file of a source that cannot be packed, as an error's text: the first twenty, then counts by reason.
+/// Every file of a source that cannot be packed, as the text of an error: the first twenty, and
+/// then counts by reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadInputs {
     /// All of them, sorted by key.

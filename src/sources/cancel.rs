@@ -1,9 +1,9 @@
-//! Stopping before the end, when the caller asks for it.
+//! Stopping early when the caller asks for it.
 
 use super::error::{Result, SourceError};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag that the caller may raise, if it gave one.
+/// A flag that the caller may raise, if there is one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cancel<'a>(Option<&'a AtomicBool>);
 

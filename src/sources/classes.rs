@@ -18,10 +18,11 @@ fn folder(key: &str) -> Option<&str> {
     key.split_once('/').map(|(folder, _)| folder)
 }
 
-/// Classes by first-level folder, if every sample stands in one; and what the user should know about that.
+/// Classes by first-level folder, if every sample is in one; and what the user should know about
+/// that.
 ///
-/// `folders` are all first-level folders, sorted. One without samples keeps its place among the labels, as torchvision has it: a subset
-/// must number its classes as the whole does.
+/// `folders` are all first-level folders, sorted. A folder without samples keeps its label, as in
+/// torchvision: a subset must number its classes like the whole.
 pub(crate) fn by_folder<'a>(
     folders: &[String],
     keys: impl Iterator<Item = &'a str> + Clone,

@@ -1,4 +1,5 @@
-//! What can be wrong with a source as a whole. What is wrong with a single file is a [`BadInput`](super::BadInput).
+//! What can be wrong with a source as a whole. An error in a single file is a
+//! [`BadInput`](super::BadInput).
 
 use super::bad::BadInputs;
 use super::words::plural;
@@ -23,7 +24,7 @@ pub enum SourceError {
         /// Its answer.
         source: io::Error,
     },
-    /// The path is nothing that samples can come from.
+    /// The path is not something that samples can come from.
     #[error("`{}`: expected {expected}, found {found}", path.display())]
     NotASource {
         /// The path.
@@ -47,7 +48,7 @@ pub enum SourceError {
         /// The first unusable file and its reason.
         first_bad: Option<String>,
     },
-    /// Pictures and cubes, and nobody said which are meant.
+    /// There are pictures and cubes, and the options do not say which to pack.
     #[error(
         "`{}` holds both pictures and cubes: {} (first: `{first_picture}`), {} (first: `{first_cube}`)\n\
          hint: say which with `--kind images` or `--kind cubes`; the others are then bad input, which `--on-bad-input skip` leaves out",
@@ -65,7 +66,7 @@ pub enum SourceError {
         /// Key of the first cube.
         first_cube: String,
     },
-    /// Masks were given, but what they would belong to are pictures.
+    /// Masks were given, but the samples are pictures.
     #[error(
         "masks `{}`: expected cubes, which masks are paired with, found pictures\n\
          hint: leave `--masks` out; if the source's TIFFs are cubes, say so with `--kind cubes`",
@@ -87,13 +88,13 @@ pub enum SourceError {
         line: Option<u64>,
         /// What was expected and found.
         message: String,
-        /// Next step, or empty.
+        /// A next step, or empty.
         hint: String,
     },
     /// The caller raised [`SourceOptions::cancel`](super::SourceOptions::cancel).
     #[error("interrupted while the source was listed")]
     Cancelled,
-    /// A file is not the one that was listed.
+    /// A file changed since it was listed.
     #[error(
         "`{}` changed since it was listed: expected {expected}, found {found}\n\
          hint: run the command again once nothing writes to the source",
@@ -104,7 +105,7 @@ pub enum SourceError {
         path: PathBuf,
         /// Size and time of modification when it was listed.
         expected: String,
-        /// The same now.
+        /// The same values now.
         found: String,
     },
 }

@@ -1,4 +1,4 @@
-//! A JPEG file as a picture: what its header says, and where the picture ends.
+//! A JPEG file as a picture: the facts in its header, and where the picture ends.
 #![deny(clippy::indexing_slicing)]
 
 use super::bad::Flaw;
@@ -9,7 +9,7 @@ use shardpack_codec::jpeg::{JpegError, JpegHeader, end_of_image};
 /// Longest JPEG header. A CMYK profile takes about 600 KiB, Exif at most 64 KiB; the rest is for panoramas and depth maps in APP segments.
 const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
 
-/// The JPEG that begins `file`.
+/// The JPEG at the start of `file`.
 pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
     let header = match jpeg_header(file)? {
         JpegStart::Frame(header) => header,
@@ -35,7 +35,7 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
     })
 }
 
-/// What few decoders read, if it is that. What T.81 does not allow is damage.
+/// The feature that few decoders read, if there is one. A file that breaks T.81 is damaged.
 fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     match (header.sof, header.precision) {
         (5..=7 | 13..=15, _) => Err(Flaw::damaged("JPEG with a differential frame that nothing came before")),
@@ -44,7 +44,8 @@ fn rare(header: &JpegHeader) -> Result<Option<&'static str>, Flaw> {
     }
 }
 
-/// A hierarchical JPEG, whose segment DHP at `offset` has the layout of a frame header, and the dimensions of the whole (T.81, B.3.2).
+/// A hierarchical JPEG. Its segment DHP, at `offset`, has the layout of a frame header and the
+/// dimensions of the whole picture (T.81, B.3.2).
 fn hierarchical(file: &(impl ReadAt + ?Sized), offset: u64) -> Result<Picture, Flaw> {
     let short = || Flaw::damaged("JPEG cut off in its header");
     let segment = file.read_at(offset, 10).map_err(|_| short())?;
@@ -90,7 +91,7 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
         let prefix = file.head(have)?;
         match JpegHeader::parse(&prefix) {
             Ok(header) => return Ok(JpegStart::Frame(header)),
-            // The parser knows frames only; it stops where a hierarchy of them begins.
+            // The parser only knows frames; it stops where a hierarchy of them begins.
             Err(JpegError::Damaged { offset, .. })
                 if file.read_at(offset, 2).is_ok_and(|marker| *marker == [0xFF, 0xDE]) =>
             {
@@ -100,7 +101,8 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
                 if needed > MAX_JPEG_HEADER_BYTES {
                     return Err(Flaw::damaged(format!("JPEG header longer than {} MiB", MAX_JPEG_HEADER_BYTES >> 20)));
                 }
-                // Doubling keeps a header of thousands of small segments from being walked thousands of times.
+                // Doubling the size avoids walking a header of thousands of small segments
+                // thousands of times.
                 have = needed.max(2 * have);
             }
             Err(JpegError::Truncated { needed }) => {
@@ -114,14 +116,15 @@ fn jpeg_header(file: &(impl ReadAt + ?Sized)) -> Result<JpegStart, Flaw> {
     }
 }
 
-/// Offset just behind EOI. Nearly every file ends with it; a few are padded, or carry another picture behind it.
+/// Offset just after EOI. Nearly every file ends with it; a few are padded, or have another picture
+/// after it.
 fn jpeg_end(file: &(impl ReadAt + ?Sized), scan_offset: u64) -> Result<u64, Flaw> {
     let from = file.len().saturating_sub(TAIL_BYTES).max(scan_offset).min(file.len());
     let tail = file.read_at(from, file.len() - from)?;
     if tail.ends_with(b"\xFF\xD9") {
         return Ok(file.len());
     }
-    // Only the whole tail of zeros is cheap to be sure of: any other marker may belong to the picture behind.
+    // Only a tail of zeros is cheap to check: any other marker may belong to the picture after it.
     let content = tail.iter().rposition(|&b| b != 0).map_or(0, |last| last + 1);
     if tail.get(..content).is_some_and(|content| content.ends_with(b"\xFF\xD9")) {
         return Ok(from + content as u64);

@@ -49,7 +49,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// The kind of source that it belongs to.
+    /// The kind of source that contains it.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
@@ -59,14 +59,14 @@ impl Content {
     }
 }
 
-/// What a look at one file found.
+/// What was found in one file.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// A sample, with the path of its data file if that is another.
+    /// A sample, and the path of its data file if that is a different file.
     Sample(Content, Option<PathBuf>),
-    /// Nothing known: bad input, unless a header claims it as its data.
+    /// Nothing known: bad input, unless a header claims the file as its data.
     Unknown(Flaw),
-    /// A header whose cube cannot be read; it claims its data file nevertheless.
+    /// A header whose cube cannot be read. It still claims its data file.
     Bad(Flaw, Option<PathBuf>),
 }
 
@@ -108,21 +108,21 @@ fn cube(path: &Path, kind: CubeKind, options: &CubeOptions) -> Found {
     }
 }
 
-/// An error of the readers, less the path, which every list of flaws names anyway.
+/// An error of the readers, without the path: every list of flaws names it anyway.
 fn cube_flaw(error: &CubeError, path: &Path) -> Flaw {
     let text = error.to_string();
     let named = format!("`{}`: ", path.to_string_lossy().escape_debug());
     let kind = match error {
-        // Who raised the flag asks for it again, and throws this away.
+        // The code that raised the flag checks it again, and drops this error.
         CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
         CubeError::Format { .. } => BadKind::Damaged,
-        // What the options or the limits do not let in may be right as well.
+        // A file that the options or the limits refuse may still be valid.
         CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
     };
     Flaw::new(kind, text.strip_prefix(&named).unwrap_or(&text))
 }
 
-/// What the content looks like, and its first bytes, to show.
+/// What the content looks like, and its first bytes for the message.
 fn sniff(path: &Path, file: &FoundFile) -> Result<(Option<Sniffed>, String), Flaw> {
     let file = FileAt::open(path, file.bytes)?;
     let sniffed = picture::probe(&file)?;

@@ -1,4 +1,4 @@
-//! Where labels came from, and folders whose names say that they are no classes.
+//! Where labels came from, and folders whose names suggest that they are not classes.
 
 use super::kind::Kind;
 use super::words::{list, plural};
@@ -39,7 +39,7 @@ impl fmt::Display for LabelsFrom {
 const SPLITS: &[&str] =
     &["train", "training", "trn", "val", "valid", "validation", "dev", "test", "testing", "eval", "holdout"];
 
-/// Names of parts of samples that are no samples of their own.
+/// Names of parts of samples that are not samples themselves.
 const TRUTHS: &[&str] = &[
     "label",
     "labels",
@@ -57,11 +57,11 @@ const TRUTHS: &[&str] = &[
     "targets",
 ];
 
-/// Names of folders that hold the samples beside those.
+/// Names of folders that hold the samples next to those parts.
 const INPUTS: &[&str] =
     &["image", "images", "img", "imgs", "picture", "pictures", "photos", "jpegimages", "cube", "cubes", "data"];
 
-/// Names that are listed.
+/// How many names are listed.
 const NAMED: usize = 8;
 
 /// What the user should know about the names of first-level `folders`, which hold samples.
@@ -139,7 +139,7 @@ mod tests {
         assert!(told[0].contains("`Val`, `train` sound like splits of a dataset"), "{told:?}");
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(notes(&files, &off), ("none".to_owned(), Vec::new()));
-        // Classes may be called as they like otherwise.
+        // Otherwise classes may have any name.
         assert_eq!(notes(&[("cat/a.jpg", jpeg()), ("dog/b.jpg", jpeg())], &SourceOptions::default()).1, [""; 0]);
     }
 

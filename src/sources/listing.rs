@@ -11,7 +11,8 @@ use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A file that belongs to a sample, beside the one that names it: the data of an ENVI header, a mask.
+/// A file that belongs to a sample, next to the one that names it: the data of an ENVI header, or a
+/// mask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideFile {
     /// Where it is.
@@ -31,7 +32,7 @@ pub struct Entry {
     pub bytes: u64,
     /// Its time of modification when it was listed, in ns since 1970.
     pub mtime_ns: i64,
-    /// Label: place in [`Listing::classes`].
+    /// Label: index into [`Listing::classes`].
     pub class: Option<u32>,
     /// What the file holds.
     pub content: Content,
@@ -53,11 +54,13 @@ impl Entry {
         [&self.data, &self.mask].into_iter().flatten().fold(self.bytes, |sum, file| sum.saturating_add(file.bytes))
     }
 
-    /// One number for the times of modification of all files of the sample: for a plan, which must not be gone on with when one of them
-    /// changed. Of a sample of one file it is [`mtime_ns`](Self::mtime_ns); else it is no time, and says nothing about which is newer.
+    /// One number for the modification times of all files of the sample. The plan uses it: a run
+    /// must not continue if one of the files changed. For a sample with one file it is
+    /// [`mtime_ns`](Self::mtime_ns); otherwise it is not a time, and does not tell which is newer.
     #[must_use]
     pub fn fingerprint_mtime_ns(&self) -> i64 {
-        // An odd factor, so that nothing is lost, and a large one, so that no small shifts of two files make up for each other.
+        // The factor is odd, so that nothing is lost, and large, so that small shifts of two files
+        // do not cancel out.
         const FACTOR: i64 = 0x5851_F42D_4C95_7F2D;
         [&self.data, &self.mask]
             .into_iter()
@@ -69,13 +72,14 @@ impl Entry {
 /// The samples of a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// The folder that keys are relative to, absolute, links resolved.
+    /// The folder that keys are relative to: absolute, with links resolved.
     pub root: PathBuf,
     /// What all samples are.
     pub kind: Kind,
     /// Sorted by the bytes of the key. Never empty.
     pub samples: Vec<Entry>,
-    /// Names of the classes; empty if there are none. Then every sample's `class` is `None`, else none is.
+    /// Names of the classes; empty if there are none. Without classes every sample's `class` is
+    /// `None`; with classes none is.
     pub classes: Vec<String>,
     /// Columns of the table of labels, in the order of the samples.
     pub columns: Vec<Column>,
@@ -83,14 +87,14 @@ pub struct Listing {
     pub labels_from: LabelsFrom,
     /// What cannot be packed, sorted by key. Empty unless the policy is to skip.
     pub bad: Vec<BadInput>,
-    /// Hidden and side files that were passed over.
+    /// Number of hidden and side files that were skipped.
     pub ignored: u64,
     /// What the user should know: class folders without samples, masks without a sample, ….
     pub notes: Vec<String>,
 }
 
 impl Listing {
-    /// Where a sample's file is.
+    /// The path of a sample's file.
     #[must_use]
     pub fn path(&self, entry: &Entry) -> PathBuf {
         self.root.join(&entry.key)
@@ -102,10 +106,10 @@ impl Listing {
         self.samples.iter().fold(0, |sum, entry| sum.saturating_add(entry.source_bytes()))
     }
 
-    /// Reads a sample's file whole into `out`, which is as long as the file was when it was listed.
+    /// Reads a sample's whole file into `out`, which is as long as the file was when it was listed.
     ///
     /// # Errors
-    /// `Io`; `Changed` if size or time are not those that were listed, before or after.
+    /// `Io`; `Changed` if size or time differ from the listing, before or after reading.
     pub fn read_into(&self, entry: &Entry, out: &mut [u8]) -> Result<()> {
         let path = self.path(entry);
         let (mut file, _) = regular::open(&path).map_err(SourceError::io("open", &path))?;
@@ -118,7 +122,8 @@ impl Listing {
         check(&file)
     }
 
-    /// Checks that size and time of the sample's files are those that were listed. For readers that take a path: call it before and after.
+    /// Checks that size and time of the sample's files are the same as in the listing. For readers
+    /// that take a path: call it before and after reading.
     ///
     /// # Errors
     /// `Io`; `Changed`.

@@ -1,8 +1,8 @@
 //! `--masks DIR`: which label mask belongs to which sample.
 //!
-//! A mask belongs to the sample of the same path below its folder, whatever the extensions: `a/x.npy` to `a/x.tif` (and `a/x.tif.npy` as
-//! well). If there is none, the file name alone decides, as long as it is unique on both sides. It has one band, and the height and the
-//! width of the cube.
+//! A mask belongs to the sample with the same path below its folder, whatever the extensions:
+//! `a/x.npy` to `a/x.tif` (and `a/x.tif.npy` too). If there is none, the file name alone decides,
+//! provided it is unique on both sides. A mask has one band, and the height and width of the cube.
 
 use super::bad::{BadInput, BadKind, Flaw};
 use super::cancel::Cancel;
@@ -17,11 +17,11 @@ use rayon::prelude::*;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Gives each of `samples`, which stand in `tree`, its mask; those without, or with one that does not fit, become bad input. What the user
-/// should know, if anything.
+/// Gives each of `samples`, which come from `tree`, its mask. A sample without a mask, or with one
+/// that does not fit, becomes bad input. Returns what the user should know, if anything.
 ///
-/// The masks are read for it, in parallel: whether floats are labels, only their values tell, and one that is wrong must be known before
-/// the first shard is written.
+/// The masks are read here, in parallel: only the values of floats tell whether they are labels,
+/// and a wrong mask must be known before the first shard is written.
 pub(crate) fn add(
     masks: &Masks,
     tree: &Tree,
@@ -39,7 +39,7 @@ pub(crate) fn add(
         })
         .collect();
     let Paired { masks, note } = masks.pair(&wanting);
-    // Of a file with several arrays, `--variable` names the cube.
+    // In a file with several arrays, `--variable` names the cube.
     let options = CubeOptions { variable: None, ..options.clone() };
     let checked = std::mem::take(samples).into_par_iter().zip(masks).map(|(mut sample, mask)| {
         cancel.check()?;
@@ -60,7 +60,7 @@ pub(crate) fn add(
     Ok(note)
 }
 
-/// Checks that `mask` can be read, and has one label for each pixel of the cube.
+/// Checks that `mask` can be read, and has one label per pixel of the cube.
 fn fits(sample: &Entry, mask: &SideFile, options: &CubeOptions) -> Result<(), Flaw> {
     let Content::Cube(info) = &sample.content else { return Err(flaw("a mask of a picture".to_owned())) };
     let [height, width, _] = info.shape;
@@ -79,7 +79,7 @@ fn fits(sample: &Entry, mask: &SideFile, options: &CubeOptions) -> Result<(), Fl
     }
 }
 
-/// The key of a sample, and the path below the source of its data file if that is another.
+/// The key of a sample, and the path of its data file below the source if that is a different file.
 pub(crate) struct Wanting<'a> {
     pub(crate) key: &'a str,
     pub(crate) data: Option<&'a str>,
@@ -110,7 +110,7 @@ fn bare(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
-/// Names to which files answer; more than one file may answer to the same.
+/// The names that files can be found by. Several files may have the same one.
 #[derive(Default)]
 struct Names<'a>(HashMap<&'a str, Vec<usize>>);
 
@@ -128,7 +128,7 @@ impl<'a> Names<'a> {
 }
 
 impl Masks {
-    /// Lists the masks in `folder`; `src`, which may stand in it, is left out.
+    /// Lists the masks in `folder`. `src` is left out if it is inside.
     pub(crate) fn list(folder: &Path, src: &Path, cancel: Cancel<'_>) -> Result<Self> {
         let metadata = std::fs::metadata(folder).map_err(SourceError::io("open", folder))?;
         if !metadata.is_dir() {
@@ -220,7 +220,8 @@ fn flaw(detail: String) -> Flaw {
     Flaw::new(BadKind::Mask, detail)
 }
 
-/// Whether a file looks like NumPy, PNG, TIFF or MATLAB. Others, such as a text beside the masks, are passed over.
+/// Whether a file looks like NumPy, PNG, TIFF or MATLAB. Others, such as a text file among the
+/// masks, are skipped.
 fn is_mask(path: &Path, bytes: u64) -> bool {
     let Ok(file) = FileAt::open(path, bytes) else { return false };
     let Ok(head) = file.head(8) else { return false };

@@ -1,7 +1,8 @@
 //! Sources: the folder, or the single file, that a dataset is packed from.
 //!
-//! [`enumerate`] lists the samples in a fixed order, tells pictures from cubes by content, finds labels and masks, and names everything
-//! that cannot be packed before the first byte is written. It reads headers and ends of files, and masks, no more, on the caller's rayon pool.
+//! [`enumerate`] lists the samples in a fixed order, tells pictures from cubes by content, finds
+//! labels and masks, and names everything that cannot be packed before the first byte is written.
+//! It reads only headers and ends of files, and masks. It runs on the caller's rayon pool.
 
 pub mod bad;
 mod cancel;
@@ -47,7 +48,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use walk::{FoundFile, Tree};
 
-/// How to look at a source.
+/// How to read a source.
 ///
 /// ```
 /// use shardpack::sources::{Kind, SourceOptions};
@@ -56,22 +57,25 @@ use walk::{FoundFile, Tree};
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct SourceOptions {
-    /// What the samples are. Default: what their contents say.
+    /// What the samples are. Default: detected from their contents.
     pub kind: Option<Kind>,
     /// Table of labels. Default: none.
     pub labels: Option<PathBuf>,
-    /// Folder of masks, for cubes. Each is read, to know that it fits its cube. Default: none.
+    /// Folder of masks, for cubes. Each is read to check that it fits its cube. Default: none.
     pub masks: Option<PathBuf>,
-    /// Whether first-level folders are classes. Default: for images, if every sample stands in one and no table gives labels. `Some(true)`
-    /// asks for the same with cubes, whose folders are as often patients or flights.
+    /// Whether first-level folders are classes. Default: for images, if every sample is in one and
+    /// no table gives labels. `Some(true)` does the same for cubes, whose folders are often
+    /// patients or flights instead.
     pub class_folders: Option<bool>,
     /// What to do about files that cannot be packed. Default: stop.
     pub on_bad_input: OnBadInput,
-    /// What to leave out if it stands below the source: the output. The table of labels and the folder of masks are left out anyway.
+    /// What to leave out if it is inside the source: the output. The label table and the folder of
+    /// masks are always left out.
     pub exclude: Option<PathBuf>,
     /// How to read cubes.
     pub cubes: CubeOptions,
-    /// Set it to stop: [`enumerate`] then returns [`SourceError::Cancelled`] as soon as the files in hand are done. Default: none.
+    /// Set it to stop: [`enumerate`] then returns [`SourceError::Cancelled`] once the current files
+    /// are done. Default: none.
     pub cancel: Option<Arc<AtomicBool>>,
 }
 
@@ -109,7 +113,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
         Ok(examine(&tree.root.join(&file.key), file, options.kind, &cubes))
     };
     let found = tree.files.par_iter().with_min_len(16).map(look).collect::<Result<Vec<_>>>()?;
-    // A reader that was stopped leaves a flaw behind which is none.
+    // A reader that was stopped reports a flaw that is not real.
     cancel.check()?;
     let mut bad = std::mem::take(&mut tree.bad);
     let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
@@ -156,7 +160,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     })
 }
 
-/// Decides on the kind of the source, and splits what was found into samples and bad input.
+/// Decides the kind of the source, and splits the findings into samples and bad input.
 fn sort_out(
     src: &Path,
     tree: &mut Tree,
@@ -164,7 +168,7 @@ fn sort_out(
     wanted: Option<Kind>,
     bad: &mut Vec<BadInput>,
 ) -> Result<(Option<Kind>, Vec<Entry>)> {
-    // Data files are claimed by path; a header that is bad claims its data file as well.
+    // Data files are claimed by path. A bad header claims its data file too.
     let claimed: HashSet<&Path> = found
         .iter()
         .filter_map(|found| match found {
@@ -185,7 +189,7 @@ fn sort_out(
     }
     let kind = tally.decide(wanted, src)?;
 
-    // Looked up while the list still has its keys; then the keys move into the entries.
+    // Look these up while the list still has its keys; after this the keys move into the entries.
     let claims: Vec<bool> = tree.files.iter().map(is_claimed).collect();
     let mut data_files: HashMap<usize, Result<SideFile, Flaw>> = HashMap::new();
     for (i, found) in found.iter().enumerate() {
@@ -201,7 +205,7 @@ fn sort_out(
         }
         let flaw = match found {
             Found::Sample(content, _) if Some(content.kind()) == kind => {
-                // Only here: the name of a data file becomes no key.
+                // Check keys only here: the name of a data file does not become a key.
                 match check_key(&file.key).and_then(|()| data_files.remove(&i).transpose()) {
                     Ok(data) => {
                         samples.push(Entry::new(file, content, data));
@@ -232,7 +236,7 @@ fn check_key(key: &str) -> Result<(), Flaw> {
     })
 }
 
-/// Labels from the table, else from the names of folders.
+/// Labels from the table, or else from the names of folders.
 fn find_labels(
     options: &SourceOptions,
     kind: Kind,
@@ -266,7 +270,7 @@ fn find_labels(
     let in_folders = samples.iter().all(|sample| sample.key.contains('/'));
     let mut folders = tree.folders.clone();
     if from != LabelsFrom::Folders {
-        // Those without samples say nothing. Of class folders each is a class.
+        // Folders without samples say nothing. Of class folders each one is a class.
         let used: HashSet<&str> = samples.iter().filter_map(|sample| Some(sample.key.split_once('/')?.0)).collect();
         folders.retain(|folder| used.contains(folder.as_str()));
     }

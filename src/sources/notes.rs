@@ -1,10 +1,10 @@
-//! What the user should know about samples that are packed, each once for the whole source.
+//! What the user should know about samples that are packed, each note once for the whole source.
 
 use super::Entry;
 use super::kind::Content;
 use super::words::{list, plural, verb};
 
-/// Most arrays that are named.
+/// How many arrays are named.
 const NAMED: usize = 8;
 
 /// All notes on `samples`.
@@ -12,7 +12,7 @@ pub(crate) fn on(samples: &[Entry]) -> impl Iterator<Item = String> {
     [chosen_variables(samples), rare_jpegs(samples), deep_pictures(samples)].into_iter().flatten()
 }
 
-/// Arrays that were taken though the file has others, and nobody said which.
+/// Arrays that were chosen although the file has others and the options named none.
 fn chosen_variables(samples: &[Entry]) -> Option<String> {
     let mut chosen = samples.iter().filter_map(|sample| match &sample.content {
         Content::Cube(info) if !info.others.is_empty() => Some((&sample.key, info.variable.as_deref()?, &info.others)),
@@ -35,7 +35,7 @@ fn chosen_variables(samples: &[Entry]) -> Option<String> {
     Some(note + "\nhint: `--variable NAME` says which is meant")
 }
 
-/// JPEGs that hardly any program will show.
+/// JPEGs that hardly any program can show.
 fn rare_jpegs(samples: &[Entry]) -> Option<String> {
     let mut rare = samples.iter().filter_map(|sample| match &sample.content {
         Content::Picture(picture) => Some((&sample.key, picture.jpeg?.rare?)),
@@ -47,7 +47,7 @@ fn rare_jpegs(samples: &[Entry]) -> Option<String> {
     Some(format!("{pictures} that few decoders read {are} kept as found (first: {}, {what})", list([key.as_str()], 1)))
 }
 
-/// Pictures of which decoding leaves 8 bits a sample.
+/// Pictures with more than 8 bits per sample, which decode to 8.
 pub(crate) fn deep(samples: &[Entry]) -> impl Iterator<Item = &Entry> {
     samples.iter().filter(|sample| matches!(&sample.content, Content::Picture(picture) if picture.deep))
 }
@@ -72,7 +72,7 @@ mod tests {
     fn a_choice_between_arrays_is_told_once() {
         let root = tempfile::tempdir().unwrap();
         let notes = |options: &SourceOptions| enumerate(root.path(), options).unwrap().notes;
-        // A vector or a scalar is no alternative.
+        // A vector or a scalar is not an alternative.
         let beside = [("wl", npy_of(&[3])), ("n", npy_of(&[1, 1]))];
         put(root.path(), "0.npz", npz(&[&[("x", npy_of(&[2, 2, 3]))][..], &beside].concat()));
         assert_eq!(notes(&SourceOptions::default()), [""; 0]);
@@ -84,12 +84,12 @@ mod tests {
         let more = "; chose in 1 file more as well, not always the same: also `z`";
         let listing = enumerate(root.path(), &SourceOptions::default()).unwrap();
         assert_eq!(listing.notes, [format!("{told}{more}{hint}")]);
-        // It travels with the sample.
+        // It is stored with the sample.
         let Content::Cube(info) = &listing.samples[2].content else { panic!() };
         assert_eq!(info.variable.as_deref(), Some("z"));
         let loaded = cubes::load(&listing.path(&listing.samples[2]), &Default::default()).unwrap();
         assert_eq!(loaded.meta.get("variable"), Some(&"z".into()));
-        // Who names it knows.
+        // A user who names the array knows.
         std::fs::remove_file(root.path().join("b.npz")).unwrap();
         let named = cubes::CubeOptions { variable: Some("x".into()), ..Default::default() };
         assert_eq!(notes(&SourceOptions { cubes: named, ..Default::default() }), [""; 0]);

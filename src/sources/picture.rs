@@ -1,5 +1,5 @@
-//! Pictures, told apart by their content: JPEG, PNG, WebP, BMP, TIFF. Dimensions, and whether the file is whole, from its first and last
-//! bytes; nothing is decoded.
+//! Pictures, recognised by their content: JPEG, PNG, WebP, BMP, TIFF. Dimensions, and whether the
+//! file is whole, come from its first and last bytes; nothing is decoded.
 #![deny(clippy::indexing_slicing)]
 
 use super::bad::Flaw;
@@ -7,13 +7,13 @@ use super::jpeg_file;
 use super::read_at::ReadAt;
 use super::tiff_header;
 
-/// Where the end of a picture is looked for before the whole file is read.
+/// Where to look for the end of a picture before reading the whole file.
 pub(crate) const TAIL_BYTES: u64 = 4 << 10;
 
-/// Largest file that is searched from end to end for the end of its picture.
+/// Largest file that is searched completely for the end of its picture.
 pub(crate) const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 
-/// A picture, as far as its header tells.
+/// A picture, as its header describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture {
     /// `image/jpeg`, `image/png`, `image/webp`, `image/bmp` or `image/tiff`.
@@ -22,19 +22,22 @@ pub struct Picture {
     pub width: u32,
     /// Height in pixels as stored, before any Exif orientation.
     pub height: u32,
-    /// Whether it is no JPEG and has more than 8 bits a sample: it is kept to the byte, and decoding leaves 8.
+    /// Whether it is not a JPEG and has more than 8 bits per sample. It is kept byte for byte, and
+    /// decodes to 8.
     pub deep: bool,
     /// More about a JPEG.
     pub jpeg: Option<JpegFacts>,
 }
 
-/// What the rest of the program wants to know about a JPEG.
+/// What the rest of the program needs to know about a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JpegFacts {
-    /// Whether the GPU's fixed-function engine is expected to decode it: see [`hardware_decodable`](shardpack_codec::jpeg::JpegHeader::hardware_decodable).
+    /// Whether the GPU's fixed-function engine should decode it: see
+    /// [`hardware_decodable`](shardpack_codec::jpeg::JpegHeader::hardware_decodable).
     pub gpu_jpeg: bool,
-    /// What few decoders read, if it is that: the lossless or the hierarchical process, arithmetic coding, 12 bits, two components. It is
-    /// kept like any other, and `gpu_jpeg` is false.
+    /// The feature that few decoders read, if there is one: the lossless or the hierarchical
+    /// process, arithmetic coding, 12 bits, two components. The picture is kept like any other, and
+    /// `gpu_jpeg` is false.
     pub rare: Option<&'static str>,
     /// Whether it is progressive.
     pub progressive: bool,
@@ -42,15 +45,16 @@ pub struct JpegFacts {
     pub components: u8,
     /// MCUs between restart markers; 0 = none.
     pub restart_interval: u16,
-    /// Exif orientation, 1..=8, if there is one. Not looked for in a hierarchical JPEG.
+    /// Exif orientation, 1..=8, if there is one. Not searched for in a hierarchical JPEG.
     pub orientation: Option<u8>,
-    /// Whether there is an ICC profile. Not looked for in a hierarchical JPEG.
+    /// Whether there is an ICC profile. Not searched for in a hierarchical JPEG.
     pub icc: bool,
-    /// Bytes after EOI, kept like everything else. 0 as well if a second whole JPEG stands there to the end: only the last bytes are read.
+    /// Bytes after EOI, kept like everything else. Also 0 if a second whole JPEG fills them to the
+    /// end: only the last bytes are read.
     pub trailing_bytes: u64,
 }
 
-/// What kind of picture `bytes`, a whole file, holds; `None` if it holds none that is known.
+/// The kind of picture in `bytes`, a whole file; `None` if it is not a known kind.
 ///
 /// ```
 /// use shardpack::sources::picture::probe_picture;
@@ -104,7 +108,7 @@ pub(crate) const fn tiff(header: &tiff_header::TiffHeader) -> Picture {
     Picture { media_type: "image/tiff", width: header.width, height: header.height, deep: header.bits > 8, jpeg: None }
 }
 
-/// Name of a type that is known, but not packed.
+/// Name of a type that is known but cannot be packed.
 fn unsupported(head: &[u8]) -> Option<&'static str> {
     let brand = (head.get(4..8) == Some(b"ftyp")).then(|| head.get(8..12)).flatten();
     Some(match (head, brand) {
@@ -143,7 +147,7 @@ fn png(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
     }
     let from = file.len().saturating_sub(TAIL_BYTES);
     let ended = |bytes: &[u8]| bytes.ends_with(END) || bytes.windows(END.len()).any(|window| window == END);
-    // Bytes behind the end are allowed, and rare: then the whole file is searched.
+    // Bytes after the end are allowed and rare. Then search the whole file.
     if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
         return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in its {} bytes", file.len())));
     }
@@ -184,7 +188,8 @@ fn webp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
     Ok(Picture { media_type: "image/webp", width, height, deep: false, jpeg: None })
 }
 
-/// Two letters are no signature: the reserved bytes and the length of the second header must fit as well.
+/// Two letters are not a signature: the reserved bytes and the length of the second header must
+/// match too.
 fn is_bmp(head: &[u8]) -> bool {
     head.starts_with(b"BM")
         && head.get(6..10) == Some(&[0; 4])
@@ -199,7 +204,7 @@ fn bmp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
         let [width, height, bits] = [18, 20, 24].map(|at| le16(head, at).map(u32::from));
         (width, height, bits, Some(0))
     } else {
-        // A negative height means that the rows stand from the top.
+        // A negative height means that the rows are stored from the top.
         let [width, height] = [18, 22].map(|at| le32(head, at).map(|side| side.cast_signed().unsigned_abs()));
         (width, height, le16(head, 28).map(u32::from), le32(head, 30))
     };

@@ -71,7 +71,7 @@ fn a_picture_that_is_cut_off_is_damaged() {
         [(Jpeg::default().bytes(), 3), (png(5, 7), 8), (vp8, 12), (bmp(5, 7), 18), (tiff(3, 8, 1, 1), 4)]
     {
         assert!(probe_picture(&whole).is_ok());
-        // The pixels of a TIFF are not looked at.
+        // The pixels of a TIFF are not checked.
         let end = if whole.starts_with(b"II") { 100 } else { whole.len() };
         for cut in signature..end {
             assert_eq!(flaw(&whole[..cut]).0, BadKind::Damaged, "{:?} cut at {cut}", &whole[..signature]);
@@ -109,7 +109,7 @@ fn jpeg_facts() {
     assert_eq!((progressive.gpu_jpeg, progressive.progressive), (false, true));
 }
 
-/// A hierarchical JPEG: DHP, and a frame of half the size that a decoder would begin with.
+/// A hierarchical JPEG: DHP, and a frame of half the size that a decoder would start with.
 fn hierarchical(components: u8, length: u8) -> Vec<u8> {
     let mut dhp = vec![0xFF, 0xDE, 0, length, 8, 0, 17, 0, 33, components];
     dhp.extend([1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0]);
@@ -137,7 +137,7 @@ fn what_few_decoders_read_is_kept_and_marked() {
         assert_eq!((picture.media_type, picture.width, picture.height), ("image/jpeg", 33, 17), "{rare}");
         let facts = picture.jpeg.unwrap();
         assert_eq!((facts.rare, facts.gpu_jpeg, facts.trailing_bytes), (Some(rare), false, 0));
-        // Whole files only, as of the others.
+        // Whole files only, like the other kinds.
         assert_eq!(flaw(&bytes[..bytes.len() - 2]).0, BadKind::Damaged, "{rare}");
     }
 }

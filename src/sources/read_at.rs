@@ -1,12 +1,12 @@
-//! Reading parts of a file, or of bytes in memory, by offset.
+//! Reads parts of a file, or of bytes in memory, by offset.
 
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// How much of a file is read at once when it is opened: the header of nearly every picture, its thumbnail and profile included, and less
-/// than what the kernel reads ahead anyway.
+/// How much of a file is read when it is opened: the header of nearly every picture, including its
+/// thumbnail and profile, and less than the kernel reads ahead anyway.
 const HEAD_BYTES: usize = 16 << 10;
 
 /// Bytes with a known length that can be read by offset.
@@ -14,10 +14,11 @@ pub(crate) trait ReadAt {
     /// Length in bytes.
     fn len(&self) -> u64;
 
-    /// Exactly `len` bytes from `offset`; `UnexpectedEof` if they are not there, which is checked before memory is taken.
+    /// Exactly `len` bytes from `offset`; `UnexpectedEof` if there are fewer, which is checked
+    /// before memory is allocated.
     fn read_at(&self, offset: u64, len: u64) -> io::Result<Cow<'_, [u8]>>;
 
-    /// As many of the first `len` bytes as there are.
+    /// The first `len` bytes, or fewer if the file is shorter.
     fn head(&self, len: u64) -> io::Result<Cow<'_, [u8]>> {
         self.read_at(0, len.min(self.len()))
     }
@@ -37,7 +38,7 @@ fn slice(bytes: &[u8], offset: u64, len: u64) -> Option<&[u8]> {
     bytes.get(usize::try_from(offset).ok()?..usize::try_from(offset.checked_add(len)?).ok()?)
 }
 
-/// A file of known size, with its first bytes at hand.
+/// A file of known size, with its first bytes in memory.
 #[derive(Debug)]
 pub(crate) struct FileAt {
     file: File,

@@ -1,4 +1,4 @@
-//! Opening files that a stranger's folder names: regular ones, and nothing else.
+//! Opens files that a stranger's folder names: regular files and nothing else.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -6,12 +6,12 @@ use std::path::Path;
 
 /// Opens a regular file for reading.
 ///
-/// A pipe, a socket or a device is refused before it is opened: opening a pipe waits for a writer, and
-/// opening a device can do things. What stands there may change in between, so the flags keep `open`
-/// from waiting and the type is looked at once more.
+/// A pipe, a socket or a device is refused before it is opened: opening a pipe waits for a writer,
+/// and opening a device can have effects. The file may be replaced in between, so the flags keep
+/// `open` from waiting and the type is checked again.
 ///
 /// # Errors
-/// Those of the system; `InvalidInput` if it is no regular file.
+/// The system's errors; `InvalidInput` if it is not a regular file.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
     check(&std::fs::metadata(path)?)?;
     let mut options = OpenOptions::new();

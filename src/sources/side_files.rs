@@ -1,11 +1,12 @@
-//! Files that stand beside a sample: those that other programs leave there, and those that belong to it.
+//! Files next to a sample: those that other programs leave there, and those that belong to it.
 
 use super::SideFile;
 use super::bad::{BadKind, Flaw};
 use super::walk::{Tree, mtime_ns};
 use std::path::Path;
 
-/// What GDAL, QGIS and ArcGIS write beside a raster, as an addition to its name: statistics, and overviews, which are TIFFs themselves.
+/// What GDAL, QGIS and ArcGIS write next to a raster, as a suffix to its name: statistics, and
+/// overviews, which are TIFFs themselves.
 const ADDED: &[&str] = &[".aux.xml", ".ovr", ".msk"];
 
 /// Takes the side files of other files out of `tree`, and counts them as ignored.
@@ -21,7 +22,7 @@ pub(crate) fn drop(tree: &mut Tree) {
     tree.ignored += (before - tree.files.len()) as u64;
 }
 
-/// Size and time of a sample's data file, which was mostly listed already.
+/// Size and time of a sample's data file. Usually it is already listed.
 pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
     let key = path.strip_prefix(&tree.root).ok().and_then(|key| key.to_str());
     let place = key.and_then(|key| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).ok());
@@ -29,7 +30,7 @@ pub(crate) fn look(tree: &Tree, path: &Path) -> Result<SideFile, Flaw> {
         return Ok(SideFile { path: path.to_owned(), bytes: file.bytes, mtime_ns: file.mtime_ns });
     }
     if !tree.single {
-        // It was refused, as a link that leads out of the source, say.
+        // It was refused, for example because it is a link that leads out of the source.
         return Err(Flaw::new(BadKind::Link, format!("its data `{}` is no file of the source", path.display())));
     }
     let metadata = std::fs::metadata(path)?;

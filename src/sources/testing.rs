@@ -1,10 +1,10 @@
-//! Small files for the tests of this module, made on the spot.
+//! Small files for the tests of this module, made when needed.
 
 #[path = "../../crates/codec/src/jpeg/testing.rs"]
 mod jpeg;
 pub(crate) use jpeg::{Jpeg, exif, shared_data};
 
-/// A PNG as far as a prober looks: signature, IHDR, an empty IDAT, IEND.
+/// A PNG, as far as a prober looks: signature, IHDR, an empty IDAT, IEND.
 pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
     let mut out = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
     out.extend(width.to_be_bytes());

@@ -127,7 +127,7 @@ fn pictures_and_cubes_do_not_mix() {
     assert!(error.contains("2 pictures (first: `a.jpg`), 2 cubes (first: `b.npy`)\nhint: "), "{error}");
     let one = enumerate(tree(&[("a.jpg", jpeg()), ("b.npy", npy())]).path(), &SourceOptions::default()).unwrap_err();
     assert!(one.to_string().contains("1 picture (first: `a.jpg`), 1 cube (first: `b.npy`)\nhint: "), "{one}");
-    // A TIFF of 8-bit RGB is what the user says it is.
+    // A TIFF of 8-bit RGB is whatever the user says.
     for (kind, samples, others) in [
         (Kind::Images, ["a.jpg", "d.tif"].as_slice(), ["b.npy", "c.tif"].as_slice()),
         (Kind::Cubes, &["b.npy", "c.tif", "d.tif"], &["a.jpg"]),
@@ -163,7 +163,7 @@ fn tables_give_labels_and_columns() {
         [("ages.csv", BadKind::Unknown), ("y/bad.gif", BadKind::Unsupported)],
         "the table itself is no input"
     );
-    // A table without labels leaves them to the folders.
+    // Without labels in the table, the folders give them.
     let listing = with("ages.csv");
     assert_eq!((listing.classes, listing.columns.len()), (vec!["x".to_owned(), "y".to_owned()], 1));
 }
@@ -185,7 +185,7 @@ fn headers_claim_their_data() {
     let text = listing.bad[1].to_string();
     assert!(text.starts_with("`c.hdr`: ENVI data file: expected a file of the header's name"), "{text}");
     assert!(text.ends_with("found none") && text.matches("c.hdr").count() == 1, "{text}");
-    // A header alone as the source finds its data as well.
+    // A header given as the source finds its data too.
     let single = enumerate(&root.path().join("a.hdr"), &SourceOptions::default()).unwrap();
     assert_eq!((keys(&single), single.samples[0].data.as_ref()), (vec!["a.hdr"], Some(data)));
 }
@@ -231,9 +231,9 @@ fn names_that_cannot_be_keys_are_bad_input() {
     let text = listing.bad[0].to_string();
     assert_eq!(text, r"`b\n.npy`: name that cannot be a key: expected no control characters");
     assert!(matches!(enumerate(root.path(), &SourceOptions::default()), Err(SourceError::BadInputs(_))));
-    // Every key that is left is one that a record takes.
+    // Every remaining key is one that a record accepts.
     assert!(listing.samples.iter().all(|sample| shardpack_format::check_key(&sample.key).is_ok()));
-    // The same for a source of one file; the data of a header may be called as it likes.
+    // The same for a source of one file. The data of a header may have any name.
     let single = enumerate(&root.path().join("b\n.npy"), &SourceOptions::default()).unwrap_err();
     assert!(matches!(&single, SourceError::BadInputs(list) if list.list[0].kind == BadKind::Name), "{single}");
     let root = tree(&[("f.hdr", header.into()), ("f.\x07", vec![0; 16])]);
@@ -293,7 +293,7 @@ fn every_file_of_a_sample_counts_in_its_fingerprint() {
     assert_eq!(seen.len(), 2);
     for (i, name) in ["a.hdr", "a.raw", "masks/a.npy"].iter().enumerate() {
         let file = fs::File::options().write(true).open(root.path().join(name)).unwrap();
-        // Back as well as forth: what an archive is unpacked to is older.
+        // An older time counts too: unpacked archives have old times.
         for seconds in [1000, 1_000_000_000 + i as u64] {
             file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds)).unwrap();
             assert!(seen.insert(entry(Some(&masks)).fingerprint_mtime_ns()), "{name}");

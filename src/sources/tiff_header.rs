@@ -1,10 +1,11 @@
-//! The first page of a TIFF, as far as is needed to tell a picture from a cube (TIFF 6.0, BigTIFF).
+//! The first page of a TIFF, as far as needed to tell a picture from a cube (TIFF 6.0, BigTIFF).
 #![deny(clippy::indexing_slicing)]
 
 use super::bad::Flaw;
 use super::read_at::ReadAt;
 
-/// Most directories that are looked at, and most entries of one. A photograph has a few of the first and dozens of the second.
+/// Most directories that are looked at, and most entries of one. A photograph has a few directories
+/// with dozens of entries.
 const MAX_DIRECTORIES: u32 = 64;
 const MAX_ENTRIES: u64 = 4096;
 
@@ -15,7 +16,7 @@ pub(crate) struct TiffHeader {
     pub(crate) height: u32,
     /// Samples in one pixel.
     pub(crate) samples: u32,
-    /// Bits of the first sample; of all, in every file seen so far.
+    /// Bits of the first sample. In every file seen so far, all samples have the same.
     pub(crate) bits: u32,
     /// 1 = unsigned, 2 = signed, 3 = float, 4 = untyped, 5 and 6 = complex.
     pub(crate) format: u32,
@@ -29,7 +30,8 @@ impl TiffHeader {
         self.pages == 1 && self.format == 1 && matches!((self.bits, self.samples), (8, 1 | 3 | 4) | (1, 1))
     }
 
-    /// Whether it can be kept as a picture if the user says that it is one: sixteen bits as well.
+    /// Whether it can be kept as a picture if the user says that it is one: this also allows
+    /// sixteen bits.
     pub(crate) const fn may_be_picture(&self) -> bool {
         self.pages == 1 && self.format == 1 && matches!((self.bits, self.samples), (8 | 16, 1..=4) | (1, 1))
     }
@@ -40,7 +42,7 @@ pub(crate) fn is_tiff(head: &[u8]) -> bool {
     [b"II\x2a\0", b"MM\0\x2a", b"II\x2b\0", b"MM\0\x2b"].iter().any(|magic| head.starts_with(*magic))
 }
 
-/// Reads the directories of `file`, which [`is_tiff`].
+/// Reads the directories of `file`, which is a TIFF by [`is_tiff`].
 pub(crate) fn parse(file: &(impl ReadAt + ?Sized)) -> Result<TiffHeader, Flaw> {
     let tiff = Tiff::open(file)?;
     let mut next = tiff.first;
@@ -92,14 +94,15 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
         if self.little { bytes.iter().rev().fold(0, push) } else { bytes.iter().fold(0, push) }
     }
 
-    /// Facts of one directory, whether it is a reduced or mask version of another page, and the offset of the next.
+    /// Facts about one directory, whether it is a reduced or mask version of another page, and the
+    /// offset of the next.
     fn directory(&self, offset: u64) -> Result<(TiffHeader, bool, u64), Flaw> {
         let (count_bytes, entry_bytes, offset_bytes) = if self.big { (8, 20, 8) } else { (2, 12, 4) };
         let count = self.uint(&self.file.read_at(offset, count_bytes)?);
         if count == 0 || count > MAX_ENTRIES {
             return Err(Flaw::damaged(format!("expected 1 to {MAX_ENTRIES} directory entries, found {count}")));
         }
-        // The offset was read from, so it is below the length of a file: no overflow.
+        // The offset was read from, so it is less than the length of a file: no overflow.
         let entries = self.file.read_at(offset + count_bytes, count * entry_bytes)?;
         let mut header = TiffHeader { width: 0, height: 0, samples: 1, bits: 1, format: 1, pages: 1 };
         let mut reduced = false;
@@ -120,7 +123,7 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
             *slot = self.value(entry)?;
         }
         let after = offset + count_bytes + count * entry_bytes;
-        // Some writers leave the last link out. The pages so far are whole.
+        // Some writers omit the last link. The pages so far are whole.
         let next = self.file.read_at(after, offset_bytes).map(|bytes| self.uint(&bytes)).unwrap_or(0);
         Ok((header, reduced, next))
     }

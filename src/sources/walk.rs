@@ -1,6 +1,7 @@
-//! The files of a source, sorted by key, each stat'ed once.
+//! The files of a source, sorted by key. Each is stat'ed once.
 //!
-//! Folders are listed level by level, those of one level in parallel on the caller's rayon pool: no recursion, whatever the tree looks like.
+//! Folders are listed level by level, each level in parallel on the caller's rayon pool. There is
+//! no recursion, whatever the tree looks like.
 
 use super::bad::{BadInput, BadKind, Flaw};
 use super::cancel::Cancel;
@@ -13,10 +14,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-/// Most folders that are entered by symbolic links. Links across links multiply: a few hundred can span a tree without end.
+/// Most folders that are entered through symbolic links. Links to links multiply: a few hundred can
+/// form an endless tree.
 const MAX_LINKED_FOLDERS: usize = 1 << 16;
 
-/// Names that operating systems and viewers leave behind. Those that begin with a dot are ignored anyway.
+/// Names of files that operating systems and viewers leave behind. Names that begin with a dot are
+/// always ignored.
 const RUBBISH: &[&str] =
     &["Thumbs.db", "ehthumbs.db", "desktop.ini", "Desktop.ini", "Icon\r", "__MACOSX", "@eaDir", "$RECYCLE.BIN"];
 
@@ -29,20 +32,20 @@ pub(crate) struct FoundFile {
     pub(crate) mtime_ns: i64,
 }
 
-/// What stands below a source.
+/// What is below a source.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// The folder that keys are relative to, made absolute, links resolved.
+    /// The folder that keys are relative to: absolute, with links resolved.
     pub(crate) root: PathBuf,
-    /// Whether the source is a single file; `files` then leaves out what stands beside it.
+    /// Whether the source is a single file; `files` then does not have the files next to it.
     pub(crate) single: bool,
     /// Sorted by the bytes of the key.
     pub(crate) files: Vec<FoundFile>,
     /// First-level folders, sorted.
     pub(crate) folders: Vec<String>,
-    /// What cannot be a sample by its name or type, sorted.
+    /// What cannot be a sample because of its name or type, sorted.
     pub(crate) bad: Vec<BadInput>,
-    /// Hidden files and rubbish; a folder of it counts as one.
+    /// Number of hidden files and rubbish; a folder of it counts as one.
     pub(crate) ignored: u64,
 }
 
@@ -53,7 +56,8 @@ pub(crate) fn mtime_ns(metadata: &Metadata) -> io::Result<i64> {
     Ok(time.duration_since(UNIX_EPOCH).map_or_else(|before| -ns(before.duration()), ns))
 }
 
-/// Lists `src`, a folder or a single file. Paths in `exclude` are left out, uncounted, if they exist and are not `src` itself.
+/// Lists `src`, a folder or a single file. Paths in `exclude` are left out, uncounted, if they
+/// exist and are not `src` itself.
 pub(crate) fn walk(src: &Path, exclude: &[&Path], cancel: Cancel<'_>) -> Result<Tree> {
     let real = fs::canonicalize(src).map_err(SourceError::io("open", src))?;
     let metadata = fs::metadata(&real).map_err(SourceError::io("open", src))?;
@@ -81,7 +85,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], cancel: Cancel<'_>) -> Result<
 }
 
 fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
-    // The link's own name, not its target's, is what the user wrote.
+    // Use the link's own name, not its target's: that is what the user wrote.
     let name = src.file_name().or(real.file_name()).unwrap_or_default();
     let Some(key) = name.to_str() else {
         let found = "a name that is not UTF-8";
@@ -109,22 +113,23 @@ impl Tree {
 struct Folder {
     /// Its key and `/`; empty for the root.
     prefix: String,
-    /// Where it really is.
+    /// Its real path.
     real: PathBuf,
-    /// The innermost symbolic link on the way to it.
+    /// The innermost symbolic link on the path to it.
     entered_by: Option<Arc<Link>>,
 }
 
 /// A symbolic link to a folder.
 #[derive(Debug)]
 struct Link {
-    /// Where the folder that holds the link really is.
+    /// The real path of the folder that holds the link.
     home: PathBuf,
     outer: Option<Arc<Link>>,
 }
 
 impl Folder {
-    /// Whether entering `target` from here would lead here again: it holds this folder, or one that a link on the way here stands in.
+    /// Whether entering `target` from here would lead back here: it contains this folder, or the
+    /// folder of a link on the path to here.
     fn is_loop(&self, target: &Path) -> bool {
         let mut link = self.entered_by.as_deref();
         let mut home = self.real.as_path();
@@ -160,7 +165,7 @@ struct Walk<'a> {
 impl Walk<'_> {
     fn list(&self, folder: &Folder) -> io::Result<Vec<Node>> {
         let entries = fs::read_dir(&folder.real)?.collect::<io::Result<Vec<_>>>()?;
-        // Excluded paths that stand right here: a comparison of names, instead of a path made for every file.
+        // Excluded paths in this folder: comparing names avoids building a path for every file.
         let excluded: Vec<_> = self
             .exclude
             .iter()
@@ -172,7 +177,7 @@ impl Walk<'_> {
 
     fn node(&self, folder: &Folder, entry: &DirEntry, excluded: &[&OsStr]) -> Node {
         if self.cancel.is_raised() {
-            // What the folders hold is thrown away then.
+            // The content of the folders is dropped then.
             return Node::Excluded;
         }
         let name = entry.file_name();
@@ -227,13 +232,14 @@ impl Walk<'_> {
         Ok(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by }))
     }
 
-    /// Takes in what the folders of one level hold; gives the next level.
+    /// Adds the content of the folders of one level; returns the next level.
     fn take(&mut self, level: &[Folder], listed: Vec<io::Result<Vec<Node>>>) -> Result<Vec<Folder>> {
         let mut next = Vec::new();
         for (folder, nodes) in level.iter().zip(listed) {
             let nodes = match nodes {
                 Ok(nodes) => nodes,
-                // An unreadable root is no bad input among others.
+                // If the root cannot be read, that is an error of its own, not one bad input among
+                // others.
                 Err(error) if folder.prefix.is_empty() => return Err(SourceError::io("list", self.root)(error)),
                 Err(error) => vec![Node::Bad(unlisted(&error).of(folder.prefix.clone()))],
             };

@@ -84,7 +84,7 @@ fn refuses_what_is_not_a_file() {
             ("socket", BadKind::Special)
         ]
     );
-    // A pipe as the source must not be opened: that would wait for a writer.
+    // A pipe given as the source must not be opened: that would wait for a writer.
     assert!(matches!(walk(&root.path().join("pipe"), &[], Cancel::default()), Err(SourceError::NotASource { .. })));
     assert!(matches!(walk(&root.path().join("nowhere"), &[], Cancel::default()), Err(SourceError::Io { .. })));
 }

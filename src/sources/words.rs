@@ -5,7 +5,7 @@ pub(crate) fn plural(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
-/// One of two forms of a verb: that of one thing, or that of several.
+/// The singular or the plural form of a verb.
 pub(crate) const fn verb<'a>(count: u64, one: &'a str, several: &'a str) -> &'a str {
     if count == 1 { one } else { several }
 }

@@ -1,4 +1,5 @@
-//! Prints what every combination of codec, filter, difference and layout makes of `.npy` cubes: size, and speed on one core.
+//! Prints the results of every combination of codec, filter, difference and layout on `.npy` cubes:
+//! size, and speed on one core.
 //!
 //! The figures behind docs/adr/0002-choosing-a-codec.md and the constants of `src/cost.rs`:
 //! `cargo run --release -p shardpack-codec --example candidates -- [--values RULE] [--max-error E] [--no-data V] [--slow] [--choice] FILE.npy…`,
@@ -140,7 +141,7 @@ fn choose(array: &Array, values: ValueRule, no_data: Option<f64>) -> Result<(), 
     Ok(())
 }
 
-/// Share of the stored bytes that a reader's coder makes: the others are runs, or stored as they are.
+/// Share of the stored bytes that a reader's coder makes: the others are runs, or stored unchanged.
 fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     let stored = usize::try_from(encoded.descriptor.stored_bytes()?)?;
     let item = u8::try_from(encoded.descriptor.stored.bytes())?;
@@ -160,7 +161,8 @@ fn coded_share(encoded: &EncodedArray) -> Result<f64, Box<dyn Error>> {
     })
 }
 
-/// Seconds of one run: the mean of as many as take half a second, because the system counts a thread's time in ticks of milliseconds.
+/// Seconds of one run: the mean over half a second of runs, because the system counts a thread's
+/// time in ticks of milliseconds.
 fn time(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<dyn Error>> {
     let (start, mut runs) = (now(), 0.0);
     loop {
@@ -182,7 +184,7 @@ fn now() -> f64 {
         .map_or_else(|| START.elapsed().as_secs_f64(), |ns| ns * 1e-9)
 }
 
-/// The plainest of `.npy` readers: C order, little-endian.
+/// A minimal `.npy` reader: C order, little-endian.
 fn read_npy(path: &str) -> Result<Array, Box<dyn Error>> {
     let bytes = std::fs::read(path)?;
     let header_bytes = bytes.get(8..10).map(|b| usize::from(u16::from_le_bytes([b[0], b[1]]))).ok_or("no .npy file")?;

@@ -50,7 +50,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Rates of encoding and decoding, and the share of the bytes that is left.
+/// Rates of encoding and decoding, and the compressed share of the bytes.
 fn rates(settings: ArraySettings, cube: &Array, rounds: u32) -> Result<[f64; 3], Box<dyn Error>> {
     let mut encoder = ArrayEncoder::new(settings)?;
     let mut decoder = ArrayDecoder::new();

@@ -1,4 +1,4 @@
-//! Times decoding a whole cube as the loader does it, against decoding the payload alone.
+//! Times decoding a whole cube as in the loader, against decoding only the payload.
 //!
 //! `cargo run --release -p shardpack-codec --example cube_rate [ROUNDS [NPY]]`: medians of ROUNDS
 //! (default 5) times three cubes, in processor time of one thread; the sides take turns. The cube is
@@ -77,7 +77,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A cube as `numpy.save` writes it: what stands behind the first line is taken to be [`SHAPE`] float32.
+/// A cube as `numpy.save` writes it: everything after the first line is read as [`SHAPE`] float32.
 fn npy(path: &str) -> Result<Array, Box<dyn Error>> {
     let bytes = std::fs::read(path)?;
     let start = bytes.iter().position(|byte| *byte == b'\n').ok_or("no header")? + 1;

@@ -1,9 +1,11 @@
-//! How fast one thread tiles and re-encodes photos, against libjpeg-turbo called in a bare loop; and that no pixel is lost.
+//! How fast one thread tiles and re-encodes photos, compared with libjpeg-turbo called in a bare
+//! loop. Also checks that no pixel is lost.
 //!
 //! `cargo run --release -p shardpack-codec --example jpeg_pack_rates -- FOLDER [rounds]`
 //!
-//! With `alone tile|reencode THREADS` in place of the rounds, only the bare loop runs, on that many threads over all photos, and its seconds are
-//! printed: the yardstick of `benches/pack_jpeg.py`.
+//! With `alone tile|reencode THREADS` instead of the rounds, only the bare loop runs, on that many
+//! threads over all photos, and its seconds are printed. This is the yardstick of
+//! `benches/pack_jpeg.py`.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -59,7 +61,7 @@ fn main() {
         ratio(stored, source)
     );
 
-    // The two of a pair take turns with each photo: what else the machine does meets both.
+    // The two of a pair take turns with each photo, so that other work on the machine affects both.
     let bare = Bare::new();
     let (mut tile, mut bare_tile) = (Duration::ZERO, Duration::ZERO);
     for _ in 0..rounds {
@@ -154,7 +156,7 @@ fn time(run: impl FnOnce()) -> Duration {
     start.elapsed()
 }
 
-/// The library without anything around it.
+/// The library with nothing around it.
 struct Bare {
     transformer: sys::tjhandle,
     decoder: sys::tjhandle,

@@ -4,10 +4,10 @@
 //! cargo run --release -p shardpack-codec --example jpeg_rates -- FOLDER [MOST_FILES] [ROUNDS]
 //! ```
 //!
-//! All ways are timed in turn, over all pictures, in each of the rounds; what is printed is the median of the rounds, of the processor time
-//! that the thread took. "Bare" is libjpeg-turbo's
-//! own call in a loop, on a handle and into a buffer that are reused; "libjpeg-turbo" alone is this library without its own decoder. Speeds are those over
-//! libjpeg-turbo and whole pictures.
+//! All ways are timed in turn, over all pictures, in each round. The output is the median over the
+//! rounds of the processor time of the thread. "Bare" is libjpeg-turbo's own call in a loop, with a
+//! reused handle and buffer. "libjpeg-turbo" is this library without its own decoder. Speeds are
+//! relative to libjpeg-turbo on whole pictures.
 #![allow(
     unsafe_code,
     clippy::print_stdout,
@@ -108,10 +108,10 @@ impl Clock {
     }
 }
 
-/// Decodes all pictures, as of an epoch; returns the bytes that were handed to the decoder.
+/// Decodes all pictures, like an epoch; returns the bytes that were passed to the decoder.
 type Run = Box<dyn FnMut(&[Picture], u64) -> Result<u64>>;
 
-/// One way through all pictures.
+/// One way to decode all pictures.
 struct Way {
     name: &'static str,
     run: Run,
@@ -177,7 +177,8 @@ fn ways() -> Vec<Way> {
     ]
 }
 
-/// Mean difference between pixels decoded at a scale and the exact ones, in levels of 255, over the pictures that were scaled, and how many those were.
+/// Mean difference between pixels decoded at a scale and the exact ones, in levels of 255, over the
+/// scaled pictures, and the number of these.
 fn cost_of_scaling(pictures: &[Picture], view: View) -> Result<(f64, usize)> {
     let mut scaled = JpegDecoder::new(DecodeOptions::default());
     let mut exact = JpegDecoder::new(DecodeOptions { scaled: false, ..Default::default() });

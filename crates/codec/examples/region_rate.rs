@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             (ArrayLayout::BandMajor, true),
         ] {
             if !coder.is_blosc2() && layout == ArrayLayout::BandMajor {
-                // Every unit of 4 MiB is touched then: nothing to show.
+                // Then every unit of 4 MiB is touched: nothing to show.
                 continue;
             }
             let filter = if coder.is_blosc2() { Filter::Shuffle } else { Filter::None };
@@ -45,11 +45,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             let encoded = ArrayEncoder::new(settings)?.encode(&cube, None)?;
             let (codec, descriptor, payload) = (encoded.codec, &encoded.descriptor, &encoded.payload);
             let limits = Limits::default();
-            // The whole cube in the order of its shape, without a cast either.
+            // The whole cube in the order of its shape, without a cast.
             let whole = Region { output: Output::Stored, ..Region::whole(descriptor)? };
             let mut whole_out = vec![0; usize::try_from(whole.shape_of(descriptor)?.bytes)?];
             let mut decoder = ArrayDecoder::new();
-            // Twice: the first brings the memory.
+            // Twice: the first run allocates the memory.
             let mut whole_time = 0.0;
             for _ in 0..2 {
                 let start = now();

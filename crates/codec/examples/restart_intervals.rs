@@ -1,4 +1,5 @@
-//! What restart intervals cost and gain on real photos: the table of docs/adr/0006-restart-interval.md.
+//! The costs and gains of restart intervals on real photos: the table of
+//! docs/adr/0006-restart-interval.md.
 //!
 //! `cargo run --release -p shardpack-codec --example restart_intervals -- FOLDER [--csv]`
 #![allow(
@@ -129,7 +130,7 @@ fn measure(tiler: &mut JpegTiler, jpeg: &[u8], n: u64) -> Option<Photo> {
     Some(Photo { source: jpeg.len(), columns, rows, measured })
 }
 
-/// Bytes of each restart segment, its marker included.
+/// Bytes of each restart segment, including its marker.
 fn segments(scan: &[u8]) -> Vec<usize> {
     let mut sizes = Vec::new();
     let mut start = 0;

@@ -1,7 +1,8 @@
-//! Order of the axes and difference along the last one (spec §4.4): from elements in shape order to the payload's bytes and back.
+//! Order of the axes and difference along the last one (spec §4.4): converts elements in shape
+//! order to the payload's bytes and back.
 //!
-//! Works on pieces of whole pixels (runs along the last axis) that fit the first-level cache, so that no step makes a pass of its own over
-//! memory.
+//! Works on pieces of whole pixels (runs along the last axis) that fit the first-level cache, so
+//! that no step needs a separate pass over memory.
 
 use crate::sums::{self, sum8, sum16};
 use crate::vector::vectorised;
@@ -10,10 +11,11 @@ use fearless_simd::prelude::{Bytes, Simd, SimdBase};
 use fearless_simd::{Level, dispatch, u8x16, u16x8};
 use shardpack_format::Layout;
 
-/// Elements of a piece that still fits the first-level cache beside its source.
+/// Elements of a piece that still fits the first-level cache together with its source.
 pub(crate) const PIECE_ELEMENTS: usize = 6144;
 
-/// Bytes of a tile: it stays in the second-level cache, and a band of it is long enough to be read ahead.
+/// Bytes of a tile: it stays in the second-level cache, and one of its bands is long enough for
+/// read-ahead.
 pub(crate) const TILE_BYTES: usize = 512 << 10;
 
 /// How the stored elements of one array are arranged in its payload.
@@ -31,12 +33,12 @@ pub(crate) struct Arrangement {
 }
 
 impl Arrangement {
-    /// Whether the payload is the elements in shape order.
+    /// Whether the payload equals the elements in shape order.
     pub(crate) fn is_identity(&self) -> bool {
         self.layout == Layout::AsShape && !self.difference
     }
 
-    /// Pixels of a piece: a multiple of 32 where that is possible, so that band-major runs fill cache lines.
+    /// Pixels of a piece: a multiple of 32 if possible, so that band-major runs fill cache lines.
     pub(crate) fn piece_pixels(&self) -> usize {
         match PIECE_ELEMENTS / self.bands {
             0 => 1,
@@ -45,7 +47,8 @@ impl Arrangement {
         }
     }
 
-    /// Puts all of `elements`, which are in shape order, where they belong; `payload` is overwritten.
+    /// Moves all of `elements`, which are in shape order, to their places; `payload` is
+    /// overwritten.
     pub(crate) fn place_all(&self, elements: &[u8], payload: &mut Vec<u8>) {
         payload.resize(elements.len(), 0);
         let piece_bytes = self.piece_pixels() * self.bands * self.width;
@@ -57,8 +60,8 @@ impl Arrangement {
         }
     }
 
-    /// Puts `piece`, the elements of the pixels from `first` on in shape order, where they belong in `payload`. Overwrites `piece`'s twin
-    /// `scratch`, which is as long.
+    /// Moves `piece`, the elements of the pixels from `first` on in shape order, to its place in
+    /// `payload`. Overwrites `scratch`, which is as long as `piece`.
     pub(crate) fn place(&self, piece: &[u8], scratch: &mut [u8], first: usize, payload: &mut [u8]) {
         let start = first * self.bands * self.width;
         match (self.layout, self.difference) {
@@ -91,16 +94,17 @@ impl Arrangement {
         }
     }
 
-    /// Pixels of a tile: as many as fit, by whole cache lines of a band.
+    /// Pixels of a tile: as many as fit, in whole cache lines of a band.
     pub(crate) fn tile_pixels(&self) -> usize {
         (TILE_BYTES / (self.bands * self.width) / 32 * 32).max(32)
     }
 
-    /// Fills `tile`, which is band-major itself, with the pixels from `first` on of a band-major payload, given as `blocks` of `block` elements each, and
-    /// undoes the difference along the bands, which is between neighbouring rows of the tile.
+    /// Fills `tile`, which is also band-major, with the pixels from `first` on of a band-major
+    /// payload, given as `blocks` of `block` elements each. Undoes the band difference, which is
+    /// between neighbouring rows of the tile.
     ///
-    /// Pieces could be taken out of the payload as well, and were: with a cache line each out of a hundred planes nothing is read ahead, and a cube took
-    /// 1.4 times as long.
+    /// Pieces were once taken directly out of the payload. But reading one cache line from each of
+    /// a hundred planes defeats read-ahead, and a cube took 1.4 times as long.
     pub(crate) fn tile(&self, (blocks, block): (&[Block<'_>], usize), first: usize, tile: &mut [u8]) {
         let run = tile.len() / self.bands;
         let mut before: &mut [u8] = &mut [];
@@ -131,8 +135,9 @@ impl Arrangement {
         }
     }
 
-    /// Fills `out` with elements of `block`, which stand in the order of the shape, from number `first` on, and undoes the difference along the bands. The
-    /// first of them is number `band` of its pixel; `before` ends with the one before it.
+    /// Fills `out` with elements of `block`, which are in shape order, from number `first` on, and
+    /// undoes the band difference. The first of them is number `band` of its pixel; `before` ends
+    /// with the element before it.
     pub(crate) fn read(&self, block: &Block<'_>, first: usize, band: usize, before: &[u8], out: &mut [u8]) {
         if !self.difference {
             return block.read(first, self.width, out);
@@ -161,7 +166,8 @@ impl Arrangement {
         self.sum(tail, &[]);
     }
 
-    /// Undoes the difference along the bands in place, in shape order. The first pixel may have been begun: `before` then ends with the element before.
+    /// Undoes the band difference in place, in shape order. The first pixel may be a continuation:
+    /// `before` then ends with the element before.
     fn sum(&self, elements: &mut [u8], before: &[u8]) {
         let bands = if before.is_empty() { self.bands } else { elements.len().max(1) };
         match (self.width, before) {
@@ -171,7 +177,7 @@ impl Arrangement {
         }
     }
 
-    /// Zigzag-coded wrapping differences; the first band's from 0.
+    /// Zigzag-coded wrapping differences; that of the first band is from 0.
     fn difference(&self, piece: &[u8], out: &mut [u8]) {
         vectorised(
             #[inline(always)]
@@ -182,7 +188,8 @@ impl Arrangement {
     #[inline(always)]
     fn difference_in(&self, piece: &[u8], out: &mut [u8]) {
         if self.width == 1 {
-            // The whole run first, across pixels, because that is one long loop; then the first band of each pixel as it should be.
+            // First the whole run, across pixels, because that is one long loop; then correct the
+            // first band of each pixel.
             for ((x, before), out) in piece.iter().skip(1).zip(piece).zip(out.iter_mut().skip(1)) {
                 *out = zigzag8(x.wrapping_sub(*before));
             }
@@ -230,7 +237,8 @@ impl Arrangement {
         }
     }
 
-    /// Elements of two bytes: squares of 8 pixels and 8 bands at a time, of which the last may overlap the ones before.
+    /// Elements of two bytes: squares of 8 pixels and 8 bands at a time. The last ones may overlap
+    /// those before.
     fn gather_pairs(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
         if piece.len() / 2 < 8 * self.bands || self.bands < 8 {
             return self.gather_by::<2>(payload, first, piece);
@@ -266,7 +274,8 @@ fn zigzag16(d: u16) -> u16 {
     (d << 1) ^ (d.cast_signed() >> 15).cast_unsigned()
 }
 
-/// Puts elements of two bytes from their planes to their pixels, of which there are at least 8 with at least 8 bands.
+/// Moves elements of two bytes from their planes to their pixels. There are at least 8 pixels with
+/// at least 8 bands.
 #[inline(always)]
 fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) {
     let bands = arrangement.bands;
@@ -304,7 +313,8 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
     }
 }
 
-/// Turns the differences of a band into its elements, by those of the band `before`, which is empty before the first one.
+/// Turns the differences of a band into its elements, using those of the band `before`, which is
+/// empty before the first one.
 #[inline(always)]
 fn add8(before: &[u8], row: &mut [u8]) {
     for z in row.iter_mut() {
@@ -332,7 +342,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// One element at a time, from the words of the specification.
+    /// One element at a time, as the specification describes it.
     fn slow(a: &Arrangement, elements: &[u8]) -> Vec<u8> {
         let mut out = vec![0; elements.len()];
         let element = |i: usize| {

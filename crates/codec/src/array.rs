@@ -1,4 +1,4 @@
-//! A dense array in memory, as sources hand it in and decoders hand it out.
+//! A dense array in memory, given by sources and returned by decoders.
 
 use shardpack_format::{Dtype, Error, Result};
 
@@ -49,7 +49,7 @@ impl Array {
         &self.bytes
     }
 
-    /// The elements' bytes, given up.
+    /// Returns the elements' bytes and gives up the array.
     #[must_use]
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes

@@ -5,9 +5,10 @@ use shardpack_format::{Codec, Error, Limits, Result};
 
 /// Bytes of a unit: the piece of a payload that one zstd frame or one Blosc2 chunk holds. The last unit may be shorter.
 pub const UNIT_BYTES: usize = 4 << 20;
-/// Payloads that decode to no more than this may expand as they like.
+/// Payloads that decode to no more than this may expand without limit.
 pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
-/// A writer keeps below the default of [`Limits::max_expansion`], so that what it makes can be read with default limits.
+/// A writer stays below the default of [`Limits::max_expansion`], so that readers with default
+/// limits accept its output.
 const WRITER_MAX_EXPANSION: u64 = 1000;
 
 /// Level for text and JSON: far past the knee of the curve, and such fields are small.
@@ -97,7 +98,8 @@ pub(crate) fn end_of(payload: &[u8], pos: usize) -> Result<()> {
     Err(Error::format("payload", "its end", format!("{} bytes more", payload.len() - pos)).at(pos as u64))
 }
 
-/// Fails if a field of `decoded` bytes, `coded` of them made by a coder (not runs), asks for more than its `payload` may.
+/// Fails if a field of `decoded` bytes expands too much for its `payload`. `coded` of these bytes
+/// are made by a coder (not runs).
 pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > limits.max_decoded_bytes {
         return Err(Error::limit("decoded field", "max_decoded_bytes", limits.max_decoded_bytes, decoded));
@@ -105,7 +107,7 @@ pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &L
     check_coded(decoded, coded, payload, limits)
 }
 
-/// The second half of [`check_expansion`], for those who decode only a part of the field.
+/// The second half of [`check_expansion`], for callers that decode only part of the field.
 pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
     if decoded > EXPANSION_FREE_BYTES && coded > limits.max_expansion.saturating_mul(payload) {
         return Err(Error::limit(
@@ -123,7 +125,8 @@ pub(crate) fn expands_too_far(decoded: u64, coded: u64, payload: u64) -> bool {
     decoded > EXPANSION_FREE_BYTES && coded > WRITER_MAX_EXPANSION.saturating_mul(payload)
 }
 
-/// Encodes a byte string (text, JSON): as zstd if that is smaller, else as it is. The same bytes give the same result everywhere.
+/// Encodes a byte string (text, JSON): as zstd if that is smaller, else unchanged. The same bytes
+/// give the same result everywhere.
 ///
 /// ```
 /// use shardpack_codec::{decode_bytes, encode_bytes};
@@ -154,8 +157,9 @@ pub fn encode_bytes(bytes: &[u8]) -> Result<(Codec, Vec<u8>)> {
 /// Decodes a byte string of exactly `decoded_len` bytes, coded as `Raw` or `Zstd`.
 ///
 /// # Errors
-/// `Format` if the payload is damaged, decodes to another length, or the codec is not for byte strings; `Limit` if `decoded_len` is over
-/// `limits.max_decoded_bytes` or too large for so small a payload.
+/// `Format` if the payload is damaged, decodes to another length, or the codec is not for byte
+/// strings; `Limit` if `decoded_len` is over `limits.max_decoded_bytes` or too large for such a
+/// small payload.
 pub fn decode_bytes(codec: Codec, payload: &[u8], decoded_len: u64, limits: &Limits) -> Result<Vec<u8>> {
     let length = usize::try_from(decoded_len).unwrap_or(usize::MAX);
     match codec {

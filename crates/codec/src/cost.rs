@@ -1,27 +1,30 @@
-//! What it costs to read and decode: the model by which the trial chooses (docs/adr/0002-choosing-a-codec.md).
+//! What it costs to read and decode: the trial chooses by this model
+//! (docs/adr/0002-choosing-a-codec.md).
 //!
-//! Constants, not a clock: the same inputs and options must give the same bytes on every machine, however busy it is.
+//! It uses constants, not a clock: the same inputs and options must give the same bytes on every
+//! machine, however busy it is.
 
 use crate::settings::{ArrayLayout, ArraySettings, Coder, Filter};
 
-/// What a payload asks of a reader.
+/// The work of reading a payload.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     pub(crate) payload_bytes: u64,
     /// Bytes of the stored elements.
     pub(crate) stored_bytes: u64,
-    /// Those of them that the coder makes; the others are runs, or stored as they are.
+    /// How many of them the coder makes; the others are runs, or stored unchanged.
     pub(crate) coded_bytes: u64,
     pub(crate) elements: u64,
 }
 
-/// Nanoseconds for a stored byte to arrive: 2 GB/s for the whole machine, a good drive or network.
+/// Nanoseconds to read a stored byte: 2 GB/s for the whole machine, a good drive or network.
 const READ_NS: f64 = 0.5;
-/// Cores that decode at once: what a machine commonly has for each GPU. Reading is shared by all of them, decoding is not; taken for one
-/// core alone, storing without compression would nearly always look fastest.
+/// Cores that decode at once: the usual number for each GPU. All of them share the reading speed,
+/// but each decodes on its own. Modelled for one core alone, storing without compression would
+/// nearly always look fastest.
 const CORES: f64 = 8.0;
 
-/// Nanoseconds for each byte that the coder makes, one core.
+/// Nanoseconds on one core for each byte that the coder makes.
 const fn coder_ns(coder: Coder) -> f64 {
     match coder {
         Coder::Raw => 0.0,
@@ -30,7 +33,8 @@ const fn coder_ns(coder: Coder) -> f64 {
     }
 }
 
-/// Nanoseconds for each stored byte that the filter undoes, the copies between the coder's buffers included.
+/// Nanoseconds for each stored byte that the filter undoes, including copies between the coder's
+/// buffers.
 const fn filter_ns(filter: Filter) -> f64 {
     match filter {
         Filter::None => COPY_NS,
@@ -47,9 +51,11 @@ const COPY_NS: f64 = 0.11;
 const SHUFFLE_NS: f64 = 0.17;
 const BITSHUFFLE_NS: f64 = 0.40;
 const BYTEDELTA_NS: f64 = 0.31;
-/// To undo the difference along the bands, for each stored element: next to nothing, because it is done while elements are put together.
+/// Undoing the band difference, per stored element: almost free, because it is done while elements
+/// are put together.
 const DIFFERENCE_NS: f64 = 0.03;
-/// To bring the bands back to the end, for each stored element. That is traffic between caches and memory, which cores share.
+/// Moving the bands back to the end, per stored element. This is traffic between caches and memory,
+/// which cores share.
 const BAND_MAJOR_NS: f64 = 0.27;
 
 /// Predicted time to read and decode, in microseconds.

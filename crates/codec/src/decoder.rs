@@ -1,4 +1,5 @@
-//! Payloads to arrays. Takes bytes from strangers: whatever they are, the result is an array or an error.
+//! Payloads to arrays. The bytes may come from strangers: the result is always an array or an
+//! error.
 
 use crate::arrange::{Arrangement, PIECE_ELEMENTS, TILE_BYTES};
 use crate::array::Array;
@@ -9,15 +10,17 @@ use crate::values::{Values, check_tables, is_as_stored};
 use crate::window::Blocks;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Layout, Limits, Result};
 
-/// Decodes arrays. One for each thread: it keeps the coders' contexts and its scratch memory, which is small for payloads in the order of the shape, and
-/// about the size of the largest array's stored elements for band-major ones. It stays usable after an error.
+/// Decodes arrays. Each thread has its own: it keeps the coders' contexts and its scratch memory.
+/// That is small for payloads in the order of the shape, and about the size of the largest array's
+/// stored elements for band-major ones. It stays usable after an error.
 #[derive(Default)]
 pub struct ArrayDecoder {
     pub(crate) blosc2: blosc2::Decoder,
     pub(crate) zstd: ZstdDecoder,
-    /// Where the payload is band-major: all that the coder makes.
+    /// For band-major payloads: everything that the coder makes.
     stored: Vec<u8>,
-    /// A tile of stored elements; elsewhere a block of them that does not come as byte planes.
+    /// A tile of stored elements. For other payloads, a block of them that does not come as byte
+    /// planes.
     window: Vec<u8>,
     /// Stored elements of some pixels, and of a part of the next one.
     piece: Vec<u8>,
@@ -46,7 +49,8 @@ impl ArrayDecoder {
         check_size(decoded_bytes, limits)?;
         let length = usize::try_from(decoded_bytes)
             .map_err(|_| Error::limit("decoded array", "max_decoded_bytes", usize::MAX as u64, decoded_bytes))?;
-        // Before the allocation: a payload far too small for the array is refused without touching memory.
+        // Check before the allocation: a payload far too small for the array is refused without
+        // touching memory.
         self.plausible(codec, descriptor, payload, limits)?;
         let mut out = vec![0; length];
         self.decode_into(codec, descriptor, payload, &mut out, limits)?;
@@ -58,9 +62,10 @@ impl ArrayDecoder {
     /// After an error the content of `out` is unspecified.
     ///
     /// # Errors
-    /// `Usage` if `out` has another length; `Format` if the payload is damaged, decodes to another length, or its codec is not for arrays;
-    /// `Limit` if the array is over `limits.max_decoded_bytes`, or over 1 MiB and more than `limits.max_expansion` times its payload (runs
-    /// of one byte or value do not count: they are memory, not work).
+    /// `Usage` if `out` has another length; `Format` if the payload is damaged, decodes to another
+    /// length, or its codec is not for arrays; `Limit` if the array is over
+    /// `limits.max_decoded_bytes`, or is over 1 MiB and more than `limits.max_expansion` times its
+    /// payload (runs of one byte or value do not count: they take memory, not work).
     pub fn decode_into(
         &mut self,
         codec: Codec,
@@ -76,7 +81,7 @@ impl ArrayDecoder {
         check_size(decoded_bytes.max(stored_bytes), limits)?;
         self.plausible(codec, descriptor, payload, limits)?;
         if stored_bytes == 0 {
-            // Nothing to decode, however long the other axes are said to be.
+            // Nothing to decode, however long the other axes claim to be.
             return end_of(payload, 0);
         }
         let Self { blosc2, zstd, stored, piece, window, .. } = self;
@@ -116,9 +121,10 @@ impl ArrayDecoder {
         }
     }
 
-    /// How many bytes [`ArrayDecoder::decode_into`] takes, and keeps, besides the payload and `out`, for an array of this descriptor: of a band-major
-    /// payload at most all stored elements (those that the payload does not hold as they are), else a block; and some pixels. The coders' own contexts, some
-    /// 100 KiB, do not count.
+    /// How many bytes [`ArrayDecoder::decode_into`] takes and keeps for an array of this
+    /// descriptor, besides the payload and `out`. For a band-major payload these are at most all
+    /// stored elements (without those that the payload holds unchanged), otherwise one block; and
+    /// some pixels. The coders' own contexts, about 100 KiB, do not count.
     ///
     /// ```
     /// use shardpack_codec::ArrayDecoder;
@@ -143,22 +149,23 @@ impl ArrayDecoder {
             (_, Layout::AsShape) => {
                 let pixels = pixel.max(PIECE_ELEMENTS as u64 * width);
                 let block = block_bytes(codec, width);
-                // Planes have room for whole streams, however short a chunk is.
+                // Planes have room for whole streams, even if a chunk is short.
                 let block = if codec == Codec::Blosc2 { block } else { block.min(stored) };
                 block.saturating_add(pixels.min(stored))
             }
-            // At most: streams that are stored as they are need none.
+            // At most: streams that are stored unchanged need none.
             (_, Layout::BandMajor) => stored.saturating_add(tile),
         })
     }
 
-    /// Refuses what no payload of this length can hold under the limits, before memory is taken for it.
+    /// Refuses what a payload of this length cannot hold under the limits, before memory is
+    /// allocated for it.
     fn plausible(&self, codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> Result<()> {
         let stored = descriptor.stored_bytes()?;
         let short = match codec {
             Codec::Zstd => return check_expansion(stored, stored, payload.len() as u64, limits),
             Codec::Raw => payload.len() as u64 != stored,
-            // A chunk for each unit, a header each.
+            // One chunk for each unit, each with a header.
             _ => (payload.len() as u64) < stored.div_ceil(UNIT_BYTES as u64) * blosc2::HEADER_BYTES as u64,
         };
         if short {
@@ -187,7 +194,7 @@ pub(crate) fn check_size(bytes: u64, limits: &Limits) -> Result<()> {
     Ok(())
 }
 
-/// The first `length` bytes of a buffer that only ever grows. What they hold is unspecified.
+/// The first `length` bytes of a buffer that only ever grows. Their content is unspecified.
 pub(crate) fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
     if buffer.len() < length {
         buffer.resize(length, 0);

@@ -5,9 +5,9 @@ use half::f16;
 
 /// A number that arrays hold.
 pub(crate) trait Element: Copy + PartialEq + PartialOrd {
-    /// Fills `out` from the bytes of as many elements.
+    /// Fills `out` from the bytes of the same number of elements.
     fn load(bytes: &[u8], out: &mut [Self]);
-    /// Writes `values` to the bytes of as many elements.
+    /// Writes `values` to the bytes of the same number of elements.
     fn store(values: &[Self], bytes: &mut [u8]);
 }
 
@@ -31,31 +31,32 @@ macro_rules! elements {
 
 elements!(u8, i8, u16, i16, u32, i32, u64, i64, f16, f32, f64);
 
-/// A source of lossy transforms: float32 or float64 (float16 is widened first).
+/// A source type of lossy transforms: float32 or float64 (float16 is widened first).
 pub(crate) trait Float: Element + Default {
     /// The canonical quiet NaN's bits.
     const NAN_BITS: u64;
     fn to_f64(self) -> f64;
     fn abs(self) -> Self;
-    /// To the nearest; finite numbers beyond the range become the largest finite one.
+    /// Rounds to nearest; finite numbers beyond the range become the largest finite one.
     fn from_f64(value: f64) -> Self;
     fn bits(self) -> u64;
-    /// Compares a run with what it decoded to, in this type's own arithmetic.
+    /// Compares a run with its decoded values, in this type's own arithmetic.
     fn compare(source: &[Self], decoded: &[f32], rel: f64) -> Comparison;
-    /// As doubles.
+    /// Converts to doubles.
     fn widen<S: Simd>(simd: S, from: &[Self; 8]) -> f64x8<S>;
     /// Converts to float16, ties to even, in one rounding.
     fn to_f16(source: &[Self], out: &mut [f16]);
 }
 
-/// What [`Float::compare`] finds.
+/// The result of [`Float::compare`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Comparison {
     /// Values whose bits differ.
     pub(crate) changed: u32,
     /// Non-zero values of magnitude below 2⁻¹⁴.
     pub(crate) small: u32,
-    /// Whether the relative error of some value of magnitude 2⁻¹⁴ and above may exceed the bound handed in.
+    /// Whether the relative error of some value of magnitude 2⁻¹⁴ and above may exceed the given
+    /// bound.
     pub(crate) worse: bool,
 }
 
@@ -149,8 +150,9 @@ impl Float for f64 {
     }
 
     fn to_f16(source: &[Self], out: &mut [f16]) {
-        // `half` goes by way of float32 and rounds twice where the processor has F16C. Rounding to odd first makes the second rounding the
-        // only one that counts (Boldo & Melquiond, "Emulation of FMA and correctly rounded sums", 2008, theorem 3).
+        // `half` converts through float32, and so rounds twice if the processor has F16C. Rounding
+        // to odd first makes the second rounding the only one that counts (Boldo & Melquiond,
+        // "Emulation of FMA and correctly rounded sums", 2008, theorem 3).
         let mut odd = [0.0_f32; 256];
         for (from, to) in source.chunks(odd.len()).zip(out.chunks_mut(256)) {
             for (from, to) in from.iter().zip(&mut odd) {
@@ -188,7 +190,7 @@ mod tests {
 
     #[test]
     fn double_rounding_is_avoided() {
-        // Just above a tie: to float32 it is the tie, which would then go to the even side.
+        // Just above a tie. float32 rounds it to the tie, which would then go to the even side.
         let tie = 1.0 + 2_f64.powi(-11);
         assert_eq!(half_of(tie), 0x3C00);
         assert_eq!(half_of(tie + 2_f64.powi(-40)), 0x3C01);

@@ -1,4 +1,5 @@
-//! Stored elements on their way to a coder: handed over unit by unit as they are made, so that none of them waits in memory for the others.
+//! Stored elements on their way to a coder: passed on unit by unit as they are made, so that they
+//! need not all be in memory.
 
 use crate::bytes::UNIT_BYTES;
 use crate::error::EncodeResult;
@@ -7,13 +8,13 @@ use shardpack_format::Result;
 
 /// Takes stored elements in units of [`UNIT_BYTES`]; the last one may be shorter.
 pub(crate) trait Units {
-    /// Forgets what it was given: other elements, or none, take its place.
+    /// Forgets what it was given: other elements replace it, or none.
     fn begin(&mut self);
     /// Takes the next unit, of elements of `item_bytes` each.
     fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()>;
 }
 
-/// For those who want all elements in one piece.
+/// For callers that want all elements in one piece.
 impl Units for Vec<u8> {
     fn begin(&mut self) {
         self.clear();
@@ -25,12 +26,12 @@ impl Units for Vec<u8> {
     }
 }
 
-/// Memory that is used again for the next array.
+/// Memory that is reused for the next array.
 #[derive(Default)]
 pub(crate) struct Scratch {
-    /// The unit that is being filled, and where a piece reaches beyond it.
+    /// The unit that is being filled, and the rest of a piece that extends beyond it.
     pending: Vec<u8>,
-    /// All elements, where their order needs them at once.
+    /// All elements, if their order needs them all at once.
     whole: Vec<u8>,
 }
 
@@ -38,11 +39,11 @@ pub(crate) struct Scratch {
 pub(crate) struct Elements<'a> {
     units: &'a mut dyn Units,
     scratch: &'a mut Scratch,
-    /// Bytes in `pending` that count.
+    /// Valid bytes in `pending`.
     filled: usize,
     /// Bytes of all elements.
     total: usize,
-    /// Whether they are put where they belong in `whole`.
+    /// Whether they are moved to their places in `whole`.
     out_of_order: bool,
     item_bytes: u8,
 }
@@ -61,7 +62,8 @@ impl<'a> Elements<'a> {
         self.units.begin();
     }
 
-    /// All elements of an array as they are, and each byte of it shown to `look`, in order, just before the coder takes it.
+    /// All elements of an array unchanged. Each byte is shown to `look`, in order, just before the
+    /// coder takes it.
     pub(crate) fn take_all(
         &mut self,
         array: &dyn ArraySource,
@@ -98,7 +100,7 @@ impl<'a> Elements<'a> {
         self.scratch.pending.get_mut(self.filled..end).unwrap_or_default()
     }
 
-    /// The next `length` bytes stand in the room that was asked for.
+    /// The next `length` bytes are now in the room that was requested.
     pub(crate) fn filled(&mut self, length: usize) -> EncodeResult<()> {
         self.filled += length;
         let Some(pending) = self.scratch.pending.get(..self.filled) else { return Ok(()) };
@@ -115,15 +117,16 @@ impl<'a> Elements<'a> {
         Ok(())
     }
 
-    /// Room for all elements: to be used instead of [`Elements::room`] where they do not come in order.
+    /// Room for all elements: use it instead of [`Elements::room`] if they do not come in order.
     pub(crate) fn whole(&mut self) -> &mut [u8] {
-        // Not cleared first: every byte is written anyway, and zeros would be a pass over memory for nothing.
+        // Not cleared first: every byte is written anyway, and zeros would be a useless pass over
+        // memory.
         self.scratch.whole.resize(self.total, 0);
         self.out_of_order = true;
         &mut self.scratch.whole
     }
 
-    /// Hands over what is left.
+    /// Passes on the rest.
     pub(crate) fn finish(&mut self) -> EncodeResult<()> {
         if self.out_of_order {
             for unit in self.scratch.whole.chunks(UNIT_BYTES) {

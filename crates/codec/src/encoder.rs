@@ -14,7 +14,7 @@ use shardpack_format::{ArrayDescriptor, Codec, Result};
 /// One array as a shard stores it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncodedArray {
-    /// Codec of the payload. `Raw` where the coder asked for makes it no smaller.
+    /// Codec of the payload. `Raw` if the requested coder does not make it smaller.
     pub codec: Codec,
     /// What the payload means.
     pub descriptor: ArrayDescriptor,
@@ -24,10 +24,10 @@ pub struct EncodedArray {
     pub fidelity: Fidelity,
 }
 
-/// What [`ArrayEncoder::encode_into`] says of the payload that it has appended.
+/// What [`ArrayEncoder::encode_into`] reports about the payload that it has appended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredArray {
-    /// Codec of the payload. `Raw` where the coder asked for makes it no smaller.
+    /// Codec of the payload. `Raw` if the requested coder does not make it smaller.
     pub codec: Codec,
     /// What the payload means.
     pub descriptor: ArrayDescriptor,
@@ -35,8 +35,9 @@ pub struct StoredArray {
     pub fidelity: Fidelity,
 }
 
-/// Encodes arrays with fixed settings. One for each thread: it keeps the coder's contexts and its scratch memory, a few MiB; band-major, the size of
-/// the largest array's stored elements.
+/// Encodes arrays with fixed settings. Each thread has its own: it keeps the coder's contexts and
+/// its scratch memory, a few MiB. For band-major payloads the scratch has the size of the largest
+/// array's stored elements.
 ///
 /// The same settings and array give the same bytes, whatever was encoded before.
 ///
@@ -90,7 +91,8 @@ impl ArrayEncoder {
         &self.settings
     }
 
-    /// Encodes `array`; elements equal to `no_data` are kept apart from the values. `no_data` is compared as the array's own type has it.
+    /// Encodes `array`. Elements equal to `no_data` are kept apart from the values; `no_data` is
+    /// first converted to the array's own type.
     ///
     /// # Errors
     /// [`EncodeError::OutOfRange`](crate::EncodeError::OutOfRange) and [`EncodeError::ErrorBound`](crate::EncodeError::ErrorBound) if the
@@ -101,8 +103,8 @@ impl ArrayEncoder {
         Ok(encoded)
     }
 
-    /// As [`ArrayEncoder::encode`], but the payload takes over the memory of `buffer`, whose content is dropped: pages that are already there
-    /// save more time than LZ4 takes.
+    /// Like [`ArrayEncoder::encode`], but the payload reuses the memory of `buffer`, whose content
+    /// is dropped. Reusing pages saves more time than LZ4 takes.
     ///
     /// # Errors
     /// As [`ArrayEncoder::encode`].
@@ -118,12 +120,13 @@ impl ArrayEncoder {
         Ok(EncodedArray { codec, descriptor, payload, fidelity })
     }
 
-    /// Appends the payload of `array` to `out`, so that a record can be made where it stands; elements equal to `no_data` are kept apart from the
-    /// values.
+    /// Appends the payload of `array` to `out`, so that a record can be built in place. Elements
+    /// equal to `no_data` are kept apart from the values.
     ///
-    /// The array is read a few hundred KiB at a time: once; before that, up to the first fraction, where floats may be integers, and as a whole for
-    /// fixed point and where integers may be narrowed; and once more where the payload turns out no smaller than the elements. After an error, `out` holds
-    /// what it held, and perhaps some of the payload.
+    /// The array is read a few hundred KiB at a time. It is read once for encoding; before that up
+    /// to the first fraction, if floats may be integers, and completely for fixed point and if
+    /// integers may be narrowed; and once more if the payload is no smaller than the elements.
+    /// After an error, `out` holds its old content, and perhaps some of the payload.
     ///
     /// # Errors
     /// As [`ArrayEncoder::encode`], and those of the source.
@@ -163,8 +166,9 @@ impl ArrayEncoder {
         Ok(StoredArray { codec, descriptor, fidelity })
     }
 
-    /// Overwrites `payload` with what the coder makes of `elements`, arranged, of `width` bytes each. Also returns how many of their bytes a
-    /// reader's coder will have to make: those that are runs or stored as they are left out.
+    /// Overwrites `payload` with the coder's output for `elements`, arranged, of `width` bytes
+    /// each. Also returns how many of their bytes a reader's coder will have to make: runs and
+    /// bytes stored unchanged do not count.
     pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
         let item_bytes = u8::try_from(width).unwrap_or(8);
         payload.clear();
@@ -183,7 +187,7 @@ impl ArrayEncoder {
     }
 }
 
-/// The coder for payloads that would expand too far with the one asked for.
+/// The coder for payloads that would expand too much with the requested one.
 fn fallback<'a>(slot: &'a mut Option<Bulk>, settings: &ArraySettings) -> Result<&'a mut Bulk> {
     let filter = if settings.coder.is_blosc2() { settings.filter } else { Filter::None };
     Ok(match slot {
@@ -199,7 +203,7 @@ struct Payload<'a> {
     bulk: &'a mut Bulk,
     /// Bytes of the elements.
     decoded: usize,
-    /// Of those, the ones that a reader's coder will have to make.
+    /// How many of them a reader's coder will have to make.
     coded: u64,
 }
 
@@ -248,7 +252,7 @@ impl Bulk {
         }
     }
 
-    /// Appends what holds `unit`; returns how many of its bytes a reader's coder will have to make.
+    /// Appends the coded `unit`; returns how many of its bytes a reader's coder will have to make.
     fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64> {
         let start = payload.len();
         match self {
@@ -257,7 +261,7 @@ impl Bulk {
             Self::Raw => payload.extend_from_slice(unit),
         }
         Ok(match self {
-            // Walking the chunk proves, at no cost that shows, that a reader will accept it.
+            // Walking the chunk proves that a reader will accept it, at no noticeable cost.
             Self::Blosc2(_) => {
                 let bytes = payload.get(start..).unwrap_or_default();
                 blosc2::Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes()

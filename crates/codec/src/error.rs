@@ -5,7 +5,7 @@ use shardpack_format::Error;
 /// Result of encoding.
 pub type EncodeResult<T> = Result<T, EncodeError>;
 
-/// Why an array could not be stored as asked.
+/// Why an array could not be stored as requested.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -30,12 +30,13 @@ pub enum EncodeError {
         at_least(*smallest), bound_hint(*smallest)
     )]
     ErrorBound {
-        /// The bound that was asked for.
+        /// The requested bound.
         max_error: f64,
-        /// The smallest bound that this array allows; infinite if there is none.
+        /// The smallest bound that is possible for this array; infinite if there is none.
         smallest: f64,
     },
-    /// A value that was measured would decode to the no-data value, and nobody could tell the two apart again.
+    /// A measured value would decode to the no-data value, and the two could no longer be told
+    /// apart.
     #[error(
         "value at {position:?} would become the no-data value {no_data}: {value}\n\
          hint: `--values keep` stores the values as they are"
@@ -45,10 +46,10 @@ pub enum EncodeError {
         position: Vec<u64>,
         /// The first such value in storage order.
         value: f64,
-        /// The no-data value, as the decoded type has it.
+        /// The no-data value in the decoded type.
         no_data: f64,
     },
-    /// The array's bytes cannot be had: in the words of their [`ArraySource`](crate::ArraySource).
+    /// The array's bytes cannot be read: in the words of their [`ArraySource`](crate::ArraySource).
     #[error("{0}")]
     Source(String),
     /// The settings contradict each other, or the array and its descriptor do.

@@ -1,13 +1,14 @@
-//! Arrays in another element type, where no value changes by it.
+//! Arrays in another element type, if no value changes by it.
 
 use half::f16;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
 
-/// The array of `descriptor`, handed out as `dtype`: what a decoder must be told instead. `None` if a value could change. What counts are the values that
-/// the stored elements can stand for: an array of float32 that is stored as float16 comes as float16 exactly, one that is stored as uint8 comes as
-/// any integer type but int8.
+/// The descriptor that makes a decoder return the array of `descriptor` as `dtype`. `None` if a
+/// value could change. This depends on the values that the stored elements can have: a float32
+/// array that is stored as float16 can be returned as float16 exactly, and one that is stored as
+/// uint8 as any integer type except int8.
 ///
-/// The result is for decoders alone: it need not be a descriptor that a file may hold.
+/// The result is only for decoders: it need not be a descriptor that a file may hold.
 ///
 /// ```
 /// use shardpack_codec::decoded_as;
@@ -26,7 +27,7 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     let transform = match transform {
         Transform::Fixed { .. } => (dtype == Dtype::F64).then(|| transform.clone())?,
         Transform::None | Transform::F16 | Transform::Integer => {
-            // What the stored elements hold, `decoded` holds too: the writer has seen to it.
+            // `decoded` holds every value of the stored elements: the writer has made sure of that.
             let fits = holds(stored, dtype) || holds(decoded, dtype);
             match stored {
                 _ if !fits => return None,
@@ -38,14 +39,14 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
         }
         _ => return None,
     };
-    // Special values are float32 or float64; a no-data value comes in the precision that it has there.
+    // Special values are float32 or float64; a no-data value has the precision of that type.
     let no_data = descriptor.no_data.map(|value| round(value, decoded));
     let special = codes != Codes::default();
     let kept = |value: f64| dtype.is_float() && (value.is_nan() || round(value, dtype).to_bits() == value.to_bits());
     if special && (!dtype.is_float() || codes.no_data.is_some() && !kept(no_data.unwrap_or(f64::NAN))) {
         return None;
     }
-    // A verbatim copy would leave reserved patterns as they are.
+    // A verbatim copy would not replace reserved patterns.
     let transform = match transform {
         Transform::None if special && stored == Dtype::F16 => Transform::F16,
         Transform::None if special => return None,
@@ -54,8 +55,9 @@ pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDes
     Some(ArrayDescriptor { decoded: dtype, transform, no_data, ..descriptor.clone() })
 }
 
-/// One type in which arrays of these descriptors can be handed out without changing a value: the one that all have; else, of those that occur, the one
-/// that holds the most of the others; else the smallest, integers first. `None` if no type holds all, or if there are no arrays.
+/// One type in which arrays of these descriptors can be returned without changing a value: the type
+/// that all have; else, of the types that occur, the one that holds the most of the others; else
+/// the smallest, integers first. `None` if no type holds all, or if there are no arrays.
 ///
 /// ```
 /// use shardpack_codec::common_dtype;
@@ -123,7 +125,7 @@ fn holds(from: Dtype, to: Dtype) -> bool {
     }
 }
 
-/// To the precision of a floating-point type.
+/// Rounds to the precision of a floating-point type.
 #[expect(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
 fn round(value: f64, dtype: Dtype) -> f64 {
     match dtype {

@@ -1,4 +1,5 @@
-//! What a lossy value transform did to the values: measured from what a reader will decode, not from what should happen.
+//! What a lossy value transform did to the values, measured on what a reader will decode, not on
+//! what should happen.
 
 use crate::element::Comparison;
 use crate::values::Float;
@@ -6,12 +7,13 @@ use fearless_simd::prelude::{Simd, SimdBase, SimdFrom};
 use fearless_simd::{Level, dispatch, f64x8};
 use serde::{Deserialize, Serialize};
 
-/// Below this magnitude float16 has no normal numbers, and relative errors say nothing about it: 2⁻¹⁴.
+/// Below this magnitude float16 has no normal numbers, and relative errors mean nothing: 2⁻¹⁴.
 pub const F16_MIN_NORMAL: f64 = 6.103_515_625e-5;
 
 /// Figures of one array, or of many merged.
 ///
-/// Lossless storage leaves every error at zero without looking. Errors and angles leave out NaN, infinities and no-data.
+/// Lossless storage leaves every error at zero without measuring. Errors and angles leave out NaN,
+/// infinities and no-data.
 ///
 /// ```
 /// use shardpack_codec::Fidelity;
@@ -29,13 +31,15 @@ pub struct Fidelity {
     pub no_data: u64,
     /// Source elements that are infinite.
     pub infinite: u64,
-    /// Elements stored as the nearest value in range. No transform of version 1 does so: a value out of range is an error.
+    /// Elements stored as the nearest value in range. No transform of version 1 does this: a value
+    /// out of range is an error.
     pub clipped: u64,
     /// Non-zero source elements stored as float16 whose magnitude is below 2⁻¹⁴, where float16 loses digits.
     pub subnormal: u64,
     /// Elements that decode to another value or bit pattern than the source's.
     pub changed: u64,
-    /// Elements that went through a lossy transform and are finite and not no-data: what `sum_abs_error` sums over.
+    /// Elements that went through a lossy transform and are finite and not no-data: the number of
+    /// terms in `sum_abs_error`.
     pub measured: u64,
     /// Largest absolute error.
     pub max_abs_error: f64,
@@ -66,7 +70,8 @@ impl Fidelity {
 
     /// Adds the figures of other arrays.
     ///
-    /// Sums of floats depend on the order of addition: merge in the order of the samples, whatever thread made the parts.
+    /// Sums of floats depend on the order of addition: merge in the order of the samples, whichever
+    /// thread made the parts.
     pub fn merge(&mut self, other: &Self) {
         self.values += other.values;
         self.nan += other.nan;
@@ -113,7 +118,7 @@ struct Sums {
     max: f64,
 }
 
-/// Values that are summed side by side: one vector of eight, or two of four.
+/// Values that are summed in parallel: one vector of eight, or two of four.
 const LANES: usize = 8;
 
 impl<T: Float> Meter<T> {
@@ -121,7 +126,8 @@ impl<T: Float> Meter<T> {
         Self { total: Fidelity::default(), no_data, spectrum, sums: Vec::new() }
     }
 
-    /// Takes a run of whole spectra: `source` and what it `decoded` to. `plain` says that none is NaN, infinite or no-data.
+    /// Takes a run of whole spectra: `source` and its `decoded` values. `plain` means that none is
+    /// NaN, infinite or no-data.
     pub(crate) fn add(&mut self, source: &[T], decoded: &[f32], plain: bool, f16: bool) {
         self.total.values += source.len() as u64;
         let run = if self.spectrum == 0 { source.len().max(1) } else { self.spectrum };
@@ -195,7 +201,7 @@ impl<T: Float> Meter<T> {
     }
 }
 
-/// Compares whole runs, and if they are `plain`, sums each of `run` values.
+/// Compares whole runs, and if they are `plain`, sums each run of `run` values.
 #[inline(always)]
 fn compare_and_sum<T: Float, S: Simd>(
     simd: S,
@@ -233,7 +239,8 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     // Zeros fill the last lanes: they add nothing to any figure.
     match (us.get(whole), vs.get(whole)) {
         _ if run.is_multiple_of(LANES) && run <= source.len() => {}
-        // The values of the next run stand there, finite like these: times 0 they are gone, which is quicker than to move the last ones of this run to a place of their own.
+        // The lanes after it hold values of the next run, which are finite too. Multiplying by 0
+        // removes them, which is faster than moving the last values of this run elsewhere.
         (Some(u), Some(v)) => {
             let filled = f64x8::simd_from(simd, *filled);
             lanes.add(T::widen(simd, u) * filled, f32::widen(simd, v) * filled);
@@ -246,7 +253,7 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
             lanes.add(T::widen(simd, &u), f32::widen(simd, &v));
         }
     }
-    // The halves first: the figures are stored, and the order of additions is part of them.
+    // The halves first: the figures are stored, and depend on the order of additions.
     let sum = |lanes: f64x8<S>| {
         let (a, b) = simd.split_f64x8(lanes);
         simd.reduce_sum_f64x4(a + b)
@@ -256,7 +263,8 @@ fn sum_plain<T: Float, S: Simd>(simd: S, source: &[T], decoded: &[f32], run: usi
     Sums { uu: sum(lanes.uu), dd: sum(lanes.dd), ds: sum(lanes.ds), abs: sum(lanes.abs), max }
 }
 
-/// [`Sums`] of every eighth value. Written with vectors by name, because the compiler does not find them in loops over arrays of lanes.
+/// [`Sums`] of every eighth value. Uses explicit vectors, because the compiler does not find them
+/// in loops over arrays of lanes.
 struct Lanes<S: Simd> {
     uu: f64x8<S>,
     dd: f64x8<S>,
@@ -292,11 +300,12 @@ fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     let growth = ds / (a + b);
     let chord = ((dd - growth * growth) / (a * b)).max(0.0).sqrt();
     let half = (chord / 2.0).min(1.0);
-    // Nearly every angle is so small that the next term of the series, 3/40·half⁵, is below the last digit.
+    // Nearly every angle is so small that the next term of the series, 3/40·half⁵, is below the
+    // last digit.
     if half < 1e-4 {
         return Some(2.0 * (half + half * half * half / 6.0));
     }
-    // libm rather than the platform's: the same figures everywhere, because they are stored.
+    // libm, not the platform's: the figures are stored and must be the same everywhere.
     Some(2.0 * libm::asin(half))
 }
 

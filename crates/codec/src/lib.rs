@@ -1,14 +1,17 @@
 //! Bytes to arrays and pictures and back, on the CPU.
 //!
-//! What stands between the values of an array and the bytes of a shard (spec §4 and §5): a value transform, the order of the axes and the
-//! difference along the bands, and a codec. This crate knows nothing of files or shards.
+//! Everything between the values of an array and the bytes of a shard (spec §4 and §5): a value
+//! transform, the order of the axes and the band difference, and a codec. This crate knows nothing
+//! about files or shards.
 //!
-//! - [`ArrayOptions`] is what a user asks for, [`trial`] makes it [`ArraySettings`], [`ArrayEncoder`] applies those, to an [`Array`] or to what stands in
-//!   a file ([`ArraySource`]).
-//! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor; of a [`Region`] it decodes the touched blocks only.
-//! - [`PictureDecoder`] decodes pictures into the caller's memory, cropped and resized; [`jpeg`] has what is done to JPEGs.
+//! - [`ArrayOptions`] are a user's options. [`trial`] turns them into [`ArraySettings`], and
+//!   [`ArrayEncoder`] applies those to an [`Array`], or to data in a file ([`ArraySource`]).
+//! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor. For a [`Region`] it
+//!   decodes only the touched blocks.
+//! - [`PictureDecoder`] decodes pictures into the caller's memory, cropped and resized; [`jpeg`]
+//!   has everything about JPEGs.
 //! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
-//! - [`blosc2`] has the walker over Blosc2 chunks, for those who decode them elsewhere.
+//! - [`blosc2`] has the walker over Blosc2 chunks, for programs that decode them elsewhere.
 #![deny(unsafe_code)]
 #![cfg_attr(
     test,

@@ -1,4 +1,4 @@
-//! Options: what a user asks for, with `Auto` where the data may decide.
+//! A user's options, with `Auto` for choices that the data may decide.
 
 use crate::settings::{ArrayLayout, Coder, Filter, ValueRule, check_max_error};
 use serde::{Deserialize, Serialize};
@@ -8,11 +8,12 @@ use shardpack_format::{Error, Result};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Values {
-    /// Integers held as floats become the smallest exact integer type; other float32 and float64 become float16, or fixed point if an error
-    /// bound is given and fixed point is smaller or float16 cannot keep it.
+    /// Integers held as floats become the smallest exact integer type. Other float32 and float64
+    /// become float16, or fixed point if there is an error bound and fixed point is smaller or
+    /// float16 cannot keep it.
     #[default]
     Auto,
-    /// As they are.
+    /// Unchanged.
     Keep,
     /// float16.
     F16,
@@ -24,7 +25,7 @@ pub enum Values {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BandDifference {
-    /// Where it pays.
+    /// If it helps.
     #[default]
     Auto,
     /// Always, for stored elements of one or two bytes.
@@ -33,7 +34,7 @@ pub enum BandDifference {
     Off,
 }
 
-/// What counts most when the data decide.
+/// What matters most if the data decide.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
@@ -44,7 +45,7 @@ pub enum Prefer {
     Size,
 }
 
-/// What is asked of the storage of arrays; `None` leaves a choice to the [trial](crate::trial).
+/// Options for storing arrays; `None` leaves a choice to the [trial](crate::trial).
 ///
 /// ```
 /// use shardpack_codec::{ArrayOptions, Coder, Values};
@@ -56,9 +57,10 @@ pub enum Prefer {
 pub struct ArrayOptions {
     /// Values of float arrays. Default auto.
     pub values: Values,
-    /// Largest absolute error, in the data's units: needed by fixed, allowed with auto.
+    /// Largest absolute error, in the data's units: required for fixed, allowed with auto.
     pub max_error: Option<f64>,
-    /// No value may change (masks, labels): with auto, what is not exact as an integer is kept as it is. Default false.
+    /// No value may change (masks, labels): with auto, arrays that are not exact as integers are
+    /// stored unchanged. Default false.
     pub lossless: bool,
     /// Difference along the last axis. Default auto.
     pub band_difference: BandDifference,
@@ -66,11 +68,11 @@ pub struct ArrayOptions {
     pub coder: Option<Coder>,
     /// The codec's own level; needs `coder`. Default 9 for LZ4HC, 1 for zstd in Blosc2, 3 for plain zstd.
     pub level: Option<i32>,
-    /// Filter in front of the coder, inside Blosc2.
+    /// Filter before the coder, inside Blosc2.
     pub filter: Option<Filter>,
     /// Order of the axes.
     pub layout: Option<ArrayLayout>,
-    /// What the trial looks for. Default speed.
+    /// What the trial optimises. Default speed.
     pub prefer: Prefer,
 }
 
@@ -112,7 +114,7 @@ impl ArrayOptions {
         Ok(())
     }
 
-    /// The value rules that fit the options; more than one only for auto with an error bound.
+    /// The value rules that match the options; more than one only for auto with an error bound.
     pub(crate) fn rules(&self) -> Vec<ValueRule> {
         match (self.values, self.max_error) {
             (Values::Keep, _) => vec![ValueRule::Keep],

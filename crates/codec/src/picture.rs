@@ -28,7 +28,7 @@ impl std::fmt::Debug for PictureCheck {
 }
 
 impl PictureCheck {
-    /// A decoder of its own: one for each thread.
+    /// A new check. Each thread has its own.
     ///
     /// # Errors
     /// `Usage` if libjpeg-turbo cannot be set up (out of memory).
@@ -54,7 +54,8 @@ impl PictureCheck {
 
     fn check_jpeg(&mut self, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
         if let Some((precision, width, height)) = rare_precision(bytes) {
-            // libjpeg-turbo's 8-bit decoder would refuse what is no damage: such a picture is taken at its header's word.
+            // libjpeg-turbo's 8-bit decoder would refuse an undamaged picture, so trust the
+            // picture's header.
             pixel_bytes(width, height, 8, limits)?;
             return match bytes.ends_with(b"\xFF\xD9") {
                 true => Ok((width, height)),
@@ -65,7 +66,8 @@ impl PictureCheck {
         let picture = self.jpeg.open(bytes)?;
         let frame = picture.frame();
         let (width, height) = (u64::from(frame.width), u64::from(frame.height));
-        // At an eighth of the size the whole of the entropy-coded data is still read, at a fraction of the work.
+        // At an eighth of the size all entropy-coded data is still read, for a fraction of the
+        // work.
         let scale = if frame.lossless { Scale::Full } else { Scale::Eighth };
         let format = frame.color.format();
         let pitch = scale.of(frame.width) as usize * format.bytes();
@@ -88,7 +90,8 @@ impl PictureCheck {
     }
 }
 
-/// Bits of a sample, width and height of a JPEG of other than 8 bits; `None` for all others, and for what has no frame header.
+/// Bits per sample, width and height of a JPEG that does not have 8 bits; `None` for all others,
+/// and if there is no frame header.
 fn rare_precision(bytes: &[u8]) -> Option<(u8, u64, u64)> {
     let mut rest = bytes.strip_prefix(b"\xFF\xD8")?;
     loop {
@@ -98,7 +101,7 @@ fn rare_precision(bytes: &[u8]) -> Option<(u8, u64, u64)> {
         }
         let length = usize::from(u16::from_be_bytes(*tail.first_chunk()?));
         let body = tail.get(2..length)?;
-        // Every SOF; C4, C8 and CC among them are tables.
+        // Every SOF; C4, C8 and CC in this range are not frames.
         if matches!(marker, 0xC0..=0xCF) && !matches!(marker, 0xC4 | 0xC8 | 0xCC) {
             let &[precision, h1, h0, w1, w0] = body.first_chunk()?;
             let axis = |high, low| u64::from(u16::from_be_bytes([high, low]));

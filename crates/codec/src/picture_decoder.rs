@@ -9,9 +9,11 @@ use shardpack_format::{Error, Limits, Result};
 
 /// A decoder for one thread, of JPEG, PNG, WebP, BMP and TIFF.
 ///
-/// JPEG takes the way of [`JpegDecoder`]. The others are decoded as a whole and rendered by the same rules: 16 bits become 8 by rounding v · 255 / 65535,
-/// floats by clamping to 0..=1, palettes and gray become RGB, alpha is dropped without looking at it (as Pillow's `convert("RGB")`); of several pages
-/// or frames, the first is taken. Buffers of up to 64 MiB are kept; the `image` crate allocates more of its own for each picture.
+/// [`JpegDecoder`] decodes JPEG. Other pictures are decoded as a whole and rendered by the same
+/// rules: 16 bits become 8 by rounding v · 255 / 65535, floats by clamping to 0..=1, palettes and
+/// gray become RGB, and alpha is simply dropped (like Pillow's `convert("RGB")`). Of several pages
+/// or frames, the first is used. Buffers of up to 64 MiB are kept; the `image` crate allocates more
+/// of its own for each picture.
 ///
 /// ```
 /// use shardpack_codec::PictureDecoder;
@@ -32,7 +34,7 @@ pub struct PictureDecoder {
     jpeg: JpegDecoder,
     limits: Limits,
     renderer: Renderer,
-    /// As the `image` crate delivers it.
+    /// As the `image` crate returns it.
     raw: Vec<u8>,
     /// RGB.
     pixels: Vec<u8>,
@@ -40,7 +42,7 @@ pub struct PictureDecoder {
 }
 
 impl PictureDecoder {
-    /// A decoder. Of the options, only the limits count for other pictures than JPEG.
+    /// A decoder. For pictures other than JPEG, only the limits among the options count.
     #[must_use]
     pub fn new(options: DecodeOptions) -> Self {
         Self {
@@ -53,7 +55,7 @@ impl PictureDecoder {
         }
     }
 
-    /// Pictures decoded so far that have more than 8 bits a sample, of which 8 are left.
+    /// Pictures decoded so far that have more than 8 bits per sample and were reduced to 8.
     #[must_use]
     pub const fn narrowed(&self) -> u64 {
         self.narrowed
@@ -74,8 +76,9 @@ impl PictureDecoder {
     /// error the content of `slot` is unspecified and the decoder stays usable.
     ///
     /// # Errors
-    /// `Format` if the media type is unknown or the picture is damaged; `Limit` if it takes more than `max_decoded_bytes`; `Usage` if the view cannot be
-    /// taken of this picture or the slot has another size.
+    /// `Format` if the media type is unknown or the picture is damaged; `Limit` if it takes more
+    /// than `max_decoded_bytes`; `Usage` if this picture does not allow the view or the slot has
+    /// another size.
     pub fn decode_into(&mut self, media_type: &str, bytes: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let Some(format) = format_of(media_type)? else { return self.jpeg.decode_into(bytes, how, slot) };
         let decoded = self.decode_other(format, bytes, how, slot);
@@ -89,7 +92,7 @@ impl PictureDecoder {
         decoded.map(|(decoded, _)| decoded)
     }
 
-    /// Returns also what the picture's samples are.
+    /// Also returns the type of the picture's samples.
     fn decode_other(
         &mut self,
         format: ImageFormat,
@@ -141,7 +144,7 @@ fn format_of(media_type: &str) -> Result<Option<ImageFormat>> {
     }
 }
 
-/// Turns what the `image` crate delivers, samples in the machine's byte order, into 8-bit RGB.
+/// Turns the output of the `image` crate, samples in the machine's byte order, into 8-bit RGB.
 fn to_rgb(color: ColorType, raw: &[u8], rgb: &mut [u8]) -> Result<()> {
     #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
     let of_u16 = |bytes: [u8; 2]| ((u32::from(u16::from_ne_bytes(bytes)) + 128) / 257) as u8;

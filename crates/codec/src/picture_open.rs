@@ -1,28 +1,29 @@
-//! Opening a picture that is not a JPEG, with a budget of memory that its own size sets.
+//! Opens a picture that is not a JPEG, with a memory budget that depends on its own size.
 #![deny(clippy::indexing_slicing)]
 
 use image::{ImageDecoder, ImageFormat, ImageReader};
 use shardpack_format::{Error, Limits, Result};
 use std::io::Cursor;
 
-/// What a decoder may take beside the pixels and the file: rows, tiles and tables of small pictures.
+/// What a decoder may take besides the pixels and the file: rows, tiles and tables of small
+/// pictures.
 const SLACK_BYTES: u64 = 16 << 20;
 
-/// Reads the header, and compares what it asks for with the limits.
+/// Reads the header, and compares its sizes with the limits.
 ///
-/// The decoder may take a few times as much as the decoded picture and its file, whatever the limits are: an ICC profile or a text
-/// that is compressed a thousandfold is left out, or is an error.
+/// Whatever the limits are, the decoder may take only a few times the decoded picture and its file.
+/// An ICC profile or a text that is compressed a thousandfold is left out, or is an error.
 ///
 /// # Errors
 /// `Format` if there is no header of this format; `Limit` if the picture takes more than `limits.max_decoded_bytes`.
 pub(crate) fn open<'a>(format: ImageFormat, bytes: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
-    // The decoder of PNGs reads all that precedes the pixels before it tells their size.
+    // The PNG decoder reads everything before the pixels before it tells their size.
     let known = if format == ImageFormat::Png { png_bytes(bytes) } else { None };
     reader.limits(budget(known.unwrap_or(0), bytes, limits));
     let mut decoder = reader.into_decoder().map_err(damaged)?;
     let (width, height) = decoder.dimensions();
-    // Whatever is stored, 3 bytes for each pixel are made.
+    // Whatever is stored, the output has 3 bytes per pixel.
     let needed = decoder.total_bytes().max((u64::from(width) * u64::from(height)).saturating_mul(3));
     if needed > limits.max_decoded_bytes {
         return Err(Error::limit("decoded picture", "max_decoded_bytes", limits.max_decoded_bytes, needed));
@@ -41,7 +42,7 @@ fn budget(decoded: u64, file: &[u8], limits: &Limits) -> image::Limits {
     bounds
 }
 
-/// Bytes that the header of a PNG asks for, at most eight for each pixel.
+/// Bytes that the header of a PNG asks for, at most eight per pixel.
 fn png_bytes(bytes: &[u8]) -> Option<u64> {
     let side = |at: usize| Some(u64::from(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?)));
     Some(side(16)?.saturating_mul(side(20)?).saturating_mul(8))
@@ -66,7 +67,7 @@ mod tests {
         out
     }
 
-    /// Bytes of the profile that the decoder took, and whether the pixels are there.
+    /// Bytes of the profile that the decoder took, and whether it read the pixels.
     fn opened(png: &[u8]) -> (usize, bool) {
         let mut decoder = open(ImageFormat::Png, png, &Limits::default()).unwrap();
         let profile = decoder.icc_profile().unwrap().map_or(0, |profile| profile.len());

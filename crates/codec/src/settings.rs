@@ -1,32 +1,35 @@
-//! Settings: every choice about the storage of arrays made concrete, as the recipe records it.
+//! Settings: every choice about storing arrays, as recorded in the recipe.
 
 use crate::blosc2::ZSTD_LEVELS;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Error, Layout, Result};
 use std::fmt;
 
-/// What becomes of the values of an array (spec §4.3). The rule is applied to each array on its own, and what came of it is in the array's
-/// descriptor.
+/// What happens to the values of an array (spec §4.3). The rule is applied to each array
+/// separately, and the array's descriptor records the result.
 ///
-/// Integers and booleans are never made lossy: under every rule but `Keep` they are stored as the smallest integer type that holds them.
+/// Integers and booleans are never lossy: under every rule except `Keep` they are stored as the
+/// smallest integer type that holds them.
 ///
-/// No rule turns a value into the no-data value: exactly those elements decode to it that were it.
+/// No rule turns a value into the no-data value: exactly the no-data elements decode to it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum ValueRule {
-    /// Stored as they are.
+    /// Stored unchanged.
     Keep,
-    /// The smallest exact integer type where there is one, else as they are. Lossless.
+    /// The smallest exact integer type if there is one, else unchanged. Lossless.
     IntegerOrKeep,
-    /// The smallest exact integer type where there is one, else float16; as they are if a value would round to the no-data value.
+    /// The smallest exact integer type if there is one, else float16; unchanged if a value would
+    /// round to the no-data value.
     IntegerOrF16,
-    /// The smallest exact integer type where there is one, else float16 where it keeps the bound and no-data apart, else fixed point.
+    /// The smallest exact integer type if there is one; else float16 if it keeps the bound and
+    /// no-data apart; else fixed point.
     IntegerOrF16OrFixed {
         /// Largest absolute error, in the data's units.
         max_error: f64,
     },
-    /// The smallest exact integer type where there is one, else fixed point.
+    /// The smallest exact integer type if there is one, else fixed point.
     IntegerOrFixed {
         /// Largest absolute error, in the data's units.
         max_error: f64,
@@ -70,7 +73,7 @@ pub enum Coder {
     /// Blosc2 chunks of LZ4 streams.
     #[serde(rename = "blosc2-lz4")]
     Blosc2Lz4,
-    /// Blosc2 chunks of LZ4 streams, searched harder: slow to write, as fast to read.
+    /// Blosc2 chunks of LZ4 streams with a longer search: slow to write, just as fast to read.
     #[serde(rename = "blosc2-lz4hc")]
     Blosc2Lz4hc,
     /// Blosc2 chunks of zstd streams.
@@ -78,12 +81,12 @@ pub enum Coder {
     Blosc2Zstd,
     /// Plain zstd frames.
     Zstd,
-    /// The bytes.
+    /// The bytes themselves.
     Raw,
 }
 
 impl Coder {
-    /// Name, as the recipe and the command spell it.
+    /// Name, as in the recipe and the command.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,7 +104,7 @@ impl Coder {
         matches!(self, Self::Blosc2Lz4 | Self::Blosc2Lz4hc | Self::Blosc2Zstd)
     }
 
-    /// Level when none was asked for; `None` where the coder has no levels.
+    /// The default level; `None` if the coder has no levels.
     #[must_use]
     pub const fn default_level(self) -> Option<i32> {
         match self {
@@ -112,10 +115,10 @@ impl Coder {
         }
     }
 
-    /// Fails unless `level` is one of this coder's own.
+    /// Fails unless `level` is one of this coder's levels.
     ///
     /// # Errors
-    /// `Usage`, with the levels that there are.
+    /// `Usage`, with the available levels.
     pub fn check_level(self, level: Option<i32>) -> Result<()> {
         let (fits, expected) = match self {
             Self::Blosc2Lz4 | Self::Raw => (level.is_none(), "none: it has only one".to_owned()),
@@ -139,7 +142,7 @@ impl fmt::Display for Coder {
     }
 }
 
-/// Filter in front of the coder, inside Blosc2.
+/// Filter before the coder, inside Blosc2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -155,7 +158,7 @@ pub enum Filter {
 }
 
 impl Filter {
-    /// Name, as the recipe and the command spell it.
+    /// Name, as in the recipe and the command.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -189,28 +192,29 @@ impl fmt::Display for Filter {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ArraySettings {
-    /// What becomes of the values.
+    /// What happens to the values.
     pub values: ValueRule,
     /// Codec of the payload.
     #[serde(rename = "codec")]
     pub coder: Coder,
-    /// The coder's own level; none where it has none.
+    /// The coder's own level; none if it has no levels.
     pub level: Option<i32>,
     /// Filter; [`Filter::None`] outside Blosc2.
     pub filter: Filter,
-    /// Whether stored elements of one or two bytes are differenced along the last axis. Wider ones never are.
+    /// Whether stored elements of one or two bytes are stored as differences along the last axis.
+    /// Wider ones never are.
     pub band_difference: bool,
     /// Order of the axes of the payload.
     pub layout: ArrayLayout,
 }
 
-/// Order of the axes of the payload, as settings name it.
+/// Order of the axes of the payload, by its name in the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArrayLayout {
     /// As the shape says.
     AsShape,
-    /// The last axis first. Arrays of fewer than two axes stay as they are.
+    /// The last axis first. Arrays of fewer than two axes do not change.
     BandMajor,
 }
 

@@ -1,15 +1,18 @@
-//! Where the bytes of an array come from that is to be stored: memory, or a file that is read as the coder goes along.
+//! Where the bytes of an array to be stored come from: memory, or a file that is read while it is
+//! coded.
 
 use crate::array::Array;
 use crate::error::{EncodeError, EncodeResult};
 use shardpack_format::Dtype;
 
-/// Bytes that are read at once: a block and what becomes of it stay in the second-level cache.
+/// Bytes that are read at once: a block and its coded form fit the second-level cache.
 pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
-/// An array that can be read by offset, more than once: C-contiguous and little-endian, as [`Array`] is.
+/// An array that can be read by offset, more than once: C-contiguous and little-endian, like
+/// [`Array`].
 ///
-/// An encoder needs no more of an array at a time than a few MiB. What stands in a file need not stand in memory as well.
+/// An encoder needs only a few MiB of an array at a time. An array in a file need not be in memory
+/// as well.
 ///
 /// ```
 /// use shardpack_codec::{ArrayEncoder, ArrayOptions, ArraySource, EncodeError, EncodeResult, trial};
@@ -47,15 +50,16 @@ pub trait ArraySource {
     /// Shape, outermost axis first. The product of the axes and the element's size must be below 2⁶³.
     fn shape(&self) -> &[u64];
 
-    /// All bytes, where they are in memory: they are then not copied.
+    /// All bytes, if they are in memory: then they are not copied.
     fn bytes(&self) -> Option<&[u8]> {
         None
     }
 
-    /// Fills `out` with the bytes from `offset` on. Asked for in order, but for as many passes over the array as its settings need.
+    /// Fills `out` with the bytes from `offset` on. Called in order, for as many passes over the
+    /// array as the settings need.
     ///
     /// # Errors
-    /// [`EncodeError::Source`] if they cannot be had.
+    /// [`EncodeError::Source`] if they cannot be read.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> EncodeResult<()>;
 }
 
@@ -83,7 +87,7 @@ impl ArraySource for Array {
 /// Bytes of the array.
 pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
     let bytes = array.bytes().map(<[u8]>::len);
-    // A shape that overflows is none that a source could fill: it ends at the first read.
+    // No source can fill a shape that overflows: it ends at the first read.
     bytes.unwrap_or_else(|| {
         array.dtype().array_bytes(array.shape()).map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX))
     })

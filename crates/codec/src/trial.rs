@@ -1,7 +1,7 @@
 //! A trial: encodes a few samples with every candidate and chooses one (docs/adr/0002-choosing-a-codec.md).
 //!
-//! The choice depends on the sizes measured and on a table of constants, never on a clock, and the work runs on the caller's rayon pool:
-//! the table is the same whatever the number of threads.
+//! The choice depends on measured sizes and a table of constants, never on a clock. The work runs
+//! on the caller's rayon pool; the table is the same whatever the number of threads.
 
 use crate::arrange::Arrangement;
 use crate::array::Array;
@@ -17,12 +17,12 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use shardpack_format::{Codec, Error, Layout};
 
-/// Samples that a trial looks at; more are ignored.
+/// Samples that a trial uses; more are ignored.
 pub const MAX_TRIAL_SAMPLES: usize = 4;
-/// Source bytes of each that it looks at: rows from the middle.
+/// Source bytes that it uses of each: rows from the middle.
 const MAX_SAMPLE_BYTES: usize = 8 << 20;
 
-/// What a trial found.
+/// The result of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// The choice.
@@ -36,18 +36,18 @@ pub struct Trial {
 pub struct Candidate {
     /// The settings tried.
     pub settings: ArraySettings,
-    /// Bytes of the samples' elements as the source has them.
+    /// Bytes of the samples' elements in the source.
     pub source_bytes: u64,
     /// Bytes that were stored for them.
     pub payload_bytes: u64,
-    /// Bytes that a reader's coder will have to make; the others are runs, or stored as they are.
+    /// Bytes that a reader's coder will have to make; the others are runs, or stored unchanged.
     pub coded_bytes: u64,
     /// Predicted time to read them at 2 GB/s and to decode them on 8 cores, in microseconds: for comparing rows, not for planning.
     pub predicted_us: f64,
 }
 
 impl Candidate {
-    /// Source bytes for each stored byte.
+    /// Source bytes per stored byte.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a ratio for people")]
     pub fn ratio(&self) -> f64 {
@@ -55,11 +55,12 @@ impl Candidate {
     }
 }
 
-/// Tries the candidates that `options` leave on `samples`, each with its no-data value, and chooses. Looks at the first
-/// [`MAX_TRIAL_SAMPLES`] and at 8 MiB in the middle of each. With no samples, or nothing to choose, it takes the first candidate.
+/// Tries the candidates that `options` allow on `samples`, each with its no-data value, and chooses
+/// one. Uses the first [`MAX_TRIAL_SAMPLES`] and 8 MiB from the middle of each. Without samples, or
+/// with nothing to choose, it takes the first candidate.
 ///
-/// Runs on the rayon pool that it is called from (elsewhere on the global one), with up to about 50 MiB for each thread; the result does not
-/// depend on the number of threads.
+/// Runs on the current rayon pool (or else the global one), with up to about 50 MiB per thread. The
+/// result does not depend on the number of threads.
 ///
 /// # Errors
 /// `Usage` if the options contradict each other; [`EncodeError::OutOfRange`] and [`EncodeError::ErrorBound`] if no candidate can hold the
@@ -76,7 +77,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     for group in candidates.chunk_by(|a, b| a.values == b.values) {
         match measure(&crops, group) {
             Ok(rows) => table.extend(rows),
-            // A rule that cannot hold these values (float16 out of range) leaves the field to the others.
+            // A rule that cannot hold these values (float16 out of range) is left out.
             Err(
                 error @ (EncodeError::OutOfRange { .. }
                 | EncodeError::ErrorBound { .. }
@@ -105,7 +106,8 @@ fn measure(crops: &[(Array, Option<f64>)], candidates: &[ArraySettings]) -> Enco
         |&settings| Candidate { settings, source_bytes: 0, payload_bytes: 0, coded_bytes: 0, predicted_us: 0.0 };
     let mut rows: Vec<Candidate> = candidates.iter().map(empty).collect();
     let measured: Vec<_> = crops.par_iter().map(|(crop, no_data)| measure_crop(crop, *no_data, candidates)).collect();
-    // Added up in the order of the samples, whichever thread was first, because sums of floats depend on it.
+    // Added in the order of the samples, whichever thread was first, because sums of floats depend
+    // on it.
     for ((crop, _), measured) in crops.iter().zip(measured) {
         for (row, coded) in rows.iter_mut().zip(measured?) {
             row.source_bytes += crop.bytes().len() as u64;
@@ -117,7 +119,7 @@ fn measure(crops: &[(Array, Option<f64>)], candidates: &[ArraySettings]) -> Enco
     Ok(rows)
 }
 
-/// What a candidate made of one crop.
+/// The result of a candidate on one crop.
 #[derive(Clone, Copy)]
 struct Coded {
     /// As it came out.
@@ -125,8 +127,8 @@ struct Coded {
     work: cost::Work,
 }
 
-/// Measures candidates that share a value rule on one crop: its values are transformed once, arranged once for each arrangement that really
-/// differs, and coded once for each coder.
+/// Measures candidates that share a value rule on one crop. Its values are transformed once,
+/// arranged once for each arrangement that really differs, and coded once for each coder.
 fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]) -> EncodeResult<Vec<Coded>> {
     let Some(rule) = candidates.first().map(|settings| settings.values) else { return Ok(Vec::new()) };
     let plain = Request { rule, layout: Layout::AsShape, difference: false, no_data };
@@ -154,7 +156,8 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
     let of = |settings: &ArraySettings| {
         let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
         coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder)).map(|&(way, _, codec, work)| {
-            // Costs as it was stored: elements of four bytes have no differences, and what does not shrink is raw.
+            // Costs of what was really stored: elements of four bytes have no differences, and what
+            // does not shrink is raw.
             let settings = ArraySettings { band_difference: way.difference, ..*settings };
             let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
             Coded { settings: if codec == Codec::Raw { raw } else { settings }, work }
@@ -163,13 +166,13 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
     Ok(candidates.iter().filter_map(of).collect())
 }
 
-/// Codes arranged `elements` and throws the payload away.
+/// Codes arranged `elements` and drops the payload.
 fn code(
     elements: &[u8],
     arrangement: Arrangement,
     (coder, level, filter): (Coder, Option<i32>, Filter),
 ) -> EncodeResult<(Codec, cost::Work)> {
-    // Values, difference and layout are settled already; the coder does not look at them.
+    // Values, difference and layout are already applied; the coder ignores them.
     let (values, layout) = (ValueRule::Keep, ArrayLayout::AsShape);
     let settings = ArraySettings { values, coder, level, filter, band_difference: false, layout };
     let mut payload = Vec::new();
@@ -183,7 +186,7 @@ fn code(
     Ok((codec, work))
 }
 
-/// The items in the order in which they first come, each once.
+/// The distinct items, in the order of their first appearance.
 fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     items.fold(Vec::new(), |mut seen, item| {
         if !seen.contains(&item) {
@@ -193,7 +196,8 @@ fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
     })
 }
 
-/// The middle rows of `array`, 8 MiB of them: all that a trial looks at. To crop before the next sample is loaded saves memory.
+/// The middle rows of `array`, 8 MiB of them: all that a trial uses. Cropping before the next
+/// sample is loaded saves memory.
 ///
 /// # Errors
 /// `Format` if the shape overflows.
@@ -210,7 +214,7 @@ pub fn crop_for_trial(array: &dyn ArraySource) -> EncodeResult<Array> {
     Ok(Array::new(dtype, shape, middle)?)
 }
 
-/// Coders, levels and filters that auto tries for either preference.
+/// Coders, levels and filters that auto tries for each preference.
 const SPEED: [(Coder, i32, Filter); 6] = [
     (Coder::Blosc2Lz4, 0, Filter::Shuffle),
     (Coder::Blosc2Lz4, 0, Filter::Bitshuffle),
@@ -219,7 +223,7 @@ const SPEED: [(Coder, i32, Filter); 6] = [
     (Coder::Blosc2Zstd, 1, Filter::Bytedelta),
     (Coder::Raw, 0, Filter::None),
 ];
-// Level 1 too: on data of few values it is at times the smaller.
+// Level 1 too: on data with few values it is sometimes smaller.
 const SIZE: [(Coder, i32, Filter); 8] = [
     (Coder::Blosc2Zstd, 9, Filter::Shuffle),
     (Coder::Blosc2Zstd, 9, Filter::Bytedelta),
@@ -231,7 +235,7 @@ const SIZE: [(Coder, i32, Filter); 8] = [
     (Coder::Blosc2Zstd, 1, Filter::None),
 ];
 
-/// Every combination that the options leave open.
+/// Every combination that the options allow.
 fn candidates(options: &ArrayOptions) -> Vec<ArraySettings> {
     let auto: &[(Coder, i32, Filter)] = match options.prefer {
         Prefer::Speed => &SPEED,
@@ -250,7 +254,7 @@ fn candidates(options: &ArrayOptions) -> Vec<ArraySettings> {
         None => auto.iter().map(|&(coder, level, filter)| (coder, (level > 0).then_some(level), filter)).collect(),
     };
     let coders: Vec<_> = match options.filter {
-        // The coders of the table, each once, with the filter asked for.
+        // The coders of the table, each once, with the requested filter.
         Some(asked) if asked != Filter::None || options.coder.is_none_or(Coder::is_blosc2) => {
             let mut seen: Vec<(Coder, Option<i32>, Filter)> = Vec::new();
             for (coder, level, _) in coders {

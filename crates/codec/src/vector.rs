@@ -1,9 +1,11 @@
-//! Plain loops, compiled for the vector instructions that the processor has.
+//! Plain loops, compiled for the processor's vector instructions.
 
-/// Runs `work` as compiled for AVX2 where the processor has it, else as compiled for every processor of the kind.
+/// Runs `work` as compiled for AVX2 if the processor has it, else as compiled for every processor
+/// of the architecture.
 ///
-/// The results are the same to the bit: the compiler neither reorders sums of floats nor fuses a product into a sum, so it may only do more
-/// lanes at a time. What `work` calls must be inlined to count, and so must `work` itself: write `vectorised(#[inline(always)] || …)`.
+/// The results are the same to the bit: the compiler neither reorders sums of floats nor fuses a
+/// product into a sum, so it may only process more lanes at a time. `work` and everything it calls
+/// must be inlined to benefit: write `vectorised(#[inline(always)] || …)`.
 #[inline(always)]
 pub(crate) fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

@@ -1,5 +1,7 @@
-//! The blocks of a payload, decoded one by one or all of them: what the coder made becomes values before the next block comes, so that no step makes a
-//! pass of its own over memory. Byte planes are handed out as such ([`planes`]): whoever takes them puts elements together on the way to their place.
+//! Decodes the blocks of a payload one by one or all together. The coder's output becomes values
+//! before the next block comes, so that no step needs a separate pass over memory. Byte planes are
+//! passed on unchanged ([`planes`]): the receiver puts elements together while it moves them to
+//! their places.
 
 use crate::blosc2::planes::{self, Planes};
 use crate::blosc2::{self, Chunk, Content, HEADER_BYTES, STREAM_BYTES};
@@ -15,12 +17,12 @@ pub(crate) enum Block<'a> {
     Planes(Planes<'a>),
     /// The elements themselves.
     Bytes(&'a [u8]),
-    /// The first bytes of this, as an element, again and again.
+    /// One element, the first bytes of this, repeated.
     Repeated([u8; 8]),
 }
 
 impl<'a> Block<'a> {
-    /// Fills `out` with elements of `width` bytes, of which the first is number `first` of the block.
+    /// Fills `out` with elements of `width` bytes, starting with number `first` of the block.
     pub(crate) fn read(&self, first: usize, width: usize, out: &mut [u8]) {
         match self {
             Self::Planes(planes) => planes.join(first, out),
@@ -36,7 +38,7 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Low and high bytes of `count` elements from number `first` on, if they are at hand.
+    /// Low and high bytes of `count` elements from number `first` on, if they are available.
     pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
         match self {
             Self::Planes(planes) => planes.pair(first, count),
@@ -45,7 +47,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// What hands out blocks of stored bytes, in order.
+/// Passes on blocks of stored bytes, in order.
 pub(crate) enum Blocks<'p, 's> {
     Raw { payload: &'p [u8] },
     Blosc2 { decoder: &'s mut blosc2::Decoder, chunks: Vec<Chunk<'p>>, item_bytes: u8, payload: &'p [u8] },
@@ -77,7 +79,7 @@ impl<'p, 's> Blocks<'p, 's> {
         Ok(Self::Zstd { decoder, payload })
     }
 
-    /// Decodes everything, straight into `out`.
+    /// Decodes everything, directly into `out`.
     pub(crate) fn into_whole(self, out: &mut [u8], limits: &Limits) -> Result<()> {
         match self {
             Self::Raw { payload } => {
@@ -94,7 +96,8 @@ impl<'p, 's> Blocks<'p, 's> {
         }
     }
 
-    /// Decodes block by block: `each` gets the block and the number of its bytes, decoded. What must be decoded as a whole goes through `window`.
+    /// Decodes block by block: `each` gets the block and the number of its decoded bytes. Anything
+    /// that must be decoded as a whole goes through `window`.
     pub(crate) fn for_each(
         self,
         stored_bytes: usize,
@@ -142,7 +145,8 @@ impl<'p, 's> Blocks<'p, 's> {
         }
     }
 
-    /// Decodes everything at once, what is not in the payload itself into `scratch`. All blocks but the last hold as many elements as is said.
+    /// Decodes everything at once; what is not in the payload itself goes to `scratch`. All blocks
+    /// except the last have the stated number of elements.
     pub(crate) fn into_all<'a>(
         self,
         stored_bytes: usize,
@@ -200,7 +204,7 @@ impl<'p, 's> Blocks<'p, 's> {
     }
 }
 
-/// The whole unit of a chunk in which nothing is coded.
+/// The whole unit of a chunk that is not coded.
 fn undecoded<'a>(chunk: &Chunk<'a>) -> Option<Block<'a>> {
     match chunk.content() {
         Content::Blocks { .. } => None,

@@ -1,16 +1,18 @@
 //! A walker over one zstd frame (RFC 8878 §3.1.1): it finds the frame's end and its content size without decoding it.
 //!
-//! Used before a frame goes to a decoder, on the CPU or on a GPU, whose behaviour on damaged input may be undefined.
+//! Used before a frame goes to a decoder, on the CPU or on a GPU, that may behave in undefined ways
+//! on damaged input.
 
 use shardpack_format::{Error, Result};
 
-/// Largest window that a frame may ask for: what RFC 8878 recommends every decoder to support.
+/// Largest window that a frame may ask for: the size that RFC 8878 recommends every decoder to
+/// support.
 pub(crate) const MAX_WINDOW_BYTES: u64 = 8 << 20;
 /// Largest block of a frame (RFC 8878 §3.1.1.2.4).
 const MAX_BLOCK_BYTES: usize = 128 << 10;
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
-/// What the walk found.
+/// The result of the walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// Bytes of the frame, header included.
@@ -22,8 +24,8 @@ pub(crate) struct Frame {
 /// Walks the frame at the start of `bytes`; more may follow it.
 ///
 /// # Errors
-/// `Format` if it is no zstd frame, is cut short, has no content size, has a checksum or a dictionary id, sets a reserved bit, or asks for a
-/// window over 8 MiB.
+/// `Format` if it is not a zstd frame, is cut short, has no content size, has a checksum or a
+/// dictionary id, sets a reserved bit, or asks for a window over 8 MiB.
 pub(crate) fn walk(bytes: &[u8]) -> Result<Frame> {
     let mut pos = 0;
     let mut take = |n: usize, what: &'static str| -> Result<&[u8]> {

@@ -1,6 +1,6 @@
 //! Decoding into slots allocates no pixels once its buffers have grown.
 //!
-//! In a program of its own: the allocator that counts is the whole program's.
+//! This is a separate program, because the counting allocator applies to the whole program.
 #![allow(
     unsafe_code,
     clippy::unwrap_used,
@@ -21,7 +21,7 @@ fn count(bytes: usize) {
     LARGEST.fetch_max(bytes, Relaxed);
 }
 
-// SAFETY: every call goes to the system's allocator as it came, and its answer back.
+// SAFETY: every call and its result are passed to and from the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Bytes that `run` asked for, and the largest piece.
+/// Bytes that `run` requested, and the largest piece.
 fn allocated(run: impl FnOnce()) -> (usize, usize) {
     BYTES.store(0, Relaxed);
     LARGEST.store(0, Relaxed);
@@ -61,7 +61,7 @@ fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
     let key = DrawKey { seed: 1, epoch: 0, sample: 0 };
     let whole = View::whole();
     let views = [
-        // What is not resized allocates nothing at all.
+        // Without resizing nothing is allocated.
         (whole, 1, PixelLayout::HeightWidthChannels, 0),
         (whole.with_flip(1.0), 6, PixelLayout::ChannelsHeightWidth, 0),
         (
@@ -70,7 +70,7 @@ fn nothing_is_allocated_after_warm_up_but_tables_of_weights() {
             PixelLayout::HeightWidthChannels,
             0,
         ),
-        // Tables of weights alone: below 120 bytes for each row and column of the output.
+        // Only tables of weights: less than 120 bytes for each row and column of the output.
         (View::resize(40, 33), 1, PixelLayout::HeightWidthChannels, 73 * 120),
         (View::random_resized_crop(24, 16), 8, PixelLayout::ChannelsHeightWidth, 40 * 120),
     ];

@@ -1,4 +1,5 @@
-//! No-data stays apart: after a lossy transform exactly those elements equal the no-data value that did before.
+//! No-data stays apart: after a lossy transform exactly the same elements equal the no-data value
+//! as before.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -46,9 +47,9 @@ fn decode(encoded: &EncodedArray) -> Array {
     ArrayDecoder::new().decode(encoded.codec, &encoded.descriptor, &encoded.payload, &Limits::default()).unwrap()
 }
 
-/// Fails unless the same elements are no-data on both sides, and those to the bit.
+/// Fails unless the same elements are no-data on both sides, with the same bits.
 fn check(array: &Array, encoded: &EncodedArray, asked: f64) {
-    // As the array's own type has it, and as the decoded type does.
+    // The no-data value in the array's own type, and in the decoded type.
     let before = if array.dtype() == Dtype::F32 { f64::from(asked as f32) } else { asked };
     let after = encoded.descriptor.no_data.unwrap();
     let mut count = 0;
@@ -72,7 +73,7 @@ fn check(array: &Array, encoded: &EncodedArray, asked: f64) {
 fn a_value_that_float16_would_round_to_no_data_is_not_rounded() {
     for (no_data, value) in [(-1.0, -0.99999), (-1.0, -1.0002), (0.0, 1e-8), (-0.0, -1e-8), (65504.0, 65510.0)] {
         for dtype in [Dtype::F32, Dtype::F64] {
-            // One of them is not among no-data, and so goes another way through the encoder.
+            // One of them is not near no-data, and so takes another path through the encoder.
             for values in [vec![0.3, 0.7, value, 0.5], vec![no_data, 0.7, value, 0.5]] {
                 let array = cube(&values, 2, dtype);
                 let encoded = encode(ValueRule::IntegerOrF16, &array, no_data).unwrap();
@@ -120,7 +121,8 @@ fn the_grid_of_fixed_point_avoids_no_data() {
     for max_error in [1.0 / 128.0, 0.007_812_6, 0.01, 1e-4] {
         for no_data in [0.0, -0.25, 0.5, 0.492_187_5] {
             for dtype in [Dtype::F32, Dtype::F64] {
-                // In double precision the smallest value lies just above no-data, and the step below it, the offset, would be no-data.
+                // In double precision the smallest value is just above no-data, and the step below
+                // it, the offset, would be no-data.
                 let values: Vec<f64> = (0..4096).map(|i| f64::from(i) / 4096.0 + no_data + 1e-12).collect();
                 let array = cube(&[&values[..], &[no_data; 2], &[no_data + 1.0; 2]].concat(), 2, dtype);
                 let encoded = encode(ValueRule::Fixed { max_error }, &array, no_data).unwrap();
@@ -133,7 +135,8 @@ fn the_grid_of_fixed_point_avoids_no_data() {
 
 #[test]
 fn the_grid_avoids_no_data_among_the_bands_of_a_cube() {
-    // Steps of some thirty units in the last place: no-data would be a step of one band in thirty or so.
+    // Steps of about thirty units in the last place: no-data would be a step of about one band in
+    // thirty.
     let bands = 256;
     let values: Vec<f64> = (0..bands * 64)
         .map(|i| {
@@ -156,7 +159,7 @@ fn the_grid_avoids_no_data_among_the_bands_of_a_cube() {
 
 #[test]
 fn fixed_point_refuses_where_no_grid_avoids_no_data() {
-    // Steps finer than float32: whatever the grid, the first value's nearest float32 is no-data.
+    // Steps finer than float32: on every grid, the first value's nearest float32 is no-data.
     let array = cube(&[1.0 + 1e-12, 1.0 + 3e-7, 1.0 - 3e-7, 1.0 - 2e-7], 1, Dtype::F64);
     let error = encode(ValueRule::Fixed { max_error: 6.3e-8 }, &array, 1.0).unwrap_err();
     let expected = EncodeError::BecomesNoData { position: vec![0, 0, 0], value: 1.0 + 1e-12, no_data: 1.0 };

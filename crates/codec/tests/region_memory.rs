@@ -1,4 +1,4 @@
-//! Once a decoder has seen the largest region, regions take no memory.
+//! After a decoder has seen the largest region, regions allocate no memory.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 use shardpack_codec::{

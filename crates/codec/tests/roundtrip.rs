@@ -1,4 +1,5 @@
-//! Every codec × filter × dtype × layout × difference, there and back; and what a reader does with payloads that lie.
+//! Every codec × filter × dtype × layout × difference, encoded and decoded; and what a reader does
+//! with false payloads.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_precision_loss)]
 
 use proptest::prelude::*;
@@ -28,7 +29,8 @@ fn settings() -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// Arrays of every type and of 0 to 4 axes; bytes of so many bits, so that some are noise and some compress.
+/// Arrays of every type and of 0 to 4 axes. Bytes use only some bits, so that some arrays are noise
+/// and some compress.
 fn arrays() -> impl Strategy<Value = Array> {
     let dtype = prop::sample::select(Dtype::ALL);
     let shape = prop_oneof![
@@ -108,7 +110,7 @@ proptest! {
         }
     }
 
-    /// The pieces, lanes and tables of the lossy ways against one value at a time.
+    /// The pieces, lanes and tables of the lossy transforms, compared with one value at a time.
     #[test]
     fn lossy_rules_agree_with_their_slow_twins(
         (height, width, bands) in (1..12_u64, 1..40_u64, 1..300_u64), seed: u32, scale in -3..4_i32, max_error in 1e-4..1e-1_f64,
@@ -153,7 +155,7 @@ proptest! {
         let f = encoded.fidelity;
         prop_assert_eq!((f.max_abs_error, f.measured, f.values), (worst, measured, values.len() as u64));
         prop_assert!((f.sum_abs_error - sum).abs() <= 1e-9 * sum);
-        // Angles by the textbook, which sees nothing below 1e-8 but is right above.
+        // Angles by the textbook formula, which sees nothing below 1e-8 but is right above that.
         let (mut angles, mut spectra) = (0.0_f64, 0);
         let spectrum = usize::try_from(bands).unwrap();
         for (u, v) in values.chunks(spectrum).zip(back.chunks(spectrum)) {
@@ -187,7 +189,7 @@ fn c01_a_zstd_payload_of_another_size_than_its_descriptor_says_is_refused() {
         assert!(matches!(error, Error::Format { .. }), "{error}");
         assert!(error.to_string().contains("content size"), "{error}");
     }
-    // Two frames where there should be one; and bytes after the last.
+    // Two frames instead of one; and bytes after the last.
     for tail in [zstd::bulk::compress(&[7; 10], 3).unwrap(), vec![0]] {
         let mut payload = zstd::bulk::compress(array.bytes(), 3).unwrap();
         payload.extend(tail);
@@ -209,7 +211,7 @@ fn c04_a_bomb_is_refused_before_memory_is_taken_for_it() {
     let small = Limits { max_decoded_bytes: 1 << 20, ..Limits::default() };
     let error = decode_bytes(Codec::Raw, &[], 1 << 21, &small).unwrap_err();
     assert!(matches!(error, Error::Limit { name: "max_decoded_bytes", .. }), "{error}");
-    // Far too little for the size: refused on sight, though runs of zeros are free.
+    // Far too small for the size: refused at once, although runs of zeros are free.
     let error = ArrayDecoder::new().decode(Codec::Blosc2, &descriptor, &[0; 100], &Limits::default()).unwrap_err();
     assert!(matches!(error, Error::Format { .. }), "{error}");
 }
@@ -261,14 +263,14 @@ fn output_of_the_wrong_length_and_booleans_beyond_one_are_refused() {
 
 #[test]
 fn arrays_without_elements_take_no_memory_however_long_their_axes() {
-    // 2^60 elements of eight bytes, were it not for the first axis.
+    // This would be 2^60 elements of eight bytes, but the first axis is 0.
     let mut descriptor = ArrayDescriptor::plain(Dtype::U64, vec![0, 1 << 30, 1 << 30]);
     descriptor.layout = shardpack_format::Layout::BandMajor;
     for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
         assert!(ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).is_ok());
         assert!(ArrayDecoder::new().decode(codec, &descriptor, &[0], &Limits::default()).is_err());
     }
-    // The axes that are not 0 must stay below 2^64 bytes all the same (spec §4.2).
+    // The axes that are not 0 must still stay below 2^64 bytes (spec §4.2).
     descriptor.shape = vec![0, 1 << 31, 1 << 30];
     for codec in [Codec::Raw, Codec::Zstd, Codec::Blosc2] {
         let error = ArrayDecoder::new().decode(codec, &descriptor, &[], &Limits::default()).unwrap_err();

@@ -1,7 +1,7 @@
 //! Agreement between the parts of a dataset: a record, its row in the index, the schema, the manifest (spec §2.2, §2.3, §3.3, §8).
 //!
-//! A length or a value that stands in two places is compared, never believed in one of them: readers that choose differently would read
-//! different datasets from the same bytes.
+//! A length or a value that is stored in two places is always compared. Readers that each trusted
+//! another place would read different datasets from the same bytes.
 
 use crate::codec_id::Codec;
 use crate::descriptor::ArrayDescriptor;
@@ -66,7 +66,8 @@ impl Index {
 }
 
 impl Manifest {
-    /// Compares an open shard with its entry: everything that can be compared without reading the whole file.
+    /// Compares an open shard with its manifest entry: everything that can be compared without
+    /// reading the whole file.
     ///
     /// # Errors
     /// `Format` if they disagree on dataset, number, size, samples, footer or schema, or if there is no such entry.

@@ -12,14 +12,15 @@ pub const MAX_RANK: u8 = 8;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Transform {
-    /// Stored elements are the values: `stored == decoded`.
+    /// The stored elements are the values: `stored == decoded`.
     None,
     /// Stored as float16, decoded to `decoded` (float32, or float16) exactly.
     F16,
     /// Stored as an integer type, decoded by conversion; exact, because the writer checked it.
     Integer,
-    /// Stored as unsigned integers `q` of `bits` bits: value = `offset[band] + q × scale[band]`, multiplication and addition each
-    /// rounded to float32. `band` is the index along the last axis of the shape.
+    /// Stored as unsigned integers `q` of `bits` bits: value = `offset[band] + q × scale[band]`.
+    /// Multiplication and addition each round to float32. `band` is the index along the last axis
+    /// of the shape.
     Fixed {
         /// Bits in use, 8..=16. Codes above `2^bits − 1` do not occur.
         bits: u8,
@@ -43,10 +44,10 @@ impl Transform {
     }
 }
 
-/// Bit patterns of stored elements that stand for values which the stored type cannot express.
+/// Bit patterns of stored elements for values that the stored type cannot express.
 ///
-/// A pattern is compared with the stored element, of at most 4 bytes, zero-extended to 32 bits, after the difference along the bands has been
-/// undone. In fixed point it is one of the codes below 2^`bits`.
+/// A pattern is compared with the stored element, of at most 4 bytes, zero-extended to 32 bits,
+/// after the band difference has been undone. In fixed point it is one of the codes below 2^`bits`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Codes {
     /// The pattern that decodes to the quiet NaN with positive sign and zero payload (0x7FC00000, 0x7FF8000000000000).
@@ -93,9 +94,9 @@ pub enum Layout {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArrayDescriptor {
-    /// Type of the elements that a reader hands out.
+    /// Type of the elements that a reader returns.
     pub decoded: Dtype,
-    /// Type of the elements in the payload, once the codec is undone.
+    /// Type of the elements in the payload after decompression.
     pub stored: Dtype,
     /// From stored elements to values.
     pub transform: Transform,
@@ -141,7 +142,7 @@ impl ArrayDescriptor {
         Dtype::U8.array_bytes(&self.shape)
     }
 
-    /// Bytes of the payload once the codec is undone.
+    /// Bytes of the payload after decompression.
     ///
     /// # Errors
     /// `Format` if the product overflows.
@@ -149,7 +150,7 @@ impl ArrayDescriptor {
         self.stored.array_bytes(&self.shape)
     }
 
-    /// Bytes of the array that a reader hands out.
+    /// Bytes of the array that a reader returns.
     ///
     /// # Errors
     /// `Format` if the product overflows.
@@ -157,7 +158,7 @@ impl ArrayDescriptor {
         self.decoded.array_bytes(&self.shape)
     }
 
-    /// Whether the values that come out are, bit for bit, those that went in.
+    /// Whether the decoded values equal the original ones, bit for bit.
     #[must_use]
     pub const fn is_lossless(&self) -> bool {
         match self.transform {
@@ -205,7 +206,7 @@ impl ArrayDescriptor {
         Ok(out)
     }
 
-    /// Reads a descriptor; `bytes` must hold it and nothing else.
+    /// Reads a descriptor; `bytes` must hold the descriptor and nothing else.
     ///
     /// # Errors
     /// `Format` if a code is unknown, a reserved bit is set, the parts contradict each other or the shape overflows; `Limit` if an axis or
@@ -245,7 +246,7 @@ impl ArrayDescriptor {
             1 => Transform::F16,
             2 => Transform::Integer,
             3 => {
-                // Checked against the bytes at hand before anything is allocated.
+                // Compare with the bytes at hand before anything is allocated.
                 let bands = shape.last().copied().unwrap_or(1);
                 let table_bytes = bands
                     .checked_mul(4)
@@ -271,7 +272,7 @@ impl ArrayDescriptor {
         Ok(out)
     }
 
-    /// The rules that tie the parts together; shared by `encode` and `parse`.
+    /// The rules about how the parts fit together, shared by `encode` and `parse`.
     fn check(&self) -> std::result::Result<(), (&'static str, &'static str, String)> {
         let pair = || format!("{} stored for {}", self.stored, self.decoded);
         let integer = |d: Dtype| !d.is_float() && d != Dtype::Bool;

@@ -92,8 +92,9 @@ impl Dtype {
     /// Bytes of a dense array of this type: 0 if an axis is 0.
     ///
     /// # Errors
-    /// `Format` if the product of the element size and all axes but those of length 0 overflows 64 bits: so the order of the axes does not
-    /// matter, and an empty array cannot hide an absurd axis.
+    /// `Format` if the product of the element size and all axes overflows 64 bits. Axes of length 0
+    /// are left out of the product, so the order of the axes does not matter and an empty array
+    /// cannot hide an absurd axis.
     pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
         let bytes = shape
             .iter()

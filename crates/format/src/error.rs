@@ -5,8 +5,8 @@ use std::fmt;
 /// Result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Where in a dataset an error was found. Every part is optional, because a parser knows only what it was handed:
-/// the caller adds the rest with [`Error::in_file`] and [`Error::in_record`].
+/// Where in a dataset an error was found. Every part is optional, because a parser knows only what
+/// it was given: the caller adds the rest with [`Error::in_file`] and [`Error::in_record`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Place {
@@ -57,12 +57,13 @@ pub enum Error {
         place: Box<Place>,
         /// The part of the layout, in the words of the specification.
         what: String,
-        /// What the specification asks for.
+        /// What the specification requires.
         expected: String,
-        /// What stands there.
+        /// What was found.
         found: String,
     },
-    /// The bytes may be right, but they ask for more than the caller's [`Limits`](crate::Limits) allow.
+    /// The bytes may be valid, but they need more than the caller's [`Limits`](crate::Limits)
+    /// allow.
     #[error("{place}{what} is over the limit: {found} > {limit}\nhint: raise `Limits::{name}` if you trust this file")]
     Limit {
         /// Where.
@@ -73,7 +74,7 @@ pub enum Error {
         name: &'static str,
         /// The limit.
         limit: u64,
-        /// What was asked for.
+        /// What was requested.
         found: u64,
     },
     /// The caller asked for something that the layout cannot hold.
@@ -86,21 +87,22 @@ pub enum Error {
         /// What it was.
         found: String,
     },
-    /// Something happened that the code rules out, whatever the bytes are: a defect of this project.
+    /// Something happened that the code rules out, whatever the bytes are: a defect of this
+    /// project.
     #[error("{place}internal error: {what}: expected {expected}, found {found}\nhint: {REPORT_HINT}")]
     Internal {
         /// Where, as far as it is known.
         place: Box<Place>,
-        /// What was being done, or which value it is about.
+        /// The operation, or the value concerned.
         what: String,
-        /// What the code rests on.
+        /// What the code relies on.
         expected: String,
-        /// What it met.
+        /// What it found.
         found: String,
     },
 }
 
-/// What every error of the family `Internal` ends with.
+/// The end of every `Internal` error.
 pub const REPORT_HINT: &str =
     "this is a defect of shardpack, not of your data: please report it with this message and, if you can, the file";
 
@@ -140,7 +142,7 @@ impl Error {
         }
     }
 
-    /// A [`Error::Internal`] for a panic that was caught, with what it said.
+    /// A [`Error::Internal`] for a caught panic, with its message.
     ///
     /// ```
     /// let panic = std::panic::catch_unwind(|| panic!("no row")).unwrap_err();
@@ -187,7 +189,7 @@ impl Error {
         self
     }
 
-    /// Adds `base` to the offset, which so far counted from the start of the slice that was parsed.
+    /// Adds `base` to the offset, which so far counted from the start of the parsed slice.
     #[must_use]
     pub fn at(mut self, base: u64) -> Self {
         if let Some(place) = self.place_mut() {

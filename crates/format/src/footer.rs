@@ -8,13 +8,14 @@ use crate::limits::Limits;
 /// Size of the footer in bytes; it ends the file.
 pub const FOOTER_BYTES: u64 = FOOTER_LEN as u64;
 const FOOTER_LEN: usize = 128;
-/// Bytes that a reader fetches from the end of a shard before it knows anything of it. Footer and, for most shards, the whole index.
+/// How many bytes a reader fetches from the end of an unknown shard: the footer and, for most
+/// shards, the whole index.
 pub const TAIL_BYTES: u64 = 64 << 10;
 const FOOTER_MAGIC: [u8; 8] = *b"SHRDFOOT";
 const END_MAGIC: [u8; 8] = *b"\x1a\n\rDRHS\x89";
 const CRC_AT: usize = 116;
 
-/// Where everything stands in a shard.
+/// Where the parts of a shard are.
 ///
 /// ```
 /// use shardpack_format::{DatasetId, Footer, Identity, Limits};
@@ -31,7 +32,7 @@ pub struct Footer {
     pub record_count: u64,
     /// Offset of the index: the end of the last record, rounded up to 64.
     pub index_offset: u64,
-    /// Size of the index, a multiple of 64; the footer follows at once.
+    /// Size of the index, a multiple of 64. The footer follows immediately.
     pub index_bytes: u64,
     /// CRC32 of the index.
     pub index_crc32: u32,
@@ -44,9 +45,9 @@ impl Footer {
         self.index_offset.saturating_add(self.index_bytes).saturating_add(FOOTER_BYTES)
     }
 
-    /// The CRC32 that the footer ends with: of its first 116 bytes.
+    /// The CRC32 at the end of the footer, over its first 116 bytes.
     ///
-    /// Not of all 128 bytes: a CRC taken over data and its own CRC is one and the same number whatever the data.
+    /// It does not cover all 128 bytes: a CRC over data and its own CRC is always the same number.
     #[must_use]
     pub fn crc32(&self) -> u32 {
         crc32fast::hash(self.encode().get(..CRC_AT).unwrap_or_default())
@@ -75,8 +76,9 @@ impl Footer {
     /// Reads the footer from the last 128 bytes of a shard of `file_bytes` bytes.
     ///
     /// # Errors
-    /// `Format` if a magic, the CRC, the version or a reserved byte is wrong, or if offsets and lengths do not add up to `file_bytes` exactly;
-    /// `Limit` if the index or the number of records is over the limits.
+    /// `Format` if a magic, the CRC, the version or a reserved byte is wrong, or if offsets and
+    /// lengths do not add up to exactly `file_bytes`; `Limit` if the index or the number of records
+    /// is over the limits.
     pub fn parse(bytes: &[u8], file_bytes: u64, limits: &Limits) -> Result<Self> {
         if file_bytes < HEADER_BYTES + FOOTER_BYTES {
             let smallest = format!("at least {} bytes", HEADER_BYTES + FOOTER_BYTES);

@@ -9,9 +9,9 @@ pub const HEADER_BYTES: u64 = HEADER_LEN as u64;
 const HEADER_LEN: usize = 64;
 /// First bytes of a shard. The high bit and the line ends show damage by transfers in text mode, as in PNG.
 pub const HEADER_MAGIC: [u8; 8] = *b"\x89SHRD\r\n\x1a";
-/// Version that this crate writes: major, minor.
+/// The version that this crate writes: major, minor.
 pub const VERSION: (u16, u16) = (1, 0);
-/// Required-feature bits that this crate knows. A shard that sets another one is refused.
+/// Required-feature bits that this crate knows. A shard with any other bit is refused.
 pub const KNOWN_REQUIRED_FEATURES: u64 = 0;
 
 /// 16 bytes that tie the shards of one dataset together.
@@ -45,7 +45,7 @@ impl std::str::FromStr for DatasetId {
     }
 }
 
-/// What header and footer both say of a shard.
+/// What both header and footer say about a shard.
 ///
 /// ```
 /// use shardpack_format::{DatasetId, Identity};
@@ -55,7 +55,7 @@ impl std::str::FromStr for DatasetId {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Major version: a reader refuses one that it does not know.
+    /// Major version: a reader refuses an unknown one.
     pub major: u16,
     /// Minor version: additions that old readers may ignore.
     pub minor: u16,
@@ -130,7 +130,8 @@ impl Identity {
     /// Reads a header from the first 64 bytes of a shard.
     ///
     /// # Errors
-    /// `Format` if magic, CRC, version, alignment, required features or reserved bytes are not as the specification says.
+    /// `Format` if magic, CRC, version, alignment, required features or reserved bytes break the
+    /// specification.
     pub fn parse_header(bytes: &[u8]) -> Result<Self> {
         let mut cur = Cursor::new(bytes, "header");
         let magic: [u8; 8] = cur.array()?;

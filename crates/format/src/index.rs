@@ -54,7 +54,7 @@ impl IndexBuilder {
         }
     }
 
-    /// Adds the next record and returns the offset at which it stands in the shard.
+    /// Adds the next record and returns its offset in the shard.
     ///
     /// # Errors
     /// `Usage` if `scalars` do not fit the schema or the shard grows past 2⁶³ bytes.
@@ -95,13 +95,14 @@ impl IndexBuilder {
         self.offsets.is_empty()
     }
 
-    /// Offset at which the index will stand, or the next record.
+    /// Offset of the index if no more records follow, or else of the next record.
     #[must_use]
     pub const fn index_offset(&self) -> u64 {
         self.next_offset
     }
 
-    /// Most bytes that the index of so many records takes, without its metadata: to be known before the first record is written.
+    /// The most bytes that the index of this many records takes, without its metadata. Can be
+    /// computed before the first record is written.
     ///
     /// ```
     /// use shardpack_format::{IndexBuilder, Schema};
@@ -159,7 +160,7 @@ pub struct Row {
     pub sample_id: u64,
 }
 
-/// A parsed index: owns the bytes, and reads columns in place.
+/// A parsed index. It owns the bytes, and reads columns in place.
 #[derive(Debug, Clone)]
 pub struct Index {
     /// The columns and the keys, without the metadata before them.
@@ -176,16 +177,18 @@ pub struct Index {
 }
 
 impl Index {
-    /// Checks and takes over the bytes that stand between the records and the footer.
+    /// Checks and takes the bytes between the records and the footer.
     ///
     /// # Errors
-    /// `Format` if CRC, counts, lengths, padding, metadata or keys are wrong, or if the records leave a hole, overlap, or do not end where the index
-    /// begins; `Limit` if the schema is over the limits.
+    /// `Format` if CRC, counts, lengths, padding, metadata or keys are wrong, or if the records
+    /// leave a hole, overlap, or do not end where the index begins; `Limit` if the schema is over
+    /// the limits.
     pub fn parse(bytes: Vec<u8>, footer: &Footer, limits: &Limits) -> Result<Self> {
         Self::parse_sharing(bytes, footer, limits, None)
     }
 
-    /// As [`Index::parse`], for one of many shards: metadata that another one brought is shared with it if the bytes are the same.
+    /// Like [`Index::parse`], for one of many shards: metadata with the same bytes as an earlier
+    /// shard's is shared with it.
     ///
     /// # Errors
     /// As [`Index::parse`].
@@ -232,7 +235,7 @@ impl Index {
         }
         let metadata = SharedMetadata::parse(cur.take(metadata_bytes)?, known, limits)?;
         cur.pad()?;
-        // What comes before the columns is not kept.
+        // The bytes before the columns are not kept.
         let columns_at = cur.pos();
         let types: Vec<Dtype> = metadata.metadata().schema.scalars().map(|(_, dtype)| dtype).collect();
         if types.len() as u64 != u64::from(scalar_count) {
@@ -337,13 +340,13 @@ impl Index {
         self.metadata.metadata()
     }
 
-    /// The same, to be shared with the indexes of other shards.
+    /// The same, for sharing with the indexes of other shards.
     #[must_use]
     pub const fn shared_metadata(&self) -> &SharedMetadata {
         &self.metadata
     }
 
-    /// Bytes that the index holds in memory, metadata not counted.
+    /// Bytes that the index takes in memory, without metadata.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         self.bytes.capacity() as u64
@@ -373,7 +376,7 @@ impl Index {
         self.bytes.get(self.scalars.get(position)?.clone())
     }
 
-    /// Whether the packed scalars of a record are those of row `i`.
+    /// Whether the packed scalars of a record equal those of row `i`.
     #[must_use]
     pub fn scalars_match(&self, i: u64, packed: &[u8]) -> bool {
         let mut rest = packed;

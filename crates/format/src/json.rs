@@ -1,8 +1,9 @@
-//! Strict JSON: one reading of every document (spec §3).
+//! Strict JSON: every document can be read in only one way (spec §3).
 //!
-//! No duplicate keys, bounded depth, nothing after the document; and of serde's several readings of a type only the plain one: a structure
-//! is an object (serde would take an array too), a choice is a string (serde would take `{"name": null}` too), an optional key is absent
-//! (serde would take `null` too).
+//! No duplicate keys, bounded depth, nothing after the document. Where serde accepts several forms
+//! of a type, only the plain one is allowed: a structure is an object (serde also takes an array),
+//! a choice is a string (serde also takes `{"name": null}`), an optional key is absent (serde also
+//! takes `null`).
 
 use crate::error::{Error, Result};
 use crate::limits::Limits;
@@ -13,18 +14,21 @@ use std::collections::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// What an object counts beside its keys and values: the memory of a small map over that of a number.
+/// What an object counts besides its keys and values: the memory of a small map beyond that of a
+/// number.
 const OBJECT_NODES: u64 = 8;
 
-/// Parses `bytes` into `T`, which is an object. The text is checked first, in memory for one path from the outermost value to the innermost: what `T` takes is
-/// known to be bounded before any of it is made.
+/// Parses `bytes` into `T`, which is an object. First checks the text, with memory for only one
+/// path from the outermost value to the innermost. So the memory for `T` is known to be bounded
+/// before any of it is allocated.
 pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], limits: &Limits) -> Result<T> {
     check(what, bytes, limits)?;
     let mut de = serde_json::Deserializer::from_slice(bytes);
     object(&mut de).map_err(|e: serde_json::Error| fail(what, e))
 }
 
-/// Checks that `bytes` are one strict JSON text, as a field of kind `json` holds it. Takes memory for the keys of the objects that are open at a time, for no values.
+/// Checks that `bytes` are one strict JSON text, like the value of a `json` field. Takes memory for
+/// the keys of the objects that are open at the same time, and for no values.
 ///
 /// # Errors
 /// `Format` if they are not, or if they nest deeper than [`Limits::max_json_depth`]; `Limit` if they hold more than [`Limits::max_json_nodes`].
@@ -60,7 +64,7 @@ fn fail(what: &'static str, e: serde_json::Error) -> Error {
     Error::format(what, "strict JSON as the specification describes", e)
 }
 
-/// Hands a structure's visitor an object, where serde's own would take an array too.
+/// Gives a structure's visitor an object, although serde itself would also take an array.
 struct AsObject<D>(D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for AsObject<D> {
@@ -76,12 +80,12 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for AsObject<D> {
     }
 }
 
-/// A structure from an object, and from nothing else.
+/// Reads a structure from an object, and from nothing else.
 pub(crate) fn object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<T, D::Error> {
     T::deserialize(AsObject(de))
 }
 
-/// Structures from an array of objects.
+/// Reads structures from an array of objects.
 pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<Vec<T>, D::Error> {
     struct One<T>(T);
     impl<'de, T: Deserialize<'de>> Deserialize<'de> for One<T> {
@@ -108,19 +112,19 @@ pub(crate) fn objects<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> 
     de.deserialize_seq(All(PhantomData))
 }
 
-/// A choice from a string, and from nothing else.
+/// Reads a choice from a string, and from nothing else.
 pub(crate) fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(de: D) -> std::result::Result<T, D::Error> {
     T::deserialize(StringDeserializer::<D::Error>::new(String::deserialize(de)?))
 }
 
-/// As [`choice`], for a key that may be absent, but not `null`.
+/// Like [`choice`], for a key that may be absent, but not `null`.
 pub(crate) fn some_choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(
     de: D,
 ) -> std::result::Result<Option<T>, D::Error> {
     choice(de).map(Some)
 }
 
-/// A value whose key may be absent, but not `null`.
+/// Reads a value whose key may be absent, but not `null`.
 pub(crate) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std::result::Result<Option<T>, D::Error> {
     T::deserialize(de).map(Some)
 }
@@ -171,7 +175,8 @@ impl Nodes {
     }
 }
 
-/// Walks through a value and keeps nothing of it, refusing what `serde_json` would let pass: keys that occur twice.
+/// Walks through a value and keeps nothing. It refuses duplicate keys, which `serde_json` would
+/// accept.
 struct Strict<'n> {
     depth: u64,
     nodes: &'n mut Nodes,

@@ -1,9 +1,9 @@
-//! Upper bounds on what a file may ask for: checked before anything is allocated.
+//! Upper bounds on what a file may ask for, checked before anything is allocated.
 
-/// What a reader is willing to allocate or walk for a file that it does not trust.
+/// How much a reader may allocate or walk for a file that it does not trust.
 ///
-/// Every size that comes from a file is compared with one of these before memory is taken for it. The defaults suit data
-/// from strangers; raise single fields for files of your own.
+/// Every size from a file is compared with one of these before memory is allocated for it. The
+/// defaults suit data from strangers. Raise single fields for your own files.
 ///
 /// ```
 /// let limits = shardpack_format::Limits { max_record_bytes: 8 << 30, ..Default::default() };
@@ -29,8 +29,10 @@ pub struct Limits {
     pub max_axis: u64,
     /// Most levels of nesting in JSON. Default 16.
     pub max_json_depth: u64,
-    /// Most nodes of one JSON text: each value and each key counts one, each object eight more. What a text takes in memory follows from them, not from its
-    /// bytes. Default 2²² (4,194,304), which is a manifest of 200,000 shards, or some 400 MiB of the worst text there is.
+    /// Most nodes of one JSON text: each value and each key counts one, each object eight more. The
+    /// memory that a text takes depends on its nodes, not on its bytes. Default 2²² (4,194,304),
+    /// which is enough for a manifest of 200,000 shards, or about 400 MiB of the worst possible
+    /// text.
     pub max_json_nodes: u64,
     /// Most fields in a schema. Default 1,024.
     pub max_fields: u64,
@@ -55,7 +57,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Limits that allow whatever the format can express, for files that you wrote yourself. JSON still nests at most 128 levels deep.
+    /// Limits that allow everything the format can express, for files that you wrote yourself. JSON
+    /// nesting is still limited to 128 levels.
     ///
     /// ```
     /// assert_eq!(shardpack_format::Limits::none().max_record_bytes, u64::MAX);

@@ -1,4 +1,4 @@
-//! The manifest: what a dataset is, as JSON beside its shards (spec §3.3).
+//! The manifest: what a dataset is, as JSON next to its shards (spec §3.3).
 
 use crate::error::{Error, Result};
 use crate::footer::FOOTER_BYTES;
@@ -14,7 +14,7 @@ use std::collections::HashSet;
 /// File name of the manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
 
-/// More than the text of a [`ShardEntry`] takes.
+/// More than the text of any [`ShardEntry`] takes.
 const BYTES_PER_SHARD: u64 = 320;
 /// What a [`ShardEntry`] counts: itself, five keys and their values, and eight for being an object.
 const NODES_PER_SHARD: u64 = 19;
@@ -40,12 +40,12 @@ pub struct Manifest {
     /// The fields of a sample.
     #[serde(deserialize_with = "json::object")]
     pub schema: Schema,
-    /// Names of the classes, where there are classes.
+    /// Names of the classes, if there are any.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
     /// Every option that made the dataset.
     pub recipe: Recipe,
-    /// For each field that was stored with loss, or could have been: figures over all samples.
+    /// For each field that was or could have been stored with loss: figures over all samples.
     pub fidelity: Map<String, Value>,
     /// The shards, in order of their numbers: the first is shard 0.
     #[serde(deserialize_with = "json::objects")]
@@ -62,7 +62,8 @@ pub struct ShardEntry {
     pub bytes: u64,
     /// Number of records.
     pub samples: u64,
-    /// The footer's own CRC32, [`Footer::crc32`](crate::Footer::crc32): ties the manifest to this very shard at the price of one small read.
+    /// The footer's own CRC32, [`Footer::crc32`](crate::Footer::crc32). It ties the manifest to
+    /// this shard and costs only one small read.
     #[serde(with = "hex_crc")]
     pub footer_crc32: u32,
     /// SHA-256 of the file, as `sha256sum` prints it.
@@ -87,8 +88,9 @@ impl Manifest {
         }
     }
 
-    /// How many shards a manifest with this metadata can list so that a reader with these limits takes it: each is counted with the longest numbers it can have,
-    /// and 1 MiB is left for the figures of fidelity.
+    /// How many shards a manifest with this metadata can list so that a reader with these limits
+    /// accepts it. Each shard is counted with the longest possible numbers, and 1 MiB is reserved
+    /// for the fidelity figures.
     ///
     /// # Errors
     /// As [`Metadata::encode_within`].

@@ -18,7 +18,8 @@ pub fn shard_name(number: u32) -> String {
 /// Checks a shard name from a manifest: one file name, or a folder and a file name, of `A–Z a–z 0–9 . _ -`.
 ///
 /// # Errors
-/// `Format` if the name could leave the dataset's folder, or mean something else on another system.
+/// `Format` if the name could lead out of the dataset's folder, or mean something else on another
+/// system.
 pub fn check_shard_name(name: &str) -> Result<()> {
     let fail = |why| Err(Error::format("shard name", why, format!("{name:?}")));
     let parts: Vec<&str> = name.split('/').collect();
@@ -47,7 +48,7 @@ pub fn check_shard_name(name: &str) -> Result<()> {
 /// Checks a sample key: a relative path with `/`, without empty, `.` or `..` parts and without control characters.
 ///
 /// # Errors
-/// `Format` if it is not.
+/// `Format` if it breaks these rules.
 ///
 /// ```
 /// use shardpack_format::check_key;

@@ -16,7 +16,8 @@ const FIELD_ENTRY_BYTES: u64 = FIELD_ENTRY_LEN as u64;
 pub(crate) const FIELD_ENTRY_LEN: usize = 24;
 const FRAME_CRC_AT: usize = 60;
 
-/// The fixed-size beginning of a record: enough to skip it, and to know it when the index is lost.
+/// The fixed-size beginning of a record. It is enough to skip the record, or to recognise it if the
+/// index is lost.
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Frame, RecordBuilder, Schema, StoredField};
@@ -95,7 +96,7 @@ impl Frame {
         Ok(Self { shard_number, sample_id, record_bytes, head_bytes, body_crc32, field_count, key_bytes, scalar_bytes })
     }
 
-    /// Bytes that the record takes in the shard, padding included.
+    /// Bytes that the record takes in the shard, including padding.
     #[must_use]
     pub fn padded_bytes(&self) -> u64 {
         align_up(self.record_bytes).unwrap_or(u64::MAX)
@@ -107,7 +108,7 @@ impl Frame {
 pub struct FieldValue<'a> {
     /// How the bytes are coded.
     pub codec: Codec,
-    /// Bytes once the codec is undone.
+    /// Bytes after decompression.
     pub decoded_bytes: u64,
     /// Media type of an image, array descriptor of an array, else empty.
     pub descriptor: &'a [u8],
@@ -115,7 +116,7 @@ pub struct FieldValue<'a> {
     pub bytes: &'a [u8],
 }
 
-/// A parsed record: slices of the bytes that were handed in.
+/// A parsed record: slices of the given bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The frame.
@@ -129,7 +130,8 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads a record and checks all of it: frame, CRC32, lengths, padding within. `bytes` begin with the frame and hold at least `record_bytes`.
+    /// Reads a record and checks all of it: frame, CRC32, lengths, padding. `bytes` begin with the
+    /// frame and hold at least `record_bytes`.
     ///
     /// # Errors
     /// `Format` on any departure from the specification; `Limit` if the record or a field is over the limits.
@@ -139,7 +141,8 @@ impl<'a> Record<'a> {
         Self::parse_trusted(frame, bytes, limits)
     }
 
-    /// As [`Record::parse`] with the frame already read and the body's CRC32 not compared: for a caller who has done it, or who asked not to.
+    /// Like [`Record::parse`], but with the frame already read, and without comparing the body's
+    /// CRC32: for a caller who has compared it, or wants to skip that.
     ///
     /// # Errors
     /// As [`Record::parse`].
@@ -149,7 +152,8 @@ impl<'a> Record<'a> {
         }
         let mut cur = Cursor::new(bytes, "record");
         cur.take(FRAME_BYTES)?;
-        // Entries first, so that a length is compared with the bytes at hand before anything is allocated for it.
+        // Read the entries first, so that a length is compared with the bytes at hand before
+        // anything is allocated for it.
         let table = cur.take(u64::from(frame.field_count) * FIELD_ENTRY_BYTES)?;
         let scalars = cur.take(u64::from(frame.scalar_bytes))?;
         let mut fields = Vec::with_capacity(usize::from(frame.field_count));
@@ -193,12 +197,14 @@ impl<'a> Record<'a> {
         Ok(Self { frame, key, scalars, fields: values })
     }
 
-    /// One stored field of a record whose frame has been read and whose CRC32 has been compared; `None` where the sample has no value. Allocates
-    /// nothing, and looks only at what stands before the field: for loaders, which want one or two fields of millions of records.
+    /// One stored field of a record whose frame was read and whose CRC32 was compared; `None` if
+    /// the sample has no value. Allocates nothing, and reads only what comes before the field: for
+    /// loaders, which need one or two fields of millions of records.
     ///
     /// # Errors
-    /// `Format` if the record is too short for its fields, or an entry is not as it should be; `Limit` if the field decodes to more than
-    /// `limits.max_decoded_bytes`; `Usage` if there is no field of this position.
+    /// `Format` if the record is too short for its fields, or an entry is not valid; `Limit` if the
+    /// field decodes to more than `limits.max_decoded_bytes`; `Usage` if there is no field at this
+    /// position.
     pub fn field_at(
         frame: &Frame,
         bytes: &'a [u8],
@@ -236,11 +242,13 @@ impl<'a> Record<'a> {
         Err(Error::usage("stored field", format!("one below {}", frame.field_count), position))
     }
 
-    /// The descriptor of one stored field out of the first [`Frame::head_bytes`] bytes of a record; `None` where the sample has no value. Nothing but the
-    /// frame's own CRC32 vouches for it: for a look at what arrays are, without reading them.
+    /// The descriptor of one stored field, read from the first [`Frame::head_bytes`] bytes of a
+    /// record; `None` if the sample has no value. Only the frame's own CRC32 is checked: use it to
+    /// see the shapes and types of arrays without reading them.
     ///
     /// # Errors
-    /// `Format` if the head is too short for its fields, or an entry is not as it should be; `Usage` if there is no field of this position.
+    /// `Format` if the head is too short for its fields, or an entry is not valid; `Usage` if there
+    /// is no field at this position.
     pub fn descriptor_at(frame: &Frame, head: &'a [u8], position: usize) -> Result<Option<&'a [u8]>> {
         let mut head = Cursor::new(head, "record");
         head.take(FRAME_BYTES)?;
@@ -275,7 +283,7 @@ impl<'a> Record<'a> {
 }
 
 impl Error {
-    /// Names the sample of a damaged record, where its key can still be read: a hint, not a promise.
+    /// Names the sample of a damaged record, if its key can still be read: a hint, not a promise.
     fn in_sample_if_known(self, frame: &Frame, bytes: &[u8]) -> Self {
         let limits = Limits::none();
         match Record::parse_trusted(*frame, bytes, &limits) {

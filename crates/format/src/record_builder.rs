@@ -1,4 +1,4 @@
-//! Building records (spec §2.2): the head, and room for the field values behind it.
+//! Builds records (spec §2.2): the head, and room for the field values after it.
 
 use crate::bytes::align_up;
 use crate::codec_id::Codec;
@@ -8,7 +8,7 @@ use crate::record::{FIELD_ENTRY_LEN, FRAME_BYTES, FRAME_LEN, Frame};
 use crate::schema::Schema;
 use std::ops::Range;
 
-/// What a writer says of one stored field value before it hands in the bytes.
+/// What a writer declares about one stored field value before it provides the bytes.
 ///
 /// ```
 /// assert_eq!(shardpack_format::StoredField::raw(10).decoded_bytes, 10);
@@ -19,7 +19,7 @@ pub struct StoredField<'a> {
     pub codec: Codec,
     /// Bytes as stored.
     pub stored_bytes: u64,
-    /// Bytes once the codec is undone.
+    /// Bytes after decompression.
     pub decoded_bytes: u64,
     /// Media type of an image, array descriptor of an array, else empty.
     pub descriptor: &'a [u8],
@@ -33,7 +33,7 @@ impl StoredField<'static> {
     }
 }
 
-/// How a record is laid out: its head, without the frame, and where the values go.
+/// The layout of a record: its head, without the frame, and the places of the values.
 struct RecordLayout {
     head: Vec<u8>,
     fields: Vec<Range<usize>>,
@@ -105,7 +105,8 @@ impl RecordLayout {
     }
 }
 
-/// Lays out one record in a single buffer: the head at once, the field values where the caller puts them.
+/// Lays out one record in a single buffer. The head is written at once; the caller fills in the
+/// field values.
 #[derive(Debug)]
 pub struct RecordBuilder {
     bytes: Vec<u8>,
@@ -114,10 +115,11 @@ pub struct RecordBuilder {
 }
 
 impl RecordBuilder {
-    /// Writes the head into `buffer` (cleared first; hand the same one in again to save the allocation) and makes room for the values.
+    /// Writes the head into `buffer` and makes room for the values. `buffer` is cleared first;
+    /// reuse one to save the allocation.
     ///
-    /// `scalars` are the scalar fields, packed little-endian in schema order; `fields` one entry for each stored field, `None` where the sample
-    /// has no value.
+    /// `scalars` are the scalar fields, packed little-endian in schema order. `fields` has one
+    /// entry for each stored field, `None` if the sample has no value.
     ///
     /// # Errors
     /// `Usage` if scalars or fields do not fit the schema, or a length overflows; `Format` if the key is not allowed.
@@ -140,8 +142,9 @@ impl RecordBuilder {
         Ok(Self { bytes, fields, frame })
     }
 
-    /// As [`RecordBuilder::new`], but the value of the first stored field stands in `buffer` already, from byte `at` to the end: a large value
-    /// need not be copied. It is moved only if its place is another: [`RecordBuilder::first_value_at`] tells.
+    /// Like [`RecordBuilder::new`], but the value of the first stored field is already in `buffer`,
+    /// from byte `at` to the end, so that a large value need not be copied. It is moved only if it
+    /// is not at [`RecordBuilder::first_value_at`].
     ///
     /// ```
     /// use shardpack_format::{Field, FieldKind, RecordBuilder, Schema, StoredField};
@@ -158,7 +161,8 @@ impl RecordBuilder {
     /// ```
     ///
     /// # Errors
-    /// As [`RecordBuilder::new`]; `Usage` too if `buffer` does not hold as many bytes from `at` on as the first field is said to have.
+    /// As [`RecordBuilder::new`]; also `Usage` if the bytes of `buffer` from `at` on are not as
+    /// many as the first field declares.
     #[allow(clippy::too_many_arguments, reason = "those of `new`, and where the value stands")]
     pub fn around(
         buffer: Vec<u8>,
@@ -190,15 +194,15 @@ impl RecordBuilder {
         }
         match bytes.get_mut(head_place) {
             Some(to) if to.len() == head.len() => to.copy_from_slice(&head),
-            // The head is a multiple of 64 bytes, and the first value follows at once.
+            // The head is a multiple of 64 bytes, and the first value follows immediately.
             _ => return Err(Error::usage("head of a record", head.len(), place.start)),
         }
         bytes.resize(padded, 0);
         Ok(Self { bytes, fields, frame })
     }
 
-    /// Where the value of the first stored field will stand in a record with so many stored fields, bytes of scalars, bytes of all descriptors, and
-    /// bytes of the key.
+    /// Where the value of the first stored field will be, in a record with this many stored fields,
+    /// bytes of scalars, bytes of all descriptors, and bytes of the key.
     #[must_use]
     pub const fn first_value_at(
         stored_fields: usize,
@@ -209,7 +213,8 @@ impl RecordBuilder {
         (FRAME_LEN + FIELD_ENTRY_LEN * stored_fields + scalar_bytes + descriptor_bytes + key_bytes).next_multiple_of(64)
     }
 
-    /// Where the bytes of stored field `position` go, exactly `stored_bytes` long, zero so far; empty if the field is absent.
+    /// Where the bytes of stored field `position` go: exactly `stored_bytes` long, all zero at
+    /// first; empty if the field is absent.
     #[must_use]
     pub fn field_mut(&mut self, position: usize) -> &mut [u8] {
         debug_assert!(position < self.fields.len(), "stored field {position} of {}", self.fields.len());
@@ -218,7 +223,7 @@ impl RecordBuilder {
         self.bytes.get_mut(range).unwrap_or_default()
     }
 
-    /// Computes the CRC32 and gives the record away, padded to a multiple of 64 bytes.
+    /// Computes the CRC32 and returns the record, padded to a multiple of 64 bytes.
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, Frame) {
         let end = usize::try_from(self.frame.record_bytes).unwrap_or(usize::MAX);

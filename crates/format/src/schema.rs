@@ -1,4 +1,5 @@
-//! The schema: which fields a sample has (spec §3.1), and what a shard says of its dataset (spec §3.2).
+//! The schema: which fields a sample has (spec §3.1), and what a shard says about its dataset (spec
+//! §3.2).
 
 use crate::dtype::Dtype;
 use crate::error::{Error, Result};
@@ -24,7 +25,7 @@ pub enum FieldKind {
     Json,
     /// Bytes: codec `raw` or `zstd`.
     Bytes,
-    /// One number: not in the payload, but in the record's head and as a column of the index.
+    /// One number. It is not in the payload, but in the record's head and in a column of the index.
     Scalar,
 }
 
@@ -81,8 +82,9 @@ impl Schema {
     /// A schema of these fields.
     ///
     /// # Errors
-    /// `Format` if a name is not allowed or occurs twice, if a dtype is given for, or missing from, the wrong kind, or if there are more than
-    /// 65,535 fields with a payload, which is what a record can count.
+    /// `Format` if a name is not allowed or occurs twice, if a dtype is missing for a scalar or
+    /// given for another kind, or if there are more than 65,535 fields with a payload, which is the
+    /// most that a record can count.
     pub fn new(fields: Vec<Field>) -> Result<Self> {
         let schema = Self { fields };
         schema.check(&Limits::none())?;
@@ -162,7 +164,7 @@ impl Schema {
 /// Every option that made a dataset, as JSON; opaque to this crate.
 pub type Recipe = Map<String, Value>;
 
-/// What every shard says of its dataset, so that a lone shard explains itself.
+/// What every shard says about its dataset, so that a lone shard can be understood.
 ///
 /// ```
 /// use shardpack_format::{Limits, Metadata};
@@ -176,17 +178,19 @@ pub struct Metadata {
     /// The fields.
     #[serde(deserialize_with = "json::object")]
     pub schema: Schema,
-    /// Names of the classes: the scalar field `label` counts from 0 into this list. Absent without classes.
+    /// Names of the classes: the scalar field `label` is an index into this list, from 0. Absent
+    /// without classes.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub classes: Option<Vec<String>>,
     /// Every option that made the dataset.
     pub recipe: Recipe,
-    /// Number of shards of the dataset, where the writer knew it beforehand.
+    /// Number of shards of the dataset, if the writer knew it in advance.
     #[serde(default, deserialize_with = "json::some", skip_serializing_if = "Option::is_none")]
     pub shards: Option<u32>,
 }
 
-/// The metadata of a shard together with its JSON text, kept once for all shards that say the same: with many classes it is larger than the rest of an index.
+/// The metadata of a shard together with its JSON text. All shards with the same metadata share it
+/// in memory: with many classes it is larger than the rest of an index.
 ///
 /// ```
 /// use shardpack_format::{Limits, Metadata, SharedMetadata};
@@ -200,7 +204,8 @@ pub struct Metadata {
 pub struct SharedMetadata(Arc<(Metadata, Box<[u8]>)>);
 
 impl SharedMetadata {
-    /// Reads the JSON document, or takes `known` where that was read from the very same bytes by the same limits.
+    /// Reads the JSON document, or takes `known` if that was read from exactly the same bytes with
+    /// the same limits.
     ///
     /// # Errors
     /// As [`Metadata::parse`].
@@ -211,13 +216,13 @@ impl SharedMetadata {
         }
     }
 
-    /// What it says.
+    /// The parsed metadata.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.0.0
     }
 
-    /// Whether both are one in memory: then they are equal, and nothing needs to be compared.
+    /// Whether both share the same memory: then they are equal without comparing.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
@@ -234,7 +239,8 @@ impl Metadata {
         json::to_vec(self)
     }
 
-    /// The JSON document, if a reader with these limits would take it: a writer asks before it writes the first byte.
+    /// The JSON document, if a reader with these limits would accept it: a writer checks this
+    /// before it writes the first byte.
     ///
     /// # Errors
     /// As [`Metadata::encode`]; `Limit` on too many bytes, nodes or fields; `Format` if the recipe nests too deeply.
@@ -248,7 +254,7 @@ impl Metadata {
     /// ```
     pub fn encode_within(&self, limits: &Limits) -> Result<Vec<u8>> {
         let bytes = self.encode()?;
-        // One reader's rules, applied by that reader: none can be forgotten here.
+        // The reader's own code applies the reader's rules, so none can be forgotten here.
         Self::parse(&bytes, limits)?;
         Ok(bytes)
     }

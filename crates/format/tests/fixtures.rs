@@ -1,4 +1,5 @@
-//! Every fixture, as far as the layout alone can judge it: no codec, no file system, no search for duplicates.
+//! Every fixture, as far as the layout alone can judge it: no codec, no file system, no search for
+//! duplicates.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation, missing_docs)]
 
 use shardpack_format::{
@@ -6,7 +7,8 @@ use shardpack_format::{
 };
 use std::path::{Path, PathBuf};
 
-/// Faults that show only when values are decoded, when the whole of a dataset is seen, or when files are looked for.
+/// Faults that show only when values are decoded, when the whole dataset is seen, or when files are
+/// searched for.
 const BEYOND_THE_LAYOUT: [&str; 14] = [
     "N10-shard-missing",
     "N10-digest-of-a-shard",
@@ -108,7 +110,7 @@ fn every_fixture_is_accepted_or_refused_as_listed() {
 fn what_is_over_a_limit_passes_without_limits() {
     let target = "invalid/L05-decoded-array-over-limit.shard";
     let error = read(target, &Limits { max_decoded_bytes: 1 << 32, ..Limits::default() }).unwrap_err();
-    // The array claims 4 GiB, the field none: no longer a matter of limits.
+    // The array declares 4 GiB and the field nothing, so this is not about limits.
     assert!(matches!(error, Error::Format { .. }), "{error}");
     assert!(error.to_string().contains("decoded bytes of field"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Keeping an output folder for a program that does not know its samples yet.
+//! Reserves an output folder for a program that does not know its samples yet.
 
 use crate::error::{Error, Result};
 use crate::folder::Survey;
@@ -14,11 +14,13 @@ use shardpack_format::DatasetId;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder that one program is about to write a dataset into, once it has all samples.
+/// A folder into which one program will write a dataset once it has all samples.
 ///
-/// [`write_dataset`](crate::write_dataset) refuses a folder that it cannot use, but only when the plan stands: after hours, for a program that makes its
-/// samples. A claim refuses it at the beginning, and holds the folder's lock: no other claim and no packer gets at it. It goes with the process: a program that was killed
-/// leaves nothing behind but a lock file that locks nobody out. Dropped, it also removes the folder again if it had made it and the folder is empty.
+/// [`write_dataset`](crate::write_dataset) refuses a folder that it cannot use, but only once the
+/// plan is made. For a program that makes its samples this can be hours later. A claim refuses the
+/// folder at the beginning, and holds its lock against other claims and packers. The lock ends with
+/// the process: a killed program leaves only a lock file, which locks nobody out. When a claim is
+/// dropped, it also removes the folder, if it created it and the folder is empty.
 ///
 /// ```
 /// use shardpack_writer::Claim;
@@ -43,17 +45,18 @@ impl std::fmt::Debug for Claim {
 }
 
 impl Claim {
-    /// Claims `out`, which is created if need be.
+    /// Claims `out`, which is created if needed.
     ///
     /// # Errors
-    /// `Usage` if the folder holds files of others, or a dataset, finished or not, and `force` does not say that it may be replaced later;
-    /// `Damaged`; `Locked` if another claim is held, or a packer is at work; `Io`.
+    /// `Usage` if the folder holds other files, or a dataset, finished or not, that `force` does
+    /// not allow to replace later; `Damaged`; `Locked` if another claim is held, or a packer is
+    /// running; `Io`.
     pub fn take(out: &Path, force: bool) -> Result<Self> {
         let disk = Disk(&StdFs);
         let made = !out.exists();
         disk.create_dir_all(out)?;
         let lock = Lock::take(disk, out, None)?;
-        // From here on the folder goes again if it is refused.
+        // From here on, a refusal removes the folder again.
         let claim = Self { out: out.to_owned(), made, lock: Some(lock) };
         let survey = Survey::take(disk, out)?;
         survey.refuse(disk, out, DatasetId([0; 16]), force)?;
@@ -67,10 +70,11 @@ impl Claim {
         Err(Error::usage(format!("output folder `{}`", out.display()), "a new or empty one", found, hint))
     }
 
-    /// As [`write_dataset`](crate::write_dataset), into the claimed folder.
+    /// Like [`write_dataset`](crate::write_dataset), into the claimed folder.
     ///
     /// # Errors
-    /// As [`write_dataset`](crate::write_dataset); `Usage` for a part of a dataset, whose folder others share.
+    /// As [`write_dataset`](crate::write_dataset); `Usage` for a part of a dataset, because parts
+    /// share their folder.
     pub fn write_dataset<S: SampleSource>(
         &self,
         plan: &Plan,
@@ -89,7 +93,8 @@ impl Claim {
         write_locked(Disk(&StdFs), &self.out, plan, source, options, lock)
     }
 
-    /// Whether [`write_dataset`](Self::write_dataset) has begun the dataset `id` in the folder, and not ended it.
+    /// Whether [`write_dataset`](Self::write_dataset) has begun the dataset `id` in the folder and
+    /// not finished it.
     ///
     /// # Errors
     /// `Io`.
@@ -99,7 +104,8 @@ impl Claim {
         Ok(survey.manifest.is_none() && survey.journals.values().flatten().any(is_it))
     }
 
-    /// Removes what there is of the dataset `id`, if it was begun and not ended: for a holder that will not go on with it.
+    /// Removes what was written of the dataset `id`, if it was begun and not finished: for a holder
+    /// that will not continue it.
     ///
     /// # Errors
     /// `Io`.
@@ -115,7 +121,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         self.lock = None;
         if self.made {
-            // Fails on purpose where there is anything in it.
+            // Fails on purpose if the folder is not empty.
             let _ = fs::remove_dir(&self.out);
         }
     }

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the commit thread is told.
+/// Messages to the commit thread.
 pub(crate) enum CommitMessage {
-    /// Sync what is written of a shard so far, so that little is left to do at its end.
+    /// Sync the part of a shard that is written so far, so that little is left to do at its end.
     Ahead { number: u32, temporary: PathBuf, file: Arc<dyn FsFile> },
     /// A shard is complete.
     Shard(Box<Finished>),
@@ -21,9 +21,9 @@ pub(crate) enum CommitMessage {
 pub(crate) struct Finished {
     pub(crate) temporary: PathBuf,
     pub(crate) file: Arc<dyn FsFile>,
-    /// The digest, once the hash thread is done with it.
+    /// The digest, once the hash thread has finished.
     pub(crate) sha256: Receiver<[u8; 32]>,
-    /// Everything but the digest.
+    /// Everything except the digest.
     pub(crate) entry: Entry,
 }
 
@@ -39,7 +39,8 @@ pub(crate) struct Committer<'a, T> {
 }
 
 impl<T> Committer<'_, T> {
-    /// Works until the writer is gone. After a failure, or when the run has stopped, it only removes temporary files.
+    /// Works until the writer is gone. After a failure, or when the run has stopped, it only
+    /// removes temporary files.
     pub(crate) fn run(&self, messages: &Receiver<CommitMessage>) {
         for message in messages {
             let result = match message {
@@ -58,8 +59,9 @@ impl<T> Committer<'_, T> {
         }
     }
 
-    /// Sync, rename, sync the folder, journal: in this order, so that after a crash at any moment the final name holds the whole shard or nothing, and
-    /// the journal names only what is there.
+    /// Sync, rename, sync the folder, write the journal: in this order. After a crash at any moment
+    /// the final name then holds the whole shard or nothing, and the journal names only shards that
+    /// exist.
     fn commit(&self, finished: Finished) -> Result<(), Failure> {
         let Finished { temporary, file, sha256, mut entry } = finished;
         let number = entry.number;
@@ -86,14 +88,15 @@ impl<T> Committer<'_, T> {
 
     fn discard(&self, finished: Finished) {
         drop(finished.file);
-        // The next run removes what cannot be removed now.
+        // If it cannot be removed now, the next run removes it.
         let _ = self.disk.remove_if_there(&finished.temporary);
     }
 }
 
 fn sync(file: &dyn FsFile, path: &Path, shard: u32) -> Result<(), Failure> {
     file.sync().map_err(|e| match e.kind() {
-        // With delayed allocation a full disk may show only here; writing the shard again would not help.
+        // With delayed allocation a full disk may only show here; writing the shard again would not
+        // help.
         std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
             Failure::Fatal(Error::io("sync", path, e))
         }

@@ -8,8 +8,10 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of the packer's engine.
 ///
-/// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset), `Usage` (the caller), `Limit` (policy), `Source` (what the caller's
-/// [`SampleSource`](crate::SampleSource) said), `Internal` (a defect of this crate), and the two ways of not running at all: `Locked` and `Cancelled`.
+/// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset),
+/// `Usage` (the caller), `Limit` (policy), `Source` (an error of the caller's
+/// [`SampleSource`](crate::SampleSource)), `Internal` (a defect of this crate), and two reasons for
+/// not running at all: `Locked` and `Cancelled`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -23,7 +25,7 @@ pub enum Error {
         /// Its answer.
         source: io::Error,
     },
-    /// The disk, or the user's share of it, is full.
+    /// The disk, or the user's quota, is full.
     #[error(
         "no space left to write `{}`: the rest of the dataset needs about {needed_bytes} bytes{}\n\
          hint: make room, then run the same command again: finished shards are kept",
@@ -34,15 +36,15 @@ pub enum Error {
         path: PathBuf,
         /// Estimated size of the shards that are not finished.
         needed_bytes: u64,
-        /// Free bytes of the file system once the temporary file is gone, where the system tells.
+        /// Free bytes of the file system after the temporary file is removed, if the system tells.
         free_bytes: Option<u64>,
         /// The system's answer.
         source: io::Error,
     },
-    /// Bytes of a dataset that is there already, or of a record, are not as the specification says.
+    /// Bytes of an existing dataset, or of a record, break the specification.
     #[error(transparent)]
     Format(shardpack_format::Error),
-    /// A complete dataset stands there whose manifest, or one of whose shards, is damaged.
+    /// There is a complete dataset, but its manifest or one of its shards is damaged.
     #[error(
         "{source}\nhint: `shardpack salvage` rebuilds a manifest and saves what is whole; --force, without --part, starts over"
     )]
@@ -62,14 +64,14 @@ pub enum Error {
         /// A next step, or empty.
         hint: String,
     },
-    /// More than this crate or the format's limits allow.
+    /// More than the limits of this crate or the format allow.
     #[error("{what} is over the limit: {found} > {limit}{}", hint_line(hint))]
     Limit {
         /// The quantity.
         what: String,
         /// The limit.
         limit: u64,
-        /// What was asked for.
+        /// What was requested.
         found: u64,
         /// A next step, or empty.
         hint: String,
@@ -79,7 +81,7 @@ pub enum Error {
     Source {
         /// Key of the sample.
         key: String,
-        /// What the source said; for a panic, its message.
+        /// The source's error; for a panic, its message.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Something happened that the code rules out: always [`shardpack_format::Error::Internal`].
@@ -88,12 +90,12 @@ pub enum Error {
     /// The caller set `cancel`. Finished shards are kept.
     #[error("cancelled\nhint: run the same command again to go on: finished shards are kept")]
     Cancelled,
-    /// Another packer is at work in the same folder.
+    /// Another packer is running in the same folder.
     #[error("`{}` is being written by another packer: {holder}\nhint: wait for it, or stop it first", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Process, host and start of the holder, as it wrote them itself.
+        /// Process, host and start time of the holder, as it wrote them.
         holder: String,
     },
 }

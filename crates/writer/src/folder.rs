@@ -1,4 +1,5 @@
-//! What stands in the output folder, and whose it is. Only what this crate wrote may be replaced or removed.
+//! What is in the output folder, and who wrote it. Only files that this crate wrote may be replaced
+//! or removed.
 
 use crate::error::{Error, Result};
 use crate::fs::Disk;
@@ -13,11 +14,12 @@ use std::path::Path;
 
 /// Temporary name of the manifest.
 pub(crate) const MANIFEST_TEMPORARY: &str = ".manifest.json.tmp";
-/// The manifest of a dataset that is being removed by `force`: from here on it is no dataset any more, but its files are still known as ours.
+/// The manifest of a dataset that `force` is removing. The dataset is no longer valid, but its
+/// files are still known as ours.
 const RETIRED_NAME: &str = ".shardpack-retired.json";
-/// A damaged manifest that `shardpack salvage` has put aside.
+/// A damaged manifest that `shardpack salvage` has set aside.
 const SET_ASIDE_NAME: &str = "manifest.json.damaged";
-/// By this a manifest of ours is known that cannot be read any more.
+/// Marks a manifest of ours that can no longer be read.
 const MANIFEST_MARK: &[u8] = b"\"format\": \"shardpack\"";
 
 /// Temporary name of a shard.
@@ -42,12 +44,13 @@ struct Unreadable {
     is_marked: bool,
 }
 
-/// Whose a file with the name of a shard is.
+/// Who wrote a file with the name of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Owner {
-    /// It belongs to the dataset that is to be written, or to one that a manifest or journal in the folder describes.
+    /// It belongs to the dataset to be written, or to one that a manifest or journal in the folder
+    /// describes.
     Known,
-    /// This crate wrote it, for a dataset that nothing here describes.
+    /// This crate wrote it, for a dataset that nothing in the folder describes.
     Ours,
     Foreign,
 }
@@ -56,7 +59,7 @@ enum Owner {
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) manifest: Option<Manifest>,
-    /// A file in the manifest's place that is no manifest, or none any more.
+    /// A file in the manifest's place that is not a manifest, or is too damaged to be one.
     unreadable: Option<Unreadable>,
     retired: Option<Manifest>,
     /// Whether an earlier `force` was interrupted while it removed the old dataset.
@@ -66,14 +69,15 @@ pub(crate) struct Survey {
     pub(crate) journals: BTreeMap<String, Option<Journal>>,
     /// Files with the name of a shard.
     shards: Vec<u32>,
-    /// Files that only this crate names so.
+    /// Files with names that only this crate uses.
     temporaries: Vec<String>,
-    /// Files of others. Names that begin with a dot are not counted: file systems and desktops leave such things in any folder.
+    /// Files from others. Names that begin with a dot are not counted: file systems and desktops
+    /// leave such files in any folder.
     foreign: Vec<String>,
 }
 
 impl Survey {
-    /// Looks at the folder.
+    /// Examines the folder.
     pub(crate) fn take(disk: Disk<'_>, out: &Path) -> Result<Self> {
         let mut survey = Self::default();
         for name in disk.list(out)? {
@@ -101,14 +105,16 @@ impl Survey {
         Ok(survey)
     }
 
-    /// Refuses a folder with files that are not ours. Unless `force` is to remove what is ours, also one with remains of a dataset that cannot
-    /// be told from the one `id`: a damaged manifest, shards without a manifest.
+    /// Refuses a folder with files that are not ours. Unless `force` will remove our files, also
+    /// refuses remains of a dataset that might not be the one with this `id`: a damaged manifest,
+    /// shards without a manifest.
     pub(crate) fn refuse(&self, disk: Disk<'_>, out: &Path, id: DatasetId, force: bool) -> Result<()> {
         let owners: Vec<_> = self.owners(disk, out, Some(id)).collect();
         let of = |owner| owners.iter().filter(move |(_, o)| *o == owner).map(|(number, _)| shard_name(*number));
         let mut foreign = self.foreign.clone();
         foreign.extend(of(Owner::Foreign));
-        // Many programs have a file of this name: where nothing else speaks for it, it must speak for itself.
+        // Many programs use this file name. If nothing else shows that it is ours, its content
+        // must.
         let is_dataset = !self.journals.is_empty() || owners.iter().any(|(_, owner)| *owner != Owner::Foreign);
         if self.unreadable.as_ref().is_some_and(|unreadable| !unreadable.is_marked && !is_dataset) {
             foreign.push(MANIFEST_NAME.into());
@@ -140,8 +146,9 @@ impl Survey {
         }
     }
 
-    /// Removes everything of ours, so that a run can start over. The manifest goes out of sight first, so that nobody takes the rest for a dataset;
-    /// the files that say what is ours go last, so that an interrupted removal can be ended.
+    /// Removes all our files, so that a run can start over. The manifest goes first, so that nobody
+    /// takes the rest for a dataset. The files that tell which files are ours go last, so that an
+    /// interrupted removal can be finished.
     pub(crate) fn remove_all(&self, disk: Disk<'_>, out: &Path) -> Result<()> {
         let owners: Vec<_> = self.owners(disk, out, None).collect();
         if self.manifest.is_some() || self.unreadable.is_some() {
@@ -163,8 +170,8 @@ impl Survey {
         disk.sync_dir(out)
     }
 
-    /// Removes the shards of a part that starts over, and no shard that another part has put in place of one since. The part's journal stays,
-    /// to be replaced: until then it says whose the rest is.
+    /// Removes the shards of a part that starts over, but no shard that another part has replaced
+    /// since. The part's journal stays until it is replaced, because it tells whose the rest is.
     pub(crate) fn remove_part(&self, disk: Disk<'_>, out: &Path, begun: &Journal) -> Result<()> {
         let Some(part) = begun.head.part else { return Ok(()) };
         let range = part.shards(begun.head.metadata.shards.unwrap_or(0));
@@ -191,7 +198,7 @@ impl Survey {
         self.journals.keys().try_for_each(|name| disk.remove_if_there(&out.join(name)))
     }
 
-    /// Whose the files with the name of a shard are, if `id` is ours.
+    /// Who wrote the files with the name of a shard, if `id` is ours.
     fn owners(&self, disk: Disk<'_>, out: &Path, id: Option<DatasetId>) -> impl Iterator<Item = (u32, Owner)> {
         let ids = self.own_ids(id);
         self.shards.iter().map(move |&number| {
@@ -205,7 +212,7 @@ impl Survey {
             if identity.is_ok_and(|i| i.shard_number == number && ids.contains(&i.dataset_id)) {
                 return (number, Owner::Known);
             }
-            // Of a later version, renumbered, or damaged at one end.
+            // From a later version, renumbered, or damaged at one end.
             let ours =
                 ends.head.starts_with(&HEADER_MAGIC) || Footer::parse(&ends.tail, ends.bytes, &Limits::none()).is_ok();
             (number, if ours { Owner::Ours } else { Owner::Foreign })
@@ -242,13 +249,14 @@ fn list(names: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// What a shard's header says, if it is whole.
+/// The content of a shard's header, if it is whole.
 fn identity(disk: Disk<'_>, out: &Path, number: u32) -> Option<Identity> {
     let ends = disk.0.read_ends(&out.join(shard_name(number)), HEADER_BYTES, 0).ok()?;
     Identity::parse_header(&ends.head).ok()
 }
 
-/// Compares a finished shard with what was noted of it, at the price of two small reads: size, header, and every byte of the footer. `Ok(Err)` says what is wrong with it.
+/// Compares a finished shard with its journal entry by two small reads: size, header, and every
+/// byte of the footer. `Ok(Err)` tells what is wrong with it.
 pub(crate) fn check_shard(
     disk: Disk<'_>,
     out: &Path,
@@ -286,7 +294,7 @@ pub(crate) fn check_shard(
     Ok(check().map_err(format))
 }
 
-/// The entries of a journal whose shards are really there.
+/// The entries of a journal whose shards really exist.
 pub(crate) fn keep_present(
     disk: Disk<'_>,
     out: &Path,

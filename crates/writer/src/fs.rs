@@ -1,4 +1,5 @@
-//! Every file operation of this crate: a small trait, so that a test can make any of them fail, and a wrapper that puts the path into the error.
+//! Every file operation of this crate: a small trait, so that a test can make any of them fail, and
+//! a wrapper that adds the path to errors.
 
 use crate::error::{Error, Result};
 use crate::lock_file::LockFile;
@@ -8,36 +9,39 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What this crate asks of a file system. All paths are whole paths.
+/// What this crate needs from a file system. All paths are whole paths.
 pub(crate) trait Fs: Sync {
-    /// Creates a folder and what is missing above it, durably.
+    /// Creates a folder and its missing parents, durably.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Names in a folder, unsorted.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// A whole file; fails if it is larger than `max_bytes`.
+    /// Reads a whole file; fails if it is larger than `max_bytes`.
     fn read(&self, path: &Path, max_bytes: u64) -> io::Result<Vec<u8>>;
-    /// Size of a regular file, and up to `head` and `tail` bytes from its ends. Fails on anything that is not a regular file.
+    /// Size of a regular file, and up to `head` and `tail` bytes from its ends. Fails on anything
+    /// else.
     fn read_ends(&self, path: &Path, head: u64, tail: u64) -> io::Result<Ends>;
-    /// A new file; fails if the name is taken, also by a symlink.
+    /// Creates a file; fails if the name is taken, even by a symlink.
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn FsFile>>;
-    /// A file that is there, to append to. Fails on a symlink.
+    /// Opens an existing file to append to. Fails on a symlink.
     fn append(&self, path: &Path) -> io::Result<Arc<dyn FsFile>>;
-    /// Renames within a folder, replacing what is there.
+    /// Renames within a folder, and replaces an existing file.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a folder durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// Tries to take a lock file, created if need be; `None` if another holds it. `text` is left in it by an exclusive holder. Fails on a symlink.
+    /// Tries to take a lock file, which is created if needed; `None` if another holds it. An
+    /// exclusive holder leaves `text` in it. Fails on a symlink.
     fn lock(&self, path: &Path, mode: LockMode, text: &str) -> io::Result<Option<Box<dyn Held>>>;
-    /// Free bytes for this user, where the system tells.
+    /// Free bytes for this user, if the system tells.
     fn free_bytes(&self, dir: &Path) -> Option<u64>;
 }
 
 /// An open file that only grows.
 pub(crate) trait FsFile: Send + Sync {
     fn append(&self, bytes: &[u8]) -> io::Result<()>;
-    /// Makes the content durable. After a failure nobody knows what is on the disk: never try again.
+    /// Makes the content durable. After a failure the content of the disk is unknown: never try
+    /// again.
     fn sync(&self) -> io::Result<()>;
 }
 
@@ -61,7 +65,7 @@ pub(crate) fn is_unsupported(error: &io::Error) -> bool {
 /// How a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LockMode {
-    /// Together with other shared holders. The last of them removes the lock file.
+    /// Together with other shared holders. The last one removes the lock file.
     Shared,
     /// Alone. The lock file is removed when the lock is dropped.
     Exclusive,
@@ -136,7 +140,8 @@ impl Fs for StdFs {
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        // Elsewhere a folder cannot be opened, and renames are durable once the call returns, or nothing can be done about it.
+        // On other systems a folder cannot be opened. Renames there are durable once the call
+        // returns, or nothing can be done about it.
         if cfg!(unix) { fs::File::open(dir)?.sync_all() } else { Ok(()) }
     }
 
@@ -171,7 +176,8 @@ impl FsFile for fs::File {
     }
 }
 
-/// Opens a regular file, and nothing else: follows no symlink at the end of the path, and does not wait for a FIFO's other end.
+/// Opens a regular file and nothing else. Does not follow a symlink at the end of the path, and
+/// does not wait for the other end of a FIFO.
 pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result<fs::File> {
     #[cfg(unix)]
     {
@@ -186,7 +192,7 @@ pub(crate) fn open_regular(path: &Path, options: &mut OpenOptions) -> io::Result
     match options.open(path) {
         Ok(file) if file.metadata()?.is_file() => Ok(file),
         Ok(_) => Err(not_regular("something else")),
-        // The system's own words would be "too many levels of symbolic links".
+        // The system's own text would be "too many levels of symbolic links".
         Err(_) if fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink()) => Err(not_regular("a symbolic link")),
         Err(e) => Err(e),
     }
@@ -200,7 +206,7 @@ fn not_regular(found: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
-/// A [`Fs`] whose errors name the path and what was tried.
+/// An [`Fs`] whose errors name the path and the operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Disk<'a>(pub(crate) &'a dyn Fs);
 
@@ -223,7 +229,7 @@ impl Disk<'_> {
         self.0.read_ends(path, head, tail).map_err(|e| Error::io("read", path, e))
     }
 
-    /// A new file in place of what a run that was killed may have left under the same temporary name.
+    /// Creates a file. Replaces one that a killed run may have left under the same temporary name.
     pub(crate) fn create(&self, path: &Path) -> Result<Arc<dyn FsFile>> {
         self.remove_if_there(path)?;
         self.0.create_new(path).map_err(|e| Error::io("create", path, e))
@@ -257,7 +263,8 @@ impl Disk<'_> {
         !self.0.sync_dir(dir).is_err_and(|e| is_unsupported(&e))
     }
 
-    /// Writes a small file so that it holds `bytes` or what it held before, whatever happens: temporary name, sync, rename, folder sync.
+    /// Writes a small file atomically: afterwards it holds `bytes` or its old content, whatever
+    /// happens. Temporary name, sync, rename, folder sync.
     pub(crate) fn replace(&self, dir: &Path, name: &str, temporary: &str, bytes: &[u8]) -> Result<()> {
         let (path, temporary) = (dir.join(name), dir.join(temporary));
         let write = || {

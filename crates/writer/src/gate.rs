@@ -1,8 +1,8 @@
-//! The gate between the threads that encode and the one that writes: hands out the samples in plan order, lets in only as many as the memory budget
-//! allows, and gives the results back in plan order.
+//! The gate between the encoding threads and the writer. It hands out the samples in plan order,
+//! admits only as many as the memory budget allows, and returns the results in plan order.
 //!
-//! No deadlock: samples are let in strictly in order, so the sample that the writer waits for is always in; and one sample is let in whenever none is,
-//! whatever its size.
+//! There is no deadlock. Samples are admitted strictly in order, so the sample that the writer
+//! waits for is always in. And one sample, whatever its size, is always admitted if none is in.
 
 use crate::error::Error;
 use crate::source::Encoded;
@@ -10,13 +10,13 @@ use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Samples may run ahead of the writer without regard to their number while they hold no more than this: enough to hide a slow sample among
-/// small ones, and little beside the budget.
+/// Samples may run ahead of the writer in any number as long as they hold no more than this. It is
+/// enough to hide a slow sample among small ones, and small compared to the budget.
 const LOOKAHEAD_BYTES: u64 = 64 << 20;
-/// Bound for tiny samples, which hold more memory in bookkeeping than in bytes.
+/// Limit for tiny samples, whose bookkeeping takes more memory than their bytes.
 const LOOKAHEAD_SAMPLES: u64 = 8192;
 
-/// What became of one sample, and the bytes that it is charged with until [`Gate::release`].
+/// The result of one sample, and the bytes charged for it until [`Gate::release`].
 pub(crate) struct Outcome<T> {
     pub(crate) sample: u64,
     pub(crate) key: String,
@@ -24,11 +24,11 @@ pub(crate) struct Outcome<T> {
     pub(crate) charge: u64,
 }
 
-/// Why a run ends before its time.
+/// Why a run stops early.
 #[derive(Debug)]
 pub(crate) enum Failure {
     Fatal(Error),
-    /// A shard could not be synced: it may be tried again, from the start.
+    /// A shard could not be synced. It may be tried again from the start.
     Sync {
         shard: u32,
         error: Error,
@@ -90,7 +90,8 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Lets the next sample in, once there is room for it; `None` if the run has stopped. Must be called by one thread at a time.
+    /// Admits the next sample once there is room for it; `None` if the run has stopped. Only one
+    /// thread at a time may call it.
     pub(crate) fn admit(&self, memory_bytes: u64) -> Option<Admitted> {
         let mut state = self.lock();
         while !state.stopped && !self.has_room(&state, memory_bytes) {
@@ -112,7 +113,7 @@ impl<T> Gate<T> {
         state.in_flight == 0 || (few && state.in_flight < LOOKAHEAD_SAMPLES && with_it <= self.budget_bytes)
     }
 
-    /// Hands in a result. From here on the sample is charged with the bytes of its record alone.
+    /// Delivers a result. From here on only the bytes of its record are charged for the sample.
     pub(crate) fn put(&self, place: &Admitted, sample: u64, key: String, result: Result<Encoded<T>, Error>) {
         let charge = match &result {
             Ok(Encoded::Record(encoded)) => encoded.record.capacity() as u64,
@@ -132,7 +133,8 @@ impl<T> Gate<T> {
         self.room.notify_one();
     }
 
-    /// Moves all results that are next in order into `run`, waiting for at most `patience` if there is none; false if the run has stopped.
+    /// Moves all results that are next in order into `run`. If there is none, waits for at most
+    /// `patience`. False if the run has stopped.
     pub(crate) fn take_ready(&self, run: &mut VecDeque<Outcome<T>>, patience: Duration) -> bool {
         let mut state = self.lock();
         if !state.stopped && !matches!(state.window.front(), Some(Some(_))) {
@@ -145,7 +147,7 @@ impl<T> Gate<T> {
         !state.stopped
     }
 
-    /// Gives the memory of a written sample back.
+    /// Returns the memory of a written sample.
     pub(crate) fn release(&self, charge: u64) {
         let mut state = self.lock();
         state.in_flight = state.in_flight.saturating_sub(1);
@@ -154,7 +156,7 @@ impl<T> Gate<T> {
         self.room.notify_one();
     }
 
-    /// Stops the run: everybody who waits wakes up.
+    /// Stops the run and wakes every waiting thread.
     pub(crate) fn stop(&self) {
         self.lock().stopped = true;
         self.room.notify_all();
@@ -183,13 +185,14 @@ impl<T> Gate<T> {
         self.state.into_inner().unwrap_or_else(PoisonError::into_inner).failure
     }
 
-    /// A panic elsewhere must not become a second one here: the state is valid after every statement.
+    /// A panic elsewhere must not cause a second one here: the state is valid after every
+    /// statement.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Stops the run when it goes out of scope: also when the thread that holds it panics.
+/// Stops the run when it goes out of scope, even if the thread that holds it panics.
 pub(crate) struct StopOnDrop<'a, T>(pub(crate) &'a Gate<T>);
 
 impl<T> Drop for StopOnDrop<'_, T> {

@@ -1,8 +1,9 @@
 //! The journal of a run: which shards are finished. It lives in the output folder until the manifest is written.
 //!
-//! JSON lines; each begins with `{"crc32":"xxxxxxxx",`, the CRC32 of the rest of the line. The first says what is being packed; each other names a
-//! finished shard, with everything that the manifest will need. A line that is torn or damaged ends the journal: what it and later ones
-//! said is packed again.
+//! JSON lines. Each begins with `{"crc32":"xxxxxxxx",`, the CRC32 of the rest of the line. The
+//! first line tells what is being packed. Each other line names a finished shard, with everything
+//! that the manifest will need. The journal ends at a torn or damaged line: what that line and
+//! later ones list is packed again.
 
 use crate::error::{Error, Result};
 use crate::fs::{Disk, FsFile};
@@ -22,12 +23,12 @@ const SUFFIX: &str = ".jsonl";
 /// More than the journal of a million shards.
 const MAX_BYTES: u64 = 4 << 30;
 
-/// File name of the journal of a run, or of a part of it.
+/// File name of the journal of a run, or of a part.
 pub(crate) fn journal_name(part: Option<Part>) -> String {
     format!("{PREFIX}{}{SUFFIX}", part.map(Part::suffix).unwrap_or_default())
 }
 
-/// Temporary name that a journal is written under before it begins, or goes on.
+/// Temporary name of a journal while it is being written anew.
 pub(crate) fn journal_temporary(part: Option<Part>) -> String {
     format!("{}.tmp", journal_name(part))
 }
@@ -40,11 +41,12 @@ pub(crate) fn is_journal_temporary(name: &str) -> bool {
     name.strip_suffix(".tmp").is_some_and(is_journal_name)
 }
 
-/// The first line: everything that must be the same for a run to go on; all of it but the modification times must be the same in all parts.
+/// The first line: everything that must be the same for a run to continue. In all parts everything
+/// except the modification times must be the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Head {
-    /// Version of the packer: another one may encode the same sample differently.
+    /// Version of the packer. Another version may encode the same sample differently.
     packer: String,
     pub(crate) dataset_id: String,
     pub(crate) part: Option<Part>,
@@ -63,8 +65,8 @@ pub(crate) struct Entry {
     pub(crate) number: u32,
     pub(crate) file: ShardEntry,
     pub(crate) source_bytes: u64,
-    /// The tally of the shard's samples, as JSON. Totals are made of these, and never of the tally in memory, so that a run that was interrupted
-    /// adds up the very same numbers.
+    /// The tally of the shard's samples, as JSON. Totals are always computed from these, never from
+    /// the tally in memory, so that an interrupted run adds up exactly the same numbers.
     pub(crate) tally: Value,
     pub(crate) skipped: Vec<SkippedSample>,
 }
@@ -85,7 +87,8 @@ impl Head {
         }
     }
 
-    /// The first thing in which two heads differ, other than the part. Modification times are left out: they are those of one machine's copy of the sources.
+    /// The first difference between two heads, other than the part. Modification times are ignored:
+    /// they belong to one machine's copy of the sources.
     pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
         let differ = |what: &str, a: &dyn fmt::Display, b: &dyn fmt::Display| {
             let (a, b) = (a.to_string(), b.to_string());
@@ -103,7 +106,8 @@ impl Head {
             .or_else(|| differ("dataset id", &self.dataset_id, &other.dataset_id))
     }
 
-    /// The same for a run that is to go on where `begun` stopped: then the sources must not have been touched in between either.
+    /// The same for a run that continues where `begun` stopped. Then the sources must not have been
+    /// touched in between either.
     pub(crate) fn difference_on_resume(&self, begun: &Self) -> Option<Difference> {
         let times = || Difference { what: "modification times of the sources".into(), values: None };
         self.difference(begun).or_else(|| (self.mtimes != begun.mtimes).then(times))
@@ -117,15 +121,16 @@ impl Head {
     }
 }
 
-/// What two runs differ in.
+/// The difference between two runs.
 #[derive(Debug)]
 pub(crate) struct Difference {
     pub(crate) what: String,
-    /// Here and there; `None` for what is compared by a digest, which tells nobody anything.
+    /// The values here and there; `None` for values that are compared by a digest, which would tell
+    /// a reader nothing.
     pub(crate) values: Option<(String, String)>,
 }
 
-/// What a journal says.
+/// The content of a journal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Journal {
     pub(crate) head: Head,
@@ -133,7 +138,8 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Reads what is whole. `None` if not even the first line is: then nothing can have been finished under it.
+    /// Reads the whole lines. `None` if even the first line is damaged: then no shard can have been
+    /// finished under it.
     pub(crate) fn read(disk: Disk<'_>, path: &Path) -> Result<Option<Self>> {
         let bytes = disk.read(path, MAX_BYTES)?;
         let mut lines = bytes.split_inclusive(|&b| b == b'\n');
@@ -142,7 +148,7 @@ impl Journal {
         Ok(Some(Self { head, entries }))
     }
 
-    /// Writes the journal anew, with only what is still true, and opens it to append to.
+    /// Writes the journal anew with the entries that are still true, and opens it for appending.
     pub(crate) fn begin(&self, disk: Disk<'_>, out: &Path) -> Result<OpenJournal> {
         let name = journal_name(self.head.part);
         let mut bytes = line(&self.head)?;
@@ -155,7 +161,7 @@ impl Journal {
     }
 }
 
-/// A journal that lines are added to.
+/// A journal that is open for appending.
 pub(crate) struct OpenJournal {
     file: Arc<dyn FsFile>,
     path: PathBuf,

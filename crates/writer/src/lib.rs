@@ -1,19 +1,23 @@
 //! The packer's engine: decides which sample goes into which shard, and writes the shards.
 //!
-//! It knows files and shards, but neither codecs nor sources: samples come through [`SampleSource`], already laid out as records.
+//! It knows files and shards, but no codecs and no sources: samples come through [`SampleSource`],
+//! already laid out as records.
 //!
 //! - [`Plan`]: a pure function of samples and options. It names the dataset, permutes the samples and cuts the order into shards.
-//! - [`write_dataset`]: runs the plan, or the [`Part`] of it that this machine is to write. It goes on where an earlier run of the same plan stopped,
-//!   and writes the same bytes whatever the number of threads and interruptions.
-//! - [`Claim`]: keeps a folder for a program that does not know its samples yet.
+//! - [`write_dataset`]: runs the plan, or the [`Part`] of it for this machine. It continues where
+//!   an earlier run of the same plan stopped, and writes the same bytes whatever the number of
+//!   threads and interruptions.
+//! - [`Claim`]: reserves a folder for a program that does not know its samples yet.
 //! - [`merge`]: joins the parts that several machines wrote into one folder.
 //!
-//! **What is promised.** A final name holds a complete shard that has reached the disk, or nothing; the manifest comes last. Nothing that this crate
-//! did not write is ever removed, and no symlink in the folder is followed. An interrupted run loses at most the shards that were being written; a
-//! refused one leaves nothing behind.
+//! **What is promised.** A final name holds a complete shard that has reached the disk, or nothing;
+//! the manifest comes last. This crate never removes files that it did not write, and never follows
+//! a symlink in the folder. An interrupted run loses at most the shards that were being written. A
+//! refused run leaves nothing behind.
 //!
-//! **How.** Each shard is written under a temporary name in the output folder, synced, renamed, the folder synced, and then entered into a journal
-//! that is synced too. The manifest is made of the journal; after it, the journal goes.
+//! **How.** Each shard is written under a temporary name in the output folder, synced and renamed.
+//! Then the folder is synced, and the shard is entered into a journal that is also synced. The
+//! manifest is made from the journal, which is then removed.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 

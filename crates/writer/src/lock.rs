@@ -25,7 +25,7 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the locks for a run, or says who holds them.
+    /// Takes the locks for a run, or names their holder.
     pub(crate) fn take(disk: Disk<'_>, out: &Path, part: Option<Part>) -> Result<Self> {
         let text = describe_self();
         let take = |name: &str, mode| {
@@ -45,7 +45,7 @@ impl Lock {
     }
 }
 
-/// Who this is, for others to read.
+/// Who this process is, for others to read.
 fn describe_self() -> String {
     #[cfg(unix)]
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -55,7 +55,8 @@ fn describe_self() -> String {
     format!("process {} on {host}, since {}\n", std::process::id(), utc(started))
 }
 
-/// A time in seconds since 1970, for people (days to date after Hinnant, `civil_from_days`, for dates from 1970 on).
+/// A time in seconds since 1970, in a readable form (days to date after Hinnant, `civil_from_days`,
+/// for dates from 1970 on).
 fn utc(seconds: u64) -> String {
     let days = seconds / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -69,7 +70,7 @@ fn utc(seconds: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
-/// What the holder of a lock wrote: in this file, or, if that is shared by parts, in theirs.
+/// What the holder of a lock wrote, in this file or, if parts share it, in their own.
 fn holder(disk: Disk<'_>, out: &Path, name: &str) -> String {
     let mut names = vec![name.to_owned()];
     names.extend(disk.list(out).unwrap_or_default().into_iter().filter(|n| n.starts_with(LOCK_NAME) && n != name));

@@ -1,4 +1,5 @@
-//! A file in the real file system that is locked while its holder lives, and removed by the last holder.
+//! A file in the real file system that is locked while its holder lives. The last holder removes
+//! it.
 
 use crate::fs::{Held, LockMode, is_unsupported, open_regular};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -7,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// The last shared holder holds the file alone for a moment while it removes it: a new one comes back so many times before it believes that it is shut out.
+/// The last shared holder locks the file alone for a moment while it removes it. A new holder
+/// retries this many times before it gives up.
 const SHARED_TRIES: u32 = 5;
 const SHARED_PAUSE: Duration = Duration::from_millis(10);
 
@@ -43,7 +45,8 @@ impl LockFile {
                 LockMode::Exclusive => file.try_lock(),
             };
             match tried {
-                // The last holder may have removed the file after it was opened here: then the lock just taken guards a file without a name.
+                // The last holder may have removed the file after it was opened here. Then the new
+                // lock guards a file without a name.
                 Ok(()) if !is_at(&file, path) => continue,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) if tries > 1 => {
@@ -54,7 +57,7 @@ impl LockFile {
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(e)) => return Err(e),
             }
-            // From here on it is removed again whatever happens.
+            // From here on it is always removed again.
             let held = Self { file, path: path.to_owned(), mode };
             if mode == LockMode::Exclusive {
                 held.file.set_len(0)?;
@@ -64,7 +67,7 @@ impl LockFile {
         }
     }
 
-    /// Whether nobody else holds the file that stands at the path.
+    /// Whether nobody else holds the file at the path.
     fn is_last(&self) -> bool {
         self.mode == LockMode::Exclusive
             || (self.file.unlock().is_ok() && self.file.try_lock().is_ok() && is_at(&self.file, &self.path))
@@ -73,7 +76,8 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Removed while still locked. A file that cannot be removed does no harm: it is not the file that locks, but the lock on it.
+        // Removed while still locked. A file that cannot be removed does no harm: the lock on it
+        // counts, not the file.
         if self.is_last() {
             let _ = fs::remove_file(&self.path);
         }

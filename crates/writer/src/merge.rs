@@ -14,21 +14,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
-/// Ends a dataset that was written in [`Part`]s: checks that every shard is there, and writes the very manifest that a single run would have written.
+/// Finishes a dataset that was written in [`Part`]s: checks that every shard is there, and writes
+/// the same manifest as a single run.
 ///
 /// `T` is the [`SampleSource::Tally`](crate::SampleSource::Tally) that the parts were written with.
 ///
-/// # Errors
-/// `Usage` if parts or shards are missing (it lists them), if the parts were made of different plans, or if there are none; `Locked` if a packer is still
-/// at work in the folder; `Format` if a shard that a part had finished is damaged; `Damaged` if a complete dataset
-/// is there, and damaged; `Io`.
+/// `Usage` if parts or shards are missing (it lists them), if the parts come from different plans,
+/// or if there are none; `Locked` if a packer is still running in the folder; `Format` if a
+/// finished shard of a part is damaged; `Damaged` if there is a complete dataset that is damaged;
+/// `Io`.
 pub fn merge<T: Tally>(out: &Path) -> Result<Report> {
     merge_on::<T>(&StdFs, out)
 }
 
 pub(crate) fn merge_on<T: Tally>(fs: &dyn Fs, out: &Path) -> Result<Report> {
     let disk = Disk(fs);
-    // Before the lock, so that a mistyped folder is not given a lock file.
+    // Checked before the lock, so that a mistyped folder does not get a lock file.
     let names = disk.list(out)?;
     let what = || format!("folder `{}`", out.display());
     if !names.iter().any(|n| n == shardpack_format::MANIFEST_NAME || crate::journal::is_journal_name(n)) {

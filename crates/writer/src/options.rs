@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 /// One of several contiguous slices of a plan's shards, so that several machines can write one dataset into one folder.
 ///
-/// Counted from 0 here; shown, and named in files, from 1, as the command line counts.
+/// Counted from 0 here. Messages and file names count from 1, like the command line.
 ///
 /// ```
 /// use shardpack_writer::Part;
@@ -51,12 +51,13 @@ impl Part {
         self.count
     }
 
-    /// What the names of this part's own files end with.
+    /// The suffix of the names of this part's own files.
     pub(crate) fn suffix(self) -> String {
         format!("-{:05}-of-{:05}", u64::from(self.index) + 1, self.count)
     }
 
-    /// The shards of this part, of `shards` in all: `⌊shards · index / count⌋` up to, not including, `⌊shards · (index + 1) / count⌋`.
+    /// The shards of this part, of `shards` in all: from `⌊shards · index / count⌋` up to, but not
+    /// including, `⌊shards · (index + 1) / count⌋`.
     #[must_use]
     pub fn shards(self, shards: u32) -> Range<u32> {
         let edge = |i: u64| u32::try_from(u64::from(shards) * i / u64::from(self.count)).unwrap_or(shards);
@@ -73,23 +74,31 @@ impl fmt::Display for Part {
 /// Options of [`write_dataset`](crate::write_dataset).
 ///
 /// # Memory
-/// With `T` threads, samples in flight (being encoded: [`memory_bytes`](crate::SampleSource::memory_bytes) each; encoded and not yet written: the size of
-/// the record) hold at most `max(largest sample, min(memory_bytes, max(64 MiB, 2·T samples)))`. Beside them stand at most `T + 1` used record buffers,
-/// 16 MiB of write buffers, and the index of the shard being written (about 32 bytes and the key for each sample).
+/// With `T` threads, samples in flight take at most
+/// `max(largest sample, min(memory_bytes, max(64 MiB, 2·T samples)))`.
+/// A sample that is being encoded counts
+/// [`memory_bytes`](crate::SampleSource::memory_bytes); one that is encoded and not yet written
+/// counts the size of its record. Besides them there are at most `T + 1` used record buffers, 16
+/// MiB of write buffers, and the index of the shard being written (about 32 bytes and the key per
+/// sample).
 #[derive(Clone, Copy)]
 pub struct WriteOptions<'a> {
-    /// Threads that encode, at least 1; default: what the system says is there. Writing and hashing have threads of their own.
+    /// Threads that encode, at least 1; default: as many as the system reports. Writing and hashing
+    /// have their own threads.
     pub threads: usize,
     /// Budget for samples in flight, in bytes; default 1 GiB. One sample is always allowed, whatever its size.
     pub memory_bytes: u64,
-    /// Write only this slice of the shards; [`merge`](crate::merge) ends the dataset. Default: all of it.
+    /// Write only this slice of the shards; [`merge`](crate::merge) finishes the dataset. Default:
+    /// all of it.
     pub part: Option<Part>,
-    /// Start over: remove what an earlier run of this crate left in the folder, finished or not, damaged or not. With a part: only what an earlier
-    /// run of that part left; a complete dataset is not replaced by a part. Default: false.
+    /// Start over: remove what an earlier run of this crate left in the folder, finished or not,
+    /// damaged or not. With a part, remove only what an earlier run of that part left; a part does
+    /// not replace a complete dataset. Default: false.
     pub force: bool,
     /// Called on the calling thread, about ten times a second and at the end.
     pub on_progress: Option<&'a dyn Fn(&Progress)>,
-    /// Set it to true, from anywhere, to stop: finished shards stay, temporary files go.
+    /// Set it to true, from anywhere, to stop: finished shards stay, and temporary files are
+    /// removed.
     pub cancel: Option<&'a AtomicBool>,
 }
 

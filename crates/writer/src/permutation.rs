@@ -1,4 +1,5 @@
-//! The seeded permutation of the samples. Part of what makes a dataset reproducible, so the algorithm is fixed for ever:
+//! The seeded permutation of the samples. Datasets must be reproducible, so this algorithm never
+//! changes:
 //!
 //! Fisher–Yates from the end: for `i` from `n − 1` down to 1, swap elements `i` and `j = ⌊r · (i + 1) / 2⁶⁴⌋`, with `r` the next value of SplitMix64
 //! seeded with `seed`. The multiplication favours no position by more than 2⁻³² relatively, for up to 2³² samples.
@@ -16,7 +17,7 @@ impl SplitMix64 {
     }
 }
 
-/// Permutes `order` as the module says.
+/// Permutes `order` as described in the module.
 pub(crate) fn shuffle(order: &mut [u32], seed: u64) {
     let mut random = SplitMix64(seed);
     for i in (1..order.len()).rev() {

@@ -21,10 +21,11 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the writer looks at `cancel` while it waits, and reports progress.
+/// How often the waiting writer checks `cancel` and reports progress.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// A shard is synced ahead each time so many bytes more are written: the disk works from the first seconds on, and little is left to sync at the end.
-/// Packing 600 MB to a virtual disk took 0.83 of the time without; at 256 MiB it took as long as at 64.
+/// A shard is synced each time this many more bytes are written. The disk then works from the first
+/// seconds on, and little is left to sync at the end. Packing 600 MB to a virtual disk took 0.83 of
+/// the time that it takes without this; 256 MiB took as long as 64.
 const SYNC_AHEAD_BYTES: u64 = 64 << 20;
 
 /// What stays the same in a run.
@@ -38,7 +39,8 @@ pub(crate) struct Run<'a, S> {
     pub(crate) options: &'a WriteOptions<'a>,
 }
 
-/// Record buffers to be used again: one for each thread and one in between, so that what they hold is bounded.
+/// Record buffers for reuse: one for each thread and one in between, so that their memory is
+/// bounded.
 pub(crate) struct Buffers {
     free: Mutex<Vec<Vec<u8>>>,
     max: usize,
@@ -58,7 +60,8 @@ impl Buffers {
 }
 
 impl<S: SampleSource> Run<'_, S> {
-    /// Writes the shards `todo`. What is finished stands in `done` and in the journal, also after a failure.
+    /// Writes the shards `todo`. Finished shards are in `done` and in the journal, even after a
+    /// failure.
     pub(crate) fn shards(
         &self,
         todo: &[u32],
@@ -104,13 +107,14 @@ impl<S: SampleSource> Run<'_, S> {
                 progress,
                 reported: Instant::now(),
             };
-            // Why it stopped, if it did, the gate knows.
+            // If it stopped, the gate knows why.
             let _ = todo.iter().try_for_each(|&number| writer.shard(number));
-            // Both threads end once nobody can send to them any more.
+            // Both threads end once there are no senders left.
             let progress = writer.progress;
             drop(writer);
             drop(hash_line);
-            // The last shards are still on their way to the disk; the channel closes when the commit thread ends.
+            // The last shards are still on their way to the disk; the channel closes when the
+            // commit thread ends.
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(PATIENCE) {
                 if self.is_cancelled() {
                     gate.fail(Error::Cancelled.into());
@@ -146,7 +150,7 @@ fn encode<S: SampleSource>(
     buffers: &Buffers,
 ) {
     loop {
-        // Held while waiting for room, so that samples are let in in order.
+        // Held while waiting for room, so that samples are admitted in order.
         let mut turn = line.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((shard, sample)) = turn.next() else { return };
         let memory = guard(|| source.memory_bytes(sample));
@@ -209,7 +213,7 @@ impl<S: SampleSource> Writer<'_, S> {
         let temporary = self.run.out.join(shard_temporary(number));
         let result = self.fill(number);
         if result.is_err() {
-            // The next run removes what cannot be removed now.
+            // If it cannot be removed now, the next run removes it.
             let _ = self.run.disk.remove_if_there(&temporary);
         }
         let finished = result?;
@@ -244,7 +248,7 @@ impl<S: SampleSource> Writer<'_, S> {
             if shard.written() >= sync_at {
                 sync_at = shard.written() + SYNC_AHEAD_BYTES;
                 let temporary = shard.temporary.clone();
-                // If the commit thread is busy, the disk is.
+                // A busy commit thread means a busy disk.
                 let _ = self.commits.try_send(CommitMessage::Ahead { number, temporary, file: shard.handle() });
             }
         }

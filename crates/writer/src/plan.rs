@@ -8,18 +8,21 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// What the plan must know of a sample.
+/// What the plan must know about a sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PlanSample<'a> {
     /// Sample key: its path below the source folder.
     pub key: &'a str,
     /// Size of the source.
     pub source_bytes: u64,
-    /// Estimated size of the record: decides where a shard ends. Must be a pure function of source and options, not of a run.
+    /// Estimated size of the record, which decides where a shard ends. Must be a pure function of
+    /// source and options, not of a run.
     pub stored_bytes: u64,
-    /// Modification time of the source in nanoseconds since 1970, or 0: shows that inputs changed between two runs; not part of the dataset's id.
+    /// Modification time of the source in nanoseconds since 1970, or 0. It shows whether inputs
+    /// changed between two runs, and is not part of the dataset's id.
     pub mtime_ns: i64,
-    /// Digest of what else goes into the sample and is known before it is read, such as its label and other columns; zeros if there is nothing. Part of the dataset's id.
+    /// Digest of everything else in the sample that is known before it is read, such as its label
+    /// and other columns; zeros if there is nothing. Part of the dataset's id.
     pub extra_digest: [u8; 16],
 }
 
@@ -30,7 +33,8 @@ pub struct PlanSample<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanOptions {
-    /// A shard ends before the sample that would take it past this size; a larger sample is a shard of its own. Default 1 GiB.
+    /// A shard ends before the sample that would make it larger than this. A larger sample gets its
+    /// own shard. Default 1 GiB.
     pub shard_bytes: u64,
     /// Permute the samples with this seed; `None` keeps their order. Default: seed 0.
     pub shuffle: Option<u64>,
@@ -42,7 +46,7 @@ impl Default for PlanOptions {
     }
 }
 
-/// Which sample goes into which shard, and what the dataset is called. 4 bytes a sample.
+/// Which sample goes into which shard, and the id of the dataset. Takes 4 bytes per sample.
 ///
 /// ```
 /// use shardpack_writer::{Plan, PlanOptions, PlanSample};
@@ -82,12 +86,15 @@ struct PlannedShard {
 impl Plan {
     /// Plans a dataset of these samples, numbered from 0 in the order given. `metadata.shards` is set by the plan.
     ///
-    /// The dataset id is the first 16 bytes of SHA-256 over: the format version, the metadata, the options, and key, both sizes and extra digest of
-    /// every sample. Paths of the machine, times and the number of threads are not in it.
+    /// The dataset id is the first 16 bytes of a SHA-256 over the format version, the metadata, the
+    /// options, and for every sample its key, both sizes and extra digest. Paths of the machine,
+    /// times and the number of threads are not part of it.
     ///
     /// # Errors
-    /// `Usage` without samples, with a key that occurs twice, or with `shard_bytes` of 0; `Format` with a key that is not allowed; `Limit` at 2³² samples, and for
-    /// whatever a reader with the default [`Limits`] would refuse: fields, metadata, the index of a shard, more shards than a manifest can list (about 200,000).
+    /// `Usage` without samples, with a key that occurs twice, or with `shard_bytes` of 0; `Format`
+    /// with a key that is not allowed; `Limit` at 2³² samples, and for anything that a reader with
+    /// the default [`Limits`] would refuse: fields, metadata, the index of a shard, more shards
+    /// than a manifest can list (about 200,000).
     pub fn new<'a, I>(samples: I, metadata: Metadata, options: PlanOptions) -> Result<Self>
     where
         I: IntoIterator<Item = PlanSample<'a>>,
@@ -99,7 +106,7 @@ impl Plan {
         let samples = samples.into_iter();
         let mut inputs = Sha256::new();
         let mut mtimes = Sha256::new();
-        // First of all: nothing that follows can make it readable.
+        // Check this first: nothing that follows can make it readable.
         let room = room_for_shards(&metadata)?;
         let mut sizes = Vec::new();
         let mut key_hashes = Vec::new();
@@ -147,7 +154,7 @@ impl Plan {
         self.identity.dataset_id
     }
 
-    /// What every shard will say of its dataset.
+    /// What every shard will say about its dataset.
     #[must_use]
     pub const fn metadata(&self) -> &Metadata {
         &self.metadata
@@ -165,7 +172,8 @@ impl Plan {
         u32::try_from(self.shards.len()).unwrap_or(u32::MAX)
     }
 
-    /// The samples of a shard, as numbers in the order given, in the order in which they are stored; empty past the last shard.
+    /// The samples of a shard, as numbers in the order given, sorted as they are stored; empty past
+    /// the last shard.
     #[must_use]
     pub fn samples(&self, shard_number: u32) -> &[u32] {
         self.shard(shard_number).and_then(|s| self.order.get(s.samples.clone())).unwrap_or_default()
@@ -188,7 +196,7 @@ impl Plan {
     }
 }
 
-/// What is kept of a sample while the plan is made.
+/// What is kept about a sample while the plan is made.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     source: u64,
@@ -220,9 +228,10 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Vec<PlannedShard> {
     shards
 }
 
-/// A dataset that readers would refuse by their default limits must not be begun: what it says of itself…
+/// A dataset that readers refuse by their default limits must not be begun. This checks its
+/// metadata and returns how many shards it may have.
 fn room_for_shards(metadata: &Metadata) -> Result<u64> {
-    // The count of shards is not known yet: any takes at most this room.
+    // The number of shards is not known yet; no number takes more room than this one.
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
         shardpack_format::Error::Limit { what, limit, found, .. } => {
@@ -233,7 +242,7 @@ fn room_for_shards(metadata: &Metadata) -> Result<u64> {
     })
 }
 
-/// …how many shards it has…
+/// The same check for the number of shards.
 fn refuse_too_many(shards: &[PlannedShard], limit: u64) -> Result<()> {
     let found = shards.len() as u64;
     if found <= limit {
@@ -242,7 +251,7 @@ fn refuse_too_many(shards: &[PlannedShard], limit: u64) -> Result<()> {
     Err(Error::Limit { what: "shards".into(), limit, found, hint: "choose larger shards".into() })
 }
 
-/// …and what the index of each takes.
+/// The same check for the index of each shard.
 fn refuse_large_indexes(shards: &[PlannedShard], order: &[u32], sizes: &[Size], metadata: &Metadata) -> Result<()> {
     let limits = Limits::default();
     let fixed = metadata.encode()?.len() as u64 + 64;
@@ -288,7 +297,8 @@ fn hash_key(key: &str) -> u64 {
     hasher.finish()
 }
 
-/// Sorted hashes take 8 bytes a sample where a set of keys would take 50; only keys whose hashes meet are compared.
+/// Sorted hashes take 8 bytes per sample; a set of keys would take 50. Only keys with equal hashes
+/// are compared.
 fn refuse_duplicates<'a>(keys: impl Iterator<Item = &'a str>, mut hashes: Vec<u64>) -> Result<()> {
     hashes.sort_unstable();
     let meeting: HashSet<u64> = hashes.windows(2).filter(|w| w.first() == w.last()).flatten().copied().collect();

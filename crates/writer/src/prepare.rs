@@ -1,4 +1,4 @@
-//! What an output folder means for a run: nothing to do, something to begin, something to go on with, or a reason to refuse.
+//! What an output folder means for a run: nothing to do, begin, continue, or a reason to refuse.
 
 use crate::error::{Error, Result};
 use crate::folder::{Survey, keep_present};
@@ -14,11 +14,12 @@ use std::path::Path;
 pub(crate) enum Prepared {
     /// Nothing: the dataset is complete.
     Complete(Manifest),
-    /// Begin, or go on with the shards that this journal names.
+    /// Begin, or continue with the shards that this journal names.
     Begin(Journal),
 }
 
-/// Looks at what the folder holds, and refuses, clears it, or goes on with it. Changes nothing before all reasons to refuse are ruled out.
+/// Examines the folder, and then refuses it, clears it, or continues with it. Changes nothing until
+/// all reasons to refuse are ruled out.
 pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOptions<'_>) -> Result<Prepared> {
     let head = Head::new(plan, options.part);
     let fresh = Journal { head, entries: BTreeMap::new() };
@@ -52,7 +53,8 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
     let own_name = journal_name(options.part);
     let mut own = survey.journals.remove(&own_name).flatten();
     for begun in survey.journals.values().flatten() {
-        // With `force` the other parts may be about to start over as well: `merge` will see whether they did.
+        // With `force` the other parts may also be about to start over: `merge` will check whether
+        // they did.
         let difference = if options.force { None } else { fresh.head.difference(&begun.head) };
         refuse_difference(difference, &what())?;
         refuse_other_cut(&fresh.head, &begun.head, &what())?;
@@ -69,7 +71,7 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
     Ok(Prepared::Begin(Journal { entries, ..fresh }))
 }
 
-/// Refuses to go on with what was begun with another plan.
+/// Refuses to continue what was begun with another plan.
 fn refuse_difference(difference: Option<Difference>, what: &str) -> Result<()> {
     let Some(Difference { what: thing, values }) = difference else { return Ok(()) };
     let hint = "repeat the old options on unchanged sources to go on, or use --force to start over";
@@ -85,7 +87,7 @@ fn refuse_difference(difference: Option<Difference>, what: &str) -> Result<()> {
     })
 }
 
-/// Refuses to go on with what was begun in other parts.
+/// Refuses to continue what was begun in other parts.
 fn refuse_other_cut(wanted: &Head, begun: &Head, what: &str) -> Result<()> {
     let count = |head: &Head| head.part.map(|p| p.count());
     if count(wanted) == count(begun) {

@@ -1,11 +1,11 @@
-//! What a run tells: while it goes on, and at the end.
+//! What a run reports, while it runs and at the end.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_format::DatasetId;
 use std::time::Duration;
 
-/// How far a run has come. Totals cover the part that is being written, shards of an earlier run included.
+/// How far a run is. Totals cover the part being written, including shards of an earlier run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -13,13 +13,14 @@ pub struct Progress {
     pub samples: u64,
     /// Samples planned.
     pub samples_total: u64,
-    /// Of `samples`, those in shards that an earlier run had finished: the rate of this run is that of `samples - samples_reused`.
+    /// How many of `samples` are in shards that an earlier run finished. The rate of this run is
+    /// that of `samples - samples_reused`.
     pub samples_reused: u64,
     /// Samples left out so far.
     pub skipped: u64,
     /// Bytes read from the sources so far.
     pub bytes_in: u64,
-    /// Of `bytes_in`, those that an earlier run had read.
+    /// How many of `bytes_in` an earlier run had read.
     pub bytes_in_reused: u64,
     /// Bytes of all planned sources.
     pub bytes_in_total: u64,
@@ -39,11 +40,11 @@ pub enum Outcome {
     Complete,
     /// The dataset was complete before; nothing was written.
     AlreadyComplete,
-    /// This part is complete; [`merge`](crate::merge) ends the dataset once all parts are.
+    /// This part is complete; [`merge`](crate::merge) finishes the dataset once all parts are.
     PartComplete,
 }
 
-/// What a run did. Figures cover the whole dataset, or the part, shards of an earlier run included.
+/// What a run did. Figures cover the whole dataset or the part, including shards of an earlier run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -53,19 +54,22 @@ pub struct Report {
     pub dataset_id: DatasetId,
     /// Samples in the dataset or part.
     pub samples: u64,
-    /// Of those, samples in shards that an earlier run had finished: what this run did in `elapsed` is `samples - samples_reused`.
+    /// How many of them are in shards that an earlier run finished. In `elapsed` this run wrote
+    /// `samples - samples_reused`.
     pub samples_reused: u64,
-    /// Bytes read from the sources; `None` where nobody knows any more (the dataset was complete before).
+    /// Bytes read from the sources; `None` if that is no longer known (the dataset was complete
+    /// before).
     pub bytes_in: Option<u64>,
-    /// Of those, bytes that an earlier run had read; `None` together with `bytes_in`.
+    /// How many of them an earlier run had read; `None` together with `bytes_in`.
     pub bytes_in_reused: Option<u64>,
     /// Bytes of the shards.
     pub bytes_out: u64,
     /// Number of shards.
     pub shards: u32,
-    /// Of those, shards that an earlier run had finished.
+    /// How many of them an earlier run had finished.
     pub shards_reused: u32,
-    /// Samples that were left out, in the order of the plan, by earlier runs and other parts too; empty where nobody knows any more, as with `bytes_in`.
+    /// Samples that were left out, in the order of the plan, including those of earlier runs and
+    /// other parts; empty if that is no longer known, as with `bytes_in`.
     pub skipped: Vec<SkippedSample>,
     /// What the file system could not do, and what that means: for the user to know.
     pub notes: Vec<String>,

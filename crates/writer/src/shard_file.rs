@@ -1,4 +1,5 @@
-//! One shard while it is being written: records into large writes, rows into the index, and everything past the hash thread.
+//! One shard while it is being written: gathers records into large writes, rows into the index, and
+//! passes everything to the hash thread.
 
 use crate::commit::Finished;
 use crate::error::{Error, Result};
@@ -14,22 +15,24 @@ use shardpack_format::{Footer, Identity, IndexBuilder, Metadata, ShardEntry, sha
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Size of a write; records of this size or more are written by themselves, without a copy.
+/// Size of a write. Records of this size or more are written on their own, without a copy.
 pub(crate) const CHUNK_BYTES: usize = 4 << 20;
 /// Chunks that may wait for the hash thread.
 pub(crate) const CHUNKS_WAITING: usize = 2;
 
-/// What the hash thread is told, in the order of the file's bytes.
+/// Messages to the hash thread, in the order of the file's bytes.
 pub(crate) enum HashMessage {
-    /// Bytes of a file, given back afterwards.
+    /// Bytes of a file, returned afterwards.
     Chunk(Vec<u8>),
-    /// A large record, which is being written at the same time: its memory is given back to the budget by whoever is done with it last.
+    /// A large record that is being written at the same time. Whoever finishes with it last returns
+    /// its memory to the budget.
     Record { bytes: Arc<Vec<u8>>, charge: u64 },
     /// End of a file: answer with its SHA-256.
     Finish(Sender<[u8; 32]>),
 }
 
-/// The hash thread: SHA-256 of one file after the other, beside the writes, because one core hashes hardly faster than a disk writes.
+/// The hash thread: computes the SHA-256 of one file after the other, in parallel with the writes,
+/// because one core hashes hardly faster than a disk writes.
 pub(crate) fn hash<T>(messages: &Receiver<HashMessage>, free: &Sender<Vec<u8>>, gate: &Gate<T>, buffers: &Buffers) {
     let mut sha256 = Sha256::new();
     for message in messages {
@@ -37,7 +40,7 @@ pub(crate) fn hash<T>(messages: &Receiver<HashMessage>, free: &Sender<Vec<u8>>, 
             HashMessage::Chunk(mut bytes) => {
                 sha256.update(&bytes);
                 bytes.clear();
-                // Nobody waits for it any more once the writer is gone.
+                // After the writer is gone, nobody waits for it.
                 let _ = free.send(bytes);
             }
             HashMessage::Record { bytes, charge } => {
@@ -66,7 +69,8 @@ impl HashLine {
     }
 
     fn send(&self, message: HashMessage) {
-        // Fails only if the hash thread is gone; then `Finish` gets no answer, and the commit says so.
+        // Fails only if the hash thread is gone. Then `Finish` gets no answer, and the commit
+        // reports it.
         let _ = self.messages.send(message);
     }
 }
@@ -112,7 +116,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         })
     }
 
-    /// Appends a record. Returns its buffer if the caller is to give that and the charge back; else the hash thread will.
+    /// Appends a record. Returns its buffer if the caller must return the buffer and its charge;
+    /// else the hash thread does.
     pub(crate) fn append(
         &mut self,
         sample: u64,
@@ -135,7 +140,8 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.tally.merge(tally);
         if record.len() >= CHUNK_BYTES {
             self.write_chunk()?;
-            // Hashed while it is written: a write that fails ends the run, and with it the shard that was hashed.
+            // Hashed while it is written: a failed write ends the run, and with it the hashed
+            // shard.
             let record = Arc::new(record);
             self.hash.send(HashMessage::Record { bytes: Arc::clone(&record), charge });
             self.write(&record)?;
@@ -150,17 +156,17 @@ impl<'a, T: Tally> ShardFile<'a, T> {
         self.skipped.push(SkippedSample { key, reason });
     }
 
-    /// Bytes handed to the operating system so far.
+    /// Bytes passed to the operating system so far.
     pub(crate) const fn written(&self) -> u64 {
         self.written
     }
 
-    /// Another handle, for somebody who syncs.
+    /// Another handle to the file, for a thread that syncs it.
     pub(crate) fn handle(&self) -> Arc<dyn FsFile> {
         Arc::clone(&self.file)
     }
 
-    /// Writes index and footer. Then the file is complete, but not yet on the disk.
+    /// Writes index and footer. After that the file is complete, but not yet on the disk.
     pub(crate) fn finish(&mut self, metadata: &[u8]) -> Result<Finished> {
         let index = self.index.encode(metadata)?;
         let footer = Footer {

@@ -1,4 +1,4 @@
-//! Where samples come from, seen from the writer: a trait that the caller implements.
+//! Where samples come from: a trait that the caller implements.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,51 +6,54 @@ use serde_json::{Map, Value};
 use shardpack_format::Frame;
 use std::borrow::Cow;
 
-/// Gives samples, already laid out as records. Called from several threads at once.
+/// Provides samples that are already laid out as records. Called from several threads at once.
 ///
-/// For the output to be the same bytes every time, the record of a sample must be a pure function of `sample` and `shard_number`.
+/// The output is the same bytes every time only if the record of a sample is a pure function of
+/// `sample` and `shard_number`.
 pub trait SampleSource: Sync {
     /// Figures of one sample, added up over the dataset: `()` if there are none.
     type Tally: Tally;
-    /// Why a sample could not be given.
+    /// Why a sample could not be provided.
     type Error: Into<Box<dyn std::error::Error + Send + Sync>>;
 
-    /// Key of sample `sample`, a number in the order in which the samples were handed to [`Plan::new`](crate::Plan::new).
-    /// Must be the key that was planned, and that the record holds.
+    /// Key of sample `sample`, counted in the order in which the samples were passed to
+    /// [`Plan::new`](crate::Plan::new). It must equal the planned key and the key in the record.
     fn key(&self, sample: u64) -> Cow<'_, str>;
 
-    /// Bytes that [`encode`](Self::encode) holds at its peak for this sample, the record included: what the memory budget counts.
-    /// Must be cheap: it is called once a sample, by one thread at a time.
+    /// The most bytes that [`encode`](Self::encode) holds for this sample, including the record.
+    /// The memory budget counts them. It must be cheap: it is called once per sample, by one thread
+    /// at a time.
     fn memory_bytes(&self, sample: u64) -> u64;
 
-    /// Lays out the record of a sample. `buffer` is empty or a used one: hand it to `RecordBuilder::new` to save the allocation.
+    /// Lays out the record of a sample. `buffer` is empty or a used one: pass it to
+    /// `RecordBuilder::new` to save the allocation.
     ///
     /// # Errors
-    /// An error stops the run; it is reported with the sample's key. Return [`Encoded::Skipped`] to leave the sample out and go on.
-    /// A panic stops the run as well, and is reported in the same way.
+    /// An error stops the run and is reported with the sample's key. A panic does the same. Return
+    /// [`Encoded::Skipped`] to leave the sample out and continue.
     fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Self::Tally>, Self::Error>;
 }
 
-/// What became of a sample.
+/// The result of encoding a sample.
 #[derive(Debug)]
 pub enum Encoded<T> {
     /// A record to be written.
     Record(EncodedSample<T>),
-    /// The sample is left out: it is counted, listed in the report, and not in the dataset.
+    /// The sample is left out: it is counted and listed in the report, and is not in the dataset.
     Skipped {
         /// Why, in words for the user.
         reason: String,
     },
 }
 
-/// A record, ready to be written, and what the writer must know of it.
+/// A record, ready to be written, and what the writer must know about it.
 #[derive(Debug)]
 pub struct EncodedSample<T> {
     /// The record's bytes, padded: the first half of what `RecordBuilder::finish` returns.
     pub record: Vec<u8>,
     /// The record's frame: the other half.
     pub frame: Frame,
-    /// The packed scalars that the record was built with, once more: they become columns of the index.
+    /// The packed scalars of the record again: they become columns of the index.
     pub scalars: Vec<u8>,
     /// Bytes that were read for this sample.
     pub source_bytes: u64,
@@ -58,16 +61,17 @@ pub struct EncodedSample<T> {
     pub tally: T,
 }
 
-/// Figures that are added up over the samples of a dataset.
+/// Figures that are summed over the samples of a dataset.
 ///
-/// The writer merges the samples of a shard in the order of the plan, and then the shards in the order of their numbers, whatever the number of threads: so
-/// sums of floating-point numbers come out the same to the last bit. Between the two steps each shard's figures stand in the journal as JSON, so they
-/// must survive that: no NaN, no infinity.
+/// The writer merges the samples of a shard in the order of the plan, and then the shards in the
+/// order of their numbers, whatever the number of threads. So sums of floating-point numbers are
+/// the same to the last bit. In between, each shard's figures are stored in the journal as JSON, so
+/// they must survive that: no NaN, no infinity.
 pub trait Tally: Default + Send + Serialize + DeserializeOwned {
-    /// Adds the figures of what follows.
+    /// Adds the figures of the samples that follow.
     fn merge(&mut self, next: Self);
 
-    /// The total, as it will stand in the manifest under `fidelity`.
+    /// The total, as written to the manifest under `fidelity`.
     fn fidelity(&self) -> Map<String, Value>;
 }
 

@@ -1,4 +1,5 @@
-//! Running a plan: takes the folder over, goes on where an earlier run stopped, and ends with the manifest.
+//! Runs a plan: takes over the folder, continues where an earlier run stopped, and ends with the
+//! manifest.
 
 use crate::commit::Done;
 use crate::error::{Error, Result};
@@ -19,17 +20,19 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-/// Writes the dataset that `plan` describes into the folder `out`, which is created if need be.
+/// Writes the dataset described by `plan` into the folder `out`, which is created if needed.
 ///
-/// A second call with the same plan goes on where the first stopped; if nothing is left to do it says so with
-/// [`Outcome::AlreadyComplete`]. A part, once it is complete, stays as it is until [`merge`](crate::merge()) ends the dataset.
+/// A second call with the same plan continues where the first stopped. If nothing is left to do, it
+/// returns [`Outcome::AlreadyComplete`]. A complete part does not change until
+/// [`merge`](crate::merge()) finishes the dataset.
 ///
 /// # Errors
-/// - `Usage` if the folder holds a dataset that differs, an unfinished one of another plan, or files of others; nothing is changed then.
-/// - `Locked` if another packer is at work there.
+/// - `Usage` if the folder holds a different dataset, an unfinished one of another plan, or other
+///   files. Nothing is changed then.
+/// - `Locked` if another packer is running there.
 /// - `Source` if a sample fails; `Cancelled`; `Io`, `NoSpace`: finished shards are kept, the temporary files are removed, and the same call goes on.
 ///   A shard that cannot be synced is written once more from the sources before that is an error.
-/// - `Damaged` if a complete dataset is there, and damaged.
+/// - `Damaged` if there is a complete dataset that is damaged.
 ///
 /// ```
 /// use shardpack_format::{Field, FieldKind, Frame, Metadata, RecordBuilder, Schema, StoredField};
@@ -90,7 +93,7 @@ pub(crate) fn write_dataset_on<S: SampleSource>(
     write_locked(disk, out, plan, source, options, &lock)
 }
 
-/// The same for a caller who holds the lock of the folder.
+/// The same, for a caller who holds the lock of the folder.
 pub(crate) fn write_locked<S: SampleSource>(
     disk: Disk<'_>,
     out: &Path,
@@ -150,8 +153,8 @@ fn write_prepared<S: SampleSource>(
     Ok(report(outcome, plan.dataset_id(), &entries, reused, fidelity, started))
 }
 
-/// Writes what is missing. A shard that could not be synced is tried once more: what the disk holds of it nobody knows, but the sources are
-/// still there.
+/// Writes what is missing. A shard that could not be synced is written once more: its state on the
+/// disk is unknown, but the sources are still there.
 fn run_all<S: SampleSource>(
     run: &Run<'_, S>,
     shards: Vec<u32>,
@@ -170,7 +173,8 @@ fn run_all<S: SampleSource>(
         let done = Done::new(std::mem::take(&mut journal.entries));
         let result = run.shards(&todo, &open, &done, progress);
         journal.entries = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // A shard that was finished while the disk ran full: its line finds room once the temporary file is gone.
+        // A shard was finished while the disk became full. There is room for its journal line once
+        // the temporary file is removed.
         let not_noted = open.not_noted();
         let is_noted = not_noted.is_empty();
         journal.entries.extend(not_noted.into_iter().map(|entry| (entry.number, entry)));
@@ -180,7 +184,7 @@ fn run_all<S: SampleSource>(
             Err(Failure::Sync { error, .. } | Failure::Fatal(error)) => error,
         };
         if !is_noted {
-            // The first error is the one to tell; the shard is packed again if this fails too.
+            // Report the first error. If this fails too, the shard is packed again.
             let _ = journal.begin(run.disk, run.out);
         }
         return Err(no_space(error, &journal.entries));
@@ -203,7 +207,8 @@ fn progress(plan: &Plan, shards: &[u32], entries: &BTreeMap<u32, Entry>, reused:
     }
 }
 
-/// What finished shards add up to; taken before a run begins, what it does not have to do again.
+/// The totals of finished shards. Taken before a run begins, they are the work that it need not
+/// repeat.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     shards: u32,
@@ -223,7 +228,7 @@ impl Figures {
     }
 }
 
-/// A dataset that was complete before: each shard is looked at, and what an interrupted end left is cleared away.
+/// The dataset was complete before: checks each shard, and removes what an interrupted end left.
 pub(crate) fn already_complete(disk: Disk<'_>, out: &Path, manifest: &Manifest, started: Instant) -> Result<Report> {
     for (number, shard) in (0..).zip(&manifest.shards) {
         check_shard(disk, out, manifest.dataset_id, number, shard)?.map_err(|e| match e {
@@ -234,7 +239,8 @@ pub(crate) fn already_complete(disk: Disk<'_>, out: &Path, manifest: &Manifest, 
     let survey = Survey::take(disk, out)?;
     survey.remove_temporaries(disk, out)?;
     survey.remove_journals(disk, out)?;
-    // A run that was stopped after it had written the manifest has left its journals: they know more than the manifest.
+    // A run that was stopped after writing the manifest has left its journals, which know more than
+    // the manifest.
     let id = manifest.dataset_id.to_string();
     let journals = survey.journals.into_values().flatten().filter(|journal| journal.head.dataset_id == id);
     let entries: BTreeMap<u32, Entry> = journals.flat_map(|journal| journal.entries).collect();
@@ -272,7 +278,7 @@ pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, Entry>) -> Res
     Ok(total)
 }
 
-/// Writes the manifest, which makes a dataset of the shards.
+/// Writes the manifest, which turns the shards into a dataset.
 pub(crate) fn end_dataset<T: Tally>(
     disk: Disk<'_>,
     out: &Path,

@@ -1,31 +1,32 @@
-//! One epoch, run and measured: differences of what the loader and the system count.
+//! One epoch, run and measured: differences between counters of the loader and the system.
 
 use super::system;
 use crate::cli::progress::Bar;
 use shardpack_reader::{Loader, LoaderStats};
 use std::time::Instant;
 
-/// What one epoch moved, and what its time went into. Seconds of threads are summed over the threads of the loader.
+/// What one epoch moved, and where its time went. Seconds of threads are summed over the loader's
+/// threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Epoch {
     pub(super) seconds: f64,
     pub(super) cpu_s: f64,
-    /// Seconds for which threads had work and no core; `None` where the system does not say.
+    /// Seconds in which threads had work but no core; `None` if the system does not say.
     pub(super) queued_s: Option<f64>,
     pub(super) batches: u64,
     pub(super) samples: u64,
     pub(super) output_bytes: u64,
     pub(super) read_bytes: u64,
-    /// Of what was read, what a disk had to give; `None` where the system does not say.
+    /// How many of the bytes read came from a disk; `None` if the system does not say.
     pub(super) disk_bytes: Option<u64>,
     pub(super) read_s: f64,
     pub(super) crc_s: f64,
     pub(super) decode_s: f64,
     pub(super) waited_for_data_s: f64,
     pub(super) waited_for_slot_s: f64,
-    /// Time for which the consumer, who does nothing else, waited.
+    /// Time that the consumer, who does nothing else, waited.
     pub(super) consumer_wait_s: f64,
-    /// Batches that were ready, on average, when the consumer came for one.
+    /// Batches that were ready, on average, when the consumer asked for one.
     pub(super) queue_fill: f64,
     pub(super) skipped: u64,
 }
@@ -39,7 +40,7 @@ impl Epoch {
         self.cpu_s / self.samples.max(1) as f64
     }
 
-    /// What is left of the time of `threads` threads: planning, and having nothing to do though nothing is amiss.
+    /// The rest of the time of `threads` threads: planning, and idle time that is no problem.
     pub(super) fn other_s(&self, threads: usize) -> f64 {
         let known = self.read_s + self.crc_s + self.decode_s + self.waited_for_data_s + self.waited_for_slot_s;
         (self.seconds * threads as f64 - known).max(0.0)
@@ -67,7 +68,7 @@ impl Reading {
     }
 }
 
-/// Runs epoch `number`, counted from 0, of `loader`, which has run those before it.
+/// Runs epoch `number`, counted from 0, of `loader`, which has run the epochs before it.
 pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> anyhow::Result<Epoch> {
     let bytes: u64 = loader.dataset().shards().map(|shard| shard.bytes).sum();
     let per_sample = bytes as f64 / loader.dataset().len().max(1) as f64;
@@ -86,7 +87,8 @@ pub(super) fn run(loader: &mut Loader, number: u32, bar: &Bar) -> anyhow::Result
 fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     let (a, b) = (&before.stats, &after.stats);
     let batches = b.batches - a.batches;
-    // The mean runs over all calls so far; each epoch has one more of them than batches, which finds the end.
+    // The mean is over all calls so far. Each epoch has one call more than it has batches: the last
+    // one finds the end.
     let ready = |stats: &LoaderStats, epochs: u32| stats.queue_fill * (stats.batches + u64::from(epochs)) as f64;
     Epoch {
         seconds: after.time.duration_since(before.time).as_secs_f64().max(1e-9),
@@ -108,7 +110,7 @@ fn difference(number: u32, before: &Reading, after: &Reading) -> Epoch {
     }
 }
 
-/// The epoch in the middle by time, the slower one of two.
+/// The epoch with the median time, the slower one of two.
 pub(super) fn median(epochs: &[Epoch]) -> Epoch {
     let mut sorted = epochs.to_vec();
     sorted.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));

@@ -1,19 +1,20 @@
-//! Which stage is the limit, and what to change: both computed from the figures of one epoch.
+//! Which stage is the limit, and what to change. Both come from the figures of one epoch.
 
 use super::epoch::Epoch;
 use crate::cli::units;
 
-/// Share of a time spent on cores above which they count as busy with it.
+/// Cores count as busy with a stage if it takes more than this share of their time.
 const BUSY: f64 = 0.75;
-/// Share of the threads' time spent ready to run but without a core, above which the cores are short.
+/// Cores are short if threads spend more than this share of their time ready but without a core.
 const QUEUED: f64 = 0.25;
-/// Share of the bytes read that must have come from a disk for it to matter.
+/// Reading from disk matters if at least this share of the bytes came from one.
 const FROM_DISK: f64 = 0.05;
-/// An epoch that is shorter says more about how threads start than about what follows, in seconds.
+/// In seconds. A shorter epoch says more about how threads start than about what follows.
 const SHORTEST_S: f64 = 0.02;
-/// Share of the machine's memory that the page cache can be expected to give to a dataset.
+/// Share of the machine's memory that the page cache can be expected to give a dataset.
 const CACHED: f64 = 0.7;
-/// A picture whose shorter side is so many times that of the view holds more detail than the view shows.
+/// A picture holds more detail than the view shows if its shorter side is this many times that of
+/// the view.
 const OVERSIZED: f64 = 2.5;
 
 /// What keeps a dataset from loading faster.
@@ -25,9 +26,9 @@ pub(super) enum Limit {
     Memory,
     /// Comparing CRC32s.
     Crc,
-    /// Decoding, with the cores that are there.
+    /// Decoding, with the available cores.
     Decode,
-    /// Cores that others use.
+    /// Other programs use the cores.
     Cores,
     /// Handing out batches.
     Consumer,
@@ -53,7 +54,7 @@ impl Limit {
     }
 }
 
-/// What the loader was asked to do, and with what.
+/// What the loader was asked to do, and with which resources.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Setting {
     pub(super) threads: usize,
@@ -76,7 +77,7 @@ pub(super) enum Content {
     Pictures {
         /// Pixels on a side of the view; `None` for whole pictures.
         side: Option<u32>,
-        /// Whether a decoder can pass over tiles outside of the view.
+        /// Whether a decoder can skip tiles outside the view.
         tiled: bool,
         /// Mean shorter side of the pictures, if the index says.
         short_side: Option<f64>,
@@ -103,7 +104,7 @@ pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
         None => busy(epoch, setting) < BUSY,
     };
     let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * setting.threads as f64);
-    // A quota, too, takes cores away; it does not show as waiting for one.
+    // A quota takes cores away too, but does not show up as waiting for a core.
     let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
     if is(reading) && disk {
         Limit::Disk
@@ -124,7 +125,7 @@ pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
     }
 }
 
-/// Share of the time of the cores, as many as the threads can use, that this process had.
+/// Share of the core time that this process got, of as many cores as its threads can use.
 fn busy(epoch: &Epoch, setting: &Setting) -> f64 {
     let usable = setting.threads.min(setting.cores).max(1);
     (epoch.cpu_s / (epoch.seconds.max(1e-9) * usable as f64)).min(1.0)

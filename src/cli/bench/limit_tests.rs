@@ -94,7 +94,7 @@ fn figures_name_their_limit_and_what_to_change() {
             vec!["`pack --prefer size`"],
         ),
         ("disk", Epoch { disk_bytes: None, ..waiting }, s.clone(), vec!["it gave 50.0 MB/s"]),
-        // A disk that keeps up is not the limit, though everything came from it.
+        // A disk that keeps up is not the limit, even if everything came from it.
         ("decode", Epoch { disk_bytes: Some(100_000_000), ..e }, s.clone(), vec!["decoding is the limit"]),
         (
             "memory",

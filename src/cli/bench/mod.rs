@@ -24,7 +24,8 @@ const DAMAGED: &str = "stopped at a damaged sample\n\
     hint: `shardpack verify` finds all of them; `--skip N` passes over as many in each epoch";
 
 pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
-    // Nothing is written, so there is nothing to clean up: the first Ctrl-C ends the process, whatever its threads do.
+    // Nothing is written, so there is nothing to clean up: the first Ctrl-C ends the process at
+    // once.
     interrupt::install(false)?;
     if args.stream { stream::run(args) } else { load(args) }
 }
@@ -38,7 +39,7 @@ fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
             setup.loader.dataset().drop_page_cache()?;
         }
         let ran = epoch::run(&mut setup.loader, number, &bar).and_then(|epoch| {
-            // The loader counts over all epochs; the option is about each.
+            // The loader counts over all epochs; the option applies to each epoch.
             let few = args.skip == 0 || epoch.skipped <= args.skip;
             let expected = format!("at most {}, as `--skip` says", args.skip);
             let error = || FormatError::format("damaged samples in one epoch", expected, epoch.skipped);

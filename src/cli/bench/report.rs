@@ -14,7 +14,7 @@ pub(super) struct Report<'a> {
     /// The epoch that does not count.
     pub(super) warm_up: Option<Epoch>,
     pub(super) epochs: Vec<Epoch>,
-    /// The epoch that stands for all of them.
+    /// The epoch that stands for all others.
     pub(super) median: Epoch,
 }
 

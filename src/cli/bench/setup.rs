@@ -1,4 +1,4 @@
-//! What the arguments make of a dataset: options of the loader, or why they do not fit.
+//! Turns the arguments and a dataset into options of the loader, or says why they do not fit.
 
 use super::limit::{Content, Setting};
 use super::system;
@@ -10,7 +10,7 @@ use shardpack_format::{ArrayDescriptor, FieldKind};
 use shardpack_reader::order::{End, Mode};
 use shardpack_reader::{ArrayDtype, Bands, CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt};
 
-/// Samples in a batch by default, and the bytes of arrays that they may take.
+/// Default number of samples in a batch, and the most bytes that its arrays may take.
 const BATCH_SIZE: u32 = 32;
 const BATCH_BYTES: u64 = 256 << 20;
 
@@ -22,16 +22,16 @@ pub(super) struct Setup {
     pub(super) image: Option<String>,
     /// The same of arrays, in the words of `--cube`.
     pub(super) cube: Option<String>,
-    /// Bands of them, in the words of `--bands`; `None` if all.
+    /// Their bands, in the words of `--bands`; `None` if all.
     pub(super) bands: Option<String>,
-    /// Element type of them, in the words of `--dtype`; `None` if that of the source.
+    /// Their element type, in the words of `--dtype`; `None` if that of the source.
     pub(super) dtype: Option<String>,
     /// Memory of the process before the loader was made, with all indexes open.
     pub(super) resident_bytes: u64,
 }
 
 impl Setup {
-    /// Memory that the process will take at most.
+    /// The most memory that the process will take.
     pub(super) fn predicted_bytes(&self) -> u64 {
         self.resident_bytes.saturating_add(self.loader.predicted_bytes())
     }
@@ -59,7 +59,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     if let (Some(view), CubeMode::Raw) = (&args.bands, cube.mode) {
         bail!("`--bands {}`: expected arrays that are decoded, found `--cube raw`", view.name);
     }
-    // Every index is in memory before anything is measured: reading them is not the loader's work.
+    // Read every index before measuring: that is not the loader's work.
     for number in 0..dataset.shards().len() {
         dataset.shard(number)?;
     }
@@ -67,7 +67,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         Some(samples) => samples,
         None => default_batch_size(&dataset, &arrays, &cube, &bands, &dtype),
     };
-    // A batch that the dataset cannot fill would only take memory.
+    // A batch larger than the dataset would only waste memory.
     let batch_size = batch_size.min(u32::try_from(dataset.len()).unwrap_or(u32::MAX));
     let threads = args.threads.unwrap_or_else(open::all_cores);
     let options = LoaderOptions {
@@ -78,7 +78,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
             OrderArg::Windowed => Mode::Windowed,
             OrderArg::Full => Mode::Full,
         },
-        // Every sample counts, those that fill no whole batch, too.
+        // Every sample counts, including those that do not fill a whole batch.
         end: End::Uneven,
         image: view.mode,
         cube: cube.mode,
@@ -124,14 +124,15 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     })
 }
 
-/// Names of the fields of one kind that will be loaded. What is not in the dataset is said by the loader.
+/// Names of the fields of one kind that will be loaded. The loader reports names that the dataset
+/// does not have.
 fn chosen<'d>(dataset: &'d Dataset, args: &BenchArgs, kind: FieldKind) -> Vec<&'d str> {
     let chosen = |name: &String| args.fields.as_ref().is_none_or(|names| names.contains(name));
     let fields = dataset.schema().fields().iter().filter(|field| field.kind == kind && chosen(&field.name));
     fields.map(|field| &*field.name).collect()
 }
 
-/// Refuses an option about something that is not there: it would do nothing.
+/// Refuses an option about something that the dataset does not have: it would do nothing.
 fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &Dataset) -> anyhow::Result<()> {
     if let (Some(value), []) = (value, found) {
         let fields: Vec<&str> = dataset.schema().fields().iter().map(|field| &*field.name).collect();
@@ -143,7 +144,8 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
     Ok(())
 }
 
-/// Large cubes come in small batches, so that the first try fits into memory. By the first sample: what is wrong with it is said by the loader.
+/// Large cubes come in small batches, so that the first try fits into memory. Judged by the first
+/// sample; if that is damaged, the loader reports it.
 fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView, bands: &Bands, dtype: &ArrayDtype) -> u32 {
     let Ok(sample) = dataset.get(0) else { return BATCH_SIZE };
     let bytes = |name: &&str| {
@@ -185,7 +187,7 @@ fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &Picture
     match (pictures, arrays) {
         ([picture, ..], _) if view.mode != ImageMode::Raw => Content::Pictures {
             side: view.side,
-            // A recipe that does not say is no reason to advise what may have been done.
+            // If the recipe does not say, do not advise something that may already be done.
             tiled: recipe(picture, &["jpeg"]) != Some("keep"),
             short_side: short_side(dataset),
         },
@@ -203,7 +205,7 @@ fn short_side(dataset: &Dataset) -> Option<f64> {
     (!height.is_empty()).then(|| sum / height.len() as f64)
 }
 
-/// Refuses to start what the machine has no memory for: it would be killed half way.
+/// Refuses to start if the machine has too little memory: the run would be killed half way.
 fn has_room(needed: u64, available: Option<u64>) -> anyhow::Result<()> {
     match available {
         Some(available) if needed > available => bail!(

@@ -1,4 +1,5 @@
-//! `shardpack bench --stream`: how fast the records of a dataset come off the disk, in stored order, without the loader.
+//! `shardpack bench --stream`: how fast the records of a dataset come off the disk in stored order,
+//! without the loader.
 
 use crate::cli::args::BenchArgs;
 use crate::cli::{Outcome, open, show, units};
@@ -12,7 +13,7 @@ use std::time::Instant;
 struct Pass {
     samples: u64,
     read_bytes: u64,
-    /// Bytes of the arrays that were decoded; nothing else is.
+    /// Bytes of the decoded arrays; nothing else is decoded.
     decoded_bytes: u64,
     seconds: f64,
 }
@@ -84,7 +85,7 @@ fn stream(dataset: &Dataset) -> anyhow::Result<Pass> {
     Ok(pass)
 }
 
-/// Streams, and decodes arrays on `threads` threads into buffers that are used again.
+/// Streams, and decodes arrays on `threads` threads into reused buffers.
 fn decode(dataset: &Dataset, threads: usize) -> anyhow::Result<Pass> {
     let (send, receive) = crossbeam_channel::bounded::<Sample>(threads);
     std::thread::scope(|scope| {

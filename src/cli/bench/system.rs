@@ -1,4 +1,4 @@
-//! What the operating system says of this process: time on cores, bytes from disks, memory.
+//! What the operating system says about this process: time on cores, bytes from disks, memory.
 
 use std::fs;
 
@@ -8,12 +8,14 @@ pub(super) fn cpu_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Bytes that this process had fetched from disks, read-ahead included; `None` where the system does not say.
+/// Bytes fetched from disks for this process, read-ahead included; `None` if the system does not
+/// say.
 pub(super) fn disk_bytes() -> Option<u64> {
     number("/proc/self/io", "read_bytes:")
 }
 
-/// Seconds for which threads of this process, the first one left out, were ready to run, but had no core; `None` where the system does not say.
+/// Seconds in which threads of this process, except the first, were ready to run but had no core;
+/// `None` if the system does not say.
 pub(super) fn queued_s() -> Option<f64> {
     let mut nanoseconds = 0_u64;
     let first = std::process::id().to_string();
@@ -22,7 +24,7 @@ pub(super) fn queued_s() -> Option<f64> {
         if task.file_name() == *first {
             continue;
         }
-        // A thread may end between the two looks.
+        // A thread may end between the two reads.
         let Ok(text) = fs::read_to_string(task.path().join("schedstat")) else { continue };
         nanoseconds = nanoseconds.saturating_add(text.split_whitespace().nth(1)?.parse().ok()?);
     }
@@ -34,12 +36,12 @@ pub(super) fn resident_bytes() -> u64 {
     number("/proc/self/status", "VmRSS:").unwrap_or(0).saturating_mul(1024)
 }
 
-/// Memory that can be had without swapping; `None` where the system does not say.
+/// Memory available without swapping; `None` if the system does not say.
 pub(super) fn available_bytes() -> Option<u64> {
     number("/proc/meminfo", "MemAvailable:").map(|kib| kib.saturating_mul(1024))
 }
 
-/// Memory of the machine; `None` where the system does not say.
+/// Memory of the machine; `None` if the system does not say.
 pub(super) fn memory_bytes() -> Option<u64> {
     number("/proc/meminfo", "MemTotal:").map(|kib| kib.saturating_mul(1024))
 }

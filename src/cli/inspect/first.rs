@@ -1,4 +1,5 @@
-//! What only a record can tell, taken from the first one: how arrays are stored, and where the bands lie.
+//! What only a record can tell, taken from the first one: how arrays are stored, and the
+//! wavelengths of the bands.
 
 use super::facts::Span;
 use crate::cli::show;
@@ -14,7 +15,8 @@ pub(super) struct ArrayFacts {
     pub(super) field: String,
     descriptor: ArrayDescriptor,
     codec: Codec,
-    /// Smallest and largest length of each axis, over all samples; `None` if only the first sample's are known.
+    /// Smallest and largest length of each axis, over all samples; `None` if only the first sample
+    /// is known.
     range: Option<Vec<(u64, u64)>>,
 }
 
@@ -34,7 +36,7 @@ impl ArrayFacts {
         for field in view.schema().stored().filter(|f| f.kind == FieldKind::Array) {
             let Some(value) = view.field(&field.name)? else { continue };
             let descriptor = view.descriptor(&field.name)?;
-            // The columns are those of this field if they say of this sample what its descriptor says.
+            // The columns belong to this field if they match the descriptor of this sample.
             let axis = |(name, length): (&&str, &u64)| {
                 let same = view.scalar(name).ok()?.as_i64().and_then(|n| u64::try_from(n).ok()) == Some(*length);
                 let (min, max) = spans.iter().find(|s| s.field.name == **name).filter(|_| same)?.range?;
@@ -57,7 +59,8 @@ impl ArrayFacts {
         }
     }
 
-    /// `float32 as float16, blosc2, band-major`. Element types can differ between samples: no column says them all.
+    /// `float32 as float16, blosc2, band-major`. Element types can differ between samples, and no
+    /// column has them all.
     pub(super) fn stored_text(&self) -> String {
         let d = &self.descriptor;
         let mut text = format!("{} as {}, {}", d.decoded, d.stored, self.codec.name());

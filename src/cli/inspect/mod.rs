@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use shardpack_format::FieldKind;
 use shardpack_reader::Dataset;
 
-/// Classes and shards that the text names one by one; `--json` has them all.
+/// How many classes and shards the text names; `--json` has them all.
 const SHOWN: usize = 8;
 
 pub(super) fn run(args: &InspectArgs) -> anyhow::Result<Outcome> {
@@ -105,7 +105,7 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
     out
 }
 
-/// One line for each field; the fidelity figures have a place of their own.
+/// One line for each field; the fidelity figures have their own section.
 fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
     let schema = dataset.schema();
     let fields = schema.fields().iter().filter(|f| !is_figure(schema, &f.name));

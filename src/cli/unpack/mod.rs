@@ -1,4 +1,4 @@
-//! `shardpack unpack`: the samples as files again.
+//! `shardpack unpack`: writes the samples back as files.
 
 mod table;
 mod work;
@@ -18,7 +18,7 @@ use std::time::Instant;
 use table::Table;
 use work::{Tally, Unpacker};
 
-/// Samples and files that the text lists one by one; `--json` has them all.
+/// How many samples and files the text lists; `--json` has them all.
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
@@ -49,7 +49,8 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     report(args, &dataset, &tally, start.elapsed().as_secs_f64())
 }
 
-/// Settles the name of every file before the first one is written. Keys of shards that cannot be opened are left out: nothing is unpacked from them.
+/// Chooses the name of every file before the first one is written. Keys of shards that cannot be
+/// opened are left out: nothing is unpacked from them.
 fn names(dataset: &Dataset, columns: Option<&[String]>) -> anyhow::Result<FileNames> {
     let shards: Vec<_> = (0..dataset.shards().len()).filter_map(|number| dataset.shard(number).ok()).collect();
     // Text that came from a table of labels goes back into one.
@@ -64,9 +65,11 @@ fn names(dataset: &Dataset, columns: Option<&[String]>) -> anyhow::Result<FileNa
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }
 
-/// Keeps a second `unpack` away from the folder: each would take the other's unfinished files for those of a run that was killed.
+/// Keeps a second `unpack` out of the folder: each would take the other's unfinished files for
+/// leftovers of a killed run.
 fn hold(dir: &Path) -> anyhow::Result<Option<File>> {
-    // Not every system opens folders, and not every file system has locks: there the user has to take care.
+    // Not every system can open folders, and not every file system has locks. There the user has to
+    // take care.
     let Ok(folder) = File::open(dir) else { return Ok(None) };
     match folder.try_lock() {
         Err(TryLockError::WouldBlock) => bail!("another `shardpack unpack` is writing to `{}`", dir.display()),
@@ -113,7 +116,9 @@ fn report(args: &UnpackArgs, dataset: &Dataset, tally: &Tally, seconds: f64) -> 
     if !occupied.is_empty() {
         list("not overwritten, with other content", &occupied);
         let files = units::plural(occupied.len() as u64, "file");
-        bail!("{files} not written: other ones stand there\nhint: unpack into another folder, or move them away");
+        bail!(
+            "{files} not written: other files are in their places\nhint: unpack into another folder, or move them away"
+        );
     }
     if !impossible.is_empty() {
         show::note("hint: `shardpack cat` writes single fields under names of your own");

@@ -12,20 +12,21 @@ use std::path::{Path, PathBuf};
 /// Name of the table in the folder.
 pub(super) const NAME: &str = "labels.jsonl";
 
-/// The columns of the table that the dataset was packed with; `None` if there was none.
+/// The columns of the label table that the dataset was packed with; `None` if there was none.
 pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
     let columns = dataset.recipe().get("labels")?.get("columns")?.as_array()?;
     Some(columns.iter().filter_map(Value::as_str).map(str::to_owned).collect())
 }
 
-/// The table while the samples come by, in stored order. Samples that cannot be read have no line, as they have no files.
+/// The table, filled while the samples arrive in stored order. Samples that cannot be read have no
+/// line, just as they have no files.
 pub(super) struct Table<'a> {
     dataset: &'a Dataset,
     columns: &'a [String],
     path: PathBuf,
     out: BufWriter<Pending>,
     bytes: u64,
-    /// Samples of which a column cannot be read.
+    /// Samples with a column that cannot be read.
     damaged: Vec<(u64, anyhow::Error)>,
 }
 
@@ -52,7 +53,7 @@ impl<'a> Table<'a> {
         self.out.write_all(&line).with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 
-    /// Puts the table in place. Dropped before, it leaves nothing behind.
+    /// Puts the table in place. If it is dropped before, nothing is left behind.
     pub(super) fn finish(self, tally: &mut Tally) -> anyhow::Result<()> {
         let Self { path, out, bytes, damaged, .. } = self;
         damaged.into_iter().for_each(|(index, error)| tally.add_damage(index, error));
@@ -69,7 +70,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A scalar as `pack --labels` reads it: JSON has no word for floats that are no numbers.
+/// A scalar as `pack --labels` reads it: JSON has no NaN and no infinity.
 fn scalar(value: Scalar) -> Value {
     match value {
         Scalar::Float(v) if v.is_nan() => json!("NaN"),

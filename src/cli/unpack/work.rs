@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Samples that wait for a worker, at most.
+/// The most samples that wait for a worker.
 const QUEUE: usize = 8;
 
 /// What was done.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Samples of which every file is there.
+    /// Samples whose files are all there.
     pub(super) samples: u64,
     /// Files written.
     pub(super) files: u64,
     /// Bytes written.
     pub(super) bytes: u64,
-    /// Files that were there with the same content.
+    /// Files that already existed with the same content.
     pub(super) already_there: u64,
-    /// Paths where something else stands.
+    /// Paths that hold something else.
     pub(super) occupied: Vec<String>,
     /// Files that this file system cannot have, with the reason: names that are too long, or made of what it does not allow.
     pub(super) impossible: Vec<String>,
@@ -71,8 +71,8 @@ impl<'a> Unpacker<'a> {
         Self { dir, names, cancel, stop: AtomicBool::new(false), tally: Mutex::default() }
     }
 
-    /// Unpacks everything that can be read, and hands each sample to `on_sample` in stored order. The first error that is not about the data stops all
-    /// threads and is returned.
+    /// Unpacks everything that can be read, and hands each sample to `on_sample` in stored order.
+    /// The first error that is not about the data stops all threads and is returned.
     pub(super) fn run(
         self,
         dataset: &Dataset,
@@ -105,7 +105,8 @@ impl<'a> Unpacker<'a> {
                             self.stop.store(true, Ordering::Relaxed);
                             break;
                         }
-                        // No worker is left only if all of them panicked, which is said below.
+                        // All workers are gone only if all of them panicked, which is reported
+                        // below.
                         if send.send(sample).is_err() {
                             break;
                         }
@@ -135,7 +136,7 @@ impl<'a> Unpacker<'a> {
     fn work(&self, samples: crossbeam_channel::Receiver<Sample>) -> anyhow::Result<()> {
         let mut decoder = ArrayDecoder::new();
         for sample in samples {
-            // Nobody may be left waiting in front of a full queue.
+            // No thread may be left waiting on a full queue.
             if self.is_stopped() {
                 continue;
             }
@@ -147,7 +148,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Writes the files of one sample: those that are whole, where one of its fields is damaged.
+    /// Writes the files of one sample. If one of its fields is damaged, writes the whole ones.
     fn unpack(&self, view: &RecordView<'_>, decoder: &mut ArrayDecoder) -> anyhow::Result<()> {
         let mut whole = true;
         for field in self.names.fields() {
@@ -166,7 +167,7 @@ impl<'a> Unpacker<'a> {
         Ok(())
     }
 
-    /// Whether the file is there now, or has no reason to be.
+    /// Whether the file is there now, or the sample has no value for it.
     fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> anyhow::Result<bool> {
         let Some(content) = export::content(view, &field.field, decoder)? else { return Ok(true) };
         let path = self.path(&self.names.name(view.key(), field))?;
@@ -188,7 +189,8 @@ impl<'a> Unpacker<'a> {
         Ok(placed != Placed::Occupied)
     }
 
-    /// A path below the folder. The key was checked when the record was parsed; here once more, with what another system takes for a separator.
+    /// A path below the folder. The key was checked when the record was parsed; check it again here
+    /// for separators of other systems.
     fn path(&self, name: &str) -> anyhow::Result<PathBuf> {
         check_key(name)?;
         if cfg!(windows) && name.contains(['\\', ':']) {

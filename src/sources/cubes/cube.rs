@@ -1,4 +1,4 @@
-//! What goes in and what comes out: kinds of files, options, cubes, masks.
+//! What the readers take and return: kinds of files, options, cubes, masks.
 
 use super::error::Result;
 use super::layout::Layout;
@@ -21,14 +21,16 @@ pub enum CubeKind {
     Npy,
     /// A zip archive of NumPy arrays.
     Npz,
-    /// The text header of an ENVI cube; its data file stands beside it, see [`companion`](super::companion).
+    /// The text header of an ENVI cube. Its data file is in the same folder, see
+    /// [`companion`](super::companion).
     EnviHeader,
     /// A MATLAB file of version 5 to 7.
     Mat5,
-    /// An HDF5 file; a MATLAB file of version 7.3 is one.
+    /// An HDF5 file, which includes MATLAB files of version 7.3.
     Hdf5,
-    /// A TIFF or BigTIFF of numbers: integers of 8–64 bits (or 1 bit), floats of 16–64, chunky or planar, strips or tiles,
-    /// none, LZW, deflate, PackBits or zstd compression, predictors 1–3, both byte orders; pages of one band are stacked.
+    /// A TIFF or BigTIFF of numbers: integers of 8–64 bits (or 1 bit), floats of 16–64, chunky or
+    /// planar, strips or tiles, none, LZW, deflate, PackBits or zstd compression, predictors 1–3,
+    /// both byte orders. Pages of one band are stacked.
     Tiff,
     /// A cube of a Tivita camera (`…_SpecCube.dat`).
     Tivita,
@@ -57,16 +59,17 @@ impl fmt::Display for CubeKind {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CubeOptions {
-    /// Name of the array, for files that hold several (`.npz`, `.mat`, HDF5). Default: the one array of three axes, else the
-    /// one array of two. Other formats have no names and do not look at it.
+    /// Name of the array, for files that can hold several (`.npz`, `.mat`, HDF5). Default: the only
+    /// array of three axes, else the only one of two. Other formats have no names and ignore this.
     pub variable: Option<String>,
-    /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands. The pixels stand in
-    /// MATLAB's column order: pixel `p` is row `p mod height`, column `p / height`. If both axes fit, bands × pixels is
-    /// meant. Arrays of three axes and other formats do not look at it.
+    /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands.
+    /// The pixels are in MATLAB's column order: pixel `p` is row `p mod height`, column
+    /// `p / height`. If both axes fit, the matrix is read as bands × pixels. Arrays of three axes and
+    /// other formats ignore this.
     pub spatial: Option<(u64, u64)>,
     /// Largest cube, in bytes as decoded. Default 1 GiB, which is also what a reader of a dataset accepts by default.
     pub max_bytes: u64,
-    /// What all cubes of the run share. Default: nothing yet, and no flag that stops it.
+    /// What all cubes of the run share. Default: nothing yet, and no flag to stop it.
     pub run: CubeRun,
 }
 
@@ -87,13 +90,14 @@ pub struct CubeInfo {
     pub dtype: Dtype,
     /// Bytes of the cube in memory.
     pub array_bytes: u64,
-    /// Whether [`open`](super::open) leaves the values where they are, to be read as they are needed.
+    /// Whether [`open`](super::open) leaves the values in the file, to be read as needed.
     pub in_file: bool,
     /// Bytes of the source on disk: the file, or header and data file together.
     pub source_bytes: u64,
     /// Name of the array, in files that name theirs (`.npz`, `.mat`, HDF5). [`load`](super::load) puts it into `meta` as `variable`.
     pub variable: Option<String>,
-    /// Names of the other arrays that the file offers, scalars and vectors apart, if nobody said which is meant.
+    /// Names of the other arrays in the file, except scalars and vectors, if the options do not
+    /// name one.
     pub others: Vec<String>,
 }
 
@@ -105,12 +109,13 @@ impl CubeInfo {
         Ok(Self { kind, shape, dtype, array_bytes, in_file: false, source_bytes, variable, others })
     }
 
-    /// For formats whose elements are plain bytes in a file: read as they are needed, if they are in our order.
+    /// For formats whose elements are plain bytes in a file: they are read as needed, if they are
+    /// in our order.
     pub(super) fn read_as_needed(self, layout: &Layout) -> Self {
         Self { in_file: layout.is_stored_order(), ..self }
     }
 
-    /// Adds which array it is.
+    /// Adds the array's name and the names of the others.
     pub(super) fn of_array(self, name: &str, others: Vec<String>) -> Self {
         Self { variable: Some(name.to_owned()), others, ..self }
     }
@@ -121,28 +126,29 @@ impl CubeInfo {
 pub struct LoadedCube {
     /// The values, `[height, width, channels]`.
     pub array: Array,
-    /// The value that marks missing data, rounded to the element type as the values are.
+    /// The value that marks missing data, rounded to the element type like the values.
     pub no_data: Option<f64>,
-    /// Everything else that the file says: `variable` (the name of the array, where arrays have names), `wavelengths` and `fwhm` (numbers, one per channel), `wavelength_units`, `bbl`,
+    /// Everything else in the file: `variable` (the name of the array, if arrays have names),
+    /// `wavelengths` and `fwhm` (numbers, one per channel), `wavelength_units`, `bbl`,
     /// `description`, map information, …. Keys are snake_case, in the order of the file.
     pub meta: Map<String, Value>,
 }
 
 impl LoadedCube {
-    /// Wraps elements that are in C order already.
+    /// Wraps elements that are already in C order.
     pub(super) fn new(source: &Source, dtype: Dtype, shape: [u64; 3], bytes: Vec<u8>) -> Result<Self> {
         let array = Array::new(dtype, shape.to_vec(), bytes)
             .map_err(|error| source.format("array elements", "as many as the shape says", error))?;
         Ok(Self { array, no_data: None, meta: Map::new() })
     }
 
-    /// Sets the no-data value, rounded as the elements were when they were written.
+    /// Sets the no-data value, rounded as the writer rounded the elements.
     pub(super) fn set_no_data(&mut self, value: Option<f64>) {
         self.no_data = value.map(|value| rounded(value, self.array.dtype()));
     }
 }
 
-/// A no-data value, rounded as elements of this type were when they were written.
+/// A no-data value, rounded as the writer rounded elements of this type.
 pub(super) fn rounded(value: f64, dtype: Dtype) -> f64 {
     match dtype {
         #[allow(clippy::cast_possible_truncation, reason = "the rounding is the point")]

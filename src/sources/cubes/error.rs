@@ -36,12 +36,13 @@ pub enum CubeError {
         what: Box<str>,
         /// What is accepted there.
         expected: Box<str>,
-        /// What stands there.
+        /// What was found there.
         found: Box<str>,
         /// What to do next.
         hint: Option<Box<str>>,
     },
-    /// The file may be whole, but what it holds cannot become a cube here: complex numbers, four axes, another compression, ….
+    /// The file may be whole, but its content cannot become a cube here: complex numbers, four
+    /// axes, another compression, ….
     #[error("{}: {what}: expected {expected}, found {found}{}", Quoted(path), Hint(hint))]
     Unsupported {
         /// The file.
@@ -50,7 +51,7 @@ pub enum CubeError {
         what: Box<str>,
         /// What is accepted there.
         expected: Box<str>,
-        /// What stands there.
+        /// What was found there.
         found: Box<str>,
         /// What to do next.
         hint: Option<Box<str>>,
@@ -69,7 +70,8 @@ pub enum CubeError {
         /// What to do next.
         hint: Option<Box<str>>,
     },
-    /// The file may be right, but it asks for more memory than [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
+    /// The file may be valid, but it needs more memory than
+    /// [`CubeOptions::max_bytes`](super::CubeOptions::max_bytes).
     #[error(
         "{}: {what} is over the limit: {found} > {limit} bytes\nhint: raise `--max-cube` if you trust this file",
         Quoted(path)
@@ -81,7 +83,7 @@ pub enum CubeError {
         what: Box<str>,
         /// The limit, in bytes.
         limit: u64,
-        /// What the file asks for, in bytes.
+        /// What the file needs, in bytes.
         found: u64,
     },
     /// The flag of the run was raised: see [`CubeRun`](super::CubeRun).
@@ -142,7 +144,7 @@ impl CubeError {
         Self::Limit { path: path.into(), what: text(what), limit, found }
     }
 
-    /// Adds the next step; variants that have none are left alone.
+    /// Adds the next step. Variants without a hint do not change.
     #[must_use]
     pub(super) fn hint(mut self, next: impl fmt::Display) -> Self {
         if let Self::Format { hint, .. } | Self::Unsupported { hint, .. } | Self::Usage { hint, .. } = &mut self {

@@ -6,10 +6,10 @@
 /// Edge of a tile, in elements: 32 rows of 32 elements of 8 bytes are 8 KiB on either side, which stays in a 32 KiB L1.
 const TILE: usize = 32;
 
-/// Rows that are filled together where pixels are copied whole.
+/// Rows that are filled together when pixels are copied whole.
 const ROWS: usize = 16;
 
-/// A walk over stored elements: output element `[i, j, k]` stands at `start ± i·s₀ + j·s₁ + k·s₂`.
+/// A walk over stored elements: output element `[i, j, k]` is at `start ± i·s₀ + j·s₁ + k·s₂`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
     dims: [usize; 3],
@@ -43,7 +43,8 @@ impl Plan {
     }
 }
 
-/// Collects `stored` in the order of `plan`, elements of `size` bytes, swapping their bytes if `swap`.
+/// Collects `stored` in the order of `plan`, with elements of `size` bytes. Swaps their bytes if
+/// `swap`.
 pub(super) fn gather(stored: &[u8], plan: &Plan, size: u64, swap: bool) -> Vec<u8> {
     let mut out = vec![0; stored.len()];
     match (size, swap) {
@@ -93,8 +94,8 @@ fn walk<const N: usize, const SWAP: bool>(stored: &[u8], plan: &Plan, out: &mut 
     }
 }
 
-/// The inner axis is contiguous on both sides: copy runs of it, a few rows at a time, so that both sides are walked in pieces
-/// of some KiB.
+/// The inner axis is contiguous on both sides: copies runs of it, a few rows at a time, so that
+/// both sides are walked in pieces of a few KiB.
 fn runs<const N: usize, const SWAP: bool>(from: &[[u8; N]], plan: &Plan, to: &mut [[u8; N]]) {
     let [_, w, c] = plan.dims;
     for (block, rows) in to.chunks_mut(ROWS * w * c).enumerate() {

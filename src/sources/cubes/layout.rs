@@ -1,11 +1,13 @@
-//! How a cube's elements lie in the bytes of its file, and how they become `[height, width, channels]` in C order.
+//! How a cube's elements are laid out in the bytes of its file, and how they become
+//! `[height, width, channels]` in C order.
 
 use super::error::Result;
 use super::gather;
 use super::source::Source;
 use shardpack_format::Dtype;
 
-/// Element type, byte order, shape and order of axes of a run of bytes that holds nothing but a cube's elements.
+/// Element type, byte order, shape and order of axes of a run of bytes that contains only a cube's
+/// elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) dtype: Dtype,
@@ -50,8 +52,8 @@ impl Layout {
         Ok(bytes)
     }
 
-    /// Turns the elements as stored into C-order little-endian `[height, width, channels]`. Works in place where the order
-    /// is right already; otherwise takes memory for one more array.
+    /// Turns the stored elements into C-order little-endian `[height, width, channels]`. Works in
+    /// place if the order is already right; otherwise allocates one more array.
     ///
     /// # Errors
     /// `Format` if `stored` is not exactly this layout's elements.
@@ -71,20 +73,20 @@ impl Layout {
             Some(plan) => gather::gather(&stored, &plan, self.dtype.bytes(), self.big_endian),
         };
         if self.dtype == Dtype::Bool {
-            // Any non-zero byte is true to NumPy and MATLAB; stored booleans are 0 or 1.
+            // In NumPy and MATLAB any non-zero byte is true. Stored booleans are 0 or 1.
             cube.iter_mut().for_each(|byte| *byte = u8::from(*byte != 0));
         }
         Ok(cube)
     }
 
-    /// Whether the stored elements, byte order aside, are the cube's one after the other.
+    /// Whether the stored elements, apart from byte order, are in the cube's order without gaps.
     pub(super) fn is_stored_order(&self) -> bool {
         self.dtype != Dtype::Bool && self.plan().is_none()
     }
 
-    /// The walk through the stored elements, or `None` if they stand in the right order.
+    /// The walk through the stored elements, or `None` if they are already in the right order.
     fn plan(&self) -> Option<gather::Plan> {
-        // The shape was checked: the product of its axes fits the memory that the elements lie in.
+        // The shape was checked: the product of its axes fits the memory that holds the elements.
         let [h, w, c] = self.shape.map(|axis| usize::try_from(axis).unwrap_or(usize::MAX));
         let (start, strides, flip) = match self.order {
             Order::Bip => (0, [w * c, c, 1], false),

@@ -13,13 +13,13 @@ use std::path::Path;
 
 /// Reads a label mask, `[height, width]`, from any file that [`load`](super::load) reads and from PNG.
 ///
-/// Integers and booleans stay as they are. Floats have to hold integers only, and become the smallest integer type that
-/// holds them all (unsigned unless one is negative). A PNG must be grey or of palette colours, whose indices are the labels;
-/// 1, 2 and 4 bits become uint8. `options.variable` names the array in files of several; by default the one with two axes.
+/// Integers and booleans are not changed. Floats must all be integers, and become the smallest
+/// integer type that holds them (unsigned unless one is negative). A PNG must be grey or use a
+/// palette, whose indices are the labels; 1, 2 and 4 bits become uint8. `options.variable` names
+/// the array in files with several; the default is the one with two axes.
 ///
-/// # Errors
-/// As [`load`](super::load); `Unsupported` also if there is more than one band or a PNG of colours, `Format` also if a float is no
-/// integer.
+/// As [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has
+/// colours, and `Format` if a float is not an integer.
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     let source = Source::open(path, &options.run)?;
     source.check_cancel()?;

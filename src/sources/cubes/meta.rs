@@ -1,4 +1,4 @@
-//! Metadata as JSON: numbers that are numbers, keys in one spelling.
+//! Metadata as JSON: numbers become JSON numbers, and keys get one spelling.
 
 use serde_json::{Map, Number, Value};
 
@@ -29,7 +29,7 @@ fn float(value: f64) -> Value {
     Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
 
-/// A decimal number, `nan` and `inf` excepted: a band may be called that.
+/// A decimal number, but not `nan` or `inf`: a band may have that name.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim();
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
@@ -50,7 +50,7 @@ pub(super) fn snake_case(key: &str) -> String {
     out
 }
 
-/// The canonical key for a vector that stands beside the cube under one of its usual names.
+/// The canonical key for a vector stored next to the cube under one of its usual names.
 pub(super) fn per_channel_key(name: &str) -> Option<&'static str> {
     match name.to_ascii_lowercase().as_str() {
         "wavelength" | "wavelengths" | "wl" => Some("wavelengths"),
@@ -65,7 +65,7 @@ pub(super) fn is_vector(dims: &[u64], channels: u64) -> bool {
     dims == [channels] || dims == [1, channels] || dims == [channels, 1]
 }
 
-/// Inserts unless the key is there: the first mention wins.
+/// Inserts unless the key is there: the first mention counts.
 pub(super) fn insert_new(meta: &mut Map<String, Value>, key: &str, value: Value) {
     if !meta.contains_key(key) {
         meta.insert(key.to_owned(), value);

@@ -1,9 +1,10 @@
 //! Readers of cube files: NumPy, ENVI, MATLAB, TIFF, Tivita, HDF5.
 //!
-//! What a file is, its content says, not its name. [`probe`] names the format, [`peek`] gives shape and element type without
-//! reading the values, [`load`] gives the cube as `[height, width, channels]`, [`load_mask`] a label mask as
-//! `[height, width]`. Files come from strangers: sizes are compared with the file and with [`CubeOptions::max_bytes`] before
-//! memory is taken, and no bytes make these functions panic.
+//! A file's content tells its format, not its name. [`probe`] names the format, [`peek`] gives
+//! shape and element type without reading the values, [`load`] gives the cube as
+//! `[height, width, channels]`, [`load_mask`] a label mask as `[height, width]`. Files come from strangers: sizes
+//! are compared with the file and with [`CubeOptions::max_bytes`] before memory is allocated, and
+//! no bytes make these functions panic.
 //!
 //! | format | what is read | what is refused |
 //! |---|---|---|
@@ -15,7 +16,8 @@
 //! | Tivita | `SpecCube.dat` | |
 //! | HDF5, MATLAB v7.3 | with the cargo feature `hdf5` | without it |
 //!
-//! Memory: one cube, plus the bytes it was stored in where their order differs from ours; the readers start no threads.
+//! Memory: one cube, plus its stored bytes if their order differs from ours. The readers start no
+//! threads.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
@@ -53,9 +55,11 @@ use select::Want;
 use source::Source;
 use std::path::{Path, PathBuf};
 
-/// What kind of cube file this is, told from its content; `None` if it is none of those that [`load`] reads.
+/// The kind of cube file, detected from its content; `None` if it is none of those that [`load`]
+/// reads.
 ///
-/// Reads a few hundred bytes (of a zip archive, its directory). A PNG is no cube, although [`load_mask`] reads one.
+/// Reads a few hundred bytes (of a zip archive, its directory). A PNG is not a cube, although
+/// [`load_mask`] reads it.
 ///
 /// # Errors
 /// `Io` if the file cannot be read; `Usage` if it is not a regular file.
@@ -63,7 +67,8 @@ pub fn probe(path: &Path) -> Result<Option<CubeKind>> {
     sniff::sniff(&Source::open(path, &CubeRun::default())?)
 }
 
-/// The other file that belongs to this one: for an ENVI header its data file, if it is there. `None` for everything else.
+/// The other file that belongs to this one: for an ENVI header its data file, if it exists. `None`
+/// for everything else.
 ///
 /// A data file that some header claims is not a sample of its own.
 #[must_use]
@@ -78,7 +83,8 @@ pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
 /// Shape, element type and source size of a cube, without reading its values.
 ///
 /// # Errors
-/// As [`load`], as far as the headers tell: a compressed stream that is damaged further on is found by [`load`] alone.
+/// As [`load`], as far as the headers tell. Only [`load`] finds damage further on in a compressed
+/// stream.
 pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
     let source = Source::open(path, &options.run)?;
     source.check_cancel()?;
@@ -114,9 +120,10 @@ fn peek_in(source: &Source, want: &Want) -> Result<CubeInfo> {
 /// ```
 ///
 /// # Errors
-/// `Io` from the operating system; `Format` if the file is damaged; `Unsupported` if it holds what cannot be a cube (complex
-/// numbers, four axes, no elements, …); `Usage` if the options do not fit it; `Limit` if the cube is above `options.max_bytes`;
-/// `Cancelled` if the flag of `options.run` is raised.
+/// `Io` from the operating system; `Format` if the file is damaged; `Unsupported` if its content
+/// cannot be a cube (complex numbers, four axes, no elements, …); `Usage` if the options do not fit
+/// it; `Limit` if the cube is above `options.max_bytes`; `Cancelled` if the flag of `options.run`
+/// is raised.
 pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
     let source = Source::open(path, &options.run)?;
     source.check_cancel()?;

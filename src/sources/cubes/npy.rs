@@ -1,4 +1,5 @@
-//! `.npy` files: a strict reader of the header, which is the text of a Python dict, and of nothing else that Python knows.
+//! `.npy` files. The header is the text of a Python dict; this is a strict reader for exactly that
+//! and no other Python.
 
 use super::cube::{CubeInfo, CubeKind, LoadedCube};
 use super::error::{CubeError, Result};
@@ -8,7 +9,8 @@ use super::source::Source;
 use shardpack_format::Dtype;
 use std::io::Read;
 
-/// Longest header that is read. NumPy writes 118 bytes for an array; its own reader refuses above 10,000.
+/// Longest header that is read. NumPy writes 118 bytes for an array, and its own reader refuses
+/// more than 10,000.
 const MAX_HEADER: u64 = 64 << 10;
 
 /// A parsed header.
@@ -23,7 +25,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// How the elements lie, if they are a cube.
+    /// The layout of the elements, if they are a cube.
     pub(super) fn layout(&self, source: &Source) -> Result<Layout> {
         let shape = cube_shape(source, &self.dims)?;
         let order = if self.fortran { Order::Fortran } else { Order::Bip };
@@ -148,7 +150,8 @@ fn dtype(source: &Source, descr: &str) -> Result<(Dtype, bool)> {
             });
         }
     };
-    // `=` and a missing order would mean the order of the machine that wrote the file, which nobody knows.
+    // `=` and a missing order would mean the order of the machine that wrote the file, which is
+    // unknown.
     if dtype.bytes() > 1 && !matches!(order, Some('<' | '>')) {
         return Err(source.format("npy byte order", "`<` or `>`", format_args!("{descr:?}")));
     }
@@ -159,7 +162,7 @@ fn refused(source: &Source, found: &str) -> CubeError {
     source.unsupported("npy element type", "bool, integers, float16, float32 or float64", found)
 }
 
-/// The rest of the header; each method takes a token and the blanks before it.
+/// The rest of the header. Each method takes a token and the blanks before it.
 struct Text<'a>(&'a str);
 
 impl<'a> Text<'a> {
@@ -181,7 +184,7 @@ impl<'a> Text<'a> {
         value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\').then_some(value)
     }
 
-    /// A tuple of integers; Python 2 wrote them with an `L`.
+    /// A tuple of integers. Python 2 wrote them with an `L`.
     fn tuple(&mut self) -> Option<Vec<u64>> {
         self.take("(")?;
         let mut values = Vec::new();
@@ -223,7 +226,7 @@ pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
     Ok(CubeInfo::new(CubeKind::Npy, &layout, source, want.max_bytes())?.read_as_needed(&layout))
 }
 
-/// How the elements lie, and where they begin.
+/// The layout of the elements, and where they begin.
 pub(super) fn place(source: &Source, want: &Want) -> Result<(Layout, u64)> {
     let (header, layout, _) = open(source, want)?;
     Ok((layout, header.data_offset))

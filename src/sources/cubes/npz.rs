@@ -10,10 +10,10 @@ use std::io::{BufReader, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// Most members that are looked at. NumPy archives hold a few arrays.
+/// Most members that are looked at. NumPy archives have a few arrays.
 const MAX_MEMBERS: usize = 10_000;
 
-/// Deflate cannot expand further: a longer claim is a lie.
+/// Deflate cannot expand by more than this: a larger claim is false.
 pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
 type Archive<'a> = ZipArchive<BufReader<Stream<'a>>>;
@@ -27,7 +27,8 @@ struct Member {
 
 /// Whether a zip file, which begins with `head`, holds NumPy arrays.
 pub(super) fn is_npz(source: &Source, head: &[u8]) -> Result<bool> {
-    // The name of the first member settles it for every file that NumPy wrote, damaged ones included.
+    // The name of the first member is enough for every file that NumPy wrote, damaged ones
+    // included.
     let length =
         head.get(26..28).map_or(0, |field| field.iter().rev().fold(0, |acc, &byte| acc << 8 | usize::from(byte)));
     if head.get(30..).and_then(|rest| rest.get(..length)).is_some_and(|name| name.ends_with(b".npy")) {
@@ -46,7 +47,7 @@ fn zip_error(source: &Source, error: &ZipError) -> CubeError {
     source.format("zip archive", "a whole one", error)
 }
 
-/// The archive and its arrays; members that no cube can be made of (strings, objects) are left out.
+/// The archive and its arrays. Members that cannot become a cube (strings, objects) are left out.
 fn members(source: &Source) -> Result<(Archive<'_>, Vec<Member>)> {
     source.stream(0, 0)?;
     let mut archive = ZipArchive::new(BufReader::new(source.whole())).map_err(|error| zip_error(source, &error))?;
@@ -66,7 +67,7 @@ fn members(source: &Source) -> Result<(Archive<'_>, Vec<Member>)> {
         }
     }
     match refused {
-        // Nothing else to offer: the reason is of use.
+        // There is no other array, so the reason is useful.
         Some(error) if members.is_empty() => Err(error),
         _ => Ok((archive, members)),
     }
@@ -105,7 +106,7 @@ fn elements(source: &Source, archive: &mut Archive, member: &Member, bytes: u64)
     }
     read_header(source, &mut entry)?;
     let mut stored = source.alloc(what, bytes)?;
-    // Reads to the end, and so the archive's CRC-32 is compared.
+    // Reads to the end, so that the archive's CRC-32 is compared.
     let read = entry.take(bytes.saturating_add(1)).read_to_end(&mut stored);
     read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a whole zip member", error))?;
     Ok(stored)
@@ -136,7 +137,7 @@ pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
     Ok(cube)
 }
 
-/// A short list of numbers that stands beside the cube.
+/// A short list of numbers stored next to the cube.
 fn vector(source: &Source, archive: &mut Archive, member: &Member) -> Result<Option<Vec<f64>>> {
     let npy::Header { dtype, big_endian, .. } = member.header;
     let bytes = dtype.array_bytes(&member.header.dims).unwrap_or(u64::MAX);

@@ -1,4 +1,5 @@
-//! Cubes whose values need not be in memory: where a file has them in our order, they are read as they are needed.
+//! Cubes whose values need not be in memory: if a file has them in our order, they are read as
+//! needed.
 
 use super::cube::{CubeKind, CubeOptions, LoadedCube};
 use super::error::{CubeError, Result};
@@ -28,11 +29,11 @@ pub struct OpenCube {
 pub enum CubeValues {
     /// In a file, in C order.
     InFile(ValuesInFile),
-    /// In memory: their order in the file is another, or they are compressed there.
+    /// In memory, because the file stores them compressed or in another order.
     InMemory(Array),
 }
 
-/// The elements of a cube that stand in a file one after the other, in the order in which we store them.
+/// The elements of a cube that a file stores without gaps, in the order in which we store them.
 #[derive(Debug)]
 pub struct ValuesInFile {
     source: Source,
@@ -88,8 +89,9 @@ impl ArraySource for CubeValues {
     }
 }
 
-/// Opens a cube: as [`load`](super::load), but values that stand in a plain file in our order stay there. Those that do not go into the memory of
-/// `spare` where it is large enough (its content is dropped): pages that the process has already cost a third of what fresh ones do.
+/// Opens a cube. Like [`load`](super::load), but values that a plain file stores in our order stay
+/// there. Other values go into the memory of `spare` if it is large enough (its content is
+/// dropped): pages that the process already has cost a third of fresh ones.
 ///
 /// # Errors
 /// As [`load`](super::load).

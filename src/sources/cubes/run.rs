@@ -1,4 +1,4 @@
-//! What the cubes of one run share: the flag that stops it, and listings of folders.
+//! What the cubes of one run share: the flag that stops it, and folder listings.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -13,7 +13,7 @@ const MAX_NAMES: usize = 1 << 20;
 
 /// What the cubes of one run share. Clones share it too.
 ///
-/// It is no option: any two compare as equal.
+/// It is not an option: any two compare as equal.
 ///
 /// ```
 /// use shardpack::sources::cubes::{CubeError, CubeOptions, CubeRun, load};
@@ -51,7 +51,7 @@ struct Siblings {
 }
 
 impl CubeRun {
-    /// A run that ends when `cancel` is raised: whatever is read then fails with
+    /// A run that ends when `cancel` is raised: all reads then fail with
     /// [`Cancelled`](super::CubeError::Cancelled).
     #[must_use]
     pub fn new(cancel: Option<Arc<AtomicBool>>) -> Self {
@@ -64,8 +64,8 @@ impl CubeRun {
         self.0.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
 
-    /// The names in `folder` with this stem, sorted. A folder is listed once, and again when it changed:
-    /// one listing for each of its files would be quadratic.
+    /// The names in `folder` with this stem, sorted. A folder is listed once, and again if it
+    /// changed: one listing for each of its files would be quadratic.
     pub(super) fn same_stem(&self, folder: &Path, stem: &OsStr) -> Vec<OsString> {
         let modified = std::fs::metadata(folder).and_then(|metadata| metadata.modified()).ok();
         let lock = || self.0.folders.lock().unwrap_or_else(PoisonError::into_inner);
@@ -132,7 +132,7 @@ mod tests {
         std::fs::write(folder.path().join("x.b"), "").unwrap();
         std::fs::write(folder.path().join("x.a"), "").unwrap();
         std::fs::write(folder.path().join("y.a"), "").unwrap();
-        // File systems count time in steps: a time of its own shows the change for certain.
+        // File systems count time in steps, so set a distinct time to make the change visible.
         let folder_file = std::fs::File::open(folder.path()).unwrap();
         folder_file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
         assert_eq!(of_x(), ["x.a", "x.b"]);

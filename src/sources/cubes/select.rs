@@ -1,11 +1,11 @@
-//! Which of several arrays in one file is the cube.
+//! Chooses which of several arrays in one file is the cube.
 
 use super::cube::CubeOptions;
 use super::error::Result;
 use super::layout::Layout;
 use super::source::Source;
 
-/// What the caller is after, and the options that it gave.
+/// What the caller wants, and its options.
 #[derive(Clone, Copy)]
 pub(super) enum Want<'a> {
     /// Three axes, else two.
@@ -26,14 +26,15 @@ impl<'a> Want<'a> {
     }
 }
 
-/// The array that is meant, how it lies in the file, and the names of those that were passed over without being asked.
+/// The chosen array, its layout in the file, and the names of those that were passed over although
+/// the caller named none.
 pub(super) struct Chosen<'a, T> {
     pub(super) array: &'a T,
     pub(super) layout: Layout,
     pub(super) others: Vec<String>,
 }
 
-/// An array that could be meant.
+/// An array that could be chosen.
 pub(super) struct Candidate<'a> {
     pub(super) name: &'a str,
     pub(super) dtype: String,
@@ -46,7 +47,8 @@ impl Candidate<'_> {
     }
 }
 
-/// The names of all but the `chosen` array that are pictures or cubes themselves; none if the caller named the one.
+/// The names of all arrays except `chosen` that are pictures or cubes themselves; none if the
+/// caller named the array.
 pub(super) fn others(want: &Want, candidates: &[Candidate], chosen: usize) -> Vec<String> {
     if want.options().variable.is_some() {
         return Vec::new();
@@ -58,7 +60,8 @@ pub(super) fn others(want: &Want, candidates: &[Candidate], chosen: usize) -> Ve
     pictures.map(|(_, candidate)| candidate.name.to_owned()).collect()
 }
 
-/// The index of the array that `want` means: the named one; else the only one with three axes; else the only one with two.
+/// The index of the array for `want`: the named one; else the only one with three axes; else the
+/// only one with two.
 pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> Result<usize> {
     let all = || match candidates {
         [] => "no numeric array".to_owned(),
@@ -86,8 +89,9 @@ pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> 
         }
     }
     match candidates {
-        // The only array there is: it is meant, and if it cannot be used the reason is its own. A lone vector is not: it may be
-        // what is left of a MATLAB file that was cut short between two variables.
+        // Choose the only array there is. If it cannot be used, the error says why. But do not
+        // choose a lone vector: a MATLAB file that was cut short between two variables may look
+        // like this.
         [one] if one.dims.len() != 2 => Ok(0),
         _ => {
             let expected = if ranks.len() == 2 { "one array with 3 or 2 axes" } else { "one array with 2 axes" };
@@ -96,8 +100,8 @@ pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> 
     }
 }
 
-/// As [`select`], for MATLAB: where the caller gave the picture's shape and no name, a matrix of so many pixels is meant
-/// rather than a cube.
+/// Like [`select`], for MATLAB: if the caller gave the picture's shape and no name, a matrix with
+/// that many pixels comes before a cube.
 pub(super) fn select_matlab(source: &Source, want: &Want, candidates: &[Candidate]) -> Result<usize> {
     let options = want.options();
     if let (Want::Cube(_), None, Some((height, width))) = (want, &options.variable, options.spatial) {

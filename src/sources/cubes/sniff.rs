@@ -1,11 +1,11 @@
-//! What a file is, from its first bytes.
+//! Detects a file's format from its first bytes.
 
 use super::cube::CubeKind;
 use super::error::{CubeError, Result};
 use super::source::Source;
 use super::{npz, tivita};
 
-/// Enough for every signature but that of an HDF5 file behind a long user block.
+/// Enough for every signature except that of an HDF5 file behind a long user block.
 const PREFIX: u64 = 520;
 
 /// Signature of HDF5, at offset 0, 512, 1024, 2048, ….
@@ -33,7 +33,7 @@ pub(super) fn sniff(source: &Source) -> Result<Option<CubeKind>> {
     })
 }
 
-/// The error for a file that is none of ours.
+/// The error for a file of an unknown kind.
 pub(super) fn unknown(source: &Source) -> CubeError {
     let found = match source.prefix(8) {
         Ok(head) if head.is_empty() => "an empty file".to_owned(),
@@ -43,7 +43,7 @@ pub(super) fn unknown(source: &Source) -> CubeError {
     source.unsupported("file type", "NumPy, ENVI header, MATLAB, TIFF, Tivita or HDF5", found)
 }
 
-/// The first line of an ENVI header is `ENVI`, and nothing else.
+/// The first line of an ENVI header is exactly `ENVI`.
 fn is_envi(head: &[u8]) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let line = head.split(|&byte| byte == b'\n' || byte == b'\r').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! File access of this module: reads that know the file's length, and errors that know its name.
+//! File access of this module: reads that know the file's length, and errors that name the file.
 
 use super::error::{CubeError, Result};
 use super::run::CubeRun;
@@ -9,13 +9,13 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
 
-/// An open regular file. All reads name the offset, so there is no position to keep.
+/// An open regular file. All reads give the offset, so there is no position to keep.
 pub(super) struct Source {
     file: File,
     path: PathBuf,
     len: u64,
     run: CubeRun,
-    /// Memory of an earlier cube, for the first large piece of this one.
+    /// Memory of an earlier cube, reused for the first large piece of this one.
     spare: Cell<Vec<u8>>,
 }
 
@@ -28,11 +28,11 @@ impl fmt::Debug for Source {
 /// Pieces smaller than this are not worth the spare memory.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// How much is read between two looks at the flag that stops a run.
+/// How much is read between two checks of the flag that stops a run.
 const PIECE_BYTES: u64 = 8 << 20;
 
 impl Source {
-    /// Opens a regular file. A FIFO or a device is refused: it could block for ever.
+    /// Opens a regular file. A FIFO or a device is refused, because it could block for ever.
     pub(super) fn open(path: &Path, run: &CubeRun) -> Result<Self> {
         let (file, metadata) = regular::open(path).map_err(|error| match error.kind() {
             ErrorKind::InvalidInput => {
@@ -44,7 +44,7 @@ impl Source {
         Ok(Self { file, path: path.to_owned(), len: metadata.len(), run: run.clone(), spare: Cell::default() })
     }
 
-    /// The same source, with memory to use before any is taken from the system.
+    /// The same source, with memory to use before allocating more.
     pub(super) fn with_spare(mut self, spare: Vec<u8>) -> Self {
         self.spare = Cell::new(spare);
         self
@@ -58,7 +58,8 @@ impl Source {
         self.len
     }
 
-    /// Checks that `[offset, offset + len)` lies in the file: to be called before memory is taken for it.
+    /// Checks that `[offset, offset + len)` is within the file. Call it before allocating memory
+    /// for it.
     pub(super) fn check_range(&self, what: &str, offset: u64, len: u64) -> Result<()> {
         match offset.checked_add(len) {
             Some(end) if end <= self.len => Ok(()),
@@ -70,7 +71,7 @@ impl Source {
         }
     }
 
-    /// Exactly the bytes `[offset, offset + len)`, read straight into memory of that size.
+    /// Exactly the bytes `[offset, offset + len)`, read directly into memory of that size.
     pub(super) fn read_at(&self, what: &'static str, offset: u64, len: u64) -> Result<Vec<u8>> {
         self.check_range(what, offset, len)?;
         let mut bytes = self.alloc(what, len)?;
@@ -79,7 +80,7 @@ impl Source {
         while left > 0 {
             self.check_cancel()?;
             let piece = left.min(PIECE_BYTES);
-            // Of the file itself: it fills fresh memory without writing zeros to it first.
+            // Read from the file itself, which fills fresh memory without writing zeros to it first.
             let read = (&self.file).take(piece).read_to_end(&mut bytes).map_err(|error| self.io(what, error))?;
             if read as u64 != piece {
                 return Err(self.shrunk(what));
@@ -103,7 +104,7 @@ impl Source {
         Ok(())
     }
 
-    /// At most `len` bytes from `offset`: what there is.
+    /// At most `len` bytes from `offset`: as many as there are.
     pub(super) fn prefix(&self, len: u64) -> Result<Vec<u8>> {
         self.read_at("first bytes", 0, len.min(self.len))
     }
@@ -140,7 +141,8 @@ impl Source {
         if self.run.is_cancelled() { Err(self.cancelled()) } else { Ok(()) }
     }
 
-    /// A result, unless the flag of the run is raised: then that is why it failed, whatever the words.
+    /// Passes a result on. If the flag of the run is raised, that is why it failed, whatever the
+    /// error says.
     pub(super) fn or_cancelled<T>(&self, result: Result<T>) -> Result<T> {
         result.map_err(|error| if self.run.is_cancelled() { self.cancelled() } else { error })
     }
@@ -149,14 +151,15 @@ impl Source {
         CubeError::Cancelled { path: self.path.as_path().into() }
     }
 
-    /// As many zeros; an error instead of an abort where the machine does not have the memory.
+    /// This many zeros. Returns an error instead of aborting if the machine does not have the
+    /// memory.
     pub(super) fn zeros(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let mut bytes = self.alloc(what, len)?;
         bytes.resize(usize::try_from(len).map_err(|_| self.out_of_memory(what))?, 0);
         Ok(bytes)
     }
 
-    /// Makes `bytes` as long as `len`, in the memory it has where that is enough.
+    /// Makes `bytes` as long as `len`, in its own memory if that is enough.
     pub(super) fn resize(&self, what: &'static str, bytes: &mut Vec<u8>, len: u64) -> Result<()> {
         let len = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
         bytes.try_reserve_exact(len.saturating_sub(bytes.len())).map_err(|_| self.out_of_memory(what))?;
@@ -164,7 +167,8 @@ impl Source {
         Ok(())
     }
 
-    /// Empty memory for `len` bytes; an error instead of an abort where the machine does not have it.
+    /// Empty memory for `len` bytes. Returns an error instead of aborting if the machine does not
+    /// have it.
     pub(super) fn alloc(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let count = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
         let mut bytes = if count >= LARGE_BYTES { self.spare.take() } else { Vec::new() };
@@ -217,14 +221,14 @@ impl Source {
     }
 }
 
-/// The file from its position on. Every read looks at the flag of the run first.
+/// The file from its position on. Every read first checks the flag of the run.
 #[derive(Clone, Copy)]
 pub(super) struct Stream<'a>(&'a Source);
 
 impl Read for Stream<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         if self.0.run.is_cancelled() {
-            // Not `Interrupted`, which is tried again.
+            // Not `Interrupted`, because callers retry that.
             return Err(io::Error::other("the run was cancelled"));
         }
         (&self.0.file).read(out)

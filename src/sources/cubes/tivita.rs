@@ -1,7 +1,8 @@
 //! Cubes of Tivita cameras: `…_SpecCube.dat`.
 //!
-//! Three big-endian int32, width, height, channels, then big-endian float32 in that order of axes, rows from the bottom up.
-//! The file has no signature: the header must account for the file's size to the byte.
+//! Three big-endian int32 (width, height, channels), then big-endian float32 in that order of axes,
+//! with the rows from the bottom up. The file has no signature, so the size that follows from the
+//! header must equal the file's size exactly.
 
 use super::cube::{CubeInfo, CubeKind, LoadedCube};
 use super::error::Result;

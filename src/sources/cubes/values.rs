@@ -21,7 +21,7 @@ pub(super) fn to_f64(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
         Dtype::F16 => each!(f16, f64::from),
         Dtype::F32 => each!(f32, f64::from),
         Dtype::F64 => each!(f64, |value| value),
-        // One byte, and whatever a later version of the format adds is not made by these readers.
+        // One byte. These readers do not make types that a later version of the format adds.
         _ => bytes.iter().map(|&byte| f64::from(byte)).collect(),
     }
 }

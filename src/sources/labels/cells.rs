@@ -1,9 +1,10 @@
-//! What the text of a cell may be read as, without changing what it says.
+//! How the text of a cell may be read without changing its meaning.
 
-/// Integers up to here are float64 exactly.
+/// Integers up to this one are exact in float64.
 const MAX_EXACT: u64 = 1 << 53;
 
-/// The integer that `text` spells in the usual way: `007` and `+7` are codes that happen to be digits, and stay text.
+/// The integer that `text` spells in the usual way. `007` and `+7` are codes made of digits, and
+/// stay text.
 pub(super) fn integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let usual = text == "0" || digits.bytes().next().is_some_and(|first| first.is_ascii_digit() && first != b'0');
@@ -23,7 +24,7 @@ pub(super) fn number(text: &str) -> Option<f64> {
         return None;
     }
     let value: f64 = text.parse().ok()?;
-    // `1e999` would be infinite.
+    // `1e999` would become infinite.
     (!value.is_infinite() || body.to_ascii_lowercase().starts_with("inf")).then_some(value)
 }
 
@@ -33,7 +34,7 @@ pub(super) fn exact(value: i64) -> Option<f64> {
     (value.unsigned_abs() <= MAX_EXACT).then_some(value as f64)
 }
 
-/// `true` or `false`, in any case.
+/// `true` or `false`, in upper or lower case.
 pub(super) fn truth(text: &str) -> Option<bool> {
     if text.eq_ignore_ascii_case("true") {
         Some(true)

@@ -1,11 +1,12 @@
-//! CSV with a header. The type of a column is the narrowest that every cell fits: true/false, integer, number, text.
+//! CSV with a header. The type of a column is the narrowest one that fits every cell: true/false,
+//! integer, number, text.
 
 use super::{Rows, cells};
 use crate::sources::columns::{Column, Texts, Values};
 use crate::sources::error::{Result, SourceError};
 use std::io::Read;
 
-/// A column as it is read: the text of each cell, and what all of them may be.
+/// A column while it is read: the text of each cell, and the types that fit all of them.
 struct Building {
     texts: Texts,
     truths: bool,

@@ -1,7 +1,8 @@
-//! JSON Lines: one object on each line, all with the same names. The type of a value is what JSON says.
+//! JSON Lines: one object per line, all with the same names. Types are those of JSON.
 //!
-//! JSON has no word for the floats that are no numbers. In a column of numbers, and in one that holds nothing else, the strings
-//! `NaN`, `Infinity` and `-Infinity` are those, as Protocol Buffers have it. `unpack` writes them so.
+//! JSON has no NaN and no infinity. In a column of numbers, and in a column that holds nothing
+//! else, the strings `NaN`, `Infinity` and `-Infinity` stand for them, as in Protocol Buffers.
+//! `unpack` writes them that way.
 
 use super::{MAX_COLUMNS, MAX_LINE, Rows, cells};
 use crate::sources::columns::{Column, Texts, Values};
@@ -18,15 +19,15 @@ enum Cell {
     Int(i64),
     Float(f64),
     Text(String),
-    /// None that a column can hold.
+    /// A value that no column can hold.
     Unfit(Unfit),
 }
 
-/// What no column can hold. Refused where the column is known, and only in rows that count.
+/// Why no column can hold it. Refused once the column is known, and only in rows that count.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Unfit {
     Null,
-    /// Beyond int64, where float64 would lose digits.
+    /// Outside int64, and float64 would lose digits.
     Huge,
     List,
     Object,
@@ -96,7 +97,7 @@ impl<'de> Deserialize<'de> for Cell {
     }
 }
 
-/// The values of one line, in the order in which they stand there.
+/// The values of one line, in the order of the line.
 struct Row(Vec<(String, Cell)>);
 
 impl<'de> Deserialize<'de> for Row {
@@ -127,7 +128,7 @@ impl<'de> Deserialize<'de> for Row {
 
 pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
     let mut header: Option<(Names, usize)> = None;
-    // The first row that counts decides on the type of a column.
+    // The first row that counts decides the type of a column.
     let mut columns: Vec<Option<Values>> = Vec::new();
     let (mut text, mut line) = (Vec::new(), 0);
     loop {
@@ -177,7 +178,7 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
     Ok(named.map(|(_, (name, values))| Column { name, values: finished(values) }).collect())
 }
 
-/// The names of the first row, and the place of each.
+/// The names in the first row, and the position of each.
 struct Names {
     list: Vec<String>,
     places: HashMap<String, usize>,
@@ -190,7 +191,7 @@ impl Names {
         Self { list, places }
     }
 
-    /// The cells of a row in the order of these names, which must be its names exactly.
+    /// The cells of a row in the order of these names. The row must have exactly these names.
     fn in_order(&self, pairs: Vec<(String, Cell)>) -> Result<Vec<Cell>, String> {
         let mut cells: Vec<Option<Cell>> = self.list.iter().map(|_| None).collect();
         let mut unknown = None;
@@ -213,7 +214,7 @@ impl Names {
     }
 }
 
-/// The float that a string of a table stands for, if it is one of the three that JSON has no word for.
+/// The float that a string in a table means, if it is one of the three that JSON cannot write.
 fn not_finite(text: &str) -> Option<f64> {
     match text {
         "NaN" => Some(f64::NAN),
@@ -223,7 +224,7 @@ fn not_finite(text: &str) -> Option<f64> {
     }
 }
 
-/// What a column of text holds if all of it is such floats.
+/// The content of a text column, if all of it is such floats.
 fn all_not_finite(values: &Values) -> Option<Vec<f64>> {
     match values {
         Values::Text(texts) if !texts.is_empty() => texts.iter().map(not_finite).collect(),
@@ -231,13 +232,13 @@ fn all_not_finite(values: &Values) -> Option<Vec<f64>> {
     }
 }
 
-/// A column once all its values are there.
+/// A column after all its values were added.
 fn finished(values: Option<Values>) -> Values {
     let values = values.unwrap_or(Values::Text(Texts::new()));
     all_not_finite(&values).map_or(values, Values::Float)
 }
 
-/// A column of the type of `cell`, without values.
+/// An empty column of the type of `cell`.
 const fn empty_like(cell: &Cell) -> Result<Values, Unfit> {
     Ok(match cell {
         Cell::Bool(_) => Values::Bool(Vec::new()),
@@ -248,7 +249,8 @@ const fn empty_like(cell: &Cell) -> Result<Values, Unfit> {
     })
 }
 
-/// Adds a cell. Integers and numbers may mix where that loses nothing. Fails with what is wrong, and a hint.
+/// Adds a cell. A column may mix integers and numbers if that loses nothing. Fails with the problem
+/// and a hint.
 fn push(column: &mut Option<Values>, cell: Cell) -> Result<(), (String, &'static str)> {
     const INEXACT: &str = "an integer above 2^53 among numbers that are not integers would lose digits";
     let inexact = || (INEXACT.to_owned(), "");
@@ -288,7 +290,7 @@ fn push(column: &mut Option<Values>, cell: Cell) -> Result<(), (String, &'static
     Ok(())
 }
 
-/// The text of an error, less "at line 1 column 7": the line is always the first.
+/// The text of an error, without "at line 1 column 7": the line is always the first.
 fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {

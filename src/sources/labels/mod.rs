@@ -1,7 +1,8 @@
-//! `--labels FILE`: a table with one row for each sample, in CSV with a header or in JSON Lines.
+//! `--labels FILE`: a table with one row per sample, in CSV with a header or in JSON Lines.
 //!
-//! One column names the sample: `key`, else `path`, `file` or `filename`. The others become fields. A text column `label`, or without one
-//! `class`, becomes the classes of the source. Every sample has exactly one row, and every row a sample.
+//! One column names the sample: `key`, else `path`, `file` or `filename`. The others become fields.
+//! A text column `label`, or if there is none `class`, becomes the classes of the source. Every
+//! sample has exactly one row, and every row one sample.
 
 mod cells;
 mod csv;
@@ -19,10 +20,10 @@ use std::path::Path;
 /// Names of the column that holds the key, best first.
 const KEY_NAMES: &[&str] = &["key", "path", "file", "filename"];
 
-/// Most columns of a table: most fields that a dataset has by the default limits of its readers.
+/// Most columns of a table: the most fields that readers with default limits accept in a dataset.
 const MAX_COLUMNS: usize = 1024;
 
-/// Columns that an error names.
+/// How many columns an error names.
 const LISTED_COLUMNS: usize = 20;
 
 /// Longest line of a table, in bytes.
@@ -42,13 +43,14 @@ pub(crate) struct Labels {
 }
 
 impl Labels {
-    /// The column with the labels, if there is one: then folder names are not asked.
+    /// The column with the labels. If there is one, folder names are not used.
     pub(crate) fn label_column(&self) -> Option<&'static str> {
         self.class_column.or(self.columns.iter().any(|column| column.name == "label").then_some("label"))
     }
 }
 
-/// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are passed over.
+/// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are
+/// skipped.
 pub(crate) fn read(file: &Path, keys: &[&str], left_out: &HashSet<&str>) -> Result<Labels> {
     let (table, _) = regular::open(file).map_err(SourceError::io("open", file))?;
     let mut input = BufReader::with_capacity(1 << 20, table);
@@ -93,7 +95,7 @@ impl Rows<'_> {
         SourceError::Labels { file: self.file.to_owned(), line, message: message.into(), hint: hint.into() }
     }
 
-    /// Gives the row in `line` to the sample `key`; whether there is such a sample.
+    /// Gives the row in `line` to the sample `key`; false if there is no such sample.
     fn accept(&mut self, key: &str, line: u64) -> Result<bool> {
         let Ok(sample) = self.keys.binary_search(&key) else {
             if self.left_out.contains(key) {
@@ -127,7 +129,7 @@ impl Rows<'_> {
         Err(self.error(None, message, "add the rows, or take the files out of the source"))
     }
 
-    /// Checks the names of all columns, in line 1 or so; gives the place of the key's.
+    /// Checks the names of all columns, usually in line 1; returns the position of the key column.
     fn key_column(&self, names: &[&str], line: u64) -> Result<usize> {
         let list = || list(names.iter().copied(), LISTED_COLUMNS);
         let Some(place) = KEY_NAMES.iter().find_map(|wanted| names.iter().position(|name| name == wanted)) else {

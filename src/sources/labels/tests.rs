@@ -10,7 +10,7 @@ fn read_text(text: impl AsRef<[u8]>) -> Result<Labels> {
     read(&file, KEYS, &HashSet::from(["skipped.gif"]))
 }
 
-/// The error's text behind the path.
+/// The error's text after the path.
 fn error(text: impl AsRef<[u8]>) -> String {
     let error = read_text(text).unwrap_err().to_string();
     error.split_once("labels`").unwrap().1.to_owned()
@@ -165,7 +165,7 @@ fn json_errors_name_line_and_reason() {
         let row = |key: &str| format!("{{\"key\": \"{key}\", \"n\": {value}}}\n");
         assert_eq!(error(row("a/1.jpg")), format!(", line 1: {expected}"));
         assert_eq!(error(first.to_owned() + &row("a/2.jpg")), format!(", line 2: {expected}"));
-        // A row that does not count may hold anything, and does not decide on the type either.
+        // A row that does not count may hold anything, and does not decide the type either.
         let rest = "{\"key\": \"a/2.jpg\", \"n\": 2}\n{\"key\": \"b/3.jpg\", \"n\": 3}\n";
         let labels = read_text(row("skipped.gif") + first + rest).unwrap();
         assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
@@ -219,7 +219,7 @@ fn tables_of_many_columns_are_refused_at_once() {
         assert!(error(&json).starts_with(", line 1: expected at most 1024 values, found more"));
         let second = format!("{{\"key\": \"a/1.jpg\", \"n\": 1}}\n{json}");
         assert!(error(&second).starts_with(", line 2: expected at most 1024 values, found more"));
-        // As many as a dataset may have are read, in any order.
+        // As many columns as a dataset may have are read, in any order.
         let row = |key: &str, names: &mut dyn Iterator<Item = &String>| {
             let cells: Vec<_> = names.map(|name| format!("\"{name}\": 1")).collect();
             format!("{{\"key\": \"{key}\", {}}}\n", cells.join(", "))

@@ -1,4 +1,4 @@
-//! What the examples that time cubes share: the cube, the clock, and the median.
+//! Shared by the examples that time cubes: the cube, the clock, and the median.
 
 use shardpack_codec::Array;
 use shardpack_format::Dtype;
@@ -9,7 +9,7 @@ use std::time::Instant;
 /// Height, width and bands.
 pub(crate) const SHAPE: [u64; 3] = [480, 640, 100];
 
-/// The middle one, the slower of two.
+/// The median, the slower one of two.
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
@@ -24,7 +24,8 @@ pub(crate) fn now() -> f64 {
         .map_or_else(|| START.elapsed().as_secs_f64(), |ns| ns * 1e-9)
 }
 
-/// Smooth spectra in shares that vary over the picture, 1 % noise: what `benches/cubes.py` makes, near enough.
+/// Smooth spectra in shares that vary over the picture, with 1 % noise: almost the same as the
+/// cubes of `benches/cubes.py`.
 pub(crate) fn synthetic() -> Result<Array, Box<dyn Error>> {
     let [height, width, bands] = SHAPE;
     let mut state = 1_u32;

@@ -1,4 +1,4 @@
-//! What the examples that time photos share: where the photos are.
+//! Shared by the examples that time photos: finds the photos.
 #![allow(clippy::unwrap_used, reason = "for programs of developers")]
 
 use std::path::{Path, PathBuf};

@@ -1,15 +1,15 @@
-//! Bit planes of a byte plane: row `k` of eight has bit `k` of every byte, eight bytes' bits in a
-//! byte, the first one's lowest.
+//! Bit planes of a byte plane: row `k` of eight has bit `k` of every byte. A byte of a row has the
+//! bits of eight bytes, that of the first one lowest.
 
 use super::shuffle::{join8, split8};
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
 use fearless_simd::{Level, dispatch, u8x64, u64x8};
 
-/// Bytes of a row that are made at a time: a cache line, of 512 bytes of the plane.
+/// Bytes of a row that are made at a time: a cache line, from 512 bytes of the plane.
 const LANES: usize = 64;
 
-/// Squares of 1, 2 and 4 bits across the diagonal change places: how far apart they are, and where
-/// the lower ones stand.
+/// Squares of 1, 2 and 4 bits are swapped across the diagonal: how far apart they are, and where
+/// the lower ones are.
 const SWAPS: [(u32, u64); 3] = [(7, 0x00AA_00AA_00AA_00AA), (14, 0x0000_CCCC_0000_CCCC), (28, 0x0000_0000_F0F0_F0F0)];
 
 /// Fills `rows`, as long as `plane`, with the bit planes of `plane`, a multiple of 8 bytes long.
@@ -24,9 +24,8 @@ pub(super) fn undo(rows: &[u8], plane: &mut [u8]) {
     dispatch!(Level::new(), simd => plane_of(simd, rows, plane));
 }
 
-/// Fills `out` with the bit planes of a block, given as its byte planes, of `item` of them, and as
-/// its items: whose number, less what is left of eights, has bits in rows. What is left stays
-/// items, at the end.
+/// Fills `out` with the bit planes of a block, which is given both as byte planes, `item` of them,
+/// and as items. Items in whole groups of eight become bit planes. The rest stay items, at the end.
 pub(super) fn of_block(items: &[u8], planes: &[u8], item: usize, out: &mut [u8]) {
     let count = items.len() / item.max(1);
     let eights = count - count % 8;
@@ -37,8 +36,8 @@ pub(super) fn of_block(items: &[u8], planes: &[u8], item: usize, out: &mut [u8])
     rest.copy_from_slice(items.get(eights * item..).unwrap_or_default());
 }
 
-/// Fills `planes` with the byte planes of a block of which `block` are the bit planes, and the
-/// items at its end.
+/// Fills `planes` with the byte planes of a block, from its bit planes and the items at its end,
+/// both in `block`.
 pub(super) fn undo_block(block: &[u8], item: usize, planes: &mut [u8]) {
     let count = block.len() / item.max(1);
     let eights = count - count % 8;
@@ -105,7 +104,7 @@ fn load<S: Simd>(simd: S, part: &[u8]) -> [u8x64<S>; 8] {
     std::array::from_fn(|i| chunks.get(i).map_or(u8x64::splat(simd, 0), |chunk| u8x64::load_array_ref(simd, chunk)))
 }
 
-/// Each group of eight bytes as a square of bits, transposed.
+/// Transposes each group of eight bytes as a square of bits.
 #[inline(always)]
 fn transposed<S: Simd>(simd: S, bytes: u8x64<S>) -> u8x64<S> {
     let mut x: u64x8<S> = bytes.bitcast();

@@ -1,7 +1,9 @@
-//! A walker over one Blosc2 chunk (spec §5.3): every length in it is checked before a decoder, on the CPU or on a GPU, sees the bytes.
+//! A walker over one Blosc2 chunk (spec §5.3): it checks every length before a decoder, on the CPU
+//! or on a GPU, sees the bytes.
 //!
-//! It accepts what the specification lets a writer make, which is less than c-blosc2 can: extended header, version 5, LZ4 or zstd, blocks
-//! of 64 KiB × item size, always split, blocks in order without holes, at most a shuffle and a byte delta as filters.
+//! It accepts what the specification allows a writer, which is less than c-blosc2 can make:
+//! extended header, version 5, LZ4 or zstd, blocks of 64 KiB × item size, always split, blocks in
+//! order without holes, and only a shuffle and a byte delta as filters.
 
 use crate::zstd_frame;
 use shardpack_format::{Error, Result};
@@ -28,7 +30,7 @@ pub(super) const SPECIAL_ZEROS: u8 = 1;
 pub enum StreamCoder {
     /// LZ4 blocks.
     Lz4,
-    /// One zstd frame a stream.
+    /// One zstd frame per stream.
     Zstd,
 }
 
@@ -57,13 +59,13 @@ pub enum Shuffle {
 pub enum StreamKind {
     /// By the chunk's coder.
     Coded,
-    /// As it is.
+    /// Unchanged.
     Stored,
     /// As a run of this byte; nothing is stored.
     Run(u8),
 }
 
-/// One independent stream: a byte plane of a full block, or the whole of a short last block.
+/// One independent stream: a byte plane of a full block, or the whole short last block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stream {
     /// How it is stored.
@@ -72,7 +74,7 @@ pub struct Stream {
     pub offset: usize,
     /// Number of its bytes.
     pub bytes: usize,
-    /// Where it goes in the decoded but still filtered unit.
+    /// Where its output goes in the decoded but still filtered unit.
     pub out_offset: usize,
     /// Number of bytes that it decodes to.
     pub out_bytes: usize,
@@ -87,18 +89,19 @@ pub enum Content {
         coder: StreamCoder,
         /// Filters to undo, block by block.
         filters: Filters,
-        /// Bytes of every block but a short last one.
+        /// Bytes of every block except a short last one.
         block_bytes: usize,
         /// The streams, in order.
         streams: Vec<Stream>,
     },
     /// The unit itself, after the header.
     Stored,
-    /// One item again and again: zeros, NaN or another value. The bytes of the item are the first `item_bytes` ones.
+    /// One item repeated: zeros, NaN or another value. The bytes of the item are the first
+    /// `item_bytes` ones.
     Repeated([u8; 8]),
 }
 
-/// A chunk that was walked and found sound.
+/// A chunk that was walked and is valid.
 ///
 /// ```
 /// use shardpack_codec::blosc2::{Chunk, Content};
@@ -124,13 +127,14 @@ impl<'a> Chunk<'a> {
     /// chunk must decode to.
     ///
     /// # Errors
-    /// `Format`, with the offset within `bytes`, on anything but a chunk as the specification asks for.
+    /// `Format`, with the offset within `bytes`, if it is not a chunk as the specification
+    /// requires.
     pub fn parse(bytes: &'a [u8], item_bytes: u8, unit_bytes: usize) -> Result<Self> {
         Self::parse_reusing(bytes, item_bytes, unit_bytes, &mut Vec::new())
     }
 
-    /// As [`Chunk::parse`], but the list of streams takes over the memory of `streams`, whose content is dropped;
-    /// [`Chunk::into_streams`] gives it back.
+    /// Like [`Chunk::parse`], but the list of streams reuses the memory of `streams`, whose content
+    /// is dropped; [`Chunk::into_streams`] returns it.
     pub(crate) fn parse_reusing(
         bytes: &'a [u8],
         item_bytes: u8,
@@ -186,13 +190,14 @@ impl<'a> Chunk<'a> {
         Ok(Self { bytes: chunk, content })
     }
 
-    /// Length of the chunk at the start of `bytes`, by its header and not checked any further: for walking past a chunk that nobody needs.
+    /// Length of the chunk at the start of `bytes`, from its header and without further checks: for
+    /// skipping a chunk that is not needed.
     pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
         let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = first(bytes)?;
         Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
     }
 
-    /// The list of streams, for its memory.
+    /// The list of streams, to reuse its memory.
     pub(crate) fn into_streams(self) -> Option<Vec<Stream>> {
         match self.content {
             Content::Blocks { streams, .. } => Some(streams),
@@ -212,7 +217,7 @@ impl<'a> Chunk<'a> {
         &self.content
     }
 
-    /// Bytes that the streams' coder will make, runs and stored streams left out.
+    /// Bytes that the streams' coder will make, without runs and stored streams.
     #[must_use]
     pub fn coded_out_bytes(&self) -> u64 {
         match &self.content {
@@ -230,7 +235,7 @@ fn first(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
         .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))
 }
 
-/// The chunk at the start of `bytes` that says to have `chunk_bytes`.
+/// The chunk at the start of `bytes`, which claims to have `chunk_bytes`.
 fn sized(bytes: &[u8], chunk_bytes: u32) -> Result<&[u8]> {
     usize::try_from(chunk_bytes).ok().filter(|&n| n >= HEADER_BYTES).and_then(|n| bytes.get(..n)).ok_or_else(|| {
         Error::format("blosc2 chunk size", format!("{HEADER_BYTES}..={}", bytes.len()), chunk_bytes).at(12)
@@ -332,7 +337,8 @@ fn walk_blocks(
             return Err(Error::format("blosc2 block start", pos, start).at((HEADER_BYTES + 4 * i) as u64));
         }
         let here = block.min(unit - out_offset);
-        // A short last block is one stream; every other block one stream for each byte of an item.
+        // A short last block is one stream. Every other block has one stream for each byte of an
+        // item.
         let count = if here == block { item } else { 1 };
         for _ in 0..count {
             let stream = walk_stream(chunk, pos, coder, out_offset, here / count)?;

@@ -5,7 +5,7 @@ use super::{Chunk, Content, HEADER_BYTES, STREAM_BYTES, Shuffle};
 use crate::decoder::grow;
 use shardpack_format::{Error, Result};
 
-/// Decodes chunks; keeps its contexts and its scratch, two blocks, for the next call.
+/// Decodes chunks. Keeps its contexts and its scratch (two blocks) for the next call.
 #[derive(Default)]
 pub(crate) struct Decoder {
     coders: Coders,
@@ -62,7 +62,8 @@ impl Decoder {
         }
     }
 
-    /// Decodes block `number` of a parsed chunk to its byte planes; `None` if its streams are none.
+    /// Decodes block `number` of a parsed chunk to its byte planes; `None` if its streams are not
+    /// byte planes.
     pub(crate) fn planes<'a>(
         &'a mut self,
         chunk: &Chunk<'a>,
@@ -75,7 +76,8 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, scratch).map(Some)
     }
 
-    /// The same with scratch of the caller, of which it takes what it needs; so that many blocks can stay.
+    /// The same with the caller's scratch, so that many blocks can be kept. Takes as much of it as
+    /// needed.
     pub(crate) fn planes_in<'a>(
         &mut self,
         chunk: &Chunk<'a>,
@@ -91,13 +93,14 @@ impl Decoder {
         planes::decode(chunk, streams, item, &mut self.coders, here).map(Some)
     }
 
-    /// Room for any block of items of `item` bytes. Whoever wants to take memory once asks for it before the first block.
+    /// Room for any block of items of `item` bytes. Call it before the first block to allocate
+    /// memory only once.
     pub(crate) fn room(&mut self, item: usize) -> &mut [u8] {
         grow(&mut self.planes, STREAM_BYTES * item)
     }
 }
 
-/// Whether the streams, decoded, are the items: no planes to put together.
+/// Whether the decoded streams already are the items, with no planes to put together.
 fn in_place(chunk: &Chunk<'_>, item: usize) -> bool {
     match chunk.content() {
         Content::Blocks { filters, .. } => {

@@ -4,10 +4,10 @@ use crate::vector::vectorised;
 use fearless_simd::prelude::{Simd, SimdBase, SimdSplit};
 use fearless_simd::{Level, dispatch, u8x16, u8x64};
 
-/// Bytes that are summed up at a time.
+/// Bytes that are summed at a time.
 const LANES: usize = 64;
 
-/// Fills `out`, as long as `plane`, with the plane's differences; the first byte stays as it is.
+/// Fills `out`, as long as `plane`, with the plane's differences; the first byte is not changed.
 pub(super) fn of(plane: &[u8], out: &mut [u8]) {
     debug_assert_eq!(plane.len(), out.len());
     let (Some((first, next)), Some((to_first, to))) = (plane.split_first(), out.split_first_mut()) else { return };
@@ -35,7 +35,7 @@ fn sums<S: Simd>(simd: S, plane: &mut [u8]) {
     let (chunks, rest) = plane.as_chunks_mut::<LANES>();
     for chunk in chunks {
         let mut bytes = u8x64::load_array_ref(simd, chunk);
-        // Sums of 2, 4, 8, 16 neighbours, in each part of 16 bytes for itself.
+        // Sums of 2, 4, 8, 16 neighbours, separately in each part of 16 bytes.
         bytes = bytes + zero.slide_within_blocks::<15>(bytes);
         bytes = bytes + zero.slide_within_blocks::<14>(bytes);
         bytes = bytes + zero.slide_within_blocks::<12>(bytes);
@@ -43,7 +43,7 @@ fn sums<S: Simd>(simd: S, plane: &mut [u8]) {
         let (low, high) = bytes.split();
         let ((a, b), (c, d)) = (low.split(), high.split());
         for (part, to) in [a, b, c, d].into_iter().zip(chunk.as_chunks_mut().0) {
-            // The sum so far waits for nothing but the sum before it.
+            // The sum so far depends only on the sum before it.
             let next = sum + part.swizzle_dyn(last);
             (part + sum).store_array(to);
             sum = next;

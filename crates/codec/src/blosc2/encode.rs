@@ -1,4 +1,4 @@
-//! Units to chunks (spec §5.3), byte for byte those of c-blosc2 2.21.
+//! Units to chunks (spec §5.3), byte for byte like c-blosc2 2.21.
 //!
 //! A chunk is a header, a table of where each block starts, and the blocks; a block is its streams,
 //! each after its length. Length 0 is a run of zeros. Minus a byte, then [`RUN_TOKEN`], is a run of
@@ -33,13 +33,13 @@ pub const ZSTD_LEVELS: [i32; 9] = [1, 3, 5, 7, 9, 11, 13, 15, 22];
 
 /// Units shorter than this are never coded.
 const MIN_CODED_BYTES: usize = 32;
-/// What follows the length of a run.
+/// Follows the length of a run.
 const RUN_TOKEN: u8 = 1;
 
-/// zstd's `memory_allocation`, as its functions return it.
+/// zstd's `memory_allocation`, as returned by its functions.
 const OUT_OF_MEMORY: ErrorCode = 64_usize.wrapping_neg();
 
-/// Makes chunks; keeps its context and its scratch, two blocks and a stream, for the next call.
+/// Makes chunks. Keeps its context and its scratch (two blocks and a stream) for the next call.
 pub(crate) struct Encoder {
     coder: Coder,
     filter: Filter,
@@ -55,20 +55,20 @@ enum Coder {
     Zstd(i32, CCtx<'static>),
 }
 
-/// What a chunk became.
+/// How a chunk turned out.
 #[derive(Clone, Copy)]
 enum Kind {
     Coded,
-    /// Nothing but zeros: the header says it.
+    /// All zeros: the header says so.
     Zeros,
-    /// Coding made it no shorter.
+    /// Coding did not make it shorter.
     Copied,
     /// Too short to try. c-blosc2 then does not name the coder in the flags.
     Short,
 }
 
 impl Encoder {
-    /// `level` is the coder's own: [`ZSTD_LEVELS`], 1..=9 of LZ4HC, none of LZ4.
+    /// `level` is the coder's own: [`ZSTD_LEVELS`], 1..=9 for LZ4HC, none for LZ4.
     pub(crate) fn new(coder: Blosc2Coder, level: Option<i32>, filter: Filter) -> Result<Self> {
         let coder = match (coder, level) {
             (Blosc2Coder::Lz4, _) => Coder::Lz4,
@@ -102,7 +102,7 @@ impl Encoder {
     }
 
     fn header(&self, kind: Kind, item_bytes: u8, sizes: [usize; 3]) -> Result<[u8; HEADER_BYTES]> {
-        // The coder has a number for its format, in the flags, and one of its own.
+        // The coder has one number for its format, in the flags, and one for itself.
         let (format, id) = match self.coder {
             Coder::Lz4 => (1, 1),
             Coder::Lz4hc(_) => (1, 2),
@@ -138,7 +138,7 @@ impl Encoder {
         Ok(header)
     }
 
-    /// Appends room for the header, and what follows it.
+    /// Appends room for the header, and the bytes that follow it.
     fn body(&mut self, unit: &[u8], item: usize, block_bytes: usize, out: &mut Vec<u8>) -> Result<Kind> {
         let start = out.len();
         let end = start + HEADER_BYTES + unit.len();
@@ -156,7 +156,7 @@ impl Encoder {
         Ok(kind)
     }
 
-    /// Appends room for the header, the table of block starts, and the blocks, up to `end` at most.
+    /// Appends room for the header, the table of block starts, and the blocks, at most up to `end`.
     fn blocks(&mut self, unit: &[u8], item: usize, block_bytes: usize, end: usize, out: &mut Vec<u8>) -> Result<Kind> {
         let start = out.len();
         let starts = start + HEADER_BYTES;
@@ -216,7 +216,7 @@ fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [
     }
 }
 
-/// Appends a stream to a chunk that may have bytes up to `end`; `false` if there is too little room.
+/// Appends a stream to a chunk that may extend to `end`; `false` if there is too little room.
 fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out: &mut Vec<u8>) -> Result<bool> {
     let Some(room) = end.checked_sub(out.len() + 4) else { return Ok(false) };
     if let Some(value) = run_of(stream) {
@@ -231,7 +231,7 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
     }
     let coded = grow(coded, stream.len().min(room));
     let bytes = match coder.encode(stream, coded)? {
-        // A length as large as the stream's would say that it is stored.
+        // A length equal to the stream's own would mean that it is stored.
         Some(length) if length < stream.len() => {
             coded.get(..length).ok_or_else(|| Error::usage("blosc2 stream", format!("at most {room} bytes"), length))?
         }
@@ -244,7 +244,7 @@ fn append(coder: &mut Coder, stream: &[u8], coded: &mut Vec<u8>, end: usize, out
     Ok(true)
 }
 
-/// The byte of which the stream is a run.
+/// The repeated byte, if the stream is a run.
 fn run_of(stream: &[u8]) -> Option<u8> {
     let (first, rest) = stream.split_first()?;
     let (before, _) = stream.split_at(rest.len());

@@ -1,10 +1,11 @@
-//! The fence around LZ4: every line of `unsafe` that Blosc2 chunks need stands here.
+//! The fence around LZ4: all `unsafe` code that Blosc2 chunks need is here.
 //!
-//! LZ4 1.10, the version inside c-blosc2 2.21 too: the coder's choices are part of the bytes, and
-//! those must not change.
+//! This is LZ4 1.10, the same version as inside c-blosc2 2.21: the coder's choices affect the
+//! bytes, and those must not change.
 #![allow(unsafe_code)]
 
-// For the library that it builds. Its bindings leave out what we need of LZ4, so they follow below.
+// Needed for the library that it builds. Its bindings lack some LZ4 functions, so these follow
+// below.
 use lz4_sys as _;
 use shardpack_format::{Error, Result};
 use std::ffi::{c_char, c_int};
@@ -37,8 +38,8 @@ unsafe extern "C" {
     fn LZ4_decompress_safe(source: *const c_char, out: *mut c_char, source_bytes: c_int, room: c_int) -> c_int;
 }
 
-/// Codes `source` into `out` as one LZ4 block, by `level` of LZ4HC or by the fast coder. Returns
-/// its length, or `None` if there is too little room.
+/// Codes `source` into `out` as one LZ4 block, with `level` of LZ4HC or with the fast coder.
+/// Returns its length, or `None` if there is too little room.
 pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> Result<Option<usize>> {
     let (source_bytes, room) = lengths(source, out).map_err(|n| Error::usage("lz4 stream", "below 2^31 bytes", n))?;
     // SAFETY: both buffers are live, do not overlap (one is borrowed shared, the other exclusively),
@@ -53,7 +54,7 @@ pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> R
     Ok(usize::try_from(written).ok().filter(|&n| n > 0 && n <= out.len()))
 }
 
-/// Fills `out` with what the LZ4 block `block` decodes to, all of it.
+/// Fills `out` with the whole output of the LZ4 block `block`.
 pub(super) fn lz4(block: &[u8], out: &mut [u8]) -> Result<()> {
     let (source_bytes, room) = lengths(block, out).map_err(|n| Error::format("lz4 block", "below 2^31 bytes", n))?;
     // SAFETY: as for `lz4_prefix`.
@@ -61,7 +62,7 @@ pub(super) fn lz4(block: &[u8], out: &mut [u8]) -> Result<()> {
     decoded(written, room)
 }
 
-/// Fills `out` with the first bytes that the LZ4 block `block` decodes to.
+/// Fills `out` with the first bytes of the output of the LZ4 block `block`.
 pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
     let (source_bytes, room) = lengths(block, out).map_err(|n| Error::format("lz4 block", "below 2^31 bytes", n))?;
     // SAFETY: both buffers are live, do not overlap, and are as long as the lengths passed. LZ4
@@ -73,7 +74,7 @@ pub(super) fn lz4_prefix(block: &[u8], out: &mut [u8]) -> Result<()> {
     decoded(written, room)
 }
 
-/// The lengths as LZ4 takes them, or the one that it cannot take.
+/// The lengths in LZ4's type, or the one that does not fit.
 fn lengths(source: &[u8], out: &[u8]) -> std::result::Result<(c_int, c_int), usize> {
     let length = |bytes: &[u8]| c_int::try_from(bytes.len()).map_err(|_| bytes.len());
     Ok((length(source)?, length(out)?))

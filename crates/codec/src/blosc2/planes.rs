@@ -1,15 +1,21 @@
-//! One block as its byte planes: where the streams of a block are byte planes, whoever wants its items need not wait for them to be put together in memory.
+//! One block as its byte planes. If the streams of a block are byte planes, items can be made from
+//! them directly, without putting the block together in memory first.
 //!
-//! A stored stream *is* a plane, in the chunk itself: the low bytes of noisy floats mostly are, so that half of a cube is copied by nobody. The others
-//! are decoded to scratch of 64 KiB each, which stays in the cache until its items are made. What is left of the time is LZ4's own: two thirds, for a cube with
-//! differences along its bands. (A decoder of LZ4 in vectors, patterns of short offsets by shuffles, took a tenth longer than LZ4's.)
+//! A stored stream *is* a plane, in the chunk itself. The low bytes of noisy floats mostly are
+//! stored, so half of a cube is not copied at all. Other streams are decoded to scratch of 64 KiB
+//! each, which stays in the cache until its items are made. The rest of the time is LZ4's own: two
+//! thirds, for a cube with band differences. (An LZ4 decoder with vector instructions, which made
+//! patterns of short offsets by shuffles, took a tenth longer than LZ4's.)
 //!
-//! Bit planes and byte deltas become byte planes here, too: 64 KiB at a time, so that they are still in the cache when the items are made.
+//! Bit planes and byte deltas also become byte planes here, 64 KiB at a time, so that they are
+//! still in the cache when the items are made.
 //!
-//! Regions that need little of a block decode only the first bytes of its streams. Nothing says that a stream must be decoded to its end: LZ4 can stop anywhere,
-//! stored streams and runs need no decoding at all. A patch of a cube with long rows needs a tenth of each block that it touches and takes half the time
-//! so (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100 float16, 1.5 ms for 3.0 ms). A zstd stream of 64 KiB is a single zstd block and cannot
-//! stop; bit planes and byte deltas would need more than their planes.
+//! Regions that need little of a block decode only the first bytes of its streams. A stream need
+//! not be decoded to its end: LZ4 can stop anywhere, and stored streams and runs need no decoding.
+//! A patch of a cube with long rows needs a tenth of each block that it touches, and this halves
+//! its time (`examples/region_rate.rs`: 64 × 64 pixels of 480 × 640 × 100 float16, 1.5 ms instead
+//! of 3.0 ms). A zstd stream of 64 KiB is a single zstd block and cannot stop; bit planes and byte
+//! deltas would need more than their planes.
 
 use super::shuffle::join;
 use super::{Chunk, Content, STREAM_BYTES, Shuffle, Stream, StreamCoder, StreamKind, bits, delta, ffi};
@@ -25,12 +31,12 @@ pub(crate) struct Planes<'a> {
 }
 
 impl<'a> Planes<'a> {
-    /// Number of the items, whole ones.
+    /// Number of items, counting only whole ones.
     pub(crate) fn items(&self) -> usize {
         self.parts.first().map_or(0, |plane| plane.len())
     }
 
-    /// Fills `out` with items, of which the first is number `first`.
+    /// Fills `out` with items, starting with number `first`.
     pub(crate) fn join(&self, first: usize, out: &mut [u8]) {
         let count = out.len() / self.item.max(1);
         debug_assert!(first + count <= self.items(), "{count} from {first} of {}", self.items());
@@ -38,14 +44,14 @@ impl<'a> Planes<'a> {
         join(parts.get(..self.item).unwrap_or_default(), out);
     }
 
-    /// Low and high bytes of `count` items from number `first` on, where items have two bytes.
+    /// Low and high bytes of `count` items from number `first` on, if items have two bytes.
     pub(crate) fn pair(&self, first: usize, count: usize) -> Option<[&'a [u8]; 2]> {
         let [low, high, ..] = self.parts;
         (self.item == 2).then_some([low.get(first..first + count)?, high.get(first..first + count)?])
     }
 }
 
-/// The streams of block `number` of a chunk, if byte planes come of them.
+/// The streams of block `number` of a chunk, if they become byte planes.
 pub(crate) fn streams<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [Stream]> {
     let Content::Blocks { filters, .. } = chunk.content() else { return None };
     if filters.shuffle == Shuffle::None && item != 1 { None } else { of_block(chunk, number, item) }
@@ -54,12 +60,12 @@ pub(crate) fn streams<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> O
 /// The streams of block `number` of a chunk.
 pub(super) fn of_block<'a>(chunk: &'a Chunk<'_>, number: usize, item: usize) -> Option<&'a [Stream]> {
     let Content::Blocks { streams, .. } = chunk.content() else { return None };
-    // A short last block is one stream, in which the planes stand behind each other.
+    // A short last block is one stream, with its planes one after the other.
     let rest = streams.get(number * item..)?;
     rest.get(..if rest.len() < item { 1 } else { item })
 }
 
-/// Whether the streams of a chunk are byte planes as they stand.
+/// Whether the streams of a chunk are byte planes already.
 fn are_planes(chunk: &Chunk<'_>) -> bool {
     match chunk.content() {
         Content::Blocks { filters, .. } => !filters.byte_delta && filters.shuffle != Shuffle::Bits,
@@ -75,13 +81,13 @@ pub(crate) fn can_stop(chunk: &Chunk<'_>, streams: &[Stream], item: usize) -> bo
 
 /// How many bytes of scratch [`decode`] takes for these streams.
 pub(crate) fn scratch_bytes(chunk: &Chunk<'_>, streams: &[Stream]) -> usize {
-    // A stored plane stays where it is.
+    // A stored plane stays in the chunk.
     let stays = are_planes(chunk);
     let made = streams.iter().filter(|stream| !stays || stream.kind != StreamKind::Stored);
     made.map(|stream| stream.out_bytes).sum()
 }
 
-/// What decoding keeps from block to block.
+/// Memory that decoding keeps from block to block.
 #[derive(Default)]
 pub(super) struct Coders {
     zstd: ZstdDecoder,
@@ -123,7 +129,8 @@ impl Coders {
     }
 }
 
-/// Decodes all of a block's streams to its byte planes, those that are not in the chunk into `scratch`, of [`scratch_bytes`].
+/// Decodes all of a block's streams to its byte planes. Those that are not in the chunk go to
+/// `scratch`, of [`scratch_bytes`].
 pub(super) fn decode<'a>(
     chunk: &Chunk<'a>,
     streams: &[Stream],
@@ -167,7 +174,7 @@ pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) {
     }
 }
 
-/// Fills `planes`, which stand one after the other, from streams of bit planes.
+/// Fills `planes`, which follow one another, from streams of bit planes.
 fn from_bits(chunk: &Chunk<'_>, streams: &[Stream], item: usize, coders: &mut Coders, planes: &mut [u8]) -> Result<()> {
     let items = planes.len() / item.max(1);
     let mut rows = std::mem::take(&mut coders.rows);
@@ -199,9 +206,10 @@ fn take(scratch: &mut [u8], count: usize) -> Result<(&mut [u8], &mut [u8])> {
     scratch.split_at_mut_checked(count).ok_or_else(|| Error::format("blosc2 block", format!("{count} bytes"), found))
 }
 
-/// Decodes the first `count` bytes of each stream, of which [`can_stop`] must hold, into `scratch`, where [`of`] finds them.
+/// Decodes the first `count` bytes of each stream into `scratch`, where [`of`] finds them.
+/// [`can_stop`] must be true for the streams.
 pub(crate) fn decode_first(chunk: &Chunk<'_>, streams: &[Stream], count: usize, scratch: &mut Vec<u8>) -> Result<()> {
-    // Room for all of them, so that the next region need not ask for more.
+    // Room for all of them, so that the next region need not allocate more.
     let scratch = grow(scratch, STREAM_BYTES * streams.len());
     for (stream, plane) in streams.iter().zip(scratch.chunks_exact_mut(count.max(1))) {
         let bytes = bytes_of(chunk, stream)?;

@@ -6,7 +6,8 @@ use fearless_simd::{Level, dispatch, u8x64, u16x32, u32x16};
 /// Bytes of each plane that are joined at a time.
 const LANES: usize = 64;
 
-/// Fills `out` with items of as many bytes as there are `planes`, which must be as long as `out` has items.
+/// Fills `out` with items. There is one plane for each byte of an item, and each must have one byte
+/// per item of `out`.
 pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) {
     match *planes {
         [plane] => copy(plane, out),
@@ -15,7 +16,7 @@ pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) {
         [a, b, c, d, e, f, g, h] => {
             dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d, e, f, g, h], out, join8));
         }
-        // No element that we store has another size, but Blosc2 has names for them.
+        // We store no elements of other sizes, but Blosc2 allows them.
         _ => join_any(planes, out),
     }
 }

@@ -1,5 +1,5 @@
-//! Units for tests, of every kind that a coder treats in its own way. The same arguments give the
-//! same bytes for ever: digests of chunks depend on them.
+//! Units for tests, of every kind that a coder handles in its own way. The same arguments must
+//! always give the same bytes: digests of chunks depend on them.
 
 /// Numbers of the kinds.
 pub(crate) const KINDS: std::ops::Range<u64> = 0..16;
@@ -33,13 +33,13 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
     match kind {
         // Zeros.
         0 => {}
-        // One byte again and again, then one item.
+        // One byte repeated, then one item repeated.
         1 => out.fill(random.byte()),
         2 => {
             let value = random.next().to_le_bytes();
             out.chunks_mut(item).for_each(|to| to.copy_from_slice(&value[..to.len()]));
         }
-        // Nothing to find.
+        // Nothing to compress.
         3 => out.iter_mut().for_each(|to| *to = random.byte()),
         // Few bits of noise in each byte.
         4 => {
@@ -61,7 +61,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 to.copy_from_slice(&(i as u64 * step / 3).to_le_bytes()[..to.len()]);
             }
         }
-        // Runs of NaN, of four or eight bytes, or what their first bytes are, among noise.
+        // Runs of NaN of four or eight bytes, or of its first bytes, among noise.
         7 => {
             let nan = if item == 8 { 0x7FF8_0000_0000_0000_u64 } else { 0x7FC0_0000 };
             let mut left = 0;
@@ -83,7 +83,7 @@ pub(crate) fn unit(kind: u64, item: usize, items: usize, seed: u64) -> Vec<u8> {
                 out[at] = random.byte();
             }
         }
-        // Noise with one repetition: hardly compressible, at the edge of the room that there is.
+        // Noise with one repetition: hardly compressible, at the edge of the available room.
         9 => {
             out.iter_mut().for_each(|to| *to = random.byte());
             let length = random.below(80).min(len / 2);

@@ -106,7 +106,7 @@ fn special_chunks_of_nan_and_of_a_value_are_read() {
     chunk[12] = 36;
     chunk[32..].copy_from_slice(&[1, 2, 3, 4]);
     assert_eq!(decode(&chunk, 4, 8).unwrap(), [1, 2, 3, 4, 1, 2, 3, 4]);
-    // Never written: bytes that nobody set.
+    // Never written: bytes with no defined value.
     chunk[31] = 4 << 4;
     assert!(decode(&chunk, 4, 8).is_err());
 }
@@ -142,7 +142,7 @@ fn c06_every_field_of_the_header_is_checked() {
     for filter in [3, 4, 5, 32, 34, 36, 128, 255] {
         assert!(bad(&|b| b[16] = filter).contains("filters"), "{filter}");
     }
-    // Byte delta by another stride would leave bytes of the block unwritten.
+    // A byte delta with another stride would leave bytes of the block unwritten.
     assert!(bad(&|b| b[29] = 7).contains("filters"));
     assert!(bad(&|b| b[29] = 0).contains("filters"));
     assert!(bad(&|b| b[22] = 33).contains("coder"));

@@ -4,7 +4,7 @@ use crate::{ArrayLayout, Region};
 use proptest::prelude::*;
 use shardpack_format::{Codec, Limits};
 
-/// The values of an array as float64; exact for all that the tests hold.
+/// The values of an array as float64; exact for everything in these tests.
 fn values(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
     macro_rules! of {
         ($type:ty) => {
@@ -30,7 +30,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// Every type in which `encoded` can be had, whole and as a region, holds the values of the source type.
+/// `encoded` holds the values of the source type in every possible type, whole and as a region.
 fn same_values_in_every_type(encoded: &EncodedArray) -> Vec<Dtype> {
     let (limits, mut decoder) = (Limits::default(), ArrayDecoder::new());
     let EncodedArray { codec, descriptor, payload, .. } = encoded;
@@ -65,7 +65,7 @@ fn encode(rule: ValueRule, source: &[f32], no_data: Option<f64>) -> EncodedArray
 fn what_float16_holds_comes_as_float16() {
     let halves: Vec<f32> = (0..12).map(|i| i as f32 / 8.0).collect();
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &halves, None)), [Dtype::F16, Dtype::F32, Dtype::F64]);
-    // -9999 is a reserved pattern, which float16 itself cannot say; -32768 it can.
+    // -9999 is a reserved pattern, which float16 cannot hold; -32768 it can.
     let mut marked = halves.clone();
     marked[3] = -9999.0;
     assert_eq!(same_values_in_every_type(&encode(ValueRule::F16, &marked, Some(-9999.0))), [Dtype::F32, Dtype::F64]);

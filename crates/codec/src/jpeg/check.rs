@@ -6,7 +6,8 @@ use super::tile::operation;
 use super::turbo::{Bounds, Decompressor, Frame, Scale, Transcoder, Transcoding, Warnings};
 use shardpack_format::{Limits, Result};
 
-/// Compares the pixels of two JPEGs to the bit, both decoded by libjpeg-turbo with the same settings: one for each thread.
+/// Compares the pixels of two JPEGs bit for bit, both decoded by libjpeg-turbo with the same
+/// settings. Each thread needs its own.
 ///
 /// ```
 /// use shardpack_codec::jpeg::PixelCheck;
@@ -47,11 +48,13 @@ impl PixelCheck {
         }
     }
 
-    /// Whether `stored` decodes to the very pixels of `source`. Identical bytes are not decoded.
+    /// Whether `stored` decodes to exactly the pixels of `source`. Identical bytes are not decoded.
     ///
-    /// `applied` is the Exif orientation that tiling applied to the coefficients ([`Tiled::applied`](super::Tiled::applied)), 1 = none. Such a
-    /// picture is turned back on its coefficients first: decoders round rows and columns differently, so pixels of a rotated picture differ
-    /// by a step or two although nothing was lost, and only this way equality is to the bit.
+    /// `applied` is the Exif orientation that tiling applied to the coefficients
+    /// ([`Tiled::applied`](super::Tiled::applied)), 1 = none. Such a picture is first turned back
+    /// by its coefficients. Decoders round rows and columns differently, so the pixels of a rotated
+    /// picture differ by a step or two although nothing was lost; only turned back are they equal
+    /// bit for bit.
     ///
     /// # Errors
     /// `Format` if one of the two does not decode without a warning, `Limit` if its pixels take more than `limits.max_decoded_bytes`.
@@ -70,7 +73,8 @@ impl PixelCheck {
         let stored = match applied {
             2..=8 => {
                 self.transcoder.set_bounds(bounds);
-                // A quarter turn is undone by the opposite one, all others by themselves.
+                // A quarter turn is undone by the opposite one; all other operations undo
+                // themselves.
                 let back = match applied {
                     6 => 8,
                     8 => 6,

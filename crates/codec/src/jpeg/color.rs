@@ -1,10 +1,12 @@
-//! Colours: what becomes 8-bit RGB, and how.
+//! Colours: how others become 8-bit RGB.
 
 /// CMYK as Adobe stores it (0 = full ink) to RGB, as Pillow does.
 ///
-/// Pillow takes every JPEG of four components to be inverted, whether it has an Adobe segment or not (`JpegImagePlugin`: "assume adobe conventions"),
-/// and its `cmyk2rgb` (`Convert.c`) is `nk − MULDIV255(c, nk)` with `nk = 255 − k` and `MULDIV255(a, b) = (t + (t >> 8)) >> 8, t = ab + 128`, on values that
-/// are not inverted. No ICC profile is applied. libjpeg has turned YCCK into CMYK before.
+/// Pillow assumes that every JPEG of four components is inverted, with or without an Adobe segment
+/// (`JpegImagePlugin`: "assume adobe conventions"). Its `cmyk2rgb` (`Convert.c`) is
+/// `nk − MULDIV255(c, nk)` with `nk = 255 − k` and
+/// `MULDIV255(a, b) = (t + (t >> 8)) >> 8, t = ab + 128`, on values that are not inverted. No ICC
+/// profile is applied. libjpeg has already turned YCCK into CMYK.
 pub(super) fn cmyk_to_rgb(cmyk: &[u8], rgb: &mut [u8]) {
     for (&[c, m, y, k], to) in cmyk.as_chunks::<4>().0.iter().zip(rgb.as_chunks_mut::<3>().0) {
         *to = [c, m, y].map(|ink| k - product(255 - ink, k));

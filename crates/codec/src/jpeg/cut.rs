@@ -1,8 +1,9 @@
 //! Cutting a rectangle out of a JPEG by copying bytes: `docs/tiled-jpeg.md` step by step.
 //!
-//! A restart marker ends the entropy coder's bits and resets its predictions, so that the segment behind it decodes on its own. Where the
-//! markers divide every MCU row evenly, the segments are a grid of tiles, and any rectangle of tiles is a JPEG again: the source's tables, a
-//! frame header of another size, the tiles' segments, and between them markers that count from 0.
+//! A restart marker ends the entropy coder's bits and resets its predictions, so the segment after
+//! it can be decoded on its own. If the markers divide every MCU row evenly, the segments are a
+//! grid of tiles. Any rectangle of tiles is again a JPEG: the source's tables, a frame header with
+//! another size, the tiles' segments, and between them markers that count from 0.
 #![deny(clippy::indexing_slicing)]
 
 use super::grid::{Grid, Tiles};
@@ -13,7 +14,7 @@ use super::turbo::Scale;
 use super::upsample::Needs;
 use shardpack_format::{Error, Result};
 
-/// How much of a picture its restart markers let us leave out.
+/// How much of a picture can be left out, depending on its restart markers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CutKind {
     /// Tiles: only those that the rectangle needs are kept.
@@ -27,18 +28,23 @@ pub enum CutKind {
 /// What a cut shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// What of the picture the cut shows, in pixels of the picture: the rectangle asked for, rounded out to tiles. A pixel (x, y) of the picture is
-    /// the pixel (x − `shown.x`, y − `shown.y`) of the cut; of the two decoded at 1/n, with the offsets divided by n, which they are multiples of.
+    /// The part of the picture that the cut shows, in pixels of the picture: the requested
+    /// rectangle, rounded out to tiles. Pixel (x, y) of the picture is pixel (x − `shown.x`, y −
+    /// `shown.y`) of the cut. If both are decoded at 1/n, divide the offsets by n; they are
+    /// multiples of it.
     pub shown: Rect,
     /// How the picture could be cut.
     pub kind: CutKind,
 }
 
-/// Cuts `rect` out of `jpeg`, and as little more as its restart markers allow: `out` is cleared and becomes a JPEG.
+/// Cuts `rect` out of `jpeg`, with as little around it as the restart markers allow: `out` is
+/// cleared and becomes a JPEG.
 ///
-/// Decoded by libjpeg or libjpeg-turbo with their default upsampling, the pixels of `rect` are those of the whole picture, to the bit. Metadata are
-/// left out (Exif with its orientation, ICC profile, comments), but for the JFIF and Adobe segments, which colours depend on. A picture without
-/// suitable restart markers is copied as it is: [`CutPlan`] tells beforehand. No allocation but the growth of `out`.
+/// If both are decoded by libjpeg or libjpeg-turbo with their default upsampling, the pixels of
+/// `rect` equal those of the whole picture, bit for bit. Metadata are left out (Exif with its
+/// orientation, ICC profile, comments), except the JFIF and Adobe segments, which colours depend
+/// on. A picture without suitable restart markers is copied unchanged: [`CutPlan`] tells this in
+/// advance. The only allocation is the growth of `out`.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{CutKind, Rect, cut};
@@ -54,8 +60,9 @@ pub struct Cut {
 /// ```
 ///
 /// # Errors
-/// `Usage` if `rect` is empty or not within the picture; `Format` if the header breaks T.81, or the restart markers are out of order or more or
-/// fewer than the frame has. After an error the content of `out` is unspecified.
+/// `Usage` if `rect` is empty or not within the picture; `Format` if the header breaks T.81, or the
+/// restart markers are out of order or do not match the frame in number. After an error the content
+/// of `out` is unspecified.
 pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
     let header = JpegHeader::parse(jpeg).map_err(damaged)?;
     let plan = CutPlan::new(jpeg, &header, rect, Scale::Full)?;
@@ -63,8 +70,9 @@ pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
     Ok(plan.cut())
 }
 
-/// A cut that is planned from the header alone, before the scan is looked at: for those who have read the header already, decode at a scale, or
-/// can use the picture where it is if there is nothing to leave out.
+/// A cut that is planned from the header alone, before the scan is read. Use it if you have already
+/// read the header, decode at a scale, or can use the picture in place if there is nothing to leave
+/// out.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{CutKind, CutPlan, JpegHeader, Rect, Scale};
@@ -85,7 +93,7 @@ pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
 pub struct CutPlan<'a> {
     jpeg: &'a [u8],
     header: JpegHeader,
-    /// The picture's tiles and those to keep; `None` for all of the picture as it is.
+    /// The picture's tiles and those to keep; `None` for the whole picture unchanged.
     tiles: Option<(Grid, Tiles)>,
     cut: Cut,
 }
@@ -93,7 +101,8 @@ pub struct CutPlan<'a> {
 impl<'a> CutPlan<'a> {
     /// Plans to cut `rect` (in pixels of the whole picture) out of `jpeg`, whose header is `header`, for a decoder that scales by `scale`.
     ///
-    /// The cut shows every pixel of the scaled picture that `rect` touches, and whatever those need, at this scale and maybe at no other.
+    /// The cut shows every pixel of the scaled picture that `rect` touches, and what those pixels
+    /// need at this scale. At another scale it may show too little.
     ///
     /// # Errors
     /// `Usage` if `rect` is empty or not within the picture.
@@ -114,13 +123,15 @@ impl<'a> CutPlan<'a> {
         Ok(Self { jpeg, header: *header, tiles, cut })
     }
 
-    /// What the cut will show. If it is [`CutKind::Whole`], the source will do, and [`write`](Self::write) would only copy it.
+    /// What the cut will show. If it is [`CutKind::Whole`], use the source: [`write`](Self::write)
+    /// would only copy it.
     #[must_use]
     pub const fn cut(&self) -> Cut {
         self.cut
     }
 
-    /// About how many bytes the cut will have: as if all tiles had the same size. Exactly, it is known once it is written.
+    /// About how many bytes the cut will have, as if all tiles had the same size. The exact number
+    /// is known once it is written.
     #[must_use]
     pub fn expected_bytes(&self) -> u64 {
         let all = self.jpeg.len() as u64;
@@ -130,10 +141,11 @@ impl<'a> CutPlan<'a> {
         head + u64::try_from(share).unwrap_or(all)
     }
 
-    /// Makes `out`, which is cleared first, the cut.
+    /// Clears `out` and writes the cut to it.
     ///
     /// # Errors
-    /// `Format` if the restart markers are out of order, or more or fewer than the frame has. After an error the content of `out` is unspecified.
+    /// `Format` if the restart markers are out of order, or do not match the frame in number. After
+    /// an error the content of `out` is unspecified.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
         out.clear();
         match &self.tiles {
@@ -147,7 +159,8 @@ impl<'a> CutPlan<'a> {
         Ok(())
     }
 
-    /// Copies all up to the first entropy-coded byte, but for metadata, and for the size in the frame header.
+    /// Copies everything up to the first entropy-coded byte, except metadata, and changes the size
+    /// in the frame header.
     fn write_header(&self, out: &mut Vec<u8>) -> Result<()> {
         out.extend([0xFF, 0xD8]);
         let mut walk = Walk::new(self.jpeg);
@@ -184,8 +197,8 @@ impl<'a> CutPlan<'a> {
         }
     }
 
-    /// Copies the segments of `tiles`, with markers between them that count from 0. Looks at all of the scan, so that a lost marker is found
-    /// wherever it was.
+    /// Copies the segments of `tiles`, with markers between them that count from 0. Checks the
+    /// whole scan, so that a lost marker is found wherever it was.
     fn write_tiles(&self, grid: &Grid, tiles: &Tiles, out: &mut Vec<u8>) -> Result<()> {
         let scan = usize::try_from(self.header.scan_offset).ok().and_then(|at| self.jpeg.get(at..)).unwrap_or_default();
         let mut segments = Segments::new(scan);
@@ -207,7 +220,8 @@ impl<'a> CutPlan<'a> {
                                 - 2));
                         }
                     }
-                    // Some encoders write a marker behind the last segment too, with nothing behind it.
+                    // Some encoders also write a marker after the last segment, with nothing after
+                    // it.
                     End::Restart(_) => match segments.next() {
                         Some(([], End::Marker(_))) => {}
                         _ => return Err(self.miscounted(last, index + 1, segments.offset())),
@@ -235,7 +249,7 @@ impl<'a> CutPlan<'a> {
         Ok(())
     }
 
-    /// `found` markers, or more, where the frame has `expected`.
+    /// `found` markers, or more, but the frame has `expected`.
     fn miscounted(&self, expected: u32, found: u32, scanned: usize) -> Error {
         let found = if found > expected { format!("at least {found}") } else { found.to_string() };
         Error::format("restart markers of a JPEG", format!("{expected}, as its frame header says"), found)
@@ -243,7 +257,7 @@ impl<'a> CutPlan<'a> {
     }
 }
 
-/// A number that came from two bytes, or is below such a one.
+/// A number that came from two bytes, or is less than such a number.
 fn be16(n: impl TryInto<u16>) -> [u8; 2] {
     n.try_into().unwrap_or(u16::MAX).to_be_bytes()
 }

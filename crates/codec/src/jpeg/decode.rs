@@ -19,21 +19,25 @@ use shardpack_format::{Error, Limits, Result};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodeOptions {
-    /// What one picture may ask for. `max_decoded_bytes` is compared with 4 bytes for each pixel of the whole picture, and bounds libjpeg's own memory;
-    /// no picture may have more than 500 scans.
+    /// What one picture may ask for. `max_decoded_bytes` is compared with 4 bytes per pixel of the
+    /// whole picture, and bounds libjpeg's own memory. No picture may have more than 500 scans.
     pub limits: Limits,
-    /// Whether pictures are shown in which the decoder found damage that it could go on behind. Default: they are an error.
+    /// Whether to show pictures with damage that the decoder could get past. Default: damage is an
+    /// error.
     pub lenient: bool,
-    /// Whether pictures that are to shrink to half or less along both axes are decoded at 1/2, 1/4 or 1/8 of their size (DCT scaling), and resized from
-    /// there. Faster; pixels differ slightly from the exact ones (on photographs by about 1 level of 255 on average). Default on.
+    /// Whether pictures that shrink to half or less along both axes are decoded at 1/2, 1/4 or 1/8
+    /// of their size (DCT scaling), and resized from there. This is faster; pixels differ slightly
+    /// from the exact ones (on photographs by about 1 level of 255 on average). Default on.
     pub scaled: bool,
-    /// Whether only those parts of a picture are decoded that a view needs: the tiles that it touches where the picture has restart markers, and
-    /// pixels of nothing else in any picture. The pixels are the same, but damage in other parts is not noticed. Default on.
+    /// Whether to decode only the parts of a picture that a view needs: the tiles that it touches,
+    /// if the picture has restart markers, and in any picture only the pixels needed. The pixels
+    /// are the same, but damage in other parts is not noticed. Default on.
     pub partial: bool,
-    /// Whether baseline pictures are decoded by this crate's own decoder, which is faster, above all on tiled ones.
-    /// Those that it does not take (progressive, CMYK, unusual subsampling, DCT scaling, and whatever it finds to be
-    /// damaged), libjpeg-turbo decodes. The pixels are the same, and so are the errors, but for one case: libjpeg-turbo
-    /// alone may read more than a rectangle needs, and refuse it for damage there. Default on.
+    /// Whether this crate's own decoder decodes baseline pictures. It is faster, above all on tiled
+    /// ones. libjpeg-turbo decodes the pictures that it does not handle (progressive, CMYK, unusual
+    /// subsampling, DCT scaling, and those it finds damaged). The pixels are the same, and so are
+    /// the errors, with one exception: libjpeg-turbo may read more than a rectangle needs, and
+    /// refuse it for damage there. Default on.
     pub own_decoder: bool,
 }
 
@@ -50,18 +54,20 @@ pub struct Decoded {
     pub height: u32,
     /// Columns of the output.
     pub width: u32,
-    /// The picture was decoded at one n-th of its size: 1, 2, 4 or 8.
+    /// The picture was decoded at 1/n of its size: 1, 2, 4 or 8.
     pub scale: u32,
-    /// What of it was decoded.
+    /// The part of the picture that was decoded.
     pub kind: CutKind,
-    /// Bytes that the decoder had to go through: of a cut, those of its header and its tiles.
+    /// Bytes that the decoder read: for a cut, those of its header and its tiles.
     pub handed_bytes: usize,
 }
 
 /// A decoder for one thread.
 ///
-/// Its buffers grow to the largest picture that it has seen (3 bytes for each decoded pixel, 4 more for CMYK, and the bytes of a cut or of its scan) and are kept,
-/// those above 64 MiB apart, which are freed after the picture. After that, libjpeg-turbo allocates its own pools for each picture, and the resizer its tables of weights; no pixels are allocated.
+/// Its buffers grow to the largest picture so far (3 bytes per decoded pixel, 4 more for CMYK, and
+/// the bytes of a cut or of its scan). They are kept, except that buffers above 64 MiB are freed
+/// after the picture. Apart from them, libjpeg-turbo allocates its own pools for each picture, and
+/// the resizer its tables of weights; no pixels are allocated.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{DecodeOptions, JpegDecoder, Rendering};
@@ -114,12 +120,14 @@ impl JpegDecoder {
 
     /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly as many bytes as the view has.
     ///
-    /// Gray becomes RGB; CMYK and YCCK become RGB as in Pillow (inverted values, no ICC profile). The filter of all resizing is the antialiased
-    /// triangle (Pillow's and torchvision's `BILINEAR`). After an error the content of `slot` is unspecified and the decoder stays usable.
+    /// Gray becomes RGB; CMYK and YCCK become RGB as in Pillow (inverted values, no ICC profile).
+    /// All resizing uses the antialiased triangle filter (Pillow's and torchvision's `BILINEAR`).
+    /// After an error the content of `slot` is unspecified and the decoder stays usable.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged (and, unless lenient, if libjpeg-turbo warns); `Limit` if it asks for too much; `Usage` if the view cannot be
-    /// taken of this picture or the slot has another size.
+    /// `Format` if the picture is damaged (and, unless lenient, if libjpeg-turbo warns); `Limit` if
+    /// it asks for too much; `Usage` if this picture does not allow the view or the slot has
+    /// another size.
     pub fn decode_into(&mut self, jpeg: &[u8], how: &Rendering, slot: &mut [u8]) -> Result<Decoded> {
         let decoded = self.try_decode_into(jpeg, how, slot);
         trim([&mut self.cut, &mut self.pixels, &mut self.cmyk]);
@@ -181,7 +189,8 @@ impl JpegDecoder {
         Ok(decoded)
     }
 
-    /// Decodes the pixels of `wanted` by our own decoder and renders them. Returns how many bytes it went through; `None` if libjpeg-turbo has to decode the picture.
+    /// Decodes the pixels of `wanted` with our own decoder and renders them. Returns how many bytes
+    /// it read; `None` if libjpeg-turbo has to decode the picture.
     fn decode_baseline(
         &mut self,
         jpeg: &[u8],
@@ -214,9 +223,10 @@ impl JpegDecoder {
     }
 }
 
-/// The part of the scaled picture `all` to make pixels of, so that those of `window` are exact; `None` for all of it.
+/// The part of the scaled picture `all` to make pixels of, so that those of `window` are exact;
+/// `None` for all of it.
 fn region(header: &JpegHeader, window: Rect, all: Rect, scale: Scale) -> Option<Rect> {
-    // Where libjpeg-turbo's own interface does not know the sampling, it decodes no regions.
+    // If libjpeg-turbo's interface does not know the sampling, it cannot decode regions.
     if header.sof == 3 || matches!(header.sampling(), Sampling::Other | Sampling::S410) {
         return None;
     }
@@ -225,8 +235,8 @@ fn region(header: &JpegHeader, window: Rect, all: Rect, scale: Scale) -> Option<
     let mcu = BLOCK * max_factors(header.components()).0 / scale.denominator();
     let mut x = window.x.saturating_sub(beside) / mcu * mcu;
     let right = ((window.right() + beside).div_ceil(mcu) * mcu).min(all.width);
-    // Of a region with a single column of chroma, libjpeg-turbo replicates chroma along both axes
-    // (`jpeg_crop_scanline`), where it interpolates in the whole picture.
+    // In a region with a single column of chroma, libjpeg-turbo replicates chroma along both axes
+    // (`jpeg_crop_scanline`); in the whole picture it interpolates.
     while needs.beside && right - x < needs.min_width.div_ceil(scale.denominator()) && x > 0 {
         x = x.saturating_sub(mcu);
     }
@@ -235,7 +245,7 @@ fn region(header: &JpegHeader, window: Rect, all: Rect, scale: Scale) -> Option<
     Some(Rect { x, y, width: right - x, height: bottom - y })
 }
 
-/// Window and area of the plan in pixels of what was decoded.
+/// Window and area of the plan, in pixels of the decoded picture.
 fn scaled(plan: &Plan, shown: Rect, scale: Scale) -> Result<(Rect, Area)> {
     let n = scale.denominator();
     let axis = |at: u32, extent: u32, from: u32, side: u32| {

@@ -54,7 +54,7 @@ fn shown(decoder: &mut JpegDecoder, jpeg: &[u8], how: &Rendering) -> (Vec<u8>, D
     (slot, decoded)
 }
 
-/// A picture as a table of pixels, and everything done to it one pixel at a time.
+/// A picture as a table of pixels; every operation works on one pixel at a time.
 #[derive(Clone)]
 struct Table {
     width: usize,
@@ -82,7 +82,8 @@ impl Table {
         self.at[y * self.width + x]
     }
 
-    /// Upright, by the table of the Exif specification: where row 0 and column 0 of the stored pixels are seen.
+    /// Turns upright by the table of the Exif specification: where row 0 and column 0 of the stored
+    /// pixels are seen.
     fn upright(&self, orientation: u8) -> Self {
         let (w, h) = (self.width, self.height);
         match orientation {
@@ -98,7 +99,7 @@ impl Table {
         }
     }
 
-    /// What `upright` undoes.
+    /// The operation that `upright` undoes.
     fn stored(&self, orientation: u8) -> Self {
         self.upright(match orientation {
             6 => 8,
@@ -132,8 +133,9 @@ impl Table {
     }
 }
 
-/// Decode the whole, turn it upright, crop, resize, reflect. With `turned_last`, the crop is resized as it is stored, as the decoder does it: on
-/// pictures on their side, the two passes of the filter then come in the other order.
+/// Decode the whole, turn it upright, crop, resize, reflect. With `turned_last`, the crop is
+/// resized as stored, like in the decoder: for pictures on their side, the two passes of the filter
+/// then come in the other order.
 fn twin(jpeg: &[u8], how: &Rendering, turned_last: bool) -> Vec<u8> {
     let upright = Table::whole(jpeg).upright(how.orientation);
     let crop = how.view.resolve(upright.width as u32, upright.height as u32, &how.key).unwrap();
@@ -175,7 +177,7 @@ fn any_framing(width: u32, height: u32) -> impl Strategy<Value = Framing> {
     ]
 }
 
-/// Sides at which every scale comes up.
+/// Sides at which every scale is used.
 fn any_large_case() -> impl Strategy<Value = (Vec<u8>, Rendering)> {
     any_case_of(100..500)
 }
@@ -257,13 +259,13 @@ proptest! {
         for scaled in [false, true] {
             let mut decoder = JpegDecoder::new(DecodeOptions { limits: limits.clone(), lenient, scaled, ..Default::default() });
             let _ = decoder.decode_into(&jpeg, &how, &mut slot);
-            // Whatever it was, the decoder goes on.
+            // Whatever it was, the decoder continues to work.
             prop_assert!(decoder.decode_into(&photo(40, 40), &how, &mut slot).is_ok());
         }
     }
 }
 
-/// Regions of one column of chroma are what libjpeg-turbo does not interpolate.
+/// libjpeg-turbo does not interpolate regions of one column of chroma.
 #[test]
 fn regions_have_the_pixels_of_the_whole_picture() {
     use Subsampling::{S411, S420, S422, S440, S444};
@@ -332,7 +334,7 @@ fn shrinking_pictures_are_decoded_small() {
         let (exact, decoded) = shown(&mut decoder(false), &jpeg, &how);
         assert_eq!(decoded.scale, 1);
         let mean = small.iter().zip(&exact).map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>() / exact.len() as f64;
-        // Far more than on photographs: the texture is finer than what is shown.
+        // Far more than on photographs: the texture is finer than the output shows.
         assert!(mean < 5.0, "{view:?}: {mean}");
     }
 }

@@ -1,4 +1,5 @@
-//! Random parameters as a pure function of (seed, epoch, sample), drawn by [Philox4x32-10](crate::philox).
+//! Random parameters as a pure function of (seed, epoch, sample), drawn with
+//! [Philox4x32-10](crate::philox).
 
 use crate::philox::{halves, philox4x32_10};
 

@@ -5,8 +5,8 @@ use super::rect::Rect;
 use super::turbo::Scale;
 use super::upsample::{BLOCK, Needs, max_factors};
 
-/// Tiles of equal size from the upper left corner; those at the right and at the bottom may reach over the picture's edge. Each is one restart
-/// interval, and they follow each other row by row.
+/// Tiles of equal size from the upper left corner; those at the right and at the bottom may extend
+/// past the picture's edge. Each is one restart interval, in order, row by row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Grid {
     /// Pixels of the picture.
@@ -19,7 +19,7 @@ pub(super) struct Grid {
     pub(super) rows: u32,
 }
 
-/// Tiles of a grid: columns and rows from the first to the one behind the last.
+/// Tiles of a grid: columns and rows from the first to one past the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tiles {
     pub(super) left: u32,
@@ -35,8 +35,9 @@ impl Tiles {
 }
 
 impl Grid {
-    /// The grid of a picture, if it has one: sequential Huffman coding of 8 bits, all components in one scan, and a restart interval that divides the
-    /// MCU row or is a multiple of it.
+    /// The grid of a picture, if it has one. It needs sequential Huffman coding of 8 bits, all
+    /// components in one scan, and a restart interval that divides the MCU row or is a multiple of
+    /// it.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         let components = header.components();
         let one_scan = usize::from(header.scan_components) == components.len();
@@ -80,7 +81,8 @@ impl Grid {
             top: top / self.tile_height,
             bottom: bottom.div_ceil(self.tile_height).min(self.rows),
         };
-        // The last tile of a row may be narrower than what makes libjpeg interpolate, and at a quarter even a whole one is.
+        // The last tile of a row may be too narrow for libjpeg to interpolate, and at a quarter
+        // even a whole one is.
         while self.shown(&tiles).width < needs.min_width && tiles.right < self.columns {
             tiles.right += 1;
         }
@@ -90,7 +92,7 @@ impl Grid {
         tiles
     }
 
-    /// What `tiles` show of the picture.
+    /// The part of the picture in `tiles`.
     pub(super) fn shown(&self, tiles: &Tiles) -> Rect {
         let (x, y) = (tiles.left * self.tile_width, tiles.top * self.tile_height);
         // No overflow: a side has at most 65,535 pixels, and a tile at most 65,535 MCUs of 32.
@@ -99,7 +101,8 @@ impl Grid {
     }
 }
 
-/// One axis of a rectangle, widened to whole pixels of the scaled picture, and by one of those on each side if `margin`.
+/// One axis of a rectangle, widened to whole pixels of the scaled picture, and by one more on each
+/// side if `margin`.
 fn span(start: u32, end: u32, margin: bool, scale: Scale) -> (u32, u32) {
     let n = scale.denominator();
     let margin = u32::from(margin);

@@ -1,7 +1,9 @@
-//! The header of a JPEG file, from SOI to its first scan (ITU-T T.81, Annex B): dimensions, sampling, and which decoders take it.
+//! The header of a JPEG file, from SOI to its first scan (ITU-T T.81, Annex B): dimensions,
+//! sampling, and which decoders can read it.
 //!
-//! Sans I/O and free of dependencies: [`JpegHeader::parse`] is handed a prefix of the file and says how much more it needs. It takes bytes
-//! from strangers, allocates nothing and looks at every byte at most once.
+//! Does no I/O and has no dependencies: [`JpegHeader::parse`] gets a prefix of the file and says
+//! how much more it needs. The bytes may come from strangers. It allocates nothing and looks at
+//! every byte at most once.
 #![deny(clippy::indexing_slicing)]
 
 use std::fmt;
@@ -12,9 +14,9 @@ use std::fmt;
 pub enum JpegError {
     /// The bytes do not start with SOI and a marker.
     NotJpeg,
-    /// The header goes on after the bytes that were handed in. In a complete file: it is cut off.
+    /// The header continues after the given bytes. If they are the complete file, it is cut off.
     Truncated {
-        /// How many bytes from the start of the file are needed to get further.
+        /// How many bytes from the start of the file are needed to continue.
         needed: u64,
     },
     /// The bytes break T.81.
@@ -103,9 +105,10 @@ pub struct JpegHeader {
     pub orientation: Option<u8>,
     /// Whether there is an ICC profile.
     pub icc: bool,
-    /// Components in the first scan; as many as the frame has when the scan is interleaved (or there is only one).
+    /// Components in the first scan; as many as in the frame if the scan is interleaved (or there
+    /// is only one).
     pub scan_components: u8,
-    /// Bytes between segments that belong to none. Decoders skip them, with a warning.
+    /// Bytes between segments that belong to no segment. Decoders skip them, with a warning.
     pub stray_bytes: u64,
     /// Offset of the marker SOFn.
     pub sof_offset: u64,
@@ -119,8 +122,9 @@ impl JpegHeader {
     /// Reads the header from `bytes`, a prefix of the file, or all of it.
     ///
     /// # Errors
-    /// `NotJpeg`; `Truncated` if more bytes are needed, with their number; `Damaged` if they break T.81: no frame before the first scan, two
-    /// frames, a dimension of zero, a segment shorter than its content, a sampling factor outside 1..=4.
+    /// `NotJpeg`; `Truncated` if more bytes are needed, with their number; `Damaged` if they break
+    /// T.81: no frame before the first scan, two frames, a dimension of zero, a segment shorter
+    /// than its content, a sampling factor outside 1..=4.
     pub fn parse(bytes: &[u8]) -> Result<Self, JpegError> {
         if bytes.get(..3).is_some_and(|head| head != [0xFF, 0xD8, 0xFF]) || bytes.first().is_some_and(|&b| b != 0xFF) {
             return Err(JpegError::NotJpeg);
@@ -277,7 +281,7 @@ impl JpegHeader {
             }
     }
 
-    /// Chroma subsampling. Factors count as they are written: chroma other than 1×1 is `Other`.
+    /// Chroma subsampling. Factors are taken as written: chroma other than 1×1 is `Other`.
     #[must_use]
     pub fn sampling(&self) -> Sampling {
         match self.components() {
@@ -296,7 +300,8 @@ impl JpegHeader {
         }
     }
 
-    /// Why few decoders read this process, if so: lossless, differential, arithmetic, not 8 bits, two components.
+    /// Why few decoders read this picture, if so: lossless, differential, arithmetic, not 8 bits,
+    /// two components.
     #[must_use]
     pub const fn unsupported(&self) -> Option<&'static str> {
         match (self.sof, self.precision, self.component_count) {
@@ -310,7 +315,8 @@ impl JpegHeader {
         }
     }
 
-    /// Whether the GPU's CUDA decoders take it: Huffman-coded, baseline or progressive, 8 bits, gray or 4:4:4, 4:2:2, 4:2:0, 4:4:0.
+    /// Whether the GPU's CUDA decoders can read it: Huffman-coded, baseline or progressive, 8 bits,
+    /// gray or 4:4:4, 4:2:2, 4:2:0, 4:4:0.
     #[must_use]
     pub fn gpu_decodable(&self) -> bool {
         matches!(self.sof, 0 | 2)
@@ -320,15 +326,17 @@ impl JpegHeader {
             && !matches!(self.sampling(), Sampling::S411 | Sampling::S410 | Sampling::Other)
     }
 
-    /// Whether the GPU's fixed-function engine is expected to take it: [`gpu_decodable`](Self::gpu_decodable), and baseline, in one scan.
-    /// The library's own query stays the authority when it comes to decoding.
+    /// Whether the GPU's fixed-function engine should be able to read it:
+    /// [`gpu_decodable`](Self::gpu_decodable), and baseline, in one scan. When it comes to
+    /// decoding, ask the GPU library itself.
     #[must_use]
     pub fn hardware_decodable(&self) -> bool {
         self.gpu_decodable() && self.is_baseline() && self.scan_components == self.component_count
     }
 }
 
-/// Offset just behind EOI, found by walking `bytes`, a whole file, from the first entropy-coded byte; `None` if the file ends before EOI.
+/// Offset just after EOI, found by walking `bytes`, a whole file, from the first entropy-coded
+/// byte; `None` if the file ends before EOI.
 #[must_use]
 pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     let mut walk = Walk::at(bytes, usize::try_from(scan_offset).ok()?);
@@ -348,17 +356,18 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Stands behind SOI.
+    /// Starts after SOI.
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, pos: 2 }
     }
 
-    /// Stands at an offset.
+    /// Starts at an offset.
     pub(super) const fn at(bytes: &'a [u8], pos: usize) -> Self {
         Self { bytes, pos }
     }
 
-    /// The next marker and its offset; stands behind it afterwards. Bytes before it, fill bytes apart, are counted in `stray`.
+    /// The next marker and its offset; moves past it. Bytes before it, except fill bytes, are
+    /// counted in `stray`.
     pub(super) fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
         loop {
             let rest = self.bytes.get(self.pos..).unwrap_or_default();
@@ -381,7 +390,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// The content of the segment whose length stands here; stands behind it afterwards.
+    /// The content of the segment whose length comes next; moves past it.
     pub(super) fn segment(&mut self) -> Result<&'a [u8], JpegError> {
         let needed = |n: usize| JpegError::Truncated { needed: n as u64 };
         let start = self.pos + 2;
@@ -400,14 +409,16 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Orientation from the TIFF structure of an Exif segment. Damage means none: a picture is not refused for its metadata.
+/// Orientation from the TIFF structure of an Exif segment. Damage counts as none: a picture is not
+/// refused for its metadata.
 fn exif_orientation(tiff: &[u8]) -> Option<u8> {
     let (at, little) = exif_orientation_at(tiff)?;
     let value = be16(tiff, at).map(|v| if little { v.swap_bytes() } else { v })?;
     u8::try_from(value).ok().filter(|o| (1..=8).contains(o))
 }
 
-/// Where the TIFF structure of an Exif segment holds the orientation, and whether it is little-endian.
+/// Where the orientation is in the TIFF structure of an Exif segment, and whether it is
+/// little-endian.
 pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     let little = match tiff.get(..2)? {
         b"II" => true,

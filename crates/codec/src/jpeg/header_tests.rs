@@ -145,7 +145,7 @@ fn says_how_much_it_needs() {
     let segments = vec![(0xE2, vec![7; 60_000])];
     let jpeg = Jpeg { segments, ..Jpeg::default() };
     let (bytes, head) = (jpeg.bytes(), jpeg.head().len());
-    // Handing in what was asked for, again and again, comes to the end without a byte of entropy-coded data.
+    // Always providing what is asked for leads to the end without reading entropy-coded data.
     let (mut have, mut rounds) = (0, 0);
     let header = loop {
         match JpegHeader::parse(&bytes[..have]) {
@@ -221,7 +221,7 @@ proptest! {
     }
 }
 
-/// The figures stand in the description of the data set, and were found with other software.
+/// The figures come from the description of the data set, and were found with other software.
 #[test]
 fn agrees_on_a_thousand_photos() {
     let Some(data) = shared_data() else { return };

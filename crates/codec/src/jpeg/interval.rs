@@ -1,19 +1,22 @@
-//! How many MCUs stand between two restart markers (docs/adr/0006-restart-interval.md).
+//! How many MCUs to put between two restart markers (docs/adr/0006-restart-interval.md).
 //!
-//! Tiles are rectangles only if the interval divides the row of MCUs. Narrow tiles fit a crop better, wide ones cost fewer markers; which
-//! weighs more depends on how many bytes an MCU takes.
+//! Tiles are rectangles only if the interval divides the row of MCUs. Narrow tiles fit a crop
+//! better, wide ones cost fewer markers. Which matters more depends on how many bytes an MCU takes.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
 
-/// What one more segment costs, in bytes of entropy-coded data. Stored, it is 3.5: marker, padding bits, and DC values that start from 0 again;
-/// the rest is the time that cutting and decoding spend at a marker.
+/// What one more segment costs, in bytes of entropy-coded data. When stored it costs 3.5: marker,
+/// padding bits, and DC values that start from 0 again. The rest is the time for a marker in
+/// cutting and decoding.
 const SEGMENT_BYTES: f64 = 8.0;
 
-/// What a stored byte weighs against one that a crop hands to the decoder. The larger, the wider the tiles.
+/// Weight of a stored byte compared to a byte that a crop passes to the decoder. A larger weight
+/// makes wider tiles.
 const STORED: f64 = 1.25;
 
-/// Part of a picture's width that a random-resized-crop (scale 0.08–1) takes, on average, and how much the tiles at its two edges add, in tiles.
+/// Average part of a picture's width that a random-resized-crop (scale 0.08–1) takes, and how many
+/// tiles its two edges add.
 const CROP: (f64, f64) = (0.68, 0.75);
 
 /// Which tiles a picture is cut into.
@@ -24,7 +27,7 @@ pub enum Interval {
     Auto,
     /// A tile is a whole row of MCUs.
     Row,
-    /// This many MCUs, at least 1; where that does not divide the row, the largest divisor below it.
+    /// This many MCUs, at least 1. If that does not divide the row, the largest divisor below it.
     Mcus(u16),
 }
 
@@ -66,9 +69,11 @@ impl Interval {
     }
 }
 
-/// The restart interval for a picture of `mcus_per_row` × `mcu_rows` MCUs whose file takes `source_bytes`: a divisor of `mcus_per_row`.
+/// The restart interval for a picture of `mcus_per_row` × `mcu_rows` MCUs whose file has
+/// `source_bytes`: a divisor of `mcus_per_row`.
 ///
-/// The divisor that makes the fewest bytes, stored and handed to the decoder by random-resized-crops, under a model of both.
+/// The divisor with the fewest bytes, stored and passed to the decoder by random-resized-crops, by
+/// a model of both.
 ///
 /// ```
 /// use shardpack_codec::jpeg::restart_interval;
@@ -117,7 +122,7 @@ mod tests {
 
     #[test]
     fn large_mcus_get_narrow_tiles() {
-        // 64 MCUs a row have divisors for every taste.
+        // 64 MCUs per row have divisors for every case.
         let intervals = [10, 20, 40, 100, 1000].map(|mcu_bytes| restart_interval(64, 48, 64 * 48 * mcu_bytes));
         assert_eq!(intervals, [16, 8, 8, 4, 1]);
     }

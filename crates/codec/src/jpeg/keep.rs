@@ -1,13 +1,13 @@
-//! Why a picture is stored as it came instead of tiled.
+//! Why a picture is stored unchanged instead of tiled.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
 use std::fmt;
 
-/// Most blocks of an MCU (T.81, B.2.3): a picture that exceeds it cannot be written in one scan.
+/// Most blocks of an MCU (T.81, B.2.3): a picture with more cannot be written in one scan.
 const MAX_MCU_BLOCKS: u32 = 10;
 
-/// Why a picture was kept to the byte.
+/// Why a picture was kept byte for byte.
 ///
 /// ```
 /// use shardpack_codec::jpeg::KeepReason;
@@ -17,7 +17,7 @@ const MAX_MCU_BLOCKS: u32 = 10;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum KeepReason {
-    /// Tiled, it would be larger than the source by more than the margin.
+    /// When tiled, it would be larger than the source by more than the margin.
     Larger,
     /// Four components: CMYK or YCCK.
     Cmyk,
@@ -31,7 +31,7 @@ pub enum KeepReason {
     Lossless,
     /// A differential frame of the hierarchical process.
     Hierarchical,
-    /// Sampling factors that do not fit one scan, or are no multiples of each other.
+    /// Sampling factors that do not fit one scan, or are not multiples of each other.
     Sampling,
     /// Quantisation tables of 16 bits, which the baseline process does not have.
     Quantisation,
@@ -54,7 +54,7 @@ impl KeepReason {
         }
     }
 
-    /// What in the header forbids tiling, if anything does.
+    /// What in the header forbids tiling, if anything.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         match (header.sof, header.precision, header.components().len()) {
             (3, ..) => return Some(Self::Lossless),

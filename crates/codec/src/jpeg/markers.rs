@@ -1,4 +1,5 @@
-//! What the markers of a JPEG show to be damaged: a scan that was cut, segments that are missing or out of order. Nothing is decoded.
+//! Finds damage in a JPEG from its markers: a scan that was cut, segments that are missing or out
+//! of order. Nothing is decoded.
 #![deny(clippy::indexing_slicing)]
 
 use super::header::Walk;
@@ -10,8 +11,9 @@ use shardpack_format::{Error, Result};
 
 /// Walks the markers of a whole file, at the speed of a search for FF.
 ///
-/// Finds damage that a decoder would warn of, but not all of it: flipped bits leave the markers in order. A JPEG that passes may be
-/// damaged; one that fails is. What follows the end of the image is not looked at.
+/// Finds damage that a decoder would warn of, but not all of it: flipped bits leave the markers in
+/// order. A JPEG that passes may be damaged; one that fails is. Bytes after the end of the image
+/// are ignored.
 ///
 /// ```
 /// use shardpack_codec::jpeg::check_markers;
@@ -24,8 +26,8 @@ use shardpack_format::{Error, Result};
 /// ```
 ///
 /// # Errors
-/// `Format` if there is no header, if a restart marker is missing, out of order or left over, if bytes stand between two segments of
-/// markers, or if the file ends before the image does.
+/// `Format` if there is no header, if a restart marker is missing, out of order or left over, if
+/// there are bytes between two segments of markers, or if the file ends before the image does.
 pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     let header = parse(jpeg)?;
     if header.stray_bytes > 0 {
@@ -35,7 +37,7 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
     let mut at = usize::try_from(header.sos_offset).map_err(|_| cut_off(jpeg))?;
     let mut interval = header.restart_interval;
     loop {
-        // Stands before SOS.
+        // Starts before SOS.
         let mut walk = Walk::at(jpeg, at);
         walk.marker(&mut 0).map_err(|error| damaged(&error))?;
         let scan = walk.segment().map_err(|error| damaged(&error))?;
@@ -54,14 +56,15 @@ pub fn check_markers(jpeg: &[u8]) -> Result<()> {
                     at = usize::try_from(offset).map_err(|_| cut_off(jpeg))?;
                     break;
                 }
-                // Tables, comments, and what belongs to applications; the number of lines, which is known already.
+                // Tables, comments and application data; the number of lines, which is already
+                // known.
                 0xC4 | 0xCC | 0xDB..=0xDD | 0xE0..=0xEF | 0xFE => {
                     let body = walk.segment().map_err(|error| damaged(&error))?;
                     if let (0xDD, Some(bytes)) = (marker, body.first_chunk()) {
                         interval = u16::from_be_bytes(*bytes);
                     }
                 }
-                // Some encoders write a restart marker behind the last segment, too.
+                // Some encoders also write a restart marker after the last segment.
                 0x01 | 0xD0..=0xD7 => {}
                 marker => {
                     let expected = "a table, a scan, or the end of the image";
@@ -84,7 +87,7 @@ fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
         |side: u16, factor: u32, most: u32| u64::from((u32::from(side) * factor).div_ceil(most).div_ceil(BLOCK));
     let mcus = if count == 1 {
         let id = *specs.first()?;
-        // Of a lone component, an MCU is a block; those that lie outside of the picture are left out.
+        // For a component alone, an MCU is a block, and blocks outside the picture are left out.
         let part = header.components().iter().find(|part| part.id == id)?;
         units(header.width, part.h.into(), h) * units(header.height, part.v.into(), v)
     } else {
@@ -93,7 +96,8 @@ fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
     Some(if interval == 0 { 0 } else { (mcus - 1) / u64::from(interval) })
 }
 
-/// Looks at the restart markers of the scan whose first entropy-coded byte is at `start`. Returns where the marker is that ends it.
+/// Checks the restart markers of the scan whose first entropy-coded byte is at `start`. Returns the
+/// place of the marker that ends it.
 fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize> {
     let scan = jpeg.get(start..).ok_or_else(|| cut_off(jpeg))?;
     let mut segments = Segments::new(scan);
@@ -103,7 +107,7 @@ fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize>
         let at = |offset: usize| (start + offset) as u64;
         match end {
             End::Restart(_) if expected == Some(count) => {
-                // Left over, with nothing behind it: see above.
+                // Left over, with nothing after it: see above.
                 return Ok(start + segments.offset() - 2);
             }
             End::Restart(n) if u64::from(n) != count & 7 => {

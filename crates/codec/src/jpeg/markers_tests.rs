@@ -68,7 +68,7 @@ fn damage_is_named() {
     says(&[&jpeg[..end], b"\xFF\xD7abc\xFF\xD9"].concat(), "3 bytes that belong to none");
     says(&[&jpeg[..end], b"\xFF\xC0\0\x04ab\xFF\xD9"].concat(), "found FF C0");
     says(&[&jpeg[..2], b"x", &jpeg[2..]].concat(), "JPEG");
-    // What follows the end does not count, nor does a marker too many at the very end.
+    // Bytes after the end do not count, nor does an extra marker at the very end.
     assert_eq!(check_markers(&[&jpeg[..], b"\xFF\xD0\xFF"].concat()), Ok(()));
     assert_eq!(check_markers(&[&jpeg[..end], b"\xFF\xD0\xFF\xD9"].concat()), Ok(()));
 }
@@ -84,7 +84,7 @@ fn markers_where_there_should_be_none() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// There is no false alarm: what fails here is damaged to libjpeg-turbo, too.
+    /// No false alarms: a picture that fails here is damaged to libjpeg-turbo too.
     #[test]
     fn what_fails_does_not_decode(
         size in (1..90_u32, 1..70_u32),

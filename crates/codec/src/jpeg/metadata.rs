@@ -1,7 +1,7 @@
 //! Metadata that changes how a picture looks: its ICC profile and its Exif orientation.
 //!
-//! A tiled JPEG is stored without its metadata segments. [`Metadata::read`] takes out of the source what must not get lost, and
-//! [`with_metadata`] puts it back.
+//! A tiled JPEG is stored without its metadata segments. [`Metadata::read`] takes what must not get
+//! lost out of the source, and [`with_metadata`] puts it back.
 #![deny(clippy::indexing_slicing)]
 
 use super::end_of_image;
@@ -9,19 +9,21 @@ use super::header::{Walk, exif_orientation_at};
 use super::tile::parse;
 use shardpack_format::{Error, Result};
 
-/// Largest ICC profile that is read or written, in bytes: 4 MiB. Profiles of screens take some kB, those of printers up to 2 MB.
+/// Largest ICC profile that is read or written, in bytes: 4 MiB. Profiles of screens take a few kB,
+/// those of printers up to 2 MB.
 pub const MAX_ICC_BYTES: usize = 4 << 20;
 
-/// Starts each of the segments that hold a profile; the chunk's number and the number of chunks follow, one byte each.
+/// Starts each segment of a profile. The number of the chunk and the number of chunks follow, one
+/// byte each.
 const ICC_TAG: &[u8] = b"ICC_PROFILE\0";
 
-/// Profile bytes in one segment: a segment's length is 16 bits and counts itself.
+/// Profile bytes in one segment: a segment's length has 16 bits and includes itself.
 const ICC_CHUNK: usize = 65_535 - 2 - ICC_TAG.len() - 2;
 
 /// Length of the header of a profile (ICC.1, 7.2).
 const ICC_HEADER: usize = 128;
 
-/// What a picture's metadata says of how it looks.
+/// Metadata that changes how a picture looks.
 ///
 /// ```
 /// use shardpack_codec::jpeg::Metadata;
@@ -32,9 +34,9 @@ const ICC_HEADER: usize = 128;
 pub struct Metadata {
     /// ICC profile, joined from its chunks.
     pub icc: Option<Vec<u8>>,
-    /// What is wrong with the ICC profile that the picture has, if so; then `icc` is `None`.
+    /// What is wrong with the picture's ICC profile, if it has a bad one; then `icc` is `None`.
     pub icc_damage: Option<&'static str>,
-    /// Exif orientation, 1..=8; 1 where there is none.
+    /// Exif orientation, 1..=8; 1 if there is none.
     pub orientation: u8,
 }
 
@@ -106,8 +108,8 @@ fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Appends `jpeg` to `out` with an ICC profile and an Exif orientation, so that other programs show it as it is meant. What the picture
-/// has already is left as it is: its own profile, its own Exif segment.
+/// Appends `jpeg` to `out` with an ICC profile and an Exif orientation, so that other programs show
+/// it correctly. A profile or an Exif segment that the picture already has is not changed.
 ///
 /// ```
 /// use shardpack_codec::jpeg::with_metadata;
@@ -128,7 +130,7 @@ pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut
         }
     }
     let header = parse(jpeg)?;
-    // JFIF asks to stand right behind SOI, and readers are used to Exif before the profile.
+    // JFIF must come directly after SOI, and readers expect Exif before the profile.
     let behind = segments(jpeg).next().filter(|&(marker, body, _)| marker == 0xE0 && body.starts_with(b"JFIF\0"));
     let (head, tail) = jpeg.split_at_checked(behind.map_or(2, |(.., end)| end)).unwrap_or((jpeg, &[]));
     out.extend_from_slice(head);
@@ -160,9 +162,9 @@ const fn exif(orientation: u8) -> [u8; 32] {
     out
 }
 
-/// Writes orientation 1 over whatever Exif orientation `jpeg` states: for a picture that was turned upright.
+/// Writes orientation 1 over any Exif orientation in `jpeg`: for a picture that was turned upright.
 pub(super) fn set_upright(jpeg: &mut [u8]) {
-    // Positions first: the walk borrows the bytes.
+    // Collect the positions first: the walk borrows the bytes.
     let places: Vec<(usize, bool)> = segments(jpeg)
         .filter(|&(marker, body, _)| marker == 0xE1 && body.starts_with(b"Exif\0"))
         .filter_map(|(_, body, end)| {
@@ -185,7 +187,7 @@ pub(super) fn picture_bytes(jpeg: &[u8], scan_offset: u64) -> usize {
     end.saturating_sub(segments.map(|(_, body, _)| body.len() + 4).sum())
 }
 
-/// The segments before the first scan: marker, content, offset of the byte behind.
+/// The segments before the first scan: marker, content, offset of the byte after it.
 pub(super) fn segments(jpeg: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
     let mut walk = Walk::new(jpeg);
     std::iter::from_fn(move || {

@@ -1,7 +1,9 @@
 //! JPEG: the header walk, cutting by restart markers, decoding into a slot, tiling and re-encoding, and the fence around libjpeg-turbo.
 //!
-//! One libjpeg is in the tree, libjpeg-turbo through its TurboJPEG interface (docs/adr/0005-one-libjpeg.md); every call to it goes through
-//! `turbo`, where all of its `unsafe` stands. Beside it stands `baseline`, our own decoder for what we store (docs/adr/0011-own-decoder.md): the same pixels, sooner.
+//! There is one libjpeg in the tree, libjpeg-turbo with its TurboJPEG interface
+//! (docs/adr/0005-one-libjpeg.md). Every call to it goes through `turbo`, which has all of its
+//! `unsafe`. `baseline` is our own decoder for what we store (docs/adr/0011-own-decoder.md): the
+//! same pixels, faster.
 
 mod baseline;
 mod check;

@@ -4,8 +4,8 @@ use super::view::Area;
 use super::{PixelLayout, Rect};
 use shardpack_format::{Error, Result};
 
-/// How a stored picture becomes upright: pixel (x, y) of the upright picture is pixel (x, y), or (y, x) if transposed, of the stored one, counted from
-/// its other edge where mirrored.
+/// How a stored picture becomes upright. Pixel (x, y) of the upright picture is pixel (x, y), or
+/// (y, x) if transposed, of the stored one. Mirrored axes are counted from the other edge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     transposed: bool,
@@ -45,7 +45,7 @@ impl Turn {
         }
     }
 
-    /// Whether rows stay rows in their order, so that at most each row is mirrored.
+    /// Whether the rows keep their order, so that at most each row is mirrored.
     pub(crate) const fn keeps_rows(self) -> bool {
         !self.transposed && !self.mirrored_y
     }
@@ -55,17 +55,17 @@ impl Turn {
         self.mirrored_x
     }
 
-    /// Whether nothing is turned at all.
+    /// Whether nothing is turned.
     pub(crate) const fn is_none(self) -> bool {
         !self.transposed && !self.mirrored_x && !self.mirrored_y
     }
 
-    /// Width and height on the other side.
+    /// Width and height after turning.
     pub(crate) const fn size(self, (width, height): (u32, u32)) -> (u32, u32) {
         if self.transposed { (height, width) } else { (width, height) }
     }
 
-    /// A rectangle of the upright picture in a stored picture of the given size.
+    /// The place of a rectangle of the upright picture in a stored picture of the given size.
     pub(crate) const fn stored_rect(self, rect: Rect, (width, height): (u32, u32)) -> Rect {
         let Rect { mut x, mut y, width: mut w, height: mut h } = rect;
         if self.transposed {

@@ -1,4 +1,4 @@
-//! Quantisation tables (T.81, B.2.4.1): which of two pictures lost more.
+//! Quantisation tables (T.81, B.2.4.1): they tell which of two pictures lost more.
 #![deny(clippy::indexing_slicing)]
 
 use super::JpegHeader;
@@ -14,7 +14,8 @@ const QUANTISATION: u8 = 0xDB;
 pub(super) struct Steps([[u16; 64]; 3]);
 
 impl Steps {
-    /// Those of a grey or a YCbCr picture, as the tables before its first scan have them; `None` for other colours, and where tables are missing.
+    /// The steps of a grey or YCbCr picture, from the tables before its first scan; `None` for
+    /// other colours, and if tables are missing.
     pub(super) fn of(jpeg: &[u8], header: &JpegHeader) -> Option<Self> {
         let components = header.components();
         let ycc = header.jfif || header.adobe_transform == Some(1) || components.iter().map(|c| c.id).eq(1..=3);
@@ -44,7 +45,7 @@ impl Steps {
         Some(Self([of(0)?, of(1)?, of(2)?]))
     }
 
-    /// Those that libjpeg-turbo takes for this quality.
+    /// The steps that libjpeg-turbo uses for this quality.
     pub(super) fn at(quality: u8, encoder: &mut Compressor) -> Result<Option<Self>> {
         let mut jpeg = Vec::new();
         let how = Encoding { quality, subsampling: Subsampling::S444, restart_interval: 0 };
@@ -87,7 +88,7 @@ mod tests {
         let mut wrong_number = jpeg.clone();
         wrong_number[at + 4] = 7;
         assert_eq!(Steps::of(&wrong_number, &header), None);
-        // Of 16 bits, it says: then there are not enough of them.
+        // The table claims to have 16 bits: then there are too few of them.
         let mut wide = jpeg.clone();
         wide[at + 4] = 0x10;
         assert_eq!(Steps::of(&wide, &header), None);

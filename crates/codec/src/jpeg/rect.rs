@@ -25,19 +25,19 @@ pub struct Rect {
 }
 
 impl Rect {
-    /// All of a picture.
+    /// The whole picture.
     #[must_use]
     pub const fn whole(width: u32, height: u32) -> Self {
         Self { x: 0, y: 0, width, height }
     }
 
-    /// The column behind the last one; `u32::MAX` if it is beyond that.
+    /// The column after the last one; `u32::MAX` if it is beyond that.
     #[must_use]
     pub const fn right(&self) -> u32 {
         self.x.saturating_add(self.width)
     }
 
-    /// The row behind the last one; `u32::MAX` if it is beyond that.
+    /// The row after the last one; `u32::MAX` if it is beyond that.
     #[must_use]
     pub const fn bottom(&self) -> u32 {
         self.y.saturating_add(self.height)
@@ -49,15 +49,15 @@ impl Rect {
         self.x <= other.x && self.y <= other.y && other.right() <= self.right() && other.bottom() <= self.bottom()
     }
 
-    /// This rectangle counted from the upper left corner of `outer`, if it lies in that.
+    /// This rectangle counted from the upper left corner of `outer`, if it is inside.
     #[must_use]
     pub fn within(&self, outer: &Self) -> Option<Self> {
         outer.contains(self).then(|| Self { x: self.x - outer.x, y: self.y - outer.y, ..*self })
     }
 
-    /// Whether it has pixels, and all of them in a picture of `width` × `height`.
+    /// Whether it has pixels, all of them within a picture of `width` × `height`.
     pub(super) fn check(&self, width: u32, height: u32) -> Result<()> {
-        // Exact, where `right` and `bottom` stop at the largest number.
+        // This is exact; `right` and `bottom` stop at the largest number.
         let ends = (self.x.checked_add(self.width), self.y.checked_add(self.height));
         let inside = matches!(ends, (Some(right), Some(bottom)) if right <= width && bottom <= height);
         if inside && self.width > 0 && self.height > 0 {

@@ -1,6 +1,7 @@
 //! Lossy re-encoding: decode, turn upright, shrink, encode as a tiled baseline JPEG with optimised Huffman tables.
 //!
-//! One encoder, libjpeg-turbo's: trellis quantisation was measured and gives nothing at equal score (docs/adr/0007-encoders.md).
+//! There is one encoder, libjpeg-turbo's: trellis quantisation was measured and gains nothing at
+//! equal score (docs/adr/0007-encoders.md).
 #![deny(clippy::indexing_slicing)]
 
 mod options;
@@ -24,10 +25,10 @@ use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::U8x3;
 use shardpack_format::{Error, Limits, Result};
 
-/// What became of the picture.
+/// What was done with the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReencodeOutcome {
-    /// Encoded anew.
+    /// Re-encoded.
     Encoded {
         /// libjpeg's quality.
         quality: u8,
@@ -38,31 +39,35 @@ pub enum ReencodeOutcome {
         /// Tiles one above the other.
         tile_rows: u32,
     },
-    /// The source, tiled or kept: encoded anew it would have been no smaller, or as coarse as asked for it is already, or it cannot be decoded to
-    /// colours or grey.
+    /// The source, tiled or kept. Re-encoded it would not have been smaller, or it is already as
+    /// coarse as requested, or it cannot be decoded to colours or grey.
     Source(TileOutcome),
 }
 
 /// What [`JpegReencoder::reencode`] wrote.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reencoded {
-    /// Encoded or not.
+    /// Re-encoded or not.
     pub outcome: ReencodeOutcome,
     /// Width of the stored picture, in pixels, before `orientation` is applied.
     pub width: u32,
     /// Height of the stored picture, in pixels, before `orientation` is applied.
     pub height: u32,
-    /// Exif orientation that is still to be applied on decoding, 1..=8. An encoded picture is upright: 1.
+    /// Exif orientation still to be applied after decoding, 1..=8. An encoded picture is upright:
+    /// 1.
     pub orientation: u8,
-    /// Exif orientation that was applied to the coefficients of a source that is not encoded anew; 1 = none.
+    /// Exif orientation that was applied to the coefficients of a source that is not re-encoded; 1
+    /// = none.
     pub applied: u8,
-    /// SSIMULACRA2 against the source, decoded, upright and resized; of a picture of more than [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), of its
-    /// centre. `None` if nobody asked for it, and for a source that is stored itself: it would count as 100 and tell nothing of the encoder.
+    /// SSIMULACRA2 against the source, decoded, upright and resized. For a picture of more than
+    /// [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), the score of its centre. `None` if no score
+    /// was requested, and for a source that is stored itself: that would count as 100 and say
+    /// nothing about the encoder.
     pub score: Option<f64>,
 }
 
-/// Re-encodes pictures, one after the other: one for each thread. Its buffers hold the decoded picture up to three times;
-/// those above 64 MiB are freed after it.
+/// Re-encodes pictures, one after the other. Each thread has its own. Its buffers hold the decoded
+/// picture up to three times; buffers above 64 MiB are freed after each picture.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{JpegReencoder, ReencodeOptions};
@@ -75,13 +80,13 @@ pub struct JpegReencoder {
     decoder: Decompressor,
     encoder: Compressor,
     resizer: fir::Resizer,
-    /// Pixels as the picture is to be encoded.
+    /// Pixels of the picture to be encoded.
     pixels: Vec<u8>,
-    /// Pixels on their way there, and those of encoded pictures.
+    /// Pixels at intermediate steps, and those of encoded pictures.
     other: Vec<u8>,
     encoded: Vec<u8>,
     best: Vec<u8>,
-    /// The encoder's steps at the quality asked for last.
+    /// The encoder's steps at the quality requested last.
     steps: Option<(u8, Option<Steps>)>,
 }
 
@@ -110,17 +115,22 @@ impl JpegReencoder {
         })
     }
 
-    /// Appends the re-encoded picture to `out`, and scores it if `score` asks for it (a search for a score knows it anyway). Scoring takes
+    /// Appends the re-encoded picture to `out`, and scores it if `score` is set (a search for a
+    /// score knows it anyway). Scoring takes
     /// [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL) more memory, which is freed again.
     ///
-    /// The source is stored instead, tiled as `options.tile` says, where it is not resized and its own bytes, metadata left out, are no more than
-    /// the encoded ones; where it is neither resized nor subsampled, and all its quantisation steps are as coarse as those of the fixed quality asked
-    /// for (finer ones would cost bytes and bring nothing back: it is not even tried); and where it is nothing that can be encoded: two components, other than 8 bits, hierarchical, sampling factors that
-    /// fit no scan, and CMYK. A CMYK picture that is too large is converted to RGB, as decoding would (without its profile), and encoded.
+    /// The source is stored instead, tiled as `options.tile` says, in three cases. First, if it is
+    /// not resized and its own bytes, without metadata, are no more than the encoded ones. Second,
+    /// if it is neither resized nor subsampled, and all its quantisation steps are as coarse as
+    /// those of the requested fixed quality: finer steps would cost bytes and bring nothing back,
+    /// so encoding is not even tried. Third, if it cannot be encoded: two components, other than 8
+    /// bits, hierarchical, sampling factors that fit no scan, and CMYK. A CMYK picture that is too
+    /// large is converted to RGB, as in decoding (without its profile), and encoded.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged: everything that libjpeg-turbo warns of counts; `Limit` if it has too many pixels; `Usage` for options
-    /// outside their ranges, and for a picture that cannot be scored. Then `out` is as it was.
+    /// `Format` if the picture is damaged, which includes every warning of libjpeg-turbo; `Limit`
+    /// if it has too many pixels; `Usage` for options outside their ranges, and for a picture that
+    /// cannot be scored. Then `out` is unchanged.
     pub fn reencode(
         &mut self,
         jpeg: &[u8],
@@ -174,7 +184,7 @@ impl JpegReencoder {
         let (quality, interval, score) = match options.quality {
             Quality::Fixed(quality) => {
                 let interval = self.encode(quality, subsampling, size, options)?;
-                // What is thrown away needs no score.
+                // A picture that is thrown away needs no score.
                 let score = match score && (resized || self.encoded.len() < source_bytes) {
                     true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
                     false => None,
@@ -193,8 +203,9 @@ impl JpegReencoder {
         self.encoded_as(quality, interval, size, score)
     }
 
-    /// Appends a JPEG of `pixels`, C-contiguous `[height, width, channels]` u8 with one channel (grey) or three (RGB), and scores it as
-    /// [`reencode`](Self::reencode) does. Chroma is kept whole unless `options.subsampling` asks for 4:2:0.
+    /// Appends a JPEG of `pixels`, C-contiguous `[height, width, channels]` u8 with one channel
+    /// (grey) or three (RGB), and scores it like [`reencode`](Self::reencode). Chroma is kept whole
+    /// unless `options.subsampling` requests 4:2:0.
     ///
     /// ```
     /// use shardpack_codec::jpeg::{JpegHeader, JpegReencoder, ReencodeOptions};
@@ -206,8 +217,9 @@ impl JpegReencoder {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the pixels are not `height * width * channels` bytes, of a side that a JPEG cannot have (1 to 65,535), for options outside their ranges,
-    /// and for a picture that cannot be scored. Then `out` is as it was.
+    /// `Usage` if the pixels are not `height * width * channels` bytes, if a JPEG cannot have such
+    /// a side (1 to 65,535), for options outside their ranges, and for a picture that cannot be
+    /// scored. Then `out` is unchanged.
     pub fn encode_pixels(
         &mut self,
         pixels: &[u8],
@@ -274,7 +286,8 @@ impl JpegReencoder {
         })
     }
 
-    /// Whether encoding at `quality` would quantise no coefficient of the picture more coarsely than it is.
+    /// Whether encoding at `quality` would quantise no coefficient of the picture more coarsely
+    /// than now.
     fn is_as_coarse(&mut self, jpeg: &[u8], header: &JpegHeader, quality: u8) -> Result<bool> {
         let asked = match self.steps {
             Some((of, steps)) if of == quality => steps,
@@ -296,7 +309,7 @@ impl JpegReencoder {
         })
     }
 
-    /// Decodes to RGB: grey too, whose luma the encoder gets back to the bit.
+    /// Decodes to RGB, and grey too: the encoder gets its luma back bit for bit.
     fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
         self.decoder.set_bounds(Bounds::of(limits));
         let picture = self.decoder.open(jpeg)?;
@@ -368,7 +381,8 @@ impl JpegReencoder {
         reference.score(&self.other, size)
     }
 
-    /// Leaves the picture of the smallest quality that reaches `target` in `self.encoded`; returns quality, restart interval and score.
+    /// Leaves the picture with the lowest quality that reaches `target` in `self.encoded`; returns
+    /// quality, restart interval and score.
     fn search(
         &mut self,
         target: f64,
@@ -396,7 +410,7 @@ impl JpegReencoder {
                         std::mem::swap(&mut self.encoded, &mut self.best);
                         found
                     }
-                    // Every try fell short, the last of them at 100.
+                    // Every try was too low, the last of them at 100.
                     None => (quality, interval, Some(score)),
                 });
             }
@@ -404,12 +418,12 @@ impl JpegReencoder {
     }
 }
 
-/// The subsampling to encode with.
+/// The subsampling to use for encoding.
 fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Turn) -> Subsampling {
     let sampling = match (header.sampling(), turn.size((1, 2)) == (2, 1)) {
         (Sampling::S422, true) => Sampling::S440,
         (Sampling::S440, true) => Sampling::S422,
-        // A quarter of the rows is nothing that the encoder writes.
+        // The encoder cannot write a quarter of the rows.
         (Sampling::S411, true) => Sampling::S420,
         (sampling, _) => sampling,
     };
@@ -437,7 +451,8 @@ const fn grid(subsampling: Subsampling, (width, height): (u32, u32)) -> McuGrid 
     McuGrid { columns: width.div_ceil(mcu_width), rows: height.div_ceil(mcu_height), mcu_width, mcu_height }
 }
 
-/// About what a photo takes, for the choice of tiles, which must be made before it is encoded: 0.2 bytes a pixel at quality 80.
+/// About the size of a photo: 0.2 bytes per pixel at quality 80. Tiles must be chosen before the
+/// picture is encoded.
 fn expected_bytes(quality: u8, (width, height): (u32, u32)) -> usize {
     let permille = match quality {
         0..=49 => 80,

@@ -7,7 +7,7 @@ use crate::jpeg::testing::{Jpeg, exif, shared_data};
 use crate::jpeg::turbo::Process;
 use proptest::prelude::*;
 
-/// At quality 98: re-encoding makes it smaller.
+/// Quality 98: re-encoding makes it smaller.
 fn source(size: (u32, u32), subsampling: Subsampling) -> Vec<u8> {
     encode(size, PixelFormat::Rgb, Encoding { quality: 98, ..plain(subsampling) }, None)
 }
@@ -97,7 +97,7 @@ fn a_picture_that_is_coarse_already_loses_nothing_more() {
         assert_eq!(done.score, None);
         assert_eq!(decode(&stored), decode(&jpeg), "{quality}");
     }
-    // What is asked for beside the quality is done.
+    // The other options besides quality are applied.
     let encoded = |options| matches!(run(&jpeg, &options, false).unwrap().0.outcome, ReencodeOutcome::Encoded { .. });
     assert!(encoded(fixed(30)));
     let tables_of_60 = ReencodeOptions { subsampling: ChromaSampling::S420, ..fixed(60) };
@@ -110,7 +110,7 @@ fn a_turned_picture_shows_the_same() {
     let upright = source((96, 64), Subsampling::S444);
     let (_, _, expected) = decode(&run(&upright, &fixed(90), false).unwrap().1);
     for (orientation, operation) in (2..=8).map(|o| (o, super::super::tile::operation(o as u8))) {
-        // The coefficients are turned the other way first.
+        // The coefficients are first turned the other way.
         let inverse = match orientation {
             6 => super::super::tile::operation(8),
             8 => super::super::tile::operation(6),
@@ -173,7 +173,7 @@ fn the_search_finds_the_smallest_quality() {
         qualities.push(found);
     }
     assert!(qualities.is_sorted() && qualities[0] < qualities[2]);
-    // Nothing reaches 100 but the source itself.
+    // Only the source itself reaches 100.
     let options = ReencodeOptions { quality: Quality::Ssimulacra2(100.0), ..Default::default() };
     let (done, _) = run(&jpeg, &options, false).unwrap();
     assert!(matches!(done.outcome, ReencodeOutcome::Source(TileOutcome::Tiled { .. })));

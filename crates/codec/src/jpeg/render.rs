@@ -1,4 +1,5 @@
-//! From decoded pixels to the caller's slot: crop, resize, turn, reflect. What all kinds of pictures share.
+//! From decoded pixels to the caller's slot: crop, resize, turn, reflect. Shared by all kinds of
+//! pictures.
 
 use super::orientation::Turn;
 use super::resize::{Pixels, Resizer};
@@ -9,14 +10,14 @@ use shardpack_format::{Error, Result};
 /// Order of the axes of the output. Three channels: red, green, blue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum PixelLayout {
-    /// `[height, width, 3]`, as pictures are stored and nvJPEG writes them.
+    /// `[height, width, 3]`, like stored pictures and the output of nvJPEG.
     #[default]
     HeightWidthChannels,
-    /// `[3, height, width]`, as PyTorch's convolutions want them.
+    /// `[3, height, width]`, for PyTorch's convolutions.
     ChannelsHeightWidth,
 }
 
-/// What to make of a picture.
+/// What to make from a picture.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{DrawKey, PixelLayout, Rendering, View};
@@ -32,9 +33,10 @@ pub enum PixelLayout {
 pub struct Rendering {
     /// Which part, and at what size, in coordinates of the upright picture. Default: the whole picture.
     pub view: View,
-    /// What random views draw their parameters from.
+    /// The source of random numbers for random views.
     pub key: DrawKey,
-    /// Exif orientation of the stored pixels, 1..=8; the output is upright. Default 1: they are upright already.
+    /// Exif orientation of the stored pixels, 1..=8; the output is upright. Default 1: already
+    /// upright.
     pub orientation: u8,
     /// Order of the output's axes.
     pub layout: PixelLayout,
@@ -52,7 +54,7 @@ pub(crate) struct Plan {
     pub(crate) turn: Turn,
     /// What is shown.
     pub(crate) area: Area,
-    /// The pixels that count.
+    /// The pixels that may be used.
     pub(crate) window: Rect,
     /// Size after resizing: width, height.
     pub(crate) resized: (u32, u32),
@@ -78,18 +80,19 @@ impl Plan {
         Ok(Self { turn, area, window, resized, output: (width, height), layout: how.layout })
     }
 
-    /// The rectangle whose pixels are the output's, if nothing is resized.
+    /// The rectangle whose pixels are the output, if nothing is resized.
     pub(crate) fn exact(&self) -> Option<Rect> {
         self.area.rect().filter(|rect| (rect.width, rect.height) == self.resized)
     }
 
-    /// Whether the output's bytes are those of the stored rectangle, in their order.
+    /// Whether the output's bytes are those of the stored rectangle, in order.
     pub(crate) fn is_plain(&self) -> bool {
         self.turn.is_none() && self.layout == PixelLayout::HeightWidthChannels
     }
 }
 
-/// Crops, resizes and turns, for one thread. Its buffers grow to the largest output and stay, until they are trimmed.
+/// Crops, resizes and turns, for one thread. Its buffers grow to the largest output and are kept
+/// until they are trimmed.
 pub(crate) struct Renderer {
     resizer: Resizer,
     resized: Vec<u8>,
@@ -106,13 +109,14 @@ impl Renderer {
         Self { resizer: Resizer::new(), resized: Vec::new() }
     }
 
-    /// Frees what an outlier has left.
+    /// Frees the buffers that an unusually large picture has left.
     pub(crate) fn trim(&mut self) {
         trim([&mut self.resized]);
         self.resizer.trim();
     }
 
-    /// Renders `from` into `slot`; `window` and `area` are the plan's in coordinates of `from`.
+    /// Renders `from` into `slot`; `window` and `area` are those of the plan, in coordinates of
+    /// `from`.
     pub(crate) fn render(
         &mut self,
         plan: &Plan,
@@ -143,10 +147,11 @@ impl Renderer {
     }
 }
 
-/// Most bytes that a buffer keeps from picture to picture: RGB of 22 million pixels.
+/// The most bytes that a buffer keeps from picture to picture: RGB of 22 million pixels.
 pub(crate) const KEPT_BYTES: usize = 64 << 20;
 
-/// Frees the buffers that an outlier has made larger than that, so that it does not stay in every thread that met one.
+/// Frees buffers that a large picture has made larger than that, so that they do not stay in every
+/// thread that had one.
 pub(crate) fn trim<const N: usize>(buffers: [&mut Vec<u8>; N]) {
     for buffer in buffers {
         if buffer.capacity() > KEPT_BYTES {
@@ -155,7 +160,7 @@ pub(crate) fn trim<const N: usize>(buffers: [&mut Vec<u8>; N]) {
     }
 }
 
-/// The first `len` bytes of a buffer that grows.
+/// The first `len` bytes of a growing buffer.
 pub(crate) fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buffer.len() < len {
         buffer.resize(len, 0);

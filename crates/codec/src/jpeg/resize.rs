@@ -1,8 +1,10 @@
-//! Antialiased resizing of 8-bit RGB: bilinear, its support widened by the ratio where the picture shrinks.
+//! Antialiased resizing of 8-bit RGB: bilinear. If the picture shrinks, the filter is widened by
+//! the ratio.
 //!
-//! This is the filter of Pillow's `Image.resize(…, BILINEAR)` and of torchvision's `Resize(antialias=True)`: a triangle as wide as two output pixels. The
-//! arithmetic is that of `fast_image_resize`, which is Pillow-SIMD's (weights of 16 bits, rows before columns), so that single values differ from
-//! Pillow's by one level now and then; `resize_tests.rs` has the figures.
+//! This is the filter of Pillow's `Image.resize(…, BILINEAR)` and of torchvision's
+//! `Resize(antialias=True)`: a triangle as wide as two output pixels. The arithmetic is that of
+//! `fast_image_resize`, which is Pillow-SIMD's (weights of 16 bits, rows before columns). So single
+//! values sometimes differ from Pillow's by one level; `resize_tests.rs` has the figures.
 
 use super::Rect;
 use super::render::KEPT_BYTES;
@@ -21,7 +23,7 @@ pub(crate) struct Pixels<'a> {
 }
 
 impl<'a> Pixels<'a> {
-    /// The rows of a rectangle, if it lies within.
+    /// The rows of a rectangle, if it is inside.
     pub(super) fn rows(self, rect: Rect) -> Option<impl DoubleEndedIterator<Item = &'a [[u8; 3]]>> {
         let (x, y) = (rect.x as usize, rect.y as usize);
         let (columns, rows) = (x..x + rect.width as usize, y..y + rect.height as usize);
@@ -43,14 +45,14 @@ impl Resizer {
         Self { inner: fir::Resizer::new() }
     }
 
-    /// Frees what an outlier has left.
+    /// Frees the buffers that an unusually large picture has left.
     pub(super) fn trim(&mut self) {
         if self.inner.size_of_internal_buffers() > KEPT_BYTES {
             self.inner.reset_internal_buffers();
         }
     }
 
-    /// Resizes `area` to `width` × `height` into `out`. The filter sees nothing outside of `window`.
+    /// Resizes `area` to `width` × `height` into `out`. The filter uses nothing outside `window`.
     pub(super) fn resize(
         &mut self,
         from: Pixels<'_>,
@@ -59,7 +61,7 @@ impl Resizer {
         (width, height): (u32, u32),
         out: &mut [u8],
     ) -> Result<()> {
-        // What rounding puts outside of the window would be refused.
+        // Values that rounding puts outside the window would be refused.
         let (x, y) = ((area.x - f64::from(window.x)).max(0.0), (area.y - f64::from(window.y)).max(0.0));
         let (w, h) = (area.width.min(f64::from(window.width) - x), area.height.min(f64::from(window.height) - y));
         let options = fir::ResizeOptions::new()

@@ -27,7 +27,8 @@ fn nothing_outside_of_the_window_is_seen() {
     }
 }
 
-/// What Pillow 13 makes of [`gradients`]: `crop(…).resize((width, height), Image.BILINEAR).tobytes()`.
+/// The output of Pillow 13 for [`gradients`]:
+/// `crop(…).resize((width, height), Image.BILINEAR).tobytes()`.
 const CROPPED: [u8; 126] = [
     131, 142, 129, 126, 131, 128, 129, 131, 130, 127, 118, 114, 124, 119, 125, 123, 132, 127, 124, 128, 121, 124, 125,
     125, 131, 120, 124, 124, 124, 126, 122, 123, 137, 127, 129, 130, 131, 123, 123, 121, 122, 122, 119, 130, 131, 128,
@@ -37,7 +38,7 @@ const CROPPED: [u8; 126] = [
     130, 122, 114, 141, 143, 134, 130, 123, 125, 135, 138,
 ];
 
-/// The whole of it, at 5 × 4.
+/// The whole picture, at 5 × 4.
 const SMALL: [u8; 60] = [
     101, 114, 116, 131, 134, 126, 123, 122, 121, 126, 126, 126, 122, 127, 126, 125, 133, 129, 125, 126, 126, 125, 123,
     126, 133, 127, 124, 126, 123, 124, 131, 124, 127, 122, 128, 120, 124, 130, 120, 123, 119, 128, 129, 124, 133, 127,
@@ -55,7 +56,7 @@ const LARGE: [u8; 168] = [
     123, 165, 63, 15, 57, 99, 54, 96, 138, 96, 138, 180, 139, 181, 223, 185, 83, 125, 218, 4, 46,
 ];
 
-/// 37 × 29 pixels whose every value differs from its neighbours'.
+/// 37 × 29 pixels, each value different from its neighbours'.
 fn gradients() -> Vec<u8> {
     let value = |x: u32, y: u32, c: u32| ((x * x * 3 + y * 7 * (c + 1) + x * y * 5) % 256) as u8;
     (0..29).flat_map(|y| (0..37).flat_map(move |x| (0..3).map(move |c| value(x, y, c)))).collect()

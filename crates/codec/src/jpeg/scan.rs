@@ -1,4 +1,4 @@
-//! The segments of a scan: what stands between its restart markers.
+//! The segments of a scan: the bytes between its restart markers.
 
 use memchr::{Memchr, memchr_iter};
 
@@ -13,8 +13,8 @@ pub(super) enum End {
     Cut,
 }
 
-/// Walks the entropy-coded segments of a scan. Nothing is decoded: in entropy-coded data, FF is always followed by 00, so that any other FF
-/// is a marker, or a fill byte before one.
+/// Walks the entropy-coded segments of a scan. Nothing is decoded: in entropy-coded data 00 always
+/// follows FF, so any other FF is a marker, or a fill byte before one.
 pub(super) struct Segments<'a> {
     scan: &'a [u8],
     ff: Memchr<'a>,
@@ -23,7 +23,7 @@ pub(super) struct Segments<'a> {
 }
 
 impl<'a> Segments<'a> {
-    /// `scan` begins with the first entropy-coded byte; what follows the scan is not looked at.
+    /// `scan` begins with the first entropy-coded byte; bytes after the scan are ignored.
     pub(super) fn new(scan: &'a [u8]) -> Self {
         Self { scan, ff: memchr_iter(0xFF, scan), start: 0, ended: false }
     }

@@ -1,15 +1,17 @@
-//! How much a re-encoded picture differs from its source to the eye: SSIMULACRA2.
+//! How different a re-encoded picture looks from its source: SSIMULACRA2.
 //!
-//! 100 is identical, 90 cannot be told apart side by side, 70 is high and 50 medium quality. Pixels are taken to be sRGB.
+//! 100 is identical, 90 cannot be told apart side by side, 70 is high and 50 medium quality. Pixels
+//! are assumed to be sRGB.
 //!
-//! A score takes planes of floats, so that memory would grow with the largest picture of a dataset: what is scored has at most
-//! [`SCORE_MAX_PIXELS`].
+//! A score takes planes of floats, so memory would grow with the largest picture of a dataset.
+//! Therefore at most [`SCORE_MAX_PIXELS`] are scored.
 
 use super::Rect;
 use fast_ssim2::{PixelDescriptor, PixelSlice, Ssimulacra2Reference};
 use shardpack_format::{Error, Result};
 
-/// Most pixels that are scored: of a larger picture, its centre of the same shape, whose score stands for the whole.
+/// Most pixels that are scored. For a larger picture only the centre, with the same shape, is
+/// scored, and its score stands for the whole.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
@@ -17,17 +19,17 @@ use shardpack_format::{Error, Result};
 /// ```
 pub const SCORE_MAX_PIXELS: u64 = 8_000_000;
 
-/// Bytes of memory that scoring takes for each pixel that it looks at, as measured; the pictures themselves are not counted.
+/// Measured memory that scoring takes per pixel, in bytes, without the pictures themselves.
 pub const SCORE_BYTES_PER_PIXEL: u64 = 115;
 
-/// Score of a picture that is its source.
+/// Score of a picture that equals its source.
 pub(super) const IDENTICAL: f64 = 100.0;
 
-/// A picture that others are compared with: its half of the work is done once.
+/// A picture to compare others with. Its half of the work is done once.
 pub(super) struct Reference(Ssimulacra2Reference);
 
 impl Reference {
-    /// Prepares `rgb`, rows without gaps; of a large picture, its centre.
+    /// Prepares `rgb`, rows without gaps; for a large picture, its centre.
     pub(super) fn new(rgb: &[u8], size: (u32, u32)) -> Result<Self> {
         Ssimulacra2Reference::new(&slice(rgb, size)?).map(Self).map_err(|e| unfit(size, e))
     }
@@ -38,7 +40,7 @@ impl Reference {
     }
 }
 
-/// What is scored of a picture.
+/// The part of a picture that is scored.
 fn centre((width, height): (u32, u32)) -> Rect {
     let pixels = u64::from(width) * u64::from(height);
     if pixels <= SCORE_MAX_PIXELS {
@@ -80,7 +82,7 @@ mod tests {
         }
     }
 
-    /// What lies beside the centre does not count, and what lies in it does.
+    /// Pixels outside the centre do not count, and those inside do.
     #[test]
     fn large_pictures_are_scored_by_their_centre() {
         let size = (8000, 2000);

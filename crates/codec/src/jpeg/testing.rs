@@ -1,4 +1,4 @@
-//! Small JPEGs for tests, made on the spot. The root package's tests include this file too.
+//! Small JPEGs for tests, made when needed. The root package's tests include this file too.
 
 /// Parts of a JPEG that a test may change before it joins them.
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl Jpeg {
     }
 }
 
-/// An Exif segment's content that holds one orientation.
+/// The content of an Exif segment with one orientation.
 pub(crate) fn exif(orientation: u16, little: bool) -> Vec<u8> {
     let mut out = b"Exif\0\0".to_vec();
     let u16_of = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
@@ -79,7 +79,8 @@ pub(crate) fn exif(orientation: u16, little: bool) -> Vec<u8> {
     out
 }
 
-/// The folder of shared test data, if this checkout has one beside it or above it; else says that the test is skipped.
+/// The folder of shared test data, if this checkout has one next to it or above it; else prints
+/// that the test is skipped.
 #[allow(clippy::print_stderr, reason = "a test that did not run must not look like one that did")]
 pub(crate) fn shared_data() -> Option<std::path::PathBuf> {
     let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));

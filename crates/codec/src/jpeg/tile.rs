@@ -1,7 +1,8 @@
-//! Lossless tiling: any usual JPEG becomes a baseline JPEG of one scan whose restart markers cut it into a grid of tiles.
+//! Lossless tiling: any usual JPEG becomes a baseline JPEG with one scan, and restart markers cut
+//! the scan into a grid of tiles.
 //!
-//! The DCT coefficients are copied and coded anew, so that every decoder makes the very same pixels of both. Rectangles of tiles can then be
-//! cut out by copying bytes ([`cut`](super::cut)).
+//! The DCT coefficients are copied and coded anew, so that every decoder gives exactly the same
+//! pixels for both. Rectangles of tiles can then be cut out by copying bytes ([`cut`](super::cut)).
 #![deny(clippy::indexing_slicing)]
 
 use super::interval::{Interval, McuGrid};
@@ -11,7 +12,7 @@ use super::turbo::{Bounds, Decompressor, Operation, Scale, Transcoder, Transcodi
 use super::{JpegError, JpegHeader, end_of_image};
 use shardpack_format::{Error, Limits, Result};
 
-/// How pictures are tiled.
+/// Options of tiling.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{Interval, TileOptions};
@@ -22,17 +23,21 @@ use shardpack_format::{Error, Limits, Result};
 pub struct TileOptions {
     /// Which tiles. Default [`Interval::Auto`].
     pub interval: Interval,
-    /// Whether the metadata segments (Exif, ICC profile, XMP, comments…) stay in the stored JPEG. Default: they are dropped; read what is worth
-    /// keeping with [`Metadata`](super::Metadata) before.
+    /// Whether the metadata segments (Exif, ICC profile, XMP, comments…) stay in the stored JPEG.
+    /// By default they are dropped; first read what is worth keeping with
+    /// [`Metadata`](super::Metadata).
     pub keep_metadata: bool,
-    /// Whether a picture whose Exif orientation is not upright is rotated on its coefficients, where its edges fall on the MCU grid; else the
-    /// orientation stays to be applied on decoding. No coefficient is lost, but decoders round a rotated picture differently by a step or
-    /// two. Default no.
+    /// Whether a picture whose Exif orientation is not upright is rotated by its coefficients, if
+    /// its edges are on the MCU grid. Otherwise the orientation is applied after decoding. No
+    /// coefficient is lost, but decoders round a rotated picture differently by a step or two.
+    /// Default no.
     pub upright: bool,
-    /// How much larger than the source the tiled picture may be, as a part of the source: with [`Interval::Auto`], whole rows are
-    /// tried before it is kept. Default 0.15, which a progressive source seldom exceeds.
+    /// How much larger than the source the tiled picture may be, as a fraction of the source. With
+    /// [`Interval::Auto`], whole rows are tried before the source is kept. Default 0.15, which a
+    /// progressive source seldom exceeds.
     pub max_growth: f64,
-    /// What a picture may ask for: pixels, and memory for its coefficients, follow from `max_decoded_bytes`.
+    /// What a picture may ask for. The limits on pixels, and on memory for its coefficients, follow
+    /// from `max_decoded_bytes`.
     pub limits: Limits,
 }
 
@@ -48,7 +53,7 @@ impl Default for TileOptions {
     }
 }
 
-/// What became of the bytes.
+/// What was done with the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TileOutcome {
     /// A baseline JPEG of one scan.
@@ -60,7 +65,7 @@ pub enum TileOutcome {
         /// Tiles one above the other: rows of MCUs.
         tile_rows: u32,
     },
-    /// The source to the byte, metadata and bytes behind the end of the image included.
+    /// The source byte for byte, including metadata and bytes after the end of the image.
     Kept(KeepReason),
 }
 
@@ -73,14 +78,14 @@ pub struct Tiled {
     pub width: u32,
     /// Height of the stored picture, in pixels, before `orientation` is applied.
     pub height: u32,
-    /// Exif orientation that is still to be applied on decoding, 1..=8; 1 = upright. It counts even where the stored bytes hold an Exif segment
-    /// as well.
+    /// Exif orientation still to be applied after decoding, 1..=8; 1 = upright. It applies even if
+    /// the stored bytes also have an Exif segment.
     pub orientation: u8,
     /// Exif orientation that was applied to the coefficients; 1 = none.
     pub applied: u8,
 }
 
-/// Tiles pictures, one after the other: one for each thread.
+/// Tiles pictures, one after the other. Each thread has its own.
 ///
 /// ```
 /// use shardpack_codec::jpeg::{JpegTiler, TileOptions};
@@ -120,13 +125,16 @@ impl JpegTiler {
         }
     }
 
-    /// Appends the tiled picture to `out`, or the source where it cannot be tiled or would grow beyond the margin.
+    /// Appends the tiled picture to `out`, or the source if it cannot be tiled or would grow beyond
+    /// the margin.
     ///
-    /// Whatever follows the end of the image (further pictures of a phone's MPO file, padding) is dropped when the picture is tiled.
+    /// Bytes after the end of the image (further pictures of a phone's MPO file, padding) are
+    /// dropped if the picture is tiled.
     ///
     /// # Errors
-    /// `Format` if the picture is damaged: everything that libjpeg-turbo warns of counts; `Limit` if it has too many pixels; `Usage` for an
-    /// interval of 0 or a margin that is no number. Then `out` is as it was, and the tiler stays usable.
+    /// `Format` if the picture is damaged, which includes every warning of libjpeg-turbo; `Limit`
+    /// if it has too many pixels; `Usage` for an interval of 0 or a margin that is not a number.
+    /// Then `out` is unchanged, and the tiler stays usable.
     pub fn tile(&mut self, jpeg: &[u8], options: &TileOptions, out: &mut Vec<u8>) -> Result<Tiled> {
         let start = out.len();
         self.try_tile(jpeg, options, out).inspect_err(|_| out.truncate(start))
@@ -180,7 +188,8 @@ impl JpegTiler {
         }
     }
 
-    /// Codes the coefficients anew and returns the restart interval, or why that is not worth it; then nothing is appended.
+    /// Codes the coefficients anew and returns the restart interval, or why that is not worthwhile;
+    /// then nothing is appended.
     fn code(
         &mut self,
         jpeg: &[u8],
@@ -192,7 +201,8 @@ impl JpegTiler {
         let start = out.len();
         let row = Interval::Row.of(grid, jpeg.len());
         let chosen = options.interval.of(grid, jpeg.len());
-        // A picture that grows too much with the best tiles may still do with whole rows; tiles that were asked for are not replaced.
+        // A picture that grows too much with the best tiles may still fit with whole rows. Tiles
+        // chosen by the caller are not replaced.
         let fallback = (options.interval == Interval::Auto && chosen != row).then_some(row);
         self.transcoder.set_bounds(Bounds::of(&options.limits));
         for interval in [Some(chosen), fallback].into_iter().flatten() {
@@ -221,13 +231,14 @@ impl JpegTiler {
             self.decoder.set_bounds(Bounds::of(limits));
             let picture = self.decoder.open(jpeg)?;
             let frame = picture.frame();
-            // All entropy-coded data is read at an eighth of the size too, at a fraction of the work.
+            // At an eighth of the size all entropy-coded data is still read, for a fraction of the
+            // work.
             let (scale, format) = (Scale::Eighth, frame.color.format());
             let pitch = scale.of(frame.width) as usize * format.bytes();
             self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);
             picture.decode(scale, format, &mut self.pixels, pitch)?;
         } else if end_of_image(jpeg, header.scan_offset).is_none() {
-            // The 8-bit decoder does not read these: a picture that is complete is taken at its header's word.
+            // The 8-bit decoder does not read these. If the picture is complete, trust its header.
             return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));
         }
         Ok(())
@@ -253,10 +264,11 @@ pub(super) const fn swaps_axes(orientation: u8) -> bool {
     matches!(orientation, 5..=8)
 }
 
-/// The operation that turns a picture upright, if the picture's edges allow it without loss.
+/// The operation that turns a picture upright, if its edges allow that without loss.
 fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     let operation = operation(orientation);
-    // Partial MCUs stand at the right and at the bottom; an edge that moves to the left or to the top must have none.
+    // Partial MCUs are at the right and at the bottom. An edge that moves to the left or to the top
+    // must not have any.
     let width = u32::from(header.width).is_multiple_of(grid.mcu_width);
     let height = u32::from(header.height).is_multiple_of(grid.mcu_height);
     let possible = match operation {
@@ -268,7 +280,7 @@ fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
     if possible { operation } else { Operation::None }
 }
 
-/// What makes a picture of this Exif orientation upright.
+/// The operation that turns a picture with this Exif orientation upright.
 pub(super) const fn operation(orientation: u8) -> Operation {
     match orientation {
         2 => Operation::FlipHorizontal,

@@ -71,7 +71,8 @@ proptest! {
             let row = matches!(tiled.outcome, TileOutcome::Tiled { tiles_per_row: 1, .. });
             prop_assert!(row);
         }
-        // Tiling what is tiled changes nothing, unless the interval is chosen anew, by a size that is another now.
+        // Tiling a tiled picture changes nothing, unless the interval is chosen again by the new
+        // size.
         if !upright && !keep_metadata && interval != Interval::Auto {
             prop_assert_eq!(tile(&stored, &options).unwrap().1, stored);
         }
@@ -112,7 +113,8 @@ fn every_upright_turn_is_taken_where_the_grid_allows() {
     }
 }
 
-/// What decoders make of a rotated picture: the same up to rounding, which is why [`PixelCheck`] turns it back.
+/// What decoders make from a rotated picture: the same up to rounding, which is why [`PixelCheck`]
+/// turns it back.
 #[test]
 fn turned_pixels_differ_by_rounding_only() {
     let whole = encode((96, 64), PixelFormat::Rgb, plain(Subsampling::S444), None);
@@ -188,10 +190,11 @@ fn red_green_blue_is_tiled() {
 
 #[test]
 fn unusual_sampling_is_tiled() {
-    // The encoder does not write these. All components of RGB share one Huffman table, so that their blocks can be read in another order.
+    // The encoder does not write these. All components of RGB share one Huffman table, so their
+    // blocks can be read in another order.
     let mut source = encode((64, 48), PixelFormat::Rgb, plain(Subsampling::S444), Some(Process::Rgb));
     let sof = JpegHeader::parse(&source).unwrap().sof_offset as usize;
-    // 2×1 each: half as many MCUs of twice as many blocks.
+    // 2×1 each: half as many MCUs with twice as many blocks.
     for component in 0..3 {
         source[sof + 11 + 3 * component] = 0x21;
     }
@@ -209,7 +212,7 @@ fn a_picture_that_grows_is_kept() {
     let (tiled, stored) = tile(&source, &never).unwrap();
     assert_eq!(tiled.outcome, TileOutcome::Kept(KeepReason::Larger));
     assert_eq!(stored, source);
-    // Between what rows take and what tiles take, rows are written.
+    // With a limit between the sizes for rows and for tiles, rows are written.
     let size = |interval| tile(&source, &TileOptions { interval, ..lenient() }).unwrap().1.len() as f64;
     let (row, auto) = (size(Interval::Row), size(Interval::Auto));
     assert!(row < auto);
@@ -268,7 +271,7 @@ fn the_pixel_check_sees_a_difference() {
     assert!(!same(&photo(), &encode((64, 96), PixelFormat::Rgb, plain(Subsampling::S420), None)));
 }
 
-/// Every tenth of a thousand photos; `examples/jpeg_pack_rates.rs` takes all of them.
+/// Every tenth of a thousand photos; `examples/jpeg_pack_rates.rs` uses all of them.
 #[test]
 fn photos_keep_their_pixels_and_hardly_grow() {
     let Some(data) = shared_data() else { return };

@@ -1,7 +1,7 @@
-//! The fence around libjpeg-turbo: every line of `unsafe` that concerns JPEG stands here.
+//! The fence around libjpeg-turbo: all `unsafe` code for JPEG is here.
 //!
-//! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since 3.0 writes restart markers when it transcodes. Three of its ways
-//! decide how this module is built:
+//! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since 3.0 it writes restart
+//! markers when it transcodes. Three of its properties shape this module:
 //!
 //! - After an error, libjpeg may stand in the middle of a marker and go on from there in the *next* picture; and quantisation and Huffman
 //!   tables stay for pictures that have none. So an instance serves one picture and is thrown away: setting one up takes 0.2 µs, and what
@@ -26,7 +26,8 @@ use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
 use turbojpeg_sys as sys;
 
-/// Texts of libjpeg's warnings about a source, up to their first number. Its errors have others.
+/// Texts of libjpeg's warnings about a source, up to their first number. Its errors have other
+/// texts.
 const WARNINGS: [&str; 6] = [
     "Corrupt JPEG data: ",
     "Premature end of JPEG file",
@@ -36,7 +37,7 @@ const WARNINGS: [&str; 6] = [
     "Warning: unknown JFIF revision number ",
 ];
 
-/// A TurboJPEG instance that this value alone owns, for one picture.
+/// A TurboJPEG instance for one picture, owned by this value alone.
 struct Handle(NonNull<c_void>);
 
 impl Drop for Handle {
@@ -46,11 +47,11 @@ impl Drop for Handle {
     }
 }
 
-/// How a call ended that did not succeed.
+/// How an unsuccessful call ended.
 enum Failure {
-    /// All of it was done, past damage.
+    /// It finished, past damage.
     Warning(String),
-    /// It was not.
+    /// It did not finish.
     Fatal(String),
 }
 
@@ -90,9 +91,9 @@ impl Handle {
 
     /// How the call that returned `status` ended.
     ///
-    /// The library's own code says "warning" whenever there was one, even if an error followed. But of the warnings of a picture only the first
-    /// leaves its text, and an error always replaces it by its own: so it was a warning only if the text is one of a warning, too. A text that
-    /// is unknown counts as an error.
+    /// The library's own code says "warning" whenever there was one, even if an error followed. But
+    /// only the first warning of a picture leaves its text, and an error always replaces that text.
+    /// So it was a warning only if the text is a warning's. An unknown text counts as an error.
     fn outcome(&self, status: c_int) -> Result<(), Failure> {
         if status == 0 {
             return Ok(());
@@ -118,7 +119,7 @@ impl Handle {
     }
 }
 
-/// Reads the header by our own rules, and compares what it asks for with the bounds.
+/// Reads the header by our own rules, and compares its sizes with the limits.
 fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
     let header = parse(jpeg)?;
     let pixels = u64::from(header.width) * u64::from(header.height);
@@ -129,7 +130,7 @@ fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
     Ok(header)
 }
 
-/// How pictures are decoded. It holds nothing of one.
+/// How pictures are decoded. Holds no data of a picture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Decompressor {
     bounds: Bounds,
@@ -154,7 +155,7 @@ impl Decompressor {
         let header = checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_DECOMPRESS)?;
         handle.bound(self.bounds)?;
-        // Else an ICC profile is copied with each header.
+        // Otherwise an ICC profile is copied with each header.
         handle.set(sys::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
         // SAFETY: the pointer and the length are those of a live slice, which the library only reads.
         let status = unsafe { sys::tj3DecompressHeader(handle.0.as_ptr(), jpeg.as_ptr(), jpeg.len() as _) };
@@ -179,7 +180,7 @@ impl Decompressor {
         Ok(Picture { handle, jpeg, header, frame, decompressor: *self })
     }
 
-    /// What is left of an outcome where warnings are accepted, or are not.
+    /// The result of an outcome, depending on whether warnings are accepted.
     fn accepted(&self, outcome: Result<(), Failure>) -> Result<()> {
         match outcome {
             Ok(()) => Ok(()),
@@ -217,12 +218,13 @@ impl Picture<'_> {
         self.decode_region(scale, whole, format, out, pitch)
     }
 
-    /// Decodes `region` of the scaled picture. Entropy-coded data above it and beside it are read, below it they are not; pixels are
-    /// made of the region alone. Its left edge must be one of an MCU. libjpeg interpolates chroma within the region: where that
-    /// matters, it must be a pixel larger on each side than what is used of it.
+    /// Decodes `region` of the scaled picture. Entropy-coded data above it and next to it are read,
+    /// below it they are not; pixels are made only for the region. Its left edge must be the edge
+    /// of an MCU. libjpeg interpolates chroma within the region: if that matters, the region must
+    /// be a pixel larger on each side than the part that is used.
     ///
     /// # Errors
-    /// As [`decode`](Self::decode); `Format` too if libjpeg cannot decode such a region.
+    /// As [`decode`](Self::decode); also `Format` if libjpeg cannot decode such a region.
     pub(crate) fn decode_region(
         mut self,
         scale: Scale,
@@ -264,7 +266,7 @@ impl Picture<'_> {
         self.decompressor.accepted(self.handle.outcome(status))
     }
 
-    /// Sets what is to be decoded; without a region, all of it.
+    /// Sets the region to decode; without a region, the whole picture.
     fn aim(&mut self, scale: Scale, region: Option<Rect>) -> Result<(), Failure> {
         let factor = sys::tjscalingfactor { num: 1, denom: scale.denominator().cast_signed() };
         // SAFETY: the instance is alive.
@@ -292,10 +294,10 @@ impl Output {
     /// Appends what the library wrote.
     ///
     /// # Safety
-    /// The call that was handed this buffer has succeeded.
+    /// The call that got this buffer has succeeded.
     unsafe fn append_to(&self, out: &mut Vec<u8>) {
         if !self.bytes.is_null() {
-            // What lies in memory has a length that fits.
+            // A length in memory always fits.
             debug_assert!(usize::try_from(self.len).is_ok(), "a length in memory");
             let len = usize::try_from(self.len).unwrap_or_default();
             // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`, which it allocated and nobody else holds.
@@ -311,7 +313,8 @@ impl Drop for Output {
     }
 }
 
-/// Rewrites pictures on their DCT coefficients: baseline, one scan, optimised Huffman tables. It holds nothing of one.
+/// Rewrites pictures by their DCT coefficients: baseline, one scan, optimised Huffman tables. Holds
+/// no data of a picture.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transcoder {
     bounds: Bounds,
@@ -370,7 +373,7 @@ impl Transcoder {
     }
 }
 
-/// Encodes pictures. It holds nothing of one.
+/// Encodes pictures. Holds no data of a picture.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Compressor {
     #[cfg(test)]
@@ -382,7 +385,7 @@ impl Compressor {
         Self::default()
     }
 
-    /// Writes from now on what [`Encoding`] does not offer: sources for tests.
+    /// From now on, writes kinds that [`Encoding`] does not offer: sources for tests.
     #[cfg(test)]
     pub(crate) const fn write(&mut self, process: Process) {
         self.process = Some(process);

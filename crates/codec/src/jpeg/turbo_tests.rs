@@ -30,14 +30,15 @@ fn sources() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Bytes that make libjpeg warn, then fail in the middle of a Huffman table.
+/// Bytes that make libjpeg warn, and then fail in the middle of a Huffman table.
 fn warns_then_fails(jpeg: &[u8]) -> Vec<u8> {
     let table = [&[0xFF, 0xC4, 0, 0x30, 0][..], &[0xEE; 64]].concat();
-    // Behind the JFIF segment.
+    // After the JFIF segment.
     [&jpeg[..20], b"stray", table.as_slice(), &jpeg[20..]].concat()
 }
 
-/// A picture of 1024 × 1024 pixels for a reader that goes on where another one failed: in the middle of a Huffman table, whose length is the SOI.
+/// A picture of 1024 × 1024 pixels for a reader that continues where another one failed: in the
+/// middle of a Huffman table, whose length is the SOI.
 fn resumed(inner: &[u8]) -> Vec<u8> {
     let table = |symbols: usize| {
         let mut out = vec![0; 17 + symbols];
@@ -53,7 +54,8 @@ fn resumed(inner: &[u8]) -> Vec<u8> {
         left -= 17 + part;
     }
     body.extend(table(left - 17));
-    // What the first reader finds: bytes that it skips with a warning, and a table that it fails in.
+    // What the first reader finds: bytes that it skips with a warning, and a table on which it
+    // fails.
     body[30..35].copy_from_slice(&[0xFF, 0xC4, 0, 0x30, 0]);
     body[35..51].fill(0xEE);
     [b"\xFF\xD8", body.as_slice(), &inner[2..]].concat()
@@ -102,7 +104,7 @@ fn dimensions_are_never_those_of_the_picture_before() {
     }
 }
 
-/// In libjpeg, tables of one picture serve the next that has none.
+/// In libjpeg, the tables of one picture are used for the next one that has none.
 #[test]
 fn tables_are_those_of_the_picture_itself() {
     let jpeg = photo((64, 48));
@@ -179,7 +181,7 @@ fn mutant() -> impl Strategy<Value = Vec<u8>> {
     let change = (0..4_u8, any::<prop::sample::Index>(), any::<u8>(), any::<bool>());
     (prop::sample::select(sources()), prop::collection::vec(change, 0..5)).prop_map(|(mut jpeg, changes)| {
         for (kind, at, value, early) in changes {
-            // Where the header stands, more often than elsewhere.
+            // Places in the header, more often than others.
             let at = at.index(if early { jpeg.len().min(650) } else { jpeg.len() });
             match kind {
                 0 => jpeg[at] = value,
@@ -209,7 +211,8 @@ fn come_of(decoder: &mut JpegDecoder, jpeg: &[u8], fill: u8) -> Shown {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
 
-    /// Slots that were filled differently end up the same, so that every byte was written, and written from this picture.
+    /// Slots with different content end up the same, so every byte was written, and comes from this
+    /// picture.
     #[test]
     fn a_reused_decoder_is_as_good_as_a_new_one(jpegs in prop::collection::vec(mutant(), 1..3), lenient in any::<bool>()) {
         let limits = Limits { max_decoded_bytes: 1 << 22, ..Default::default() };

@@ -1,9 +1,12 @@
-//! Which chroma samples a pixel is made of: the rules of libjpeg(-turbo)'s upsampling, as far as a cut must know them.
+//! Which chroma samples a pixel uses: the rules of libjpeg(-turbo)'s upsampling, as far as cutting
+//! must know them.
 //!
-//! libjpeg's default ("fancy") upsampling of a component at half the resolution of an axis is a triangle filter: a pixel takes three quarters of
-//! the sample that covers it and a quarter of that sample's neighbour on the pixel's side. So the first pixel column of an MCU needs the last
-//! chroma column of the MCU before it, the last pixel column the first of the MCU behind it, and no other column needs anything from outside.
-//! The same goes for rows. Every other ratio is replicated and needs nothing (`jdsample.c`, `jdmaster.c`).
+//! libjpeg's default ("fancy") upsampling of a component at half the resolution of an axis is a
+//! triangle filter: a pixel takes three quarters of the sample that covers it and a quarter of that
+//! sample's neighbour on the pixel's side. So the first pixel column of an MCU needs the last
+//! chroma column of the MCU before it, the last pixel column needs the first of the MCU after it,
+//! and no other column needs anything from outside. The same applies to rows. Every other ratio is
+//! replicated and needs nothing (`jdsample.c`, `jdmaster.c`).
 
 use super::header::Component;
 use super::turbo::Scale;
@@ -11,14 +14,15 @@ use super::turbo::Scale;
 /// Samples that a DCT block has on an axis.
 pub(super) const BLOCK: u32 = 8;
 
-/// What upsampling asks for beyond the MCUs that a rectangle touches.
+/// What upsampling needs beyond the MCUs that a rectangle touches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Needs {
-    /// A pixel needs the pixel columns beside it.
+    /// A pixel needs the pixel columns next to it.
     pub(super) beside: bool,
     /// A pixel needs the pixel rows above and below it.
     pub(super) above: bool,
-    /// Least width of a cut, in pixels of the stored picture: below it, libjpeg would replicate where it interpolates in the whole picture.
+    /// Least width of a cut, in pixels of the stored picture: if it is narrower, libjpeg
+    /// replicates, but interpolates in the whole picture.
     pub(super) min_width: u32,
 }
 
@@ -35,13 +39,13 @@ impl Needs {
         let (max_h, max_v) = max_factors(components);
         let block = BLOCK / scale.denominator();
         if block == 1 {
-            // libjpeg has no context rows at an eighth, and replicates all.
+            // At an eighth libjpeg has no context rows, and replicates everything.
             return needs;
         }
         for component in components {
             let (h, v) = (u32::from(component.h), u32::from(component.v));
-            // Where it can, libjpeg makes up for subsampling by scaling the component's DCT less than the others': 4:2:0 at a half needs no
-            // upsampling at all.
+            // If it can, libjpeg compensates for subsampling by scaling the component's DCT less
+            // than the others': 4:2:0 at a half needs no upsampling at all.
             let mut scaled = block;
             while scaled < BLOCK
                 && (max_h * block).is_multiple_of(h * scaled * 2)
@@ -88,7 +92,8 @@ mod tests {
             ((1, 2), [(false, true, 1), (false, true, 1), (false, true, 1), (false, false, 1)]),
             ((2, 2), [(true, true, 5), (false, false, 1), (false, false, 1), (false, false, 1)]),
             ((4, 1), [(false, false, 1); 4]),
-            // At a half, chroma of 4:1:0 is decoded at full size, and only a factor of two is left to interpolate.
+            // At a half, chroma of 4:1:0 is decoded at full size, and only a factor of two is left
+            // to interpolate.
             ((4, 2), [(false, false, 1), (true, false, 9), (true, false, 17), (false, false, 1)]),
         ];
         for (y, expected) in table {

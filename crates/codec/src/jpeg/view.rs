@@ -1,12 +1,13 @@
 //! Views: which part of a picture a sample shows, and at what size.
 //!
-//! The rules are torchvision's (`Resize`, `CenterCrop`, `RandomResizedCrop`, `RandomHorizontalFlip` of 0.20), so that a model that was trained there
-//! sees the same geometry here. All of it is in coordinates of the upright picture.
+//! The rules are those of torchvision 0.20 (`Resize`, `CenterCrop`, `RandomResizedCrop`,
+//! `RandomHorizontalFlip`), so that a model trained there gets the same geometry here. All
+//! coordinates are those of the upright picture.
 
 use super::{DrawKey, Draws, Rect};
 use shardpack_format::{Error, Result};
 
-/// Tries of a random crop before the largest one in the centre is taken.
+/// Tries for a random crop. After that the largest one in the centre is used.
 const TRIES: u32 = 10;
 
 /// What a sample shows of its picture.
@@ -31,11 +32,11 @@ pub struct View {
 /// Which part of a picture is shown, and at what size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Framing {
-    /// All of it, at its own size.
+    /// The whole picture, at its own size.
     Whole,
     /// A rectangle, at its own size.
     Rectangle(Rect),
-    /// All of it, at this size.
+    /// The whole picture, at this size.
     Resize {
         /// Rows.
         height: u32,
@@ -95,13 +96,13 @@ impl Area {
     }
 }
 
-/// A view of one picture, all chances taken.
+/// A view of one picture, with all random choices made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Crop {
     /// What is shown.
     pub area: Area,
-    /// The pixels that the resizing filter may look at. For a crop that is made before resizing, those that are shown; for one that is made
-    /// afterwards, as many more as the filter reaches.
+    /// The pixels that the resizing filter may use. For a crop before resizing, those that are
+    /// shown; for a crop after resizing, also those that the filter reaches.
     pub window: Rect,
     /// Rows of the output.
     pub height: u32,
@@ -164,11 +165,11 @@ impl View {
         }
     }
 
-    /// Whether the view can be taken of some picture.
+    /// Whether any picture allows this view.
     ///
     /// # Errors
-    /// `Usage` if the output has no pixels, a crop is larger than what it is cropped from, a range is empty or not positive, or the probability is
-    /// none.
+    /// `Usage` if the output has no pixels, a crop is larger than what it is cropped from, a range
+    /// is empty or not positive, or the probability is not valid.
     pub fn check(&self) -> Result<()> {
         if !(0.0..=1.0).contains(&self.flip) {
             return Err(Error::usage("probability of a flip", "0 to 1", self.flip));
@@ -198,10 +199,11 @@ impl View {
         }
     }
 
-    /// What is shown of a picture of `width` × `height` pixels, upright.
+    /// The part that is shown of a picture of `width` × `height` pixels, upright.
     ///
-    /// Draw 0 of `key` decides about the flip (reflected if below the probability); try i of a random crop uses draws 4i + 4 to 4i + 7: area, ratio,
-    /// row, column. So changing the framing does not change the flips, and the other way round.
+    /// Draw 0 of `key` decides the flip (reflected if below the probability). Try i of a random
+    /// crop uses draws 4i + 4 to 4i + 7: area, ratio, row, column. So changing the framing does not
+    /// change the flips, and vice versa.
     ///
     /// # Errors
     /// As [`check`](Self::check); `Usage` if the picture has no pixels or a rectangle does not lie within it.
@@ -259,7 +261,8 @@ impl Centre {
     /// `side`: pixels before resizing; `short`: those of the shorter side; `crop`: pixels of the crop.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
     fn of(side: u32, short: u32, short_side: u32, crop: u32) -> Self {
-        // As torchvision: the longer side is rounded down, the crop's start to the nearest, halves to even.
+        // Like torchvision: the longer side is rounded down, the crop's start to the nearest,
+        // halves to even.
         let resized = (u64::from(short_side) * u64::from(side) / u64::from(short)) as f64;
         let start = ((resized - f64::from(crop)) / 2.0).round_ties_even();
         let scale = f64::from(side) / resized;
@@ -272,7 +275,7 @@ impl Centre {
     }
 }
 
-/// The part that a random crop shows, as torchvision's `RandomResizedCrop.get_params`.
+/// The part that a random crop shows, like torchvision's `RandomResizedCrop.get_params`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -281,7 +284,7 @@ impl Centre {
 fn random_part(width: u32, height: u32, scale: (f64, f64), ratio: (f64, f64), draws: &Draws) -> Rect {
     let between = |(low, high): (f64, f64), draw: f64| low + (high - low) * draw;
     let (wide, high) = (f64::from(width), f64::from(height));
-    // libm, so that every platform draws the same.
+    // Use libm, so that every platform draws the same.
     let logarithms = (libm::log(ratio.0), libm::log(ratio.1));
     for attempt in 0..TRIES {
         let [area, shape] = draws.pair(2 * attempt + 2);

@@ -27,7 +27,7 @@ fn centre_crops_lie_where_torchvision_puts_them() {
     assert_eq!(crop.window, Rect { x: 82, y: 20, width: 416 - 82, height: 355 - 20 });
     let upright = View::center_crop(256, 224, 224).resolve(375, 500, &key(0)).unwrap();
     assert_eq!((upright.area.x, upright.area.y), (crop.area.y, crop.area.x));
-    // All of the picture: the filter cannot reach beyond it.
+    // The whole picture: the filter cannot reach beyond it.
     let all = View::center_crop(8, 8, 8).resolve(100, 100, &key(0)).unwrap();
     assert_eq!(all.window, Rect { x: 0, y: 0, width: 100, height: 100 });
 }
@@ -97,8 +97,9 @@ fn distance(mut values: Vec<f64>) -> f64 {
         .fold(0.0, f64::max)
 }
 
-/// In a picture so large that rounding is nothing, and with areas so small that every try succeeds, each parameter has the distribution it should.
-/// 1.95 / √n is the 99.9 % point of the distance.
+/// With a picture so large that rounding does not matter, and areas so small that every try
+/// succeeds, each parameter has its proper distribution. 1.95 / √n is the 99.9 % point of the
+/// distance.
 #[test]
 fn parameters_are_distributed_as_documented() {
     let n = 20_000;
@@ -133,7 +134,7 @@ fn flips_have_their_probability() {
     }
 }
 
-/// Ten tries that cannot succeed: a picture far longer than the widest ratio.
+/// Ten tries that cannot succeed: the picture is far longer than the widest ratio.
 #[test]
 fn impossible_shapes_fall_back_to_the_centre() {
     let view =

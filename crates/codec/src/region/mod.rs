@@ -1,18 +1,21 @@
 //! Patches of cubes: a rectangle of pixels and some of the bands, without decoding the rest (spec §4.2 to §5.3).
 //!
-//! A [`Region`] becomes a [`Plan`](plan::Plan): runs of stored elements in the order in which they stand in the payload. A
-//! [`Source`](source::Source) hands those out and decodes each block at most once; what it hands out is a small array in the payload's own
-//! arrangement, from which values are made piece by piece as from a whole one.
+//! A [`Region`] becomes a [`Plan`](plan::Plan): runs of stored elements in payload order. A
+//! [`Source`](source::Source) returns them and decodes each block at most once. The result is a
+//! small array in the payload's own arrangement, and values are made from it piece by piece, as
+//! from a whole array.
 //!
 //! What a region costs, for an array `[height, width, channels]`:
 //!
-//! - Stored as the shape says: every block in which a pixel of the region has a band that is asked for. With cubes of 100 bands of two bytes
-//!   and rows of 640 pixels that is about a block for each row, however narrow the region.
-//! - Stored band-major: only the rows of the bands that are asked for.
-//! - Difference along the bands: a band is the sum of all before it, so that of the touched pixels all bands up to the last one asked for
-//!   are needed. Stored as the shape says, they stand beside each other and cost nothing more; stored band-major, a region of band 90 costs
-//!   what one of the bands 0 to 90 costs.
-//! - LZ4 under a byte shuffle: a block of which less than half is needed is decoded up to the last element needed, not to its end.
+//! - Stored in shape order: every block in which a pixel of the region has a requested band. With
+//!   cubes of 100 bands of two bytes and rows of 640 pixels, that is about one block per row,
+//!   however narrow the region.
+//! - Stored band-major: only the rows of the requested bands.
+//! - Band difference: a band is the sum of all before it, so all bands up to the last requested one
+//!   are needed for the touched pixels. In shape order they are next to each other and cost nothing
+//!   more. In band-major order, a region of band 90 costs as much as one of the bands 0 to 90.
+//! - LZ4 under a byte shuffle: if less than half of a block is needed, it is decoded only up to the
+//!   last element needed.
 //! - Plain zstd: every unit of 4 MiB that is touched. Raw payloads cost nothing.
 
 mod plan;
@@ -28,7 +31,7 @@ use plan::{Lists, Plan};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
 use source::{Source, SourceScratch};
 
-/// Memory that one region leaves to the next.
+/// Memory that one region leaves for the next.
 #[derive(Default)]
 pub(crate) struct RegionScratch {
     source: SourceScratch,
@@ -45,11 +48,13 @@ impl ArrayDecoder {
     /// Decodes a region of an array of two or three axes into `out`, C-contiguous, little-endian, exactly
     /// [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The values are those of the whole array, to the bit.
     ///
-    /// Of Blosc2 chunks only the blocks that the region touches are decoded, each once. With a difference along the bands, all bands up to the
-    /// last one asked for are decoded, of the touched pixels only: that costs blocks if the payload is band-major.
+    /// Of Blosc2 chunks only the blocks that the region touches are decoded, each once. With a band
+    /// difference, all bands up to the last requested one are decoded, only for the touched pixels;
+    /// that costs extra blocks if the payload is band-major.
     ///
-    /// Once the decoder has seen the largest region, it allocates nothing. After an error the content of `out` is unspecified and the decoder
-    /// stays usable. What is damaged where the region needs nothing may go unnoticed: the record's checksum is what covers it.
+    /// After the decoder has seen the largest region, it allocates nothing. After an error the
+    /// content of `out` is unspecified and the decoder stays usable. Damage in places that the
+    /// region does not need may go unnoticed: the record's checksum covers it.
     ///
     /// ```
     /// use shardpack_codec::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions, Bands, Region};
@@ -163,8 +168,9 @@ impl ArrayDecoder {
         Ok(done)
     }
 
-    /// How many bytes [`ArrayDecoder::decode_region`] takes, and keeps, besides the payload and `out`: the stored elements that the region needs, unless they
-    /// are what comes out, and a block or, of Blosc2, two. The coders' own contexts, some 100 KiB, do not count.
+    /// How many bytes [`ArrayDecoder::decode_region`] takes and keeps, besides the payload and
+    /// `out`: the stored elements that the region needs, unless they are the output themselves, and
+    /// one block, or two for Blosc2. The coders' own contexts, about 100 KiB, do not count.
     ///
     /// # Errors
     /// `Usage` if the region is not within the array, or the array has neither two nor three axes.
@@ -190,7 +196,7 @@ impl ArrayDecoder {
     }
 }
 
-/// Whether the bytes of the stored elements are those that come out, with nothing to check.
+/// Whether the bytes of the stored elements are the output, with nothing to check.
 fn is_as_stored(descriptor: &ArrayDescriptor, region: &Region) -> bool {
     let as_stored = region.output == Output::Stored
         || (matches!(descriptor.transform, Transform::None) && descriptor.stored == descriptor.decoded);

@@ -5,7 +5,7 @@ use super::source::Run;
 use shardpack_format::{ArrayDescriptor, Error, Layout, Result};
 use std::ops::Range;
 
-/// Lists of bands, kept for their memory.
+/// Lists of bands, kept to reuse their memory.
 #[derive(Default)]
 pub(super) struct Lists {
     asked: Vec<usize>,
@@ -41,7 +41,7 @@ impl<'a> BandSet<'a> {
     }
 }
 
-/// A region that is known to lie within its array and to have elements.
+/// A region that is known to be inside its array and to have elements.
 ///
 /// An array of two axes `[height, width]` is a cube `[height, 1, width]` here, because bands are the positions along the last axis (spec §4.2)
 /// for the difference, the layout and the tables of fixed point.
@@ -93,7 +93,8 @@ impl<'a> Plan<'a> {
             }
         };
         let stored_layout = descriptor.layout;
-        // Beside each other they are read in one run, and with a difference the lower ones are needed: from the first to the last then.
+        // Neighbouring bands are read in one run, and a difference needs the lower ones: so take
+        // all from the first to the last.
         let fetched = match (descriptor.band_difference, stored_layout, &asked) {
             (true, ..) => BandSet::Run(0..high),
             (false, Layout::AsShape, _) | (false, _, BandSet::Run(_)) => BandSet::Run(low..high),
@@ -133,22 +134,22 @@ impl<'a> Plan<'a> {
         self.rows.len() * self.columns.len()
     }
 
-    /// The bands asked for, in the order asked for.
+    /// The requested bands, in the requested order.
     pub(super) const fn asked(&self) -> &BandSet<'a> {
         &self.asked
     }
 
-    /// The bands that must be decoded for them, ascending.
+    /// The bands that must be decoded for these, ascending.
     pub(super) const fn fetched(&self) -> &BandSet<'a> {
         &self.fetched
     }
 
-    /// Where the bands asked for stand among the fetched ones; `None` if the two are the same.
+    /// The positions of the requested bands among the fetched ones; `None` if the two are the same.
     pub(super) const fn picks(&self) -> Option<&BandSet<'a>> {
         self.picks.as_ref()
     }
 
-    /// Order of the axes that come out.
+    /// Order of the axes of the output.
     pub(super) const fn layout(&self) -> Layout {
         self.layout
     }
@@ -158,7 +159,7 @@ impl<'a> Plan<'a> {
         self.pixels() * self.fetched.len()
     }
 
-    /// Whether those elements are, one by one, those that come out.
+    /// Whether those elements are, one by one, the output.
     pub(super) fn same_order(&self) -> bool {
         let one = self.fetched.len() == 1 || self.pixels() == 1;
         self.picks.is_none() && !self.difference && (one || self.stored_layout == self.layout)

@@ -1,4 +1,4 @@
-//! What a caller asks of a region, and what comes of it.
+//! What a caller requests with a region, and what it gets.
 
 use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout, Result};
 use std::ops::Range;
@@ -11,18 +11,19 @@ pub enum Bands {
     All,
     /// Those from `start` up to, but not including, `end`.
     Range(Range<u64>),
-    /// These, in this order; a band may stand there more than once.
+    /// These, in this order; a band may occur more than once.
     List(Vec<u64>),
 }
 
-/// Which elements come out.
+/// Which elements to return.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Output {
     /// The values, in the array's own type (`descriptor.decoded`).
     #[default]
     Source,
-    /// The stored elements (of type `descriptor.stored`) once the difference along the bands is undone: float16 stays float16, and half as
-    /// many bytes move. Transforms are left to the caller, and so are reserved codes. In float16 the code of a no-data value is a NaN.
+    /// The stored elements (of type `descriptor.stored`) after undoing the band difference: float16
+    /// stays float16, and only half as many bytes move. The caller has to apply transforms and
+    /// handle reserved codes. In float16 the code of a no-data value is a NaN.
     Stored,
 }
 
@@ -52,7 +53,8 @@ pub struct Region {
     pub bands: Bands,
     /// Values or stored elements.
     pub output: Output,
-    /// Order of the axes that come out: `[height, width, bands]`, or `[bands, height, width]` if band-major.
+    /// Order of the axes of the output: `[height, width, bands]`, or `[bands, height, width]` if
+    /// band-major.
     pub layout: Layout,
 }
 
@@ -70,10 +72,10 @@ pub struct RegionShape {
 /// What was done for a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegionDecoded {
-    /// What `out` holds now.
+    /// What `out` now holds.
     pub shape: RegionShape,
-    /// Blosc2 blocks, or units of plain zstd, that were decoded, if only in part. Units stored as they are or as one repeated value need no
-    /// decoding.
+    /// Blosc2 blocks, or units of plain zstd, that were decoded, even if only in part. Units stored
+    /// unchanged or as one repeated value need no decoding.
     pub blocks_decoded: u64,
     /// Blocks or units of the whole payload; none if it is raw.
     pub blocks: u64,
@@ -95,7 +97,7 @@ impl Region {
         Ok(Self::new(0, 0, height, width))
     }
 
-    /// Type, shape and length of what comes out.
+    /// Type, shape and length of the output.
     ///
     /// # Errors
     /// `Usage` if the region is not within the array, or the array has neither two nor three axes; `Format` if a size overflows.

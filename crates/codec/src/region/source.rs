@@ -1,4 +1,4 @@
-//! The stored bytes of a payload from here to there, with as little decoding as the codec allows.
+//! The stored bytes of a payload in a range, with as little decoding as the codec allows.
 
 use crate::blosc2::{self, Chunk, Content, STREAM_BYTES, StreamKind, planes};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_coded, end_of};
@@ -6,7 +6,7 @@ use crate::decoder::grow;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 use std::ops::Range;
 
-/// Memory that one region leaves to the next.
+/// Memory that one region leaves for the next.
 #[derive(Default)]
 pub(super) struct SourceScratch {
     /// The block that was decoded last: of a Blosc2 chunk 64 KiB for each byte of an element, of plain zstd 4 MiB.
@@ -14,9 +14,10 @@ pub(super) struct SourceScratch {
     streams: Vec<blosc2::Stream>,
 }
 
-/// Reads a payload's stored bytes, which must be asked for in ascending order.
+/// Reads a payload's stored bytes, which must be requested in ascending order.
 ///
-/// What stands before a touched unit is walked past by its length alone; a touched Blosc2 chunk is walked whole before any of it is decoded.
+/// Units before a touched one are skipped by their length alone. A touched Blosc2 chunk is walked
+/// completely before any of it is decoded.
 pub(super) struct Source<'p, 's> {
     kind: Kind<'s>,
     payload: &'p [u8],
@@ -29,13 +30,14 @@ pub(super) struct Source<'p, 's> {
     unit: usize,
     at: usize,
     chunk: Option<Chunk<'p>>,
-    /// Where the block in `scratch.block` starts, and if it still is byte planes, how many bytes of each are there.
+    /// Where the block in `scratch.block` starts. If it still is byte planes, also how many bytes
+    /// of each are there.
     loaded: Option<(usize, Option<usize>)>,
     coded: u64,
     decoded: u64,
 }
 
-/// Stored bytes from here to there.
+/// Stored bytes in a range.
 pub(super) type Run = Range<usize>;
 
 enum Kind<'s> {
@@ -45,7 +47,8 @@ enum Kind<'s> {
 }
 
 impl<'p, 's> Source<'p, 's> {
-    /// Fails if the payload is too short to be that of the array, or if the array has no elements and the payload has bytes.
+    /// Fails if the payload is too short for the array, or if the array has no elements and the
+    /// payload has bytes.
     pub(super) fn new(
         codec: Codec,
         descriptor: &ArrayDescriptor,
@@ -155,7 +158,8 @@ impl<'p, 's> Source<'p, 's> {
         }
     }
 
-    /// Either fills `out` with the bytes from `start` on, or loads the block in which they are, as far as `runs` need it.
+    /// Either fills `out` with the bytes from `start` on, or loads the block that contains them, as
+    /// far as `runs` need it.
     fn block(
         &mut self,
         start: usize,
@@ -180,7 +184,8 @@ impl<'p, 's> Source<'p, 's> {
                 return Ok(());
             }
             Some(Content::Blocks { streams, .. }) => {
-                // As many streams in a block as an element has bytes, and one in a short last one (spec §5.3).
+                // A block has as many streams as an element has bytes; a short last one has one
+                // (spec §5.3).
                 let streams = streams.iter().skip(number * self.width).take(self.width);
                 let coded = streams.filter(|stream| stream.kind == StreamKind::Coded);
                 self.coded += coded.map(|stream| stream.out_bytes as u64).sum::<u64>();
@@ -188,7 +193,7 @@ impl<'p, 's> Source<'p, 's> {
             None => self.coded += block.len() as u64,
         }
         check_coded(self.stored_bytes as u64, self.coded, self.payload.len() as u64, self.limits)?;
-        // A block that is wanted whole goes where it is wanted.
+        // A block that is needed completely is decoded directly to its destination.
         let whole = out.len() == block.len();
         self.loaded = None;
         let mut in_planes = None;
@@ -223,7 +228,7 @@ impl<'p, 's> Source<'p, 's> {
         Ok(())
     }
 
-    /// Walks on to a unit and, if it is a chunk, into it.
+    /// Moves on to a unit and, if it is a chunk, into it.
     fn enter(&mut self, unit: usize) -> Result<()> {
         self.walk_to(unit)?;
         if matches!(self.kind, Kind::Blosc2(_)) && self.chunk.is_none() {
@@ -236,7 +241,7 @@ impl<'p, 's> Source<'p, 's> {
         Ok(())
     }
 
-    /// Walks past all units before this one.
+    /// Skips all units before this one.
     fn walk_to(&mut self, unit: usize) -> Result<()> {
         while self.unit < unit {
             let bytes = self.payload.get(self.at..).unwrap_or_default();
@@ -258,7 +263,8 @@ impl<'p, 's> Source<'p, 's> {
         Ok(())
     }
 
-    /// Walks to the end, which must be that of the payload, and says how many blocks were decoded.
+    /// Walks to the end, which must be the end of the payload, and returns how many blocks were
+    /// decoded.
     pub(super) fn finish(&mut self) -> Result<u64> {
         self.walk_to(self.stored_bytes.div_ceil(UNIT_BYTES))?;
         if !matches!(self.kind, Kind::Raw) {
@@ -267,13 +273,14 @@ impl<'p, 's> Source<'p, 's> {
         Ok(self.decoded)
     }
 
-    /// No plan asks for such bytes.
+    /// A plan never asks for such bytes.
     fn beyond(&self, end: usize) -> Error {
         Error::usage("stored bytes", format!("at most {}", self.stored_bytes), end)
     }
 }
 
-/// How many bytes of `block` the first of `runs` need, up to the first beyond it; and where the last of them ends.
+/// How many bytes of `block` the first of `runs` need, up to the first run beyond it; and where the
+/// last of them ends.
 fn need(block: &Range<usize>, runs: impl Iterator<Item = Run>) -> (usize, usize) {
     let here = runs.take_while(|run| run.start < block.end);
     here.fold((0, block.start), |(needed, _), run| {

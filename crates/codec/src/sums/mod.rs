@@ -1,14 +1,16 @@
-//! Differences along the bands undone (spec §4.4): running sums of zigzag-coded elements, pixel by pixel.
+//! Undoes band differences (spec §4.4): running sums of zigzag-coded elements, pixel by pixel.
 //!
-//! One element after the other, each addition waits for the one before it: 30 million elements of a cube took as long as LZ4 on the same cube. Sums of
-//! eight lanes in three steps leave one addition a vector to wait for.
+//! One element after the other, each addition waits for the one before it: 30 million elements of a
+//! cube took as long as LZ4 on the same cube. Summing eight lanes in three steps leaves only one
+//! addition per vector to wait for.
 
 pub(crate) mod planes;
 
 use fearless_simd::prelude::{Simd, SimdBase, SimdInt};
 use fearless_simd::{Level, dispatch, u8x16, u16x8};
 
-/// Overwrites elements of one byte by their running sums, which begin anew every `bands` elements; the first of them goes on from `before`.
+/// Replaces elements of one byte by their running sums, which restart every `bands` elements. The
+/// first sum continues from `before`.
 pub(crate) fn sum8(elements: &mut [u8], bands: usize, before: u8) {
     dispatch!(Level::new(), simd => sum8_in(simd, elements, bands, before));
 }
@@ -18,7 +20,7 @@ pub(crate) fn sum16(elements: &mut [u8], bands: usize, before: u16) {
     dispatch!(Level::new(), simd => sum16_in(simd, elements, bands, before));
 }
 
-/// Signed numbers out of zigzag-coded ones: 0, 1, 2, 3 … are 0, −1, 1, −2 ….
+/// Decodes zigzag-coded numbers: 0, 1, 2, 3 … are 0, −1, 1, −2 ….
 #[inline(always)]
 fn unzigzag<S: Simd, V: SimdInt<S>>(simd: S, z: V) -> V
 where

@@ -1,10 +1,13 @@
-//! Byte planes to running sums in one step: the shuffle and the differences along the bands of elements of two bytes undone together.
+//! Byte planes to running sums in one step: undoes the shuffle and the band differences of elements
+//! of two bytes together.
 //!
-//! Four pixels at a time, sixteen bands of each in a block of 128 bits of their own, so that nothing crosses blocks but the last interleaving. Even
-//! and odd bands stand in vectors of their own until then: the sums of pairs need one scan of eight lanes for sixteen bands.
+//! Works on four pixels at a time, with sixteen bands of each in its own block of 128 bits, so that
+//! only the last interleaving crosses blocks. Until then even and odd bands are in separate
+//! vectors: the sums of pairs need one scan of eight lanes for sixteen bands.
 //!
-//! That takes 4.2 ms for a cube of 61 MB on one core, where `memcpy` takes 3.4; with a step each for a copy of the planes, the shuffle and the sums it took
-//! 13. Stores that pass the caches by made 7 ms of it.
+//! That takes 4.2 ms for a cube of 61 MB on one core, where `memcpy` takes 3.4. With separate steps
+//! for copying the planes, the shuffle and the sums it took 13. With stores that bypass the
+//! caches it took 7 ms.
 
 use super::unzigzag;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase, SimdCombine, SimdSplit};
@@ -15,13 +18,14 @@ const PIXELS: usize = 4;
 /// Bands that are summed at a time.
 const BANDS: usize = 16;
 
-/// Whether [`sum`] can take pixels of so many bands.
+/// Whether [`sum`] can handle pixels with this many bands.
 pub(crate) const fn fits(pixels: usize, bands: usize) -> bool {
-    // Pairs of bytes are taken for numbers as they stand.
+    // Pairs of bytes are read as numbers directly.
     cfg!(target_endian = "little") && pixels >= PIXELS && bands >= BANDS
 }
 
-/// Fills `out` with the running sums of whole pixels, which [`fits`] must allow. `low` and `high` are the bytes of their elements.
+/// Fills `out` with the running sums of whole pixels, which [`fits`] must accept. `low` and `high`
+/// are the bytes of their elements.
 pub(crate) fn sum(low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) {
     dispatch!(Level::new(), simd => sum_in(simd, low, high, bands, out));
 }
@@ -33,7 +37,7 @@ fn sum_in<S: Simd>(simd: S, low: &[u8], high: &[u8], bands: usize, out: &mut [u8
     let step = Step::new(simd, bands);
     let mut at = 0;
     while at < last {
-        // The last four may take pixels again that are done: they become what they are.
+        // The last four may include pixels that are done; they get the same values again.
         at = at.min(last.saturating_sub(four));
         let (Some(low), Some(high)) = (low.get(at..at + four), high.get(at..at + four)) else { return };
         let Some(out) = out.get_mut(2 * at..2 * (at + four)) else { return };
@@ -58,7 +62,8 @@ struct Step<S: Simd> {
 impl<S: Simd> Step<S> {
     #[inline(always)]
     fn new(simd: S, bands: usize) -> Self {
-        // The last group begins `BANDS` before the end: so many bands of it have their sums already, less one.
+        // The last group begins `BANDS` before the end, so `known` + 1 of its bands already
+        // have their sums.
         let known = BANDS - 1 - bands % BANDS;
         Self {
             simd,
@@ -85,7 +90,8 @@ impl<S: Simd> Step<S> {
             self.store(sums - odd, sums, &mut out, band);
         }
         if !self.bands.is_multiple_of(BANDS) {
-            // A group that reaches back into the one before: its sums are right but for a constant, which a band of both tells.
+            // This group overlaps the one before. Its sums differ by a constant, which a band in
+            // both gives.
             let band = self.bands - BANDS;
             let (even, odd) = self.differences(low, high, band);
             let sums = self.scan(even, odd);

@@ -5,10 +5,11 @@ use crate::element::Element;
 use half::f16;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};
 
-/// Elements of a run: all buffers of one fit the first-level cache.
+/// Elements of a run: all its buffers together fit the first-level cache.
 const RUN: usize = 512;
 
-/// Band tables of a fixed-point array, repeated to the length of a piece so that loops run over pieces, not over the bands of a pixel.
+/// Band tables of a fixed-point array, repeated to the length of a piece, so that loops run over
+/// pieces, not over the bands of a pixel.
 #[derive(Default)]
 pub(crate) struct Tables {
     scale: Vec<f32>,
@@ -27,7 +28,8 @@ impl Tables {
         }
     }
 
-    /// Makes these the tables of `bands` only, in that order, and keeps their memory. Bands that the descriptor lacks are left out.
+    /// Sets the tables to only `bands`, in that order, and keeps their memory. Bands that the
+    /// descriptor lacks are left out.
     pub(crate) fn refill(
         &mut self,
         descriptor: &ArrayDescriptor,
@@ -50,7 +52,7 @@ impl Tables {
     }
 }
 
-/// Largest element of so many bits.
+/// Largest element with this many bits.
 fn top(bits: u8) -> u16 {
     u16::MAX >> 16_u8.saturating_sub(bits).min(15)
 }
@@ -65,7 +67,8 @@ pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result
     }
 }
 
-/// Decodes whole pixels: `stored` elements in shape order, differences undone, into the bytes of as many decoded elements.
+/// Decodes whole pixels: `stored` elements in shape order, with differences undone, into the bytes
+/// of the same number of decoded elements.
 pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
     match (&descriptor.transform, descriptor.stored, descriptor.decoded) {
         (Transform::None, from, to) if from == to => copy_checked(from, stored, out)?,
@@ -74,7 +77,7 @@ pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
         (Transform::F16, Dtype::F16, Dtype::F64) => convert(f16::to_f64, stored, out),
         (Transform::None, Dtype::F32, Dtype::F64) => convert(|value: f32| f64::from(value), stored, out),
         (Transform::Fixed { .. }, from, Dtype::F64) => {
-            // Rounded to float32 as the specification says, then widened.
+            // Rounded to float32 as the specification requires, then widened.
             let (mut narrow, bytes) = ([0; 4 * RUN], usize::try_from(from.bytes()).unwrap_or(8));
             let rows = stored.chunks(bytes * RUN).zip(out.chunks_mut(8 * RUN)).enumerate();
             for (run, (stored, out)) in rows {
@@ -100,7 +103,7 @@ pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
     Ok(())
 }
 
-/// Hands elements on as they are stored; only a boolean may be wrong.
+/// Passes elements on unchanged; only a boolean can be invalid.
 pub(crate) fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
     out.copy_from_slice(stored);
     if dtype == Dtype::Bool { check_booleans(stored) } else { Ok(()) }
@@ -192,7 +195,8 @@ fn convert<S: Element + Default, D: Element + Default>(each: impl Fn(S) -> D, st
     }
 }
 
-/// Integers to every other type. The writer has checked that no value changes; bytes from a liar wrap around, they do no harm.
+/// Integers to every other type. The writer has checked that no value changes. Values from a
+/// malicious file wrap around, which does no harm.
 trait Widen: Element + Default {
     fn to_u8(self) -> u8;
     fn to_i8(self) -> i8;
@@ -231,7 +235,7 @@ macro_rules! widen {
 
 widen!(u8, i8, u16, i16, u32, i32, u64, i64);
 
-/// Overwrites the elements whose stored pattern is reserved.
+/// Replaces the elements whose stored pattern is reserved.
 fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], width: usize, out: &mut [u8]) {
     let size = usize::try_from(descriptor.decoded.bytes()).unwrap_or(8);
     let no_data = descriptor.no_data.unwrap_or(f64::NAN);

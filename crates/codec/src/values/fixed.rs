@@ -13,7 +13,7 @@ use shardpack_format::{Codes, Dtype, Transform};
 /// 2⁵²: the double nearest to x + 2⁵² has the integer nearest to x, ties to even, in its low bits.
 const ROUND: f64 = 4_503_599_627_370_496.0;
 
-/// What one pass over an array finds.
+/// The result of one pass over an array.
 struct Ranges {
     /// Smallest finite value of each band that is not no-data; +∞ if it has none.
     min: Vec<f64>,
@@ -40,7 +40,8 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut E
     let stored = if plan.bits == 8 { Dtype::U8 } else { Dtype::U16 };
     let arrangement = arrangement(job.array, stored, job.request);
     let mut meter = Meter::new(job.no_data, job.spectrum());
-    // The offsets of a whole piece, so that the loops below run over pieces, not over the bands of one pixel.
+    // The offsets repeated for a whole piece, so that the loops below run over pieces, not over the
+    // bands of one pixel.
     let offsets = plan.offset.repeat(arrangement.piece_pixels());
     let inverse = 1.0 / f64::from(plan.scale);
     let mut decoded = Vec::new();
@@ -90,7 +91,8 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut E
         Ok(())
     })?;
     let fidelity = meter.total;
-    // Measured on every value as a reader will decode it: the arithmetic above it is only a plan.
+    // Measured on every value as a reader will decode it: the calculation before this is only a
+    // plan.
     if fidelity.max_abs_error > max_error {
         return Err(EncodeError::ErrorBound { max_error, smallest: round_up(fidelity.max_abs_error) });
     }
@@ -165,13 +167,14 @@ impl Ranges {
 }
 
 impl Plan {
-    /// A reader computes `fl(offset + fl(q × scale))`. Against the real number, half a step is lost to `q`, and at most 2⁻²⁴ of the range
-    /// and of the magnitude to the two roundings; so the step is 2·(bound − those), rounded down to float32.
+    /// A reader computes `fl(offset + fl(q × scale))`. Compared to the real number, `q` loses half
+    /// a step, and the two roundings lose at most 2⁻²⁴ of the range and of the magnitude. So the
+    /// step is 2·(bound − those), rounded down to float32.
     ///
-    /// `no_data` must be no step of any band: offsets are lowered where it is. That takes part of one more step, and of the rounding errors
-    /// less than the spare that the scale leaves.
+    /// No step of any band may equal `no_data`: offsets are lowered if one would. That takes part
+    /// of one more step, and less of the rounding errors than the spare that the scale leaves.
     fn new(ranges: &Ranges, max_error: f64, no_data: Option<f32>) -> EncodeResult<Self> {
-        // A hundredth more for the products of these small terms.
+        // One percent more for the products of these small terms.
         let rounding = 1.01 * 2_f64.powi(-24);
         let (mut offset, mut range, mut slack) = (Vec::with_capacity(ranges.min.len()), 0.0_f64, 0.0_f64);
         for (&min, &max) in ranges.min.iter().zip(&ranges.max) {
@@ -224,14 +227,16 @@ impl Plan {
     }
 }
 
-/// `offset`, or if `no_data` is one of the steps from there to `max`, one lower by a part of a step, so that it lies between two steps.
+/// Returns `offset`, or if `no_data` is one of the steps from there to `max`, a value lower by a
+/// part of a step, so that `no_data` is between two steps.
 ///
-/// Where float32 is as coarse as the steps, there may be none: [`Job::check_apart`] has the last word.
+/// If float32 is as coarse as the steps, this may be impossible: [`Job::check_apart`] decides in
+/// the end.
 fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
     let hits = |offset: f32| {
         let near = ((f64::from(no_data) - f64::from(offset)) / f64::from(scale)).round();
         let last = ((max - f64::from(offset)) / f64::from(scale)).round() + 1.0;
-        // Two to either side for the roundings of the division and of the reader's formula.
+        // Two on each side for the roundings of the division and of the reader's formula.
         (-2..=2).map(|i| near + f64::from(i)).filter(|q| (0.0..=last).contains(q)).any(|q| {
             let mut decoded = [0.0];
             decode(&[low_16(q)], &[offset], scale, &mut decoded);
@@ -245,7 +250,7 @@ fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
     lower.into_iter().find(|lower| lower.is_finite() && !hits(*lower)).unwrap_or(offset)
 }
 
-/// A step that is known to be an integer of 16 bits.
+/// A step that is known to be a 16-bit integer.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
 fn low_16(step: f64) -> u16 {
     step as u16
@@ -258,14 +263,15 @@ fn below(value: f64) -> f32 {
     (if f64::from(near) > value { near.next_down() } else { near }) + 0.0
 }
 
-/// `value` with three digits, not below it: for people to read.
+/// `value` with three digits, rounded up: for people to read.
 fn round_up(value: f64) -> f64 {
     if !(value > 0.0 && value.is_finite()) {
         return value;
     }
     let unit = 10_f64.powi(exponent10(value) - 2);
     let up = (value / unit).ceil() * unit;
-    // Multiplying by a power of ten may leave 0.30000000000000004: the shortest text of so many digits reads back as the clean number.
+    // Multiplying by a power of ten may leave 0.30000000000000004. The shortest text with this many
+    // digits reads back as the clean number.
     format!("{up:.2e}").parse().ok().filter(|v| *v >= value).unwrap_or(up)
 }
 

@@ -9,18 +9,19 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use shardpack_format::{Codes, Dtype, Transform};
 
-/// From here on, rounding to nearest gives infinity: 65504 plus half a unit in its last place.
+/// From this value on, rounding to nearest gives infinity: 65504 plus half a unit in its last
+/// place.
 const OVERFLOW: f64 = 65_520.0;
-/// Every NaN is stored as this one, whatever the processor's conversion would make of its payload.
+/// Every NaN is stored as this one, whatever payload the processor's conversion would give it.
 const NAN: f16 = f16::from_bits(0x7E00);
-/// Stands for a no-data value that float16 cannot hold: a NaN pattern that nothing else uses.
+/// Stands for a no-data value that float16 cannot hold: a NaN pattern with no other use.
 const NO_DATA_CODE: u16 = 0x7E01;
 
 /// Fails with [`EncodeError::ErrorBound`] as soon as an error is above `max_error`.
 pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
     let arrangement = arrangement(job.array, Dtype::F16, job.request);
     let no_data = job.decoded_no_data();
-    // A no-data value that float16 cannot hold is none that a value could be rounded to.
+    // No value can be rounded to a no-data value that float16 cannot hold.
     let held = no_data.map(f16::from_f32).filter(|h| Some(h.to_f32()) == no_data);
     let mut meter = Meter::new(job.no_data, job.spectrum());
     let mut halves = Vec::new();

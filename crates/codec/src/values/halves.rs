@@ -1,4 +1,5 @@
-//! float16 to float32, from bytes to bytes: what most cubes are stored as and what they are decoded to.
+//! float16 to float32, from bytes to bytes: most cubes are stored as the one and decoded to the
+//! other.
 
 use crate::element::Element;
 use half::f16;
@@ -7,7 +8,7 @@ use half::slice::HalfFloatSliceExt;
 /// Elements of a run: both buffers fit the first-level cache.
 const RUN: usize = 512;
 
-/// Widens little-endian float16 to as many float32.
+/// Widens little-endian float16 to the same number of float32.
 pub(super) fn widen(stored: &[u8], out: &mut [u8]) {
     #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
     if let Some(avx2) = fearless_simd::Level::new().as_avx2() {
@@ -38,7 +39,8 @@ mod x86 {
     use std::arch::x86_64::_mm256_cvtph_ps;
 
     fearless_simd::kernel!(
-        /// Eight at a time. By way of slices of `f16` and `f32` the same instruction took twice as long, for the copies and the call for each eight.
+        /// Eight at a time. With slices of `f16` and `f32` the same instruction took twice as long,
+        /// because of the copies and the call for each eight.
         pub(super) fn widen(avx2: Avx2, stored: &[[u8; 16]], out: &mut [[u8; 32]]) {
             for (from, to) in stored.iter().zip(out) {
                 let halves = u8x16::load_array_ref(avx2, from);

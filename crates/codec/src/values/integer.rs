@@ -21,7 +21,7 @@ const TYPES: [(Dtype, i64, i64); 6] = [
     (Dtype::I32, -0x8000_0000, 0x7FFF_FFFF),
 ];
 
-/// Stores floats that hold integers only; `None` if no integer type brings back every bit.
+/// Stores floats that hold only integers; `None` if no integer type brings back every bit.
 pub(super) fn store_float<T: Float>(
     job: &Job<'_, T>,
     scan: &Scan,
@@ -72,7 +72,8 @@ pub(super) fn store_float<T: Float>(
     }))
 }
 
-/// The smallest type that holds the values, with a pattern to spare for NaN and for a no-data value that it cannot hold itself.
+/// The smallest type that holds the values, with a spare pattern for NaN and one for a no-data
+/// value that it cannot hold itself.
 fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Codes)> {
     if !scan.exact {
         return None;
@@ -88,7 +89,8 @@ fn choose(scan: &Scan, no_data: Option<f64>, source: Dtype) -> Option<(Dtype, Co
         }
         let held =
             no_data.filter(|v| v.trunc() == *v && (low_f..=high_f).contains(v) && v.to_bits() != (-0.0_f64).to_bits());
-        // Patterns outside the values: from the top down, then from the bottom up. At most three steps find two.
+        // Patterns that no value uses: from the top down, then from the bottom up. At most three
+        // steps find two.
         let is_free = |x: &f64| (empty || *x > scan.max || *x < scan.min) && held != Some(*x);
         let from_top = (0..3).map(|i| high_f - f64::from(i));
         let from_bottom = (0..3).map(|i| low_f + f64::from(i));
@@ -198,7 +200,7 @@ fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut
     let arrangement = arrangement(array, stored, request);
     let width = arrangement.width;
     super::for_each_piece(array, size_of::<T>(), &arrangement, elements, |source, out| {
-        // Little-endian integers are narrowed by leaving off the high bytes.
+        // Little-endian integers are narrowed by dropping the high bytes.
         for (value, out) in source.chunks_exact(size_of::<T>()).zip(out.chunks_exact_mut(width)) {
             out.copy_from_slice(value.get(..width).unwrap_or_default());
         }

@@ -1,4 +1,5 @@
-//! Value transforms (spec §4.3): which one an array gets, and how its elements become stored elements and values again.
+//! Value transforms (spec §4.3): which one an array gets, and how its elements become stored
+//! elements and then values again.
 
 mod decode;
 mod fixed;
@@ -25,7 +26,7 @@ use crate::vector::vectorised;
 use half::f16;
 use shardpack_format::{Codes, Dtype, Layout, Transform};
 
-/// How the elements of one array are stored, and what that did to them.
+/// How the elements of one array are stored, and what that changed.
 pub(crate) struct Stored {
     pub(crate) decoded: Dtype,
     pub(crate) stored: Dtype,
@@ -36,7 +37,7 @@ pub(crate) struct Stored {
     pub(crate) fidelity: Fidelity,
 }
 
-/// What is asked of [`store`].
+/// The options for [`store`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) rule: ValueRule,
@@ -45,7 +46,7 @@ pub(crate) struct Request {
     pub(crate) no_data: Option<f64>,
 }
 
-/// Transforms and arranges `array`, and hands its stored elements to `elements` piece by piece.
+/// Transforms and arranges `array`, and passes its stored elements to `elements` piece by piece.
 pub(crate) fn store(array: &dyn ArraySource, request: &Request, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
     match array.dtype() {
         Dtype::F16 => Job::<f32>::new(array, request, load_f16).store(elements),
@@ -63,7 +64,7 @@ fn load_f16(bytes: &[u8], out: &mut [f32]) {
     }
 }
 
-/// The arrangement of elements of `stored`, as far as it suits the array.
+/// The arrangement of elements of `stored`, as far as the array allows it.
 pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Request) -> Arrangement {
     let shape = array.shape();
     let width = usize::try_from(stored.bytes()).unwrap_or(8);
@@ -85,7 +86,7 @@ struct Job<'a, T> {
     load: fn(&[u8], &mut [T]),
     /// Bytes of a source element.
     width: usize,
-    /// The no-data value as the array's own type has it.
+    /// The no-data value in the array's own type.
     no_data: Option<T>,
 }
 
@@ -107,17 +108,19 @@ impl<'a, T: Float> Job<'a, T> {
         {
             return match integer::store_float(self, &scan, elements)? {
                 Some(stored) => Ok(stored),
-                // Only integers, but perhaps a negative zero or a NaN with a payload that no integer can stand for.
+                // Only integers, but perhaps a negative zero or a NaN with a payload, which no
+                // integer can represent.
                 None => self.keep(elements),
             };
         }
         match rule {
             Keep | IntegerOrKeep => self.keep(elements),
-            // Float16 is float16 already.
+            // The array is float16 already.
             F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => self.keep(elements),
             F16 => float16::store(self, f64::INFINITY, elements),
             IntegerOrF16 => match float16::store(self, f64::INFINITY, elements) {
-                // Nobody asked for float16: twice the size is better than measurements that turn into "not measured".
+                // float16 was not requested, so twice the size is better than measurements that
+                // turn into "not measured".
                 Err(EncodeError::BecomesNoData { .. }) => self.keep(elements),
                 result => result,
             },
@@ -132,7 +135,8 @@ impl<'a, T: Float> Job<'a, T> {
     }
 
     fn fixed(&self, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
-        // Offsets go by the last axis: a single axis would have as many offsets as values.
+        // Offsets are per position on the last axis: a single axis would have as many offsets as
+        // values.
         match self.array.shape() {
             [] | [_] => self.keep(elements),
             _ => fixed::store(self, max_error, elements),
@@ -196,9 +200,11 @@ impl<'a, T: Float> Job<'a, T> {
         self.no_data.map(|v| f32::from_f64(v.to_f64()))
     }
 
-    /// Fails if an element of `source`, whose first has the number `first`, is not no-data but `decoded` to it.
+    /// Fails if an element of `source` is not no-data but `decoded` to it. The first one has the
+    /// number `first`.
     ///
-    /// A reserved code would keep the two apart in the payload only: readers hand out values, and these would be equal.
+    /// A reserved code would keep the two apart only in the payload: readers return values, and
+    /// these would be equal.
     fn check_apart(&self, source: &[T], decoded: &[f32], first: u64, no_data: f32) -> EncodeResult<()> {
         // The whole run first, because that is a loop without branches.
         let meets = vectorised(
@@ -219,7 +225,7 @@ impl<'a, T: Float> Job<'a, T> {
         }
     }
 
-    /// Elements of a spectrum, for the fidelity figures; 0 if the array is no cube.
+    /// Elements of a spectrum, for the fidelity figures; 0 if the array is not a cube.
     fn spectrum(&self) -> usize {
         match self.array.shape() {
             [_, _, bands] if *bands > 1 => usize::try_from(*bands).unwrap_or(0),
@@ -248,10 +254,11 @@ fn is_plain<T: Float>(values: &[T], no_data: Option<T>) -> bool {
     is_below(values, f64::INFINITY, no_data)
 }
 
-/// Whether every value is below `limit` in magnitude, so no NaN, and none is no-data. `limit` must be a float32.
+/// Whether every value is below `limit` in magnitude (so not NaN), and none is no-data. `limit`
+/// must be a float32.
 fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     let limit = T::from_f64(limit);
-    // A limit for no-data: nothing equals NaN.
+    // Without a no-data value, compare with NaN: nothing equals it.
     let no_data = no_data.unwrap_or(T::from_f64(f64::NAN));
     vectorised(
         #[inline(always)]
@@ -259,7 +266,7 @@ fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
     )
 }
 
-/// Stores the elements as they are, and shows their bytes to `look`, in order.
+/// Stores the elements unchanged, and shows their bytes to `look`, in order.
 fn keep(
     array: &dyn ArraySource,
     request: &Request,
@@ -280,7 +287,8 @@ fn keep(
 }
 
 impl<T: Float> Job<'_, T> {
-    /// Calls `each` with the pieces of the array, whole pixels each, and room for their stored elements, which are then arranged.
+    /// Calls `each` with the pieces of the array, whole pixels each, and with room for their stored
+    /// elements, which are then arranged.
     fn for_each_piece(
         &self,
         arrangement: &Arrangement,
@@ -308,7 +316,7 @@ fn for_each_piece(
     let pixels = arrangement.piece_pixels();
     let piece = (pixels * arrangement.bands).min(element_count(array).max(1));
     let piece_bytes = piece * source_width;
-    // Neither is touched where nothing is arranged.
+    // If nothing is arranged, neither is touched.
     let (mut stored, mut scratch) = (vec![0; piece * width], vec![0; piece * width]);
     let mut first = 0;
     for_each_block(array, (BLOCK_BYTES / piece_bytes).max(1) * piece_bytes, |block| {

@@ -1,4 +1,4 @@
-//! Do these floats hold integers only?
+//! Checks whether floats hold only integers.
 
 use super::Job;
 use crate::element::Float;
@@ -8,18 +8,18 @@ use crate::vector::vectorised;
 /// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude leaves the nearest integer in the low bits, without a conversion instruction.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
 
-/// What floats that hold integers only hold.
+/// What is known about floats that hold only integers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scan {
-    /// Smallest value, no-data left out.
+    /// Smallest value, without no-data.
     pub(super) min: f64,
-    /// Largest value, no-data left out; below `min` if there is none.
+    /// Largest value, without no-data; below `min` if there is none.
     pub(super) max: f64,
     pub(super) nan: u64,
     pub(super) no_data: u64,
     pub(super) infinite: u64,
-    /// Whether integers of 32 bits and reserved codes can bring back every bit: no negative zero, no NaN but the canonical one, no
-    /// infinity, nothing beyond 32 bits.
+    /// Whether integers of 32 bits and reserved codes can bring back every bit: no negative zero,
+    /// no NaN except the canonical one, no infinity, nothing beyond 32 bits.
     pub(super) exact: bool,
 }
 
@@ -44,17 +44,20 @@ impl<T: Float> Job<'_, T> {
 }
 
 impl Scan {
-    /// Takes a run of integers of 32 bits and no-data and nothing else; else returns false and takes nothing.
+    /// Takes a run that consists only of integers of 32 bits and no-data; otherwise returns false
+    /// and takes nothing.
     #[inline(always)]
     fn add_plain<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
-        // Whole bands of no-data are common: they must not cost the slow way. A no-data value of NaN is like any NaN.
+        // Whole bands of no-data are common and must not need the slow way. A no-data value of NaN
+        // counts like any NaN.
         let no_data = no_data.filter(|n| !n.to_f64().is_nan());
         let (known, skipped) = (no_data.is_some(), no_data.unwrap_or_default());
         let (mut fits, mut min, mut max, mut count) = (true, self.min, self.max, 0_u32);
         for value in values {
             let v = value.to_f64();
             let skip = known & (value.bits() == skipped.bits());
-            // The other zero equals a no-data value of zero, but is not it: the slow way knows what to do.
+            // The other zero equals a no-data value of zero, but is not the same: the slow way
+            // handles it.
             let twin = known & (*value == skipped);
             let sound = ((v + ROUND) - ROUND == v) & (v.abs() <= 4_294_967_296.0) & ((v != 0.0) | v.is_sign_positive());
             fits &= skip | (sound & !twin);

@@ -1,4 +1,4 @@
-//! The value cases V01–V06, through the encoder and back.
+//! The value cases V01–V06, encoded and decoded.
 
 use crate::{
     Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodeError, EncodeResult, EncodedArray,
@@ -18,7 +18,7 @@ fn encode(rule: ValueRule, array: &Array, no_data: Option<f64>) -> EncodeResult<
         layout: ArrayLayout::AsShape,
     };
     let encoded = ArrayEncoder::new(settings)?.encode(array, no_data)?;
-    // Whatever the encoder makes, the descriptor's own rules allow.
+    // The descriptor's own rules allow everything that the encoder makes.
     let bytes = encoded.descriptor.encode()?;
     assert_eq!(ArrayDescriptor::parse(&bytes, &Limits::default())?.encode()?, bytes);
     Ok(encoded)
@@ -63,11 +63,11 @@ fn v01_values_up_to_65520_fit_float16_and_those_from_there_stop_the_run() {
             assert!(error.to_string().contains("hint: `--values fixed"));
         }
     }
-    // Infinity is a value that float16 has.
+    // float16 has infinity.
     let encoded = encode(ValueRule::F16, &f32s(&[f32::INFINITY, f32::NEG_INFINITY, 0.1]), None).unwrap();
     assert_eq!(to_f32s(&decode(&encoded))[..2], [f32::INFINITY, f32::NEG_INFINITY]);
     assert_eq!(encoded.fidelity.infinite, 2);
-    // A no-data value out of range is none of the values.
+    // No value equals a no-data value out of range.
     let encoded = encode(ValueRule::IntegerOrF16, &f32s(&[-3.4e38, 0.1, -3.4e38]), Some(-3.4e38)).unwrap();
     let back = to_f32s(&decode(&encoded));
     assert_eq!((back[0], back[2], encoded.fidelity.no_data), (-3.4e38, -3.4e38, 2));
@@ -116,7 +116,8 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         (vec![0.0, 254.0, f32::NAN], None, Dtype::U8),
         (vec![0.0, 255.0, f32::NAN], None, Dtype::U16),
         (vec![f32::NAN, f32::NAN], None, Dtype::U8),
-        // A no-data value that fits is an integer like others; one that does not gets a pattern.
+        // A no-data value that fits is stored like other integers; one that does not gets a
+        // pattern.
         (vec![-32768.0, 0.0, 8000.0], Some(-32768.0), Dtype::U16),
         (vec![-32768.0, -5.0, 8000.0], Some(-32768.0), Dtype::I16),
         (vec![-3.4e38, f32::NAN, 0.0, 253.0], Some(-3.4e38), Dtype::U8),
@@ -133,7 +134,7 @@ fn v04_integers_held_as_floats_become_the_smallest_exact_type() {
         assert_eq!(decode(&encoded), array, "{values:?}");
         assert_eq!((encoded.fidelity.changed, encoded.fidelity.max_abs_error), (0, 0.0));
     }
-    // Integers that no 32-bit type can bring back bit by bit are kept.
+    // Integers that no 32-bit type can bring back bit by bit are stored unchanged.
     for values in [vec![1.0, -0.0], vec![1.0, f32::from_bits(0x7FC0_0001)], vec![1.0, f32::INFINITY], vec![1.0, 8.6e9]]
     {
         let array = f32s(&values);
@@ -181,7 +182,8 @@ fn v04_wider_integers_are_narrowed_and_none_is_lost() {
 }
 
 proptest! {
-    /// Few values, so that they meet: every mixture of integers, both zeros, NaNs and no-data comes back to the bit.
+    /// Only a few values, so that they meet: every mixture of integers, both zeros, NaNs and
+    /// no-data comes back bit for bit.
     #[test]
     fn whatever_is_not_made_lossy_comes_back(
         picks in prop::collection::vec(0..10_usize, 1..9000),
@@ -190,7 +192,7 @@ proptest! {
     ) {
         let odd = f32::from_bits(0x7FC0_0001);
         let all = [0.0_f32, -0.0, 7.0, -9999.0, -3.4e38, f32::NAN, f32::INFINITY, odd, 255.0, 70_000.0];
-        // A few kinds in each array, so that not every one of them is kept as it is.
+        // Few kinds in each array, so that not every array is stored unchanged.
         let values: Vec<f32> = picks.iter().map(|p| all[kinds[p % kinds.len()]]).collect();
         let array = f32s(&values);
         let encoded = encode(ValueRule::IntegerOrKeep, &array, no_data).unwrap();
@@ -244,7 +246,7 @@ fn a_bound_that_is_too_small_names_one_that_is_not() {
         // More than 16 bits.
         (vec![0.0, 1.3, 1000.0], 1e-3),
         (vec![0.0, 1.3, 1000.0, f64::NAN], 1e-9),
-        // Float32 itself is coarser than the bound.
+        // float32 itself is coarser than the bound.
         (vec![1e9, 1e9 + 1.0], 1e-3),
         (vec![-12_345.678, 7.0], 1e-300),
     ] {
@@ -288,7 +290,7 @@ fn v06_constant_empty_and_random_arrays() {
         }
         assert!(encode(rule, &empty, None).unwrap().payload.is_empty());
     }
-    // Bytes that nothing can shrink are stored as they are.
+    // Incompressible bytes are stored unchanged.
     let encoded =
         encode(ValueRule::Keep, &Array::new(Dtype::U8, vec![5], vec![9, 200, 3, 77, 1]).unwrap(), None).unwrap();
     assert_eq!(encoded.codec, shardpack_format::Codec::Raw);

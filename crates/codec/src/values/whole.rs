@@ -1,4 +1,4 @@
-//! The values of a whole array, made of its stored elements while these are in the cache.
+//! The values of a whole array, made from its stored elements while these are in the cache.
 
 use super::{Tables, decode_piece};
 use crate::arrange::Arrangement;
@@ -6,25 +6,25 @@ use crate::decoder::grow;
 use crate::window::Block;
 use shardpack_format::{ArrayDescriptor, Dtype, Result, Transform};
 
-/// Takes stored elements as they come and puts their values where they belong.
+/// Takes stored elements as they arrive and puts their values in their places.
 pub(crate) struct Values<'a> {
     descriptor: &'a ArrayDescriptor,
     arrangement: Arrangement,
     tables: Tables,
-    /// Stored elements of some pixels; between blocks, of the part of a pixel that has come.
+    /// Stored elements of some pixels; between blocks, those of an incomplete pixel.
     piece: &'a mut Vec<u8>,
     /// Pixels of a piece.
     pixels: usize,
     /// Number of the elements at the start of `piece`; less than a pixel.
     kept: usize,
-    /// Elements that have become values.
+    /// Number of elements that have become values.
     done: usize,
     out: &'a mut [u8],
     /// Bytes of a value.
     size: usize,
 }
 
-/// Whether a stored element is its value, whatever it is.
+/// Whether every stored element is its own value.
 pub(crate) fn is_as_stored(descriptor: &ArrayDescriptor) -> bool {
     matches!(descriptor.transform, Transform::None)
         && descriptor.stored == descriptor.decoded
@@ -44,7 +44,7 @@ impl<'a> Values<'a> {
         Self { descriptor, arrangement, tables, piece, pixels, kept: 0, done: 0, out, size }
     }
 
-    /// Takes the `count` elements of a block that stand in the order of the shape, next to those taken before.
+    /// Takes the `count` elements of a block in shape order, after those taken before.
     pub(crate) fn take(&mut self, block: &Block<'_>, count: usize) -> Result<()> {
         let Arrangement { bands, width, .. } = self.arrangement;
         if is_as_stored(self.descriptor) {
@@ -59,7 +59,7 @@ impl<'a> Values<'a> {
         while first < count {
             let whole = (count - first) / bands * bands;
             if let (Block::Bytes(bytes), 0, true, 1..) = (block, self.kept, self.arrangement.is_identity(), whole) {
-                // Nothing to bring into order.
+                // The order is right already.
                 let bytes = bytes.get(first * width..(first + whole) * width).unwrap_or_default();
                 bytes.chunks(self.pixels * bands * width).try_for_each(|piece| self.put(piece))?;
                 first += whole;
@@ -82,7 +82,7 @@ impl<'a> Values<'a> {
         Ok(())
     }
 
-    /// Takes all elements of a band-major array: `blocks` of so many each.
+    /// Takes all elements of a band-major array, in `blocks` of equal size.
     pub(crate) fn take_planes(&mut self, blocks: (&[Block<'_>], usize), window: &mut Vec<u8>) -> Result<()> {
         let Arrangement { bands, width, pixels, .. } = self.arrangement;
         let step = self.arrangement.tile_pixels();

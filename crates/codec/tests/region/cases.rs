@@ -1,4 +1,4 @@
-//! Cases worth naming.
+//! Named cases.
 
 use crate::twin::{cut, slow};
 use shardpack_codec::{
@@ -37,7 +37,7 @@ fn only_touched_blocks_are_decoded() {
         let (_, done) = cut(&mut decoder, &encoded, &Region { bands, ..Region::new(0, 0, 40, 64) });
         assert_eq!((done.blocks_decoded, done.blocks), (blocks, 2));
     }
-    // Damage elsewhere is not looked at.
+    // Damage elsewhere is not noticed.
     let mut encoded = example(ArrayLayout::AsShape, Coder::Blosc2Zstd);
     let last = encoded.payload.len() - 20;
     encoded.payload[last..].fill(0xFF);
@@ -46,7 +46,7 @@ fn only_touched_blocks_are_decoded() {
     cut(&mut decoder, &encoded, &Region::new(0, 0, 32, 64));
 }
 
-/// LZ4 that stops early sees only part of what is damaged; what it does see is an error or other bytes.
+/// LZ4 that stops early sees only part of the damage. What it sees gives an error or other bytes.
 #[test]
 fn damaged_streams_that_are_decoded_in_part_do_no_harm() {
     let good = example(ArrayLayout::AsShape, Coder::Blosc2Lz4);
@@ -143,7 +143,7 @@ fn float16_comes_out_as_it_is_stored() {
     let (out, done) = cut(&mut ArrayDecoder::new(), &encoded, &region);
     assert_eq!(done.shape.dtype, Dtype::F16);
     let halves: Vec<half::f16> = out.as_chunks().0.iter().map(|b| half::f16::from_le_bytes(*b)).collect();
-    // The no-data value does not fit float16: its code is a NaN of its own.
+    // The no-data value does not fit float16: its code is a NaN with its own pattern.
     assert_eq!((halves[0].to_f32(), halves[3].to_f32()), (0.5, 1.5));
     assert!(halves[1].is_nan() && halves[2].is_nan() && halves[1].to_bits() != halves[2].to_bits());
     let (out, _) = cut(&mut ArrayDecoder::new(), &encoded, &Region { output: Output::Source, ..region });

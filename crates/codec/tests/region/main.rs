@@ -38,7 +38,7 @@ fn settings(values: ValueRule) -> impl Strategy<Value = ArraySettings> {
     )
 }
 
-/// Two and three axes; from less than a block to some, and rows that end with a block.
+/// Two and three axes; from less than a block to several, and rows that end with a block.
 fn shapes() -> impl Strategy<Value = Vec<u64>> {
     prop_oneof![
         6 => (1..20_u64, 1..20_u64, 1..12_u64).prop_map(|(h, w, c)| vec![h, w, c]),
@@ -104,7 +104,7 @@ proptest! {
         let mut encoded = ArrayEncoder::new(settings).unwrap().encode(&array, None).unwrap();
         let good = encoded.payload.clone();
         for (at, value) in changes {
-            // Headers and lengths stand at the start.
+            // Headers and lengths are at the start.
             let near = if dice.below(2) == 0 { good.len() } else { good.len().min(64) };
             encoded.payload[at.index(near)] = value;
         }
@@ -117,7 +117,7 @@ proptest! {
             let mut out = vec![0; region.shape_of(&encoded.descriptor).unwrap().bytes as usize];
             let whole = decoder.decode(codec, &encoded.descriptor, &encoded.payload, &Limits::default());
             let part = decoder.decode_region(codec, &encoded.descriptor, &encoded.payload, &region, &mut out, &Limits::default());
-            // What is fine as a whole is fine in parts.
+            // A region of a valid payload is valid too.
             if let Ok(whole) = whole {
                 prop_assert!(part.is_ok(), "{part:?}");
                 if region.output == Output::Source || stored(&encoded.descriptor) == encoded.descriptor {
@@ -125,13 +125,13 @@ proptest! {
                 }
             }
         }
-        // Nothing of it stays behind.
+        // Nothing of it is left behind.
         encoded.payload = good;
         check(&mut decoder, &encoded, &mut dice, 1);
     }
 }
 
-/// Three units of 4 MiB, of which one is zeros and one noise: stored as a special chunk and as it is.
+/// Three units of 4 MiB, one of zeros and one of noise: stored as a special chunk and unchanged.
 #[test]
 fn regions_across_units_and_through_special_chunks() {
     let mut dice = Dice(7);

@@ -1,4 +1,5 @@
-//! Slow twins: the whole array, decoded and then cut one element at a time; a count of blocks by hand.
+//! Slow twins: the whole array is decoded and then cut one element at a time; blocks are counted by
+//! hand.
 
 use shardpack_codec::{Array, ArrayDecoder, Bands, EncodedArray, Output, Region, RegionDecoded, UNIT_BYTES};
 use shardpack_format::{ArrayDescriptor, Codec, Codes, Layout, Limits, Transform};
@@ -60,7 +61,7 @@ fn bands_of(region: &Region, descriptor: &ArrayDescriptor) -> Vec<u64> {
     }
 }
 
-/// The array as its payload has it, but for the layout and the difference.
+/// The array as in its payload, apart from the layout and the difference.
 pub(crate) fn stored(descriptor: &ArrayDescriptor) -> ArrayDescriptor {
     let (decoded, transform) = (descriptor.stored, Transform::None);
     ArrayDescriptor { decoded, transform, no_data: None, codes: Codes::default(), ..descriptor.clone() }
@@ -85,10 +86,10 @@ pub(crate) fn slow(whole: &Array, region: &Region, descriptor: &ArrayDescriptor)
     out
 }
 
-/// The blocks in which an element stands that the region needs.
+/// The blocks with elements that the region needs.
 fn slow_blocks(region: &Region, descriptor: &ArrayDescriptor) -> BTreeSet<u64> {
     let mut blocks = BTreeSet::new();
-    // Bands are the last axis, for an array of two axes its columns.
+    // Bands are the last axis; in an array of two axes these are its columns.
     let flat = descriptor.shape.len() == 2;
     let (height, width, channels) = if flat {
         (descriptor.shape[0], 1, descriptor.shape[1])
@@ -116,7 +117,7 @@ fn slow_blocks(region: &Region, descriptor: &ArrayDescriptor) -> BTreeSet<u64> {
 
 pub(crate) fn cut(decoder: &mut ArrayDecoder, encoded: &EncodedArray, region: &Region) -> (Vec<u8>, RegionDecoded) {
     let (codec, descriptor, payload) = (encoded.codec, &encoded.descriptor, &encoded.payload);
-    // What was there before must not show.
+    // The old content must not show through.
     let mut out = vec![0xEE; region.shape_of(descriptor).unwrap().bytes as usize];
     let done = decoder.decode_region(codec, descriptor, payload, region, &mut out, &Limits::default()).unwrap();
     assert_eq!(done.shape, region.shape_of(descriptor).unwrap());
@@ -137,7 +138,8 @@ pub(crate) fn check(decoder: &mut ArrayDecoder, encoded: &EncodedArray, dice: &m
         assert_eq!(done.shape.dtype, from.dtype());
         assert!(out == slow(from, &region, descriptor), "{region:?} of {descriptor:?}");
         if encoded.codec == Codec::Blosc2 {
-            // A block has 65,536 elements, and no array in here whose units are all blocks is cheaper than this.
+            // A block has 65,536 elements. No array here whose units are all blocks is cheaper than
+            // this.
             let expected = slow_blocks(&region, descriptor).len() as u64;
             let units = encoded.descriptor.stored_bytes().unwrap().div_ceil(UNIT_BYTES as u64);
             assert!(

@@ -1,4 +1,4 @@
-//! What a run does when nothing goes wrong, and when the caller's part goes wrong.
+//! What a run does when nothing goes wrong, and when the caller's code fails.
 
 use super::source::{Numbers, files};
 use crate::{Error, Outcome, Plan, PlanOptions, PlanSample, Progress, WriteOptions, write_dataset};
@@ -15,7 +15,7 @@ pub(crate) fn options(threads: usize) -> WriteOptions<'static> {
     WriteOptions { threads, ..Default::default() }
 }
 
-/// The content that any run of these 200 samples must have.
+/// The content that every run of these 200 samples must have.
 fn reference() -> (Numbers, Plan, BTreeMap<String, Vec<u8>>) {
     let source = Numbers::new(200);
     let plan = source.plan(40_000);
@@ -169,7 +169,7 @@ fn a_failing_or_panicking_sample_stops_the_run_and_is_named() {
         assert!(error.to_string().contains(expected), "{error}");
         assert!(matches!(error, Error::Source { .. }));
         refuse_temporaries(dir.path());
-        // With the cause gone the same call ends what was begun.
+        // Once the cause is gone, the same call finishes the dataset.
         source = Numbers::new(3000);
         let report = write_dataset(dir.path(), &plan, &source, &options(4)).unwrap();
         assert_eq!(report.outcome, Outcome::Complete);
@@ -264,7 +264,7 @@ fn a_plan_is_a_pure_function() {
     }
     assert!(plan.samples(plan.shard_count()).is_empty());
     assert_ne!(plan.dataset_id(), source.plan(10_001).dataset_id());
-    // A sample beyond the target is a shard of its own.
+    // A sample beyond the target gets its own shard.
     assert_eq!(source.plan(1).shard_count(), 100);
 }
 
@@ -283,7 +283,7 @@ fn a_plan_refuses_no_samples_bad_keys_and_keys_that_occur_twice() {
     assert!(plan(&["../a"]).unwrap_err().starts_with("sample key: "));
     let none = PlanOptions { shard_bytes: 0, shuffle: None };
     assert!(Plan::new([sample("a")], Default::default(), none).is_err());
-    // More shards than a manifest can list: known before anything is written.
+    // More shards than a manifest can list: detected before anything is written.
     let keys: Vec<String> = (0..300_000).map(|n| n.to_string()).collect();
     let tiny = PlanOptions { shard_bytes: 1, shuffle: None };
     let error =

@@ -1,4 +1,4 @@
-//! A folder that is kept for a program.
+//! A folder that is reserved for a program.
 
 use super::source::Numbers;
 use crate::{Claim, Error, Outcome, WriteOptions, write_dataset};
@@ -39,7 +39,7 @@ fn what_was_begun_is_discarded_and_nothing_else() {
     claim.discard(DatasetId([7; 16])).unwrap();
     assert!(claim.has_begun(plan.dataset_id()).unwrap(), "another dataset's name removes nothing");
     drop(claim);
-    // A program that died here would leave this.
+    // What a program leaves if it dies here.
     let error = Claim::take(&out, false).unwrap_err().to_string();
     assert!(error.contains("found an unfinished dataset"), "{error}");
     let claim = Claim::take(&out, true).unwrap();

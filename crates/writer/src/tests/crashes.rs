@@ -1,4 +1,5 @@
-//! The machine dies at each operation (W04, W05, W15 of the fault list), and a proof that these tests would see a sync that is missing (W06).
+//! The machine dies at each operation (W04, W05, W15 of the fault list), and a proof that these
+//! tests notice a missing sync (W06).
 
 use super::behaviour::options;
 use super::faults::{is_final, reference, run};
@@ -27,7 +28,7 @@ impl Case {
         Self { source, plan, other: Numbers::new(1).plan(1), expected }
     }
 
-    /// A folder in which half of the shards are finished.
+    /// A folder with half of the shards finished.
     fn half(&self) -> MemoryFs {
         let mut source = Numbers::new(40);
         source.fail = self.plan.samples(self.plan.shard_count() / 2).last().map(|&s| s.into());
@@ -40,7 +41,7 @@ impl Case {
         tries.take(1000).find(|fs| fs.files().keys().any(|name| is_final(name))).unwrap()
     }
 
-    /// Dies at operation `k`; `None` once the run is over before. Else whether everything that was promised holds.
+    /// Dies at operation `k`; `None` if the run is over before. Else whether every promise holds.
     fn promise_holds(
         &self,
         start: &MemoryFs,
@@ -73,14 +74,14 @@ impl Case {
         if ended_well && !complete {
             return Err("the run said that it was complete, and it is gone".into());
         }
-        // Shards never stand there without what says which dataset they are of, and how far it has come.
+        // There are never shards without a file that tells their dataset and how far it is.
         let told = run(&fs.with_fault(Fault::None, None), &self.other, &Numbers::new(1), &options(1));
         if let Err(e) = told
             && e.to_string().contains("shards without their manifest")
         {
             return Err(format!("neither journal nor manifest: {e}"));
         }
-        // Whatever is there is known as ours: `force` may replace it with something else.
+        // Everything in the folder is known as ours: `force` may replace it with something else.
         let other = fs.with_fault(Fault::None, None);
         let force = WriteOptions { force: true, ..options(1) };
         run(&other, &self.other, &Numbers::new(1), &force).map_err(|e| format!("cannot start over: {e}"))?;
@@ -120,8 +121,9 @@ fn every_promise_holds_whenever_the_machine_dies() {
 fn a_sync_that_is_missing_is_noticed() {
     let case = Case::new();
     for lie in LIES {
-        // Which operation the machine dies at depends on how the threads of the run meet: a window that one round of crashes misses, another finds. A sync
-        // that nothing depends on is found by none.
+        // The operation at which the machine dies depends on the timing of the run's threads, so
+        // one round of crashes can miss a window that another finds. No round finds a sync that
+        // nothing depends on.
         let noticed = (0..100).any(|_| case.first_violation(Some(lie)).is_some());
         assert!(noticed, "{lie:?} could be left out and nobody would know");
     }
@@ -133,7 +135,7 @@ fn a_crash_while_force_replaces_a_dataset_leaves_the_old_one_or_none() {
     let healthy = MemoryFs::new();
     run(&healthy, &case.source.plan(30_000), &case.source, &options(1)).unwrap();
     let old_files = healthy.files();
-    // The same with its manifest cut short.
+    // The same with a manifest that is cut short.
     let hurt = healthy.with_fault(Fault::None, None);
     hurt.cut("manifest.json", 100);
     let force = WriteOptions { force: true, ..options(2) };

@@ -156,7 +156,7 @@ fn a_full_disk_says_what_is_missing_and_the_run_goes_on_later() {
     let expected = reference(&plan, &source);
     let total: usize = expected.values().map(Vec::len).sum();
     let mut fs = MemoryFs::new();
-    // More than once: how far a run has come when it fails is a matter of time.
+    // More than once, because timing decides how far a run is when it fails.
     for capacity in (0..20).map(|i| if i % 2 == 0 { 30_000 } else { 60_000 }) {
         fs = fs.with_fault(Fault::Capacity(capacity), None);
         let error = run(&fs, &plan, &source, &options(2)).unwrap_err();
@@ -167,7 +167,7 @@ fn a_full_disk_says_what_is_missing_and_the_run_goes_on_later() {
     }
     let reused = fs.files().keys().filter(|n| is_final(n)).count();
     assert!(reused > 0);
-    // So full that not even a journal can be begun.
+    // So full that even a journal cannot be begun.
     let full = fs.with_fault(Fault::Capacity(0), None);
     let error = run(&full, &plan, &source, &options(2)).unwrap_err();
     assert!(matches!(error, Error::NoSpace { free_bytes: Some(0), .. }), "{error}");
@@ -186,7 +186,7 @@ fn a_shard_that_cannot_be_synced_is_written_once_more_and_no_sync_is_tried_again
     assert_eq!(run(&fs, &plan, &source, &options(2)).unwrap().outcome, Outcome::Complete);
     assert_eq!(fs.files(), expected);
     assert!(source.encoded.load(Ordering::SeqCst) - before > 40);
-    // A disk that is broken for good: the first shard fails twice, and that is the end.
+    // A permanently broken disk: the first shard fails twice, and the run ends.
     let fs = MemoryFs::new().with_fault(Fault::FailShardSyncs(1000), None);
     let error = run(&fs, &plan, &source, &options(2)).unwrap_err().to_string();
     assert_eq!(error, "cannot sync `/data/out/.shard-00000.tmp`: planted");

@@ -1,4 +1,4 @@
-//! What else may stand in an output folder: links, damaged manifests, shards of other datasets.
+//! What else may be in an output folder: links, damaged manifests, shards of other datasets.
 
 use super::behaviour::options;
 use super::source::{Numbers, Sum, files};
@@ -29,7 +29,7 @@ fn no_symlink_is_written_through_or_read() {
         assert_eq!(fs::read(&victim).unwrap(), b"mine", "{name}");
         assert_eq!(files(dir.path()).into_keys().collect::<Vec<_>>(), [name]);
     }
-    // Nor is anything made at the end of a link that leads nowhere.
+    // Nothing is created at the end of a dangling link either.
     let (dir, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
     let nowhere = elsewhere.path().join("nowhere");
     std::os::unix::fs::symlink(&nowhere, dir.path().join(".shardpack-lock")).unwrap();
@@ -95,7 +95,7 @@ fn a_dataset_with_a_damaged_manifest_is_kept_and_replaced_by_force_alone() {
         let manifest = dir.path().join("manifest.json");
         let bytes = fs::read(&manifest).unwrap();
         fs::write(&manifest, damage(&bytes, how)).unwrap();
-        // As `shardpack salvage` leaves an older one, and a shard whose header is hurt as well.
+        // An older one, as `shardpack salvage` leaves it, and a shard with a damaged header.
         fs::write(dir.path().join("manifest.json.damaged"), b"{").unwrap();
         let shard = dir.path().join("shard-00001.shard");
         let mut hurt = fs::read(&shard).unwrap();
@@ -114,7 +114,7 @@ fn a_dataset_with_a_damaged_manifest_is_kept_and_replaced_by_force_alone() {
         }
         assert!(matches!(merge::<Sum>(dir.path()), Err(Error::Damaged { .. })));
         assert_eq!(files(dir.path()), before);
-        // A file of somebody else is still a reason to stop.
+        // Somebody else's file is still a reason to stop.
         let force = WriteOptions { force: true, ..options(1) };
         fs::write(dir.path().join("notes.txt"), b"mine").unwrap();
         let error = write_dataset(dir.path(), &new, &source, &force).unwrap_err().to_string();

@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     Poor,
 }
 
-/// A sync that does nothing and says that it did: the same as if the call had been left out of the code.
+/// A sync that does nothing and reports success: as if the call were missing from the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lie {
     Shard,
@@ -46,7 +46,7 @@ pub(crate) const LIES: [Lie; 7] = [
     Lie::ManifestFolder,
 ];
 
-/// What a crash leaves of that which was not synced.
+/// What a crash leaves of data that was not synced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Crash {
     /// Neither names nor bytes.
@@ -122,7 +122,7 @@ impl MemoryFs {
         })))
     }
 
-    /// The same content, with what comes next going wrong.
+    /// The same content, with the next fault set.
     pub(crate) fn with_fault(&self, fault: Fault, lie: Option<Lie>) -> Self {
         let inner = self.inner();
         let copy = Self::with(inner.nodes.clone(), inner.names.clone());
@@ -154,7 +154,7 @@ impl MemoryFs {
         inner.names.iter().map(|(path, &node)| (name(path), inner.nodes[node].bytes.clone())).collect()
     }
 
-    /// What is found after the machine has been switched on again.
+    /// What is on the disk after the machine restarts.
     pub(crate) fn after(&self, crash: Crash) -> Self {
         let inner = self.inner();
         let mut names = inner.durable_names.clone();
@@ -187,7 +187,7 @@ impl MemoryFs {
         self.0.lock().unwrap()
     }
 
-    /// Counts an operation, and fails it if its time has come.
+    /// Counts an operation, and makes it fail at its turn.
     fn step(&self) -> io::Result<MutexGuard<'_, Inner>> {
         let mut inner = self.inner();
         inner.operations += 1;
@@ -260,7 +260,7 @@ impl FsFile for MemoryFile {
         if let Fault::Capacity(capacity) = inner.fault {
             let room = usize::try_from(capacity.saturating_sub(inner.used())).unwrap();
             if bytes.len() > room {
-                // As a disk does: what fits is written.
+                // Like a disk: writes as much as fits.
                 bytes = &bytes[..room];
                 inner.hit = true;
                 inner.nodes[self.node].bytes.extend(bytes);

@@ -1,4 +1,5 @@
-//! Tests of the engine as a whole. `source` makes samples out of numbers; `memory_fs` is a file system that fails and forgets.
+//! Tests of the whole engine. `source` makes samples from numbers; `memory_fs` is a file system
+//! that fails and forgets.
 
 mod behaviour;
 mod claim;

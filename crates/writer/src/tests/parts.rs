@@ -99,7 +99,7 @@ fn parts_of_different_plans_do_not_mix() {
     assert!(error.contains("shard_bytes"), "{error}");
     assert!(text(part(0, 4)).contains("expected a dataset written as 4 parts, found one written as 3 parts"));
     assert!(text(options(1)).contains("expected a dataset written as the whole, found one written as 3 parts"));
-    // Force without a part clears them away.
+    // Force without a part removes them.
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
     let whole = tempdir().unwrap();
     write_dataset(whole.path(), &source.plan(30_000), &source, &options(1)).unwrap();
@@ -109,7 +109,7 @@ fn parts_of_different_plans_do_not_mix() {
     assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Usage { .. })));
 }
 
-/// The plan that a machine makes of its own copy of the sources.
+/// The plan that a machine makes from its own copy of the sources.
 fn plan_of_copy(source: &Numbers, mtime_ns: i64, shard_bytes: u64) -> Plan {
     let samples = source.samples().map(|s| PlanSample { mtime_ns, ..s });
     Plan::new(samples, source.metadata(), PlanOptions { shard_bytes, shuffle: Some(7) }).unwrap()
@@ -123,7 +123,7 @@ fn parts_made_from_copies_with_other_times_merge() {
         let plan = plan_of_copy(&source, i64::from(i) * 1000, 40_000);
         write_dataset(dir.path(), &plan, &source, &part(i, 3)).unwrap();
     }
-    // The same part again, from sources that were touched in between, is another matter.
+    // The same part again is refused if the sources were touched in between.
     let touched = plan_of_copy(&source, 77, 40_000);
     let error = write_dataset(dir.path(), &touched, &source, &part(1, 3)).unwrap_err().to_string();
     assert!(error.contains("modification times of the sources differ: ") && error.contains("--force"), "{error}");
@@ -156,7 +156,7 @@ fn parts_start_over_by_force_with_other_options_in_any_order() {
                 let report = write_dataset(dir.path(), &plan, &source, &force).unwrap();
                 assert_eq!((report.outcome, report.shards_reused), (Outcome::PartComplete, 0));
             }
-            // Without force they go on as ever.
+            // Without force they continue as usual.
             for i in 0..3 {
                 let report = write_dataset(dir.path(), &plan, &source, &part(i, 3)).unwrap();
                 assert_eq!(report.shards, report.shards_reused);

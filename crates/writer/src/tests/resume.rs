@@ -1,4 +1,4 @@
-//! Going on, starting over, and refusing.
+//! Continuing, starting over, and refusing.
 
 use super::behaviour::options;
 use super::source::{Numbers, files};
@@ -59,7 +59,7 @@ fn a_second_run_reuses_finished_shards_and_writes_the_same_bytes() {
     assert_eq!(bytes, noted);
     assert_eq!(source.encoded.load(Ordering::SeqCst), 200 - seen.get().samples_reused);
     assert_eq!(files(dir.path()), reference(&plan));
-    // And a third finds nothing to do.
+    // A third run finds nothing to do.
     let third = write_dataset(dir.path(), &plan, &source, &options(2)).unwrap();
     assert_eq!((third.outcome, third.samples), (Outcome::AlreadyComplete, 200));
     assert_eq!(files(dir.path()), reference(&plan));
@@ -179,12 +179,12 @@ fn files_of_others_are_never_touched() {
             assert_eq!(files(dir.path()), [(name.to_owned(), b"mine".to_vec())].into_iter().collect());
         }
     }
-    // What desktops and file systems leave behind is no reason to stop.
+    // Files that desktops and file systems leave behind are no reason to stop.
     let dir = tempdir().unwrap();
     fs::write(dir.path().join(".DS_Store"), b"").unwrap();
     write_dataset(dir.path(), &plan, &source, &options(1)).unwrap();
     assert!(dir.path().join(".DS_Store").exists());
-    // A manifest of something else is not ours either.
+    // Another program's manifest is not ours either.
     for force in [false, true] {
         let dir = tempdir().unwrap();
         fs::write(dir.path().join("manifest.json"), b"{\"name\": \"web app\"}").unwrap();
@@ -192,7 +192,7 @@ fn files_of_others_are_never_touched() {
         assert!(error.to_string().contains("found other files: `manifest.json`\nhint: "), "{error}");
         assert_eq!(files(dir.path()).len(), 1);
     }
-    // A symlink in the way of a temporary file is replaced, and not followed.
+    // A symlink at a temporary file's name is replaced, not followed.
     #[cfg(unix)]
     {
         let (dir, target) = (tempdir().unwrap(), tempdir().unwrap());

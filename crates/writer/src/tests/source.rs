@@ -1,4 +1,4 @@
-//! Samples made of their numbers.
+//! Samples made from their numbers.
 
 use crate::{Encoded, EncodedSample, Plan, PlanOptions, PlanSample, SampleSource, Tally};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A sum of numbers whose order of addition shows in the last bits.
+/// A sum whose last bits depend on the order of addition.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sum(pub(crate) f64);
 
@@ -23,7 +23,7 @@ impl Tally for Sum {
     }
 }
 
-/// `count` samples of some hundred to some thousand bytes.
+/// `count` samples of a few hundred to a few thousand bytes.
 pub(crate) struct Numbers {
     pub(crate) count: u64,
     pub(crate) schema: Schema,

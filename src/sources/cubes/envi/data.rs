@@ -1,16 +1,16 @@
-//! Which file holds the elements of an ENVI header: the header does not say.
+//! Finds the file that holds the elements of an ENVI header: the header does not name it.
 
 use super::super::error::Result;
 use super::super::source::Source;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Extensions in use, besides none; upper case is tried as well.
+/// Extensions in use, besides none; upper case is also tried.
 const EXTENSIONS: &[&str] = &["img", "dat", "raw", "bsq", "bil", "bip", "hyspex", "sli", "bin", "envi"];
 
-/// The data file for `header`, which needs `end` bytes: of the usual names the one with exactly that size, else the first
-/// that is long enough, else the first. Where none of these exists, the one file with the header's stem, any
-/// extension, and exactly that size.
+/// The data file for `header`, which needs `end` bytes. Of the usual names it is the file with
+/// exactly that size, else the first that is long enough, else the first. If none of these exists,
+/// it is the only file with the header's stem, any extension, and exactly that size.
 pub(super) fn find(header: &Source, end: u64) -> Result<Source> {
     let present: Vec<_> =
         usual_names(header.path()).into_iter().filter_map(|path| Some((size(&path)?, path))).collect();

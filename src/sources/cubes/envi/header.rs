@@ -7,13 +7,13 @@ use std::collections::HashMap;
 /// Longest header that is read: 16 MiB hold the names of 100,000 bands.
 const MAX_HEADER: u64 = 16 << 20;
 
-/// Most keys that are read; ENVI itself knows some fifty.
+/// Most keys that are read. ENVI itself knows about fifty.
 const MAX_KEYS: usize = 4096;
 
-/// Most items of all lists. In memory an item takes tens of times its bytes in the header.
+/// Most items of all lists together. In memory an item takes tens of times its bytes in the header.
 const MAX_ITEMS: usize = 1 << 20;
 
-/// Keys in lower case and single blanks, with their values as written, in order.
+/// Keys in lower case with single blanks, and their values as written, in order.
 pub(super) struct Header(Vec<(String, String)>);
 
 impl Header {
@@ -22,7 +22,8 @@ impl Header {
             return Err(source.format("ENVI header", format_args!("at most {MAX_HEADER} bytes"), source.len()));
         }
         let bytes = source.read_at("ENVI header", 0, source.len())?;
-        // Names of places are sometimes Latin-1; a damaged letter in them does not hurt the cube.
+        // Names of places are sometimes Latin-1; a broken letter in them does not matter for the
+        // cube.
         Self::parse(source, &String::from_utf8_lossy(&bytes))
     }
 
@@ -33,10 +34,12 @@ impl Header {
         if items > MAX_ITEMS {
             return Err(source.format("items in the ENVI header", format_args!("at most {MAX_ITEMS}"), items));
         }
-        // The first line is the signature. Old Macintosh files end lines with a carriage return alone.
+        // The first line is the signature. Old Macintosh files end lines with only a carriage
+        // return.
         let mut lines = text.split(['\n', '\r']).skip(1).filter(|line| !line.trim_start().starts_with(';'));
         while let Some(line) = lines.next() {
-            // Blank lines and stray text are passed over, as other readers do; a required key that is hidden so is missed below.
+            // Skip blank lines and stray text, as other readers do. A required key that is lost
+            // this way is reported below.
             let Some((key, value)) = line.split_once('=') else { continue };
             let key = key.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase();
             let mut value = value.trim().to_owned();
@@ -56,7 +59,7 @@ impl Header {
             if let Some(end) = value.rfind('}').filter(|_| value.starts_with('{')) {
                 value.truncate(end + 1);
             }
-            // The last mention wins, as it does for ENVI and SPy.
+            // The last mention counts, as in ENVI and SPy.
             if let Some(&place) = places.get(&key) {
                 if let Some((_, known)) = fields.get_mut(place) {
                     *known = value;

@@ -1,4 +1,4 @@
-//! ENVI cubes: a text header, and a file of raw elements beside it.
+//! ENVI cubes: a text header, and a file of raw elements next to it.
 
 mod data;
 mod header;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use shardpack_format::Dtype;
 use std::path::PathBuf;
 
-/// Keys that say how the elements lie; the array says it from now on.
+/// Keys that describe the layout of the elements. The array replaces them.
 const STRUCTURE: &[&str] = &[
     "samples",
     "lines",
@@ -57,7 +57,7 @@ impl Plan {
         }
         let (dtype, order) = (dtype(source, &header)?, order(source, &header)?);
         let big_endian = match header.get("byte order") {
-            // Real headers leave it out; the machines that write them are little-endian.
+            // Real headers leave it out. The machines that write them are little-endian.
             None | Some("0") => false,
             Some("1") => true,
             Some(other) => {
@@ -110,7 +110,8 @@ impl Plan {
                 Some(list) => meta::list(list.trim().trim_end_matches(',').split(',')),
                 None => meta::scalar(value),
             };
-            // One number per channel, or it is not what the name promises and keeps the header's own name.
+            // If there is not one number per channel, it is not what the name promises, and keeps
+            // the header's own name.
             let per_channel = value.as_array().is_some_and(|list| list.len() as u64 == bands);
             let key = match meta::snake_case(key).as_str() {
                 "wavelength" if per_channel => "wavelengths".to_owned(),
@@ -157,10 +158,11 @@ fn order(source: &Source, header: &Header) -> Result<Order> {
     }
 }
 
-/// The data file of this header, if there is one that is long enough, or at least one of the usual names.
+/// The data file of this header: one that is long enough, or else one of the usual names, if there
+/// is any.
 pub(super) fn companion(source: &Source) -> Option<PathBuf> {
     let end = Plan::read(source).and_then(|plan| Ok(plan.layout.bytes(source, u64::MAX)?.saturating_add(plan.offset)));
-    // A header that cannot be used claims the file of its name all the same, or that file would be reported too.
+    // An unusable header still claims the file of its name, or that file would be reported too.
     data::find(source, end.unwrap_or(u64::MAX)).ok().map(|data| data.path().to_owned())
 }
 

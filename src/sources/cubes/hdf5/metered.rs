@@ -1,7 +1,7 @@
-//! The bytes of an HDF5 file as its library asks for them: by offset, and not without end.
+//! The bytes of an HDF5 file, read by offset as the HDF5 library asks, up to a limit.
 //!
-//! The structures of the file point at each other, so that a few of them can lead through any number of
-//! paths. The library follows them all. What bounds it is how much it may read.
+//! The structures of the file point at each other, so a few of them can form any number of paths,
+//! and the library follows them all. The limit is on how much it may read.
 
 use super::super::error::Result;
 use super::super::run::CubeRun;
@@ -12,11 +12,11 @@ use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Metadata: so many times the file, and this on top.
+/// Metadata: `METADATA_TIMES` × the file, plus `METADATA_BYTES`.
 const METADATA_TIMES: u64 = 8;
 const METADATA_BYTES: u64 = 16 << 20;
 
-/// What a read costs at least, so that reads of a few bytes come to an end too.
+/// The least that a read costs, so that reads of a few bytes also come to an end.
 const LEAST_COST: u64 = 64;
 
 /// Bytes that may still be read.
@@ -56,7 +56,7 @@ impl Metered {
         FormatError::Source(why.to_owned())
     }
 
-    /// Checks a read before memory is taken for it.
+    /// Checks a read before allocating memory for it.
     fn check(&self, offset: u64, len: usize) -> Result<(), FormatError> {
         if self.run.is_cancelled() {
             return Err(self.refuse("the run was cancelled"));

@@ -12,8 +12,8 @@ use shardpack_format::Dtype;
 use std::fmt;
 use std::sync::Arc;
 
-/// Most datasets and most groups that are looked at, and the deepest group. A group counts once for each path that leads to
-/// it: hard links multiply.
+/// Most datasets and most groups that are looked at, and the deepest group. A group counts once for
+/// each path that leads to it, because hard links multiply.
 const MAX_DATASETS: usize = 10_000;
 const MAX_GROUPS: usize = 10_000;
 const MAX_DEPTH: usize = 16;
@@ -21,7 +21,8 @@ const MAX_DEPTH: usize = 16;
 /// Longest path of a dataset.
 const MAX_PATH: usize = 4096;
 
-/// Decoded bytes of all chunks: so many times the array, or this if it is more. Chunks may be larger than the array.
+/// Decoded bytes of all chunks: this many times the array, or this constant if it is larger. Chunks
+/// may be larger than the array.
 const MAX_CHUNK_TIMES: u64 = 16;
 const SMALL_CHUNKS: u64 = 64 << 20;
 
@@ -34,7 +35,7 @@ struct Dataset {
     name: String,
     dtype: Dtype,
     big_endian: bool,
-    /// Outermost axis first; for MATLAB, as MATLAB counts them.
+    /// Outermost axis first; for MATLAB, in MATLAB's order.
     dims: Vec<u64>,
     /// MATLAB writes its column-major arrays with the axes reversed.
     matlab: bool,
@@ -51,7 +52,7 @@ fn open(source: &Source) -> Result<(File, Arc<Allowance>)> {
     Ok((file, allowance))
 }
 
-/// The numeric datasets of the file, in the order of its groups; those of MATLAB's own bookkeeping are left out.
+/// The numeric datasets of the file, in the order of its groups, without MATLAB's own bookkeeping.
 fn list(source: &Source, file: &File) -> Result<Vec<Dataset>> {
     let mut walk = Walk { source, found: Vec::new(), groups: 0 };
     walk.group(&file.root(), "", 0)?;
@@ -123,7 +124,7 @@ fn described(name: String, dataset: &hdf5_pure::Dataset) -> Option<Dataset> {
     Some(Dataset { name, dtype, big_endian, dims, matlab: class.is_some() })
 }
 
-/// Element type and byte order; h5py stores booleans as an enumeration of two.
+/// Element type and byte order. h5py stores booleans as an enumeration of two values.
 fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
     let big = |order: &DatatypeByteOrder| match order {
         DatatypeByteOrder::LittleEndian => Some(false),
@@ -149,7 +150,7 @@ fn numeric(datatype: &Datatype) -> Option<(Dtype, bool)> {
             Some((dtype, big(byte_order)?))
         }
         Datatype::FloatingPoint { size, byte_order, layout } => {
-            // The mantissa tells IEEE types from bfloat16 and the like.
+            // The mantissa tells IEEE types from bfloat16 and similar types.
             let dtype = match (size, layout.mantissa_size) {
                 (2, 10) => Dtype::F16,
                 (4, 23) => Dtype::F32,
@@ -181,7 +182,7 @@ fn choose<'d>(source: &Source, want: &Want, datasets: &'d [Dataset]) -> Result<C
     Ok(Chosen { array: dataset, layout, others: others(want, &candidates, chosen) })
 }
 
-/// The elements of a dataset of `bytes`, which fit the limits.
+/// The elements of a dataset of `bytes`, which is within the limits.
 fn elements(source: &Source, opened: &(File, Arc<Allowance>), dataset: &Dataset, bytes: u64) -> Result<Vec<u8>> {
     let (file, allowance) = opened;
     let from = file.dataset(&dataset.name).map_err(|error| broken(source, error))?;
@@ -190,8 +191,8 @@ fn elements(source: &Source, opened: &(File, Arc<Allowance>), dataset: &Dataset,
     from.read_raw().map_err(|error| broken(source, error))
 }
 
-/// Compares the chunks of a dataset of `bytes` with it and with the file, before memory is taken for any. The bytes that
-/// they take in the file.
+/// Compares the chunks of a dataset of `bytes` with its size and with the file, before allocating
+/// memory for any. Returns the bytes that they take in the file.
 fn check_chunks(source: &Source, from: &hdf5_pure::Dataset, dataset: &Dataset, bytes: u64) -> Result<u64> {
     let what = || format!("chunks of the HDF5 dataset `{}`", dataset.name.escape_debug());
     let Some(shape) = from.chunk_shape().map_err(|error| broken(source, error))? else { return Ok(bytes) };
@@ -246,7 +247,7 @@ pub(in super::super) fn load(source: &Source, want: &Want) -> Result<LoadedCube>
     for beside in &datasets {
         let short = beside.name.rsplit('/').next().unwrap_or_default();
         let Some(key) = meta::per_channel_key(short) else { continue };
-        // The first mention wins, so that the others need not be read.
+        // The first mention counts, so the others need not be read.
         if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && !cube.meta.contains_key(key) {
             let mut stored = elements(source, &opened, beside, channels * beside.dtype.bytes())?;
             if beside.big_endian {

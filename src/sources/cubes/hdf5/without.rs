@@ -1,4 +1,5 @@
-//! Without the feature: what to do instead, as a command that runs when it is pasted into a shell.
+//! Without the feature: tells the user what to do instead, as a command that can be pasted into a
+//! shell.
 
 use super::super::cube::{CubeInfo, LoadedCube};
 use super::super::error::{CubeError, Result};
@@ -7,11 +8,12 @@ use super::super::source::Source;
 use std::ffi::OsStr;
 use std::fmt::Write;
 
-/// Python that saves one array of `argv[1]` as `argv[2]`: the one named by `argv[3]`, else the largest. MATLAB writes its axes reversed.
-/// Without a single quote in it, for the shell. It refuses to overwrite.
+/// Python that saves one array of `argv[1]` as `argv[2]`: the one named by `argv[3]`, else the
+/// largest. MATLAB writes its axes reversed. It contains no single quote, because of the shell. It
+/// refuses to overwrite.
 const CONVERT: &str = r#"import sys, h5py, numpy; f = h5py.File(sys.argv[1]); a = []; f.visititems(lambda name, item: a.append(item) if hasattr(item, "shape") else None); d = f[sys.argv[3]] if sys.argv[3:] else max(a, key=lambda item: item.size or 0); numpy.save(open(sys.argv[2], "xb"), d[()].T if "MATLAB_class" in d.attrs else d[()])"#;
 
-/// One word of a command line for bash, whatever bytes it has.
+/// One word of a command line for bash, whatever bytes it contains.
 fn quoted(word: &OsStr) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+=:,@%".contains(byte);
     let text = word.to_str().filter(|text| !text.chars().any(char::is_control));

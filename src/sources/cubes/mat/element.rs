@@ -1,11 +1,12 @@
-//! Data elements: a tag of type and length, then bytes. Small ones hold up to four bytes in the tag itself.
+//! Data elements: a tag with type and length, followed by bytes. Small elements hold up to four
+//! bytes in the tag itself.
 
 use super::super::error::{CubeError, Result};
 use super::super::source::Source;
 use shardpack_format::Dtype;
 use std::io::{ErrorKind, Read};
 
-/// Type numbers that are no numbers.
+/// Type numbers that are not numeric types.
 pub(super) const MATRIX: u32 = 14;
 pub(super) const COMPRESSED: u32 = 15;
 
@@ -44,7 +45,8 @@ pub(super) struct Tag {
 impl<R: Read> Elements<'_, R> {
     pub(super) fn tag(&mut self) -> Result<Tag> {
         let kind = self.word()?;
-        // A small element has its length in the upper half of the first word, and its content in the second.
+        // A small element has its length in the upper half of the first word, and its content in
+        // the second.
         match (kind & 0xffff, kind >> 16) {
             (kind, 0) => Ok(Tag { kind, bytes: u64::from(self.word()?), small: None }),
             (kind, bytes @ 1..=4) => {
@@ -56,7 +58,7 @@ impl<R: Read> Elements<'_, R> {
         }
     }
 
-    /// The content of an element that has to be short, and the padding after it.
+    /// The content of an element that must be short, and the padding after it.
     pub(super) fn short(&mut self, what: &str, max: u64) -> Result<(u32, Vec<u8>)> {
         let tag = self.tag()?;
         if tag.bytes > max {
@@ -73,8 +75,8 @@ impl<R: Read> Elements<'_, R> {
         Ok((tag.kind, content))
     }
 
-    /// The content of `tag` as elements of `target`, little-endian: MATLAB stores doubles that happen to be small integers
-    /// as bytes.
+    /// The content of `tag` as elements of `target`, little-endian. MATLAB stores doubles as bytes
+    /// if their values are small integers.
     pub(super) fn numbers(&mut self, tag: &Tag, target: Dtype, count: u64) -> Result<Vec<u8>> {
         let bad = |found: String| self.source.format("MATLAB elements", format_args!("{count} of {target}"), found);
         let stored = numeric(tag.kind).ok_or_else(|| bad(format!("type number {}", tag.kind)))?;
@@ -111,7 +113,7 @@ impl<R: Read> Elements<'_, R> {
         Ok(out)
     }
 
-    /// Reads the padding at the end, and so has zlib compare its checksum.
+    /// Reads the padding at the end, so that zlib compares its checksum.
     pub(super) fn finish(&mut self) -> Result<()> {
         self.skip(16)
     }
@@ -147,7 +149,7 @@ fn ended(source: &Source) -> CubeError {
     source.format("MATLAB elements", "a whole file", "its end")
 }
 
-/// What a failed read means: the stream is over, or zlib refused it, or the disk did.
+/// What a failed read means: the stream ended, zlib refused it, or the disk failed.
 fn damaged(source: &Source, error: std::io::Error) -> CubeError {
     match error.kind() {
         ErrorKind::UnexpectedEof => ended(source),
@@ -158,7 +160,8 @@ fn damaged(source: &Source, error: std::io::Error) -> CubeError {
     }
 }
 
-/// Appends `stored` as `target`; `None` if a value cannot be held, or no MATLAB would do that.
+/// Appends `stored` as `target`; `None` if a value does not fit, or if MATLAB would never make this
+/// conversion.
 fn convert(bytes: &[u8], stored: Dtype, target: Dtype, big_endian: bool, out: &mut Vec<u8>) -> Option<()> {
     macro_rules! pair {
         ($from:ty, $cast:expr) => {{

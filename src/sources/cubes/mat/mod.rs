@@ -14,7 +14,7 @@ use variable::Variable;
 /// Longest vector that is read as metadata.
 const MAX_VECTOR: u64 = 1 << 20;
 
-/// All numeric arrays of the file, and which of them is meant.
+/// All numeric arrays of the file, and which of them to use.
 fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result<Chosen<'v, Variable>> {
     let candidates: Vec<_> = variables
         .iter()
@@ -31,14 +31,16 @@ fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result
     Ok(Chosen { array: variable, layout, others: others(want, &candidates, chosen) })
 }
 
-/// Shape and order of a MATLAB array: always column-major; a matrix may be bands × pixels or pixels × bands.
+/// Shape and order of a MATLAB array. It is always column-major, and a matrix may be bands × pixels
+/// or pixels × bands.
 pub(super) fn axes(source: &Source, want: &Want, dims: &[u64]) -> Result<([u64; 3], Order)> {
     let shape = cube_shape(source, dims)?;
     let (&[first, second], Want::Cube(options)) = (dims, want) else { return Ok((shape, Order::Fortran)) };
     let Some((height, width)) = options.spatial else { return Ok((shape, Order::Fortran)) };
     match height.checked_mul(width) {
         Some(pixels) if second == pixels => Ok(([height, width, first], Order::Columns)),
-        // The column order of the pixels is the order of a MATLAB picture: the matrix is a cube under another shape.
+        // The pixels are in the column order of a MATLAB picture, so the matrix is a cube with
+        // another shape.
         Some(pixels) if first == pixels => Ok(([height, width, second], Order::Fortran)),
         _ => {
             let expected = format!("a matrix with one axis of {height} x {width} pixels");

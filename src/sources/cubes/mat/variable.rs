@@ -8,7 +8,8 @@ use flate2::read::ZlibDecoder;
 use shardpack_format::Dtype;
 use std::io::{BufReader, Read};
 
-/// Where the elements begin: after 116 bytes of text, 8 of subsystem offset, version and byte order mark.
+/// Where the elements begin: after 116 bytes of text, 8 of subsystem offset, version and byte order
+/// mark.
 const HEADER: u64 = 128;
 
 /// Most elements that are looked at.
@@ -42,7 +43,7 @@ struct Place {
 impl Place {
     fn elements<'a>(self, source: &'a Source, big_endian: bool) -> Result<Elements<'a, Box<dyn Read + 'a>>> {
         let content = source.stream(self.offset, self.bytes)?;
-        // The buffer serves the short reads of tags; long reads of elements pass it by.
+        // The buffer serves the short reads of tags; long reads of elements bypass it.
         let content = BufReader::new(content);
         let reader: Box<dyn Read> =
             if self.compressed { Box::new(ZlibDecoder::new(content)) } else { Box::new(content) };
@@ -62,7 +63,7 @@ impl Variable {
         }
     }
 
-    /// The type in MATLAB's words where it is not ours.
+    /// The type in MATLAB's words, if it is not one of ours.
     pub(super) fn describe(&self) -> String {
         self.refused().map_or_else(|| self.dtype.to_string(), |why| format!("({why})"))
     }
@@ -124,7 +125,8 @@ struct Parsed {
     sparse: bool,
 }
 
-/// Array flags, dimensions and name; `None` for what holds no numbers (text, cells, structures, objects).
+/// Array flags, dimensions and name; `None` for anything without numbers (text, cells, structures,
+/// objects).
 fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
     let source = elements.source;
     let (_, flags) = elements.short("MATLAB array flags", 8)?;

@@ -1,4 +1,5 @@
-//! Small files that ask for much: each is refused, in words, within bounds of memory and time.
+//! Small files that ask for much. Each is refused with a clear message, within limits on memory and
+//! time.
 
 use super::*;
 use crate::bounded;
@@ -11,7 +12,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// One entry of a directory: tag, type, count, value or offset.
 type Tag = (u16, u16, u32, u32);
 
-/// A little-endian TIFF: `data` behind its header, then pages of the same tags, one after the other.
+/// A little-endian TIFF: the header, `data`, and then pages with the same tags, one after the
+/// other.
 fn tiff(data: &[u8], pages: usize, tags: &[Tag]) -> Vec<u8> {
     let mut out = b"II\x2a\0\0\0\0\0".to_vec();
     out.extend(data);
@@ -39,7 +41,7 @@ fn tiled(side: u32, offset: u32, bytes: u32) -> [Tag; 4] {
     [(322, 4, 1, side), (323, 4, 1, side), (324, 4, 1, offset), (325, 4, 1, bytes)]
 }
 
-/// Both ways to read the file fail; gives what [`load`] says.
+/// Both ways to read the file fail; returns the error of [`load`].
 #[track_caller]
 fn refused(name: &str, bytes: &[u8]) -> String {
     let folder = Folder::new();
@@ -86,7 +88,8 @@ fn pages_that_share_their_tables() {
 #[test]
 fn pages_inside_each_other() {
     bounded::run(concat!(module_path!(), "::pages_inside_each_other"), || {
-        // Each directory begins four bytes behind the one before, and its count says that it reaches to the end.
+        // Each directory begins four bytes after the one before, and its count says that it reaches
+        // to the end.
         let mut file = b"II\x2a\0\x08\0\0\0".to_vec();
         file.resize(800_008, 0xff);
         let found = refused("a.tif", &file);
@@ -103,7 +106,7 @@ fn tiles_that_are_inflated_again_and_again() {
         let tags = [&page(1, 1, 8)[..], &tiled(4096, 8, packed.len() as u32)].concat();
         let found = refused("a.tif", &tiff(&packed, 4500, &tags));
         assert!(found.contains("decoded TIFF strips or tiles: expected at most 268435456 bytes in all"), "{found}");
-        // Pages of a size that is in use are read: 200 of one pixel in tiles of 1 MiB.
+        // Pages of a realistic size are read: 200 of one pixel in tiles of 1 MiB.
         let tags = [&page(1, 1, 8)[..], &tiled(1024, 8, packed.len() as u32)].concat();
         let folder = Folder::new();
         let whole = load(&folder.write("b.tif", tiff(&packed, 200, &tags)), &CubeOptions::default()).unwrap();
@@ -131,7 +134,7 @@ fn an_envi_header_of_four_million_lines() {
         for key in 0..4000 {
             let _ = writeln!(header, "a rather long key {key} = 1");
         }
-        // The last of them, so that a search from the start goes past all others.
+        // The last of them, so that a search from the start passes all others.
         while header.len() < (16 << 20) - 40 {
             header.push_str("a rather long key 3999=1\n");
         }
@@ -177,7 +180,7 @@ fn a_raised_flag_stops_every_reader() {
             folder.write("x", beside);
         }
         let path = folder.write("x.hdr", &bytes);
-        // Opened before the flag is raised: what is read as it is needed stops as well.
+        // Opened before the flag is raised: reading values later stops as well.
         let opened = open(&path, &options, Vec::new());
         flag.store(true, Ordering::Relaxed);
         let cancelled = |error: Option<CubeError>| matches!(error, Some(CubeError::Cancelled { .. }));

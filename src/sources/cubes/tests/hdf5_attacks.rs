@@ -1,4 +1,5 @@
-//! HDF5 files whose structures lead through the file again and again, or name chunks far beyond their array.
+//! HDF5 files whose structures lead through the file again and again, or whose chunks are far
+//! larger than their array.
 
 use super::*;
 use crate::bounded;
@@ -37,7 +38,7 @@ impl Hdf5 {
 
     /// A group with hard links; its offset.
     fn group(&mut self, links: &[(String, u64)]) -> u64 {
-        // Link info without a heap: the links stand in messages.
+        // Link info without a heap: the links are in messages.
         let mut messages = vec![(2, [vec![0, 0], u64::MAX.to_le_bytes().repeat(2)].concat())];
         messages.extend(
             links
@@ -62,7 +63,7 @@ fn uint16(dims: &[u64]) -> Vec<(u16, Vec<u8>)> {
     vec![(1, space.concat()), (3, vec![0x10, 0, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0])]
 }
 
-/// A dataset in one chunk of `chunk`, stored in `stored` as deflate left it.
+/// A dataset in one chunk of `chunk`, stored as `stored`, the output of deflate.
 fn chunked(dims: &[u64], chunk: &[u32], stored: &[u8]) -> Vec<u8> {
     let mut file = Hdf5::new();
     let data = file.0.len() as u64;

@@ -1,11 +1,11 @@
-//! No bytes make a reader panic, and no file that was cut short is taken for a whole one.
+//! No bytes make a reader panic, and no file that was cut short is accepted as whole.
 
 use super::tiff_writer::TiffSpec;
 use super::writers::{MatArray, mat, npy, npz, png, tivita};
 use super::*;
 use crate::bounded;
 
-/// Name, bytes, and the bytes of the file that goes beside it.
+/// Name, bytes, and the bytes of the file stored next to it.
 pub(super) type Sample = (&'static str, Vec<u8>, Option<Vec<u8>>);
 
 /// A small file of each kind.
@@ -45,7 +45,7 @@ pub(super) fn files() -> Vec<Sample> {
     ]
 }
 
-/// Everything that can be asked of a file; whether it was read as a cube or a mask.
+/// Everything that can be asked about a file; whether it was read as a cube or a mask.
 fn read(path: &Path) -> bool {
     let options = CubeOptions { max_bytes: 1 << 20, ..Default::default() };
     let _ = probe(path);

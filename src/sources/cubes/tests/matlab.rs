@@ -49,7 +49,7 @@ fn every_class_order_and_compression() {
 #[test]
 fn doubles_stored_as_small_integers() {
     let folder = Folder::new();
-    // One row is a vector, and a vector is taken for a picture only by name.
+    // One row is a vector, and a vector counts as a picture only if it is named.
     let named = CubeOptions { variable: Some("c".into()), ..Default::default() };
     for (kind, stored) in [
         (1, vec![0xff, 2]),
@@ -92,7 +92,7 @@ fn the_right_variable_is_taken() {
     let wl = MatArray { name: "wl", class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
     let path = folder
         .write("a.mat", mat(false, true, &[array("S_GT", &[2, 2, 2]), array("Y", &[3, 4]), wl, array("M", &[3, 2])]));
-    // One array has three axes; but who gives the picture's shape means a matrix.
+    // One array has three axes, but a caller who gives the picture's shape means a matrix.
     assert_eq!(load(&path, &CubeOptions::default()).unwrap().meta.get("variable"), Some(&"S_GT".into()));
     let loaded = load(&path, &spatial(2, 2)).unwrap();
     assert_eq!(serde_json::to_string(&loaded.meta).unwrap(), r#"{"variable":"Y","wavelengths":[4.0,5.0,6.0]}"#);

@@ -1,4 +1,5 @@
-//! Every format against a cube that is computed, damaged files against the promise not to panic, real files where there are any.
+//! Every format against a computed cube, damaged files against the promise not to panic, and real
+//! files if there are any.
 
 mod attacks;
 mod envi;
@@ -22,7 +23,7 @@ use shardpack_format::Dtype;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A folder for one test, gone at its end.
+/// A folder for one test, removed at its end.
 struct Folder(TempDir);
 
 impl Folder {
@@ -32,7 +33,8 @@ impl Folder {
 
     fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.0.path().join(name);
-        // ext4 flushes a file that is truncated and written again: thousands of rewrites wait for the disk.
+        // ext4 flushes a file that is truncated and written again: thousands of rewrites would wait
+        // for the disk.
         let _ = std::fs::remove_file(&path);
         std::fs::write(&path, bytes).unwrap();
         path
@@ -48,7 +50,7 @@ fn value(y: usize, x: usize, k: usize) -> u64 {
     ((y as u64) << 12 | (x as u64) << 6 | k as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(24)
 }
 
-/// Little-endian bytes of one element, the low bytes of `value`; a float is any bit pattern.
+/// Little-endian bytes of one element: the low bytes of `value`. A float gets any bit pattern.
 fn element(dtype: Dtype, value: u64) -> Vec<u8> {
     match dtype {
         Dtype::Bool => vec![(value & 1) as u8],
@@ -56,12 +58,13 @@ fn element(dtype: Dtype, value: u64) -> Vec<u8> {
     }
 }
 
-/// `[height, width, channels]` in C order, little-endian: what every reader has to come back with.
+/// `[height, width, channels]` in C order, little-endian: what every reader has to return.
 fn cube(dtype: Dtype, [h, w, c]: [usize; 3]) -> Vec<u8> {
     ordered(dtype, false, [h, w, c], |[a, b, k]| [a, b, k])
 }
 
-/// The same cube in another order of axes: `at` maps the position in the file to `[y, x, k]`, `dims` are those of the file.
+/// The same cube in another order of axes: `at` maps the position in the file to `[y, x, k]`, and
+/// `dims` are those of the file.
 fn ordered(dtype: Dtype, big_endian: bool, dims: [usize; 3], at: impl Fn([usize; 3]) -> [usize; 3]) -> Vec<u8> {
     let mut out = Vec::new();
     for a in 0..dims[0] {

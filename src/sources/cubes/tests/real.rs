@@ -1,8 +1,8 @@
-//! Real files, where they are: they are not part of the repository.
+//! Real files, if they are present: they are not part of the repository.
 
 use super::*;
 
-/// The folder of real cubes beside the repository; says so where there is none.
+/// The folder of real cubes next to the repository; prints a note if there is none.
 fn data() -> Option<PathBuf> {
     crate::sources::testing::shared_data().map(|folder| folder.join("hsi"))
 }
@@ -41,7 +41,7 @@ fn cubes_in_use() {
         if let Some(list) = cube.meta.get("wavelengths") {
             assert_eq!(list.as_array().unwrap().len() as u64, shape[2], "{file}");
         }
-        // Pictures and spectra are smooth; elements whose axes were mixed up are not.
+        // Pictures and spectra are smooth; elements with mixed-up axes are not.
         let roughness = roughness(&values::to_f64(dtype, cube.array.bytes()), shape.map(|axis| axis as usize));
         assert!(roughness.iter().all(|&ratio| ratio > 0.0 && ratio < 0.5), "{file}: {roughness:?}");
     }

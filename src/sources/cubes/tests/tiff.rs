@@ -98,7 +98,7 @@ fn refusals_name_the_reason() {
     ] {
         assert_eq!(refused(spec.file()), format!("`a.tif`: {why}"));
     }
-    // Two pages of two bands: the second directory is the first once more, linked by hand.
+    // Two pages of two bands: a second copy of the first directory, linked by hand.
     let mut file = spec([2, 3, 2]).file();
     let at = file.len();
     let first = u32::from_le_bytes(file[4..8].try_into().unwrap()) as usize;

@@ -1,4 +1,4 @@
-//! A small TIFF writer: every byte order, arrangement, compression and predictor that is read.
+//! A small TIFF writer: every byte order, layout, compression and predictor that we read.
 
 use super::*;
 use std::io::Write;
@@ -16,7 +16,7 @@ pub(super) struct TiffSpec {
     pub(super) planar: bool,
     /// One page for each band.
     pub(super) pages: bool,
-    /// Tile height and width; else strips of so many rows.
+    /// Tile height and width; else strips of this many rows.
     pub(super) tile: Option<(usize, usize)>,
     pub(super) rows: usize,
     pub(super) compression: u32,
@@ -155,7 +155,7 @@ impl TiffSpec {
         for bands in planes {
             for y0 in (0..h).step_by(tile_h) {
                 for x0 in (0..w).step_by(tile_w) {
-                    // Tiles are padded beyond the picture, strips end with it.
+                    // Tiles are padded beyond the picture; strips end with it.
                     let rows = if self.tile.is_some() { tile_h } else { tile_h.min(h - y0) };
                     let rows = (y0..y0 + rows).map(|y| {
                         let row: Vec<Vec<u8>> = (x0..x0 + tile_w)
@@ -170,7 +170,7 @@ impl TiffSpec {
         chunks
     }
 
-    /// One row of little-endian elements as it goes into the compressor.
+    /// One row of little-endian elements, as passed to the compressor.
     fn predict(&self, mut row: Vec<Vec<u8>>, bands: usize) -> Vec<u8> {
         let size = self.dtype.bytes() as usize;
         if self.predictor == 3 {

@@ -1,22 +1,25 @@
-//! What a whole file may ask for. Directories, tables and chunks may overlap, so that a few bytes can ask
-//! for any amount of work: each of these sums is bounded by the file, or by the cube.
+//! What a whole file may ask for. Directories, tables and chunks may overlap, so a few bytes can
+//! ask for any amount of work. Each of these sums is therefore bounded by the file or by the cube.
 
 use super::super::error::Result;
 use super::super::source::Source;
 use std::cell::Cell;
 
-/// Directories and values of tags: so many times the file, or this if it is more. A value is read two or
-/// three times.
+/// Directories and values of tags: this many times the file, or the constant below if it is larger.
+/// A value is read two or three times.
 const TABLE_TIMES: u64 = 8;
 const SMALL_TABLES: u64 = 1 << 20;
 
-/// Compressed bytes of all strips and tiles: so many times the file. Writers may share equal tiles.
+/// Compressed bytes of all strips and tiles: this many times the file. Writers may share equal
+/// tiles.
 const PACKED_TIMES: u64 = 16;
 
-/// Decoded bytes of all strips and tiles: so many times the cube. Tiles may be larger than the picture.
+/// Decoded bytes of all strips and tiles: this many times the cube. Tiles may be larger than the
+/// picture.
 const DECODED_TIMES: u64 = 16;
 
-/// Either may come to this much: 224 bands of 32 × 32 float32 in tiles of 512 × 512 do.
+/// Either sum may always reach this much: 224 bands of 32 × 32 float32 in tiles of 512 × 512 need
+/// it.
 const SMALL_CHUNKS: u64 = 256 << 20;
 
 /// Bytes of directories and values that may still be read.
@@ -31,7 +34,7 @@ impl Budget {
         Self { left: Cell::new(all), all }
     }
 
-    /// Takes `bytes` away, before they are read.
+    /// Subtracts `bytes` before they are read.
     pub(super) fn take(&self, source: &Source, bytes: u64) -> Result<()> {
         source.check_cancel()?;
         let left = self.left.get().checked_sub(bytes).ok_or_else(|| {

@@ -16,7 +16,8 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// How many times its bytes a chunk can become at most. A larger claim is a lie, and no reason to take memory.
+    /// By how much a chunk can expand at most. A larger claim is false, and no reason to allocate
+    /// memory.
     pub(super) const fn max_ratio(self) -> u64 {
         match self {
             Self::None => 1,
@@ -36,7 +37,7 @@ impl Compression {
             5 => Self::Lzw,
             8 | 32946 => Self::Deflate,
             32773 => Self::PackBits,
-            // 34926 was written before libtiff registered the other.
+            // 34926 was used before libtiff registered the other number.
             50000 | 34926 => Self::Zstd,
             _ => {
                 let name = match code {
@@ -59,7 +60,7 @@ impl Compression {
     }
 }
 
-/// Fills `out` from the `place` (offset and size) of chunk `number`. `packed` is scratch.
+/// Fills `out` from the `place` (offset and size) of chunk `number`. `packed` is scratch memory.
 pub(super) fn decode(
     source: &Source,
     compression: Compression,
@@ -134,7 +135,7 @@ fn pack_bits(mut packed: &[u8], mut out: &mut [u8]) -> Result<(), String> {
             128 => continue,
             129..=255 => 257 - usize::from(control),
         };
-        // A run may not leave the row, and so not the chunk.
+        // A run may not go past the row, and so not past the chunk.
         let (run, after) = std::mem::take(&mut out).split_at_mut_checked(length).ok_or("a run past the end")?;
         if control < 128 {
             let (literal, rest) = packed.split_at_checked(length).ok_or(early.as_str())?;

@@ -1,4 +1,4 @@
-//! Metadata: geographic tags, and the XML of GDAL with wavelengths in it.
+//! Metadata: geographic tags, and GDAL's XML with wavelengths.
 
 use super::super::error::Result;
 use super::super::meta;
@@ -41,11 +41,11 @@ pub(super) fn read(source: &Source, ifd: &Ifd, channels: u64) -> Result<(Map<Str
     Ok((out, no_data))
 }
 
-/// Most values of per-band items: every band of a cube of 1,000 may say 1,000 things.
+/// Most values of per-band items: each band of a cube of 1,000 may have 1,000 values.
 const MAX_BAND_VALUES: u64 = 1 << 20;
 
-/// The items of `<GDALMetadata>`: those of the whole file under their names, those of bands as lists with one value per band
-/// (`null` where a band has none).
+/// The items of `<GDALMetadata>`: those of the whole file under their names, those of bands as
+/// lists with one value per band (`null` for a band without one).
 fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
     let mut bands: Map<String, Value> = Map::new();
     for item in items(xml) {
@@ -80,7 +80,7 @@ fn gdal(xml: &str, channels: u64, out: &mut Map<String, Value>) {
         if let Value::Array(values) = &mut list {
             values.resize(usize::try_from(channels).unwrap_or(values.len()), Value::Null);
         }
-        // GDAL's own domain says it in micrometres.
+        // GDAL's own domain uses micrometres.
         let micrometres = key == "central_wavelength_um";
         let key = match key.as_str() {
             "wavelength" | "central_wavelength_um" if full(&list) && !out.contains_key("wavelengths") => {
@@ -111,7 +111,7 @@ struct Item {
     value: String,
 }
 
-/// `<Item name="…" sample="…">value</Item>`, as GDAL writes it; anything else is passed over.
+/// `<Item name="…" sample="…">value</Item>`, as GDAL writes it; anything else is skipped.
 fn items(xml: &str) -> impl Iterator<Item = Item> {
     xml.split("<Item").skip(1).filter_map(|item| {
         let (attributes, rest) = item.split_once('>')?;

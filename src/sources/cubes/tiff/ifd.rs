@@ -14,7 +14,7 @@ const MAX_ENTRIES: u64 = 65_535;
 /// Longest value of one tag: a table of 2 million chunks.
 const MAX_VALUE: u64 = 16 << 20;
 
-/// Longest text or list of metadata: as JSON it takes tens of times as much.
+/// Longest text or list of metadata: in JSON it takes tens of times as much.
 const MAX_META: u64 = 1 << 20;
 
 /// All directories of a file.
@@ -22,7 +22,7 @@ pub(super) struct Tiff {
     pub(super) ifds: Vec<Ifd>,
 }
 
-/// One directory: its entries as they stand in the file.
+/// One directory: its entries as in the file.
 pub(super) struct Ifd {
     order: Order,
     entries: Vec<Entry>,
@@ -105,7 +105,7 @@ impl Ifd {
             Some(Entry { tag: short(0..2)?, kind: short(2..4)?, count: uint(4..head.len())?, field: value })
         });
         let entries = entries.collect();
-        // Some writers leave the last link out at the end of the file.
+        // Some writers omit the last link at the end of the file.
         let link = start + count * entry_bytes;
         let next = if link + order.offset_bytes() <= source.len() {
             order.uint(&source.read_at("TIFF directory", link, order.offset_bytes())?)
@@ -156,7 +156,7 @@ impl Ifd {
         Ok(self.uints(source, tag)?.and_then(|values| values.first().copied()).unwrap_or(default))
     }
 
-    /// An integer that is there in every TIFF.
+    /// An integer that every TIFF has.
     pub(super) fn required(&self, source: &Source, tag: u16, name: &str) -> Result<u64> {
         let values = self.uints(source, tag)?.unwrap_or_default();
         values
@@ -186,12 +186,12 @@ impl Ifd {
     }
 }
 
-/// Whether a tag says something of the picture, and nothing about where its bytes are.
+/// Whether a tag describes the picture, and not where its bytes are.
 const fn is_meta(tag: u16) -> bool {
     matches!(tag, 270 | 306 | 33550 | 33922 | 34264 | 34735..=34737 | 42112 | 42113)
 }
 
-/// Bytes of one element of a TIFF type; unknown types have none, and so no value.
+/// Bytes of one element of a TIFF type. Unknown types have none, and so no value.
 const fn size_of(kind: u16) -> u64 {
     match kind {
         1 | 2 | 6 | 7 => 1,

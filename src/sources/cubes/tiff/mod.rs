@@ -1,6 +1,7 @@
 //! TIFF, BigTIFF and GeoTIFF, as cubes of numbers.
 //!
-//! Ours, because image libraries read pictures: they stop at a few bands, at planar data, or at float predictors.
+//! Our own reader, because image libraries are made for pictures: they stop at a few bands, at
+//! planar data, or at float predictors.
 
 mod budget;
 mod chunk;
@@ -18,7 +19,8 @@ use budget::Chunks;
 use ifd::Tiff;
 use page::Page;
 
-/// The full-resolution pages that make the cube, and how their elements lie once they stand one after another.
+/// The full-resolution pages that form the cube, and the layout of their elements once they are
+/// joined.
 struct Plan {
     tiff: Tiff,
     pages: Vec<Page>,

@@ -1,4 +1,4 @@
-//! One page: what its tags say about the elements, and their way from strips and tiles into one plane after another.
+//! One page: what its tags say about the elements, and how strips and tiles become planes.
 
 use super::super::error::Result;
 use super::super::source::Source;
@@ -8,7 +8,8 @@ use super::ifd::Ifd;
 use super::predictor::{self, Predictor};
 use shardpack_format::Dtype;
 
-/// A tile may be larger than the picture, but not without bound: this many times its bytes, or 16 MiB.
+/// A tile may be larger than the picture, but only up to a limit: this many times its bytes, or 16
+/// MiB.
 const MAX_TILE_TIMES: u64 = 16;
 const MAX_SMALL_TILE: u64 = 16 << 20;
 
@@ -18,14 +19,15 @@ pub(super) struct Page {
     height: u64,
     bands: u64,
     pub(super) dtype: Dtype,
-    /// Whether each band stands on its own.
+    /// Whether each band is stored separately.
     pub(super) planar: bool,
     /// One bit per element, packed: bilevel masks.
     bilevel: bool,
     file_big_endian: bool,
     compression: Compression,
     predictor: Predictor,
-    /// Strips are tiles of the picture's width; they are cut off at its end, tiles are not.
+    /// Strips are tiles of the picture's width. They are cut off at the picture's end; tiles are
+    /// not.
     tiled: bool,
     tile_width: u64,
     tile_height: u64,
@@ -34,7 +36,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// Pyramid levels and transparency masks are no pages of their own.
+    /// Pyramid levels and transparency masks are not pages of their own.
     pub(super) fn is_overview_or_mask(source: &Source, ifd: &Ifd) -> Result<bool> {
         Ok(ifd.uint(source, 254, 0)? & 0b101 != 0)
     }
@@ -129,8 +131,8 @@ impl Page {
         }
     }
 
-    /// Adds every strip and tile to the sums of the file. What cannot come out of its bytes is refused here, before any
-    /// memory is taken for it.
+    /// Adds every strip and tile to the sums of the file. A chunk that cannot come out of its bytes
+    /// is refused here, before any memory is allocated for it.
     pub(super) fn add_chunks(&self, source: &Source, chunks: &mut Chunks) -> Result<()> {
         let planes = if self.planar { self.bands } else { 1 };
         let (across, down) = (self.across(), self.down());
@@ -167,7 +169,7 @@ impl Page {
         Ok(())
     }
 
-    /// Bytes of one row of a strip or tile as stored, once it is decompressed.
+    /// Bytes of one row of a strip or tile after decompression.
     fn stored_row(&self) -> u64 {
         if self.bilevel {
             self.tile_width.div_ceil(8)
@@ -176,7 +178,7 @@ impl Page {
         }
     }
 
-    /// Offset and size of a chunk that becomes `needed` bytes.
+    /// Offset and size of a chunk that decompresses to `needed` bytes.
     fn place(&self, source: &Source, number: usize, needed: u64) -> Result<(u64, u64)> {
         let offset = self.offsets.get(number).copied().unwrap_or_default();
         let count = self.counts.as_ref().and_then(|counts| counts.get(number)).copied().unwrap_or(needed);
@@ -192,7 +194,8 @@ impl Page {
         [self.height, self.width, self.bands]
     }
 
-    /// Byte order of the elements that [`Page::read_into`] leaves: predictors are undone in little-endian.
+    /// Byte order of the elements after [`Page::read_into`]: predictors are undone in
+    /// little-endian.
     pub(super) fn big_endian(&self) -> bool {
         self.file_big_endian && self.predictor == Predictor::None
     }
@@ -260,7 +263,7 @@ impl Page {
     }
 }
 
-/// A length that was checked against memory which exists.
+/// A length that was checked against memory that exists.
 fn size(length: u64) -> usize {
     usize::try_from(length).unwrap_or(usize::MAX)
 }
@@ -279,7 +282,7 @@ fn dtype(source: &Source, ifd: &Ifd) -> Result<Dtype> {
         return Err(source.unsupported("TIFF bands", "numbers", found));
     }
     let bits = one(258, "bits per sample", 1)?;
-    // 4 = undefined: integers, as every reader takes them.
+    // 4 = undefined: read as integers, like every reader.
     let format = one(339, "sample format", 1)?;
     Ok(match (format, bits) {
         (1 | 4, 1) => Dtype::Bool,

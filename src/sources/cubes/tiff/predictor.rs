@@ -1,4 +1,5 @@
-//! Predictors: 2 stores differences between neighbouring elements, 3 (floats) between bytes of equal significance.
+//! Predictors: 2 stores differences between neighbouring elements, 3 (floats) those between bytes
+//! of equal significance.
 
 use super::super::error::Result;
 use super::super::gather::swap_in_place;
@@ -28,7 +29,7 @@ impl Predictor {
                 ));
             }
         };
-        // libtiff ignores the tag here and others obey it: the file has two meanings.
+        // libtiff ignores the tag here and others obey it, so the file is ambiguous.
         if matches!(compression, Compression::None | Compression::PackBits) {
             return Err(source.format("TIFF predictor", "1 without LZW, deflate or zstd", code));
         }
@@ -36,7 +37,8 @@ impl Predictor {
     }
 }
 
-/// Undoes `predictor` on one row of pixels of `bands` elements, and leaves it little-endian. `scratch` is scratch.
+/// Undoes `predictor` on one row of pixels with `bands` elements, and leaves the row little-endian.
+/// `scratch` is scratch memory.
 pub(super) fn undo(
     predictor: Predictor,
     row: &mut [u8],
@@ -59,7 +61,8 @@ pub(super) fn undo(
             }
         }
         Predictor::Float => {
-            // Differences of bytes; then the most significant byte of every element comes first, whatever the file's order.
+            // Undo the differences of bytes. After that the most significant byte of every element
+            // comes first, whatever the file's order.
             sum::<1>(row, bands, |a, b| [a[0].wrapping_add(b[0])]);
             scratch.clear();
             scratch.extend_from_slice(row);

@@ -21,13 +21,14 @@ pub(super) struct Bands {
 pub(super) struct Band<'a> {
     /// Rows of the picture, in MCUs.
     pub(super) rows: Range<usize>,
-    /// The layout's decoded columns of each row: the blocks of one MCU after those of the other.
+    /// The layout's decoded columns of each row: the blocks of one MCU after those of the previous
+    /// one.
     pub(super) blocks: &'a [Block],
-    /// For each block, the place of its last coefficient in zigzag order.
+    /// For each block, the zigzag position of its last coefficient.
     pub(super) lasts: &'a [u8],
 }
 
-/// A picture on its way through the entropy decoder.
+/// A picture while the entropy decoder works on it.
 pub(super) struct Reading<'a> {
     layout: &'a Layout,
     segments: &'a Segments,
@@ -36,7 +37,7 @@ pub(super) struct Reading<'a> {
     row: usize,
     /// The next segment.
     index: usize,
-    /// Where segments are rows or more: the one that is being read, and its predictions.
+    /// If segments are rows or more: the one being read, and its predictions.
     current: Option<Segment<'a>>,
     predictions: [i32; 3],
 }
@@ -46,7 +47,7 @@ impl Bands {
         self.blocks.capacity() * size_of::<Block>()
     }
 
-    /// Stands before the first of the layout's decoded rows.
+    /// Starts before the first of the layout's decoded rows.
     #[inline(always)]
     pub(super) fn begin<'a>(
         &'a mut self,
@@ -71,7 +72,8 @@ impl Bands {
 }
 
 impl<'a> Reading<'a> {
-    /// Decodes the next rows; `None` within if there are none. `None` if anything is odd.
+    /// Decodes the next rows. The inner `None` means that there are none left, the outer `None`
+    /// that something is odd.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<Option<Band<'_>>> {
         let layout = self.layout;
@@ -105,7 +107,7 @@ impl<'a> Reading<'a> {
                     self.segments.get(self.index - 1)?
                 }
             };
-            // Behind its end are zeros, or the next segment, which have a meaning, too.
+            // After its end come zeros or the next segment, which also have a meaning.
             self.current = Some(decode_one(Stream::new(segment, phases, blocks, lasts)?)?).filter(Segment::is_within);
             self.current?;
             integrate(blocks, phases, &mut self.predictions)?;
@@ -114,7 +116,8 @@ impl<'a> Reading<'a> {
         Some(Some(Band { rows, blocks, lasts }))
     }
 
-    /// Whether the last segment ended where it should, if it was read to its end: the one that goes on below the rectangle was not.
+    /// Whether the last segment ended where it should, if it was read to its end. A segment that
+    /// continues below the rectangle was not.
     fn finish(&self) -> bool {
         let through = self.row == self.layout.rows || self.row.is_multiple_of(self.layout.down);
         !through || self.current.is_none_or(|segment| segment.is_read())

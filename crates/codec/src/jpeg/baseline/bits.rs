@@ -1,11 +1,13 @@
-//! Bits of an entropy-coded segment, from bytes without stuffing.
+//! Reads bits of an entropy-coded segment, from bytes without stuffing.
 
 /// A position in the bits of one segment.
 ///
-/// `buffer` holds the next bits, the first of them uppermost. At least `count` of them are true; what is below those is zero, or true as well.
+/// `buffer` holds the next bits, with the first one highest. At least `count` of them are valid;
+/// the bits below those are zero, or valid too.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bits<'a> {
-    /// All that was unstuffed: what lies behind the segment may be looked at, and whoever takes it is found out at the end.
+    /// All unstuffed bytes. A reader may look past the end of the segment; a check at the end finds
+    /// out if it used those bits.
     bytes: &'a [u8],
     at: usize,
     buffer: u64,
@@ -14,12 +16,13 @@ pub(super) struct Bits<'a> {
 }
 
 impl<'a> Bits<'a> {
-    /// Stands before the byte at offset `at`.
+    /// Starts before the byte at offset `at`.
     pub(super) const fn new(bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at, buffer: 0, count: 0 }
     }
 
-    /// Makes sure of 56 bits, zeros behind the end. Without a branch on how many are missing: eight bytes are read, and those kept that fit.
+    /// Fills the buffer to 56 bits, with zeros after the end. There is no branch on how many are
+    /// missing: it reads eight bytes and keeps those that fit.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let next = self.bytes.get(self.at..).and_then(|bytes| bytes.first_chunk());
@@ -29,27 +32,27 @@ impl<'a> Bits<'a> {
         self.count |= 56;
     }
 
-    /// The next `N` bits, which stay.
+    /// The next `N` bits, without consuming them.
     #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "N bits are left")]
     pub(super) const fn peek<const N: u32>(&self) -> usize {
         (self.buffer >> (64 - N)) as usize
     }
 
-    /// The next `n` bits, 0 to 31, which stay.
+    /// The next `n` bits, 0 to 31, without consuming them.
     #[inline(always)]
     pub(super) const fn peek_some(&self, n: u32) -> u32 {
         ((self.buffer >> 32) >> (32 - (n & 31))) as u32
     }
 
-    /// Leaves `n` bits behind, of those that were made sure of.
+    /// Consumes `n` of the bits that were filled.
     #[inline(always)]
     pub(super) const fn skip(&mut self, n: u32) {
         self.buffer = self.buffer.wrapping_shl(n);
         self.count = self.count.wrapping_sub(n & 63);
     }
 
-    /// The offset behind the last byte of which bits were left behind.
+    /// The offset after the last byte of which bits were consumed.
     pub(super) const fn end(&self) -> usize {
         (self.at * 8).wrapping_sub(self.count as usize).div_ceil(8)
     }
@@ -68,7 +71,7 @@ mod tests {
         for n in (1..=28).cycle().take(24) {
             bits.refill();
             let expected = (at..at + n).fold(0, |value, n| value << 1 | u32::from(bit(n)));
-            // The last bytes are not read: all that is unstuffed has zeros behind it.
+            // The last bytes are not read: zeros follow the unstuffed data.
             if at + n <= 8 * (bytes.len() - 8) {
                 assert_eq!(bits.peek_some(n as u32), expected);
                 assert_eq!(bits.peek::<5>() as u32, bits.peek_some(5));

@@ -1,7 +1,8 @@
-//! A row of samples becomes a row of RGB pixels, to the bit as libjpeg's (`jdcolor.c`).
+//! Turns a row of samples into a row of RGB pixels, bit for bit like libjpeg (`jdcolor.c`).
 //!
-//! libjpeg's factors are of 16 bits behind the point, so that a product needs 32. As in libjpeg-turbo, red and blue make do with the upper half of
-//! a product of 16 bits each: 1.402 is 1 + 0.402, 1.772 is 2 − 0.228, and half of a unit is added to twice the product's upper half.
+//! libjpeg's factors have 16 fractional bits, so a product needs 32 bits. Like libjpeg-turbo, red
+//! and blue use only the upper half of a 16-bit product: 1.402 is 1 + 0.402, 1.772 is 2 − 0.228,
+//! and half a unit is added to twice the product's upper half.
 
 /// Pixels that are converted at a time.
 const LANES: usize = 32;

@@ -1,26 +1,28 @@
-//! Huffman tables that tell code and value of a coefficient in one access.
+//! Huffman tables that give code and value of a coefficient in one lookup.
 
 use super::bits::Bits;
 
-/// Bits that a table looks at: as many as make a table that stays in the first-level cache beside three others (measured with 10 to 13).
+/// Bits that index a table: as many as keep a table in the first-level cache with three others
+/// (measured with 10 to 13).
 pub(super) const LOOKUP: u32 = 11;
 const ENTRIES: usize = 1 << LOOKUP;
 
-/// What the next bits are.
+/// What the next bits mean.
 ///
-/// Bits 0 to 7: how many to leave behind. Bits 8 to 15: how many places further the coefficient is that they give, 1 to 16, or one of the marks
-/// below. Bits 16 to 31: its value.
+/// Bits 0 to 7: how many bits to consume. Bits 8 to 15: how many places to move to reach the
+/// coefficient, 1 to 16, or one of the marks below. Bits 16 to 31: its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry(u32);
 
 impl Entry {
     /// The block ends.
     pub(super) const END: u32 = 64;
-    /// The code is known (the value is its symbol), but its value reaches beyond the table.
+    /// The code is known (the value is its symbol), but its value has more bits than the table
+    /// covers.
     const LONG_VALUE: u32 = 128;
-    /// The code itself is longer than the table looks, or there is none such.
+    /// The code itself is longer than the table's index, or does not exist.
     const LONG_CODE: u32 = 192;
-    /// No decoder should meet this symbol.
+    /// A symbol that a valid stream does not have.
     const NONE: u32 = 224;
 
     const fn new(bits: u32, step: u32, value: i32) -> Self {
@@ -42,7 +44,8 @@ impl Entry {
         (self.0.cast_signed() >> 16) as i16
     }
 
-    /// The entry with its value, where that reaches beyond the table: one symbol in thirty. Takes 26 bits at most.
+    /// The entry with its value, if the value has more bits than the table covers: one symbol in
+    /// thirty. Takes at most 26 bits.
     #[inline(always)]
     pub(super) fn with_long_value(self, bits: &Bits<'_>) -> Option<Self> {
         if self.step() != Self::LONG_VALUE {
@@ -65,16 +68,17 @@ pub(super) enum Class {
     Ac,
 }
 
-/// A table ready for decoding.
+/// A table that is ready for decoding.
 pub(super) struct Huffman {
     pub(super) lookup: Box<[Entry; ENTRIES]>,
-    /// For each length of a code: the first code behind those of this length, left-justified to 16 bits.
+    /// For each length of a code: the first code after those of this length, left-justified to 16
+    /// bits.
     ends: [u32; 17],
-    /// For each length: what to add to a code for the place of its symbol.
+    /// For each length: what to add to a code to get the place of its symbol.
     offsets: [i32; 17],
     symbols: [u8; 256],
     class: Class,
-    /// What it was made from: codes of each length, and how many symbols. None: nothing yet.
+    /// What it was made from: codes of each length, and the number of symbols. Empty: not made yet.
     counts: [u8; 16],
     used: usize,
 }
@@ -92,8 +96,9 @@ impl Huffman {
         }
     }
 
-    /// Makes the table of a DHT segment: how many codes there are of each length, and their symbols. `None` if there is no such code, by libjpeg's rules
-    /// (`jdhuff.c`). A table that is there already is not made again.
+    /// Makes the table of a DHT segment from the number of codes of each length and their symbols.
+    /// `None` if there is no such code, by libjpeg's rules (`jdhuff.c`). An identical table is not
+    /// made again.
     pub(super) fn set(&mut self, counts: &[u8; 16], symbols: &[u8]) -> Option<()> {
         if self.used > 0 && self.counts == *counts && self.symbols.get(..self.used) == Some(symbols) {
             return Some(());
@@ -128,7 +133,8 @@ impl Huffman {
         (place == symbols.len()).then_some(())
     }
 
-    /// Reads on where the table could not: the entry as it would have been. Takes 31 bits at most. `None` if there is no such code.
+    /// Continues where the table ends: returns the entry for a longer code. Takes at most 31 bits.
+    /// `None` if there is no such code.
     #[cold]
     #[inline(never)]
     pub(super) fn long(&self, entry: Entry, mut bits: Bits<'_>) -> Option<Entry> {
@@ -158,7 +164,8 @@ const fn parts(symbol: u8) -> (u32, u32) {
     (symbol as u32 >> 4, symbol as u32 & 15)
 }
 
-/// A symbol without a value: no difference, the end of a block, or sixteen zeros. Others end a block for libjpeg too, but no encoder writes them.
+/// A symbol without a value: difference 0, the end of a block, or sixteen zeros. Other symbols also
+/// end a block in libjpeg, but no encoder writes them.
 fn valueless(length: u32, symbol: u8, class: Class) -> Option<Entry> {
     match (class, symbol) {
         (Class::Dc, _) => Some(Entry::new(length, 1, 0)),
@@ -168,7 +175,7 @@ fn valueless(length: u32, symbol: u8, class: Class) -> Option<Entry> {
     }
 }
 
-/// Fills the part of a table whose indices begin with one code.
+/// Fills the part of a table whose indices start with one code.
 fn fill(entries: &mut [Entry], length: u32, symbol: u8, class: Class) {
     let (run, size) = parts(symbol);
     if size == 0 {
@@ -182,7 +189,7 @@ fn fill(entries: &mut [Entry], length: u32, symbol: u8, class: Class) {
     }
 }
 
-/// The value that `size` bits stand for (T.81, F.2.2.1): those that begin with 0 are negative.
+/// The value of `size` bits (T.81, F.2.2.1): those that begin with 0 are negative.
 const fn extended(raw: u32, size: u32) -> i32 {
     let raw = raw.cast_signed();
     if raw < 1 << (size - 1) { raw - (1 << size) + 1 } else { raw }

@@ -1,4 +1,5 @@
-//! Dequantisation and the inverse DCT, to the bit as libjpeg's accurate integer one (`jidctint.c`, "islow").
+//! Dequantisation and the inverse DCT, bit for bit like libjpeg's accurate integer one
+//! (`jidctint.c`, "islow").
 
 use super::streams::Block;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
@@ -7,11 +8,12 @@ use fearless_simd::{i16x16, i32x8, u8x32};
 const CONST_BITS: u32 = 13;
 const PASS1_BITS: u32 = 2;
 
-/// What goes into a pass lies in −`BIAS`..`BIAS`: added to it, the sum of 16 bits is not negative.
+/// The inputs of a pass are in −`BIAS`..`BIAS`. With `BIAS` added, the 16-bit sum is not negative.
 const BIAS: i16 = 1 << 14;
 
-/// Whether all values so far stayed where arithmetic of 16 bits, libjpeg-turbo's, is exact: sums of two that go into a pass fit, and nothing saturates in
-/// between. Coefficients that an encoder makes of 8-bit pixels do: those of a row or a column of eight add up to 12,000 at most.
+/// Whether all values so far stayed in the range where libjpeg-turbo's 16-bit arithmetic is exact:
+/// sums of two inputs of a pass fit, and nothing saturates in between. Coefficients of 8-bit pixels
+/// do: a row or a column of eight adds up to 12,000 at most.
 #[derive(Clone, Copy)]
 pub(super) struct Within<S: Simd>(i16x16<S>);
 
@@ -34,7 +36,7 @@ impl<S: Simd> Within<S> {
     }
 }
 
-/// Samples of a block, row by row. `last`: place in zigzag order of its last coefficient.
+/// Samples of a block, row by row. `last` is the zigzag position of its last coefficient.
 #[inline(always)]
 pub(super) fn samples<S: Simd>(
     simd: S,
@@ -47,7 +49,7 @@ pub(super) fn samples<S: Simd>(
     match last {
         0 => {
             let value = i32::from(block[0]) * i32::from(quantiser[0]);
-            // Four times as much goes into the second pass.
+            // The inputs of the second pass are four times as large.
             within.see(i16x16::splat(simd, i16::try_from(value * 4).unwrap_or(i16::MAX)));
             #[expect(clippy::cast_sign_loss, reason = "0 to 255")]
             let sample = (((value + 4) >> 3) + 128).clamp(0, 255) as u8;
@@ -59,7 +61,7 @@ pub(super) fn samples<S: Simd>(
     }
 }
 
-/// Both passes, where only the first `N` rows and columns have coefficients.
+/// Both passes, for a block with coefficients only in the first `N` rows and columns.
 #[inline(always)]
 fn inverse<S: Simd, const N: usize>(
     simd: S,
@@ -74,7 +76,7 @@ fn inverse<S: Simd, const N: usize>(
     let mut rows = [zero; 8];
     let sources = block.as_chunks::<16>().0.iter().zip(quantiser.as_chunks::<16>().0);
     for (rows, (coefficients, factors)) in rows.as_chunks_mut::<2>().0.iter_mut().zip(sources).take(N / 2) {
-        // The product's lower half, which is all that libjpeg-turbo takes too.
+        // The product's lower half. libjpeg-turbo uses only that too.
         let two = i16x16::from_slice(simd, coefficients) * i16x16::from_slice(simd, factors);
         within.see(two);
         let (above, below) = simd.widen_i16x16(two);
@@ -87,7 +89,8 @@ fn inverse<S: Simd, const N: usize>(
     }
     // Samples are centred at 128.
     let columns = pass::<S, SECOND>(simd, columns, (1 << (SECOND - 1)) + (128 << SECOND));
-    // A lane is a row: its eight samples are put together by shifting, which takes no ports from the shuffles.
+    // A lane is a row. Its eight samples are joined by shifts, which do not compete with the
+    // shuffles for ports.
     let [a, b, c, d, e, f, g, h] = columns;
     let left = together(simd, a, b, c, d);
     let right = together(simd, e, f, g, h);
@@ -109,7 +112,7 @@ fn sample<S: Simd>(simd: S, value: i32x8<S>) -> i32x8<S> {
     value.max(i32x8::splat(simd, 0)).min(i32x8::splat(simd, 255))
 }
 
-/// Rows become columns. Values that do not fit 16 bits are out of range, and seen.
+/// Rows become columns. Values that do not fit 16 bits are out of range, and are noticed.
 #[inline(always)]
 fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8], within: &mut Within<S>) -> [i32x8<S>; 8] {
     let [a, b, c, d, e, f, g, h] = rows;
@@ -130,7 +133,8 @@ fn transposed<S: Simd>(simd: S, rows: [i32x8<S>; 8], within: &mut Within<S>) -> 
     [a, b, c, d, e, f, g, h]
 }
 
-/// One pass, on eight columns (or, transposed, rows) at a time. `round` is added before the shift. Names are libjpeg's.
+/// One pass over eight columns (or, transposed, rows) at a time. `round` is added before the shift.
+/// The names are libjpeg's.
 #[inline(always)]
 fn pass<S: Simd, const SHIFT: u32>(simd: S, input: [i32x8<S>; 8], round: i32) -> [i32x8<S>; 8] {
     let [i0, i1, i2, i3, i4, i5, i6, i7] = input;

@@ -1,18 +1,18 @@
-//! What a picture consists of, and what of it is decoded for a rectangle.
+//! The parts of a picture, and which of them are decoded for a rectangle.
 #![deny(clippy::indexing_slicing)]
 
 use crate::jpeg::{JpegHeader, Rect, Sampling};
 use std::ops::Range;
 
-/// Most segments that a band needs, so that few of them are decoded alone at its end.
+/// The largest number of segments in a band, so that few of them are decoded alone at its end.
 const BAND_SEGMENTS: usize = 6;
-/// Most rows of MCUs in a band: more would leave the caches.
+/// Most rows of MCUs in a band: more would not fit the caches.
 const BAND_ROWS: usize = 4;
 
-/// Where the parts of a picture are, in MCUs unless it says otherwise.
+/// The parts of the picture, in MCUs unless stated otherwise.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// Pixels that are asked for.
+    /// The requested pixels.
     pub(super) window: Rect,
     /// Blocks of luma side by side in an MCU: 1 or 2.
     pub(super) h: usize,
@@ -28,23 +28,24 @@ pub(super) struct Layout {
     /// The picture's chroma, in samples.
     pub(super) chroma_width: usize,
     pub(super) chroma_height: usize,
-    /// Whether segments are tiles: parts of one row each.
+    /// Whether segments are tiles: parts of a single row.
     pub(super) tiled: bool,
     /// A segment, from left to right and from top to bottom.
     pub(super) across: usize,
     pub(super) down: usize,
-    /// What samples are made of: the window, and what upsampling needs beside it.
+    /// What samples are computed for: the window, and what upsampling needs around it.
     pub(super) shown_columns: Range<usize>,
     pub(super) shown_rows: Range<usize>,
-    /// What coefficients are decoded of: the segments that those touch, from their beginning.
+    /// What coefficients are decoded for: the segments touched by those samples, from their
+    /// beginning.
     pub(super) decoded_columns: Range<usize>,
     pub(super) decoded_rows: Range<usize>,
-    /// Rows that are decoded at a time.
+    /// Rows that are decoded together.
     pub(super) band: usize,
 }
 
 impl Layout {
-    /// `None` if this decoder does not take such pictures.
+    /// `None` if this decoder does not handle such pictures.
     pub(super) fn of(header: &JpegHeader, window: Rect) -> Option<Self> {
         let one_scan = usize::from(header.scan_components) == header.components().len();
         if !matches!(header.sof, 0 | 1) || header.precision != 8 || !one_scan {
@@ -63,7 +64,7 @@ impl Layout {
         let (width, height) = (width as usize, height as usize);
         let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
         let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
-        // So narrow a row, libjpeg does not interpolate.
+        // In such a narrow row libjpeg does not interpolate.
         if h == 2 && chroma_width <= 2 {
             return None;
         }

@@ -1,12 +1,16 @@
-//! Our own decoder, for those pictures where it is faster than libjpeg-turbo: baseline, 8 bits, Huffman-coded, gray or YCbCr in one scan.
+//! Our own decoder, for the pictures where it is faster than libjpeg-turbo: baseline, 8 bits,
+//! Huffman-coded, gray or YCbCr in one scan.
 //!
-//! Restart segments are bit streams of their own, so that two of them can be decoded in turns, one waiting while the other works: what no decoder does
-//! that must take any JPEG as it comes (docs/adr/0011-own-decoder.md). Pixels are made of the rectangle that is asked for alone. The stages: `segments` finds the
-//! bytes, `tables` and `huffman` read the tables, `streams` makes coefficients of bits, `idct` samples of coefficients, `pixels` RGB of samples.
+//! Restart segments are separate bit streams, so two of them can be decoded in turns: one works
+//! while the other waits. A decoder for any JPEG cannot do this (docs/adr/0011-own-decoder.md).
+//! Pixels are made only for the requested rectangle. The stages: `segments` finds the bytes,
+//! `tables` and `huffman` read the tables, `streams` turns bits into coefficients, `idct`
+//! coefficients into samples, and `pixels` samples into RGB.
 //!
-//! All of them give what libjpeg-turbo gives of the whole picture, to the bit. Whatever is odd, missing or left over, or
-//! simply not usual, is left to libjpeg-turbo: it decides what is an error, and what a damaged picture looks like.
-//! `docs/entropy-segments.md` has the rules; `rules_tests.rs` has a test for each.
+//! The result equals that of libjpeg-turbo on the whole picture, bit for bit. Anything odd,
+//! missing, left over or unusual is left to libjpeg-turbo, which decides what is an error and what
+//! a damaged picture looks like. `docs/entropy-segments.md` has the rules; `rules_tests.rs` has a
+//! test for each.
 
 mod bands;
 mod bits;
@@ -31,8 +35,8 @@ use planes::Planes;
 use segments::Segments;
 use tables::Tables;
 
-/// A decoder for one thread. Its buffers grow to the largest picture that it has seen: the entropy-coded bytes, and coefficients and samples of a few
-/// rows of MCUs.
+/// A decoder for one thread. Its buffers grow to the largest picture so far: the entropy-coded
+/// bytes, and coefficients and samples of a few rows of MCUs.
 pub(super) struct BaselineDecoder {
     tables: Tables,
     segments: Segments,
@@ -52,7 +56,7 @@ impl BaselineDecoder {
         }
     }
 
-    /// Frees what an outlier has left.
+    /// Frees the buffers that an unusually large picture has left.
     pub(super) fn trim(&mut self) {
         self.segments.trim();
         if self.planes.bytes() > KEPT_BYTES {
@@ -63,12 +67,14 @@ impl BaselineDecoder {
         }
     }
 
-    /// Decodes the pixels of `window`, RGB, rows without gaps, into `out`; those of gray pictures have the same value three times. Returns how many
-    /// bytes that took: those of the header, and the entropy-coded ones.
+    /// Decodes the pixels of `window`, RGB, rows without gaps, into `out`. Gray pictures give the
+    /// same value three times. Returns how many bytes were read: those of the header, and the
+    /// entropy-coded ones.
     ///
-    /// `None` if libjpeg-turbo has to decode this picture; then the content of `out` is unspecified. `header` is that of `jpeg`, whose colours are gray or YCbCr.
+    /// `None` if libjpeg-turbo has to decode this picture; then the content of `out` is
+    /// unspecified. `header` belongs to `jpeg`, and its colours are gray or YCbCr.
     pub(super) fn decode(&mut self, jpeg: &[u8], header: &JpegHeader, window: Rect, out: &mut [u8]) -> Option<usize> {
-        // Samples are put together four at a time, the first of them lowest.
+        // Samples are joined four at a time, the first one lowest.
         if cfg!(target_endian = "big") {
             return None;
         }
@@ -83,7 +89,8 @@ impl BaselineDecoder {
         Some(head + self.segments.len())
     }
 
-    /// Decodes a few rows of MCUs at a time, so that what one stage makes is near when the next one takes it.
+    /// Decodes a few rows of MCUs at a time, so that the output of one stage is still in the cache
+    /// for the next.
     #[inline(always)]
     fn rows(&mut self, layout: &Layout, out: &mut [u8]) -> Option<()> {
         self.planes.prepare(layout);

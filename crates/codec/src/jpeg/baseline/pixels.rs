@@ -6,7 +6,7 @@ use super::planes::{Plane, Planes};
 use super::{color, upsample};
 use std::ops::Range;
 
-/// Where the next row comes from, and room for its chroma.
+/// Position of the next row, and room for its chroma.
 #[derive(Default)]
 pub(super) struct Pixels {
     /// The next row of the picture.
@@ -17,18 +17,19 @@ pub(super) struct Pixels {
 }
 
 impl Pixels {
-    /// Begins with the window's first row.
+    /// Starts at the window's first row.
     pub(super) fn prepare(&mut self, layout: &Layout) {
         self.next = layout.window.y as usize;
         let width = layout.shown_columns.len() * layout.h * 8;
         if self.sums.len() < width {
-            // One more on each side, and chroma is at most as wide as luma.
+            // One more on each side; chroma is at most as wide as luma.
             self.sums.resize(width + 2, 0);
             self.chroma.iter_mut().for_each(|row| row.resize(width, 0));
         }
     }
 
-    /// Writes the window's rows that are complete once all rows of MCUs above `end` have samples.
+    /// Writes the rows of the window that are complete when all rows of MCUs above `end` have
+    /// samples.
     #[inline(always)]
     pub(super) fn write(&mut self, layout: &Layout, planes: &Planes, end: usize, out: &mut [u8]) -> Option<()> {
         let window = layout.window;
@@ -65,10 +66,10 @@ impl Pixels {
     }
 }
 
-/// Chroma of a row of pixels.
+/// Chroma of one row of pixels.
 #[inline(always)]
 fn upsampled(layout: &Layout, plane: &Plane, y: usize, sums: &mut [u16], out: &mut [u8]) -> Option<()> {
-    // What lies right of the picture's last sample is of no meaning.
+    // Samples right of the picture's last one have no meaning.
     let width = layout.chroma_width.min(layout.shown_columns.end * 8) - layout.shown_columns.start * 8;
     if layout.v == 1 {
         return upsample::widened(plane.row(y)?.get(..width)?, sums, out);

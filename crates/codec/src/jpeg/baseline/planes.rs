@@ -8,7 +8,8 @@ use super::tables::Tables;
 use fearless_simd::prelude::Simd;
 use fearless_simd::{Level, dispatch};
 
-/// Samples of a component: the layout's shown columns, and of the rows the last ones, each at its number modulo those that there is room for.
+/// Samples of a component: the layout's shown columns, and the latest rows. Row y is stored at y
+/// modulo the number of rows that fit.
 #[derive(Default)]
 pub(super) struct Plane {
     samples: Vec<u8>,
@@ -24,7 +25,7 @@ impl Plane {
         self.samples.get(start..start + self.stride)
     }
 
-    /// Puts a block in the row `y`, a multiple of eight, and the column `x` of those that there are.
+    /// Stores a block at row `y`, a multiple of eight, and column `x` of the stored columns.
     #[inline(always)]
     fn put(&mut self, x: usize, y: usize, block: &[u8; 64]) -> Option<()> {
         let mut at = y.checked_rem(self.rows)? * self.stride + x;
@@ -51,7 +52,8 @@ impl Planes {
         self.planes.iter().map(|plane| plane.samples.capacity()).sum()
     }
 
-    /// Makes room for a band, and for the MCUs above it: their last pixels are interpolated with its first ones.
+    /// Makes room for a band, and for the MCUs above it, whose last pixels are interpolated with
+    /// the band's first ones.
     pub(super) fn prepare(&mut self, layout: &Layout) {
         for (component, plane) in self.planes.iter_mut().enumerate().take(layout.components) {
             let (h, v) = layout.factors(component);
@@ -64,11 +66,12 @@ impl Planes {
         }
     }
 
-    /// Makes samples of coefficients. `None` if they are beyond what every implementation of the inverse DCT agrees on.
+    /// Turns coefficients into samples. `None` if they are outside the range where all
+    /// implementations of the inverse DCT agree.
     #[inline(always)]
     pub(super) fn fill(&mut self, layout: &Layout, tables: &Tables, band: &Band<'_>) -> Option<()> {
         let level = Level::new();
-        // With the instructions of AVX-512, what this is compiled to is slower by a fifth.
+        // Compiled for AVX-512, this is slower by a fifth.
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
         if let Some(avx2) = level.as_avx2() {
             return avx2.vectorize(

@@ -3,7 +3,7 @@
 use super::*;
 use crate::jpeg::{DecodeOptions, JpegDecoder, Rendering, View};
 
-/// A gray picture of one row of MCUs or more, whose segments are given.
+/// A gray picture of one or more rows of MCUs, with the given segments.
 ///
 /// The code of a DC symbol is its number in five bits, that of an AC symbol its number in eight: 16 codes of five bits and one
 /// of eight do not exist.
@@ -64,7 +64,7 @@ impl Picture {
     }
 }
 
-/// Bits as bytes, filled up with ones.
+/// Bits as bytes, padded with ones.
 fn packed(bits: &str) -> Vec<u8> {
     let bits: Vec<u8> = bits.bytes().filter(|b| *b != b' ').map(|b| b - b'0').collect();
     bits.chunks(8).map(|byte| (0..8).fold(0, |value, n| value << 1 | byte.get(n).copied().unwrap_or(1))).collect()
@@ -110,7 +110,7 @@ fn flat(difference: i32) -> String {
 enum Verdict {
     Regular,
     Odd {
-        /// What libjpeg-turbo makes of the rectangle: pixels, or an error.
+        /// The result of libjpeg-turbo for the rectangle: pixels, or an error.
         pixels: bool,
     },
 }
@@ -122,8 +122,8 @@ fn decoder(own_decoder: bool, lenient: bool, partial: bool) -> JpegDecoder {
     JpegDecoder::new(DecodeOptions { own_decoder, lenient, partial, ..Default::default() })
 }
 
-/// What `window` of a picture is. If it is regular, its pixels are those of the whole picture by libjpeg-turbo; if it is odd, a user
-/// sees what libjpeg-turbo makes of it.
+/// Decodes `window` of a picture. If it is regular, its pixels must be those of libjpeg-turbo for
+/// the whole picture. If it is odd, the user sees the result of libjpeg-turbo.
 fn judged(jpeg: &[u8], window: Rect) -> Verdict {
     let how = Rendering { view: View::rectangle(window), ..Default::default() };
     let shown = |mut decoder: JpegDecoder| {
@@ -169,7 +169,7 @@ fn a_byte_left_over_is_odd() {
     let with = |bytes: &[u8]| [&packed(&flat(5)), bytes].concat();
     for count in 1..30 {
         let last = Picture::of(1, 1, 0, vec![with(&vec![0x12; count])]);
-        // So many bytes are read ahead and forgotten.
+        // This many bytes are read ahead and dropped.
         let expected = if count < 7 { SILENT } else { ERROR };
         assert_eq!(whole(&last), expected, "{count} bytes in the last segment");
     }
@@ -188,11 +188,12 @@ fn missing_bits_are_odd() {
         assert_eq!(judged(&tiles.bytes(), mcu(at)), ERROR, "segment {at}");
         assert_eq!(judged(&tiles.bytes(), mcu(1 - at)), Verdict::Regular, "beside segment {at}");
     }
-    // What is missing is the value of the last coefficient; behind it, zeros would be read, or the next segment.
+    // The value of the last coefficient is missing. After it a reader would find zeros, or the next
+    // segment.
     let cut = |bits: String| packed(&bits[..bits.len() - 8]);
     let long = dc(1) + "11" + &ac(0, 1 << 13);
     assert_eq!(whole(&Picture::of(1, 1, 0, vec![cut(long)])), ERROR);
-    // Rows: the first of two is all there is.
+    // Rows: there is only the first of two.
     let rows = Picture::of(1, 3, 2, vec![packed(&flat(5)), packed(&flat(5))]);
     assert_eq!(whole(&rows), ERROR);
     assert_eq!(judged(&rows.bytes(), mcu(0)), Verdict::Regular, "a row below the rectangle");
@@ -245,7 +246,7 @@ fn markers_stand_in_their_order() {
         (&[0xD0, 0xD1, 0xDC], ERROR),
     ];
     for (ends, expected) in cases {
-        // Wherever the rectangle is.
+        // This holds for every rectangle.
         for window in [all, mcu(0), mcu(2)] {
             let found = judged(&jpeg(ends), window);
             assert_ne!(found, Verdict::Regular, "{ends:X?}, {window}");
@@ -262,7 +263,7 @@ fn dc_beyond_sixteen_bits_is_odd() {
         let bits: String = differences.into_iter().map(flat).collect();
         Picture::of(3, 1, 3, vec![packed(&bits)]).bytes()
     };
-    // The first two MCUs are beside the rectangle.
+    // The first two MCUs are outside the rectangle.
     assert_eq!(judged(&picture([32_767, -32_767, 0]), mcu(2)), Verdict::Regular);
     assert_eq!(judged(&picture([-32_767, 32_767, 0]), mcu(2)), Verdict::Regular);
     assert_eq!(judged(&picture([-32_767, -1, 32_767]), mcu(2)), Verdict::Regular, "-32768");
@@ -304,17 +305,17 @@ fn samples_out_of_range_are_odd() {
         let what = format!("{quantiser} times {inside} or {outside}");
         assert_eq!(block(quantiser, flat(inside)), Verdict::Regular, "DC alone, {what}");
         assert_eq!(block(quantiser, flat(outside)), SILENT, "DC alone, {what}");
-        // A row of coefficients: four times as much comes out of the first pass.
+        // A row of coefficients: the output of the first pass is four times as large.
         assert_eq!(block(quantiser, dc(0) + &ac(0, inside) + &end()), Verdict::Regular, "{what}");
         assert_eq!(block(quantiser, dc(0) + &ac(0, outside) + &end()), SILENT, "{what}");
     }
-    // The lower half of 257 · 255 is −1. Of a DC coefficient alone, the whole product counts.
+    // The lower half of 257 · 255 is −1. For a DC coefficient alone, the whole product counts.
     assert_eq!(block(255, dc(0) + &ac(0, 257) + &end()), Verdict::Regular);
     assert_eq!(block(255, dc(257) + &ac(0, 1) + &end()), Verdict::Regular);
     assert_eq!(block(255, flat(257)), SILENT);
-    // Zeros count as places that were reached.
+    // Zeros count as visited places.
     assert_eq!(block(255, dc(257) + &symbol(0xF0) + &end()), Verdict::Regular);
-    // Beside the rectangle, the range does not matter.
+    // Outside the rectangle the range does not matter.
     let tile = Picture::of(2, 1, 2, vec![packed(&(flat(5_000) + &flat(-5_000)))]);
     assert_eq!(judged(&tile.bytes(), mcu(0)), SILENT);
     assert_eq!(judged(&tile.bytes(), mcu(1)), Verdict::Regular);
@@ -330,7 +331,7 @@ fn only_what_is_decoded_counts() {
         let found = judged(&tiles.bytes(), Rect { x, y, width: 8, height: 8 });
         assert_eq!(found == Verdict::Regular, expected, "tile at {x}, {y}: {found:?}");
     }
-    // One segment: what is above counts, and what is below does not.
+    // One segment: damage above counts, damage below does not.
     let row = flat(5) + &flat(-3);
     for bad_row in 0..3 {
         let bits: String = (0..3).map(|n| if n == bad_row { "11111".to_owned() } else { row.clone() }).collect();
@@ -342,7 +343,7 @@ fn only_what_is_decoded_counts() {
             }
         }
     }
-    // Segments of two rows: they do not depend on each other.
+    // Segments of two rows do not depend on each other.
     let rows = Picture::of(2, 4, 4, vec![bad, packed(&row.repeat(2))]).bytes();
     for (shown, expected) in [(0, false), (1, false), (2, true), (3, true)] {
         let found = judged(&rows, Rect { x: 8, y: shown * 8, width: 8, height: 8 });

@@ -6,15 +6,15 @@ use super::layout::Layout;
 use crate::jpeg::render::KEPT_BYTES;
 use memchr::memchr_iter;
 
-/// Zeros behind the last segment, so that eight bytes can be read anywhere in it.
+/// Zeros after the last segment, so that eight bytes can be read anywhere in it.
 const PADDING: usize = 8;
 
-/// Copies of segments, one behind the other.
+/// Copies of segments, one after the other.
 #[derive(Default)]
 pub(super) struct Segments {
-    /// In entropy-coded data, FF is followed by 00, which is left out here.
+    /// In entropy-coded data 00 follows each FF. It is left out here.
     bytes: Vec<u8>,
-    /// Offset behind each of them.
+    /// Offset after each of them.
     ends: Vec<usize>,
 }
 
@@ -26,20 +26,21 @@ pub(super) struct Segment<'a> {
 }
 
 impl Segment<'_> {
-    /// Whether all bytes were taken, and no more.
+    /// Whether exactly all bytes were consumed.
     pub(super) const fn is_read(&self) -> bool {
         self.bits.end() == self.end
     }
 
-    /// Whether no more bytes were taken than there are.
+    /// Whether no more bytes were consumed than there are.
     pub(super) const fn is_within(&self) -> bool {
         self.bits.end() <= self.end
     }
 }
 
 impl Segments {
-    /// Finds and copies the segments of the layout's decoded MCUs. `None` if the scan's markers are not just those that it should have: RST0 to RST7 in turn,
-    /// then EOI. All of it is looked at, so that a lost marker is found wherever it was.
+    /// Finds and copies the segments of the layout's decoded MCUs. `None` unless the scan has
+    /// exactly the markers that it should have: RST0 to RST7 in turn, then EOI. The whole scan is
+    /// checked, so that a lost marker is found wherever it was.
     pub(super) fn read(&mut self, scan: &[u8], layout: &Layout) -> Option<()> {
         self.bytes.clear();
         self.ends.clear();
@@ -86,7 +87,7 @@ impl Segments {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Gives back what a large scan took.
+    /// Frees the memory that a large scan took.
     pub(super) fn trim(&mut self) {
         if self.bytes.capacity() + self.ends.capacity() * size_of::<usize>() > KEPT_BYTES {
             *self = Self::default();

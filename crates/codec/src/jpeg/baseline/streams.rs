@@ -1,7 +1,7 @@
-//! Entropy decoding: bits become coefficients, of two segments in turns.
+//! Entropy decoding: turns bits into coefficients, for two segments in turns.
 //!
-//! A Huffman decoder waits: where a symbol begins is known once the one before it was looked up, about eight cycles later. The segments of a tiled picture do not wait
-//! for each other.
+//! A Huffman decoder waits: the start of a symbol is known only after the one before it was looked
+//! up, about eight cycles later. The segments of a tiled picture do not wait for each other.
 
 use super::huffman::{Entry, Huffman, LOOKUP};
 use super::segments::Segment;
@@ -9,7 +9,8 @@ use super::segments::Segment;
 /// Quantised coefficients of a block, in natural order.
 pub(super) type Block = [i16; 64];
 
-/// Symbols that a segment's turn has at most. They take LOOKUP bits each, and bits are made sure of once: 56.
+/// Most symbols in a segment's turn. Each takes LOOKUP bits, and the buffer is filled only once, to
+/// 56 bits.
 const TURN: usize = 5;
 const _: () = assert!(TURN * LOOKUP as usize <= 56);
 
@@ -20,7 +21,7 @@ pub(super) const NATURAL: [u8; 64] = [
     47, 55, 62, 63,
 ];
 
-/// What the n-th block of an MCU is.
+/// The component of the n-th block of an MCU, and its tables.
 #[derive(Clone, Copy)]
 pub(super) struct Phase<'a> {
     pub(super) component: usize,
@@ -30,10 +31,11 @@ pub(super) struct Phase<'a> {
 
 /// A segment, and the blocks that it fills.
 ///
-/// All of it is meant to live in registers: nothing here is indexed by a variable, and nothing lends itself to a call that is not inlined.
+/// All of this should stay in registers: nothing is indexed by a variable, and nothing is passed by
+/// reference to a call that is not inlined.
 pub(super) struct Stream<'a, 'b> {
     segment: Segment<'a>,
-    /// Place of the coefficient that was read last in the block, in zigzag order.
+    /// Zigzag position of the block's coefficient that was read last.
     at: u32,
     block: &'b mut Block,
     ac: &'a [Entry; 1 << LOOKUP],
@@ -51,7 +53,8 @@ enum Turn {
 }
 
 impl<'a, 'b> Stream<'a, 'b> {
-    /// `blocks` are zeros, of whole MCUs. `lasts` will hold the place of each block's last coefficient. `None` if there is nothing to fill, or the first symbol is odd.
+    /// `blocks` are zeros, for whole MCUs. `lasts` receives the position of each block's last
+    /// coefficient. `None` if there is nothing to fill, or the first symbol is odd.
     #[inline(always)]
     pub(super) fn new(
         segment: Segment<'a>,
@@ -106,7 +109,8 @@ impl<'a, 'b> Stream<'a, 'b> {
         Turn::More
     }
 
-    /// Reads what is not a coefficient that the table tells, followed by others: the end of the block, the last of 64 coefficients, a long code.
+    /// Handles everything except a coefficient from the table with more symbols after it: the end of
+    /// the block, the last of 64 coefficients, a long code.
     #[inline(always)]
     fn rare(&mut self, mut entry: Entry) -> Turn {
         if entry.step() > Entry::END {
@@ -133,7 +137,8 @@ impl<'a, 'b> Stream<'a, 'b> {
                 return Turn::More;
             }
         }
-        // One for each block: without it, samples would be made by the rules of another block.
+        // There must be one for each block. Otherwise samples would be made by the rules of another
+        // block.
         let Some(last) = self.lasts.next() else { return Turn::Odd };
         #[expect(clippy::cast_possible_truncation, reason = "at most 63")]
         let at = self.at as u8;
@@ -160,7 +165,8 @@ pub(super) fn decode_one<'a>(mut stream: Stream<'a, '_>) -> Option<Segment<'a>> 
     }
 }
 
-/// Takes turns until one of the two is done: returns that one's segment, and the other stream. `None` if one is odd.
+/// Takes turns until one of the two is done. Returns its segment, and the other stream. `None` if
+/// one is odd.
 #[inline(always)]
 fn decode_two<'a, 'b>(mut a: Stream<'a, 'b>, mut b: Stream<'a, 'b>) -> Option<(Segment<'a>, Stream<'a, 'b>)> {
     loop {
@@ -177,7 +183,8 @@ fn decode_two<'a, 'b>(mut a: Stream<'a, 'b>, mut b: Stream<'a, 'b>) -> Option<(S
     }
 }
 
-/// Fills the blocks of all streams, each of which is a whole segment. `None` if one is odd, or has bytes left or missing.
+/// Fills the blocks of all streams, each of which is a whole segment. `None` if one is odd, or has
+/// too many or too few bytes.
 #[inline(always)]
 pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<Stream<'a, 'b>>>) -> Option<()> {
     let mut waiting = None;
@@ -201,7 +208,8 @@ pub(super) fn decode_all<'a: 'b, 'b>(mut streams: impl Iterator<Item = Option<St
     }
 }
 
-/// Makes DC coefficients of their differences. `predictions` are those of the components. `None` if a coefficient is out of range.
+/// Turns differences into DC coefficients. There is one prediction for each component. `None` if a
+/// coefficient is out of range.
 #[inline(always)]
 pub(super) fn integrate(blocks: &mut [Block], phases: &[Phase<'_>], predictions: &mut [i32; 3]) -> Option<()> {
     for mcu in blocks.chunks_exact_mut(phases.len()) {

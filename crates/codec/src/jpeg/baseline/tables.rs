@@ -1,4 +1,5 @@
-//! What the header says about decoding: quantisation and Huffman tables, and which component takes which.
+//! What the header says about decoding: quantisation and Huffman tables, and which component uses
+//! which.
 #![deny(clippy::indexing_slicing)]
 
 use super::huffman::{Class, Huffman};
@@ -31,7 +32,8 @@ impl Tables {
         Some((self.dc.get(dc)?, self.ac.get(ac)?))
     }
 
-    /// Reads the tables of `jpeg`. `None` if one is missing, or anything is not as baseline pictures have it.
+    /// Reads the tables of `jpeg`. `None` if one is missing, or if anything is unusual for a
+    /// baseline picture.
     pub(super) fn read(&mut self, jpeg: &[u8], header: &JpegHeader) -> Option<()> {
         let mut quantisers = [None; 4];
         let mut codes = [[None; 4]; 2];
@@ -87,7 +89,7 @@ fn read_quantisers<'a>(mut body: &'a [u8], tables: &mut [Option<&'a [u8; 64]>; 4
     Some(())
 }
 
-/// How many codes there are of each length, and their symbols.
+/// How many codes of each length there are, and their symbols.
 type Codes<'a> = Option<(&'a [u8; 16], &'a [u8])>;
 
 fn read_codes<'a>(mut body: &'a [u8], tables: &mut [[Codes<'a>; 4]; 2]) -> Option<()> {

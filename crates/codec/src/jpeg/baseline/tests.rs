@@ -1,4 +1,4 @@
-//! Our own decoder beside libjpeg-turbo, its twin.
+//! Our own decoder against libjpeg-turbo, its twin.
 
 use super::*;
 use crate::jpeg::sources::{encode, plain};
@@ -10,7 +10,8 @@ use crate::jpeg::{
 use proptest::prelude::*;
 use shardpack_format::Limits;
 
-/// The seeds are free; what fails is kept in `proptest-regressions`. `PROPTEST_CASES` asks for more cases.
+/// The seeds are free; failures are kept in `proptest-regressions`. Set `PROPTEST_CASES` for more
+/// cases.
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig { cases: config.cases.max(1500), ..config }
@@ -38,7 +39,7 @@ fn by_us(decoder: &mut BaselineDecoder, jpeg: &[u8], window: Rect) -> Option<Vec
     decoder.decode(jpeg, &header, window, &mut out).map(|_| out)
 }
 
-/// Both decoders make the same of `windows`, and ours does not leave it to the other.
+/// Both decoders give the same for `windows`, and ours does not hand over to the other.
 fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], what: &str) {
     let header = JpegHeader::parse(jpeg).unwrap();
     let whole = by_turbo(jpeg).unwrap();
@@ -48,7 +49,7 @@ fn assert_same(decoder: &mut BaselineDecoder, jpeg: &[u8], windows: &[Rect], wha
     }
 }
 
-/// Pictures of every kind that it takes: colours of any smoothness, from flat to noise of black and white.
+/// Pictures of every kind that it handles, with colours from flat to black-and-white noise.
 #[derive(Debug, Clone)]
 struct Source {
     size: (u32, u32),
@@ -98,13 +99,14 @@ fn source() -> impl Strategy<Value = Source> {
     )
 }
 
-/// Numbers for [`within`]: places anywhere, and at the right and lower edges, where the rules are others.
+/// Numbers for [`within`]: places anywhere, and at the right and lower edges, where other rules
+/// apply.
 fn window() -> impl Strategy<Value = [u32; 4]> {
     let place = || prop_oneof![3 => any::<u32>(), 1 => (0..3_u32).prop_map(|n| LAST - n)];
     (place(), place(), any::<u32>(), any::<u32>()).prop_map(|(x, y, w, h)| [x, y, w, h])
 }
 
-/// Stands for the last column or row, the numbers below it for those before.
+/// Means the last column or row; the numbers below it mean those before.
 const LAST: u32 = u32::MAX;
 
 fn within((width, height): (u32, u32), [x, y, w, h]: [u32; 4]) -> Rect {
@@ -132,7 +134,8 @@ fn damaged(mut jpeg: Vec<u8>, changes: &[Change]) -> Vec<u8> {
     jpeg
 }
 
-/// All that a user can see of `jpeg` is the same with our decoder and without it. Returns what differs.
+/// Checks that everything a user can see of `jpeg` is the same with and without our decoder.
+/// Returns the difference.
 fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
     let decoder = |own_decoder, lenient| JpegDecoder::new(DecodeOptions { own_decoder, lenient, ..Default::default() });
     let Ok((height, width)) = decoder(false, lenient).size_of(jpeg, 1) else { return Ok(()) };
@@ -148,8 +151,8 @@ fn compare(jpeg: &[u8], window: [u32; 4], lenient: bool) -> Result<(), String> {
             decoded.map(|decoded| (decoded.kind, slot)).map_err(|error| error.to_string())
         };
         let (ours, mut turbo) = (seen(true, lenient), seen(false, lenient));
-        // What is damaged outside the rectangle alone is nothing to us, and may be an error to libjpeg-turbo, which
-        // reads more. Our pixels are those that it shows when it is lenient.
+        // Damage only outside the rectangle does not matter to us. It may be an error to
+        // libjpeg-turbo, which reads more. Our pixels are those that it shows when it is lenient.
         if ours.is_ok() && turbo.is_err() && view != View::whole() {
             turbo = seen(false, true);
         }
@@ -170,7 +173,7 @@ proptest! {
         let header = JpegHeader::parse(&jpeg).unwrap();
         let mut windows: Vec<Rect> = windows.into_iter().map(|numbers| within(source.size, numbers)).collect();
         windows.push(Rect::whole(source.size.0, source.size.1));
-        // Segments that are neither parts of a row nor rows are left to libjpeg-turbo.
+        // Segments that are neither parts of a row nor whole rows are left to libjpeg-turbo.
         if Layout::of(&header, windows[0]).is_some() {
             assert_same(&mut BaselineDecoder::new(), &jpeg, &windows, &format!("{source:?}"));
         } else {
@@ -178,7 +181,8 @@ proptest! {
         }
     }
 
-    /// With bytes changed, cut off or put in, all that a user can see is the same with our decoder and without it.
+    /// With bytes changed, cut off or inserted, everything a user can see is the same with and
+    /// without our decoder.
     #[test]
     fn damage_is_left_to_libjpeg_turbo(
         source in source(),
@@ -190,7 +194,7 @@ proptest! {
         prop_assert!(compared.is_ok(), "{compared:?}");
     }
 
-    /// One bit in the scan, which changes pixels more often than it is noticed.
+    /// One bit in the scan: this often changes pixels without being noticed.
     #[test]
     fn a_flipped_bit_means_the_same_to_both(
         source in source(),
@@ -207,7 +211,8 @@ proptest! {
     }
 }
 
-/// Where both differed once. The first ones: one column of chroma at the right edge, which libjpeg-turbo was asked for alone.
+/// Cases where the two once differed. In the first ones there is one column of chroma at the right
+/// edge, and libjpeg-turbo was asked for only that column.
 #[test]
 fn what_differed_once() {
     let s420 = |size, quality, interval, noise| Source {
@@ -224,7 +229,7 @@ fn what_differed_once() {
         (s420((50, 60), 61, 2, 7), &[(1_000, 1, 3)], [49, 1, 0, 40]),
     ];
     for (source, changes, window) in cases {
-        // The picture as it is, and with a bit of it flipped.
+        // The picture unchanged, and with one bit flipped.
         let jpeg = source.encoded();
         assert_eq!(compare(&jpeg, window, false), Ok(()), "{source:?}");
         assert_eq!(compare(&damaged(jpeg, changes), window, false), Ok(()), "{source:?} {changes:?}");

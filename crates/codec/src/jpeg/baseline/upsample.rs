@@ -1,9 +1,12 @@
-//! Chroma rows at the resolution of luma, to the bit as libjpeg's "fancy" upsampling (`jdsample.c`): a triangle filter whose rounding alternates.
+//! Chroma rows at the resolution of luma, bit for bit like libjpeg's "fancy" upsampling
+//! (`jdsample.c`): a triangle filter with alternating rounding.
 //!
-//! At the picture's edges libjpeg's special cases are what comes out if the outermost sample is repeated.
+//! At the picture's edges, repeating the outermost sample gives the same as libjpeg's special
+//! cases.
 #![deny(clippy::indexing_slicing)]
 
-/// A row between two: three quarters of `near`, a quarter of `far`. `BIAS` is 1 if that is above, 2 if it is below.
+/// A row between two: three quarters of `near`, a quarter of `far`. `BIAS` is 1 if `far` is above,
+/// 2 if it is below.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) {
@@ -13,7 +16,7 @@ pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) 
     }
 }
 
-/// Twice as many columns. `sums` is room for two samples more than the row has.
+/// Doubles the columns. `sums` has room for two samples more than the row.
 #[inline(always)]
 pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
     debug_assert!(out.len() >= 2 * row.len(), "a row of {} samples in {} pixels", row.len(), out.len());
@@ -25,7 +28,7 @@ pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()
     Some(())
 }
 
-/// Twice as many columns of a row between two.
+/// Doubles the columns of a row between two.
 #[inline(always)]
 pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
     debug_assert!(near.len() == far.len() && out.len() >= 2 * near.len(), "rows of one picture");
@@ -37,7 +40,8 @@ pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &m
     Some(())
 }
 
-/// Two pixels for each of `sums` but its first and its last, which become copies of their neighbours.
+/// Makes two pixels from each of `sums` except the first and the last, which become copies of their
+/// neighbours.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
 fn spread<const SHIFT: u32, const LEFT: u16, const RIGHT: u16>(sums: &mut [u16], out: &mut [u8]) {

@@ -1,10 +1,10 @@
-//! How pictures are to be re-encoded.
+//! Options of re-encoding.
 
 use crate::jpeg::TileOptions;
 use crate::jpeg::score::IDENTICAL;
 use shardpack_format::{Error, Result};
 
-/// How good the encoded picture is.
+/// Quality of the encoded picture.
 ///
 /// ```
 /// use shardpack_codec::jpeg::Quality;
@@ -14,9 +14,11 @@ use shardpack_format::{Error, Result};
 pub enum Quality {
     /// libjpeg's quality, 1..=100, for every picture. Default 90.
     Fixed(u8),
-    /// The smallest quality that reaches this SSIMULACRA2 score, at most 100, searched for each picture by bisection: seven encodings. 90 cannot
-    /// be told from the source side by side, 70 is high quality. The score does not rise with every single step of quality: now and then
-    /// a quality one or two below would have reached it too. Where no quality reaches it, 100 is taken, and the score says so.
+    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. It is searched for each
+    /// picture by bisection, which takes seven encodings. 90 cannot be told from the source side by
+    /// side, 70 is high quality. The score does not rise with every single step of quality:
+    /// sometimes a quality one or two below would also have reached it. If no quality reaches it,
+    /// 100 is used, and the score shows it.
     Ssimulacra2(f64),
 }
 
@@ -29,7 +31,8 @@ impl Default for Quality {
 /// Chroma subsampling of the encoded picture. Grey stays grey.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ChromaSampling {
-    /// The source's, turned with it; 4:2:0 for 4:1:0, 4:4:4 for others that the encoder does not write, and for RGB and CMYK.
+    /// That of the source, turned with it; 4:2:0 for 4:1:0, and 4:4:4 for others that the encoder
+    /// does not write, and for RGB and CMYK.
     #[default]
     Keep,
     /// 4:2:0.
@@ -38,7 +41,8 @@ pub enum ChromaSampling {
     S444,
 }
 
-/// The size of the encoded picture, upright. The other side follows, rounded to the nearest pixel; nothing is ever enlarged.
+/// The size of the encoded picture, upright. The other side follows, rounded to the nearest pixel.
+/// Pictures are never enlarged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Resize {
     /// That of the source.
@@ -51,7 +55,7 @@ pub enum Resize {
 }
 
 impl Resize {
-    /// Width and height of what is made of a picture of `width` × `height` pixels.
+    /// Width and height of the result for a picture of `width` × `height` pixels.
     #[must_use]
     pub fn of(self, (width, height): (u32, u32)) -> (u32, u32) {
         let (side, most) = match self {
@@ -84,21 +88,23 @@ pub struct ReencodeOptions {
     pub quality: Quality,
     /// Chroma subsampling. Default that of the source.
     pub subsampling: ChromaSampling,
-    /// Size. Default that of the source. Shrinking is antialiased with Lanczos3, on sRGB values: in linear light the mean of a checkerboard would
-    /// be truer, but networks are trained and tested on what Pillow and torchvision make, which is this.
+    /// Size. Default that of the source. Shrinking is antialiased with Lanczos3, on sRGB values. In
+    /// linear light the mean of a checkerboard would be more accurate, but networks are trained and
+    /// tested on the output of Pillow and torchvision, which is this.
     pub resize: Resize,
-    /// Tiles and limits; all of it for pictures whose source is kept. With `keep_metadata` an encoded picture has the source's ICC profile.
+    /// Tiles and limits. All of it applies to pictures whose source is kept. With `keep_metadata`
+    /// an encoded picture has the source's ICC profile.
     pub tile: TileOptions,
 }
 
 impl ReencodeOptions {
-    /// Refuses what cannot be done.
+    /// Refuses options that are not possible.
     pub(super) fn check(&self) -> Result<()> {
         match self.quality {
             Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
                 return Err(Error::usage("JPEG quality", "1..=100", quality));
             }
-            // Negative scores exist, for ruins.
+            // Negative scores exist, for ruined pictures.
             Quality::Ssimulacra2(target) if !(target.is_finite() && target <= IDENTICAL) => {
                 return Err(Error::usage("SSIMULACRA2 score", "at most 100", target));
             }

@@ -1,10 +1,10 @@
-//! What libjpeg-turbo is asked for, and what it says: plain values.
+//! Requests to libjpeg-turbo, and its answers, as plain values.
 
 use shardpack_format::Limits;
 use std::ffi::c_int;
 use turbojpeg_sys as sys;
 
-/// Bytes that a decoded pixel takes at most.
+/// The most bytes that a decoded pixel takes.
 pub(super) const PIXEL_BYTES: u64 = 4;
 
 /// What one picture may ask of the decoder.
@@ -12,14 +12,16 @@ pub(super) const PIXEL_BYTES: u64 = 4;
 pub(crate) struct Bounds {
     /// Most pixels.
     pub(crate) max_pixels: u64,
-    /// Most scans of a progressive picture: one of ten thousand scans is an attack (a usual one has about ten).
+    /// Most scans of a progressive picture: a picture with ten thousand scans is an attack (a usual
+    /// one has about ten).
     pub(crate) max_scans: u32,
-    /// Most memory that libjpeg may take for itself, in MiB: a progressive picture needs all of its coefficients, 2 bytes each.
+    /// Most memory that libjpeg may take for itself, in MiB. A progressive picture needs all of its
+    /// coefficients, 2 bytes each.
     pub(crate) max_memory_mib: u32,
 }
 
 impl Bounds {
-    /// What `limits` leave to one picture.
+    /// What `limits` allow for one picture.
     pub(crate) fn of(limits: &Limits) -> Self {
         let max_pixels = limits.max_decoded_bytes / PIXEL_BYTES;
         // Coefficients of three components without subsampling: 6 bytes for each pixel, and libjpeg's own buffers.
@@ -33,7 +35,7 @@ impl Bounds {
 pub(crate) enum Warnings {
     /// It is an error.
     Refuse,
-    /// The pixels are taken as they come.
+    /// The pixels are used anyway.
     Accept,
 }
 
@@ -75,7 +77,7 @@ impl PixelFormat {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scale {
-    /// As it is.
+    /// Full size.
     Full,
     /// 1/2.
     Half,
@@ -134,7 +136,7 @@ impl Color {
         }
     }
 
-    /// What it is decoded to without loss of channels.
+    /// The pixel format that loses no channels.
     pub(crate) const fn format(self) -> PixelFormat {
         match self {
             Self::Gray => PixelFormat::Gray,
@@ -170,18 +172,19 @@ pub(crate) enum Subsampling {
     Gray = sys::TJSAMP_TJSAMP_GRAY,
 }
 
-/// What a transcoder makes of a picture.
+/// Options of a transcoder.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Transcoding {
-    /// Rotation or reflection; must be possible without a partial block, else an error.
+    /// Rotation or reflection. It must be possible without a partial block, else it is an error.
     pub(crate) operation: Operation,
     /// MCUs between restart markers; 0 = none.
     pub(crate) restart_interval: u16,
-    /// Whether to copy metadata segments (APPn, COM); what colours need is always written.
+    /// Whether to copy metadata segments (APPn, COM). Those that colours depend on are always
+    /// written.
     pub(crate) keep_metadata: bool,
 }
 
-/// What an encoder makes of pixels: always baseline, one scan, optimised Huffman tables.
+/// Options of an encoder: always baseline, one scan, optimised Huffman tables.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Encoding {
     /// libjpeg's quality, 1..=100.

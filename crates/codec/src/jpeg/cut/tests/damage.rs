@@ -1,10 +1,11 @@
-//! Bytes that are not what they say: an error or a cut, never a panic, and in time that grows with their number.
+//! Bytes that are not what they claim: an error or a cut, never a panic, and in time proportional
+//! to their number.
 
 use super::*;
 use crate::jpeg::testing::Jpeg;
 use proptest::prelude::*;
 
-/// Whatever happens, happens without a panic; what comes out is a header, and not more than went in.
+/// There is never a panic. The result has a header, and is not longer than the input.
 fn survive(bytes: &[u8], rect: Rect, out: &mut Vec<u8>) -> bool {
     let Ok(header) = JpegHeader::parse(bytes) else { return false };
     let (width, height) = (u32::from(header.width), u32::from(header.height));
@@ -52,7 +53,7 @@ proptest! {
         let rect = random.rect(1000, 1000);
         let mut out = Vec::new();
         if survive(&bytes, rect, &mut out) {
-            // What is left of the picture, if it is one, goes through the decoder without harm.
+            // The rest of the picture, if it is one, goes through the decoder without harm.
             let _ = decode(&out, Scale::Full);
         }
     }
@@ -152,8 +153,8 @@ fn what_decoders_skip_is_no_damage() {
     }
 }
 
-/// Eight times as much of each kind of nuisance takes eight times as long, as it would not if anything was looked at
-/// twice for each marker.
+/// Eight times as much of each kind of nuisance takes eight times as long. It would take more if
+/// anything was read again for each marker.
 #[test]
 fn time_is_linear() {
     for (kind, (small, large)) in nuisances(2 << 20).into_iter().zip(nuisances(16 << 20)).enumerate() {
@@ -163,7 +164,7 @@ fn time_is_linear() {
     }
 }
 
-/// Nanoseconds of this thread for a cut. Those of others on the machine do not count.
+/// Nanoseconds of this thread for a cut. Other threads on the machine do not count.
 fn time_of_cut((jpeg, rect, cuts): &(Vec<u8>, Rect, bool)) -> u64 {
     let computed = || -> u64 {
         let figures = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
@@ -174,7 +175,7 @@ fn time_of_cut((jpeg, rect, cuts): &(Vec<u8>, Rect, bool)) -> u64 {
     computed() - before
 }
 
-/// JPEGs with so many bytes of nonsense, what to cut out of each, and whether that works.
+/// JPEGs with this many bytes of nonsense, what to cut out of each, and whether that works.
 fn nuisances(body: usize) -> Vec<(Vec<u8>, Rect, bool)> {
     let repeat = |pattern: &[u8]| pattern.repeat(body / pattern.len());
     let markers: Vec<u8> = (0..body / 2).flat_map(|i| [0xFF, 0xD0 | (i & 7) as u8]).collect();

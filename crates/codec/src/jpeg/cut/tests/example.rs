@@ -1,10 +1,11 @@
-//! The worked example of `docs/tiled-jpeg.md`: what stands there is what happens.
+//! Checks the worked example of `docs/tiled-jpeg.md`.
 
 use super::*;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// 48 × 32 pixels, 4:2:0, so that an MCU is 16 × 16, and a restart marker behind each: three tiles in each of two rows, each of one colour.
+/// 48 × 32 pixels, 4:2:0, so that an MCU is 16 × 16, and a restart marker after each: three tiles
+/// in each of two rows, each of one colour.
 fn picture() -> Vec<u8> {
     const COLORS: [[[u8; 3]; 3]; 2] =
         [[[200, 60, 40], [240, 200, 80], [90, 150, 60]], [[40, 90, 160], [120, 70, 150], [30, 30, 40]]];
@@ -16,7 +17,7 @@ fn picture() -> Vec<u8> {
     out
 }
 
-/// The rectangle that is cut out: within two tiles, a pixel away from their neighbours.
+/// The rectangle to cut out: within two tiles, a pixel away from their neighbours.
 const RECT: Rect = Rect { x: 17, y: 17, width: 31, height: 15 };
 
 fn file(path: &str) -> PathBuf {

@@ -1,4 +1,4 @@
-//! Photos, tiled as the packer tiles them, and the crops that training draws from them.
+//! Photos, tiled like the packer tiles them, and crops like those of training.
 
 use super::*;
 use crate::jpeg::testing::shared_data;

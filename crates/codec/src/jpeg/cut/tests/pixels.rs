@@ -1,4 +1,4 @@
-//! The promise: a cut decodes to the pixels of the whole, to the bit.
+//! The promise: a cut decodes to the same pixels as the whole, bit for bit.
 
 use super::*;
 use proptest::prelude::*;

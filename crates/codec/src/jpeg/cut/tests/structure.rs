@@ -1,4 +1,4 @@
-//! Which tiles are kept, what of the header, and what cannot be cut.
+//! Which tiles and which parts of the header are kept, and what cannot be cut.
 
 use super::*;
 use crate::jpeg::testing::{Jpeg, exif};
@@ -43,7 +43,7 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
     for (rect, expected) in table {
         assert_eq!(shown(&jpeg, rect, Scale::Full), expected, "{rect:?}");
     }
-    // 4:2:0 is not interpolated at a half, so that the tile alone does.
+    // At a half, 4:2:0 is not interpolated, so the tile alone is enough.
     assert_eq!(shown(&jpeg, (32, 16, 32, 16), Scale::Half), (32, 16, 32, 16));
     let full = noise(190, 90, Subsampling::S444, 4);
     assert_eq!(shown(&full, (32, 16, 32, 16), Scale::Full), (32, 16, 32, 16));
@@ -51,12 +51,13 @@ fn keeps_a_margin_only_where_the_edge_of_the_rectangle_needs_it() {
     assert_eq!(shown(&rows_only, (32, 16, 32, 16), Scale::Full), (32, 0, 32, 48));
     let columns_only = noise(190, 90, Subsampling::S422, 2);
     assert_eq!(shown(&columns_only, (32, 16, 32, 16), Scale::Full), (0, 16, 96, 16));
-    // Pixel 33 is in the second column of the tile, but in the first of the tile at half the size.
+    // Pixel 33 is in the second column of the tile, but in the first at half the size.
     assert_eq!(shown(&columns_only, (33, 16, 20, 16), Scale::Full), (32, 16, 32, 16));
     assert_eq!(shown(&columns_only, (33, 16, 20, 16), Scale::Half), (0, 16, 64, 16));
 }
 
-/// Chroma of two columns is not interpolated: a cut must not have so few where the whole has more.
+/// Chroma of two columns is not interpolated: a cut must not be that narrow if the whole picture is
+/// wider.
 #[test]
 fn a_narrow_last_tile_takes_the_one_before_it() {
     let jpeg = noise(100, 40, Subsampling::S420, 1);
@@ -100,7 +101,7 @@ fn pictures_without_a_grid_are_copied() {
         assert_eq!(cut(&jpeg, Rect::whole(3, 3), &mut out), Ok(whole));
         assert!(out == jpeg);
     }
-    // The same with nothing against it is cut.
+    // The same picture, without the obstacle, is cut.
     let jpeg = with(|_| ());
     assert_eq!(plan(&jpeg, (0, 0, 3, 3), Scale::Full).kind, CutKind::Tiles);
 }
@@ -131,7 +132,7 @@ fn keeps_what_colours_need_and_no_other_metadata() {
         (0xEE, b"Adobe\0\x64\0\0\0\0\x01".to_vec()),
         (0xEE, b"Other".to_vec()),
     ];
-    // Behind SOI and the JFIF segment.
+    // After SOI and the JFIF segment.
     let (head, tail) = plain.split_at(20);
     let mut jpeg = head.to_vec();
     for (marker, body) in &extra {
