@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
 from typing import Any, NoReturn
 
 import numpy as np
@@ -122,9 +122,10 @@ class Batch(MutableMapping[str, Any]):
     It is a mapping: ``dict(batch)``, ``model(**batch)``, ``batch.items()``, ``batch.get("label")``; values may be
     replaced (``batch["image"] = augment(batch["image"])``) and added. Three things differ: ``len(batch)`` counts rows;
     :attr:`keys` is the list of the samples' keys, which gives the names of the fields when it is called; and to iterate
-    over a batch is to take it apart. With ``Loader(…, fields=["image", "label"])`` it gives the values in that order,
-    ``images, labels = batch``. Without ``fields`` nobody has said the order, and it is a ``TypeError``. Like ``keys``,
-    :attr:`mask` and :attr:`indices` are attributes, so that no field can clash with them.
+    over a batch is to take it apart (what iterates for names, as ``ChainMap`` does, takes ``dict(batch)``). With
+    ``Loader(…, fields=["image", "label"])`` it gives the values in that order, ``images, labels = batch``. Without
+    ``fields`` nobody has said the order, and it is a ``TypeError``. Like ``keys``, :attr:`mask` and :attr:`indices` are
+    attributes, so that no field can clash with them.
 
     Loaders make batches. ``Batch(fields)`` makes one of any mapping, as libraries do that cut and join what loaders give
     (Accelerate, the Trainer of Hugging Face): it has its fields alone, and to ask it for keys, mask or indices is an
@@ -204,6 +205,14 @@ class Batch(MutableMapping[str, Any]):
             raise self._unknown(field)
         self._names.remove(field)
         self._values.pop(field, None)
+
+    def update(self, other: Any = (), /, **fields: Any) -> None:
+        """Replaces and adds the fields of ``other``: a mapping, another batch too, or pairs of name and value."""
+        # That of MutableMapping iterates over a mapping for its names, and a batch gives its values then.
+        pairs: Iterable[tuple[str, Any]] = ((name, other[name]) for name in other.keys()) if hasattr(other, "keys") else other
+        # All values are there before the first is replaced: one that cannot be read changes nothing.
+        for name, value in [*pairs, *fields.items()]:
+            self[name] = value
 
     def popitem(self) -> tuple[str, Any]:
         """The last field: its name and values."""
