@@ -401,7 +401,7 @@ class Loader:
         ``consumer_wait_s`` is what the loop waited for batches. If it is small, the model is the limit; else
         ``decode_s`` beside ``idle_for_data_s`` says whether cores or disk are. ``extra_slots`` counts batches beyond
         ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples, ``narrowed_pictures`` those
-        of 16 bits a sample, of which 8 are left. ``window_in_page_cache``
+        of more than 8 bits a sample, of which 8 are left. ``window_in_page_cache``
         is 1 where ``window`` came to that in the epoch at hand.
         """
         return self._ready().stats()

@@ -173,7 +173,8 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
     -----
     UserWarning
         Floats were rounded to float16, and neither ``values`` nor ``max_error`` was given: how many, and the largest
-        error. Pictures of 16 bits a sample, of which decoding leaves 8. Whatever else the command prints as a note.
+        error. Pictures of more than 8 bits a sample, of which decoding leaves 8. Pictures that are kept and whose
+        markers show that they are damaged. Whatever else the command prints as a note.
 
     Raises
     ------

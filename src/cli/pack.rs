@@ -7,8 +7,7 @@ use super::args::{
 use super::progress::Bar;
 use super::{Outcome, interrupt, show, summary, units};
 use crate::pack::{
-    DamagedPicture, Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes,
-    report_json,
+    Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes, report_json,
 };
 use crate::sources::cubes::CubeOptions;
 use crate::sources::{BadInput, Kind, OnBadInput, SourceOptions};
@@ -62,9 +61,6 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
         Err(error) => return Err(error),
     };
     packed.notes.iter().for_each(|note| show::note(&format!("note: {note}")));
-    if let Some(first) = packed.damaged_pictures.first() {
-        show::note(&damaged_text(first, packed.damaged_pictures.len() as u64));
-    }
     let skipped = skipped_lines(&packed.bad, &packed.report);
     warn_below_target(&packed.report);
     if args.json {
@@ -328,19 +324,6 @@ fn skipped_text(lines: &[String]) -> String {
     match lines.len().saturating_sub(SHOWN_SKIPPED) {
         0 => out,
         n => out + &format!("\n  … and {n} more (--json lists all)"),
-    }
-}
-
-/// One line on pictures that came damaged and are stored as they came.
-fn damaged_text(first: &DamagedPicture, count: u64) -> String {
-    let key = first.key.escape_debug();
-    let what = first.what.lines().next().unwrap_or_default();
-    match count {
-        1 => format!("warning: 1 picture came damaged, and is stored as it came: `{key}`: {what}"),
-        n => format!(
-            "warning: {} came damaged, and are stored as they came (--json lists all): `{key}`: {what}",
-            units::plural(n, "picture")
-        ),
     }
 }
 
