@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
 from typing import Any, NoReturn
 
 import numpy as np
@@ -119,12 +119,13 @@ class Batch(MutableMapping[str, Any]):
     tensor made of it are gone. You may keep batches, even all of an epoch if there is memory: the loader makes
     another slot when all are taken (``stats()["extra_slots"]`` counts them). You may write into tensors.
 
-    It is a mapping: ``dict(batch)``, ``model(**batch)``, ``batch.items()``, ``batch.get("label")``. You may replace
-    values (``batch["image"] = augment(batch["image"])``) and add some. Three things differ from a dict. ``len(batch)``
-    counts rows. :attr:`keys` is the list of the samples' keys; call it to get the names of the fields. Iterating gives
-    the values, not the names: with ``Loader(…, fields=["image", "label"])`` they come in that order, as in
-    ``images, labels = batch``. Without ``fields`` the order is not known, and iterating is a ``TypeError``. Like
-    ``keys``, :attr:`mask` and :attr:`indices` are attributes, so that no field can clash with them.
+    It is a mapping: ``dict(batch)``, ``model(**batch)``, ``batch.items()``, ``batch.get("label")``; values may be
+    replaced (``batch["image"] = augment(batch["image"])``) and added. Three things differ: ``len(batch)`` counts rows;
+    :attr:`keys` is the list of the samples' keys, which gives the names of the fields when it is called; and to iterate
+    over a batch is to take it apart (what iterates for names, as ``ChainMap`` does, takes ``dict(batch)``). With
+    ``Loader(…, fields=["image", "label"])`` it gives the values in that order, ``images, labels = batch``. Without
+    ``fields`` nobody has said the order, and it is a ``TypeError``. Like ``keys``, :attr:`mask` and :attr:`indices` are
+    attributes, so that no field can clash with them.
 
     Loaders make batches. ``Batch(fields)`` makes one of any mapping. Libraries that cut and join batches do this
     (Accelerate, the Trainer of Hugging Face). Such a batch has fields only: asking it for keys, mask or indices is an
@@ -204,6 +205,14 @@ class Batch(MutableMapping[str, Any]):
             raise self._unknown(field)
         self._names.remove(field)
         self._values.pop(field, None)
+
+    def update(self, other: Any = (), /, **fields: Any) -> None:
+        """Replaces and adds the fields of ``other``: a mapping, another batch too, or pairs of name and value."""
+        # That of MutableMapping iterates over a mapping for its names, and a batch gives its values then.
+        pairs: Iterable[tuple[str, Any]] = ((name, other[name]) for name in other.keys()) if hasattr(other, "keys") else other
+        # All values are there before the first is replaced: one that cannot be read changes nothing.
+        for name, value in [*pairs, *fields.items()]:
+            self[name] = value
 
     def popitem(self) -> tuple[str, Any]:
         """The last field: its name and values."""

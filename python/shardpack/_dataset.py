@@ -55,7 +55,7 @@ class Dataset:
     Warns
     -----
     UserWarning
-        Once: a picture of 16 bits a sample was decoded to 8 bits.
+        Once: a picture of more than 8 bits a sample was decoded, of which 8 are left.
 
     Raises
     ------

@@ -22,7 +22,7 @@ _DTYPES = frozenset(
 _PICTURE_FIELDS = frozenset("image images img imgs picture pictures photo photos pixels".split())
 _PICTURE_FILES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 # How files of pictures begin.
-_PICTURES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|RIFF....WEBP|BM|II\*\0|MM\0\*", re.S)
+_PICTURES = re.compile(rb"\xff\xd8\xff|\x89PNG\r\n|RIFF....WEBP|BM.{4}\0{4}|II\*\0|MM\0\*", re.S)
 
 
 def given(field: str, value: Any, kind: str | None) -> Given:
@@ -107,10 +107,8 @@ def _is_picture(field: str) -> bool:
     return bool(words) and words[-1] in _PICTURE_FIELDS
 
 
-@lru_cache(maxsize=256)
-def _is_mask(field: str) -> bool:
-    """``mask``, ``mask_2``, ``cloud.masks``: as the loader has it."""
-    return not {"mask", "masks"}.isdisjoint(re.findall("[a-z]+", field.lower()))
+# The loader's own: what it would refuse to scale is not stored as a picture by mistake.
+_is_mask = lru_cache(maxsize=256)(_shardpack.is_mask)
 
 
 def _no_tensor(field: str, array: np.ndarray[Any, Any], kind: str | None) -> np.ndarray[Any, Any]:

@@ -403,11 +403,11 @@ class Loader:
     def stats(self) -> dict[str, int | float]:
         """Figures since the loader was made. Seconds are summed over its threads.
 
-        ``consumer_wait_s`` is how long the loop waited for batches. If it is small, the model is the limit. Otherwise
-        compare ``decode_s`` with ``idle_for_data_s`` to see whether the limit is the cores or the disk.
-        ``extra_slots`` counts batches beyond ``prefetch`` that were made because you kept the others. ``skipped``
-        counts damaged samples. ``narrowed_pictures`` counts pictures of 16 bits a sample, which were decoded to 8.
-        ``window_in_page_cache`` is 1 if the window of the current epoch is in the page cache.
+        ``consumer_wait_s`` is what the loop waited for batches. If it is small, the model is the limit; else
+        ``decode_s`` beside ``idle_for_data_s`` says whether cores or disk are. ``extra_slots`` counts batches beyond
+        ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples, ``narrowed_pictures`` those
+        of more than 8 bits a sample, of which 8 are left. ``window_in_page_cache``
+        is 1 where ``window`` came to that in the epoch at hand.
         """
         return self._ready().stats()
 

@@ -173,9 +173,9 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
     Warns
     -----
     UserWarning
-        Floats were rounded to float16, and neither ``values`` nor ``max_error`` was given; the warning says how many,
-        and the largest error. Or there are pictures of 16 bits a sample, which decode to 8 bits. Or the command would
-        print a note.
+        Floats were rounded to float16, and neither ``values`` nor ``max_error`` was given: how many, and the largest
+        error. Pictures of more than 8 bits a sample, of which decoding leaves 8. Pictures that are kept and whose
+        markers show that they are damaged. Whatever else the command prints as a note.
 
     Raises
     ------

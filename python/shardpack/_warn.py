@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -31,7 +31,7 @@ def of_rounding(report: Mapping[str, Any], options: Mapping[str, Any]) -> None:
 
 
 _ALL_BITS = (
-    "hint: to load all 16 bits, store the values as arrays: .npy files, TIFF with kind=\"cubes\", or a Writer that is "
+    "hint: to load all bits, store the values as arrays: .npy files, TIFF with kind=\"cubes\", or a Writer that is "
     "given uint16 arrays; dataset.raw(i, field) is the file as it came"
 )
 
@@ -39,11 +39,25 @@ _ALL_BITS = (
 def of_lost_bits(fields: Iterable[str]) -> None:
     """Says that pictures have more bits than what was made of them."""
     names = ", ".join(f"`{field}`" for field in fields)
-    warn(f"field {names}: pictures of 16 bits a sample are decoded to 8 bits\n{_ALL_BITS}")
+    warn(f"field {names}: pictures of more than 8 bits a sample are decoded to 8 bits\n{_ALL_BITS}")
 
 
 def of_stored_bits(pictures: int) -> None:
     """Says that pictures were stored of which not all bits will be decoded."""
     if pictures > 0:
         have = "1 picture has" if pictures == 1 else f"{pictures:,} pictures have"
-        warn(f"{have} 16 bits a sample: they are stored to the byte, but decoded to 8 bits\n{_ALL_BITS}")
+        warn(f"{have} more than 8 bits a sample: they are stored to the byte, but decoded to 8 bits\n{_ALL_BITS}")
+
+
+def of_damaged(pictures: Sequence[Mapping[str, str]]) -> None:
+    """Says that pictures were stored as they came though they are damaged."""
+    if pictures:
+        first = pictures[0]
+        what = f"`{first['key']}`: {first['what']}".splitlines()[0]
+        if len(pictures) == 1:
+            warn(f"1 picture was damaged before it was written, and is stored as it is: {what}")
+        else:
+            warn(
+                f"{len(pictures):,} pictures were damaged before they were written, and are stored as they are (first: {what})\n"
+                'hint: report["damaged_pictures"] names all'
+            )

@@ -177,6 +177,7 @@ class Writer:
             self._report = report
             _warn.of_rounding(report, self._options)
             _warn.of_stored_bits(report["pictures_over_8_bits"])
+            _warn.of_damaged(report["damaged_pictures"])
         return self._report
 
     def abort(self) -> None:

@@ -35,7 +35,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::pack::{merge, pack, pack_flags, size, verify};
     #[pymodule_export]
-    use crate::writer::Writer;
+    use crate::writer::{Writer, is_mask};
 
     /// Largest record or decoded field to accept by default, the same as the command's.
     #[pymodule_export]

@@ -201,3 +201,9 @@ impl Drop for Writer {
         }
     }
 }
+
+/// Whether a field says by its name that it holds masks.
+#[pyfunction]
+pub(crate) fn is_mask(field: &str) -> bool {
+    shardpack_reader::mask_names::is_mask(field)
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,31 @@ def test_values_are_replaced_and_added(mixed: sp.Dataset) -> None:
     assert list(again.keys()) == ["image", "weight"] and again.keys == batch.keys
     again["more"] = 1
     assert list(again.keys()) == ["image", "weight", "more"]
+
+
+@pytest.mark.parametrize("fields", [["image", "label"], None])
+def test_a_batch_is_updated(mixed: sp.Dataset, fields: list[str] | None) -> None:
+    first, second = list(sp.Loader(mixed, 8, image="center8", fields=fields, epoch=1))[:2]
+    names = list(first.keys())
+    first.update(second, weight=2)
+    assert list(first.keys()) == [*names, "weight"] and first["weight"] == 2
+    assert first["image"] is second["image"] and first["label"] is second["label"]
+    first.update({"image": 1, "other": 3})
+    first.update([("label", 4)])
+    first.update(sp.Batch({"weight": 5}))
+    first.update()
+    assert [first[name] for name in ("image", "label", "weight", "other")] == [1, 4, 5, 3]
+    assert ChainMap(dict(first), {"more": 6})["more"] == 6 and set(ChainMap(dict(first))) == set(first.keys())
+    with pytest.raises(KeyError):
+        first.update(MissingValue(image=7))
+    assert first["image"] == 1, "nothing was replaced"
+
+
+class MissingValue(dict[str, Any]):
+    """Names a field that it does not have."""
+
+    def keys(self) -> Any:
+        return ["image", "missing"]
 
 
 def test_a_batch_of_fields_alone() -> None:

@@ -54,9 +54,9 @@ def test_packing_counts_pictures_of_16_bits(deep: Path, tmp_path: Path) -> None:
     run = [*command(), "pack", str(deep), str(tmp_path / "out"), "--json"]
     done = subprocess.run(run, capture_output=True, text=True)
     assert done.returncode == 0 and json.loads(done.stdout)["pictures_over_8_bits"] == 3
-    told = [line for line in done.stderr.splitlines() if "16 bits" in line]
-    assert "3 pictures have 16 bits a sample" in told[0] and "decoded to 8 bits (first: `0.png`)" in told[0]
-    with pytest.warns(UserWarning, match="3 pictures have 16 bits a sample.*\nhint: .*kind=\"cubes\""):
+    told = [line for line in done.stderr.splitlines() if "8 bits a sample" in line]
+    assert "3 pictures have more than 8 bits a sample" in told[0] and "decoded to 8 bits (first: `0.png`)" in told[0]
+    with pytest.warns(UserWarning, match="3 pictures have more than 8 bits a sample.*\nhint: .*kind=\"cubes\""):
         assert sp.pack(deep, tmp_path / "again")["pictures_over_8_bits"] == 3
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -75,7 +75,7 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
         dataset[:]
         assert dataset.raw(number, "image") == (deep / "1.png").read_bytes()
     (text,) = told(found)
-    assert "field `image`: pictures of 16 bits a sample are decoded to 8 bits\nhint" in text
+    assert "field `image`: pictures of more than 8 bits a sample are decoded to 8 bits\nhint" in text
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         loader = sp.Loader(dataset, 2, image="center8", epoch=1)
@@ -89,10 +89,41 @@ def test_decoding_16_bits_warns_once(deep: Path, tmp_path: Path) -> None:
 
 
 def test_a_writer_counts_pictures_of_16_bits(tmp_path: Path) -> None:
-    with pytest.warns(UserWarning, match="^1 picture has 16 bits a sample.*\nhint") as found, sp.Writer(tmp_path / "out") as writer:
+    with pytest.warns(UserWarning, match="^1 picture has more than 8 bits a sample.*\nhint") as found, sp.Writer(tmp_path / "out") as writer:
         writer.write({"left": deep_png(3), "right": png(np.zeros((4, 4), np.uint8))})
     told(list(found))
     assert writer.report is not None and writer.report["pictures_over_8_bits"] == 1
+
+
+# Damage
+
+
+def test_damaged_pictures_that_are_kept_are_told(tmp_path: Path) -> None:
+    out = io.BytesIO()
+    photo(0, 64, 64).save(out, "jpeg", restart_marker_blocks=1)
+    whole = out.getvalue()
+    damaged = whole.replace(b"\xff\xd2", b"\xff\xd5")
+    assert damaged != whole
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "whole.jpg").write_bytes(whole)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sp.pack(tmp_path / "src", tmp_path / "fine", jpeg="keep")
+        with sp.Writer(tmp_path / "fine too", jpeg="keep") as writer:
+            writer.write({"image": whole})
+    assert writer.report is not None and writer.report["damaged_pictures"] == []
+    (tmp_path / "src" / "damaged.jpg").write_bytes(damaged)
+    with pytest.warns(UserWarning, match="^1 picture was damaged before it was packed.* `damaged.jpg`: ") as found:
+        report = sp.pack(tmp_path / "src", tmp_path / "packed", jpeg="keep")
+    told(list(found))
+    assert [picture["key"] for picture in report["damaged_pictures"]] == ["damaged.jpg"]
+    text = "^1 picture was damaged before it was written.* `b`: field `image`: "
+    with pytest.warns(UserWarning, match=text) as found, sp.Writer(tmp_path / "written", jpeg="keep") as writer:
+        writer.write({"image": whole}, key="a")
+        writer.write({"image": damaged}, key="b")
+    told(list(found))
+    assert writer.report is not None and [picture["key"] for picture in writer.report["damaged_pictures"]] == ["b"]
+    assert sp.Dataset(tmp_path / "written").raw(1, "image") == damaged, "to the byte"
 
 
 # Floats
@@ -247,3 +278,21 @@ def test_only_files_are_read(tmp_path: Path) -> None:
         (tmp_path / "blob.bin").write_bytes(b"abc")
         writer.write({"blob": tmp_path / "blob.bin"})
     assert sp.Dataset(tmp_path / "out")[0]["blob"] == b"abc"
+
+
+@pytest.mark.parametrize("field", ["segmentation", "label_map", "gt", "ground_truth", "label"])
+def test_masks_of_any_name_are_no_pictures(tmp_path: Path, field: str) -> None:
+    classes = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8))
+    with sp.Writer(tmp_path / "out") as writer:
+        for value in (classes, png(np.asarray(classes))):
+            with pytest.raises(sp.UsageError, match=f"field '{field}': expected a mask as an array"):
+                writer.write({field: value})
+        writer.write({field: np.asarray(classes)})
+    with sp.Writer(tmp_path / "pictures", schema={field: "image"}) as writer:
+        writer.write({field: classes})
+    dataset = sp.Dataset(tmp_path / "pictures")
+    with pytest.raises(sp.UsageError, match=f"field `{field}`: expected a mask that is stored as an array"):
+        sp.Loader(dataset, 1, image="center4")
+    with sp.Writer(tmp_path / "others") as writer:
+        writer.write({"label": b"BMW: a name", "target": classes, "bottle_label": classes})
+    assert sp.Dataset(tmp_path / "others").raw(0, "label") == b"BMW: a name"

@@ -7,8 +7,7 @@ use super::args::{
 use super::progress::Bar;
 use super::{Outcome, interrupt, show, summary, units};
 use crate::pack::{
-    DamagedPicture, Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes,
-    report_json,
+    Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes, report_json,
 };
 use crate::sources::cubes::CubeOptions;
 use crate::sources::{BadInput, Kind, OnBadInput, SourceOptions};
@@ -63,9 +62,6 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
         Err(error) => return Err(error),
     };
     packed.notes.iter().for_each(|note| show::note(&format!("note: {note}")));
-    if let Some(first) = packed.damaged_pictures.first() {
-        show::note(&damaged_text(first, packed.damaged_pictures.len() as u64));
-    }
     let skipped = skipped_lines(&packed.bad, &packed.report);
     warn_below_target(&packed.report);
     if args.json {
@@ -332,20 +328,7 @@ fn skipped_text(lines: &[String]) -> String {
     }
 }
 
-/// One line about pictures that were already damaged in the source and are stored unchanged.
-fn damaged_text(first: &DamagedPicture, count: u64) -> String {
-    let key = first.key.escape_debug();
-    let what = first.what.lines().next().unwrap_or_default();
-    match count {
-        1 => format!("warning: 1 picture came damaged, and is stored unchanged: `{key}`: {what}"),
-        n => format!(
-            "warning: {} came damaged, and are stored unchanged (--json lists all): `{key}`: {what}",
-            units::plural(n, "picture")
-        ),
-    }
-}
-
-/// Says when pictures did not reach the requested score.
+/// Says when pictures did not reach the score that was asked for.
 fn warn_below_target(report: &Report) {
     let below = |figures: &Value| figures.get("below_target").and_then(Value::as_u64).unwrap_or(0);
     let count: u64 = report.fidelity.values().map(below).sum();

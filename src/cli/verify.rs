@@ -217,7 +217,7 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
             },
             match undecodable {
                 0 => String::new(),
-                n => format!(", and {} as packed that did not decode then either", units::plural(n, "picture")),
+                n => format!(", and {} that did not decode before packing either", units::plural(n, "picture")),
             },
         ),
     };

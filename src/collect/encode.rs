@@ -9,7 +9,7 @@ use super::value::{Number, Sample, Value};
 use crate::pack::picture_maker::{Look, PictureMaker, PictureNote};
 use crate::pack::picture_totals::{PictureFigures, ReencodedFigures};
 use crate::pack::stored_value::{self, StoredValue};
-use crate::pack::{Jpeg, SampleError, Share, fidelity};
+use crate::pack::{DamagedPicture, Jpeg, SampleError, Share, fidelity};
 use sha2::{Digest, Sha256};
 use shardpack_codec::{Array, ArrayEncoder, Fidelity};
 use shardpack_format::{Dtype, Limits, check_json};
@@ -37,6 +37,8 @@ pub(super) struct Encoded {
     pub(super) has_icc: bool,
     /// Pictures with more than 8 bits per sample, which decode to 8.
     pub(super) deep_pictures: u64,
+    /// Pictures that are kept and damaged.
+    pub(super) damaged_pictures: Vec<DamagedPicture>,
 }
 
 /// What was found out about a sample on the way, for its columns.
@@ -48,6 +50,7 @@ struct Found {
     figures: Vec<u8>,
     notes: Vec<(usize, PictureNote)>,
     deep_pictures: u64,
+    damaged_pictures: Vec<DamagedPicture>,
 }
 
 impl Bench {
@@ -104,8 +107,8 @@ impl Bench {
         let body = record.get(frame_bytes..).unwrap_or_default();
         let mut digest = [0; 16];
         digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
-        let Found { notes, deep_pictures, .. } = found;
-        Ok(Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures })
+        let Found { notes, deep_pictures, damaged_pictures, .. } = found;
+        Ok(Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures, damaged_pictures })
     }
 
     /// Takes back the memory of a record.
@@ -246,7 +249,7 @@ impl Of<'_> {
         };
         let is_described = self.layout.described_picture == Some(self.position);
         let made = picture::make(maker, value, how, self.layout.icc && is_described, self.look());
-        let Picture { codec, media_type, bytes, size, icc, figures, note, deep } = made.map_err(|error| match error {
+        let Picture { codec, media_type, bytes, size, icc, figures, note, deep, damage } = made.map_err(|error| match error {
             NoPicture::Misfit(found, hint) => {
                 let expected = "a whole JPEG, PNG, WebP, BMP or TIFF, or pixels: uint8 [height, width], [height, width, 1] or [height, width, 3]";
                 self.misfit(expected, found, hint)
@@ -257,6 +260,10 @@ impl Of<'_> {
             figures.append(&mut found.figures);
         }
         found.deep_pictures += u64::from(deep);
+        found.damaged_pictures.extend(damage.map(|what| DamagedPicture {
+            key: self.key.to_owned(),
+            what: format!("field `{}`: {what}", self.field.name.escape_debug()),
+        }));
         if note != PictureNote::default() {
             found.notes.push((self.position, note));
         }

@@ -35,6 +35,7 @@ pub use options::CollectOptions;
 pub use report::CollectReport;
 pub use value::{Number, Sample, Value};
 
+use crate::pack::DamagedPicture;
 use commit::{Entry, Records};
 use encode::{Bench, Encoded};
 use layout::Layout;
@@ -97,6 +98,14 @@ struct State {
     has_icc: bool,
     /// Pictures with more than 8 bits per sample, which decode to 8.
     deep_pictures: u64,
+    damaged_pictures: Vec<DamagedPicture>,
+}
+
+/// What is told of the pictures of a sample.
+struct Told {
+    has_icc: bool,
+    deep_pictures: u64,
+    damaged_pictures: Vec<DamagedPicture>,
 }
 
 impl std::fmt::Debug for Bench {
@@ -182,9 +191,10 @@ impl Collector {
         let result = self.encode(&key, sequence, sample);
         let mut state = lock(&self.state);
         match result {
-            Ok((entry, has_icc, deep_pictures)) => {
+            Ok((entry, Told { has_icc, deep_pictures, damaged_pictures })) => {
                 state.entries.push(entry);
                 state.deep_pictures += deep_pictures;
+                state.damaged_pictures.extend(damaged_pictures);
                 self.count.fetch_add(1, Ordering::Relaxed);
                 state.has_icc |= has_icc;
                 Ok(())
@@ -233,16 +243,17 @@ impl Collector {
         Ok((key, sequence))
     }
 
-    fn encode(&self, key: &Arc<str>, sequence: u64, sample: Sample) -> Result<(Entry, bool, u64)> {
+    fn encode(&self, key: &Arc<str>, sequence: u64, sample: Sample) -> Result<(Entry, Told)> {
         let layout = self.layout(&sample, key)?;
         let taken = lock(&self.idle).pop();
         let mut bench = taken.unwrap_or_default();
         let result = bench.encode(&layout, &self.options, key, sequence, sample).and_then(|encoded| {
-            let Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures } = encoded;
+            let Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures, damaged_pictures } = encoded;
             let span = self.spool.append(&record)?;
             bench.reuse(record);
             let notes = notes.into_boxed_slice();
-            Ok((Entry { key: Arc::clone(key), sequence, span, source_bytes, digest, notes }, has_icc, deep_pictures))
+            let entry = Entry { key: Arc::clone(key), sequence, span, source_bytes, digest, notes };
+            Ok((entry, Told { has_icc, deep_pictures, damaged_pictures }))
         });
         lock(&self.idle).push(bench);
         result
@@ -321,7 +332,10 @@ impl Collector {
         *committed = true;
         let classes = self.options.classes.as_ref().map_or(0, |classes| classes.len() as u64);
         let (trials, deep_pictures) = (report::trials(&layout), state.deep_pictures);
-        Ok(CollectReport { report, classes, memory_bytes, deep_pictures, trials })
+        let mut damaged_pictures = state.damaged_pictures.clone();
+        // Threads may have added the samples in any order.
+        damaged_pictures.sort_by(|a, b| (&a.key, &a.what).cmp(&(&b.key, &b.what)));
+        Ok(CollectReport { report, classes, memory_bytes, deep_pictures, damaged_pictures, trials })
     }
 
     /// The schema of the dataset, and the stored field of the spool that it leaves out: profiles,

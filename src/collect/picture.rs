@@ -1,6 +1,7 @@
 //! Pictures from a program: files in memory, or pixels.
 
 use super::value::Value;
+use crate::pack::images::damage;
 use crate::pack::picture_maker::{self, Body, Look, PictureMaker, PictureNote, Stored, kept};
 use crate::pack::picture_totals::PictureFigures;
 use crate::pack::{Jpeg, PictureOptions, SampleError};
@@ -40,6 +41,8 @@ pub(super) struct Picture {
     pub(super) note: PictureNote,
     /// Whether it has more than 8 bits per sample and decodes to 8.
     pub(super) deep: bool,
+    /// What is wrong with a picture that is kept, if anything is.
+    pub(super) damage: Option<String>,
 }
 
 /// What the columns say of a picture.
@@ -104,10 +107,15 @@ fn of_file(
     };
     if options.jpeg == Jpeg::Keep {
         let stored = kept(Body::File, source.len() as u64, &picture, options, None);
-        return Ok(owned(stored, picture.media_type, picture.deep, source));
+        let damage = damage(&picture, &source);
+        return Ok(Picture { damage, ..owned(stored, picture.media_type, picture.deep, source) });
     }
     let stored = maker.make(&source, &picture, options, icc, look).map_err(NoPicture::Refused)?;
-    Ok(owned(stored, picture.media_type, picture.deep, Vec::new()))
+    // As in packing: what was tiled or encoded anew was decoded.
+    let is_kept = stored.kept_because.is_some();
+    let made = owned(stored, picture.media_type, picture.deep, Vec::new());
+    let damage = if is_kept { damage(&picture, &made.bytes) } else { None };
+    Ok(Picture { damage, ..made })
 }
 
 fn owned(stored: Stored<'_>, media_type: &'static str, deep: bool, source: Vec<u8>) -> Picture {
@@ -119,5 +127,5 @@ fn owned(stored: Stored<'_>, media_type: &'static str, deep: bool, source: Vec<u
     };
     let codec = if media_type == "image/jpeg" { Codec::Jpeg } else { Codec::Raw };
     let size = Size { height, width, orientation, gpu_jpeg };
-    Picture { codec, media_type, bytes, size, icc, figures, note, deep }
+    Picture { codec, media_type, bytes, size, icc, figures, note, deep, damage: None }
 }

@@ -331,6 +331,29 @@ fn pixels_are_kept_to_the_bit_or_re_encoded() {
 }
 
 #[test]
+fn damaged_pictures_that_are_kept_are_named() {
+    let whole = include_bytes!("../../crates/codec/testdata/tiles.jpg").to_vec();
+    let at = whole.windows(2).position(|marker| marker == b"\xFF\xD2").unwrap();
+    let mut damaged = whole.clone();
+    damaged[at + 1] = 0xD5;
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = CollectOptions::default();
+    options.pictures.jpeg = crate::pack::Jpeg::Keep;
+    let collector = open(&folder, options);
+    for (key, left, right) in [("c", &damaged, &whole), ("b", &whole, &whole), ("a", &damaged, &damaged)] {
+        let sample = Sample::new().with_key(key).with("left", left.clone()).with("right", right.clone());
+        collector.add(sample).unwrap();
+    }
+    let report = collector.commit(None, None).unwrap();
+    let found: Vec<_> = report.damaged_pictures.iter().map(|d| (d.key.as_str(), &d.what[..12])).collect();
+    assert_eq!(found, [("a", "field `left`"), ("a", "field `right"), ("c", "field `left`")]);
+    assert_eq!(report.to_json()["damaged_pictures"].as_array().unwrap().len(), 3);
+    let dataset = Dataset::open(folder.path().join("out")).unwrap();
+    let stored = (0..3).map(|i| dataset.get(i).unwrap()).find(|sample| sample.key() == "a").unwrap();
+    assert_eq!(stored.image("left").unwrap().bytes, damaged, "to the byte");
+}
+
+#[test]
 fn a_folder_is_for_one_writer_and_for_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("deep/out");

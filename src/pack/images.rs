@@ -115,9 +115,9 @@ impl<'a> Images<'a> {
     }
 }
 
-/// What the markers of a stored picture show to be damaged, if it is a JPEG with damage.
-fn damage(picture: &Picture, bytes: &[u8]) -> Option<String> {
-    // The walk knows a single frame, not a hierarchy of frames.
+/// What the markers of a picture that is kept show to be damaged, if it is a JPEG and anything is.
+pub(crate) fn damage(picture: &Picture, bytes: &[u8]) -> Option<String> {
+    // The walk knows one frame, not a hierarchy of them.
     let known = picture.jpeg.is_some_and(|jpeg| jpeg.rare != Some("hierarchical JPEG"));
     if !known {
         return None;

@@ -4,7 +4,7 @@
 mod copy;
 mod cubes;
 pub mod fidelity;
-mod images;
+pub(crate) mod images;
 mod json;
 mod options;
 pub(crate) mod picture_maker;
@@ -117,6 +117,7 @@ pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) ->
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
             let mut report = run(out, &listing, metadata, &stored, &source, Vec::new(), options, hooks)?;
             report.damaged_pictures = source.damaged();
+            report.notes.extend(damaged_note(&report.damaged_pictures));
             Ok(report)
         }
         Kind::Cubes => {
@@ -187,7 +188,20 @@ fn run<S: SampleSource>(
     })
 }
 
-/// Refuses options that would have no effect: a user who gives one expects an effect.
+/// One note on pictures that were damaged before they were packed, and are stored as they are.
+fn damaged_note(pictures: &[DamagedPicture]) -> Option<String> {
+    let first = pictures.first()?;
+    let (key, what) = (first.key.escape_debug(), first.what.lines().next().unwrap_or_default());
+    Some(match pictures.len() {
+        1 => format!("1 picture was damaged before it was packed, and is stored as it is: `{key}`: {what}"),
+        n => format!(
+            "{n} pictures were damaged before they were packed, and are stored as they are (first: `{key}`: {what})\n\
+             hint: `damaged_pictures` in the JSON report names all"
+        ),
+    })
+}
+
+/// Refuses options that would have no effect: whoever gives them expects one.
 fn refuse_cube_options(options: &PackOptions) -> anyhow::Result<()> {
     let cubes = &options.source.cubes;
     if options.arrays != ArrayOptions::default() || cubes.variable.is_some() || cubes.spatial.is_some() {

@@ -2,6 +2,8 @@
 
 use super::kind::Kind;
 use super::words::{list, plural};
+use shardpack_reader::mask_names;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -39,78 +41,136 @@ impl fmt::Display for LabelsFrom {
 const SPLITS: &[&str] =
     &["train", "training", "trn", "val", "valid", "validation", "dev", "test", "testing", "eval", "holdout"];
 
-/// Names of parts of samples that are not samples themselves.
-const TRUTHS: &[&str] = &[
-    "label",
-    "labels",
-    "mask",
-    "masks",
-    "annotation",
-    "annotations",
-    "gt",
-    "ground_truth",
-    "groundtruth",
-    "ground-truth",
-    "segmentation",
-    "segmentations",
-    "target",
-    "targets",
-];
-
-/// Names of folders that hold the samples next to those parts.
+/// Names of folders that hold the samples beside masks or labels.
 const INPUTS: &[&str] =
     &["image", "images", "img", "imgs", "picture", "pictures", "photos", "jpegimages", "cube", "cubes", "data"];
 
 /// How many names are listed.
 const NAMED: usize = 8;
 
-/// What the user should know about the names of first-level `folders`, which hold samples.
-pub(super) fn on_folders(kind: Kind, folders: &[String], labels: &LabelsFrom, in_folders: bool) -> Vec<String> {
-    let named = |words: &[&str]| -> Vec<&str> {
-        let known = |name: &&str| words.contains(&name.to_lowercase().as_str());
-        folders.iter().map(String::as_str).filter(known).collect()
-    };
-    let (splits, truths, inputs) = (named(SPLITS), named(TRUTHS), named(INPUTS));
-    let by_folder = *labels == LabelsFrom::Folders;
-    let mut notes = Vec::new();
-    if !splits.is_empty() && by_folder {
-        notes.push(format!(
-            "labels are the names of folders, and {} sound like splits of a dataset, not like classes\n\
-             hint: pack each split into a dataset of its own: `SRC/{}`; or `--class-folders off`",
-            list(splits.iter().copied(), NAMED),
-            splits.first().copied().unwrap_or_default().escape_debug(),
-        ));
-    }
-    if !truths.is_empty() && !inputs.is_empty() {
-        let (samples, masks) = (list(inputs.iter().copied(), NAMED), list(truths.iter().copied(), NAMED));
-        let next = match kind {
-            Kind::Cubes => format!(
-                "pack `SRC/{}` with `--masks SRC/{}`",
-                inputs.first().copied().unwrap_or_default().escape_debug(),
-                truths.first().copied().unwrap_or_default().escape_debug()
-            ),
-            Kind::Images => format!("pack `SRC/{}`", inputs.first().copied().unwrap_or_default().escape_debug()),
+/// Whether a folder's name says that it holds parts of samples which are no samples of their own.
+fn is_truth(name: &str) -> bool {
+    // Pictures of a field `target` are what a model makes as often as they are masks; a folder is not refused, but told.
+    mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
+}
+
+fn is_one_of(words: &[&str], name: &str) -> bool {
+    words.iter().any(|word| word.eq_ignore_ascii_case(name))
+}
+
+/// What is known of the folders of a source.
+pub(super) struct Folders<'a> {
+    pub(super) kind: Kind,
+    /// First-level folders with samples; all of them if each is a class.
+    pub(super) names: &'a [String],
+    /// Keys of the samples.
+    pub(super) keys: &'a [&'a str],
+    pub(super) labels: &'a LabelsFrom,
+    /// Whether the user has said if folders are classes.
+    pub(super) chosen: bool,
+}
+
+impl Folders<'_> {
+    /// What the user should know about the names of the folders.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let known = |is_known: &dyn Fn(&str) -> bool| -> Vec<&str> {
+            self.names.iter().map(String::as_str).filter(|name| is_known(name)).collect()
         };
-        notes.push(format!(
-            "files in {samples} and in {masks} became samples alike: those in {masks} sound like what belongs to the others\n\
-             hint: {next}"
-        ));
-    } else if by_folder && !(inputs.is_empty() && truths.is_empty()) {
-        let names = list(inputs.iter().chain(&truths).copied(), NAMED);
-        notes.push(format!(
-            "labels are the names of folders, and {names} sound like parts of a dataset, not like classes\n\
-             hint: pack the folder with the samples, or `--class-folders off`"
-        ));
+        let (splits, truths) = (known(&|name| is_one_of(SPLITS, name)), known(&is_truth));
+        let inputs = known(&|name| is_one_of(INPUTS, name));
+        let by_folder = *self.labels == LabelsFrom::Folders;
+        let mut notes = Vec::new();
+        notes.extend(self.splits(&splits));
+        let others = known(&|name| !is_truth(name) && !is_one_of(SPLITS, name));
+        // Classes may be called `mask` and `nothing`: there only folders that sound like samples say more.
+        let samples = if inputs.is_empty() && !by_folder { &others } else { &inputs };
+        if !truths.is_empty() && !samples.is_empty() {
+            notes.push(self.parts("", samples, &truths));
+        } else if by_folder && !(inputs.is_empty() && truths.is_empty()) {
+            let names = list(inputs.iter().chain(&truths).copied(), NAMED);
+            notes.push(format!(
+                "labels are the names of folders, and {names} sound like parts of a dataset, not like classes\n\
+                 hint: pack the folder with the samples, or `--class-folders off`"
+            ));
+        }
+        notes.extend(self.parts_within());
+        if notes.is_empty() && truths.is_empty() {
+            notes.extend(self.no_labels());
+        }
+        notes
     }
-    if kind == Kind::Cubes && *labels == LabelsFrom::Nothing && in_folders && folders.len() > 1 && truths.is_empty() {
-        notes.push(format!(
-            "no labels: the cubes stand in {}, whose names are taken for classes only if you say so ({})\n\
-             hint: `--class-folders on`, or `--labels FILE`",
-            plural(folders.len() as u64, "folder"),
-            list(folders.iter().map(String::as_str), NAMED)
-        ));
+
+    /// Splits that become one dataset.
+    fn splits(&self, splits: &[&str]) -> Option<String> {
+        let first = splits.first()?.escape_debug();
+        let names = list(splits.iter().copied(), NAMED);
+        let hint = format!("hint: pack each split into a dataset of its own: `SRC/{first}`");
+        match (self.labels, self.kind) {
+            (LabelsFrom::Folders, _) => Some(format!(
+                "labels are the names of folders, and {names} sound like splits of a dataset, not like classes\n\
+                 {hint}; or `--class-folders off`"
+            )),
+            // Of pictures, nobody gets here who has not said how they are labelled.
+            (LabelsFrom::Nothing, Kind::Cubes) if !self.chosen => {
+                Some(format!("{names} sound like splits of a dataset, and are packed into one\n{hint}"))
+            }
+            _ => None,
+        }
     }
-    notes
+
+    /// Folders of masks or labels beside those of samples, all `under` another folder.
+    fn parts(&self, under: &str, samples: &[&str], truths: &[&str]) -> String {
+        let shown = |names: &[&str]| {
+            let names: Vec<String> = names.iter().take(NAMED + 1).map(|name| format!("{under}{name}")).collect();
+            list(names.iter().map(String::as_str), NAMED)
+        };
+        let first = |names: &[&str]| {
+            let name = names.first().copied().unwrap_or_default();
+            format!("SRC/{}{}", under.escape_debug(), name.escape_debug())
+        };
+        let masks = match self.kind {
+            Kind::Cubes => format!(" with `--masks {}`", first(truths)),
+            Kind::Images => String::new(),
+        };
+        format!(
+            "files in {} and in {} are all packed as samples, but {} sound like masks or labels of the others\n\
+             hint: pack `{}`{masks}",
+            shown(samples),
+            shown(truths),
+            shown(truths),
+            first(samples)
+        )
+    }
+
+    /// The first folder within which samples stand beside masks or labels: `train/images`, `train/labels`.
+    fn parts_within(&self) -> Option<String> {
+        let mut within: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for key in self.keys {
+            let mut parts = key.split('/');
+            if let (Some(first), Some(second), Some(_)) = (parts.next(), parts.next(), parts.next()) {
+                within.entry(first).or_default().insert(second);
+            }
+        }
+        within.into_iter().find_map(|(folder, names)| {
+            let (truths, samples): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| is_truth(name));
+            let told = !truths.is_empty() && !samples.is_empty();
+            told.then(|| self.parts(&format!("{folder}/"), &samples, &truths))
+        })
+    }
+
+    /// Cubes in folders, whose names are no labels unless the user says so.
+    fn no_labels(&self) -> Option<String> {
+        let in_folders = self.keys.iter().all(|key| key.contains('/'));
+        let is_told = self.kind == Kind::Cubes && *self.labels == LabelsFrom::Nothing && !self.chosen;
+        (is_told && in_folders && self.names.len() > 1).then(|| {
+            format!(
+                "no labels: the cubes stand in {}, whose names are taken for classes only if you say so ({})\n\
+                 hint: `--class-folders on`, or `--labels FILE`",
+                plural(self.names.len() as u64, "folder"),
+                list(self.names.iter().map(String::as_str), NAMED)
+            )
+        })
+    }
 }
 
 #[cfg(test)]
@@ -150,9 +210,55 @@ mod tests {
             let files: Vec<_> = files.iter().map(|(path, bytes)| (path.as_str(), bytes.clone())).collect();
             let (_, told) = notes(&files, &SourceOptions::default());
             assert_eq!(told.len(), 1, "{told:?}");
-            assert!(told[0].starts_with("files in `images` and in `labels` became samples alike"), "{told:?}");
+            let text =
+                "files in `images` and in `labels` are all packed as samples, but `labels` sound like masks or labels";
+            assert!(told[0].starts_with(text), "{told:?}");
             assert_eq!(told[0].contains("`--masks SRC/labels`"), kind == "npy");
         }
+    }
+
+    /// Notes on cubes at `paths`.
+    fn of_cubes(paths: &[&str], options: &SourceOptions) -> Vec<String> {
+        notes(&paths.iter().map(|path| (*path, npy())).collect::<Vec<_>>(), options).1
+    }
+
+    #[test]
+    fn splits_of_cubes_are_told_and_not_offered_as_classes() {
+        let paths = ["train/a.npy", "val/b.npy"];
+        let told = of_cubes(&paths, &SourceOptions::default());
+        let text = "`train`, `val` sound like splits of a dataset, and are packed into one\nhint: pack each split into a \
+                    dataset of its own: `SRC/train`";
+        assert_eq!(told, [text]);
+        for class_folders in [false, true] {
+            let options = SourceOptions { class_folders: Some(class_folders), ..SourceOptions::default() };
+            assert_eq!(of_cubes(&paths, &options).len(), usize::from(class_folders));
+        }
+    }
+
+    #[test]
+    fn labels_beside_folders_of_any_name_are_told() {
+        let told = of_cubes(&["labels/a.npy", "scans/a.npy"], &SourceOptions::default());
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("files in `scans` and in `labels` are all packed as samples"), "{told:?}");
+        assert!(told[0].ends_with("hint: pack `SRC/scans` with `--masks SRC/labels`"), "{told:?}");
+        // Of classes it is said that one of them sounds like none.
+        let classes = notes(&[("mask/a.jpg", jpeg()), ("bare/b.jpg", jpeg())], &SourceOptions::default()).1;
+        assert!(classes[0].contains("`mask` sound like parts of a dataset"), "{classes:?}");
+    }
+
+    #[test]
+    fn labels_within_folders_are_told() {
+        let paths = ["train/images/a.npy", "train/labels/a.npy", "val/images/b.npy", "val/labels/b.npy"];
+        let told = of_cubes(&paths, &SourceOptions::default());
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("splits of a dataset"), "{told:?}");
+        assert!(told[1].starts_with("files in `train/images` and in `train/labels` are all packed"), "{told:?}");
+        assert!(told[1].ends_with("hint: pack `SRC/train/images` with `--masks SRC/train/labels`"), "{told:?}");
+        let told = of_cubes(&["land/scenes/a.npy", "land/label_maps/a.npy"], &SourceOptions::default());
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told.iter().all(|note| !note.contains("--class-folders on")), "{told:?}");
+        // Samples alone, one level deeper.
+        assert_eq!(of_cubes(&["land/a/a.npy", "land/b/a.npy"], &SourceOptions::default()), [""; 0]);
     }
 
     #[test]

@@ -267,14 +267,15 @@ fn find_labels(
         }
         None => (None, LabelsFrom::Nothing),
     };
-    let in_folders = samples.iter().all(|sample| sample.key.contains('/'));
+    let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
     let mut folders = tree.folders.clone();
     if from != LabelsFrom::Folders {
-        // Folders without samples say nothing. Of class folders each one is a class.
-        let used: HashSet<&str> = samples.iter().filter_map(|sample| Some(sample.key.split_once('/')?.0)).collect();
+        // Those without samples say nothing. Of class folders each is a class.
+        let used: HashSet<&str> = keys.iter().filter_map(|key| Some(key.split_once('/')?.0)).collect();
         folders.retain(|folder| used.contains(folder.as_str()));
     }
-    notes.extend(label_notes::on_folders(kind, &folders, &from, in_folders));
+    let chosen = options.class_folders.is_some();
+    notes.extend(label_notes::Folders { kind, names: &folders, keys: &keys, labels: &from, chosen }.notes());
     Ok((classes, columns, from))
 }
 

@@ -58,8 +58,8 @@ fn deep_pictures(samples: &[Entry]) -> Option<String> {
     let count = found.count() as u64 + 1;
     let (pictures, have, are) = (plural(count, "picture"), verb(count, "has", "have"), verb(count, "is", "are"));
     Some(format!(
-        "{pictures} {have} 16 bits a sample and {are} kept to the byte, but decoded to 8 bits (first: {first})\n\
-         hint: to load all 16 bits, store the values as arrays: `.npy` files, or TIFF with `--kind cubes`"
+        "{pictures} {have} more than 8 bits a sample and {are} kept to the byte, but decoded to 8 bits (first: {first})\n\
+         hint: to load all of them, store the values as arrays: `.npy` files, or TIFF with `--kind cubes`"
     ))
 }
 
@@ -107,8 +107,7 @@ mod tests {
         assert_eq!((listing().notes.len(), super::deep(&listing().samples).count()), (0, 0));
         put(root.path(), "b.png", deep.clone());
         put(root.path(), "c.png", deep);
-        let told =
-            "2 pictures have 16 bits a sample and are kept to the byte, but decoded to 8 bits (first: `b.png`)\nhint: ";
+        let told = "2 pictures have more than 8 bits a sample and are kept to the byte, but decoded to 8 bits (first: `b.png`)\nhint: ";
         assert!(listing().notes[0].starts_with(told), "{:?}", listing().notes);
         assert_eq!(super::deep(&listing().samples).count(), 2);
     }

@@ -31,6 +31,7 @@ mod fs;
 mod handles;
 mod keys;
 mod loader;
+pub mod mask_names;
 pub mod order;
 mod salvage;
 mod sample;

@@ -128,16 +128,6 @@ fn a_stream_goes_on_after_damage() {
 }
 
 #[test]
-fn a_stream_that_is_dropped_early_ends_its_thread() {
-    let disk = OnDisk::new(&[200, 200]);
-    let dataset = Dataset::open(disk.path()).unwrap();
-    for taken in 0..50 {
-        let mut stream = dataset.stream().unwrap();
-        (0..taken).for_each(|_| drop(stream.next_record().unwrap().unwrap()));
-    }
-}
-
-#[test]
 fn records_over_the_limit_are_refused_before_they_are_read() {
     let disk = OnDisk::new(&[3]);
     let limits = Limits { max_record_bytes: 300, ..Limits::default() };

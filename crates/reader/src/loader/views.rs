@@ -3,6 +3,7 @@
 
 use super::fields::{FieldPlan, From, Size};
 use crate::error::{Error, Result};
+use crate::mask_names::is_mask;
 use shardpack_codec::jpeg::PixelLayout;
 
 /// A view of a picture that has a size of its own cuts and scales it; nothing cuts an array of the sample in the same way.
@@ -54,25 +55,4 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
         _ => return false,
     };
     (*indexed || is_mask(&plan.name)) && matches!(plan.size, Size::Dense { .. }) && sides == size
-}
-
-/// Whether a field says by its name that it holds masks: `mask`, `mask_2`, `cloud.masks`.
-fn is_mask(field: &str) -> bool {
-    let mut words = field.split(|c: char| !c.is_ascii_alphabetic());
-    words.any(|word| word.eq_ignore_ascii_case("mask") || word.eq_ignore_ascii_case("masks"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_mask;
-
-    #[test]
-    fn masks_are_told_by_their_names() {
-        for name in ["mask", "Masks", "mask_2", "cloud.mask", "mask2"] {
-            assert!(is_mask(name), "{name}");
-        }
-        for name in ["image", "masked", "unmask", "damask", ""] {
-            assert!(!is_mask(name), "{name}");
-        }
-    }
 }

@@ -1,0 +1,66 @@
+//! Names that say that something holds masks: numbers of classes, which nothing may interpolate.
+
+/// Such names, in words of small letters.
+const MASKS: &[&str] = &[
+    "mask",
+    "masks",
+    "annotation",
+    "annotations",
+    "gt",
+    "ground truth",
+    "groundtruth",
+    "label map",
+    "label maps",
+    "labelmap",
+    "labelmaps",
+    "segmentation",
+    "segmentations",
+];
+
+/// Such names if there is no other word: a `label_text` is no mask, nor is a picture of a `bottle_label`.
+const ALONE: &[&str] = &["label", "labels"];
+
+/// Most words of a name of [`MASKS`].
+const MOST_WORDS: usize = 2;
+
+/// Whether a field says by its name that it holds masks: `mask`, `mask_2`, `cloud.masks`, `label_map`, `gt`.
+#[must_use]
+pub fn is_mask(field: &str) -> bool {
+    let words = words(field);
+    let has = |count| words.windows(count).any(|run| MASKS.contains(&run.join(" ").as_str()));
+    (1..=MOST_WORDS).any(has) || ALONE.contains(&words.join(" ").as_str())
+}
+
+/// Whether `name`, of a folder say, is that of masks and has no other word: a class may be `with_mask`.
+#[must_use]
+pub fn is_whole(name: &str) -> bool {
+    let name = words(name).join(" ");
+    MASKS.contains(&name.as_str()) || ALONE.contains(&name.as_str())
+}
+
+/// Words of a name; what is between them, numbers too, is none.
+fn words(name: &str) -> Vec<String> {
+    let words = name.split(|c: char| !c.is_ascii_alphabetic());
+    words.filter(|word| !word.is_empty()).map(str::to_ascii_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_mask, is_whole};
+
+    #[test]
+    fn masks_are_told_by_their_names() {
+        let whole =
+            ["mask", "Masks", "mask_2", "mask2", "label_map", "label", "Labels", "gt", "segmentation", "ground-truth"];
+        for name in whole {
+            assert!(is_mask(name) && is_whole(name), "{name}");
+        }
+        for name in ["cloud.mask", "gt_fine", "left.label_map", "with mask"] {
+            assert!(is_mask(name) && !is_whole(name), "{name}");
+        }
+        for name in ["image", "masked", "unmask", "damask", "", "label_text", "bottle label", "map", "truth", "ground"]
+        {
+            assert!(!is_mask(name) && !is_whole(name), "{name}");
+        }
+    }
+}
