@@ -33,6 +33,17 @@ have_data() {
   printf 'ERROR: %s tests skipped for want of shared/data, which SHARDPACK_REQUIRE_DATA=1 requires\n' "$missing"
   return 1
 }
+# formatting: rustfmt's; and no mark that a merge left, in any file of the repository.
+formatting() {
+  cargo fmt --all --check || return
+  local marks
+  marks=$(git grep -nIE '^(<{7}|>{7}|[|]{7}) |^={7}$')
+  case $? in
+    0) printf 'ERROR: marks of a conflict:\n%s\n' "$marks"; return 1 ;;
+    1) ;;
+    *) return 1 ;;
+  esac
+}
 # step NAME COMMAND…: runs it with its output in a log, and prints the verdict. A failed step does not hide the steps after it.
 step() {
   local name=$1 log started=$SECONDS verdict skipped
@@ -74,7 +85,7 @@ environment=$!
 
 python=.venv/bin/python package=.venv-package/bin/python
 
-step "formatting"        cargo fmt --all --check
+step "formatting"        formatting
 step "lints"             cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
 # With their output, in which a test says that it was skipped; with HDF5, as the wheel has it.
