@@ -6,6 +6,7 @@
 #                              the long campaigns: more mutations, more kills
 #
 # A step or a test that cannot run here is skipped, and the last line counts it. Exit code 0: nothing failed.
+# With SHARDPACK_REQUIRE_DATA=1, a test that is skipped for want of the real files of `shared/data` fails its step.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 
@@ -24,12 +25,31 @@ started_all=$SECONDS
 logs=target/check
 mkdir -p "$logs"
 passed=0 failed=0 left_out=0 skipped_tests=0
+# have_data LOG: where the real files are required, no test of the log was skipped for want of them.
+have_data() {
+  [[ ${SHARDPACK_REQUIRE_DATA-} == 1 ]] || return 0
+  local missing
+  missing=$(grep -ciE 'skipped.*shared/data' "$1") || return 0
+  printf 'ERROR: %s tests skipped for want of shared/data, which SHARDPACK_REQUIRE_DATA=1 requires\n' "$missing"
+  return 1
+}
+# formatting: rustfmt's; and no mark that a merge left, in any file of the repository.
+formatting() {
+  cargo fmt --all --check || return
+  local marks
+  marks=$(git grep -nIE '^(<{7}|>{7}|[|]{7}) |^={7}$')
+  case $? in
+    0) printf 'ERROR: marks of a conflict:\n%s\n' "$marks"; return 1 ;;
+    1) ;;
+    *) return 1 ;;
+  esac
+}
 # step NAME COMMAND…: runs it with its output in a log, and prints the verdict. A failed step does not hide the steps after it.
 step() {
   local name=$1 log started=$SECONDS verdict skipped
   log=$logs/${name// /-}.log
   shift
-  if "$@" >"$log" 2>&1 </dev/null; then
+  if "$@" >"$log" 2>&1 </dev/null && have_data "$log" >>"$log"; then
     verdict=ok passed=$((passed + 1))
   else
     verdict=FAILED failed=$((failed + 1))
@@ -65,7 +85,7 @@ environment=$!
 
 python=.venv/bin/python package=.venv-package/bin/python
 
-step "formatting"        cargo fmt --all --check
+step "formatting"        formatting
 step "lints"             cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
 # With their output, in which a test says that it was skipped; with HDF5, as the wheel has it.

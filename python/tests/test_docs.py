@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import shardpack as sp
+
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "python"
 BLOCK = re.compile(r"^```(python|text)\n(.*?)^```$", re.M | re.S)
 
@@ -87,6 +89,14 @@ def index(folder: Path) -> None:
 @page("../../python/README.md")
 def package(folder: Path) -> None:
     photos(folder / "photos")
+
+
+@page("../../README.md")
+def readme(folder: Path) -> None:
+    """What its command packs: few pictures, because the model is a real one."""
+    pytest.importorskip("torchvision")
+    photos(folder / "photos", 12)
+    sp.pack(folder / "photos", folder / "train")
 
 
 @page("coming-from.md")

@@ -2,7 +2,8 @@
 //!
 //! The test binary starts itself again for the one case, in a shell that sets the limits. A parser that
 //! asks for too much then dies there, and the test says so. The clock is the CPU's, so that a busy or a
-//! slow machine fails nothing.
+//! slow machine fails nothing. The readers' tests take this file, too.
+#![allow(dead_code, reason = "each test binary needs a part of it")]
 
 use std::io::{Seek, SeekFrom};
 use std::process::{Command, Stdio};
@@ -11,10 +12,10 @@ use std::time::{Duration, Instant};
 /// Tells a child which case it is.
 const CASE: &str = "SHARDPACK_BOUNDED_CASE";
 
-/// Address space of a case, in KiB.
+/// Address space of a case, in KiB, where the case does not say.
 const MEMORY_KIB: u64 = 1 << 20;
 
-/// CPU time of a case, in seconds. What is linear takes less than one.
+/// CPU time of a case, in seconds, where the case does not say. What is linear takes less than one.
 const CPU_SECONDS: u64 = 60;
 
 /// For cases that wait without using the CPU: nobody waits that long for one that is well.
@@ -25,11 +26,19 @@ const WALL_SECONDS: u64 = 600;
 /// # Panics
 /// If it fails, or goes over a limit.
 pub(crate) fn run(path: &str, case: impl FnOnce()) {
+    within(path, MEMORY_KIB, CPU_SECONDS, case);
+}
+
+/// As [`run`], with so many KiB of address space and so many seconds of CPU time.
+///
+/// # Panics
+/// As [`run`].
+pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl FnOnce()) {
     let (_, name) = path.split_once("::").expect("a path below the crate");
     if cfg!(not(unix)) || std::env::var_os(CASE).is_some_and(|running| running == name) {
         return case();
     }
-    let script = format!("ulimit -c 0 -v {MEMORY_KIB} -t {CPU_SECONDS} && exec \"$0\" \"$@\"");
+    let script = format!("ulimit -c 0 -v {memory_kib} -t {cpu_seconds} && exec \"$0\" \"$@\"");
     let mut log = tempfile::tempfile().expect("a log");
     let mut child = Command::new("bash")
         .args(["-c", &script])
@@ -50,6 +59,7 @@ pub(crate) fn run(path: &str, case: impl FnOnce()) {
         }
         if started.elapsed() > Duration::from_secs(WALL_SECONDS) {
             child.kill().expect("an end");
+            child.wait().expect("a status");
             panic!("{name}: still waiting after {WALL_SECONDS} s");
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -58,7 +68,7 @@ pub(crate) fn run(path: &str, case: impl FnOnce()) {
     let out = std::io::read_to_string(log).unwrap_or_default();
     assert!(
         status.success(),
-        "{name}: {status} with {MEMORY_KIB} KiB of memory and {CPU_SECONDS} s of CPU time\n{out}"
+        "{name}: {status} with {memory_kib} KiB of memory and {cpu_seconds} s of CPU time\n{out}"
     );
     // A name that no test has would pass without a look.
     assert!(out.contains("1 passed"), "{name}: no such test\n{out}");

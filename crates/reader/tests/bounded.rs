@@ -2,9 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
+#[path = "../../../tests/bounded/mod.rs"]
+mod bounded;
 mod loader_support;
 mod support;
 
+use bounded::within;
 use loader_support::Disk;
 use shardpack_format::*;
 use shardpack_reader::order::{End, Mode};
@@ -17,11 +20,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::bounds::within;
 use support::faults::{Fault, FaultyStorage};
 use support::{ID, OnDisk, entry, finish, fix_footer, scratch, small_shard};
 
-const MIB: u64 = 1 << 20;
+/// A mebibyte, in KiB.
+const MIB: u64 = 1 << 10;
 
 /// JSON values of about `bytes` bytes that take many times their length as a tree, made one at a time.
 fn bombs(bytes: usize) -> impl Iterator<Item = String> {
@@ -43,9 +46,16 @@ fn with_recipe(text: &[u8], value: &str) -> Vec<u8> {
     format!("{before}\"recipe\": {{\"bomb\":{value},{after}").into_bytes()
 }
 
+/// A mistyped name would pass, as a child that runs no test does.
+#[test]
+#[should_panic(expected = "no such test")]
+fn a_case_that_no_test_has_the_name_of_fails() {
+    within(concat!(module_path!(), "::json_takes_memory"), 1024 * MIB, 60, || {});
+}
+
 #[test]
 fn json_takes_memory_by_its_nodes() {
-    within("json_takes_memory_by_its_nodes", 1200 * MIB, 240, || {
+    within(concat!(module_path!(), "::json_takes_memory_by_its_nodes"), 1200 * MIB, 240, || {
         let disk = OnDisk::new(&[3]);
         let manifest = disk.manifest.encode().unwrap();
         let metadata = support::metadata(None).encode().unwrap();
@@ -131,7 +141,7 @@ fn traps(outside: PathBuf) -> Vec<Trap> {
 
 #[test]
 fn what_is_no_file_of_the_dataset_is_never_opened_for_one() {
-    within("what_is_no_file_of_the_dataset_is_never_opened_for_one", 1024 * MIB, 60, || {
+    within(concat!(module_path!(), "::what_is_no_file_of_the_dataset_is_never_opened_for_one"), 1024 * MIB, 60, || {
         let limits = Limits::default();
         let outside = OnDisk::new(&[5]);
         for (what, trap) in traps(outside.shard_path(0)) {
@@ -205,35 +215,40 @@ impl Storage for Panics {
 
 #[test]
 fn a_panic_in_a_thread_that_reads_is_an_error_of_the_stream() {
-    within("a_panic_in_a_thread_that_reads_is_an_error_of_the_stream", 1024 * MIB, 60, || {
-        let disk = OnDisk::new(&[40, 40, 40]);
-        // While a shard is opened, and while a run of one that is open already is read.
-        for opened_before in [false, true] {
-            let panics = Arc::new(AtomicBool::new(false));
-            let storage = Panics(FaultyStorage::of(disk.path(), Fault::None), Arc::clone(&panics), true);
-            let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
-            if opened_before {
-                (0..3).for_each(|number| drop(dataset.shard(number).unwrap()));
+    within(
+        concat!(module_path!(), "::a_panic_in_a_thread_that_reads_is_an_error_of_the_stream"),
+        1024 * MIB,
+        60,
+        || {
+            let disk = OnDisk::new(&[40, 40, 40]);
+            // While a shard is opened, and while a run of one that is open already is read.
+            for opened_before in [false, true] {
+                let panics = Arc::new(AtomicBool::new(false));
+                let storage = Panics(FaultyStorage::of(disk.path(), Fault::None), Arc::clone(&panics), true);
+                let dataset = DatasetOptions::new().open_in(Arc::new(storage)).unwrap();
+                if opened_before {
+                    (0..3).for_each(|number| drop(dataset.shard(number).unwrap()));
+                }
+                panics.store(true, Ordering::SeqCst);
+                let mut errors = 0;
+                for sample in dataset.iter().unwrap() {
+                    let error = sample.unwrap_err();
+                    assert!(matches!(error, Error::Internal(_)), "{error}");
+                    assert!(error.to_string().contains("please report it"), "{error}");
+                    errors += 1;
+                }
+                assert_eq!(errors, if opened_before { 3 } else { 1 });
+                // The dataset can be used again.
+                panics.store(false, Ordering::SeqCst);
+                assert_eq!(dataset.iter().unwrap().filter(std::result::Result::is_ok).count(), 120);
             }
-            panics.store(true, Ordering::SeqCst);
-            let mut errors = 0;
-            for sample in dataset.iter().unwrap() {
-                let error = sample.unwrap_err();
-                assert!(matches!(error, Error::Internal(_)), "{error}");
-                assert!(error.to_string().contains("please report it"), "{error}");
-                errors += 1;
-            }
-            assert_eq!(errors, if opened_before { 3 } else { 1 });
-            // The dataset can be used again.
-            panics.store(false, Ordering::SeqCst);
-            assert_eq!(dataset.iter().unwrap().filter(std::result::Result::is_ok).count(), 120);
-        }
-    });
+        },
+    );
 }
 
 #[test]
 fn a_panic_in_a_check_is_said_and_nobody_waits_for_it() {
-    within("a_panic_in_a_check_is_said_and_nobody_waits_for_it", 1024 * MIB, 60, || {
+    within(concat!(module_path!(), "::a_panic_in_a_check_is_said_and_nobody_waits_for_it"), 1024 * MIB, 60, || {
         let disk = OnDisk::new(&[4, 4, 4]);
         let decode = |_: &str, _: &[u8]| -> std::result::Result<(), String> { panic!("planted") };
         for threads in [1, 4] {
@@ -290,7 +305,7 @@ fn a_damaged_index_costs_its_own_shard_and_is_read_once() {
 #[test]
 fn a_length_that_memory_cannot_hold_is_an_error() {
     // A sparse file: its length is honest, and what the footer says of the index fits it.
-    within("a_length_that_memory_cannot_hold_is_an_error", 512 * MIB, 30, || {
+    within(concat!(module_path!(), "::a_length_that_memory_cannot_hold_is_an_error"), 512 * MIB, 30, || {
         let dir = scratch();
         let path = dir.path().join("x.shard");
         let mut bytes = small_shard(0..1);

@@ -8,7 +8,6 @@
     clippy::cast_possible_truncation
 )]
 
-pub mod bounds;
 pub mod faults;
 
 use sha2::{Digest, Sha256};
