@@ -3,11 +3,11 @@
 use super::error::{CubeError, Result};
 use super::run::CubeRun;
 use crate::sources::regular;
-use std::cell::Cell;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Take};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// An open regular file. All reads give the offset, so there is no position to keep.
 pub(super) struct Source {
@@ -15,8 +15,8 @@ pub(super) struct Source {
     path: PathBuf,
     len: u64,
     run: CubeRun,
-    /// Memory of an earlier cube, reused for the first large piece of this one.
-    spare: Cell<Vec<u8>>,
+    /// Memory of an earlier cube, for the first large piece of this one.
+    spare: Mutex<Vec<u8>>,
 }
 
 impl fmt::Debug for Source {
@@ -41,12 +41,12 @@ impl Source {
             }
             _ => CubeError::io(path, "cannot open", error),
         })?;
-        Ok(Self { file, path: path.to_owned(), len: metadata.len(), run: run.clone(), spare: Cell::default() })
+        Ok(Self { file, path: path.to_owned(), len: metadata.len(), run: run.clone(), spare: Mutex::default() })
     }
 
     /// The same source, with memory to use before allocating more.
     pub(super) fn with_spare(mut self, spare: Vec<u8>) -> Self {
-        self.spare = Cell::new(spare);
+        self.spare = Mutex::new(spare);
         self
     }
 
@@ -171,10 +171,14 @@ impl Source {
     /// have it.
     pub(super) fn alloc(&self, what: &'static str, len: u64) -> Result<Vec<u8>> {
         let count = usize::try_from(len).map_err(|_| self.out_of_memory(what))?;
-        let mut bytes = if count >= LARGE_BYTES { self.spare.take() } else { Vec::new() };
+        let mut bytes = if count >= LARGE_BYTES { self.take_spare() } else { Vec::new() };
         bytes.clear();
         bytes.try_reserve_exact(count).map_err(|_| self.out_of_memory(what))?;
         Ok(bytes)
+    }
+
+    fn take_spare(&self) -> Vec<u8> {
+        std::mem::take(&mut self.spare.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn io(&self, what: &'static str, error: std::io::Error) -> CubeError {

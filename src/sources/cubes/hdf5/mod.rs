@@ -4,6 +4,8 @@
 mod metered;
 #[cfg(feature = "hdf5")]
 mod read;
+#[cfg(feature = "hdf5")]
+mod stack;
 #[cfg(not(feature = "hdf5"))]
 mod without;
 

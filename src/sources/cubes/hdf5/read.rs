@@ -7,6 +7,7 @@ use super::super::select::{Candidate, Chosen, Want, cube_shape, others, select, 
 use super::super::source::Source;
 use super::super::{mat, meta, values};
 use super::metered::{Allowance, Metered};
+use super::stack::with_deep_stack;
 use hdf5_pure::{AttrValue, Datatype, DatatypeByteOrder, File, Group};
 use shardpack_format::Dtype;
 use std::fmt;
@@ -229,6 +230,10 @@ fn check_chunks(source: &Source, from: &hdf5_pure::Dataset, dataset: &Dataset, b
 }
 
 pub(in super::super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
+    with_deep_stack(source, || peek_here(source, want))
+}
+
+fn peek_here(source: &Source, want: &Want) -> Result<CubeInfo> {
     let (file, _) = open(source)?;
     let datasets = list(source, &file)?;
     let Chosen { array, layout, others } = choose(source, want, &datasets)?;
@@ -236,6 +241,10 @@ pub(in super::super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
 }
 
 pub(in super::super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
+    with_deep_stack(source, || load_here(source, want))
+}
+
+fn load_here(source: &Source, want: &Want) -> Result<LoadedCube> {
     let opened = open(source)?;
     let datasets = list(source, &opened.0)?;
     let Chosen { array: dataset, layout, .. } = choose(source, want, &datasets)?;

@@ -88,13 +88,43 @@ fn pages_that_share_their_tables() {
 #[test]
 fn pages_inside_each_other() {
     bounded::run(concat!(module_path!(), "::pages_inside_each_other"), || {
-        // Each directory begins four bytes after the one before, and its count says that it reaches
-        // to the end.
+        // Each directory begins four bytes behind the one before, and counts 65,535 entries. Where it ends stands the link
+        // to the next.
         let mut file = b"II\x2a\0\x08\0\0\0".to_vec();
-        file.resize(800_008, 0xff);
+        file.resize(8 + 2 + 65_535 * 12, 0xff);
+        for next in 1..3000u32 {
+            file.extend((8 + 4 * next).to_le_bytes());
+        }
         let found = refused("a.tif", &file);
-        assert!(found.starts_with("`a.tif`: "), "{found}");
+        assert!(found.contains("TIFF directories and tables: expected at most "), "{found}");
     });
+}
+
+#[test]
+fn pages_that_share_a_table_of_bytes() {
+    bounded::run(concat!(module_path!(), "::pages_that_share_a_table_of_bytes"), || {
+        let strips = 16u32 << 20;
+        let tags = [&page(1, strips, 1)[..], &[(273, 1, strips, 8), (278, 4, 1, 1)]].concat();
+        let file = tiff(&vec![8; strips as usize], 8, &tags);
+        let found = refused("a.tif", &file);
+        assert!(found.contains("TIFF directories and tables: expected at most "), "{found}");
+        // Of a file large enough for eight times its bytes, as much as of any other.
+        let found = refused("a.tif", &[file, vec![0; 64 << 20]].concat());
+        assert!(found.contains("TIFF directories and tables: expected at most 268435456 bytes"), "{found}");
+    });
+}
+
+#[test]
+fn a_cube_above_the_limit_is_refused_before_its_tables() {
+    let folder = Folder::new();
+    let options = CubeOptions { max_bytes: 2999, ..CubeOptions::default() };
+    // The table lies outside of the file: whoever reads it says so.
+    let tags = [&page(10, 100, 1)[..], &[(273, 4, 100, 1 << 30), (278, 4, 1, 1)]].concat();
+    let path = folder.write("a.tif", tiff(&[], 3, &tags));
+    for error in [peek(&path, &options).map(drop).unwrap_err(), load(&path, &options).map(drop).unwrap_err()] {
+        assert!(matches!(error, CubeError::Limit { .. }), "{error}");
+    }
+    assert!(message(load(&path, &CubeOptions::default())).contains("value of a TIFF tag"));
 }
 
 #[test]

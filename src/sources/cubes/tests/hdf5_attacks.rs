@@ -103,6 +103,7 @@ pub(super) fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         ("bad-chunk", chunked(&[2, 3, 4], &[1024, 1024, 512], &zlib(&values))),
         ("bad-links", linked(14)),
         ("bad-size", wide_elements()),
+        ("bad-types", nested_types(8180)),
     ]
 }
 
@@ -122,6 +123,28 @@ fn elements_of_half_a_gibibyte() {
     let folder = Folder::new();
     let found = message(load(&folder.write("a.h5", wide_elements()), &CubeOptions::default()));
     assert!(found.contains("no numeric array"), "{found}");
+}
+
+/// A dataset whose type is so many variable-length types, one in the other; no message holds more than 8190.
+fn nested_types(levels: usize) -> Vec<u8> {
+    let mut file = Hdf5::new();
+    let mut messages = uint16(&[2, 3, 4]);
+    messages[1].1 = [[0x19, 0, 0, 0, 16, 0, 0, 0].repeat(levels), messages[1].1.clone()].concat();
+    messages.push((8, [&[3, 1][..], &u64::MAX.to_le_bytes(), &48u64.to_le_bytes()].concat()));
+    let dataset = file.object(&messages);
+    let root = file.group(&[("cube".to_owned(), dataset)]);
+    file.finish(root)
+}
+
+#[test]
+fn types_as_deep_as_a_message() {
+    bounded::run(concat!(module_path!(), "::types_as_deep_as_a_message"), || {
+        let folder = Folder::new();
+        let path = folder.write("a.h5", nested_types(8180));
+        for found in [message(peek(&path, &CubeOptions::default())), message(load(&path, &CubeOptions::default()))] {
+            assert!(found.contains("no numeric array"), "{found}");
+        }
+    });
 }
 
 /// A dataset of zeros below so many groups. All but the innermost have six links to the next.

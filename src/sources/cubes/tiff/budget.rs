@@ -5,10 +5,11 @@ use super::super::error::Result;
 use super::super::source::Source;
 use std::cell::Cell;
 
-/// Directories and values of tags: this many times the file, or the constant below if it is larger.
-/// A value is read two or three times.
+/// Directories, values of tags and the numbers made of them: so many times the file, or the first of these if it is more,
+/// and never above the second. A value is read two or three times.
 const TABLE_TIMES: u64 = 8;
 const SMALL_TABLES: u64 = 1 << 20;
+const MAX_TABLES: u64 = 256 << 20;
 
 /// Compressed bytes of all strips and tiles: this many times the file. Writers may share equal
 /// tiles.
@@ -22,7 +23,7 @@ const DECODED_TIMES: u64 = 16;
 /// it.
 const SMALL_CHUNKS: u64 = 256 << 20;
 
-/// Bytes of directories and values that may still be read.
+/// Bytes that directories and values may still take.
 pub(super) struct Budget {
     left: Cell<u64>,
     all: u64,
@@ -30,11 +31,11 @@ pub(super) struct Budget {
 
 impl Budget {
     pub(super) fn new(source: &Source) -> Self {
-        let all = source.len().saturating_mul(TABLE_TIMES).max(SMALL_TABLES);
+        let all = source.len().saturating_mul(TABLE_TIMES).clamp(SMALL_TABLES, MAX_TABLES);
         Self { left: Cell::new(all), all }
     }
 
-    /// Subtracts `bytes` before they are read.
+    /// Takes `bytes` away, before memory is taken for them.
     pub(super) fn take(&self, source: &Source, bytes: u64) -> Result<()> {
         source.check_cancel()?;
         let left = self.left.get().checked_sub(bytes).ok_or_else(|| {

@@ -148,6 +148,8 @@ impl Ifd {
             return Err(source.format(format_args!("type of TIFF tag {tag}"), "an unsigned integer", kind));
         }
         let size = usize::try_from(size_of(kind)).unwrap_or(1);
+        // Each of them becomes 8 bytes, also where it is stored in one.
+        self.budget.take(source, (bytes.len() / size).saturating_mul(8) as u64)?;
         Ok(Some(bytes.chunks_exact(size).map(|element| self.order.uint(element)).collect()))
     }
 

@@ -28,18 +28,23 @@ struct Plan {
 }
 
 impl Plan {
-    fn read(source: &Source) -> Result<Self> {
+    fn read(source: &Source, max_bytes: u64) -> Result<Self> {
         let tiff = Tiff::open(source)?;
-        let mut pages = Vec::new();
+        let mut full = Vec::new();
         for ifd in &tiff.ifds {
             if !Page::is_overview_or_mask(source, ifd)? {
-                pages.push(Page::read(source, ifd)?);
+                full.push(ifd);
             }
         }
-        let first =
-            pages.first().ok_or_else(|| source.format("TIFF pages", "at least one at full resolution", "none"))?;
-        for (number, page) in pages.iter().enumerate().skip(1) {
-            if page.shape() != first.shape() || page.dtype != first.dtype || page.big_endian() != first.big_endian() {
+        let mut pages: Vec<Page> = Vec::new();
+        for (number, ifd) in full.iter().enumerate() {
+            let page = Page::read(source, ifd, full.len(), max_bytes)?;
+            // Compared at once, so that no tables are read for pages that make no cube.
+            if let Some(first) = pages.first()
+                && (page.shape() != first.shape()
+                    || page.dtype != first.dtype
+                    || page.big_endian() != first.big_endian())
+            {
                 let expected = format!("{:?} {}, as the first page", first.shape(), first.dtype);
                 return Err(source.unsupported(
                     format_args!("page {number} of the TIFF"),
@@ -47,7 +52,10 @@ impl Plan {
                     format_args!("{:?} {}", page.shape(), page.dtype),
                 ));
             }
+            pages.push(page);
         }
+        let first =
+            pages.first().ok_or_else(|| source.format("TIFF pages", "at least one at full resolution", "none"))?;
         let [height, width, bands] = first.shape();
         if pages.len() > 1 && bands > 1 {
             let found = format!("4 axes: {} pages of {bands} bands", pages.len());
@@ -63,17 +71,17 @@ impl Plan {
         for page in &pages {
             page.add_chunks(source, &mut chunks)?;
         }
-        chunks.check(source, layout.bytes(source, u64::MAX)?)?;
+        chunks.check(source, layout.bytes(source, max_bytes)?)?;
         Ok(Self { tiff, pages, layout })
     }
 }
 
 pub(super) fn peek(source: &Source, want: &Want) -> Result<CubeInfo> {
-    CubeInfo::new(CubeKind::Tiff, &Plan::read(source)?.layout, source, want.max_bytes())
+    CubeInfo::new(CubeKind::Tiff, &Plan::read(source, want.max_bytes())?.layout, source, want.max_bytes())
 }
 
 pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
-    let Plan { tiff, pages, layout } = Plan::read(source)?;
+    let Plan { tiff, pages, layout } = Plan::read(source, want.max_bytes())?;
     let bytes = layout.bytes(source, want.max_bytes())?;
     let mut stored = source.zeros("TIFF pages", bytes)?;
     let page_bytes = (stored.len() / pages.len().max(1)).max(1);

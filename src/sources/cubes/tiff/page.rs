@@ -1,6 +1,7 @@
 //! One page: what its tags say about the elements, and how strips and tiles become planes.
 
 use super::super::error::Result;
+use super::super::layout::{Layout, Order};
 use super::super::source::Source;
 use super::budget::Chunks;
 use super::chunk::{self, Compression};
@@ -41,7 +42,8 @@ impl Page {
         Ok(ifd.uint(source, 254, 0)? & 0b101 != 0)
     }
 
-    pub(super) fn read(source: &Source, ifd: &Ifd) -> Result<Self> {
+    /// Reads one of so many pages, once it is known that the cube which they make has at most `max_bytes`.
+    pub(super) fn read(source: &Source, ifd: &Ifd, pages: usize, max_bytes: u64) -> Result<Self> {
         let width = ifd.required(source, 256, "ImageWidth")?;
         let height = ifd.required(source, 257, "ImageLength")?;
         let bands = ifd.uint(source, 277, 1)?;
@@ -80,6 +82,9 @@ impl Page {
                 format_args!("{tile_height} x {tile_width}"),
             ));
         }
+        let channels = if pages > 1 && bands == 1 { pages as u64 } else { bands };
+        Layout { dtype, big_endian: false, shape: [height, width, channels], order: Order::Bip }
+            .bytes(source, max_bytes)?;
         let (offsets, counts) = if tiled { (324, 325) } else { (273, 279) };
         let offsets = ifd.uints(source, offsets)?.unwrap_or_default();
         let counts = ifd.uints(source, counts)?;
