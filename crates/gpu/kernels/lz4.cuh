@@ -201,11 +201,11 @@ FN bool lz4_block(Ptr<u8> base, u64 at, u32 bytes, u64 to, u32 out_bytes, Lz4Mem
         if (offset - 1 >= op || op + length + 5 > out_bytes) return false;
         __syncwarp();
         // Bytes that repeat: the first 32 come from the bytes before them, the others from whole periods back, so that no lane waits for another. `wide` is
-        // the same for four bytes a lane.
+        // the same for four bytes a lane, which are read out of two words: even what is dropped of these nobody writes.
         const u32 first = offset < 32 ? lane % offset : lane;
-        const u32 back = (31 + offset) / offset * offset, wide = (127 + offset) / offset * offset;
+        const u32 back = (31 + offset) / offset * offset, wide = (131 + offset) / offset * offset;
         for (n = 0; n < length;) {
-            if (n >= 128 && n + 128 <= length && (op + n) % 4 == 0 && wide <= LZ4_HISTORY - 256) {
+            if (n >= 132 && n + 128 <= length && (op + n) % 4 == 0 && wide <= LZ4_HISTORY - 256) {
                 lz4_put_word(memory, op + n + 4 * lane, lz4_history_word(memory, op + n + 4 * lane - wide));
                 n += 128;
             } else {
