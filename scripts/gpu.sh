@@ -17,6 +17,11 @@ fi
 cargo build --release --quiet --package shardpack-gpu --examples
 run=target/release/examples/pictures_on_device
 "$run" "$@"
+# SHARDPACK_CUBES can name datasets of cubes, with colons between them: their arrays are compared as well.
+cargo test --release --quiet --package shardpack-gpu --test device_cubes -- --nocapture
+if [[ "${2:-}" != --check-only ]]; then
+  target/release/examples/cube_rate
+fi
 if command -v compute-sanitizer >/dev/null 2>&1; then
   for tool in memcheck racecheck; do
     echo "gpu: compute-sanitizer, $tool"
