@@ -44,7 +44,7 @@ fn whole_pictures_pass() {
         let subsampling = if format == PixelFormat::Gray { Subsampling::Gray } else { Subsampling::S444 };
         for (size, interval) in sizes {
             // An MCU of a lossless picture is a pixel, and its segments are whole rows.
-            let row = if process == Process::Lossless { u16::try_from(size.0).unwrap() } else { 1 };
+            let row = if matches!(process, Process::Lossless) { u16::try_from(size.0).unwrap() } else { 1 };
             let restart_interval = interval * row;
             let jpeg = encode(size, format, Encoding { restart_interval, ..plain(subsampling) }, Some(process));
             assert_eq!(check_markers(&jpeg), Ok(()), "{process:?} {size:?} {restart_interval}");
