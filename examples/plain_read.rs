@@ -1,7 +1,9 @@
-//! The yardstick for streaming: read files from beginning to end, in order, and do nothing with the bytes.
+//! The yardstick for streaming: read files from beginning to end, in order, and do nothing with the
+//! bytes.
 //!
-//! `plain_read [--epochs N] FILE…` prints one JSON object a line, one line an epoch: `{"seconds": …, "bytes": …}`. One thread, one buffer of 1 MiB that stays in
-//! the cache, `read(2)`: the simplest loop that is fast. What `verify` and `bench` are measured against.
+//! `plain_read [--epochs N] FILE…` prints one JSON object a line, one line an epoch:
+//! `{"seconds": …, "bytes": …}`. One thread, one buffer of 1 MiB that stays in the cache,
+//! `read(2)`: the simplest loop that is fast. What `verify` and `bench` are measured against.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, reason = "an example program")]
 

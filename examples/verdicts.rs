@@ -1,5 +1,6 @@
-//! Reads paths from standard input, one a line, and says of each what the reader makes of it: `ok` and the SHA-256 of its table of values, or
-//! the kind and the text of the first problem. For the comparison with the independent reader in `tests/python/test_agreement.py`.
+//! Reads paths from standard input, one a line, and says of each what the reader makes of it: `ok`
+//! and the SHA-256 of its table of values, or the kind and the text of the first problem. For the
+//! comparison with the independent reader in `tests/python/test_agreement.py`.
 #![allow(missing_docs, clippy::print_stdout)]
 
 #[path = "../tests/reading/mod.rs"]

@@ -1,4 +1,5 @@
-//! The shardpack command as a library: sources, packing, collecting, export and the command line itself.
+//! The shardpack command as a library: sources, packing, collecting, export and the command line
+//! itself.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,

@@ -48,8 +48,9 @@ struct Found {
 }
 
 impl Found {
-    /// What tells its content from another one under the same key: part of the id of the new dataset, so that another source is never taken for the one that an
-    /// interrupted salvage began with.
+    /// What tells its content from another one under the same key: part of the id of the new
+    /// dataset, so that another source is never taken for the one that an interrupted salvage began
+    /// with.
     fn digest(&self) -> [u8; 16] {
         let mut digest = [0; 16];
         let content = self.crc32.to_le_bytes().into_iter().chain(self.sample_id.to_le_bytes());
@@ -65,7 +66,8 @@ impl Survey {
         self.found.len() as u64
     }
 
-    /// Scans a lone shard, or all shards of a folder: those that its manifest names and all others that end in `.shard`. Raising `cancel` ends it early.
+    /// Scans a lone shard, or all shards of a folder: those that its manifest names and all others
+    /// that end in `.shard`. Raising `cancel` ends it early.
     ///
     /// # Errors
     /// If the path cannot be read, or holds no shard at all.
@@ -258,7 +260,8 @@ impl Folder {
         let manifest = manifest.map_err(|error| survey.damage.push(format!("`{MANIFEST_NAME}`: {error}"))).ok();
         let mut shards: Vec<PathBuf> =
             manifest.iter().flat_map(|m| &m.shards).map(|shard| path.join(&shard.name)).collect();
-        // A manifest may be stale or of another dataset: what lies there and looks like a shard is looked at as well.
+        // A manifest may be stale or of another dataset: what lies there and looks like a shard is
+        // looked at as well.
         shards.extend(folder.shard_names()?.into_iter().map(|name| path.join(name)));
         shards.sort();
         shards.dedup();
@@ -301,7 +304,8 @@ fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metada
     Ok(Metadata { schema: Schema::new(fields)?, ..Metadata::default() })
 }
 
-/// The figures of a shard, out of the columns of its index. The sums come out as the writer made them: sample by sample within a shard; then shard by shard.
+/// The figures of a shard, out of the columns of its index. The sums come out as the writer made
+/// them: sample by sample within a shard; then shard by shard.
 pub(crate) fn tally_of(shard: &Shard) -> Tally {
     let index = shard.index();
     let schema = &index.metadata().schema;
@@ -322,7 +326,8 @@ pub(crate) fn tally_of(shard: &Shard) -> Tally {
     tally
 }
 
-/// Makes a manifest anew for a folder whose shards are whole, and writes it there; one that is there already is kept under another name.
+/// Makes a manifest anew for a folder whose shards are whole, and writes it there; one that is
+/// there already is kept under another name.
 ///
 /// # Errors
 /// If a shard is damaged or missing, or the manifest cannot be written.
@@ -343,7 +348,8 @@ pub fn restore_manifest(folder: &Path, limits: &Limits) -> anyhow::Result<Rebuil
 fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let path = folder.join(MANIFEST_NAME);
     let temporary = folder.join(".manifest.json.tmp");
-    // Whatever stands under the temporary name is ours, or a trap: a link is removed, never written through.
+    // Whatever stands under the temporary name is ours, or a trap: a link is removed, never written
+    // through.
     durable::write_new(&temporary, bytes)?;
     if path.symlink_metadata().is_ok() {
         let kept = (0..1000).map(|n| match n {

@@ -1,7 +1,8 @@
-//! A short campaign against each reader of source files: every seed of `fuzz/seeds`, and damage to it.
+//! A short campaign against each reader of source files: every seed of `fuzz/seeds`, and damage to
+//! it.
 //!
-//! Each target runs in a process of its own with bounds on memory and CPU time. `SHARDPACK_SEED=N` repeats
-//! a run, `SHARDPACK_ROUNDS=N` makes it longer.
+//! Each target runs in a process of its own with bounds on memory and CPU time. `SHARDPACK_SEED=N`
+//! repeats a run, `SHARDPACK_ROUNDS=N` makes it longer.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

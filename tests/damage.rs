@@ -1,4 +1,5 @@
-//! Damage to a sound shard is always found: cut at every length, every bit flipped, every number replaced by a hostile one.
+//! Damage to a sound shard is always found: cut at every length, every bit flipped, every number
+//! replaced by a hostile one.
 #![allow(missing_docs, clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod reading;

@@ -62,8 +62,9 @@ fn count(folder: &Path) -> usize {
     entries.map(|path| if path.is_dir() { count(&path) } else { 1 }).sum()
 }
 
-/// Faults that show only when values are compared across samples or shards, or against what is beside them: `verify` finds them, a reader that hands out
-/// one sample after the other need not (spec §8).
+/// Faults that show only when values are compared across samples or shards, or against what is
+/// beside them: `verify` finds them, a reader that hands out one sample after the other need not
+/// (spec §8).
 const FOUND_BY_VERIFY_ALONE: [&str; 10] = [
     "N10-digest-of-a-shard/",
     "S06-key-twice-in-two-shards/",
@@ -100,7 +101,8 @@ fn listed(folder: &Path) -> Vec<Listed> {
     out
 }
 
-/// `verify` finds what is listed, and the first error that `Dataset` meets is one of its problems. The table of a released version included.
+/// `verify` finds what is listed, and the first error that `Dataset` meets is one of its problems.
+/// The table of a released version included.
 #[test]
 fn every_fixture_reads_as_listed() {
     for folder in [root(), root().join("compat/v1.0")] {

@@ -1,4 +1,5 @@
-//! The layers of ARCHITECTURE.md hold: who may import whom, where `unsafe` may stand, what a library never does.
+//! The layers of ARCHITECTURE.md hold: who may import whom, where `unsafe` may stand, what a
+//! library never does.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use serde_json::Value;
@@ -6,7 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Each package of the workspace, and the packages of the workspace that it may import. Arrows point down only.
+/// Each package of the workspace, and the packages of the workspace that it may import. Arrows
+/// point down only.
 const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-format", &[]),
     ("shardpack-codec", &["shardpack-format"]),
@@ -18,9 +20,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-python", &["shardpack", "shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer"]),
 ];
 
-/// The only places where `unsafe` may stand: the fences around LZ4, libjpeg-turbo and the CUDA driver,
-/// the one around the rows of a batch, the one around the C structs by which Python's frameworks take
-/// tensors, and the call by which tests run kernels on the CPU.
+/// The only places where `unsafe` may stand: the fences around LZ4, libjpeg-turbo and the CUDA
+/// driver, the one around the rows of a batch, the one around the C structs by which Python's
+/// frameworks take tensors, and the call by which tests run kernels on the CPU.
 const UNSAFE_ALLOWED: &[&str] = &[
     "crates/codec/src/blosc2/ffi.rs",
     "crates/codec/src/jpeg/turbo.rs",
@@ -90,7 +92,8 @@ fn is_test_file(path: &Path) -> bool {
     place.components().any(|c| c.as_os_str().to_string_lossy().contains("test"))
 }
 
-/// The code of a file, line by line with its number: without comments, and without the test module that ends it.
+/// The code of a file, line by line with its number: without comments, and without the test module
+/// that ends it.
 ///
 /// Good for searching words, no more than that: `//` within a string is taken for a comment, too.
 fn code(text: &str) -> Vec<(usize, String)> {

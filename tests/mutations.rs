@@ -1,6 +1,9 @@
-//! Damage of every kind, from numbered seeds: no bytes make the parsers panic, and no damage goes unnoticed.
+//! Damage of every kind, from numbered seeds: no bytes make the parsers panic, and no damage goes
+//! unnoticed.
 //!
-//! The short campaigns run with every `cargo test`; `cargo test --release --test mutations -- --ignored` runs the long ones. A failure names its seed.
+//! The short campaigns run with every `cargo test`;
+//! `cargo test --release --test mutations -- --ignored` runs the long ones. A failure names its
+//! seed.
 #![allow(
     missing_docs,
     clippy::unwrap_used,
@@ -60,7 +63,8 @@ const EDGES: &[u64] = &[
     u64::MAX,
 ];
 
-/// One piece of damage somewhere in `bytes`; where fields are likely to stand, more often than elsewhere.
+/// One piece of damage somewhere in `bytes`; where fields are likely to stand, more often than
+/// elsewhere.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
     if bytes.is_empty() {
         bytes.push(0);
@@ -116,7 +120,8 @@ fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     }
 }
 
-/// Runs `check` on `count` mutants of `valid`; `seal` repairs the checksums of most of them, so that the damage gets behind.
+/// Runs `check` on `count` mutants of `valid`; `seal` repairs the checksums of most of them, so
+/// that the damage gets behind.
 fn campaign(
     name: &str,
     valid: &[u8],
@@ -266,8 +271,9 @@ fn no_manifest_makes_a_parser_panic() {
     manifests(50_000);
 }
 
-/// Found by the fuzzer: without exact parsing of numbers, a figure changed a little each time that a manifest was read and written, and so
-/// would the manifest of a run that was interrupted and resumed.
+/// Found by the fuzzer: without exact parsing of numbers, a figure changed a little each time that
+/// a manifest was read and written, and so would the manifest of a run that was interrupted and
+/// resumed.
 #[test]
 fn figures_survive_reading_and_writing() {
     let text = String::from_utf8(shard::manifest()).expect("UTF-8");
@@ -298,7 +304,8 @@ fn long_campaigns() {
     jpeg_decoders(500_000);
 }
 
-/// Every single flipped bit of a shard is noticed: no byte is outside a checksum, and no padding may differ from zero.
+/// Every single flipped bit of a shard is noticed: no byte is outside a checksum, and no padding
+/// may differ from zero.
 #[test]
 fn every_flipped_bit_is_noticed() {
     let valid = shard::golden();
@@ -329,7 +336,8 @@ fn every_other_length_is_noticed() {
     assert!(shard::read(&twice).is_err(), "a second shard after the footer: nobody noticed");
 }
 
-/// The campaigns do get behind the checksums: of the mutants with repaired ones, many fail for another reason, and some are accepted.
+/// The campaigns do get behind the checksums: of the mutants with repaired ones, many fail for
+/// another reason, and some are accepted.
 #[test]
 fn repaired_checksums_let_damage_through() {
     let valid = shard::golden();

@@ -1,4 +1,5 @@
-//! Salvage as a library: a bad manifest, a shard without its end, foreign and double shards; and a manifest made anew.
+//! Salvage as a library: a bad manifest, a shard without its end, foreign and double shards; and a
+//! manifest made anew.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 
 mod making;
@@ -156,7 +157,8 @@ fn a_manifest_made_anew_says_what_the_lost_one_said() {
     assert_eq!(manifest(), before);
 }
 
-/// A survey made in a thread of its own: one that waits for a pipe, or reads a device for ever, fails the test rather than hanging it.
+/// A survey made in a thread of its own: one that waits for a pipe, or reads a device for ever,
+/// fails the test rather than hanging it.
 fn survey_within_a_minute(path: &Path) -> Survey {
     let (send, receive) = std::sync::mpsc::channel();
     let path = path.to_owned();
@@ -192,7 +194,8 @@ fn pipes_devices_and_links_are_named_and_never_opened() {
         assert!(survey.damage.iter().any(|damage| damage.contains(MANIFEST_NAME)), "{:?}", survey.damage);
         let name = shard.file_name().unwrap().to_str().unwrap();
         assert!(survey.lost.iter().any(|lost| lost.contains(name)), "{:?}", survey.lost);
-        // A manifest made anew puts nothing in the place of what a link leads to, and keeps the link.
+        // A manifest made anew puts nothing in the place of what a link leads to, and keeps the
+        // link.
         fs::remove_file(&shard).unwrap();
         assert!(restore_manifest(&dataset, &Limits::default()).is_err(), "a shard is missing");
     }
@@ -248,7 +251,8 @@ fn a_flip_in_the_figures_of_fidelity_is_found() {
     for at in start..end {
         let mut bad = good.clone();
         bad[at] ^= 1 << (at % 3);
-        // Another text of the same value, as between white space, is no damage; nor is what no longer is a manifest silent.
+        // Another text of the same value, as between white space, is no damage; nor is what no
+        // longer is a manifest silent.
         if parsed(&bad).is_none_or(|value| Some(value) == parsed(&good)) {
             continue;
         }

@@ -26,7 +26,8 @@ fn main() {
         .include(here.join("include"))
         .include(&kernels)
         .flag("-xc++")
-        // As on the device: integers wrap, and no product is fused into a sum unless the kernel says so.
+        // As on the device: integers wrap, and no product is fused into a sum unless the kernel
+        // says so.
         .flag("-fwrapv")
         .flag("-ffp-contract=off")
         .flag("-fno-strict-aliasing")

@@ -1,4 +1,5 @@
-//! Writes the inputs that the fuzzer starts from into `corpus/`, from the same shard that the tests damage.
+//! Writes the inputs that the fuzzer starts from into `corpus/`, from the same shard that the tests
+//! damage.
 use shardpack_format::{Codec, Limits, Record};
 use shardpack_fuzz::{jpeg, payload, shard};
 use std::fs;

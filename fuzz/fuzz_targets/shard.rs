@@ -1,4 +1,5 @@
-//! A whole shard, read as a reader does; checksums are made right first, so that the fuzzer gets past them.
+//! A whole shard, read as a reader does; checksums are made right first, so that the fuzzer gets
+//! past them.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_fuzz::shard::{read, reseal};

@@ -1,4 +1,5 @@
-//! Footer and index out of the bytes before the end of a file, checksums made right first: what opening a shard does.
+//! Footer and index out of the bytes before the end of a file, checksums made right first: what
+//! opening a shard does.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
 use shardpack_format::{FOOTER_BYTES, Footer, Identity, Index};

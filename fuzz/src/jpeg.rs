@@ -1,4 +1,5 @@
-//! A JPEG on its way to the decoder: header walk, cut, decode; and whether a decoder is the same after whatever it has met.
+//! A JPEG on its way to the decoder: header walk, cut, decode; and whether a decoder is the same
+//! after whatever it has met.
 
 use crate::shard::limits;
 use shardpack_codec::jpeg::{
@@ -29,8 +30,8 @@ fn decodes(bytes: &[u8]) -> bool {
 /// Reads the header, cuts, and decodes both. Returns whether the cut was made.
 ///
 /// # Panics
-/// If a promise is broken: a cut larger than its source, of another size than planned, not showing what was asked for, or damaged although the
-/// source is whole.
+/// If a promise is broken: a cut larger than its source, of another size than planned, not showing
+/// what was asked for, or damaged although the source is whole.
 pub fn cut(data: &[u8]) -> bool {
     let Some((jpeg, request)) = data.split_last_chunk::<REQUEST_BYTES>() else { return false };
     let Ok(header) = JpegHeader::parse(jpeg) else { return false };
@@ -71,7 +72,8 @@ pub struct Decoders {
 struct Made {
     /// Strict and lenient.
     sizes: [Result<(u32, u32)>; 2],
-    /// Strict and lenient, at its own size, shrunk, and the middle of it; then strict again, as a picture of any kind.
+    /// Strict and lenient, at its own size, shrunk, and the middle of it; then strict again, as a
+    /// picture of any kind.
     pixels: [Result<Vec<u8>>; 7],
     tiled: Result<(Tiled, Vec<u8>)>,
 }
@@ -94,7 +96,8 @@ impl Decoders {
         }
     }
 
-    /// Reads `jpeg` with these decoders, with new ones, and with libjpeg-turbo alone. Returns whether it decodes without a warning.
+    /// Reads `jpeg` with these decoders, with new ones, and with libjpeg-turbo alone. Returns
+    /// whether it decodes without a warning.
     ///
     /// # Panics
     /// If they differ: in a size, a pixel, a tile, or an error.
@@ -102,7 +105,8 @@ impl Decoders {
         let made = self.make(jpeg, 0x11);
         assert_eq!(Self::default().make(jpeg, 0xEE), made, "a new decoder, and one that was used before");
         let mut turbo = Self::with(false).make(jpeg, 0x77);
-        // It reads on below a rectangle. What is damaged there only is nothing to ours, which shows what it shows when it is lenient.
+        // It reads on below a rectangle. What is damaged there only is nothing to ours, which shows
+        // what it shows when it is lenient.
         if turbo.pixels[4].is_err() && made.pixels[4].is_ok() && turbo.pixels[5] == made.pixels[4] {
             turbo.pixels[4] = made.pixels[4].clone();
         }

@@ -4,7 +4,8 @@ use crate::shard::limits;
 use shardpack_codec::{Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error};
 
-/// Each coder and filter once, over an array with a short last block and a part that does not compress.
+/// Each coder and filter once, over an array with a short last block and a part that does not
+/// compress.
 pub fn payloads() -> Vec<(Codec, ArrayDescriptor, Vec<u8>)> {
     let mut noise = 1_u32;
     let bytes: Vec<u8> = (0..70_000_u32)

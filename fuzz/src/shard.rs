@@ -1,4 +1,5 @@
-//! A small valid shard, every reading path of `shardpack-format` over one, and the repair of its checksums after damage.
+//! A small valid shard, every reading path of `shardpack-format` over one, and the repair of its
+//! checksums after damage.
 //!
 //! Shared by the fuzz targets and by the deterministic campaign in `tests/mutations.rs`.
 
@@ -8,7 +9,8 @@ use shardpack_format::{
     StoredField, Transform,
 };
 
-/// Limits of the campaigns: small, so that an allocation which a file talks a parser into is seen as slowness or as a failure.
+/// Limits of the campaigns: small, so that an allocation which a file talks a parser into is seen
+/// as slowness or as a failure.
 pub fn limits() -> Limits {
     Limits { max_index_bytes: 1 << 20, max_record_bytes: 1 << 20, max_decoded_bytes: 1 << 20, ..Limits::default() }
 }
@@ -89,7 +91,8 @@ pub fn golden() -> Vec<u8> {
     bytes
 }
 
-/// Reads everything that a shard holds, as a reader does: header, footer, index, columns, records, descriptors.
+/// Reads everything that a shard holds, as a reader does: header, footer, index, columns, records,
+/// descriptors.
 ///
 /// # Errors
 /// The first departure from the specification.
@@ -133,7 +136,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<usize> {
 
 /// Makes every checksum right again, so that damage gets past them and reaches the code behind.
 ///
-/// Follows the layout as far as the damaged lengths allow; what cannot be reached keeps its wrong checksum.
+/// Follows the layout as far as the damaged lengths allow; what cannot be reached keeps its wrong
+/// checksum.
 pub fn reseal(bytes: &mut [u8]) {
     put_crc(bytes, 0, 60);
     let frame_len = FRAME_BYTES as usize;

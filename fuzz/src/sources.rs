@@ -38,7 +38,8 @@ impl Folder {
     /// Reads `bytes` as the target `target` has them. Whether they are what they should be.
     ///
     /// # Panics
-    /// If a promise is broken: a cube of another shape than was announced, or one that was refused before.
+    /// If a promise is broken: a cube of another shape than was announced, or one that was refused
+    /// before.
     pub fn read(&self, target: &str, bytes: &[u8]) -> bool {
         let path = self.path().join(if target == "labels" { "labels" } else { "x.hdr" });
         // ext4 flushes a file that is truncated and written again.

@@ -1,4 +1,5 @@
-//! Batches and their tensors: views into a slot of the loader, by DLPack and by NumPy's array interface.
+//! Batches and their tensors: views into a slot of the loader, by DLPack and by NumPy's array
+//! interface.
 
 use crate::dlpack::{self, CPU, Part};
 use crate::values::vector;

@@ -3,13 +3,16 @@
 //!
 //! Nothing is copied. Each capsule holds a clone of the [`Batch`], so the slot returns to the ring
 //! when the last tensor, in whatever library, is gone. The rules, by the DLPack specification 1.0:
-//! 1. The struct that a capsule points to lives in a [`Holder`], which is freed exactly once: by `deleter`, called by whoever consumed the capsule, or by the
-//!    capsule's destructor, if nobody did.
+//! 1. The struct that a capsule points to lives in a [`Holder`], which is freed exactly once: by
+//!    `deleter`, called by whoever consumed the capsule, or by the capsule's destructor, if nobody
+//!    did.
 //! 2. A consumer renames the capsule. So a capsule that still has its first name was not consumed.
-//! 3. `deleter` may be called from any thread, without the interpreter: it touches no Python object. Dropping a batch takes the loader's lock for a
-//!    moment, which nobody holds while waiting for Python.
-//! 4. Whoever takes a tensor may write into it. Its pointer comes from the slot itself ([`Tensor::memory`]), and this
-//!    package makes no slice of a batch that it has handed out ([`Tensor::bytes`] is never called).
+//! 3. `deleter` may be called from any thread, without the interpreter: it touches no Python
+//!    object. Dropping a batch takes the loader's lock for a moment, which nobody holds while
+//!    waiting for Python.
+//! 4. Whoever takes a tensor may write into it. Its pointer comes from the slot itself
+//!    ([`Tensor::memory`]), and this package makes no slice of a batch that it has handed out
+//!    ([`Tensor::bytes`] is never called).
 //!
 //! [`Tensor::memory`]: shardpack_reader::Tensor::memory
 //! [`Tensor::bytes`]: shardpack_reader::Tensor::bytes
@@ -169,7 +172,8 @@ impl<M: Exported> Holder<M> {
             strides[axis - 1] = strides[axis] * shape[axis].max(1);
         }
         let holder = Box::into_raw(Box::new(Self { managed, shape, strides, _batch: batch }));
-        // SAFETY: `holder` was just made from a box and nobody else has it. The vectors do not grow any more: their heap stays where it is.
+        // SAFETY: `holder` was just made from a box and nobody else has it. The vectors do not grow
+        // any more: their heap stays where it is.
         let this = unsafe { &mut *holder };
         this.managed.tensor().shape = this.shape.as_mut_ptr();
         this.managed.tensor().strides = this.strides.as_mut_ptr();
@@ -181,11 +185,13 @@ impl<M: Exported> Holder<M> {
 /// The deleter: frees the holder of `managed`, and with it a clone of the batch.
 ///
 /// # Safety
-/// `managed` is that of a holder made by [`Holder::boxed`], not freed yet; nobody uses it afterwards.
+/// `managed` is that of a holder made by [`Holder::boxed`], not freed yet; nobody uses it
+/// afterwards.
 unsafe extern "C" fn free<M: Exported>(managed: *mut M) {
     // SAFETY: by the caller's promise; rule 1.
     let context = unsafe { *(*managed).context() };
-    // SAFETY: `context` is what `Box::into_raw` gave in `boxed`, and is freed only here, once by the caller's promise.
+    // SAFETY: `context` is what `Box::into_raw` gave in `boxed`, and is freed only here, once by
+    // the caller's promise.
     drop(unsafe { Box::from_raw(context.cast::<Holder<M>>()) });
 }
 
@@ -198,14 +204,16 @@ unsafe extern "C" fn destroy<M: Exported>(capsule: *mut ffi::PyObject) {
     if unsafe { ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) } == 0 {
         return;
     }
-    // SAFETY: it is valid and has this name: it points to the struct of a holder that nobody consumed (rule 2).
+    // SAFETY: it is valid and has this name: it points to the struct of a holder that nobody
+    // consumed (rule 2).
     unsafe { free::<M>(ffi::PyCapsule_GetPointer(capsule, M::NAME.as_ptr()).cast()) };
 }
 
 fn capsule<M: Exported>(py: Python<'_>, holder: *mut Holder<M>) -> PyResult<Py<PyAny>> {
     // SAFETY: `holder` lives until it is freed; this takes the address of a part of it.
     let managed = unsafe { &raw mut (*holder).managed };
-    // SAFETY: the pointer is not null, the name lives for ever, the destructor fits what the pointer is.
+    // SAFETY: the pointer is not null, the name lives for ever, the destructor fits what the
+    // pointer is.
     let made = unsafe { ffi::PyCapsule_New(managed.cast(), M::NAME.as_ptr(), Some(destroy::<M>)) };
     // SAFETY: a new reference, or null with an exception set.
     unsafe { Bound::from_owned_ptr_or_err(py, made) }.map(Bound::unbind).inspect_err(|_| {

@@ -44,7 +44,8 @@ pub(crate) fn raise(error: Error) -> PyErr {
             let why = why.split(" (os error ").next().unwrap_or_default();
             let text = format!("cannot {action}{at}: {why}");
             match source.raw_os_error() {
-                // With an errno first, Python picks the subclass: FileNotFoundError, PermissionError.
+                // With an errno first, Python picks the subclass: FileNotFoundError,
+                // PermissionError.
                 Some(errno) => PyOSError::new_err((errno, text, path.into_os_string())),
                 None => PyOSError::new_err(format!("`{}`: {text}", path.display())),
             }

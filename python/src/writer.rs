@@ -26,7 +26,8 @@ pub(crate) struct Writer {
 /// One value, as `_writer.py` passes it.
 #[derive(FromPyObject)]
 enum Given<'py> {
-    /// Elements of an array as bytes, their type, the shape, and whether they are the pixels of a picture.
+    /// Elements of an array as bytes, their type, the shape, and whether they are the pixels of a
+    /// picture.
     Array(Bound<'py, PyArray1<u8>>, String, Vec<u64>, bool),
     /// A number, and its type if it has one.
     Number(Digits, Option<String>),

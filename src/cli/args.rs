@@ -200,16 +200,17 @@ pub(super) struct InspectArgs {
 /// Check every byte of a dataset and list the damaged samples.
 ///
 /// Always checked: header, footer and index of each shard; frame, CRC32, head and padding of each
-/// record; whether records, index, schema and manifest agree; whether keys and sample ids are unique;
-/// labels against the classes; the fidelity figures of the manifest against those of the samples.
+/// record; whether records, index, schema and manifest agree; whether keys and sample ids are
+/// unique; labels against the classes; the fidelity figures of the manifest against those of the
+/// samples.
 ///
 /// With --deep: whether every field decodes. With --digest: whether each shard is the file that was
 /// packed, by its SHA-256.
 ///
 /// Not checked: whether values equal those of the sources (`pack` measures that), the minor version
-/// in the manifest, and files that the manifest does not name. --digest finds changes to a shard and
-/// all its CRC32s, but not changes to the manifest as well: if that matters, keep the manifest's
-/// SHA-256 elsewhere.
+/// in the manifest, and files that the manifest does not name. --digest finds changes to a shard
+/// and all its CRC32s, but not changes to the manifest as well: if that matters, keep the
+/// manifest's SHA-256 elsewhere.
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     /// Folder of a dataset, its manifest, or a lone shard

@@ -35,7 +35,8 @@ pub fn pack_flags() -> Vec<Flag> {
     flags.collect()
 }
 
-/// Largest record or decoded field that the commands accept unless `--max-record` says otherwise: 4 GiB.
+/// Largest record or decoded field that the commands accept unless `--max-record` says otherwise: 4
+/// GiB.
 pub const MAX_RECORD_BYTES: u64 = 4 << 30;
 
 /// What the commands accept: records and decoded fields up to `max_record` bytes, defaults for the

@@ -1,6 +1,7 @@
 //! Sizes, counts and rates: parsed from arguments, and formatted for people.
 
-/// Reads a size: `1048576`, `8MiB`, `1GiB`, `500MB`. KiB, MiB, GiB, TiB are powers of two; kB, MB, GB, TB powers of ten.
+/// Reads a size: `1048576`, `8MiB`, `1GiB`, `500MB`. KiB, MiB, GiB, TiB are powers of two; kB, MB,
+/// GB, TB powers of ten.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

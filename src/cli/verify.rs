@@ -31,7 +31,8 @@ pub struct Checked {
     pub seconds: f64,
 }
 
-/// Verifies a dataset as `shardpack verify` does; with `deep`, all fields are decoded, pictures too.
+/// Verifies a dataset as `shardpack verify` does; with `deep`, all fields are decoded, pictures
+/// too.
 ///
 /// # Errors
 /// If there is no dataset. Damage is not an error: it is in the report.
@@ -82,7 +83,8 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
-/// Compares the manifest's figures of fidelity with those of the samples, which stand in the indexes under a CRC32 of their own.
+/// Compares the manifest's figures of fidelity with those of the samples, which stand in the
+/// indexes under a CRC32 of their own.
 fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tally>, report: &mut VerifyReport) {
     if tallies.len() != manifest.shards.len() {
         report.notes.push("figures of fidelity in the manifest not compared: they are of all shards".into());

@@ -97,7 +97,8 @@ impl fmt::Display for Kind {
 impl FromStr for Kind {
     type Err = String;
 
-    /// `image`, `array`, `array:float32`, `text`, `json`, `bytes`, or the element type of a scalar: `bool`, `int64`, `float32`, ….
+    /// `image`, `array`, `array:float32`, `text`, `json`, `bytes`, or the element type of a scalar:
+    /// `bool`, `int64`, `float32`, ….
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
         Ok(match text {

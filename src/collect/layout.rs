@@ -86,8 +86,8 @@ impl Layout {
                 _ => None,
             }
         });
-        // Without these columns a loader knows shapes only from records, and takes that of the first
-        // for all.
+        // Without these columns a loader knows shapes only from records, and takes that of the
+        // first for all.
         let described_array =
             shaped.filter(|(_, axes)| pictures.is_empty() && !SHAPE_COLUMNS.iter().take(*axes).any(|name| taken(name)));
         let mut all: Vec<Field> = kinds.iter().map(|(name, kind)| field(name, *kind)).collect();

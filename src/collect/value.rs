@@ -15,7 +15,8 @@ use shardpack_format::Dtype;
 pub enum Value {
     /// Bytes: a whole file for a field of pictures (JPEG, PNG, WebP, BMP, TIFF), else plain bytes.
     Bytes(Vec<u8>),
-    /// An array. For a field of pictures: pixels, uint8 `[height, width]`, `[height, width, 1]` or `[height, width, 3]` (RGB).
+    /// An array. For a field of pictures: pixels, uint8 `[height, width]`, `[height, width, 1]` or
+    /// `[height, width, 3]` (RGB).
     Array(Array),
     /// Pixels of a picture, as an array for a field of pictures. Marks them as pixels if there is
     /// no schema.

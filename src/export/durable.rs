@@ -1,5 +1,6 @@
-//! Giving files their names so that nothing is ever replaced, also where the file system can do little: FAT, exFAT and many network mounts have no hard
-//! links, and not all can refuse to rename over a file.
+//! Giving files their names so that nothing is ever replaced, also where the file system can do
+//! little: FAT, exFAT and many network mounts have no hard links, and not all can refuse to rename
+//! over a file.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -38,7 +39,8 @@ pub(crate) fn rename_new(from: &Path, to: &Path) -> io::Result<bool> {
 }
 
 fn rename_new_by(names: &dyn Names, from: &Path, to: &Path) -> io::Result<bool> {
-    // A way that fails for want of support and one that fails for good look alike on too many systems: the last way tells why.
+    // A way that fails for want of support and one that fails for good look alike on too many
+    // systems: the last way tells why.
     match names.rename_new(from, to) {
         Ok(()) => return Ok(true),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -49,7 +51,8 @@ fn rename_new_by(names: &dyn Names, from: &Path, to: &Path) -> io::Result<bool> 
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
         Err(_) => {}
     }
-    // The name is taken by an empty file that is ours alone, and only that is replaced. A crash in between leaves the empty file.
+    // The name is taken by an empty file that is ours alone, and only that is replaced. A crash in
+    // between leaves the empty file.
     match File::create_new(to) {
         Ok(_) => {}
         Err(e) if e.kind() == ErrorKind::AlreadyExists => return Ok(false),
@@ -58,7 +61,8 @@ fn rename_new_by(names: &dyn Names, from: &Path, to: &Path) -> io::Result<bool> 
     fs::rename(from, to).map(|()| true).inspect_err(|_| drop(fs::remove_file(to)))
 }
 
-/// Keeps what stands at `path`, whatever it is, under the first of `names` that is free. A regular file also stays where it is.
+/// Keeps what stands at `path`, whatever it is, under the first of `names` that is free. A regular
+/// file also stays where it is.
 pub(crate) fn keep(path: &Path, names: impl Iterator<Item = PathBuf>) -> io::Result<PathBuf> {
     keep_by(&System, path, names)
 }
@@ -90,7 +94,8 @@ fn copy_new(from: &Path, to: &Path) -> io::Result<bool> {
     copied.map(|()| true).inspect_err(|_| drop(fs::remove_file(to)))
 }
 
-/// Writes a file under a temporary name of ours, durably; what stands there goes first, and is never written through.
+/// Writes a file under a temporary name of ours, durably; what stands there goes first, and is
+/// never written through.
 pub(crate) fn write_new(temporary: &Path, bytes: &[u8]) -> io::Result<()> {
     match fs::remove_file(temporary) {
         Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),
@@ -113,7 +118,8 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What a file system has of the two calls; those that it has not fail as FAT does (EPERM) and as old kernels do (EINVAL).
+    /// What a file system has of the two calls; those that it has not fail as FAT does (EPERM) and
+    /// as old kernels do (EINVAL).
     struct Some {
         renames: bool,
         links: bool,

@@ -72,7 +72,8 @@ impl Pending {
     /// # Errors
     /// If it cannot be renamed, or the existing file cannot be read.
     pub fn commit(mut self) -> io::Result<Placed> {
-        // Refused by the file system, not looked up before: where case does not count, another thread may give the same name at the same time.
+        // Refused by the file system, not looked up before: where case does not count, another
+        // thread may give the same name at the same time.
         if durable::rename_new(&self.temporary, &self.path)? {
             // Dropped afterwards: there is nothing left under the temporary name.
             return Ok(Placed::New);
@@ -155,7 +156,8 @@ fn temporary_of(path: &Path) -> PathBuf {
     path.with_file_name(out)
 }
 
-/// Whether a file of this name could be taken for one that is not complete: no file is unpacked under such a name, or one would be written over the other.
+/// Whether a file of this name could be taken for one that is not complete: no file is unpacked
+/// under such a name, or one would be written over the other.
 pub(super) fn is_temporary(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     // In any case of letters, because not every file system tells them apart.

@@ -44,8 +44,10 @@ pub struct FileField {
 /// The names of all files that a dataset unpacks into. No two are the same, and none is the name of
 /// a folder that another one needs.
 ///
-/// A file whose usual name ([`file_name`]) another file or a folder has, too, gets its full name: `<key>.<field>.<extension>` with the whole key. So do
-/// all that share that name, and a file whose usual name is one that files have until they are complete. The names follow from the keys alone, not from their order.
+/// A file whose usual name ([`file_name`]) another file or a folder has, too, gets its full name:
+/// `<key>.<field>.<extension>` with the whole key. So do all that share that name, and a file whose
+/// usual name is one that files have until they are complete. The names follow from the keys alone,
+/// not from their order.
 #[derive(Debug)]
 pub struct FileNames {
     fields: Vec<FileField>,
@@ -59,7 +61,8 @@ impl FileNames {
     /// samples each time it is called. The names in `taken` are not used.
     ///
     /// # Errors
-    /// `Format` if a key occurs twice, `Usage` if fields cannot be told apart even by their full names.
+    /// `Format` if a key occurs twice, `Usage` if fields cannot be told apart even by their full
+    /// names.
     pub fn plan<'k, I: Iterator<Item = &'k str>>(
         schema: &Schema,
         wanted: impl Fn(&Field) -> bool,

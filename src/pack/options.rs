@@ -88,7 +88,8 @@ pub struct PictureOptions {
     /// turn them, but some pixels differ by a rounding step or two. Tiled pictures only. Default:
     /// false.
     pub upright: bool,
-    /// Tiled pictures that are decoded and compared with their sources, pixel by pixel. Default: a sample.
+    /// Tiled pictures that are decoded and compared with their sources, pixel by pixel. Default: a
+    /// sample.
     pub check_pixels: Share,
     /// Re-encoded pictures that are compared with their sources by SSIMULACRA2. Default: a sample.
     pub score: Share,
@@ -111,7 +112,8 @@ pub struct PackOptions {
     pub arrays: ArrayOptions,
     /// A shard ends before the sample that would make it larger than this, in bytes. Default 1 GiB.
     pub shard_bytes: u64,
-    /// Seed of the order in which samples are stored; `None` keeps the order of the keys. Default: seed 0.
+    /// Seed of the order in which samples are stored; `None` keeps the order of the keys. Default:
+    /// seed 0.
     pub shuffle: Option<u64>,
     /// Write only one part of the shards; default all.
     pub part: Option<Part>,

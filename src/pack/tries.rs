@@ -17,7 +17,8 @@ struct Crop {
     mask: Option<(Array, Option<f64>)>,
 }
 
-/// The settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the caller's rayon pool.
+/// The settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the
+/// caller's rayon pool.
 pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result<Vec<(String, Trial)>> {
     let run = CubeRun::new(options.source.cancel.clone());
     let cubes = CubeOptions { run, ..options.source.cubes.clone() };

@@ -6,7 +6,8 @@ use super::picture::{JpegFacts, MAX_SEARCHED_BYTES, Picture, TAIL_BYTES};
 use super::read_at::ReadAt;
 use shardpack_codec::jpeg::{JpegError, JpegHeader, end_of_image};
 
-/// Longest JPEG header. A CMYK profile takes about 600 KiB, Exif at most 64 KiB; the rest is for panoramas and depth maps in APP segments.
+/// Longest JPEG header. A CMYK profile takes about 600 KiB, Exif at most 64 KiB; the rest is for
+/// panoramas and depth maps in APP segments.
 const MAX_JPEG_HEADER_BYTES: u64 = 16 << 20;
 
 /// The JPEG at the start of `file`.

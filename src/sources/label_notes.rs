@@ -50,7 +50,8 @@ const NAMED: usize = 8;
 
 /// Whether a folder's name says that it holds parts of samples which are no samples of their own.
 fn is_truth(name: &str) -> bool {
-    // Pictures of a field `target` are what a model makes as often as they are masks; a folder is not refused, but told.
+    // Pictures of a field `target` are what a model makes as often as they are masks; a folder is
+    // not refused, but told.
     mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
 }
 
@@ -82,7 +83,8 @@ impl Folders<'_> {
         let mut notes = Vec::new();
         notes.extend(self.splits(&splits));
         let others = known(&|name| !is_truth(name) && !is_one_of(SPLITS, name));
-        // Classes may be called `mask` and `nothing`: there only folders that sound like samples say more.
+        // Classes may be called `mask` and `nothing`: there only folders that sound like samples
+        // say more.
         let samples = if inputs.is_empty() && !by_folder { &others } else { &inputs };
         if !truths.is_empty() && !samples.is_empty() {
             notes.push(self.parts("", samples, &truths));
@@ -142,7 +144,8 @@ impl Folders<'_> {
         )
     }
 
-    /// The first folder within which samples stand beside masks or labels: `train/images`, `train/labels`.
+    /// The first folder within which samples stand beside masks or labels: `train/images`,
+    /// `train/labels`.
     fn parts_within(&self) -> Option<String> {
         let mut within: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         for key in self.keys {

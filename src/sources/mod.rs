@@ -91,9 +91,10 @@ pub struct SourceOptions {
 /// ```
 ///
 /// # Errors
-/// `Io` if the source, the table or the folder of masks cannot be read; `NotASource`; `Mixed` if there are pictures and cubes and no kind
-/// is given; `MasksOfPictures`; `BadInputs` with the complete list if the policy is to stop; `Empty` if no samples are left; `Labels` if
-/// the table is wrong; `Cancelled`.
+/// `Io` if the source, the table or the folder of masks cannot be read; `NotASource`; `Mixed` if
+/// there are pictures and cubes and no kind is given; `MasksOfPictures`; `BadInputs` with the
+/// complete list if the policy is to stop; `Empty` if no samples are left; `Labels` if the table is
+/// wrong; `Cancelled`.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     let exclude: Vec<&Path> =
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();

@@ -63,7 +63,8 @@ pub struct JpegFacts {
 /// ```
 ///
 /// # Errors
-/// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000, JPEG XL, animated WebP.
+/// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000,
+/// JPEG XL, animated WebP.
 pub fn probe_picture(bytes: &[u8]) -> Result<Option<Picture>, Flaw> {
     match probe(bytes)? {
         Some(Sniffed::Picture(picture)) => Ok(Some(picture)),

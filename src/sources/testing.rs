@@ -39,7 +39,8 @@ pub(crate) fn webp(kind: &[u8; 4], body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A little-endian TIFF of 4 × 3 pixels with one strip for each page; format 1 = unsigned, 3 = float.
+/// A little-endian TIFF of 4 × 3 pixels with one strip for each page; format 1 = unsigned, 3 =
+/// float.
 pub(crate) fn tiff(samples: u16, bits: u16, format: u16, pages: u32) -> Vec<u8> {
     let strip = 12 * u32::from(samples) * u32::from(bits) / 8;
     let mut out = b"II\x2a\0\x08\0\0\0".to_vec();

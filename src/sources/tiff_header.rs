@@ -25,7 +25,8 @@ pub(crate) struct TiffHeader {
 }
 
 impl TiffHeader {
-    /// Whether this looks like a picture: one page, unsigned, one or eight bits, gray, RGB or RGB with alpha.
+    /// Whether this looks like a picture: one page, unsigned, one or eight bits, gray, RGB or RGB
+    /// with alpha.
     pub(crate) const fn is_picture(&self) -> bool {
         self.pages == 1 && self.format == 1 && matches!((self.bits, self.samples), (8, 1 | 3 | 4) | (1, 1))
     }

@@ -1,8 +1,9 @@
-//! Cases that could take any amount of memory or time, each in a process of its own with bounds on both.
+//! Cases that could take any amount of memory or time, each in a process of its own with bounds on
+//! both.
 //!
-//! The test binary starts itself again for the one case, in a shell that sets the limits. A parser that
-//! asks for too much then dies there, and the test says so. The clock is the CPU's, so that a busy or a
-//! slow machine fails nothing. The readers' tests take this file, too.
+//! The test binary starts itself again for the one case, in a shell that sets the limits. A parser
+//! that asks for too much then dies there, and the test says so. The clock is the CPU's, so that a
+//! busy or a slow machine fails nothing. The readers' tests take this file, too.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
 use std::io::{Seek, SeekFrom};

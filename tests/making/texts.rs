@@ -1,4 +1,5 @@
-//! Datasets of pictures that are none: a few bytes under any key, to be told apart by their content.
+//! Datasets of pictures that are none: a few bytes under any key, to be told apart by their
+//! content.
 
 use shardpack_format::{Codec, Field, FieldKind, Metadata, RecordBuilder, Schema, StoredField};
 use shardpack_writer::{

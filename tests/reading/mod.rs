@@ -1,6 +1,8 @@
-//! What `crates/reader` makes of a file: the verdict of `verify`, and the values that `Dataset` hands out.
+//! What `crates/reader` makes of a file: the verdict of `verify`, and the values that `Dataset`
+//! hands out.
 //!
-//! Shared by the tests of the fixtures, by the tests of damage, and by the comparison with the independent reader in `format-spec/`.
+//! Shared by the tests of the fixtures, by the tests of damage, and by the comparison with the
+//! independent reader in `format-spec/`.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
 use sha2::{Digest as _, Sha256};
@@ -8,7 +10,8 @@ use shardpack_format::FieldKind;
 use shardpack_reader::{ArrayDecoder, DatasetOptions, Error, RecordView, VerifyOptions, VerifyReport};
 use std::path::Path;
 
-/// Every byte, every digest, every field decoded. Pictures are taken as they are: what is in them is no matter of the format.
+/// Every byte, every digest, every field decoded. Pictures are taken as they are: what is in them
+/// is no matter of the format.
 ///
 /// # Errors
 /// If there is nothing to verify.

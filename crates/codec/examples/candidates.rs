@@ -1,9 +1,11 @@
 //! Prints the results of every combination of codec, filter, difference and layout on `.npy` cubes:
 //! size, and speed on one core.
 //!
-//! The figures behind docs/adr/0002-choosing-a-codec.md and the constants of `src/cost.rs`:
-//! `cargo run --release -p shardpack-codec --example candidates -- [--values RULE] [--max-error E] [--no-data V] [--slow] [--choice] FILE.npy…`,
-//! RULE one of auto, keep, f16, fixed. `--choice` leaves out the table and shows only what a trial chooses. `--slow` adds LZ4HC and the higher levels of zstd.
+//! The figures behind docs/adr/0002-choosing-a-codec.md and the constants of `src/cost.rs`: `cargo
+//! run --release -p shardpack-codec --example candidates -- [--values RULE] [--max-error E]
+//! [--no-data V] [--slow] [--choice] FILE.npy…`, RULE one of auto, keep, f16, fixed. `--choice`
+//! leaves out the table and shows only what a trial chooses. `--slow` adds LZ4HC and the higher
+//! levels of zstd.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 use shardpack_codec::blosc2::Chunk;
@@ -175,7 +177,8 @@ fn time(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<
     }
 }
 
-/// Seconds that this thread has run, where the system tells (Linux), so that a busy machine does not show in the figures; else wall time.
+/// Seconds that this thread has run, where the system tells (Linux), so that a busy machine does
+/// not show in the figures; else wall time.
 fn now() -> f64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     std::fs::read_to_string("/proc/thread-self/schedstat")

@@ -1,9 +1,9 @@
 //! Times coding and decoding Blosc2 chunks alone, for each coder and filter.
 //!
 //! `cargo run --release -p shardpack-codec --example chunk_rate [ROUNDS [WORDS]]`: medians of
-//! ROUNDS (default 5), in MB/s of decoded bytes and processor time of one thread. The cube is a synthetic one
-//! of 480 × 640 × 100 float16, without band differences, in the order of its shape. `WORDS` picks the
-//! lines that contain it.
+//! ROUNDS (default 5), in MB/s of decoded bytes and processor time of one thread. The cube is a
+//! synthetic one of 480 × 640 × 100 float16, without band differences, in the order of its shape.
+//! `WORDS` picks the lines that contain it.
 #![allow(clippy::print_stdout)]
 
 #[path = "shared/cube.rs"]

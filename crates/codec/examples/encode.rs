@@ -1,7 +1,9 @@
-//! Times a trial, and encoding against the Blosc2 compressor alone on the same stored bytes, on a synthetic cube of 480 × 640 × 100 float32.
+//! Times a trial, and encoding against the Blosc2 compressor alone on the same stored bytes, on a
+//! synthetic cube of 480 × 640 × 100 float32.
 //!
-//! `cargo run --release -p shardpack-codec --example encode [ROUNDS]`: medians of ROUNDS (default 5); wall time on all cores for the trial,
-//! processor time of one thread for the rest, both sides in turn.
+//! `cargo run --release -p shardpack-codec --example encode [ROUNDS]`: medians of ROUNDS (default
+//! 5); wall time on all cores for the trial, processor time of one thread for the rest, both sides
+//! in turn.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 #[path = "shared/cube.rs"]
@@ -74,7 +76,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn stored_elements(settings: ArraySettings, cube: &Array) -> Result<Array, Box<dyn Error>> {
     let raw = ArraySettings { coder: Coder::Raw, level: None, filter: Filter::None, ..settings };
     let encoded = ArrayEncoder::new(raw)?.encode(cube, None)?;
-    // Its elements are differences or bit patterns: as plain numbers of the same size they pass through untouched.
+    // Its elements are differences or bit patterns: as plain numbers of the same size they pass
+    // through untouched.
     let dtype = match encoded.descriptor.stored.bytes() {
         1 => Dtype::U8,
         2 => Dtype::U16,

@@ -188,7 +188,8 @@ impl Bare {
             customFilter: None,
         };
         let (mut bytes, mut len) = (std::ptr::null_mut(), 0);
-        // SAFETY: the handle lives as long as the program; `jpeg` is a live slice; one transform, one pointer (null: the library allocates), one length.
+        // SAFETY: the handle lives as long as the program; `jpeg` is a live slice; one transform,
+        // one pointer (null: the library allocates), one length.
         unsafe {
             set(self.transformer, sys::TJPARAM_TJPARAM_RESTARTBLOCKS, interval);
             let status = sys::tj3Transform(
@@ -207,7 +208,8 @@ impl Bare {
 
     fn reencode(&self, jpeg: &[u8], interval: i32, pixels: &mut Vec<u8>) {
         let (mut bytes, mut len) = (std::ptr::null_mut(), 0);
-        // SAFETY: as above; `pixels` is as large as the header of these bytes says, 3 bytes a pixel.
+        // SAFETY: as above; `pixels` is as large as the header of these bytes says, 3 bytes a
+        // pixel.
         unsafe {
             assert_eq!(sys::tj3DecompressHeader(self.decoder, jpeg.as_ptr(), jpeg.len() as _), 0);
             let get = |parameter: u32| sys::tj3Get(self.decoder, parameter.cast_signed());

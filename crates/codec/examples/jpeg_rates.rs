@@ -1,4 +1,5 @@
-//! How fast pictures are decoded into slots, on one core, from a folder of JPEGs and from the same pictures tiled in memory.
+//! How fast pictures are decoded into slots, on one core, from a folder of JPEGs and from the same
+//! pictures tiled in memory.
 //!
 //! ```text
 //! cargo run --release -p shardpack-codec --example jpeg_rates -- FOLDER [MOST_FILES] [ROUNDS]
@@ -41,7 +42,8 @@ impl Bare {
         if self.pixels.len() < needed {
             self.pixels.resize(needed, 0);
         }
-        // SAFETY: the handle is alive; the buffer has room for all rows of the picture, whose size was read from these bytes.
+        // SAFETY: the handle is alive; the buffer has room for all rows of the picture, whose size
+        // was read from these bytes.
         let status = unsafe {
             let pixels = self.pixels.as_mut_ptr();
             sys::tj3Decompress8(self.handle, jpeg.as_ptr(), jpeg.len() as _, pixels, 0, sys::TJPF_TJPF_RGB)
@@ -97,7 +99,8 @@ fn load(folder: &str, most: usize) -> Result<Vec<Picture>> {
     Ok(pictures)
 }
 
-/// Time that this thread ran, where the system tells (Linux), so that others on the machine count less; else time that passed.
+/// Time that this thread ran, where the system tells (Linux), so that others on the machine count
+/// less; else time that passed.
 struct Clock(Instant);
 
 impl Clock {

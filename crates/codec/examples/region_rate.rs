@@ -1,8 +1,10 @@
 //! Times a patch of a synthetic cube of 480 × 640 × 100 float16 against decoding the whole cube.
 //!
-//! `cargo run --release -p shardpack-codec --example region_rate [PATCH [BANDS [ROUNDS]]]`: patches of PATCH × PATCH pixels (default 64) and of
-//! the first BANDS bands (default all 100) at random places; medians of ROUNDS (default 9) times 40 patches, or 5 whole cubes, in processor time
-//! of one thread. Kernels that account by the tick tell it in steps of 4 ms, so a single patch cannot be timed.
+//! `cargo run --release -p shardpack-codec --example region_rate [PATCH [BANDS [ROUNDS]]]`: patches
+//! of PATCH × PATCH pixels (default 64) and of the first BANDS bands (default all 100) at random
+//! places; medians of ROUNDS (default 9) times 40 patches, or 5 whole cubes, in processor time of
+//! one thread. Kernels that account by the tick tell it in steps of 4 ms, so a single patch cannot
+//! be timed.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
 #[path = "shared/cube.rs"]

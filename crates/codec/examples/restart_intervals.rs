@@ -143,7 +143,8 @@ fn segments(scan: &[u8]) -> Vec<usize> {
     sizes
 }
 
-/// Mean bytes of the segments that random-resized-crops (scale 0.08–1, ratio 3/4–4/3) touch, with a pixel on each side.
+/// Mean bytes of the segments that random-resized-crops (scale 0.08–1, ratio 3/4–4/3) touch, with a
+/// pixel on each side.
 fn mean_cut(header: &JpegHeader, sizes: &[usize], tiles: usize, k: u32, photo: u64) -> f64 {
     let (width, height) = (f64::from(header.width), f64::from(header.height));
     let (mcu_w, mcu_h) = match header.sampling() {

@@ -290,7 +290,8 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
                 // As bytes: a map over elements becomes one move for each of them.
                 *lanes = u8x16::load_array_ref(simd, plane).bitcast();
             }
-            // Each step interleaves the upper half of the rows with the lower one; after three, rows are columns.
+            // Each step interleaves the upper half of the rows with the lower one; after three,
+            // rows are columns.
             for _ in 0..3 {
                 let [a, b, c, d, e, f, g, h] = square;
                 square = [

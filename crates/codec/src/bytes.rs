@@ -3,7 +3,8 @@
 use crate::zstd_frame;
 use shardpack_format::{Codec, Error, Limits, Result};
 
-/// Bytes of a unit: the piece of a payload that one zstd frame or one Blosc2 chunk holds. The last unit may be shorter.
+/// Bytes of a unit: the piece of a payload that one zstd frame or one Blosc2 chunk holds. The last
+/// unit may be shorter.
 pub const UNIT_BYTES: usize = 4 << 20;
 /// Payloads that decode to no more than this may expand without limit.
 pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
@@ -65,10 +66,12 @@ impl ZstdDecoder {
         Ok(zstd_frame::walk(bytes)?.len)
     }
 
-    /// Decodes the frame at the start of `bytes`, which must hold exactly `unit`; more may follow it. Returns the frame's length.
+    /// Decodes the frame at the start of `bytes`, which must hold exactly `unit`; more may follow
+    /// it. Returns the frame's length.
     ///
     /// # Errors
-    /// `Format` if it is no frame as the specification asks for, is damaged, or holds another number of bytes.
+    /// `Format` if it is no frame as the specification asks for, is damaged, or holds another
+    /// number of bytes.
     pub fn decode_unit(&mut self, bytes: &[u8], unit: &mut [u8]) -> Result<usize> {
         let frame = zstd_frame::walk(bytes)?;
         if frame.content_bytes != unit.len() as u64 {

@@ -57,7 +57,8 @@ impl ArrayDecoder {
         Array::new(descriptor.decoded, descriptor.shape.clone(), out)
     }
 
-    /// Decodes `payload` into `out`, C-contiguous in the order of the shape, little-endian, exactly `descriptor.decoded_bytes()` bytes.
+    /// Decodes `payload` into `out`, C-contiguous in the order of the shape, little-endian, exactly
+    /// `descriptor.decoded_bytes()` bytes.
     ///
     /// After an error the content of `out` is unspecified.
     ///

@@ -95,8 +95,9 @@ impl ArrayEncoder {
     /// first converted to the array's own type.
     ///
     /// # Errors
-    /// [`EncodeError::OutOfRange`](crate::EncodeError::OutOfRange) and [`EncodeError::ErrorBound`](crate::EncodeError::ErrorBound) if the
-    /// values do not fit the settings.
+    /// [`EncodeError::OutOfRange`](crate::EncodeError::OutOfRange) and
+    /// [`EncodeError::ErrorBound`](crate::EncodeError::ErrorBound) if the values do not fit the
+    /// settings.
     pub fn encode(&mut self, array: &Array, no_data: Option<f64>) -> EncodeResult<EncodedArray> {
         let mut encoded = self.encode_reusing(array, no_data, Vec::new())?;
         encoded.payload.shrink_to_fit();

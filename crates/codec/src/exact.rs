@@ -100,7 +100,8 @@ const ORDER: &[Dtype] = &[
 
 /// Whether every value of type `from` is one of type `to`.
 fn holds(from: Dtype, to: Dtype) -> bool {
-    /// Bits of magnitude that are exact, and whether there are negative numbers; `None` for floats as a source.
+    /// Bits of magnitude that are exact, and whether there are negative numbers; `None` for floats
+    /// as a source.
     const fn integer(dtype: Dtype) -> Option<(u64, bool)> {
         match dtype {
             Dtype::Bool => Some((1, false)),

@@ -34,7 +34,8 @@ pub struct Fidelity {
     /// Elements stored as the nearest value in range. No transform of version 1 does this: a value
     /// out of range is an error.
     pub clipped: u64,
-    /// Non-zero source elements stored as float16 whose magnitude is below 2⁻¹⁴, where float16 loses digits.
+    /// Non-zero source elements stored as float16 whose magnitude is below 2⁻¹⁴, where float16
+    /// loses digits.
     pub subnormal: u64,
     /// Elements that decode to another value or bit pattern than the source's.
     pub changed: u64,
@@ -47,7 +48,8 @@ pub struct Fidelity {
     pub sum_abs_error: f64,
     /// Largest relative error among elements of magnitude 2⁻¹⁴ and above.
     pub max_rel_error: f64,
-    /// Spectra (pixels of an array of three axes) whose angle was measured: those without NaN, infinities, no-data or zero length.
+    /// Spectra (pixels of an array of three axes) whose angle was measured: those without NaN,
+    /// infinities, no-data or zero length.
     pub spectra: u64,
     /// Largest spectral angle, in radians.
     pub max_angle: f64,
@@ -288,9 +290,11 @@ impl<S: Simd> Lanes<S> {
 
 /// Angle between u and v from Σu², Σ(v−u)² and Σv² − Σu²; `None` if one has no length.
 ///
-/// The usual arccos(u·v / |u||v|) cannot tell angles below 1e-8 from 0. This is Kahan's 2·asin(½·|u/|u| − v/|v||) ("How futile are
-/// mindless assessments of roundoff", 2006, §12), with the chord from |u/|u| − v/|v||² = (|d|² − (|v| − |u|)²) / (|u||v|), d = v − u: the
-/// terms that cancel are of the size of the error, not of the data, so the absolute error is about 1e-8·|d|/|u|.
+/// The usual arccos(u·v / |u||v|) cannot tell angles below 1e-8 from 0. This is Kahan's
+/// 2·asin(½·|u/|u| − v/|v||) ("How futile are mindless assessments of roundoff", 2006, §12), with
+/// the chord from |u/|u| − v/|v||² = (|d|² − (|v| − |u|)²) / (|u||v|), d = v − u: the terms that
+/// cancel are of the size of the error, not of the data, so the absolute error is about
+/// 1e-8·|d|/|u|.
 fn angle(uu: f64, dd: f64, ds: f64) -> Option<f64> {
     let vv = uu + ds;
     if !(uu > 0.0 && vv > 0.0 && uu.is_finite() && vv.is_finite()) {

@@ -66,7 +66,8 @@ pub struct ArrayOptions {
     pub band_difference: BandDifference,
     /// Codec.
     pub coder: Option<Coder>,
-    /// The codec's own level; needs `coder`. Default 9 for LZ4HC, 1 for zstd in Blosc2, 3 for plain zstd.
+    /// The codec's own level; needs `coder`. Default 9 for LZ4HC, 1 for zstd in Blosc2, 3 for plain
+    /// zstd.
     pub level: Option<i32>,
     /// Filter before the coder, inside Blosc2.
     pub filter: Option<Filter>,

@@ -44,7 +44,8 @@ pub const fn halves(value: u64) -> [u32; 2] {
 mod tests {
     use super::*;
 
-    /// The vectors for `philox4x32 10` of `kat_vectors` in D. E. Shaw Research's Random123: counter, key, block.
+    /// The vectors for `philox4x32 10` of `kat_vectors` in D. E. Shaw Research's Random123:
+    /// counter, key, block.
     #[test]
     fn known_answers() {
         let vectors = [

@@ -7,8 +7,9 @@ use shardpack_format::{Error, Limits, Result};
 
 /// Decodes `bytes` and throws the pixels away.
 ///
-/// JPEG goes through libjpeg-turbo, whose warnings (damaged or truncated entropy data) count as errors; PNG, WebP, BMP and TIFF through the `image`
-/// crate. Reused between calls, so that a thread checks many pictures without allocating for each.
+/// JPEG goes through libjpeg-turbo, whose warnings (damaged or truncated entropy data) count as
+/// errors; PNG, WebP, BMP and TIFF through the `image` crate. Reused between calls, so that a
+/// thread checks many pictures without allocating for each.
 ///
 /// ```
 /// use shardpack_codec::PictureCheck;
@@ -39,8 +40,8 @@ impl PictureCheck {
     /// Decodes the picture and returns its width and height in pixels.
     ///
     /// # Errors
-    /// `Format` if it does not decode completely or its media type is unknown; `Limit` if its pixels take more than `limits.max_decoded_bytes` or it has
-    /// more than 500 scans.
+    /// `Format` if it does not decode completely or its media type is unknown; `Limit` if its
+    /// pixels take more than `limits.max_decoded_bytes` or it has more than 500 scans.
     pub fn check(&mut self, media_type: &str, bytes: &[u8], limits: &Limits) -> Result<(u64, u64)> {
         match media_type {
             "image/jpeg" => self.check_jpeg(bytes, limits),

@@ -1,4 +1,5 @@
-//! Decoding pictures of any kind into slots: JPEG through libjpeg-turbo, all others through the `image` crate.
+//! Decoding pictures of any kind into slots: JPEG through libjpeg-turbo, all others through the
+//! `image` crate.
 
 use crate::jpeg::{
     CutKind, DecodeOptions, Decoded, JpegDecoder, Pixels, Plan, Rect, Renderer, Rendering, Turn, grown, trim,
@@ -64,16 +65,17 @@ impl PictureDecoder {
     /// Height and width of the upright picture, from its header.
     ///
     /// # Errors
-    /// `Format` if the media type is unknown or there is no header of that type; `Limit` if the picture is too large; `Usage` if the orientation is
-    /// none of 1..=8.
+    /// `Format` if the media type is unknown or there is no header of that type; `Limit` if the
+    /// picture is too large; `Usage` if the orientation is none of 1..=8.
     pub fn size_of(&mut self, media_type: &str, bytes: &[u8], orientation: u8) -> Result<(u32, u32)> {
         let Some(format) = format_of(media_type)? else { return self.jpeg.size_of(bytes, orientation) };
         let (width, height) = Turn::of(orientation)?.size(open(format, bytes, &self.limits)?.dimensions());
         Ok((height, width))
     }
 
-    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly as many bytes as the view has. After an
-    /// error the content of `slot` is unspecified and the decoder stays usable.
+    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or
+    /// `[3, height, width]`, exactly as many bytes as the view has. After an error the content of
+    /// `slot` is unspecified and the decoder stays usable.
     ///
     /// # Errors
     /// `Format` if the media type is unknown or the picture is damaged; `Limit` if it takes more

@@ -15,7 +15,8 @@ const SLACK_BYTES: u64 = 16 << 20;
 /// An ICC profile or a text that is compressed a thousandfold is left out, or is an error.
 ///
 /// # Errors
-/// `Format` if there is no header of this format; `Limit` if the picture takes more than `limits.max_decoded_bytes`.
+/// `Format` if there is no header of this format; `Limit` if the picture takes more than
+/// `limits.max_decoded_bytes`.
 pub(crate) fn open<'a>(format: ImageFormat, bytes: &'a [u8], limits: &Limits) -> Result<impl ImageDecoder + 'a> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     // The PNG decoder reads everything before the pixels before it tells their size.

@@ -231,7 +231,8 @@ impl ArraySettings {
     /// Fails if the parts contradict each other.
     ///
     /// # Errors
-    /// `Usage` for a level that the coder lacks, a filter outside Blosc2, or an error bound that is not positive and finite.
+    /// `Usage` for a level that the coder lacks, a filter outside Blosc2, or an error bound that is
+    /// not positive and finite.
     pub fn check(&self) -> Result<()> {
         self.coder.check_level(self.level)?;
         if self.filter != Filter::None && !self.coder.is_blosc2() {

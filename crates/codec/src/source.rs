@@ -47,7 +47,8 @@ pub trait ArraySource {
     /// Element type.
     fn dtype(&self) -> Dtype;
 
-    /// Shape, outermost axis first. The product of the axes and the element's size must be below 2⁶³.
+    /// Shape, outermost axis first. The product of the axes and the element's size must be below
+    /// 2⁶³.
     fn shape(&self) -> &[u64];
 
     /// All bytes, if they are in memory: then they are not copied.
@@ -98,7 +99,8 @@ pub(crate) fn element_count(array: &dyn ArraySource) -> usize {
     byte_count(array) / usize::try_from(array.dtype().bytes()).unwrap_or(8)
 }
 
-/// Calls `each` with all bytes in order, `block_bytes` at a time (the last time fewer), until it returns false.
+/// Calls `each` with all bytes in order, `block_bytes` at a time (the last time fewer), until it
+/// returns false.
 pub(crate) fn for_each_block(
     array: &dyn ArraySource,
     block_bytes: usize,

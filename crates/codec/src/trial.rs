@@ -1,4 +1,5 @@
-//! A trial: encodes a few samples with every candidate and chooses one (docs/adr/0002-choosing-a-codec.md).
+//! A trial: encodes a few samples with every candidate and chooses one
+//! (docs/adr/0002-choosing-a-codec.md).
 //!
 //! The choice depends on measured sizes and a table of constants, never on a clock. The work runs
 //! on the caller's rayon pool; the table is the same whatever the number of threads.
@@ -42,7 +43,8 @@ pub struct Candidate {
     pub payload_bytes: u64,
     /// Bytes that a reader's coder will have to make; the others are runs, or stored unchanged.
     pub coded_bytes: u64,
-    /// Predicted time to read them at 2 GB/s and to decode them on 8 cores, in microseconds: for comparing rows, not for planning.
+    /// Predicted time to read them at 2 GB/s and to decode them on 8 cores, in microseconds: for
+    /// comparing rows, not for planning.
     pub predicted_us: f64,
 }
 
@@ -63,8 +65,8 @@ impl Candidate {
 /// result does not depend on the number of threads.
 ///
 /// # Errors
-/// `Usage` if the options contradict each other; [`EncodeError::OutOfRange`] and [`EncodeError::ErrorBound`] if no candidate can hold the
-/// samples' values.
+/// `Usage` if the options contradict each other; [`EncodeError::OutOfRange`] and
+/// [`EncodeError::ErrorBound`] if no candidate can hold the samples' values.
 pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> EncodeResult<Trial> {
     options.check()?;
     let crops: Vec<(Array, Option<f64>)> = samples

@@ -7,7 +7,8 @@ use crate::values::{check_tables, special_bits};
 use crate::zstd_frame;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 
-/// The units of an array's payload (spec §5), in order. All but the last hold [`UNIT_BYTES`] of stored elements.
+/// The units of an array's payload (spec §5), in order. All but the last hold [`UNIT_BYTES`] of
+/// stored elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Units<'a> {
     /// Not coded: the stored elements.
@@ -19,7 +20,9 @@ pub enum Units<'a> {
 }
 
 impl<'a> Units<'a> {
-    /// Walks `payload` and checks all that [`ArrayDecoder::decode_into`](crate::ArrayDecoder::decode_into) checks before it decodes the first byte.
+    /// Walks `payload` and checks all that
+    /// [`ArrayDecoder::decode_into`](crate::ArrayDecoder::decode_into) checks before it decodes the
+    /// first byte.
     ///
     /// ```
     /// use shardpack_codec::Units;
@@ -32,8 +35,9 @@ impl<'a> Units<'a> {
     /// ```
     ///
     /// # Errors
-    /// `Format` if the payload is no such units, or not of the array's length, or its codec is not for arrays; `Limit` if the array is over
-    /// `limits.max_decoded_bytes`, or over 1 MiB and more than `limits.max_expansion` times its payload.
+    /// `Format` if the payload is no such units, or not of the array's length, or its codec is not
+    /// for arrays; `Limit` if the array is over `limits.max_decoded_bytes`, or over 1 MiB and more
+    /// than `limits.max_expansion` times its payload.
     pub fn walk(codec: Codec, descriptor: &ArrayDescriptor, payload: &'a [u8], limits: &Limits) -> Result<Self> {
         let stored = descriptor.stored_bytes()?;
         check_size(descriptor.decoded_bytes()?.max(stored), limits)?;
@@ -98,7 +102,8 @@ fn walk_frames<'a>(payload: &'a [u8], stored_bytes: usize, limits: &Limits) -> R
     Ok(frames)
 }
 
-/// The reserved patterns of stored elements (spec §4.2) and the bits, in the decoded type, of the values that they stand for: NaN, no-data, +∞ and −∞.
+/// The reserved patterns of stored elements (spec §4.2) and the bits, in the decoded type, of the
+/// values that they stand for: NaN, no-data, +∞ and −∞.
 ///
 /// ```
 /// use shardpack_codec::reserved_values;

@@ -55,7 +55,8 @@ pub(crate) enum Blocks<'p, 's> {
 }
 
 impl<'p, 's> Blocks<'p, 's> {
-    /// Walks all chunks of a payload of `stored_bytes`, one for each unit, before the first is decoded.
+    /// Walks all chunks of a payload of `stored_bytes`, one for each unit, before the first is
+    /// decoded.
     pub(crate) fn of_chunks(
         decoder: &'s mut blosc2::Decoder,
         payload: &'p [u8],

@@ -1,4 +1,5 @@
-//! A walker over one zstd frame (RFC 8878 §3.1.1): it finds the frame's end and its content size without decoding it.
+//! A walker over one zstd frame (RFC 8878 §3.1.1): it finds the frame's end and its content size
+//! without decoding it.
 //!
 //! Used before a frame goes to a decoder, on the CPU or on a GPU, that may behave in undefined ways
 //! on damaged input.

@@ -1,4 +1,5 @@
-//! Agreement between the parts of a dataset: a record, its row in the index, the schema, the manifest (spec §2.2, §2.3, §3.3, §8).
+//! Agreement between the parts of a dataset: a record, its row in the index, the schema, the
+//! manifest (spec §2.2, §2.3, §3.3, §8).
 //!
 //! A length or a value that is stored in two places is always compared. Readers that each trusted
 //! another place would read different datasets from the same bytes.
@@ -70,7 +71,8 @@ impl Manifest {
     /// reading the whole file.
     ///
     /// # Errors
-    /// `Format` if they disagree on dataset, number, size, samples, footer or schema, or if there is no such entry.
+    /// `Format` if they disagree on dataset, number, size, samples, footer or schema, or if there
+    /// is no such entry.
     pub fn check_shard(&self, number: u32, footer: &Footer, metadata: &Metadata) -> Result<()> {
         let entry = usize::try_from(number).ok().and_then(|number| self.shards.get(number));
         let entry =
@@ -93,7 +95,8 @@ impl Manifest {
 }
 
 impl Record<'_> {
-    /// Checks what only the schema can tell: the number of fields and scalars, and for each field its codec and descriptor.
+    /// Checks what only the schema can tell: the number of fields and scalars, and for each field
+    /// its codec and descriptor.
     ///
     /// # Errors
     /// `Format` if the record does not fit the schema; `Limit` if an array is over the limits.

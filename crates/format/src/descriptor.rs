@@ -50,7 +50,8 @@ impl Transform {
 /// after the band difference has been undone. In fixed point it is one of the codes below 2^`bits`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Codes {
-    /// The pattern that decodes to the quiet NaN with positive sign and zero payload (0x7FC00000, 0x7FF8000000000000).
+    /// The pattern that decodes to the quiet NaN with positive sign and zero payload (0x7FC00000,
+    /// 0x7FF8000000000000).
     pub nan: Option<u32>,
     /// The pattern that decodes to `no_data`.
     pub no_data: Option<u32>,
@@ -100,7 +101,8 @@ pub struct ArrayDescriptor {
     pub stored: Dtype,
     /// From stored elements to values.
     pub transform: Transform,
-    /// Whether each stored element (one or two bytes wide) is the zigzag-coded wrapping difference from the band before it (spec §4.4).
+    /// Whether each stored element (one or two bytes wide) is the zigzag-coded wrapping difference
+    /// from the band before it (spec §4.4).
     pub band_difference: bool,
     /// Order of the axes of the payload.
     pub layout: Layout,
@@ -209,8 +211,8 @@ impl ArrayDescriptor {
     /// Reads a descriptor; `bytes` must hold the descriptor and nothing else.
     ///
     /// # Errors
-    /// `Format` if a code is unknown, a reserved bit is set, the parts contradict each other or the shape overflows; `Limit` if an axis or
-    /// the decoded size is over the limits.
+    /// `Format` if a code is unknown, a reserved bit is set, the parts contradict each other or the
+    /// shape overflows; `Limit` if an axis or the decoded size is over the limits.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         let mut cur = Cursor::new(bytes, "array descriptor");
         let decoded = Dtype::from_code(cur.u8()?)?;

@@ -7,7 +7,8 @@ use std::fmt;
 /// Size of the header in bytes; the first record begins here.
 pub const HEADER_BYTES: u64 = HEADER_LEN as u64;
 const HEADER_LEN: usize = 64;
-/// First bytes of a shard. The high bit and the line ends show damage by transfers in text mode, as in PNG.
+/// First bytes of a shard. The high bit and the line ends show damage by transfers in text mode, as
+/// in PNG.
 pub const HEADER_MAGIC: [u8; 8] = *b"\x89SHRD\r\n\x1a";
 /// The version that this crate writes: major, minor.
 pub const VERSION: (u16, u16) = (1, 0);

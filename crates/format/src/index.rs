@@ -1,4 +1,5 @@
-//! The index: one row for each record, column by column, between the records and the footer (spec §2.3).
+//! The index: one row for each record, column by column, between the records and the footer (spec
+//! §2.3).
 
 use crate::bytes::{Cursor, align_up, pad_to_alignment};
 use crate::dtype::Dtype;
@@ -110,7 +111,8 @@ impl IndexBuilder {
     /// ```
     #[must_use]
     pub fn bytes_for(schema: &crate::Schema, records: u64, key_bytes: u64) -> u64 {
-        // Head, metadata, the columns and the keys are each padded to 64 bytes: offset, length, CRC32, sample id, end of the key.
+        // Head, metadata, the columns and the keys are each padded to 64 bytes: offset, length,
+        // CRC32, sample id, end of the key.
         let columns = 5 + schema.scalars().count() as u64;
         let row = 8 + 8 + 4 + 8 + 8 + schema.scalar_bytes();
         records.saturating_mul(row).saturating_add(key_bytes).saturating_add(64 * (columns + 3))
@@ -268,7 +270,8 @@ impl Index {
         Ok(index)
     }
 
-    /// Records follow each other without holes or overlaps from the header to the index; keys cover the key bytes and are well formed.
+    /// Records follow each other without holes or overlaps from the header to the index; keys cover
+    /// the key bytes and are well formed.
     fn check_rows(&self, footer: &Footer) -> Result<()> {
         let mut expected = HEADER_BYTES;
         let mut key_end = 0;

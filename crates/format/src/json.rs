@@ -31,7 +31,8 @@ pub(crate) fn from_slice<T: DeserializeOwned>(what: &'static str, bytes: &[u8], 
 /// the keys of the objects that are open at the same time, and for no values.
 ///
 /// # Errors
-/// `Format` if they are not, or if they nest deeper than [`Limits::max_json_depth`]; `Limit` if they hold more than [`Limits::max_json_nodes`].
+/// `Format` if they are not, or if they nest deeper than [`Limits::max_json_depth`]; `Limit` if
+/// they hold more than [`Limits::max_json_nodes`].
 ///
 /// ```
 /// use shardpack_format::{Limits, check_json};
@@ -129,7 +130,8 @@ pub(crate) fn some<'de, D: Deserializer<'de>, T: Deserialize<'de>>(de: D) -> std
     T::deserialize(de).map(Some)
 }
 
-/// The canonical bytes of `value`: two-space indentation and a final line feed, keys in the order of the specification.
+/// The canonical bytes of `value`: two-space indentation and a final line feed, keys in the order
+/// of the specification.
 pub(crate) fn to_vec<T: serde::Serialize>(value: &T) -> Result<Vec<u8>> {
     let mut out = serde_json::to_vec_pretty(value).map_err(|e| Error::usage("JSON value", "a serialisable one", e))?;
     out.push(b'\n');

@@ -1,7 +1,8 @@
 //! The shardpack byte layout: parse and lay out headers, records, indexes, footers and manifests.
 //!
-//! Layout only: no I/O, no threads, no codec libraries, no `unsafe`. Each module names the section of `format-spec/` that it implements.
-//! Every parser takes bytes from strangers: it never panics and allocates nothing that [`Limits`] has not allowed.
+//! Layout only: no I/O, no threads, no codec libraries, no `unsafe`. Each module names the section
+//! of `format-spec/` that it implements. Every parser takes bytes from strangers: it never panics
+//! and allocates nothing that [`Limits`] has not allowed.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]

@@ -23,7 +23,8 @@ pub struct Limits {
     pub max_record_bytes: u64,
     /// Largest decoded field, in bytes. Default 1 GiB.
     pub max_decoded_bytes: u64,
-    /// Largest ratio of decoded to stored bytes of a field, for fields that decode to more than 1 MiB. Default 1000.
+    /// Largest ratio of decoded to stored bytes of a field, for fields that decode to more than 1
+    /// MiB. Default 1000.
     pub max_expansion: u64,
     /// Longest axis of an array. Default 2³¹ − 1.
     pub max_axis: u64,

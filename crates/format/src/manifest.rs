@@ -119,8 +119,8 @@ impl Manifest {
     /// Reads a manifest.
     ///
     /// # Errors
-    /// `Format` if it is not strict JSON of this version, if a shard's name is not allowed or occurs twice, or if the counts do not add up; `Limit` if
-    /// it is over the limits.
+    /// `Format` if it is not strict JSON of this version, if a shard's name is not allowed or
+    /// occurs twice, or if the counts do not add up; `Limit` if it is over the limits.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         if bytes.len() as u64 > limits.max_manifest_bytes {
             let limit = limits.max_manifest_bytes;

@@ -15,7 +15,8 @@ pub fn shard_name(number: u32) -> String {
     format!("shard-{number:05}.shard")
 }
 
-/// Checks a shard name from a manifest: one file name, or a folder and a file name, of `A–Z a–z 0–9 . _ -`.
+/// Checks a shard name from a manifest: one file name, or a folder and a file name, of
+/// `A–Z a–z 0–9 . _ -`.
 ///
 /// # Errors
 /// `Format` if the name could lead out of the dataset's folder, or mean something else on another
@@ -45,7 +46,8 @@ pub fn check_shard_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Checks a sample key: a relative path with `/`, without empty, `.` or `..` parts and without control characters.
+/// Checks a sample key: a relative path with `/`, without empty, `.` or `..` parts and without
+/// control characters.
 ///
 /// # Errors
 /// `Format` if it breaks these rules.

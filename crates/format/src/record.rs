@@ -33,9 +33,11 @@ const FRAME_CRC_AT: usize = 60;
 pub struct Frame {
     /// The shard that the record belongs to.
     pub shard_number: u32,
-    /// The sample's number in the order of the sources, before any permutation; unique in the dataset.
+    /// The sample's number in the order of the sources, before any permutation; unique in the
+    /// dataset.
     pub sample_id: u64,
-    /// Bytes from the start of the frame to the end of the last field value, without the padding that follows.
+    /// Bytes from the start of the frame to the end of the last field value, without the padding
+    /// that follows.
     pub record_bytes: u64,
     /// Bytes of frame and head, a multiple of 64: where the first field value begins.
     pub head_bytes: u32,
@@ -134,7 +136,8 @@ impl<'a> Record<'a> {
     /// frame and hold at least `record_bytes`.
     ///
     /// # Errors
-    /// `Format` on any departure from the specification; `Limit` if the record or a field is over the limits.
+    /// `Format` on any departure from the specification; `Limit` if the record or a field is over
+    /// the limits.
     pub fn parse(bytes: &'a [u8], limits: &Limits) -> Result<Self> {
         let frame = Frame::parse(bytes)?;
         Self::check_body_crc(&frame, bytes)?;

@@ -122,7 +122,8 @@ impl RecordBuilder {
     /// entry for each stored field, `None` if the sample has no value.
     ///
     /// # Errors
-    /// `Usage` if scalars or fields do not fit the schema, or a length overflows; `Format` if the key is not allowed.
+    /// `Usage` if scalars or fields do not fit the schema, or a length overflows; `Format` if the
+    /// key is not allowed.
     pub fn new(
         buffer: Vec<u8>,
         schema: &Schema,

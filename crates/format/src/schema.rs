@@ -17,7 +17,8 @@ use std::sync::Arc;
 pub enum FieldKind {
     /// An encoded picture: codec `jpeg`, or `raw` with its media type as descriptor.
     Image,
-    /// An array with an [`ArrayDescriptor`](crate::ArrayDescriptor): codec `raw`, `zstd` or `blosc2`.
+    /// An array with an [`ArrayDescriptor`](crate::ArrayDescriptor): codec `raw`, `zstd` or
+    /// `blosc2`.
     Array,
     /// UTF-8 text: codec `raw` or `zstd`.
     Text,
@@ -39,7 +40,8 @@ pub enum FieldKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// Name, unique in the schema: 1 to 255 bytes of `A–Z a–z 0–9 _ - .`, not beginning with `.` or `-`.
+    /// Name, unique in the schema: 1 to 255 bytes of `A–Z a–z 0–9 _ - .`, not beginning with `.` or
+    /// `-`.
     pub name: String,
     /// What it holds.
     #[serde(deserialize_with = "json::choice")]
@@ -243,7 +245,8 @@ impl Metadata {
     /// before it writes the first byte.
     ///
     /// # Errors
-    /// As [`Metadata::encode`]; `Limit` on too many bytes, nodes or fields; `Format` if the recipe nests too deeply.
+    /// As [`Metadata::encode`]; `Limit` on too many bytes, nodes or fields; `Format` if the recipe
+    /// nests too deeply.
     ///
     /// ```
     /// use shardpack_format::{Dtype, Error, Field, Limits, Metadata, Schema};
@@ -262,7 +265,8 @@ impl Metadata {
     /// Reads the JSON document.
     ///
     /// # Errors
-    /// `Format` if it is not strict JSON or breaks the schema's rules; `Limit` on too many bytes, nodes or fields.
+    /// `Format` if it is not strict JSON or breaks the schema's rules; `Limit` on too many bytes,
+    /// nodes or fields.
     pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Self> {
         if bytes.len() as u64 > limits.max_manifest_bytes {
             let limit = limits.max_manifest_bytes;

@@ -46,8 +46,9 @@ pub(super) fn launch<'a>(
         *to = u64::from_ne_bytes(word);
     }
     let mut message = [0_u8; 512];
-    // SAFETY: the pointers are valid for their lengths during the call. The kernel reads `params.len()` bytes of parameters, which the callee compares with
-    // what it expects, and touches only `buffers`, which are borrowed exclusively: each access is checked against them.
+    // SAFETY: the pointers are valid for their lengths during the call. The kernel reads
+    // `params.len()` bytes of parameters, which the callee compares with what it expects, and
+    // touches only `buffers`, which are borrowed exclusively: each access is checked against them.
     let failed = unsafe {
         shardpack_play_launch(
             name.as_ptr(),

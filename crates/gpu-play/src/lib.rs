@@ -1,8 +1,10 @@
 //! Runs the kernels of `shardpack-gpu` on the CPU, for tests.
 //!
-//! The kernels' own files, compiled as C++: `play.h` plays blocks, threads, shared memory, barriers and warps. A [`Device`] holds buffers; a kernel that reads
-//! or writes anything else, at an address that is not aligned, or waits for threads that never come, ends with a message. New buffers and shared memory are
-//! filled with [`Manner::poison`]; run in both [`MANNERS`], a kernel that looks at what nobody wrote, or needs a barrier and has none, gives two results.
+//! The kernels' own files, compiled as C++: `play.h` plays blocks, threads, shared memory, barriers
+//! and warps. A [`Device`] holds buffers; a kernel that reads or writes anything else, at an
+//! address that is not aligned, or waits for threads that never come, ends with a message. New
+//! buffers and shared memory are filled with [`Manner::poison`]; run in both [`MANNERS`], a kernel
+//! that looks at what nobody wrote, or needs a barrier and has none, gives two results.
 #![deny(unsafe_code)]
 
 mod ffi;
@@ -82,7 +84,8 @@ impl Device {
         self.buffers.get_mut(id.0).and_then(|b| b.room.get_mut(b.start..b.start + b.len))
     }
 
-    /// Runs a kernel on `grid` blocks of `block` threads. `params` are the bytes of its parameter struct.
+    /// Runs a kernel on `grid` blocks of `block` threads. `params` are the bytes of its parameter
+    /// struct.
     ///
     /// # Errors
     /// What the kernel did that it must not, or that there is no such kernel with such parameters.

@@ -1,8 +1,10 @@
-//! Times batches of cubes on a device: from pinned memory that is filled already, from the device's own memory, and against the bus.
+//! Times batches of cubes on a device: from pinned memory that is filled already, from the device's
+//! own memory, and against the bus.
 //!
-//! `cargo run --release -p shardpack-gpu --example cube_rate [BATCH [ROUNDS]]`: cubes of 480 × 640 × 100 in float16, synthetic with 1 % noise, in batches of BATCH
-//! (default 6), on three streams; medians of ROUNDS (default 7) rounds of 12 batches. *pinned*: compressed bytes go up and are decoded. *resident*: they are on the
-//! device. *one stream*: resident, without overlap.
+//! `cargo run --release -p shardpack-gpu --example cube_rate [BATCH [ROUNDS]]`: cubes of 480 × 640
+//! × 100 in float16, synthetic with 1 % noise, in batches of BATCH (default 6), on three streams;
+//! medians of ROUNDS (default 7) rounds of 12 batches. *pinned*: compressed bytes go up and are
+//! decoded. *resident*: they are on the device. *one stream*: resident, without overlap.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use half::f16;

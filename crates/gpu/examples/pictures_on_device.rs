@@ -1,4 +1,5 @@
-//! Decodes pictures on a GPU: compares them with the host's, then measures. `scripts/gpu.sh` runs it; it needs a folder of JPEGs.
+//! Decodes pictures on a GPU: compares them with the host's, then measures. `scripts/gpu.sh` runs
+//! it; it needs a folder of JPEGs.
 //!
 //!     pictures_on_device FOLDER [--check-only] [--small]
 //!
@@ -36,7 +37,8 @@ fn stage(memory: &mut [u8], pictures: &[(Vec<u8>, Rendering)], options: StagingO
     (staging.finish().expect("room for the tables"), taken)
 }
 
-/// Decodes on both sides. Returns how many pictures were compared, how many of them differ, and how many the kernels did not take.
+/// Decodes on both sides. Returns how many pictures were compared, how many of them differ, and how
+/// many the kernels did not take.
 fn compare(decoder: &mut PictureDecoder, pictures: &Pictures, output: Output) -> Result<[usize; 3], GpuError> {
     let options = StagingOptions { output, scaled: false, ..Default::default() };
     let (batch, taken) = stage(decoder.staging()?, pictures, options);

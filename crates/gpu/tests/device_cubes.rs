@@ -1,4 +1,5 @@
-//! Cubes on a device, against the host's decoder. Without a device there is nothing to test: the same kernels are played on the CPU in the tests of the crate.
+//! Cubes on a device, against the host's decoder. Without a device there is nothing to test: the
+//! same kernels are played on the CPU in the tests of the crate.
 //!
 //! `SHARDPACK_CUBES` names datasets, with colons between them: all their arrays are decoded too.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, clippy::cast_possible_truncation)]

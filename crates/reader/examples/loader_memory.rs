@@ -1,8 +1,11 @@
-//! The memory that a loader takes beside what it predicts: one epoch, in a process that does nothing else.
+//! The memory that a loader takes beside what it predicts: one epoch, in a process that does
+//! nothing else.
 //!
-//! `cargo run --release -p shardpack-reader --example loader_memory -- DATASET full|crop|raw [BATCH_SIZE] [THREADS]`
+//! `cargo run --release -p shardpack-reader --example loader_memory -- DATASET full|crop|raw
+//! [BATCH_SIZE] [THREADS]`
 //!
-//! What counts is the growth of the process's peak from before the loader was opened, with the dataset's index in memory, to the end of the epoch.
+//! What counts is the growth of the process's peak from before the loader was opened, with the
+//! dataset's index in memory, to the end of the epoch.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_codec::jpeg::View;

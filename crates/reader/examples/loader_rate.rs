@@ -1,10 +1,15 @@
-//! What the loader reaches on a dataset of JPEGs, beside what the machine can do: the same decoder on the same pictures in memory, with nothing else to do, on as many threads; and
-//! a plain loop of reads over the same files.
+//! What the loader reaches on a dataset of JPEGs, beside what the machine can do: the same decoder
+//! on the same pictures in memory, with nothing else to do, on as many threads; and a plain loop of
+//! reads over the same files.
 //!
-//! `cargo run --release -p shardpack-reader --example loader_rate -- DATASET [THREADS] [ROUNDS] [cold]`
+//! `cargo run --release -p shardpack-reader --example loader_rate -- DATASET [THREADS] [ROUNDS]
+//! [cold]`
 //!
-//! Medians of `ROUNDS` (default 5), all measures in turn in each, after a round that does not count: each loader is opened once and goes on from epoch to epoch, as in training. The decoder alone is `JpegDecoder` over the encoded pictures in memory, each thread into one buffer of its own: for
-//! whole pictures that is one call of libjpeg-turbo. The last column compares processor time for the same work, which other programs disturb less.
+//! Medians of `ROUNDS` (default 5), all measures in turn in each, after a round that does not
+//! count: each loader is opened once and goes on from epoch to epoch, as in training. The decoder
+//! alone is `JpegDecoder` over the encoded pictures in memory, each thread into one buffer of its
+//! own: for whole pictures that is one call of libjpeg-turbo. The last column compares processor
+//! time for the same work, which other programs disturb less.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_codec::jpeg::{DecodeOptions, DrawKey, JpegDecoder, Rendering, View};
@@ -133,10 +138,12 @@ fn load(loader: &mut Loader) -> Outcome<Run> {
     Ok(Run { samples, bytes, stats: Some(loader.stats()) })
 }
 
-/// Seconds of processor time of this process, in hundredths; of use where other programs run beside it.
+/// Seconds of processor time of this process, in hundredths; of use where other programs run beside
+/// it.
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The name of the program, in parentheses, may hold blanks; user and system time are fields 14 and 15.
+    // The name of the program, in parentheses, may hold blanks; user and system time are fields 14
+    // and 15.
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
     fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
 }

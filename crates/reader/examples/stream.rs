@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release -p shardpack-reader --example stream -- DATASET [ROUNDS] [cold]`
 //!
-//! Medians of `ROUNDS` (default 5), taken in turn; the files come from the page cache, or with `cold` are thrown out of it before each measurement.
+//! Medians of `ROUNDS` (default 5), taken in turn; the files come from the page cache, or with
+//! `cold` are thrown out of it before each measurement.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use shardpack_reader::{Dataset, VerifyOptions, verify};

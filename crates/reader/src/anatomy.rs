@@ -1,4 +1,5 @@
-//! The parts of a shard around its records, each read on its own: an intact shard has all of them, `salvage` takes what there is.
+//! The parts of a shard around its records, each read on its own: an intact shard has all of them,
+//! `salvage` takes what there is.
 
 use crate::error::Result;
 use crate::handles::ShardFile;
@@ -18,7 +19,8 @@ pub(crate) struct Anatomy {
 }
 
 impl Anatomy {
-    /// Reads the tail of the file, its first 64 bytes, and of the index what the tail did not hold. Metadata that is `known` from another shard is shared with it.
+    /// Reads the tail of the file, its first 64 bytes, and of the index what the tail did not hold.
+    /// Metadata that is `known` from another shard is shared with it.
     ///
     /// # Errors
     /// `Io` only: what is wrong with the bytes stands in the parts.
@@ -50,7 +52,8 @@ impl Anatomy {
         let index = match &footer {
             Err(_) => None,
             Ok(footer) => {
-                // `Footer::parse` has compared the range with the file's length and the size with the limits.
+                // `Footer::parse` has compared the range with the file's length and the size with
+                // the limits.
                 let bytes = match footer.index_offset.checked_sub(tail_start) {
                     Some(at) => {
                         let at = usize::try_from(at).unwrap_or(usize::MAX);

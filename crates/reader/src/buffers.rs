@@ -1,15 +1,18 @@
-//! The buffers that go round between the threads that read ahead and the consumer: bounded in number and in bytes.
+//! The buffers that go round between the threads that read ahead and the consumer: bounded in
+//! number and in bytes.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Runs between the readers and the consumer, the one in the consumer's hands included.
 pub(crate) const RUNS_IN_FLIGHT: usize = 6;
-/// Bytes of these runs; beyond, as with records of many MiB, there are two: one being read, one being used.
+/// Bytes of these runs; beyond, as with records of many MiB, there are two: one being read, one
+/// being used.
 const BYTES_IN_FLIGHT: u64 = 24 << 20;
 /// A buffer above this size is kept for the next large record only if few such buffers are.
 const LARGE_BYTES: usize = 4 << 20;
 
-/// Empty buffers, the last one given first to be taken: a consumer that keeps up leaves the same one or two in use, and these in the cache.
+/// Empty buffers, the last one given first to be taken: a consumer that keeps up leaves the same
+/// one or two in use, and these in the cache.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     state: Mutex<State>,
@@ -29,7 +32,8 @@ impl Buffers {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until a run of `bytes` may be read, and gives the buffer for it; `None` once the consumer is gone.
+    /// Waits until a run of `bytes` may be read, and gives the buffer for it; `None` once the
+    /// consumer is gone.
     pub(crate) fn take(&self, bytes: u64) -> Option<Vec<u8>> {
         let mut state = self.state();
         loop {

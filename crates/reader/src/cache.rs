@@ -4,8 +4,8 @@ use crate::dataset::Dataset;
 use crate::error::Result;
 
 impl Dataset {
-    /// Asks the system to forget the cached pages of all shards: what a benchmark of cold reads needs. Where the system knows no such call (anything
-    /// but Linux), nothing happens.
+    /// Asks the system to forget the cached pages of all shards: what a benchmark of cold reads
+    /// needs. Where the system knows no such call (anything but Linux), nothing happens.
     ///
     /// # Errors
     /// As [`Dataset::shard`].

@@ -1,5 +1,5 @@
-//! What must hold of a record's bytes before anybody sees them. The rules are those of `shardpack_format`; here stands their order, and the file's part
-//! in them.
+//! What must hold of a record's bytes before anybody sees them. The rules are those of
+//! `shardpack_format`; here stands their order, and the file's part in them.
 
 use crate::shard::Shard;
 use shardpack_format::{Error, FRAME_BYTES, Frame, Record};
@@ -15,8 +15,8 @@ pub(crate) enum Crc {
     Skip,
 }
 
-/// Checks a record whole: frame, CRC32, head, agreement with index and schema, padding. `bytes` are the record and its padding. Errors name their offset in
-/// the file.
+/// Checks a record whole: frame, CRC32, head, agreement with index and schema, padding. `bytes` are
+/// the record and its padding. Errors name their offset in the file.
 pub(crate) fn check_record<'a>(shard: &Shard, record: u64, bytes: &'a [u8], crc: Crc) -> Result<Record<'a>, Error> {
     let (index, number) = (shard.index(), shard.identity().shard_number);
     let offset = index.row(record).map_or(0, |row| row.offset);

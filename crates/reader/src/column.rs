@@ -62,7 +62,8 @@ impl Column {
         (0..self.len()).filter_map(|i| self.value(i))
     }
 
-    /// Every value as a signed integer; `None` if the type is floating point, or a value is 2⁶³ or more.
+    /// Every value as a signed integer; `None` if the type is floating point, or a value is 2⁶³ or
+    /// more.
     #[must_use]
     pub fn to_i64s(&self) -> Option<Vec<i64>> {
         self.values().map(Scalar::as_i64).collect()

@@ -1,4 +1,5 @@
-//! Several datasets as one: to mix them, or to go through one after the other, without packing them again.
+//! Several datasets as one: to mix them, or to go through one after the other, without packing them
+//! again.
 
 use crate::dataset::{Dataset, Inner, Of, Slot};
 use crate::error::{Error, Result};
@@ -8,13 +9,16 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 impl Dataset {
-    /// All samples of `datasets`, those of the first one first: a dataset like any other, with their shards in place. No file is touched.
+    /// All samples of `datasets`, those of the first one first: a dataset like any other, with
+    /// their shards in place. No file is touched.
     ///
-    /// The schemas must be equal, and so must the classes, because labels count into them. Keys stay what they are: [`Dataset::by_key`] refuses
-    /// datasets that share one, and whoever needs it asks the dataset that is meant. There is no manifest; the recipe is theirs if it is one, else
-    /// empty. Limits are each dataset's own, those of decoders the first one's.
+    /// The schemas must be equal, and so must the classes, because labels count into them. Keys
+    /// stay what they are: [`Dataset::by_key`] refuses datasets that share one, and whoever needs
+    /// it asks the dataset that is meant. There is no manifest; the recipe is theirs if it is one,
+    /// else empty. Limits are each dataset's own, those of decoders the first one's.
     ///
-    /// A [`Mixture`](crate::order::Mixture) of orders of the same datasets, in the same order, then says how often each of them comes:
+    /// A [`Mixture`](crate::order::Mixture) of orders of the same datasets, in the same order, then
+    /// says how often each of them comes:
     ///
     /// ```no_run
     /// use shardpack_reader::order::{Mixture, Order};
@@ -80,7 +84,8 @@ impl Dataset {
         })))
     }
 
-    /// The samples of each of the datasets that this one was made of by [`Dataset::concat`]; of any other, all of its own.
+    /// The samples of each of the datasets that this one was made of by [`Dataset::concat`]; of any
+    /// other, all of its own.
     #[must_use]
     pub fn parts(&self) -> &[Range<u64>] {
         &self.0.parts

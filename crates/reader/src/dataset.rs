@@ -35,7 +35,8 @@ impl Default for DatasetOptions {
 }
 
 impl DatasetOptions {
-    /// The defaults: limits for data from strangers, CRC32 checked, no symlinks, at most 256 open files.
+    /// The defaults: limits for data from strangers, CRC32 checked, no symlinks, at most 256 open
+    /// files.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -48,15 +49,16 @@ impl DatasetOptions {
         self
     }
 
-    /// Whether the CRC32 of each record is compared before the record is handed out. Default true; headers, indexes and frames are always checked.
+    /// Whether the CRC32 of each record is compared before the record is handed out. Default true;
+    /// headers, indexes and frames are always checked.
     #[must_use]
     pub const fn verify_crc(mut self, verify_crc: bool) -> Self {
         self.shard.check_crc = verify_crc;
         self
     }
 
-    /// Whether shards may be symlinks, to anywhere. Default false: a link in a dataset from a stranger could lead to any file of yours. Caches that
-    /// keep files elsewhere need it.
+    /// Whether shards may be symlinks, to anywhere. Default false: a link in a dataset from a
+    /// stranger could lead to any file of yours. Caches that keep files elsewhere need it.
     #[must_use]
     pub const fn follow_symlinks(mut self, follow_symlinks: bool) -> Self {
         self.follow_symlinks = follow_symlinks;
@@ -73,7 +75,8 @@ impl DatasetOptions {
     /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
     ///
     /// # Errors
-    /// `Io` if something cannot be read, `Usage` if it is nothing of the kind, `Format` or `Limit` if the manifest, or the lone shard, is not as it should be.
+    /// `Io` if something cannot be read, `Usage` if it is nothing of the kind, `Format` or `Limit`
+    /// if the manifest, or the lone shard, is not as it should be.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
         if std::fs::metadata(path).map_err(|e| Error::io(path, "open", e))?.is_dir() {
@@ -174,7 +177,8 @@ pub(crate) fn read_manifest(file: &dyn crate::fs::ReadAt, path: &Path, limits: &
 
 /// An open dataset. Cloning it is cheap; all methods may be called from many threads at once.
 ///
-/// Samples are numbered in stored order: the records of the first shard, then those of the second, and so on.
+/// Samples are numbered in stored order: the records of the first shard, then those of the second,
+/// and so on.
 #[derive(Debug, Clone)]
 pub struct Dataset(pub(crate) Arc<Inner>);
 
@@ -209,8 +213,8 @@ pub(crate) struct Slot {
     pub(crate) samples: u64,
     pub(crate) of: Of,
     pub(crate) shard: OnceLock<Arc<Shard>>,
-    /// What is wrong with header, footer or index: a large index is read and checked once, not anew for every sample. What the system could not read is tried
-    /// again.
+    /// What is wrong with header, footer or index: a large index is read and checked once, not anew
+    /// for every sample. What the system could not read is tried again.
     pub(crate) damage: OnceLock<FormatError>,
 }
 
@@ -243,7 +247,8 @@ pub struct ShardInfo {
 }
 
 impl Dataset {
-    /// Opens the dataset at `path` with the default [`DatasetOptions`]: a folder with a manifest, a manifest, or a lone shard.
+    /// Opens the dataset at `path` with the default [`DatasetOptions`]: a folder with a manifest, a
+    /// manifest, or a lone shard.
     ///
     /// # Errors
     /// As [`DatasetOptions::open`].
@@ -272,7 +277,8 @@ impl Dataset {
         Self(Arc::new(inner))
     }
 
-    /// The manifest's path, or the lone shard's; of several datasets as one, their paths joined by ` + `, for messages.
+    /// The manifest's path, or the lone shard's; of several datasets as one, their paths joined by
+    /// ` + `, for messages.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
@@ -314,7 +320,8 @@ impl Dataset {
         &self.0.metadata.schema
     }
 
-    /// Names of the classes, where there are classes: the field `label` counts from 0 into this list.
+    /// Names of the classes, where there are classes: the field `label` counts from 0 into this
+    /// list.
     #[must_use]
     pub fn classes(&self) -> Option<&[String]> {
         self.0.metadata.classes.as_deref()
@@ -358,7 +365,8 @@ impl Dataset {
     /// Shard `number`, opened and compared with the manifest on first use.
     ///
     /// # Errors
-    /// `Usage` past the end; else as [`Shard::open`], and `Format` if the shard is not the one that the manifest means.
+    /// `Usage` past the end; else as [`Shard::open`], and `Format` if the shard is not the one that
+    /// the manifest means.
     pub fn shard(&self, number: usize) -> Result<Arc<Shard>> {
         let slots = &self.0.slots;
         let slot = slots
@@ -382,8 +390,8 @@ impl Dataset {
         }
     }
 
-    /// As [`Dataset::shard`]; `None` if the shard is damaged, for those who look at all shards and can do without one: what is wrong is said when a sample of it is
-    /// asked for.
+    /// As [`Dataset::shard`]; `None` if the shard is damaged, for those who look at all shards and
+    /// can do without one: what is wrong is said when a sample of it is asked for.
     pub(crate) fn shard_unless_damaged(&self, number: usize) -> Result<Option<Arc<Shard>>> {
         match self.shard(number) {
             Ok(shard) => Ok(Some(shard)),
@@ -404,7 +412,8 @@ impl Dataset {
 
     /// The shard that holds sample `index`, and the record's number there.
     pub(crate) fn locate(&self, index: u64) -> Result<(usize, u64)> {
-        // Among shards without samples, which share their first index with the next one, the last is the one that holds it.
+        // Among shards without samples, which share their first index with the next one, the last
+        // is the one that holds it.
         let after = self.0.slots.partition_point(|slot| slot.first <= index);
         match after.checked_sub(1).and_then(|number| self.0.slots.get(number).map(|slot| (number, slot))) {
             Some((number, slot)) if index - slot.first < slot.samples => Ok((number, index - slot.first)),
@@ -412,7 +421,8 @@ impl Dataset {
         }
     }
 
-    /// All values of a scalar field, in the order of the samples. Opens every shard, touches no record.
+    /// All values of a scalar field, in the order of the samples. Opens every shard, touches no
+    /// record.
     ///
     /// # Errors
     /// `Usage` if there is no scalar field of this name; else as [`Dataset::shard`].

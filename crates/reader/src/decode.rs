@@ -1,4 +1,5 @@
-//! Field values decoded: arrays, text, bytes, by the codecs of `shardpack_codec`. Which field may use which codec was checked with the record.
+//! Field values decoded: arrays, text, bytes, by the codecs of `shardpack_codec`. Which field may
+//! use which codec was checked with the record.
 
 use crate::error::Result;
 use crate::sample::{RecordView, Sample};
@@ -7,7 +8,8 @@ use shardpack_codec::jpeg::{DecodeOptions, JpegHeader, Rendering};
 use shardpack_codec::{Array, ArrayDecoder, PictureDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldKind};
 
-/// Exif orientation of a picture, 1..=8: what the packer found, or, in datasets that do not say, what a JPEG itself says.
+/// Exif orientation of a picture, 1..=8: what the packer found, or, in datasets that do not say,
+/// what a JPEG itself says.
 pub(crate) fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u8 {
     let orientation = match stored {
         Some(stored) => u8::try_from(stored).unwrap_or(0),
@@ -37,7 +39,8 @@ impl RecordView<'_> {
     /// Shape, types and transform of an array field, without decoding it.
     ///
     /// # Errors
-    /// `Usage` if there is no such array field, or if this sample has no value for it; `Format` or `Limit` if the descriptor is not as it should be.
+    /// `Usage` if there is no such array field, or if this sample has no value for it; `Format` or
+    /// `Limit` if the descriptor is not as it should be.
     pub fn descriptor(&self, name: &str) -> Result<ArrayDescriptor> {
         let value = self.present(name, &[FieldKind::Array])?;
         ArrayDescriptor::parse(value.descriptor, self.limits()).map_err(|e| self.field_error(name, e))
@@ -46,7 +49,8 @@ impl RecordView<'_> {
     /// Decodes an array field; `decoder` keeps its scratch memory for the next one.
     ///
     /// # Errors
-    /// As [`RecordView::descriptor`]; `Format` too if the payload is damaged or does not decode to the array's size.
+    /// As [`RecordView::descriptor`]; `Format` too if the payload is damaged or does not decode to
+    /// the array's size.
     pub fn array(&self, name: &str, decoder: &mut ArrayDecoder) -> Result<Array> {
         let value = self.present(name, &[FieldKind::Array])?;
         let decoded = ArrayDescriptor::parse(value.descriptor, self.limits())
@@ -54,7 +58,8 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes an array field straight into `out`, C-contiguous, exactly as long as the descriptor's `decoded_bytes`.
+    /// Decodes an array field straight into `out`, C-contiguous, exactly as long as the
+    /// descriptor's `decoded_bytes`.
     ///
     /// # Errors
     /// As [`RecordView::array`]; `Usage` too if `out` has another length.
@@ -65,10 +70,12 @@ impl RecordView<'_> {
         decoded.map_err(|e| self.field_error(name, e))
     }
 
-    /// Decodes the picture of an image field: upright, `[height, width, 3]`, uint8. `decoder` keeps its scratch memory for the next one.
+    /// Decodes the picture of an image field: upright, `[height, width, 3]`, uint8. `decoder` keeps
+    /// its scratch memory for the next one.
     ///
     /// # Errors
-    /// As [`RecordView::image`]; `Format` too if the picture is damaged, `Limit` if it is too large.
+    /// As [`RecordView::image`]; `Format` too if the picture is damaged, `Limit` if it is too
+    /// large.
     pub fn pixels(&self, name: &str, decoder: &mut PictureDecoder) -> Result<Array> {
         let image = self.image(name)?;
         let stored = self.schema().scalar_position("orientation").and_then(|_| self.scalar("orientation").ok());
@@ -92,7 +99,8 @@ impl RecordView<'_> {
     /// The content of a text, JSON or bytes field, once its codec is undone.
     ///
     /// # Errors
-    /// `Usage` if there is no such field, or if this sample has no value for it; `Format` or `Limit` if it does not decode as it should.
+    /// `Usage` if there is no such field, or if this sample has no value for it; `Format` or
+    /// `Limit` if it does not decode as it should.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>> {
         let value = self.present(name, &[FieldKind::Text, FieldKind::Json, FieldKind::Bytes])?;
         let decoded = decode_bytes(value.codec, value.bytes, value.decoded_bytes, self.limits());
@@ -117,7 +125,8 @@ impl RecordView<'_> {
 }
 
 impl Sample {
-    /// Decodes a picture with a decoder of its own; for many, hand one in with [`RecordView::pixels`].
+    /// Decodes a picture with a decoder of its own; for many, hand one in with
+    /// [`RecordView::pixels`].
     ///
     /// # Errors
     /// As [`RecordView::pixels`].
@@ -134,7 +143,8 @@ impl Sample {
         self.view().descriptor(name)
     }
 
-    /// Decodes an array field with a decoder of its own; for many, hand one in with [`RecordView::array`].
+    /// Decodes an array field with a decoder of its own; for many, hand one in with
+    /// [`RecordView::array`].
     ///
     /// # Errors
     /// As [`RecordView::array`].

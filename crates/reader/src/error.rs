@@ -26,7 +26,8 @@ pub enum Error {
     /// The bytes break the specification: always [`shardpack_format::Error::Format`].
     #[error("{0}")]
     Format(format::Error),
-    /// The bytes ask for more than the caller's [`Limits`](crate::Limits) allow: always [`shardpack_format::Error::Limit`].
+    /// The bytes ask for more than the caller's [`Limits`](crate::Limits) allow: always
+    /// [`shardpack_format::Error::Limit`].
     #[error("{0}")]
     Limit(format::Error),
     /// The caller asked for something that is not there.
@@ -39,7 +40,8 @@ pub enum Error {
         /// What it was.
         found: String,
     },
-    /// Something happened that the code rules out, a panic for instance: always [`shardpack_format::Error::Internal`].
+    /// Something happened that the code rules out, a panic for instance: always
+    /// [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(format::Error),
 }
@@ -84,7 +86,8 @@ impl Error {
         Self::Internal(format::Error::internal(what, expected, found))
     }
 
-    /// Whether the bytes, not the environment or the caller, are at fault: such an error is a finding of `verify`, any other one stops it.
+    /// Whether the bytes, not the environment or the caller, are at fault: such an error is a
+    /// finding of `verify`, any other one stops it.
     #[must_use]
     pub const fn is_about_data(&self) -> bool {
         matches!(self, Self::Format(_) | Self::Limit(_))

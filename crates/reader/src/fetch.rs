@@ -25,13 +25,15 @@ impl Dataset {
     /// Reads one sample.
     ///
     /// # Errors
-    /// `Usage` past the end, `Io` if it cannot be read, `Format` if it is damaged, `Limit` if it is too large.
+    /// `Usage` past the end, `Io` if it cannot be read, `Format` if it is damaged, `Limit` if it is
+    /// too large.
     pub fn get(&self, index: u64) -> Result<Sample> {
         let (number, record) = self.locate(index)?;
         sample_at(&self.shard(number)?, index, record)
     }
 
-    /// Reads many samples, in the order asked for: sorted by place, neighbours in one read of up to 4 MiB, over gaps of up to 64 KiB.
+    /// Reads many samples, in the order asked for: sorted by place, neighbours in one read of up to
+    /// 4 MiB, over gaps of up to 64 KiB.
     ///
     /// The answer holds all of them: the caller pays for the sum of their sizes.
     ///

@@ -1,4 +1,5 @@
-//! The only module that touches files. Everything above it reads through [`ReadAt`] and opens through [`Storage`], which tests replace.
+//! The only module that touches files. Everything above it reads through [`ReadAt`] and opens
+//! through [`Storage`], which tests replace.
 
 use crate::error::{Error, Result};
 use rustix::fs::{Advice, FileType, Mode, OFlags};
@@ -14,7 +15,8 @@ use std::time::Duration;
 
 /// Bytes that can be read at any offset, by many threads at once.
 ///
-/// An implementation may return fewer bytes than asked for, and may fail with `Interrupted` or `WouldBlock`: the crate asks again.
+/// An implementation may return fewer bytes than asked for, and may fail with `Interrupted` or
+/// `WouldBlock`: the crate asks again.
 pub trait ReadAt: Send + Sync + Debug {
     /// Length in bytes, fixed when the file was opened.
     fn len(&self) -> u64;
@@ -30,22 +32,25 @@ pub trait ReadAt: Send + Sync + Debug {
     /// Whatever the operating system says.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Tells the operating system that the file will be read from front to back. A hint: failures do not matter.
+    /// Tells the operating system that the file will be read from front to back. A hint: failures
+    /// do not matter.
     fn advise_sequential(&self) {}
 
-    /// Tells the operating system that these bytes will be read soon. A hint: failures do not matter.
+    /// Tells the operating system that these bytes will be read soon. A hint: failures do not
+    /// matter.
     fn advise_soon(&self, offset: u64, bytes: u64) {
         let _ = (offset, bytes);
     }
 
-    /// Whether the byte at `offset` can be read without waiting for a disk. `None` where nobody knows: then the file may also be on a network, and what it is
-    /// advised may come to nothing.
+    /// Whether the byte at `offset` can be read without waiting for a disk. `None` where nobody
+    /// knows: then the file may also be on a network, and what it is advised may come to nothing.
     fn is_cached(&self, offset: u64) -> Option<bool> {
         let _ = offset;
         None
     }
 
-    /// Asks the operating system to drop the file's pages from its cache. A hint: failures do not matter.
+    /// Asks the operating system to drop the file's pages from its cache. A hint: failures do not
+    /// matter.
     fn drop_cached(&self) {}
 }
 
@@ -54,7 +59,8 @@ pub trait Storage: Send + Sync + Debug {
     /// The folder as the user would name it, for messages.
     fn path(&self) -> &Path;
 
-    /// Opens a file below the folder. `name` was checked by `shardpack_format::check_shard_name`, or is the manifest's.
+    /// Opens a file below the folder. `name` was checked by `shardpack_format::check_shard_name`,
+    /// or is the manifest's.
     ///
     /// # Errors
     /// `Io` if it cannot be opened; `Usage` if it is not a regular file, or would leave the folder.
@@ -69,7 +75,8 @@ pub trait Storage: Send + Sync + Debug {
 
 /// Fills `buffer` from `offset` on, whatever the pieces in which the bytes arrive.
 pub(crate) fn read_exact_at(file: &dyn ReadAt, path: &Path, buffer: &mut [u8], offset: u64) -> Result<()> {
-    // A file that is not ready is asked again for about a second; regular files never answer so, network file systems may.
+    // A file that is not ready is asked again for about a second; regular files never answer so,
+    // network file systems may.
     let mut patience = 1000_u32;
     let mut done = 0_usize;
     while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
@@ -177,8 +184,8 @@ fn open_error(path: &Path, errno: Errno) -> Error {
 
 /// A folder on a local or mounted file system.
 ///
-/// Files are opened relative to a handle on the folder, and no symlink below it is followed unless the caller allows it, so that no name in a manifest
-/// can lead elsewhere.
+/// Files are opened relative to a handle on the folder, and no symlink below it is followed unless
+/// the caller allows it, so that no name in a manifest can lead elsewhere.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -187,7 +194,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder. With `follow_symlinks`, shards may be symlinks, to anywhere: for caches that keep the files elsewhere.
+    /// Opens a folder. With `follow_symlinks`, shards may be symlinks, to anywhere: for caches that
+    /// keep the files elsewhere.
     ///
     /// # Errors
     /// `Io` if it cannot be opened.
@@ -224,7 +232,8 @@ impl Storage for Folder {
             folder = Some(handle.map_err(refuse_link)?);
             file_name = rest;
         }
-        // At most one level below: a name with more parts, or a way up, never gets here from a manifest; other callers are refused too.
+        // At most one level below: a name with more parts, or a way up, never gets here from a
+        // manifest; other callers are refused too.
         if file_name.contains('/') || name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(Error::usage("file name", "one below the dataset's folder", format!("{name:?}")));
         }

@@ -1,4 +1,5 @@
-//! A bounded set of open files, least recently used first to be closed: a dataset may have more shards than a process may have open files.
+//! A bounded set of open files, least recently used first to be closed: a dataset may have more
+//! shards than a process may have open files.
 
 use crate::error::{Error, Result};
 use crate::fs::{ReadAt, Storage, read_exact_at};
@@ -58,7 +59,8 @@ impl Handles {
         Ok(file)
     }
 
-    /// The process may open fewer files than this dataset wanted: live with half of what is open now. False if nothing was.
+    /// The process may open fewer files than this dataset wanted: live with half of what is open
+    /// now. False if nothing was.
     fn close_half(&self) -> bool {
         let mut state = self.state();
         let keep = state.open.len() / 2;

@@ -74,10 +74,12 @@ impl Dataset {
         key.ok_or_else(|| Error::internal("key of a record", format!("one below {}", shard.len()), record))
     }
 
-    /// The index of the sample with this key; `None` if there is none. The first call opens every shard and takes 16 bytes of memory a sample.
+    /// The index of the sample with this key; `None` if there is none. The first call opens every
+    /// shard and takes 16 bytes of memory a sample.
     ///
     /// # Errors
-    /// `Format` if a key occurs twice in the dataset, `Usage` if several datasets as one share a key; else as [`Dataset::shard`].
+    /// `Format` if a key occurs twice in the dataset, `Usage` if several datasets as one share a
+    /// key; else as [`Dataset::shard`].
     pub fn by_key(&self, key: &str) -> Result<Option<u64>> {
         let table = match self.0.keys.get() {
             Some(table) => table,

@@ -1,4 +1,5 @@
-//! Read shardpack datasets: open, look up, stream in stored order, verify, and salvage what is whole out of damaged shards.
+//! Read shardpack datasets: open, look up, stream in stored order, verify, and salvage what is
+//! whole out of damaged shards.
 //!
 //! ```no_run
 //! use shardpack_reader::Dataset;
@@ -9,9 +10,10 @@
 //! # Ok::<(), shardpack_reader::Error>(())
 //! ```
 //!
-//! Files are read by `pread`, never mapped: a file that is cut under a map kills the process. Every byte that is handed out was compared with its
-//! CRC32, unless the caller asked not to. Nothing here trusts a file: lengths are compared with [`Limits`] before memory is taken, names cannot leave
-//! the dataset's folder, and no bytes make it panic.
+//! Files are read by `pread`, never mapped: a file that is cut under a map kills the process. Every
+//! byte that is handed out was compared with its CRC32, unless the caller asked not to. Nothing
+//! here trusts a file: lengths are compared with [`Limits`] before memory is taken, names cannot
+//! leave the dataset's folder, and no bytes make it panic.
 // Unsafe stands in one file, the fence around the rows of a batch.
 #![deny(unsafe_code)]
 #![deny(clippy::indexing_slicing)]

@@ -17,13 +17,15 @@ const MASKS: &[&str] = &[
     "segmentations",
 ];
 
-/// Such names if there is no other word: a `label_text` is no mask, nor is a picture of a `bottle_label`.
+/// Such names if there is no other word: a `label_text` is no mask, nor is a picture of a
+/// `bottle_label`.
 const ALONE: &[&str] = &["label", "labels"];
 
 /// Most words of a name of [`MASKS`].
 const MOST_WORDS: usize = 2;
 
-/// Whether a field says by its name that it holds masks: `mask`, `mask_2`, `cloud.masks`, `label_map`, `gt`.
+/// Whether a field says by its name that it holds masks: `mask`, `mask_2`, `cloud.masks`,
+/// `label_map`, `gt`.
 #[must_use]
 pub fn is_mask(field: &str) -> bool {
     let words = words(field);
@@ -31,7 +33,8 @@ pub fn is_mask(field: &str) -> bool {
     (1..=MOST_WORDS).any(has) || ALONE.contains(&words.join(" ").as_str())
 }
 
-/// Whether `name`, of a folder say, is that of masks and has no other word: a class may be `with_mask`.
+/// Whether `name`, of a folder say, is that of masks and has no other word: a class may be
+/// `with_mask`.
 #[must_use]
 pub fn is_whole(name: &str) -> bool {
     let name = words(name).join(" ");

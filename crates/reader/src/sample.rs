@@ -109,7 +109,8 @@ impl<'a> RecordView<'a> {
         Ok(self.record.fields.get(position).copied().flatten())
     }
 
-    /// The stored value of a field of one of these kinds; `Usage` if there is no such field, or if this sample has no value for it.
+    /// The stored value of a field of one of these kinds; `Usage` if there is no such field, or if
+    /// this sample has no value for it.
     pub(crate) fn present(&self, name: &str, kinds: &[FieldKind]) -> Result<FieldValue<'a>> {
         let value = self.field(name)?;
         if let Some(field) = self.schema().fields().iter().find(|f| f.name == name && !kinds.contains(&f.kind)) {
@@ -125,7 +126,8 @@ impl<'a> RecordView<'a> {
     /// The picture in an image field.
     ///
     /// # Errors
-    /// `Usage` if there is no image field of this name, or if this sample has no value for it; `Format` if its media type is not UTF-8.
+    /// `Usage` if there is no image field of this name, or if this sample has no value for it;
+    /// `Format` if its media type is not UTF-8.
     pub fn image(&self, name: &str) -> Result<Image<'a>> {
         let value = self.present(name, &[FieldKind::Image])?;
         image_of(&value).map_err(|e| self.field_error(name, e))
@@ -150,7 +152,8 @@ pub(crate) fn image_of<'a>(value: &FieldValue<'a>) -> Result<Image<'a>, shardpac
     Ok(Image { media_type, bytes: value.bytes })
 }
 
-/// Where the parts of a record are: offsets from its start, for an owner that cannot hold references into itself.
+/// Where the parts of a record are: offsets from its start, for an owner that cannot hold
+/// references into itself.
 #[derive(Debug, Clone)]
 pub(crate) struct Parts {
     frame: Frame,

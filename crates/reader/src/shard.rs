@@ -20,7 +20,8 @@ use std::path::Path;
 pub struct ShardOptions {
     /// What the file may ask for.
     pub limits: Limits,
-    /// Whether the CRC32 of a record is compared before the record is handed out. Default true. Header, footer, index and frames are always checked.
+    /// Whether the CRC32 of a record is compared before the record is handed out. Default true.
+    /// Header, footer, index and frames are always checked.
     pub check_crc: bool,
 }
 
@@ -32,7 +33,8 @@ impl Default for ShardOptions {
 
 /// An open shard. Its index is in memory, its records are on disk.
 ///
-/// Opening costs two reads, the 64 bytes of the header and the last 64 KiB, and a third if the index is larger than that.
+/// Opening costs two reads, the 64 bytes of the header and the last 64 KiB, and a third if the
+/// index is larger than that.
 #[derive(Debug)]
 pub struct Shard {
     file: ShardFile,
@@ -45,8 +47,9 @@ impl Shard {
     /// Opens the shard at `path`.
     ///
     /// # Errors
-    /// `Io` if it cannot be read, `Usage` if it is not a regular file, `Format` if header, footer or index are not as the specification says, `Limit` if
-    /// they ask for more than the limits allow.
+    /// `Io` if it cannot be read, `Usage` if it is not a regular file, `Format` if header, footer
+    /// or index are not as the specification says, `Limit` if they ask for more than the limits
+    /// allow.
     pub fn open(path: impl AsRef<Path>, options: ShardOptions) -> Result<Self> {
         let path = path.as_ref();
         Self::from_file(ShardFile::open(path.into(), open_regular(path)?), options, None)
@@ -128,7 +131,8 @@ impl Shard {
         self.index.is_empty()
     }
 
-    /// All values of a scalar field, without touching a record; `None` if there is no scalar field of this name.
+    /// All values of a scalar field, without touching a record; `None` if there is no scalar field
+    /// of this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<Column> {
         let (position, dtype) = self.index.metadata().schema.scalar_position(name)?;
@@ -143,10 +147,12 @@ impl Shard {
         self.index.row(record).ok_or_else(|| Error::usage("record number", format!("one below {}", self.len()), record))
     }
 
-    /// Reads record `record` into the front of `buffer`, which grows when it must, checks it and returns its parts.
+    /// Reads record `record` into the front of `buffer`, which grows when it must, checks it and
+    /// returns its parts.
     ///
     /// # Errors
-    /// `Usage` past the end, `Io` if it cannot be read, `Format` if it is damaged or disagrees with the index, `Limit` if it is too large.
+    /// `Usage` past the end, `Io` if it cannot be read, `Format` if it is damaged or disagrees with
+    /// the index, `Limit` if it is too large.
     ///
     /// ```no_run
     /// use shardpack_reader::{Shard, ShardOptions};
@@ -215,7 +221,8 @@ impl Shard {
     }
 }
 
-/// The first `bytes` bytes of a buffer that grows when it must and keeps its length otherwise, so that it is not zeroed again for every read.
+/// The first `bytes` bytes of a buffer that grows when it must and keeps its length otherwise, so
+/// that it is not zeroed again for every read.
 pub(crate) fn room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
     let too_large = || Error::usage("buffer", "a size that fits in memory", format!("{bytes} bytes"));
     let bytes = usize::try_from(bytes).map_err(|_| too_large())?;

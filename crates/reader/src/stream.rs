@@ -1,4 +1,5 @@
-//! All samples in stored order, by large reads that run ahead of the consumer in threads of their own.
+//! All samples in stored order, by large reads that run ahead of the consumer in threads of their
+//! own.
 
 use crate::buffers::{Buffers, RUNS_IN_FLIGHT};
 use crate::check::Crc;
@@ -17,10 +18,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Bytes of consecutive records that one read fetches. A record larger than that is a run of its own. From the page cache 1 MiB streamed at 1.2 times the
-/// rate of 4 MiB, because a run is still in the cache when its CRC32 is computed; from a disk the kernel reads ahead all the same.
+/// Bytes of consecutive records that one read fetches. A record larger than that is a run of its
+/// own. From the page cache 1 MiB streamed at 1.2 times the rate of 4 MiB, because a run is still
+/// in the cache when its CRC32 is computed; from a disk the kernel reads ahead all the same.
 const RUN_BYTES: u64 = 1 << 20;
-/// Threads that read and compute CRC32s: one alone is slower than a loop of plain reads by the time that the CRC32 takes.
+/// Threads that read and compute CRC32s: one alone is slower than a loop of plain reads by the time
+/// that the CRC32 takes.
 const READERS: usize = 2;
 
 /// Consecutive records of one shard.
@@ -32,7 +35,8 @@ struct Place {
     records: Range<u64>,
 }
 
-/// What a reader hands over: a run of records in memory, or why there is none. Either holds a buffer, so that errors cannot pile up either.
+/// What a reader hands over: a run of records in memory, or why there is none. Either holds a
+/// buffer, so that errors cannot pile up either.
 #[derive(Debug)]
 struct Delivery {
     /// Its place in the order of the dataset.
@@ -62,10 +66,12 @@ struct Current {
     bytes: u64,
 }
 
-/// Streams a dataset in stored order. Records are lent, not copied: [`Stream::next_record`] hands out views into the run that was read.
+/// Streams a dataset in stored order. Records are lent, not copied: [`Stream::next_record`] hands
+/// out views into the run that was read.
 ///
-/// Two threads read alternate runs ahead of the caller and compute their CRC32s while the bytes are in the cache; the caller's thread only walks. A few
-/// buffers of a run each are recycled among them. Memory: up to 24 MiB, or four times the largest record.
+/// Two threads read alternate runs ahead of the caller and compute their CRC32s while the bytes are
+/// in the cache; the caller's thread only walks. A few buffers of a run each are recycled among
+/// them. Memory: up to 24 MiB, or four times the largest record.
 ///
 /// ```no_run
 /// use shardpack_reader::Dataset;
@@ -111,7 +117,8 @@ impl Dataset {
         Ok(stream)
     }
 
-    /// All samples in stored order, each owning its bytes: [`Dataset::stream`] at the price of one copy.
+    /// All samples in stored order, each owning its bytes: [`Dataset::stream`] at the price of one
+    /// copy.
     ///
     /// # Errors
     /// `Io` if no thread can be started.
@@ -142,7 +149,8 @@ struct Job {
 impl Plan {
     /// Waits for a buffer; `None` at the end of the dataset, or once the consumer is gone.
     ///
-    /// Buffers are taken in the order of the deliveries, so that the one whose turn it is never waits for those behind it.
+    /// Buffers are taken in the order of the deliveries, so that the one whose turn it is never
+    /// waits for those behind it.
     fn job(&mut self, empty: &Buffers) -> Option<Job> {
         let (place, bytes) = self.place()?;
         let buffer = empty.take(bytes)?;
@@ -191,7 +199,8 @@ impl Plan {
 
 /// Runs in threads of their own until the dataset ends or the consumer is gone.
 ///
-/// A panic becomes the error of what was being read: a thread that ended without a word would leave the consumer waiting for a delivery that never comes.
+/// A panic becomes the error of what was being read: a thread that ended without a word would leave
+/// the consumer waiting for a delivery that never comes.
 fn read_ahead(plan: &Mutex<Plan>, full: &SyncSender<Delivery>, empty: &Buffers) {
     loop {
         let job = {
@@ -225,7 +234,8 @@ pub(crate) fn run_from(shard: &Shard, first: u64, run_bytes: u64) -> Range<u64> 
 
 fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     let Place { shard, records, .. } = &place;
-    // Only a run of one record can be over the limit, unless the limit is below the size of a run: then every record counts.
+    // Only a run of one record can be over the limit, unless the limit is below the size of a run:
+    // then every record counts.
     records.clone().try_for_each(|record| shard.check_length(record))?;
     let span = shard.span(records)?;
     let bytes = room(buffer, span.end - span.start)?;
@@ -240,7 +250,8 @@ fn read_run(place: Place, buffer: &mut Vec<u8>) -> Result<Run> {
     Ok(Run { place, start: span.start, bytes, crcs, first_record })
 }
 
-/// CRC32 of a record's body, as long as the index says that it is; whether the frame says the same is looked at when the record's turn comes.
+/// CRC32 of a record's body, as long as the index says that it is; whether the frame says the same
+/// is looked at when the record's turn comes.
 fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
     let length = usize::try_from(shard.row(record)?.length).unwrap_or(usize::MAX);
     let padded = slice(shard, record, start, run)?;
@@ -252,10 +263,12 @@ fn body_crc(shard: &Shard, record: u64, start: u64, run: &[u8]) -> Result<u32> {
 }
 
 impl Stream {
-    /// The next record, or `None` at the end. After an error the stream goes on with the next record, run or shard.
+    /// The next record, or `None` at the end. After an error the stream goes on with the next
+    /// record, run or shard.
     ///
     /// # Errors
-    /// `Io` if a run cannot be read, `Format` if a record or a shard is damaged, `Limit` if one is too large.
+    /// `Io` if a run cannot be read, `Format` if a record or a shard is damaged, `Limit` if one is
+    /// too large.
     pub fn next_record(&mut self) -> Option<Result<RecordView<'_>>> {
         let (current, record) = match self.advance()? {
             Ok(place) => place,
@@ -343,7 +356,8 @@ impl Drop for Stream {
         // The threads notice at their next send, or when no buffer comes back.
         let Some(full) = self.full.take() else { return };
         self.empty.close();
-        // A read that hangs must not hang the caller: wait for it as long as a disk that is slow, then let the threads end by themselves.
+        // A read that hangs must not hang the caller: wait for it as long as a disk that is slow,
+        // then let the threads end by themselves.
         let mut patience = 100;
         loop {
             match full.recv_timeout(Duration::from_millis(10)) {

@@ -1,4 +1,5 @@
-//! What a few bytes, or a folder of traps, can make a reader do: each case with bounds on memory and time.
+//! What a few bytes, or a folder of traps, can make a reader do: each case with bounds on memory
+//! and time.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -26,7 +27,8 @@ use support::{ID, OnDisk, entry, finish, fix_footer, scratch, small_shard};
 /// A mebibyte, in KiB.
 const MIB: u64 = 1 << 10;
 
-/// JSON values of about `bytes` bytes that take many times their length as a tree, made one at a time.
+/// JSON values of about `bytes` bytes that take many times their length as a tree, made one at a
+/// time.
 fn bombs(bytes: usize) -> impl Iterator<Item = String> {
     let list = move |item: &str| format!("[{item}{}]", format!(",{item}").repeat(bytes / (item.len() + 1)));
     let items = ["0", "{\"a\":0}", "[]", "{}", "\"\"", "[[0]]"];

@@ -1,4 +1,5 @@
-//! The loader as a training loop meets it: the right samples, in the right order, once each, whatever the threads do.
+//! The loader as a training loop meets it: the right samples, in the right order, once each,
+//! whatever the threads do.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -97,7 +98,8 @@ fn a_window_of_open_runs_gives_the_same_samples() {
         let stored: u64 = (0..2).map(|n| dataset.shard(n).unwrap().footer().index_offset - 64).sum();
         let read = loader.stats().read_bytes;
         match read_ahead_bytes {
-            // Runs that are larger than the mean by which the window was measured have to go, and to come back.
+            // Runs that are larger than the mean by which the window was measured have to go, and
+            // to come back.
             0 => assert!(read < 2 * stored, "{read} bytes of {stored}"),
             _ => assert_eq!(read, stored, "every run is read once"),
         }

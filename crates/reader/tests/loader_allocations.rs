@@ -67,7 +67,8 @@ fn batches_allocate_and_samples_do_not() {
         let count = per_sample(&disk, raw);
         assert!(count < 0.2, "{mode:?}, stored bytes: {count} allocations a sample");
     }
-    // Arrays that are stored as they are. The shapes differ from one to the next, so that each descriptor is parsed, which takes two.
+    // Arrays that are stored as they are. The shapes differ from one to the next, so that each
+    // descriptor is parsed, which takes two.
     let cubes = LoaderOptions { fields: Some(vec!["cube".into(), "label".into()]), ..options(256, Mode::Stored) };
     let count = per_sample(&disk, cubes);
     assert!(count < 3.0, "cubes: {count} allocations a sample");

@@ -1,4 +1,5 @@
-//! Element types of arrays in batches: what the source had, what was asked for, and what becomes of samples that do not fit.
+//! Element types of arrays in batches: what the source had, what was asked for, and what becomes of
+//! samples that do not fit.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -12,7 +13,8 @@ use shardpack_reader::{ArrayDtype, CubeMode, Dataset, Error, Loader, LoaderOptio
 
 const SHAPE: [u64; 3] = [2, 3, 2];
 
-/// An array of small integers that differ from sample to sample, in one of the ways in which a packer stores them.
+/// An array of small integers that differ from sample to sample, in one of the ways in which a
+/// packer stores them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Plain(Dtype),
@@ -163,7 +165,8 @@ fn a_type_that_is_asked_for_comes_if_no_value_changes() {
     assert!(apart.contains("found uint64, int64\nhint: load the samples of each type apart"), "{apart}");
 }
 
-/// Too many samples to look at each: what was not seen is found when it is loaded, named, and not taken for damage.
+/// Too many samples to look at each: what was not seen is found when it is loaded, named, and not
+/// taken for damage.
 #[test]
 fn a_misfit_that_nobody_looked_at_is_named_and_is_no_damage() {
     for (kind, message) in [
@@ -210,7 +213,8 @@ fn a_damaged_head_does_not_set_the_type() {
     drop(dataset);
     let path = arrays.dir.path().join(shard_name(0));
     let mut bytes = std::fs::read(&path).unwrap();
-    // Frame, one entry of the field table, then the descriptor, which begins with the decoded and the stored type.
+    // Frame, one entry of the field table, then the descriptor, which begins with the decoded and
+    // the stored type.
     let at = row.offset as usize + 64 + 24;
     assert_eq!(bytes[at..at + 2], [Dtype::U16.code(); 2]);
     bytes[at..at + 2].fill(Dtype::I16.code());

@@ -1,4 +1,5 @@
-//! A loader and `fork`, as the workers of other libraries do it: usable in the child until its threads have started, refused in words after.
+//! A loader and `fork`, as the workers of other libraries do it: usable in the child until its
+//! threads have started, refused in words after.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![allow(unsafe_code, reason = "fork")]
@@ -13,8 +14,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `work` in a fork of this process; whether it came back with true, within 20 seconds.
 fn in_a_fork(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child touches nothing that another thread of this process may have held: it works with what its own thread has made, and leaves by
-    // `_exit`. The C library makes its allocator usable in the child.
+    // SAFETY: the child touches nothing that another thread of this process may have held: it works
+    // with what its own thread has made, and leaves by `_exit`. The C library makes its allocator
+    // usable in the child.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -61,7 +63,8 @@ fn a_loader_that_has_started_says_in_the_child_that_it_cannot_go_on() {
     let first = loader.next_batch().unwrap().unwrap();
     let kept = first.clone();
     assert!(in_a_fork(|| {
-        // What came with the fork can be read; the loader cannot be used, and going away does not hang.
+        // What came with the fork can be read; the loader cannot be used, and going away does not
+        // hang.
         let readable = kept.field("cube").unwrap().row(0).unwrap().len() == 16 * 24 * 3 * 2;
         let text = loader.next_batch().unwrap().unwrap_err().to_string();
         let said = text.contains("fork") && text.contains("hint: open the loader after the fork");

@@ -1,4 +1,5 @@
-//! Memory that the loader takes, as the allocator counts it, against what it predicts: where sizes differ a hundredfold, and where they do not.
+//! Memory that the loader takes, as the allocator counts it, against what it predicts: where sizes
+//! differ a hundredfold, and where they do not.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::print_stdout)]
 #![allow(unsafe_code, reason = "an allocator that counts")]
@@ -23,7 +24,8 @@ static PEAK: AtomicU64 = AtomicU64::new(0);
 /// Allocations of a mebibyte or more.
 static LARGE: AtomicU64 = AtomicU64::new(0);
 
-// SAFETY: every call goes to the system's allocator with the caller's arguments; `realloc` is the default, made of the other two.
+// SAFETY: every call goes to the system's allocator with the caller's arguments; `realloc` is the
+// default, made of the other two.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size() as u64, Ordering::Relaxed) + layout.size() as u64;
@@ -105,7 +107,8 @@ fn cubes(count: u64, rows: u64, dtype: Dtype, settings: ArraySettings) -> tempfi
     dir
 }
 
-/// Whole cubes and patches, for a consumer that is slower than the loader: all that may be read ahead is.
+/// Whole cubes and patches, for a consumer that is slower than the loader: all that may be read
+/// ahead is.
 fn cubes_take_what_was_predicted(rows: u64) {
     let by_shape = ArraySettings {
         values: ValueRule::Keep,
@@ -132,8 +135,8 @@ fn cubes_take_what_was_predicted(rows: u64) {
             (CubeMode::Whole, PixelLayout::ChannelsHeightWidth),
             (patch, PixelLayout::HeightWidthChannels),
         ] {
-            // Of a payload that is band-major, streams that the coder stored as they are need no scratch; how many, only
-            // the payload knows.
+            // Of a payload that is band-major, streams that the coder stored as they are need no
+            // scratch; how many, only the payload knows.
             let least = if settings.layout == ArrayLayout::BandMajor { 0.8 } else { 0.9 };
             // Records of 61 MB are over what is read ahead anyway.
             let read_ahead_bytes = 0;
@@ -142,7 +145,8 @@ fn cubes_take_what_was_predicted(rows: u64) {
             let before = NOW.load(Ordering::Relaxed);
             PEAK.store(before, Ordering::Relaxed);
             let mut loader = Loader::open(&dataset, options).unwrap();
-            // Each begins with all slots free. Threads need not meet in one of them: as many as it takes, at most.
+            // Each begins with all slots free. Threads need not meet in one of them: as many as it
+            // takes, at most.
             for number in 0..60 {
                 let peak = PEAK.load(Ordering::Relaxed) - before;
                 if number >= 3 && peak as f64 >= least * loader.predicted_bytes() as f64 {
@@ -171,7 +175,8 @@ fn memory_of_large_cubes_is_what_was_predicted() {
 /// One test: the count is that of the whole process.
 #[test]
 fn memory_is_what_was_predicted() {
-    // Two kilobytes each, but for the last twelve, which take 4.4 MB: all runs alike by their number of samples, and of 30 kB to 66 MB.
+    // Two kilobytes each, but for the last twelve, which take 4.4 MB: all runs alike by their
+    // number of samples, and of 30 kB to 66 MB.
     let skewed = Disk::new(&[90, 90], |id| side(id, if id < 168 { 16 } else { 850 }));
     // The same in turn with small ones.
     let mixed = Disk::new(&[90, 90], |id| side(id, if id % 15 != 7 { 16 } else { 850 }));

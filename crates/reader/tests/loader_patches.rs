@@ -1,4 +1,5 @@
-//! Patches and bands of cubes: what comes is what a crop of the whole array is, wherever it lies and however it is stored.
+//! Patches and bands of cubes: what comes is what a crop of the whole array is, wherever it lies
+//! and however it is stored.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -118,7 +119,8 @@ fn patch(height: u32, width: u32, place: Place) -> CubeMode {
     CubeMode::Patch { height, width, place }
 }
 
-/// The slow twin: element by element out of the whole array. `bands` are those of a cube; a mask has one.
+/// The slow twin: element by element out of the whole array. `bands` are those of a cube; a mask
+/// has one.
 fn crop(array: &Array, [top, left]: [u64; 2], [height, width]: [u64; 2], bands: &[u64], first: bool) -> Vec<u8> {
     let size = array.dtype().bytes();
     let (columns, channels) = (array.shape()[1], array.shape().get(2).copied().unwrap_or(1));

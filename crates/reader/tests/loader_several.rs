@@ -83,7 +83,8 @@ fn mixture(a: &Dataset, b: &Dataset) -> Arc<dyn Sampling> {
     Arc::new(Mixture::new(vec![(order(a), 0.7), (order(b), 0.3)], 9).unwrap().draws(400))
 }
 
-/// The samples that all ranks are given, from `state` on, up to `batches` each; and the state after that.
+/// The samples that all ranks are given, from `state` on, up to `batches` each; and the state after
+/// that.
 fn given(both: &Dataset, options: &LoaderOptions, state: Option<State>, batches: usize) -> (Vec<u64>, State) {
     let (mut all, mut after) = (Vec::new(), None);
     for rank in 0..options.world_size {

@@ -1,4 +1,5 @@
-//! The loader in trouble: damaged records, an index that lies, disks that hang or fail, callers who are slow, keep everything, or leave early.
+//! The loader in trouble: damaged records, an index that lies, disks that hang or fail, callers who
+//! are slow, keep everything, or leave early.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -73,7 +74,8 @@ fn an_index_that_lies_is_an_error_of_its_row() {
             half: false,
         })
     };
-    // A little, in both directions; more than a record can hold; more than a number of bytes can be.
+    // A little, in both directions; more than a record can hold; more than a number of bytes can
+    // be.
     for (said, words) in [
         (17, "by height and width in the index"),
         (8, "in the index"),
@@ -385,7 +387,8 @@ fn a_slow_consumer_stops_the_pool() {
         }
         before = now;
     }
-    // The batch that was handed out, the other slot, and what is planned behind it: slots + 1 batches.
+    // The batch that was handed out, the other slot, and what is planned behind it: slots + 1
+    // batches.
     assert!(before <= 4 * 4 * record, "{before} bytes read ahead, of records of {record}");
     drop(first);
     assert!(loader.next_batch().unwrap().is_ok());
@@ -407,7 +410,8 @@ fn a_read_that_fails_once_is_tried_again() {
     assert!(opened > 20, "{opened}");
 }
 
-/// A mount that is gone is no damaged sample: nothing is skipped, and nobody reads all records of it one by one.
+/// A mount that is gone is no damaged sample: nothing is skipped, and nobody reads all records of
+/// it one by one.
 #[test]
 fn a_storage_that_is_gone_is_an_error_of_every_batch() {
     let disk = Disk::alike(&[16]);
@@ -422,8 +426,8 @@ fn a_storage_that_is_gone_is_an_error_of_every_batch() {
     assert_eq!(loader.stats().skipped, 0);
 }
 
-/// Runs `work` in a thread of its own, so that a loader that hangs fails the test instead of holding it
-/// up. Ten minutes are no bound on its speed.
+/// Runs `work` in a thread of its own, so that a loader that hangs fails the test instead of
+/// holding it up. Ten minutes are no bound on its speed.
 fn in_the_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || send.send(work()));
@@ -432,7 +436,8 @@ fn in_the_end<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T
 
 #[test]
 fn epochs_that_are_left_early_begin_with_their_first_batch() {
-    // A thread that was about to plan for the epoch before must not plan for this one beside another thread.
+    // A thread that was about to plan for the epoch before must not plan for this one beside
+    // another thread.
     let disk = Disk::alike(&[64]);
     for threads in [2, 8] {
         let mut loader = Loader::open(&disk.open(), LoaderOptions { threads, slots: 2, ..options(2) }).unwrap();

@@ -17,7 +17,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// A folder of which a test says whether the page cache holds it, and that counts what is read and what is announced.
+/// A folder of which a test says whether the page cache holds it, and that counts what is read and
+/// what is announced.
 #[derive(Debug)]
 struct Cached {
     folder: Folder,
@@ -149,7 +150,8 @@ fn where_nobody_knows_what_is_cached_runs_are_read() {
     let mut loader = Loader::open(&dataset, LoaderOptions { end: End::Uneven, ..options(Window::Auto) }).unwrap();
     told.reads.store(0, Ordering::Relaxed);
     assert_eq!(epoch(&mut loader).len(), 12);
-    // Runs of six samples are held as a whole; where memory is as short as here, some are read twice.
+    // Runs of six samples are held as a whole; where memory is as short as here, some are read
+    // twice.
     assert!(loader.stats().peak_run_bytes > 6 * 20_000);
     assert!(!loader.stats().window_in_page_cache);
     assert!(told.announced.load(Ordering::Relaxed) > 1_000_000);

@@ -1,4 +1,5 @@
-//! Random damage whose CRC32s are right: whatever the bytes, there is an answer or an error, never a panic.
+//! Random damage whose CRC32s are right: whatever the bytes, there is an answer or an error, never
+//! a panic.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -55,7 +56,8 @@ proptest! {
         let picture = |_: &str, _: &[u8]| Ok(());
         let options = VerifyOptions { limits: limits.clone(), deep: Some(&picture), threads: 1, ..VerifyOptions::default() };
         let report = verify(&path, &options).unwrap();
-        // A reader that finds nothing wrong and a verification that does would be two meanings of one file.
+        // A reader that finds nothing wrong and a verification that does would be two meanings of
+        // one file.
         if bytes == original {
             prop_assert!(report.is_whole(), "{:?}", report.problems);
         }

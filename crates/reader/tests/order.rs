@@ -1,4 +1,5 @@
-//! The order as its users see it: every sample once, who reads what, and nothing depends on what it should not.
+//! The order as its users see it: every sample once, who reads what, and nothing depends on what it
+//! should not.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use shardpack_reader::Dataset;
@@ -87,8 +88,9 @@ fn stored_is_stored_and_other_epochs_and_seeds_are_other_orders() {
     }
 }
 
-/// The digests of some orders: they must never change, or states that users saved would go on wrongly. If one does,
-/// `VERSION` in `state.rs` must count, or what its fingerprint covers must differ.
+/// The digests of some orders: they must never change, or states that users saved would go on
+/// wrongly. If one does, `VERSION` in `state.rs` must count, or what its fingerprint covers must
+/// differ.
 #[test]
 fn orders_stay_what_they_are() {
     use sha2::{Digest, Sha256};
@@ -122,11 +124,12 @@ struct Followed {
     open: usize,
 }
 
-/// Reads that are open, by name: where they are, and what is still to be taken out of them. Several where one ends after the next of its name began.
+/// Reads that are open, by name: where they are, and what is still to be taken out of them. Several
+/// where one ends after the next of its name began.
 type Open = HashMap<(u32, u64, u64), VecDeque<(std::ops::Range<u64>, u64)>>;
 
-/// Follows one rank that reads `ahead` steps before it hands out: what it is given lies in what it was told to read,
-/// reads begin and end once, and no more is held than promised.
+/// Follows one rank that reads `ahead` steps before it hands out: what it is given lies in what it
+/// was told to read, reads begin and end once, and no more is held than promised.
 fn follow(steps: Steps, ahead: usize, held_max: u64) -> Followed {
     let mut open = Open::new();
     let mut given = Vec::new();
@@ -285,7 +288,8 @@ fn mixtures_go_through_each_source_and_keep_its_lanes() {
             counts[at.source as usize][usize::try_from(at.sample).unwrap()] += 1;
         }
     }
-    // Source 0 gave 300,000: three times its all; source 1 a hundred thousand: three times, and a third.
+    // Source 0 gave 300,000: three times its all; source 1 a hundred thousand: three times, and a
+    // third.
     for (counts, draws) in counts.iter().zip([300_000_i64, 100_000]) {
         assert!((i64::from(counts.iter().sum::<u32>()) - draws).abs() < 240 * 2);
         let near = draws / counts.len() as i64;
@@ -316,7 +320,8 @@ fn lanes_of_single_samples_keep_nothing_open() {
     }
 }
 
-/// What all ranks together were given, and how often each sample of the first source came, after whole passes of it.
+/// What all ranks together were given, and how often each sample of the first source came, after
+/// whole passes of it.
 fn passes_of_the_first(mixture: &Mixture, len: u64, passes: u64, world_size: u32) -> Vec<u64> {
     let mut counts = vec![0_u64; usize::try_from(len).unwrap()];
     let mut left = len * passes;
@@ -382,7 +387,8 @@ fn passes_of_small_sources_end_before_the_next_begin() {
     }
 }
 
-/// Of a source in lanes that is large enough to keep them, nobody is two passes ahead, whatever the lanes; of one that is not, nobody is one.
+/// Of a source in lanes that is large enough to keep them, nobody is two passes ahead, whatever the
+/// lanes; of one that is not, nobody is one.
 #[test]
 fn passes_of_large_sources_overlap_by_less_than_one() {
     for (lanes, len, share) in [(240, 15_360, 0.3), (240, 20_000, 0.51), (16, 1_100, 0.4), (1011, 70_000, 0.5)] {

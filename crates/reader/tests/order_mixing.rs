@@ -1,7 +1,8 @@
-//! How well the windowed order mixes, beside a full permutation and beside a shuffle buffer of the same memory.
+//! How well the windowed order mixes, beside a full permutation and beside a shuffle buffer of the
+//! same memory.
 //!
-//! The table in `docs/order.md`: `cargo test --release -p shardpack-reader --test order_mixing -- --ignored
-//! --nocapture`
+//! The table in `docs/order.md`: `cargo test --release -p shardpack-reader --test order_mixing --
+//! --ignored --nocapture`
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 use shardpack_reader::order::{Keyed, Mode, Order, Permutation, Positions, Runs};
@@ -29,8 +30,9 @@ fn order(set: Set, mode: Mode, epoch: u32) -> Vec<u64> {
     (0..set.samples).map(|p| order.sample(p).unwrap().sample).collect()
 }
 
-/// What WebDataset, tf.data and others do: shards in random order, so many of them open in turn, and a buffer out of which one sample is drawn for each that comes in. It holds
-/// as many samples as the window.
+/// What WebDataset, tf.data and others do: shards in random order, so many of them open in turn,
+/// and a buffer out of which one sample is drawn for each that comes in. It holds as many samples
+/// as the window.
 fn shuffle_buffer(set: Set, epoch: u32, open_shards: u64) -> Vec<u64> {
     let random = Keyed::new(42, epoch, 100);
     let shards = set.samples.div_ceil(set.shard_samples);
@@ -58,8 +60,8 @@ fn shuffle_buffer(set: Set, epoch: u32, open_shards: u64) -> Vec<u64> {
     out
 }
 
-/// Entropy in bits of the stored distance between samples that follow each other, in 256 equal classes. Fully random:
-/// 7.72.
+/// Entropy in bits of the stored distance between samples that follow each other, in 256 equal
+/// classes. Fully random: 7.72.
 fn distance_entropy(set: Set, order: &[u64]) -> f64 {
     let mut counts = [0_u64; 256];
     for pair in order.windows(2) {
@@ -91,14 +93,15 @@ fn classes_in_a_batch(set: Set, order: &[u64]) -> f64 {
     distinct as f64 / number as f64
 }
 
-/// How far a sample is moved from its stored place, as a part of the dataset, on average. Fully random: 1/3.
+/// How far a sample is moved from its stored place, as a part of the dataset, on average. Fully
+/// random: 1/3.
 fn displacement(set: Set, order: &[u64]) -> f64 {
     let moved: f64 = (0_u64..).zip(order).map(|(p, &s)| p.abs_diff(s) as f64 / set.samples as f64).sum();
     moved / order.len() as f64
 }
 
-/// Chi-square of the positions of 200 samples over many epochs, in 16 classes, divided by the degrees of freedom: 1 if
-/// every position is equally likely.
+/// Chi-square of the positions of 200 samples over many epochs, in 16 classes, divided by the
+/// degrees of freedom: 1 if every position is equally likely.
 fn chi_square_of_positions(set: Set, epochs: u32, order: impl Fn(u32) -> Vec<u64>) -> f64 {
     const BINS: u16 = 16;
     let watched: Vec<u64> = (0..200).map(|i| i * (set.samples - 1) / 199).collect();
@@ -124,12 +127,13 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     sorted.sort_unstable();
     assert_eq!(sorted, (0..SMALL.samples).collect::<Vec<_>>(), "the simulated buffer is a fair one");
 
-    // Neighbours in the windowed order stay neighbours for about a run: 4,000 pairs of runs, not 40,000 pairs of
-    // samples, fill the 256 classes, and so few lose 0.05 bits.
+    // Neighbours in the windowed order stay neighbours for about a run: 4,000 pairs of runs, not
+    // 40,000 pairs of samples, fill the 256 classes, and so few lose 0.05 bits.
     let entropies = [&full, &windowed, &buffer].map(|order| distance_entropy(SMALL, order));
     assert!(entropies[0] > 7.69 && entropies[1] > 7.6 && entropies[2] < 6.5, "{entropies:?}");
 
-    // 64 samples out of 48 lanes: 16 runs are there twice. The buffer holds as many runs, and draws blindly.
+    // 64 samples out of 48 lanes: 16 runs are there twice. The buffer holds as many runs, and draws
+    // blindly.
     assert!(same_run_neighbours(SMALL, &windowed) < 0.55);
     assert!(same_run_neighbours(SMALL, &buffer) > same_run_neighbours(SMALL, &windowed));
 
@@ -139,8 +143,9 @@ fn the_windowed_order_mixes_nearly_as_well_as_a_permutation() {
     assert!((displacement(SMALL, &windowed) - 1.0 / 3.0).abs() < 0.03);
 }
 
-/// Over many epochs a sample comes early as often as late. The mean of 200 × 15 squares has a standard deviation of
-/// about 0.026 about 1; samples of one run move together, none of the watched are.
+/// Over many epochs a sample comes early as often as late. The mean of 200 × 15 squares has a
+/// standard deviation of about 0.026 about 1; samples of one run move together, none of the watched
+/// are.
 #[test]
 fn positions_are_uniform_over_epochs() {
     let set = Set { samples: 8_000, run_samples: 10, lanes: 24, shard_samples: 500, classes: 1, batch: 1 };
@@ -150,9 +155,10 @@ fn positions_are_uniform_over_epochs() {
     }
 }
 
-/// Each quarter of a run is handed out in each quarter of the time that the run is open, equally often. (Sample by
-/// sample it is not quite so: of an odd number of samples, the middle one is always in the part of the first turn; and
-/// a run that a lane starts in comes in two parts, the second one first. One lane: one such run.)
+/// Each quarter of a run is handed out in each quarter of the time that the run is open, equally
+/// often. (Sample by sample it is not quite so: of an odd number of samples, the middle one is
+/// always in the part of the first turn; and a run that a lane starts in comes in two parts, the
+/// second one first. One lane: one such run.)
 #[test]
 fn times_within_a_run_are_uniform_over_epochs() {
     let (run, runs, epochs) = (36, 400, 100);

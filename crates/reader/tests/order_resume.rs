@@ -1,4 +1,5 @@
-//! Stopping anywhere and going on with other ranks, batches and ends of epochs: no sample is lost, none comes twice.
+//! Stopping anywhere and going on with other ranks, batches and ends of epochs: no sample is lost,
+//! none comes twice.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use proptest::prelude::*;
@@ -55,7 +56,8 @@ fn sampling() -> impl Strategy<Value = Arc<dyn Sampling>> {
     prop_oneof![8 => order().prop_map(|order| Arc::new(order) as Arc<dyn Sampling>), 1 => weighted, 1 => mixture]
 }
 
-/// What all ranks are given in at most `batches` batches, with the checks that each rank can make for itself.
+/// What all ranks are given in at most `batches` batches, with the checks that each rank can make
+/// for itself.
 fn deliver(order: &dyn Sampling, state: &State, leg: Leg, end: End, batches: u64) -> (Vec<SampleRef>, u64) {
     let (mut given, mut consumed) = (Vec::new(), None);
     let mut counts = Vec::new();

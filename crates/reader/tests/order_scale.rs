@@ -15,8 +15,9 @@ fn order() -> Order {
     Order::new(Runs::of_bytes(SAMPLES, BYTES, Runs::BYTES), 42)
 }
 
-/// All that a rank takes out of the read that brings `position`: how many samples, and how many were read for them.
-/// Found by walking the rank's positions in both directions, not by asking for `rest`.
+/// All that a rank takes out of the read that brings `position`: how many samples, and how many
+/// were read for them. Found by walking the rank's positions in both directions, not by asking for
+/// `rest`.
 fn around(epoch: &Epoch, position: u64, world_size: u64) -> (u64, u64) {
     let own = Own::Every { world_size };
     let here = epoch.pick(position, &own).unwrap();
@@ -93,8 +94,8 @@ fn table_of_world_sizes() {
         let epoch = order.epoch(0);
         let (mut weight, mut parts) = (0.0, 0.0);
         for i in 0..20_000 {
-            // A place chosen by position falls on a read as often as it has samples: each counts by the inverse of
-            // that.
+            // A place chosen by position falls on a read as often as it has samples: each counts by
+            // the inverse of that.
             let pick = epoch.pick(places.below(SAMPLES, i), &Own::Every { world_size }).unwrap();
             weight += 1.0;
             parts += 1.0 / (pick.span.end - pick.span.start) as f64;

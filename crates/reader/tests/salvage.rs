@@ -95,7 +95,8 @@ fn neighbouring_damage_and_zeroed_blocks() {
 
 #[test]
 fn a_record_inside_a_damaged_record_is_not_a_sample() {
-    // A sample whose value is itself a shard of the same number: its records must not come out when the outer one is damaged.
+    // A sample whose value is itself a shard of the same number: its records must not come out when
+    // the outer one is damaged.
     let mut samples: Vec<TestSample> = (0..3).map(TestSample::new).collect();
     let mut inner = small_shard(10..12);
     samples[1].text.clear();
@@ -115,14 +116,15 @@ fn a_record_inside_a_damaged_record_is_not_a_sample() {
 
 #[test]
 fn frames_made_to_waste_time_do_not() {
-    // Frames that each claim all the rest of the file, with CRC32s that do not fit: 80 GB of work if one tried them all.
-    // Eight times the frames take eight times as long, not 64 times.
+    // Frames that each claim all the rest of the file, with CRC32s that do not fit: 80 GB of work
+    // if one tried them all. Eight times the frames take eight times as long, not 64 times.
     let few = (0..3).map(|_| time_wasted(6_250)).max().unwrap();
     let many = time_wasted(50_000);
     assert!(many < 24 * few + 20_000_000, "{few} ns, then {many} ns");
 }
 
-/// Nanoseconds of this thread for a scan of so many such frames. Those of others on the machine do not count.
+/// Nanoseconds of this thread for a scan of so many such frames. Those of others on the machine do
+/// not count.
 fn time_wasted(cells: u64) -> u64 {
     let mut bytes = Identity::new(ID, 0).encode_header().to_vec();
     for i in 0..cells {

@@ -1,4 +1,5 @@
-//! `verify` names every damaged sample, goes on after each, and finds nothing wrong with what is whole.
+//! `verify` names every damaged sample, goes on after each, and finds nothing wrong with what is
+//! whole.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

@@ -47,7 +47,8 @@ pub(crate) trait FsFile: Send + Sync {
 
 /// A lock that is held until it is dropped.
 pub(crate) trait Held: Send + Sync {
-    /// Whether the file system has no locks, so that it is a file by its name alone: one that outlives a holder that is killed.
+    /// Whether the file system has no locks, so that it is a file by its name alone: one that
+    /// outlives a holder that is killed.
     fn is_by_name(&self) -> bool {
         false
     }
@@ -250,7 +251,8 @@ impl Disk<'_> {
         }
     }
 
-    /// Makes the names in a folder durable, where the file system can do that: where it cannot, [`Disk::syncs_folders`] has said so.
+    /// Makes the names in a folder durable, where the file system can do that: where it cannot,
+    /// [`Disk::syncs_folders`] has said so.
     pub(crate) fn sync_dir(&self, dir: &Path) -> Result<()> {
         match self.0.sync_dir(dir) {
             Err(e) if !is_unsupported(&e) => Err(Error::io("sync folder", dir, e)),

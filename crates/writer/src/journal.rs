@@ -1,4 +1,5 @@
-//! The journal of a run: which shards are finished. It lives in the output folder until the manifest is written.
+//! The journal of a run: which shards are finished. It lives in the output folder until the
+//! manifest is written.
 //!
 //! JSON lines. Each begins with `{"crc32":"xxxxxxxx",`, the CRC32 of the rest of the line. The
 //! first line tells what is being packed. Each other line names a finished shard, with everything

@@ -3,7 +3,8 @@
 //! It knows files and shards, but no codecs and no sources: samples come through [`SampleSource`],
 //! already laid out as records.
 //!
-//! - [`Plan`]: a pure function of samples and options. It names the dataset, permutes the samples and cuts the order into shards.
+//! - [`Plan`]: a pure function of samples and options. It names the dataset, permutes the samples
+//!   and cuts the order into shards.
 //! - [`write_dataset`]: runs the plan, or the [`Part`] of it for this machine. It continues where
 //!   an earlier run of the same plan stopped, and writes the same bytes whatever the number of
 //!   threads and interruptions.

@@ -1,8 +1,10 @@
 //! One packer at a time: lock files in the output folder.
 //!
-//! A run that writes the whole dataset, and `merge`, hold `.shardpack-lock` alone. A run that writes part i of n shares it with other parts, and holds
-//! `.shardpack-lock-0000i-of-0000n` alone, i from 1. The operating system gives a lock back when its holder dies, so a lock file that is left over
-//! does not stop anybody. Where the file system has no locks, the file itself is the lock: see `lock_name`.
+//! A run that writes the whole dataset, and `merge`, hold `.shardpack-lock` alone. A run that
+//! writes part i of n shares it with other parts, and holds `.shardpack-lock-0000i-of-0000n` alone,
+//! i from 1. The operating system gives a lock back when its holder dies, so a lock file that is
+//! left over does not stop anybody. Where the file system has no locks, the file itself is the
+//! lock: see `lock_name`.
 
 use crate::error::{Error, Result};
 use crate::fs::{Disk, Held, LockMode};
@@ -39,7 +41,8 @@ impl Lock {
         Ok(Self { own, folder })
     }
 
-    /// Whether it is a file by its name alone, which outlives a run that is killed on another machine.
+    /// Whether it is a file by its name alone, which outlives a run that is killed on another
+    /// machine.
     pub(crate) fn is_by_name(&self) -> bool {
         self.folder.is_by_name() || self.own.as_ref().is_some_and(|own| own.is_by_name())
     }

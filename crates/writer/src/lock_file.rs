@@ -23,7 +23,8 @@ pub(crate) struct LockFile {
 impl Held for LockFile {}
 
 impl LockFile {
-    /// Whether the file system of `path` has locks: tried on a file of our own beside it, because the lock file may be that of somebody who goes by its name.
+    /// Whether the file system of `path` has locks: tried on a file of our own beside it, because
+    /// the lock file may be that of somebody who goes by its name.
     pub(crate) fn is_supported(path: &Path, try_lock: impl Fn(&File) -> Result<(), TryLockError>) -> bool {
         let mut probe = path.as_os_str().to_owned();
         probe.push(format!(".probe-{}-{:?}", std::process::id(), std::thread::current().id()));

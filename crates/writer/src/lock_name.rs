@@ -1,8 +1,10 @@
-//! Locks where the file system has none (Lustre without the option, some FUSE mounts): a file that only one program can create, which names its holder.
+//! Locks where the file system has none (Lustre without the option, some FUSE mounts): a file that
+//! only one program can create, which names its holder.
 //!
-//! A file does not go with its holder, as a lock does. One that a killed process of this machine left is recognised and removed; one of another machine stays, and
-//! the error says whose it is. Shared holders put a file of their own beside the exclusive one's; each side creates its own first and looks for the other's
-//! then, so that of two who come at once at least one steps back.
+//! A file does not go with its holder, as a lock does. One that a killed process of this machine
+//! left is recognised and removed; one of another machine stays, and the error says whose it is.
+//! Shared holders put a file of their own beside the exclusive one's; each side creates its own
+//! first and looks for the other's then, so that of two who come at once at least one steps back.
 
 use crate::fs::{Held, LockMode};
 use std::fs::{self, File};
@@ -91,8 +93,9 @@ fn shared(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(out)
 }
 
-/// Whether nobody holds the lock: its file has gone, or its holder, a process of this machine, has, and then the file goes too. It is moved aside first and read once
-/// more: what another one has created meanwhile is put back.
+/// Whether nobody holds the lock: its file has gone, or its holder, a process of this machine, has,
+/// and then the file goes too. It is moved aside first and read once more: what another one has
+/// created meanwhile is put back.
 fn is_left_over(path: &Path, own: &str) -> bool {
     let text = match read(path) {
         Ok(text) => text,

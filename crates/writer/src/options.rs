@@ -7,7 +7,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
-/// One of several contiguous slices of a plan's shards, so that several machines can write one dataset into one folder.
+/// One of several contiguous slices of a plan's shards, so that several machines can write one
+/// dataset into one folder.
 ///
 /// Counted from 0 here. Messages and file names count from 1, like the command line.
 ///
@@ -86,7 +87,8 @@ pub struct WriteOptions<'a> {
     /// Threads that encode, at least 1; default: as many as the system reports. Writing and hashing
     /// have their own threads.
     pub threads: usize,
-    /// Budget for samples in flight, in bytes; default 1 GiB. One sample is always allowed, whatever its size.
+    /// Budget for samples in flight, in bytes; default 1 GiB. One sample is always allowed,
+    /// whatever its size.
     pub memory_bytes: u64,
     /// Write only this slice of the shards; [`merge`](crate::merge) finishes the dataset. Default:
     /// all of it.

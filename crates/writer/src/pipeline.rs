@@ -1,4 +1,5 @@
-//! The pipeline: threads that encode → the writer (the calling thread) → a hash thread and a commit thread.
+//! The pipeline: threads that encode → the writer (the calling thread) → a hash thread and a commit
+//! thread.
 
 use crate::commit::{CommitMessage, Committer, Done};
 use crate::error::{Error, Result};
@@ -169,8 +170,8 @@ fn encode<S: SampleSource>(
     }
 }
 
-/// Refuses a record that no reader would take, before a byte of it is written: by the rules of readers, so that none is forgotten here. How large records may
-/// be is for the source to say.
+/// Refuses a record that no reader would take, before a byte of it is written: by the rules of
+/// readers, so that none is forgotten here. How large records may be is for the source to say.
 fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<Encoded<T>> {
     let Encoded::Record(sample) = &encoded else { return Ok(encoded) };
     let limits = Limits { max_record_bytes: u64::MAX, max_decoded_bytes: u64::MAX, ..Limits::default() };
@@ -184,7 +185,8 @@ fn check_readable<T>(encoded: Encoded<T>, schema: &Schema, key: &str) -> Result<
     Ok(encoded)
 }
 
-/// Turns a panic of the caller's code into an error. The source is not used by this run any more after one.
+/// Turns a panic of the caller's code into an error. The source is not used by this run any more
+/// after one.
 fn guard<R>(f: impl FnOnce() -> R) -> Result<R, Box<dyn std::error::Error + Send + Sync>> {
     catch_unwind(AssertUnwindSafe(f))
         .map_err(|panic| shardpack_format::Error::panicked("encoding of the sample", &*panic).into())

@@ -84,7 +84,8 @@ struct PlannedShard {
 }
 
 impl Plan {
-    /// Plans a dataset of these samples, numbered from 0 in the order given. `metadata.shards` is set by the plan.
+    /// Plans a dataset of these samples, numbered from 0 in the order given. `metadata.shards` is
+    /// set by the plan.
     ///
     /// The dataset id is the first 16 bytes of a SHA-256 over the format version, the metadata, the
     /// options, and for every sample its key, both sizes and extra digest. Paths of the machine,

@@ -30,8 +30,9 @@ use std::time::Instant;
 /// - `Usage` if the folder holds a different dataset, an unfinished one of another plan, or other
 ///   files. Nothing is changed then.
 /// - `Locked` if another packer is running there.
-/// - `Source` if a sample fails; `Cancelled`; `Io`, `NoSpace`: finished shards are kept, the temporary files are removed, and the same call goes on.
-///   A shard that cannot be synced is written once more from the sources before that is an error.
+/// - `Source` if a sample fails; `Cancelled`; `Io`, `NoSpace`: finished shards are kept, the
+///   temporary files are removed, and the same call goes on. A shard that cannot be synced is
+///   written once more from the sources before that is an error.
 /// - `Damaged` if there is a complete dataset that is damaged.
 ///
 /// ```

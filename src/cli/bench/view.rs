@@ -1,4 +1,5 @@
-//! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: what they mean to the loader, and as they were typed.
+//! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: what they mean to the loader, and as
+//! they were typed.
 
 use shardpack_codec::jpeg::View;
 use shardpack_reader::{ArrayDtype, Bands, CubeMode, Error, ImageMode, Window};

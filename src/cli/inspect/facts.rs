@@ -1,4 +1,5 @@
-//! Everything that `inspect` finds out: from the manifest, from the indexes of the shards that can be read, and from one record.
+//! Everything that `inspect` finds out: from the manifest, from the indexes of the shards that can
+//! be read, and from one record.
 
 use super::first::{ArrayFacts, Wavelengths};
 use crate::cli::show;

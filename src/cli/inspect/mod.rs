@@ -1,4 +1,5 @@
-//! `shardpack inspect`: what a dataset is, from its manifest, the indexes of its shards, and its first record.
+//! `shardpack inspect`: what a dataset is, from its manifest, the indexes of its shards, and its
+//! first record.
 
 mod facts;
 mod first;

@@ -28,10 +28,12 @@ pub(super) struct Tally {
     pub(super) already_there: u64,
     /// Paths that hold something else.
     pub(super) occupied: Vec<String>,
-    /// Files that this file system cannot have, with the reason: names that are too long, or made of what it does not allow.
+    /// Files that this file system cannot have, with the reason: names that are too long, or made
+    /// of what it does not allow.
     pub(super) impossible: Vec<String>,
-    /// What could not be read, by the index of its sample. A record, a run of records or a shard that the stream passes over has no sample: it stands
-    /// at the index of the next one that was read.
+    /// What could not be read, by the index of its sample. A record, a run of records or a shard
+    /// that the stream passes over has no sample: it stands at the index of the next one that was
+    /// read.
     damaged: BTreeMap<u64, Vec<String>>,
 }
 
@@ -46,7 +48,8 @@ impl Tally {
     }
 }
 
-/// Whether a file cannot be had here because of what it is called: a matter of this one sample, as disks that are full or read-only are not.
+/// Whether a file cannot be had here because of what it is called: a matter of this one sample, as
+/// disks that are full or read-only are not.
 fn is_about_name(error: &anyhow::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, InvalidInput, IsADirectory, NotADirectory};
     let cause = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());

@@ -64,10 +64,11 @@ pub struct CubeOptions {
     pub variable: Option<String>,
     /// Height and width of the picture, for MATLAB matrices of bands × pixels or pixels × bands.
     /// The pixels are in MATLAB's column order: pixel `p` is row `p mod height`, column
-    /// `p / height`. If both axes fit, the matrix is read as bands × pixels. Arrays of three axes and
-    /// other formats ignore this.
+    /// `p / height`. If both axes fit, the matrix is read as bands × pixels. Arrays of three axes
+    /// and other formats ignore this.
     pub spatial: Option<(u64, u64)>,
-    /// Largest cube, in bytes as decoded. Default 1 GiB, which is also what a reader of a dataset accepts by default.
+    /// Largest cube, in bytes as decoded. Default 1 GiB, which is also what a reader of a dataset
+    /// accepts by default.
     pub max_bytes: u64,
     /// What all cubes of the run share. Default: nothing yet, and no flag to stop it.
     pub run: CubeRun,
@@ -94,7 +95,8 @@ pub struct CubeInfo {
     pub in_file: bool,
     /// Bytes of the source on disk: the file, or header and data file together.
     pub source_bytes: u64,
-    /// Name of the array, in files that name theirs (`.npz`, `.mat`, HDF5). [`load`](super::load) puts it into `meta` as `variable`.
+    /// Name of the array, in files that name theirs (`.npz`, `.mat`, HDF5). [`load`](super::load)
+    /// puts it into `meta` as `variable`.
     pub variable: Option<String>,
     /// Names of the other arrays in the file, except scalars and vectors, if the options do not
     /// name one.

@@ -1,9 +1,11 @@
 //! Axis permutation and byte swapping in cache-sized tiles.
 //!
-//! All loops here run over lengths that [`Plan::new`]'s caller has checked against the memory at hand.
+//! All loops here run over lengths that [`Plan::new`]'s caller has checked against the memory at
+//! hand.
 #![allow(clippy::indexing_slicing, reason = "offsets follow from a shape whose product was compared with both lengths")]
 
-/// Edge of a tile, in elements: 32 rows of 32 elements of 8 bytes are 8 KiB on either side, which stays in a 32 KiB L1.
+/// Edge of a tile, in elements: 32 rows of 32 elements of 8 bytes are 8 KiB on either side, which
+/// stays in a 32 KiB L1.
 const TILE: usize = 32;
 
 /// Rows that are filled together when pixels are copied whole.
@@ -20,7 +22,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// `None` if the walk is the identity. `dims` and `strides` are those of the three output axes, outermost first.
+    /// `None` if the walk is the identity. `dims` and `strides` are those of the three output axes,
+    /// outermost first.
     pub(super) fn new(dims: [usize; 3], start: usize, strides: [usize; 3], flip: bool) -> Option<Self> {
         let [h, w, c] = dims;
         // Axes of length one have no order.
@@ -31,7 +34,8 @@ impl Plan {
         if same && (!flip || h == 1) {
             return None;
         }
-        // One band: the two remaining axes are transposed in tiles, so the inner one must not have length one.
+        // One band: the two remaining axes are transposed in tiles, so the inner one must not have
+        // length one.
         if c == 1 && !flip {
             return Some(Self { dims: [1, h, w], start, strides: [0, strides[0], strides[1]], flip });
         }

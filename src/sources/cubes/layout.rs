@@ -17,7 +17,8 @@ pub(super) struct Layout {
     pub(super) order: Order,
 }
 
-/// Order of the axes in the file, slowest first. `Rows` = height, `Columns` = width, `Bands` = channels.
+/// Order of the axes in the file, slowest first. `Rows` = height, `Columns` = width, `Bands` =
+/// channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// Rows, columns, bands: ENVI BIP, chunky TIFF, C order. The order that we store.

@@ -11,7 +11,8 @@ use shardpack_format::Dtype;
 use std::io::BufReader;
 use std::path::Path;
 
-/// Reads a label mask, `[height, width]`, from any file that [`load`](super::load) reads and from PNG.
+/// Reads a label mask, `[height, width]`, from any file that [`load`](super::load) reads and from
+/// PNG.
 ///
 /// Integers and booleans are not changed. Floats must all be integers, and become the smallest
 /// integer type that holds them (unsigned unless one is negative). A PNG must be grey or use a

@@ -2,9 +2,9 @@
 //!
 //! A file's content tells its format, not its name. [`probe`] names the format, [`peek`] gives
 //! shape and element type without reading the values, [`load`] gives the cube as
-//! `[height, width, channels]`, [`load_mask`] a label mask as `[height, width]`. Files come from strangers: sizes
-//! are compared with the file and with [`CubeOptions::max_bytes`] before memory is allocated, and
-//! no bytes make these functions panic.
+//! `[height, width, channels]`, [`load_mask`] a label mask as `[height, width]`. Files come from
+//! strangers: sizes are compared with the file and with [`CubeOptions::max_bytes`] before memory is
+//! allocated, and no bytes make these functions panic.
 //!
 //! | format | what is read | what is refused |
 //! |---|---|---|

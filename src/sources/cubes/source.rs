@@ -80,7 +80,8 @@ impl Source {
         while left > 0 {
             self.check_cancel()?;
             let piece = left.min(PIECE_BYTES);
-            // Read from the file itself, which fills fresh memory without writing zeros to it first.
+            // Read from the file itself, which fills fresh memory without writing zeros to it
+            // first.
             let read = (&self.file).take(piece).read_to_end(&mut bytes).map_err(|error| self.io(what, error))?;
             if read as u64 != piece {
                 return Err(self.shrunk(what));

@@ -15,7 +15,8 @@ pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Seconds that this thread has run, where the system tells (Linux), so that a busy machine does not show in the figures; else wall time.
+/// Seconds that this thread has run, where the system tells (Linux), so that a busy machine does
+/// not show in the figures; else wall time.
 pub(crate) fn now() -> f64 {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     std::fs::read_to_string("/proc/thread-self/schedstat")

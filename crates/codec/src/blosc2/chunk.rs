@@ -123,8 +123,8 @@ pub struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Walks the chunk at the start of `bytes`; more may follow it. `item_bytes` is the size of a stored element, `unit_bytes` what the
-    /// chunk must decode to.
+    /// Walks the chunk at the start of `bytes`; more may follow it. `item_bytes` is the size of a
+    /// stored element, `unit_bytes` what the chunk must decode to.
     ///
     /// # Errors
     /// `Format`, with the offset within `bytes`, if it is not a chunk as the specification

@@ -42,9 +42,9 @@ unsafe extern "C" {
 /// Returns its length, or `None` if there is too little room.
 pub(super) fn lz4_encode(source: &[u8], level: Option<i32>, out: &mut [u8]) -> Result<Option<usize>> {
     let (source_bytes, room) = lengths(source, out).map_err(|n| Error::usage("lz4 stream", "below 2^31 bytes", n))?;
-    // SAFETY: both buffers are live, do not overlap (one is borrowed shared, the other exclusively),
-    // and are as long as the lengths passed. LZ4 reads only the source and writes no more than the
-    // room. Neither function keeps anything after it returns.
+    // SAFETY: both buffers are live, do not overlap (one is borrowed shared, the other
+    // exclusively), and are as long as the lengths passed. LZ4 reads only the source and writes no
+    // more than the room. Neither function keeps anything after it returns.
     let written = unsafe {
         match level {
             None => LZ4_compress_fast(source.as_ptr().cast(), out.as_mut_ptr().cast(), source_bytes, room, 1),

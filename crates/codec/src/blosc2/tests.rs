@@ -54,7 +54,8 @@ fn streams_are_as_the_specification_wants_them() {
 
 #[test]
 fn zstd_levels_are_zstds_own() {
-    // The stream of a one-byte unit without filter is the frame that zstd itself makes at that level.
+    // The stream of a one-byte unit without filter is the frame that zstd itself makes at that
+    // level.
     let unit: Vec<u8> = noise(60_000, 3, 4).iter().zip(smooth(60_000)).map(|(a, b)| a ^ b).collect();
     for level in ZSTD_LEVELS {
         let mut out = Vec::new();

@@ -57,7 +57,8 @@ impl PixelCheck {
     /// bit for bit.
     ///
     /// # Errors
-    /// `Format` if one of the two does not decode without a warning, `Limit` if its pixels take more than `limits.max_decoded_bytes`.
+    /// `Format` if one of the two does not decode without a warning, `Limit` if its pixels take
+    /// more than `limits.max_decoded_bytes`.
     pub fn same(&mut self, source: &[u8], stored: &[u8], applied: u8, limits: &Limits) -> Result<bool> {
         let same = self.try_same(source, stored, applied, limits);
         trim([&mut self.source, &mut self.stored, &mut self.turned_back]);

@@ -24,7 +24,8 @@ const fn product(a: u8, b: u8) -> u8 {
 mod tests {
     use super::*;
 
-    /// Values that Pillow 13 gives for `Image.frombytes("CMYK", …).convert("RGB")` of the inverted bytes.
+    /// Values that Pillow 13 gives for `Image.frombytes("CMYK", …).convert("RGB")` of the inverted
+    /// bytes.
     #[test]
     fn four_inks_become_three_colours() {
         let cmyk = [255, 255, 255, 255, 0, 0, 0, 0, 255, 0, 128, 255, 10, 200, 90, 100, 77, 78, 79, 254];

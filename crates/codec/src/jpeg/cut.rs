@@ -99,7 +99,8 @@ pub struct CutPlan<'a> {
 }
 
 impl<'a> CutPlan<'a> {
-    /// Plans to cut `rect` (in pixels of the whole picture) out of `jpeg`, whose header is `header`, for a decoder that scales by `scale`.
+    /// Plans to cut `rect` (in pixels of the whole picture) out of `jpeg`, whose header is
+    /// `header`, for a decoder that scales by `scale`.
     ///
     /// The cut shows every pixel of the scaled picture that `rect` touches, and what those pixels
     /// need at this scale. At another scale it may show too little.

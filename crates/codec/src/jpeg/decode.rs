@@ -110,7 +110,8 @@ impl JpegDecoder {
     /// Height and width of the upright picture.
     ///
     /// # Errors
-    /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the orientation is none of 1..=8.
+    /// `Format` if there is no header; `Limit` if the picture is too large; `Usage` if the
+    /// orientation is none of 1..=8.
     pub fn size_of(&mut self, jpeg: &[u8], orientation: u8) -> Result<(u32, u32)> {
         let turn = Turn::of(orientation)?;
         let frame = self.jpeg.open(jpeg)?.frame();
@@ -118,7 +119,8 @@ impl JpegDecoder {
         Ok((height, width))
     }
 
-    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or `[3, height, width]`, exactly as many bytes as the view has.
+    /// Decodes a picture into `slot`, C-contiguous u8, `[height, width, 3]` or
+    /// `[3, height, width]`, exactly as many bytes as the view has.
     ///
     /// Gray becomes RGB; CMYK and YCCK become RGB as in Pillow (inverted values, no ICC profile).
     /// All resizing uses the antialiased triangle filter (Pillow's and torchvision's `BILINEAR`).

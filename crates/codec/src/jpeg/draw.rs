@@ -25,8 +25,9 @@ pub struct DrawKey {
 impl DrawKey {
     /// The draws of this sample in this epoch.
     ///
-    /// The key of an epoch is the first half of the block `philox(counter = (epoch low, epoch high, 0, 0), key = (seed low, seed high))`; draws `2n`
-    /// and `2n + 1` of a sample are the halves of the block `philox(counter = (sample low, sample high, n, 1), key = epoch's key)`.
+    /// The key of an epoch is the first half of the block `philox(counter = (epoch low, epoch high,
+    /// 0, 0), key = (seed low, seed high))`; draws `2n` and `2n + 1` of a sample are the halves of
+    /// the block `philox(counter = (sample low, sample high, n, 1), key = epoch's key)`.
     #[must_use]
     pub fn draws(&self) -> Draws {
         let [epoch_low, epoch_high] = halves(self.epoch);
@@ -81,7 +82,8 @@ mod tests {
 
     #[test]
     fn draws_are_uniform() {
-        // Chi-square over 64 bins of 64,000 draws, of both halves: the 99.99 % point of 63 degrees of freedom is 113.
+        // Chi-square over 64 bins of 64,000 draws, of both halves: the 99.99 % point of 63 degrees
+        // of freedom is 113.
         for half in 0..2 {
             let mut bins = [0_u32; 64];
             for sample in 0..64_000 {

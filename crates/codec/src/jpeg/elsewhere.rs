@@ -1,6 +1,8 @@
-//! For those who decode JPEGs elsewhere, on a device: the coding tables as they are stored, and where the pixels of a rendering come from.
+//! For those who decode JPEGs elsewhere, on a device: the coding tables as they are stored, and
+//! where the pixels of a rendering come from.
 //!
-//! Here nothing is decoded. Who goes by these numbers makes the pixels that [`JpegDecoder`](super::JpegDecoder) makes.
+//! Here nothing is decoded. Who goes by these numbers makes the pixels that
+//! [`JpegDecoder`](super::JpegDecoder) makes.
 #![deny(clippy::indexing_slicing)]
 
 use super::header::Walk;
@@ -41,8 +43,8 @@ pub struct ComponentCoding<'a> {
 }
 
 impl<'a> Coding<'a> {
-    /// Reads the tables of `jpeg`, whose header is `header`. `None` if one is missing or no such code exists, or anything is not as baseline pictures
-    /// of one or three components have it.
+    /// Reads the tables of `jpeg`, whose header is `header`. `None` if one is missing or no such
+    /// code exists, or anything is not as baseline pictures of one or three components have it.
     #[must_use]
     pub fn read(jpeg: &'a [u8], header: &JpegHeader) -> Option<Self> {
         let mut quantisers: [Option<&[u8; 64]>; 4] = [None; 4];
@@ -112,7 +114,8 @@ impl<'a> Coding<'a> {
 }
 
 impl StoredCode<'_> {
-    /// Whether there is such a code, by libjpeg's rules (`jdhuff.c`): every code fits its length, and none is all ones.
+    /// Whether there is such a code, by libjpeg's rules (`jdhuff.c`): every code fits its length,
+    /// and none is all ones.
     fn exists(&self) -> bool {
         let mut code = 0_u32;
         self.symbols.len() <= 256
@@ -144,7 +147,8 @@ pub struct Placement {
     pub height: u32,
     /// Columns of the output.
     pub width: u32,
-    /// Whether a decoder with [`DecodeOptions::scaled`](super::DecodeOptions::scaled) would decode it at half its size or less, and so make other pixels.
+    /// Whether a decoder with [`DecodeOptions::scaled`](super::DecodeOptions::scaled) would decode
+    /// it at half its size or less, and so make other pixels.
     pub is_scaled: bool,
 }
 

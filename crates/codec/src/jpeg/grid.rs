@@ -44,7 +44,8 @@ impl Grid {
         if !matches!(header.sof, 0 | 1) || header.precision != 8 || !one_scan || header.restart_interval == 0 {
             return None;
         }
-        // The sampling factors of a lone component have no meaning: its MCU is one block (T.81, A.2.2).
+        // The sampling factors of a lone component have no meaning: its MCU is one block (T.81,
+        // A.2.2).
         let (h, v) = if components.len() == 1 { (1, 1) } else { max_factors(components) };
         let (width, height) = (u32::from(header.width), u32::from(header.height));
         let (mcu_width, mcu_height) = (h * BLOCK, v * BLOCK);

@@ -83,7 +83,8 @@ pub enum Sampling {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JpegHeader {
-    /// Coding process: n of the marker SOFn. 0 = baseline, 1 = extended, 2 = progressive, 3 = lossless, 5–7 differential, 9–15 arithmetic.
+    /// Coding process: n of the marker SOFn. 0 = baseline, 1 = extended, 2 = progressive, 3 =
+    /// lossless, 5–7 differential, 9–15 arithmetic.
     pub sof: u8,
     /// Bits of a sample: 8, or 12 (or 2–16 for the lossless process).
     pub precision: u8,
@@ -269,7 +270,8 @@ impl JpegHeader {
         self.sof == 2
     }
 
-    /// Whether the three components are red, green and blue rather than YCbCr, by the rules of libjpeg.
+    /// Whether the three components are red, green and blue rather than YCbCr, by the rules of
+    /// libjpeg.
     #[must_use]
     pub fn is_rgb(&self) -> bool {
         let ids = [self.components[0].id, self.components[1].id, self.components[2].id];

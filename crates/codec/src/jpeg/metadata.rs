@@ -47,7 +47,8 @@ impl Default for Metadata {
 }
 
 impl Metadata {
-    /// Reads the segments before the first scan. A damaged profile is noted, not an error: a picture is not refused for its metadata.
+    /// Reads the segments before the first scan. A damaged profile is noted, not an error: a
+    /// picture is not refused for its metadata.
     ///
     /// # Errors
     /// `Format` if `jpeg` has no header that parses.
@@ -118,7 +119,8 @@ fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
 /// ```
 ///
 /// # Errors
-/// `Format` if `jpeg` has no header that parses; `Usage` if `icc` is no profile or more than [`MAX_ICC_BYTES`], or `orientation` is not 1..=8.
+/// `Format` if `jpeg` has no header that parses; `Usage` if `icc` is no profile or more than
+/// [`MAX_ICC_BYTES`], or `orientation` is not 1..=8.
 pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut Vec<u8>) -> Result<()> {
     if !(1..=8).contains(&orientation) {
         return Err(Error::usage("Exif orientation", "1..=8", orientation));

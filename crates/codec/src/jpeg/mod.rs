@@ -1,4 +1,5 @@
-//! JPEG: the header walk, cutting by restart markers, decoding into a slot, tiling and re-encoding, and the fence around libjpeg-turbo.
+//! JPEG: the header walk, cutting by restart markers, decoding into a slot, tiling and re-encoding,
+//! and the fence around libjpeg-turbo.
 //!
 //! There is one libjpeg in the tree, libjpeg-turbo with its TurboJPEG interface
 //! (docs/adr/0005-one-libjpeg.md). Every call to it goes through `turbo`, which has all of its

@@ -1,4 +1,5 @@
-//! Rotation and reflection between the pixels as stored and the picture as seen (Exif 2.32, tag 0x0112).
+//! Rotation and reflection between the pixels as stored and the picture as seen (Exif 2.32, tag
+//! 0x0112).
 
 use super::view::Area;
 use super::{PixelLayout, Rect};
@@ -95,7 +96,8 @@ impl Turn {
         Area { x, y, width: w, height: h }
     }
 
-    /// Writes the stored pixels `rows` (`height` slices of as many RGB pixels each) upright into `out`. `width` and `height` are those of `out`.
+    /// Writes the stored pixels `rows` (`height` slices of as many RGB pixels each) upright into
+    /// `out`. `width` and `height` are those of `out`.
     pub(crate) fn write<'a>(
         self,
         rows: impl DoubleEndedIterator<Item = &'a [[u8; 3]]>,

@@ -53,7 +53,8 @@ impl Steps {
         Ok(JpegHeader::parse(&jpeg).ok().and_then(|header| Self::of(&jpeg, &header)))
     }
 
-    /// Whether none of the steps of the first `components` is finer than its counterpart in `other`.
+    /// Whether none of the steps of the first `components` is finer than its counterpart in
+    /// `other`.
     pub(super) fn as_coarse_as(&self, other: &Self, components: usize) -> bool {
         let pairs = self.0.iter().flatten().zip(other.0.iter().flatten()).take(64 * components);
         pairs.into_iter().all(|(mine, theirs)| mine >= theirs)

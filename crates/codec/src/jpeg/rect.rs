@@ -3,7 +3,8 @@
 use shardpack_format::{Error, Result};
 use std::fmt;
 
-/// A rectangle of pixels: `x` and `y` count from the upper left corner of the picture, right and down.
+/// A rectangle of pixels: `x` and `y` count from the upper left corner of the picture, right and
+/// down.
 ///
 /// ```
 /// use shardpack_codec::jpeg::Rect;

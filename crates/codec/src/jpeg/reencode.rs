@@ -1,4 +1,5 @@
-//! Lossy re-encoding: decode, turn upright, shrink, encode as a tiled baseline JPEG with optimised Huffman tables.
+//! Lossy re-encoding: decode, turn upright, shrink, encode as a tiled baseline JPEG with optimised
+//! Huffman tables.
 //!
 //! There is one encoder, libjpeg-turbo's: trellis quantisation was measured and gains nothing at
 //! equal score (docs/adr/0007-encoders.md).

@@ -31,7 +31,8 @@ pub enum PixelLayout {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rendering {
-    /// Which part, and at what size, in coordinates of the upright picture. Default: the whole picture.
+    /// Which part, and at what size, in coordinates of the upright picture. Default: the whole
+    /// picture.
     pub view: View,
     /// The source of random numbers for random views.
     pub key: DrawKey,
@@ -64,7 +65,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Plans the rendering of a picture of `stored` = (width, height) pixels into a slot of `slot_bytes`.
+    /// Plans the rendering of a picture of `stored` = (width, height) pixels into a slot of
+    /// `slot_bytes`.
     pub(crate) fn new(how: &Rendering, stored: (u32, u32), slot_bytes: usize) -> Result<Self> {
         let turn = Turn::of(how.orientation)?;
         let (width, height) = turn.size(stored);

@@ -3,12 +3,16 @@
 //! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since 3.0 it writes restart
 //! markers when it transcodes. Three of its properties shape this module:
 //!
-//! - After an error, libjpeg may stand in the middle of a marker and go on from there in the *next* picture; and quantisation and Huffman
-//!   tables stay for pictures that have none. So an instance serves one picture and is thrown away: setting one up takes 0.2 µs, and what
-//!   a picture decodes to depends on its own bytes alone. No instance leaves the function, or the [`Picture`], that made it.
-//! - Any call that warned reports a warning, even if an error ended it afterwards. [`Handle::outcome`] tells the two apart.
-//! - It writes rows by what it reads from the bytes itself, whatever room there is. So the bytes that are decoded are those whose header
-//!   libjpeg has read before, on the same instance, and that [`JpegHeader::parse`] reads the same way.
+//! - After an error, libjpeg may stand in the middle of a marker and go on from there in the *next*
+//!   picture; and quantisation and Huffman tables stay for pictures that have none. So an instance
+//!   serves one picture and is thrown away: setting one up takes 0.2 µs, and what a picture decodes
+//!   to depends on its own bytes alone. No instance leaves the function, or the [`Picture`], that
+//!   made it.
+//! - Any call that warned reports a warning, even if an error ended it afterwards.
+//!   [`Handle::outcome`] tells the two apart.
+//! - It writes rows by what it reads from the bytes itself, whatever room there is. So the bytes
+//!   that are decoded are those whose header libjpeg has read before, on the same instance, and
+//!   that [`JpegHeader::parse`] reads the same way.
 #![allow(unsafe_code)]
 
 mod kinds;
@@ -98,8 +102,9 @@ impl Handle {
         if status == 0 {
             return Ok(());
         }
-        // SAFETY: the instance is alive. The text is zero-terminated and lies in the instance or, if libjpeg wrote it, in this thread's own buffer: the
-        // call that failed was made on this thread, and no other call is made before the text is copied.
+        // SAFETY: the instance is alive. The text is zero-terminated and lies in the instance or,
+        // if libjpeg wrote it, in this thread's own buffer: the call that failed was made on this
+        // thread, and no other call is made before the text is copied.
         let text = unsafe { CStr::from_ptr(sys::tj3GetErrorStr(self.0.as_ptr())) }.to_string_lossy().into_owned();
         // SAFETY: the instance is alive.
         let code = unsafe { sys::tj3GetErrorCode(self.0.as_ptr()) }.cast_unsigned();
@@ -150,14 +155,16 @@ impl Decompressor {
     /// Reads the header of `jpeg`.
     ///
     /// # Errors
-    /// `Format` if there is none, or, under [`Warnings::Refuse`], libjpeg warns of it; `Limit` if it asks for too many pixels.
+    /// `Format` if there is none, or, under [`Warnings::Refuse`], libjpeg warns of it; `Limit` if
+    /// it asks for too many pixels.
     pub(crate) fn open<'a>(&self, jpeg: &'a [u8]) -> Result<Picture<'a>> {
         let header = checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_DECOMPRESS)?;
         handle.bound(self.bounds)?;
         // Otherwise an ICC profile is copied with each header.
         handle.set(sys::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
-        // SAFETY: the pointer and the length are those of a live slice, which the library only reads.
+        // SAFETY: the pointer and the length are those of a live slice, which the library only
+        // reads.
         let status = unsafe { sys::tj3DecompressHeader(handle.0.as_ptr(), jpeg.as_ptr(), jpeg.len() as _) };
         self.accepted(handle.outcome(status))?;
         let color = handle.color()?;
@@ -212,7 +219,8 @@ impl Picture<'_> {
     /// Decodes all of it at `scale` into `out`, rows of `pitch` bytes.
     ///
     /// # Errors
-    /// `Format` if it does not decode, and, under [`Warnings::Refuse`], if libjpeg warns; `Limit` if it asks for too much; `Usage` if `out` is too small.
+    /// `Format` if it does not decode, and, under [`Warnings::Refuse`], if libjpeg warns; `Limit`
+    /// if it asks for too much; `Usage` if `out` is too small.
     pub(crate) fn decode(self, scale: Scale, format: PixelFormat, out: &mut [u8], pitch: usize) -> Result<()> {
         let whole = Rect::whole(scale.of(self.frame.width), scale.of(self.frame.height));
         self.decode_region(scale, whole, format, out, pitch)
@@ -247,12 +255,15 @@ impl Picture<'_> {
         }
         let pitch = c_int::try_from(pitch).map_err(|_| Error::usage("row of pixels", "below 2³¹ bytes", pitch))?;
         self.aim(scale, (region != whole).then_some(region)).map_err(Failure::damaged)?;
-        // SAFETY: `jpeg` is a live slice that the library only reads. What it writes are rows of `row` bytes, `pitch` apart, `height` of them, for which
-        // `out` has room as compared above, provided that the picture is `frame.width` × `frame.height`: it writes those of the region, or
-        // fails, and without a region those of the whole picture. The size it takes from `jpeg`, whose header it reads once more. It finds
-        // the same as in `Decompressor::open`, since it starts from the same state: the bytes are the same ones, borrowed since then; and
-        // the instance was new then, and its one reading ended without an error, which is to say that it was not left in the middle of a
-        // marker, but aborted as a whole (`jpeg_abort_decompress`), after which libjpeg begins anew at SOI.
+        // SAFETY: `jpeg` is a live slice that the library only reads. What it writes are rows of
+        // `row` bytes, `pitch` apart, `height` of them, for which `out` has room as compared above,
+        // provided that the picture is `frame.width` × `frame.height`: it writes those of the
+        // region, or fails, and without a region those of the whole picture. The size it takes from
+        // `jpeg`, whose header it reads once more. It finds the same as in `Decompressor::open`,
+        // since it starts from the same state: the bytes are the same ones, borrowed since then;
+        // and the instance was new then, and its one reading ended without an error, which is to
+        // say that it was not left in the middle of a marker, but aborted as a whole
+        // (`jpeg_abort_decompress`), after which libjpeg begins anew at SOI.
         let status = unsafe {
             sys::tj3Decompress8(
                 self.handle.0.as_ptr(),
@@ -274,7 +285,8 @@ impl Picture<'_> {
         self.handle.outcome(status)?;
         let Some(region) = region else { return Ok(()) };
         let [x, y, w, h] = [region.x, region.y, region.width, region.height].map(u32::cast_signed);
-        // SAFETY: the instance is alive; the library compares the region with the scaled picture whose header it has read, this one.
+        // SAFETY: the instance is alive; the library compares the region with the scaled picture
+        // whose header it has read, this one.
         let status = unsafe { sys::tj3SetCroppingRegion(self.handle.0.as_ptr(), sys::tjregion { x, y, w, h }) };
         self.handle.outcome(status)
     }
@@ -300,7 +312,8 @@ impl Output {
             // A length in memory always fits.
             debug_assert!(usize::try_from(self.len).is_ok(), "a length in memory");
             let len = usize::try_from(self.len).unwrap_or_default();
-            // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`, which it allocated and nobody else holds.
+            // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`,
+            // which it allocated and nobody else holds.
             out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, len) });
         }
     }
@@ -308,7 +321,8 @@ impl Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // SAFETY: null, or allocated by the library, which keeps no pointer to it, and not freed yet.
+        // SAFETY: null, or allocated by the library, which keeps no pointer to it, and not freed
+        // yet.
         unsafe { sys::tj3Free(self.bytes.cast()) }
     }
 }
@@ -333,7 +347,8 @@ impl Transcoder {
     /// Appends the transcoded picture to `out`.
     ///
     /// # Errors
-    /// `Format` if `jpeg` is damaged (warnings included) or the operation is not possible without loss; `Limit` if it asks for too much.
+    /// `Format` if `jpeg` is damaged (warnings included) or the operation is not possible without
+    /// loss; `Limit` if it asks for too much.
     pub(crate) fn transcode(&self, jpeg: &[u8], how: Transcoding, out: &mut Vec<u8>) -> Result<()> {
         checked_header(jpeg, self.bounds)?;
         let mut handle = Handle::new(sys::TJINIT_TJINIT_TRANSFORM)?;
@@ -353,8 +368,9 @@ impl Transcoder {
             customFilter: None,
         };
         let mut output = Output::none();
-        // SAFETY: the instance is alive, `jpeg` is a live slice that the library only reads; there is one transform, one pointer and one length,
-        // all of them live; the pointer is null, so that the library allocates.
+        // SAFETY: the instance is alive, `jpeg` is a live slice that the library only reads; there
+        // is one transform, one pointer and one length, all of them live; the pointer is null, so
+        // that the library allocates.
         let status = unsafe {
             sys::tj3Transform(
                 handle.0.as_ptr(),
@@ -430,8 +446,9 @@ impl Compressor {
         };
         let handle = self.handle(how)?;
         let mut output = Output::none();
-        // SAFETY: the instance is alive; `pixels` holds exactly `height` rows of `width` pixels as compared above (pitch 0 = tightly packed), which the
-        // library only reads; pointer and length are live, the pointer null, so that the library allocates.
+        // SAFETY: the instance is alive; `pixels` holds exactly `height` rows of `width` pixels as
+        // compared above (pitch 0 = tightly packed), which the library only reads; pointer and
+        // length are live, the pointer null, so that the library allocates.
         let status = unsafe {
             sys::tj3Compress8(
                 handle.0.as_ptr(),

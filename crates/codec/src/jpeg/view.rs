@@ -135,13 +135,15 @@ impl View {
         Self::new(Framing::Resize { height, width })
     }
 
-    /// The centre `height` × `width` of the picture resized to a shorter side of `short_side`. The usual evaluation of ImageNet is 256, 224, 224.
+    /// The centre `height` × `width` of the picture resized to a shorter side of `short_side`. The
+    /// usual evaluation of ImageNet is 256, 224, 224.
     #[must_use]
     pub const fn center_crop(short_side: u32, height: u32, width: u32) -> Self {
         Self::new(Framing::CenterCrop { short_side, height, width })
     }
 
-    /// A random part of 8 to 100 % of the area and a ratio of 3/4 to 4/3, resized to `height` × `width`.
+    /// A random part of 8 to 100 % of the area and a ratio of 3/4 to 4/3, resized to `height` ×
+    /// `width`.
     #[must_use]
     pub const fn random_resized_crop(height: u32, width: u32) -> Self {
         Self::new(Framing::RandomResizedCrop { height, width, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) })
@@ -206,7 +208,8 @@ impl View {
     /// change the flips, and vice versa.
     ///
     /// # Errors
-    /// As [`check`](Self::check); `Usage` if the picture has no pixels or a rectangle does not lie within it.
+    /// As [`check`](Self::check); `Usage` if the picture has no pixels or a rectangle does not lie
+    /// within it.
     pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
         self.check()?;
         if width == 0 || height == 0 {
@@ -258,7 +261,8 @@ struct Centre {
 }
 
 impl Centre {
-    /// `side`: pixels before resizing; `short`: those of the shorter side; `crop`: pixels of the crop.
+    /// `side`: pixels before resizing; `short`: those of the shorter side; `crop`: pixels of the
+    /// crop.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
     fn of(side: u32, short: u32, short_side: u32, crop: u32) -> Self {
         // Like torchvision: the longer side is rounded down, the crop's start to the nearest,

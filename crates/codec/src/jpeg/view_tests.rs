@@ -18,7 +18,8 @@ fn fixed_views_show_what_they_say() {
     assert_eq!((resized.window, resized.height, resized.width), (whole.window, 10, 20));
 }
 
-/// Sizes and starts that torchvision 0.20 computes: `Resize(256)` of 500 × 375 is 341 × 256, `CenterCrop(224)` starts at column 58 (58.5 to even), row 16.
+/// Sizes and starts that torchvision 0.20 computes: `Resize(256)` of 500 × 375 is 341 × 256,
+/// `CenterCrop(224)` starts at column 58 (58.5 to even), row 16.
 #[test]
 fn centre_crops_lie_where_torchvision_puts_them() {
     let crop = View::center_crop(256, 224, 224).resolve(500, 375, &key(0)).unwrap();

@@ -1,4 +1,5 @@
-//! Patches of cubes: a rectangle of pixels and some of the bands, without decoding the rest (spec §4.2 to §5.3).
+//! Patches of cubes: a rectangle of pixels and some of the bands, without decoding the rest (spec
+//! §4.2 to §5.3).
 //!
 //! A [`Region`] becomes a [`Plan`](plan::Plan): runs of stored elements in payload order. A
 //! [`Source`](source::Source) returns them and decodes each block at most once. The result is a
@@ -45,8 +46,9 @@ pub(crate) struct RegionScratch {
 }
 
 impl ArrayDecoder {
-    /// Decodes a region of an array of two or three axes into `out`, C-contiguous, little-endian, exactly
-    /// [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The values are those of the whole array, to the bit.
+    /// Decodes a region of an array of two or three axes into `out`, C-contiguous, little-endian,
+    /// exactly [`region.shape_of(descriptor)`](Region::shape_of)`.bytes` bytes. The values are
+    /// those of the whole array, to the bit.
     ///
     /// Of Blosc2 chunks only the blocks that the region touches are decoded, each once. With a band
     /// difference, all bands up to the last requested one are decoded, only for the touched pixels;
@@ -75,10 +77,11 @@ impl ArrayDecoder {
     /// ```
     ///
     /// # Errors
-    /// `Usage` if the region is not within the array, the array has neither two nor three axes, or `out` has another length; `Format` if the
-    /// payload is damaged, has another length than the array's, or its codec is not for arrays; `Limit` if the region (with the bands that a
-    /// difference needs) is over `limits.max_decoded_bytes`, or if the array is over 1 MiB and the touched blocks are more than
-    /// `limits.max_expansion` times the payload.
+    /// `Usage` if the region is not within the array, the array has neither two nor three axes, or
+    /// `out` has another length; `Format` if the payload is damaged, has another length than the
+    /// array's, or its codec is not for arrays; `Limit` if the region (with the bands that a
+    /// difference needs) is over `limits.max_decoded_bytes`, or if the array is over 1 MiB and the
+    /// touched blocks are more than `limits.max_expansion` times the payload.
     pub fn decode_region(
         &mut self,
         codec: Codec,

@@ -43,8 +43,9 @@ impl<'a> BandSet<'a> {
 
 /// A region that is known to be inside its array and to have elements.
 ///
-/// An array of two axes `[height, width]` is a cube `[height, 1, width]` here, because bands are the positions along the last axis (spec §4.2)
-/// for the difference, the layout and the tables of fixed point.
+/// An array of two axes `[height, width]` is a cube `[height, 1, width]` here, because bands are
+/// the positions along the last axis (spec §4.2) for the difference, the layout and the tables of
+/// fixed point.
 pub(super) struct Plan<'a> {
     height: usize,
     width: usize,
@@ -170,7 +171,8 @@ impl<'a> Plan<'a> {
         let Self { rows, columns, width, bands, height, fetched, .. } = self;
         let whole_rows = columns.len() == *width;
         let row = width * bands;
-        // Runs of `length` elements, `count` of them `step` apart, for each of `outer`, which are `outer_step` apart.
+        // Runs of `length` elements, `count` of them `step` apart, for each of `outer`, which are
+        // `outer_step` apart.
         let (outer, outer_step, first, count, step, length) = match (self.stored_layout, fetched) {
             (Layout::AsShape, BandSet::Run(fetched)) => match (fetched.len() == *bands, whole_rows) {
                 (true, true) => (BandSet::Run(0..1), 0, rows.start * row, 1, 0, rows.len() * row),

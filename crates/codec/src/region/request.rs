@@ -27,7 +27,8 @@ pub enum Output {
     Stored,
 }
 
-/// A rectangle of pixels and some of the bands of an array `[height, width, channels]`. An array of two axes has one band, 0.
+/// A rectangle of pixels and some of the bands of an array `[height, width, channels]`. An array of
+/// two axes has one band, 0.
 ///
 /// ```
 /// use shardpack_codec::{Bands, Output, Region};
@@ -100,7 +101,8 @@ impl Region {
     /// Type, shape and length of the output.
     ///
     /// # Errors
-    /// `Usage` if the region is not within the array, or the array has neither two nor three axes; `Format` if a size overflows.
+    /// `Usage` if the region is not within the array, or the array has neither two nor three axes;
+    /// `Format` if a size overflows.
     pub fn shape_of(&self, descriptor: &ArrayDescriptor) -> Result<RegionShape> {
         let [height, width, channels] = cube_shape(descriptor)?;
         within("rows of a region", self.y, self.height, height)?;

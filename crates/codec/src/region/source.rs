@@ -9,7 +9,8 @@ use std::ops::Range;
 /// Memory that one region leaves for the next.
 #[derive(Default)]
 pub(super) struct SourceScratch {
-    /// The block that was decoded last: of a Blosc2 chunk 64 KiB for each byte of an element, of plain zstd 4 MiB.
+    /// The block that was decoded last: of a Blosc2 chunk 64 KiB for each byte of an element, of
+    /// plain zstd 4 MiB.
     block: Vec<u8>,
     streams: Vec<blosc2::Stream>,
 }
@@ -117,7 +118,8 @@ impl<'p, 's> Source<'p, 's> {
         }
     }
 
-    /// Fills `out` with the stored bytes of `runs`, one after the other. All are whole elements, and none starts before the one before it ends.
+    /// Fills `out` with the stored bytes of `runs`, one after the other. All are whole elements,
+    /// and none starts before the one before it ends.
     pub(super) fn read(&mut self, mut runs: impl Iterator<Item = Run> + Clone, out: &mut [u8]) -> Result<()> {
         let mut rest = out;
         loop {

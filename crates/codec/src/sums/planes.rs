@@ -55,7 +55,8 @@ struct Step<S: Simd> {
     low_bytes: u16x32<S>,
     /// Indices that spread the last lane of each block.
     last: u8x64<S>,
-    /// Indices that spread the lane of the last band of the group before the last, if they overlap; and whether that band is an odd one of its group.
+    /// Indices that spread the lane of the last band of the group before the last, if they overlap;
+    /// and whether that band is an odd one of its group.
     known: (u8x64<S>, bool),
 }
 

@@ -57,7 +57,8 @@ fn top(bits: u8) -> u16 {
     u16::MAX >> 16_u8.saturating_sub(bits).min(15)
 }
 
-/// Fails unless the band tables have one entry for each of `bands`. [`ArrayDescriptor::parse`] checks this; a descriptor made by hand may not.
+/// Fails unless the band tables have one entry for each of `bands`. [`ArrayDescriptor::parse`]
+/// checks this; a descriptor made by hand may not.
 pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
     match &descriptor.transform {
         Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => {
@@ -262,7 +263,8 @@ fn special_bytes(value: f64, dtype: Dtype) -> [u8; 8] {
     special_bits(value, dtype).to_le_bytes()
 }
 
-/// The bits of a special value. NaN is the quiet one with positive sign and zero payload, whatever the processor's own is.
+/// The bits of a special value. NaN is the quiet one with positive sign and zero payload, whatever
+/// the processor's own is.
 #[allow(clippy::cast_possible_truncation, reason = "the writer rounds the no-data value in the same way")]
 pub(crate) fn special_bits(value: f64, dtype: Dtype) -> u64 {
     match (dtype, value.is_nan()) {

@@ -5,7 +5,8 @@ use crate::element::Float;
 use crate::error::EncodeResult;
 use crate::vector::vectorised;
 
-/// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude leaves the nearest integer in the low bits, without a conversion instruction.
+/// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude leaves the nearest integer in the low
+/// bits, without a conversion instruction.
 pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
 
 /// What is known about floats that hold only integers.

@@ -1,4 +1,5 @@
-//! Regions against the whole array, decoded and then cut one element at a time; their cost against a count of blocks by hand.
+//! Regions against the whole array, decoded and then cut one element at a time; their cost against
+//! a count of blocks by hand.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,5 @@
-//! What is asked of an array, in the terms of the kernels: a rectangle of pixels and some of the bands of a cube `[rows, columns, bands]`.
+//! What is asked of an array, in the terms of the kernels: a rectangle of pixels and some of the
+//! bands of a cube `[rows, columns, bands]`.
 
 use super::wire::{Pick, chunk_bands};
 use shardpack_codec::{Bands, Output, Region};
@@ -70,7 +71,8 @@ impl Ask {
     /// `region`, or the whole array in the order of its shape.
     ///
     /// # Errors
-    /// `Usage` if the region is not within the array, or the array has neither two nor three axes; `Format` if a size overflows.
+    /// `Usage` if the region is not within the array, or the array has neither two nor three axes;
+    /// `Format` if a size overflows.
     pub(super) fn new(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<Self> {
         let mut ask = match region {
             Some(region) => Self::of_region(descriptor, region)?,
@@ -153,8 +155,9 @@ impl Ask {
         }
     }
 
-    /// Where whole pixels stand beside each other and stay there, the elements of a row are as good as bands of one pixel, which lanes go along: arrays of few
-    /// bands would leave most lanes of a warp idle.
+    /// Where whole pixels stand beside each other and stay there, the elements of a row are as good
+    /// as bands of one pixel, which lanes go along: arrays of few bands would leave most lanes of a
+    /// warp idle.
     fn flatten(&mut self) {
         let all = Picks::Run { first: 0, count: self.bands };
         let beside = self.descriptor.layout == Layout::AsShape && !self.descriptor.band_difference;

@@ -1,4 +1,5 @@
-//! A batch of cubes made ready for the device: compressed bytes and tables in one piece of memory, uploaded once.
+//! A batch of cubes made ready for the device: compressed bytes and tables in one piece of memory,
+//! uploaded once.
 
 use super::ask::{Ask, Picks};
 use super::element::{As, ElementType};
@@ -79,8 +80,9 @@ pub struct Batch<'a> {
 }
 
 impl Stager {
-    /// Begins a batch in `slot`, the part of a slot that is uploaded: pinned memory, as a rule. It must have room for the payloads (of what is coded by
-    /// zstd: for what it decodes to) and for the tables, [`Stager::table_bytes`] a cube.
+    /// Begins a batch in `slot`, the part of a slot that is uploaded: pinned memory, as a rule. It
+    /// must have room for the payloads (of what is coded by zstd: for what it decodes to) and for
+    /// the tables, [`Stager::table_bytes`] a cube.
     ///
     /// # Errors
     /// `Limit` if the slot is too small for anything.
@@ -132,22 +134,26 @@ impl Stager {
 }
 
 impl Batch<'_> {
-    /// What is free of the slot: whoever reads a record can put its payload at the start of it, and hand it over as [`Payload::Staged`].
+    /// What is free of the slot: whoever reads a record can put its payload at the start of it, and
+    /// hand it over as [`Payload::Staged`].
     #[must_use]
     pub fn room(&mut self) -> &mut [u8] {
         self.slot.get_mut(self.filled..).unwrap_or_default()
     }
 
-    /// Takes a cube, or another array, into the batch. `region` is what comes out of it, by default all in the order of the shape; `out` is where that begins
-    /// in the output of the batch, in bytes.
+    /// Takes a cube, or another array, into the batch. `region` is what comes out of it, by default
+    /// all in the order of the shape; `out` is where that begins in the output of the batch, in
+    /// bytes.
     ///
-    /// All that the host's decoder checks before it decodes is checked here. What is inside of LZ4 streams is checked by the device, which says so in the cube's
-    /// status. After an error the batch is what it was before.
+    /// All that the host's decoder checks before it decodes is checked here. What is inside of LZ4
+    /// streams is checked by the device, which says so in the cube's status. After an error the
+    /// batch is what it was before.
     ///
     /// # Errors
-    /// `Format` if the payload is damaged, has another length than the array's, or its codec is not for arrays; `Limit` if the array is over a limit, too large for
-    /// the device (2³² elements), or the slot has no room left; `Usage` if the region is not within the array, `out` is not a multiple of the element size, or a
-    /// boolean is to become a float.
+    /// `Format` if the payload is damaged, has another length than the array's, or its codec is not
+    /// for arrays; `Limit` if the array is over a limit, too large for the device (2³² elements),
+    /// or the slot has no room left; `Usage` if the region is not within the array, `out` is not a
+    /// multiple of the element size, or a boolean is to become a float.
     #[expect(clippy::too_many_arguments, reason = "one thing each")]
     pub fn push(
         &mut self,
@@ -446,14 +452,16 @@ impl Work {
         self.out_bytes
     }
 
-    /// Where in the slot the statuses are once the kernels have run: a word for each cube, see [`Fault::of`](super::Fault::of). An upload sets them to zero.
+    /// Where in the slot the statuses are once the kernels have run: a word for each cube, see
+    /// [`Fault::of`](super::Fault::of). An upload sets them to zero.
     #[must_use]
     pub fn statuses(&self) -> Range<usize> {
         let start = usize::try_from(self.status_at).unwrap_or(usize::MAX);
         start..start.saturating_add(4 * self.cubes as usize)
     }
 
-    /// The kernels to run, in this order, with the slot and the output at these addresses of the device.
+    /// The kernels to run, in this order, with the slot and the output at these addresses of the
+    /// device.
     #[must_use]
     pub fn launches(&self, slot: u64, out: u64) -> [Launch; 3] {
         let status = slot + self.status_at;

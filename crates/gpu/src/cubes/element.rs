@@ -6,8 +6,9 @@ use shardpack_format::{Dtype, Error, Result};
 
 /// In which type values come out.
 ///
-/// The shorter floats are made from the decoded value by way of float32: each of the two steps rounds to the nearest, ties to even, and what is too large becomes
-/// infinite. A NaN keeps its sign and the upper bits of its payload, and becomes quiet.
+/// The shorter floats are made from the decoded value by way of float32: each of the two steps
+/// rounds to the nearest, ties to even, and what is too large becomes infinite. A NaN keeps its
+/// sign and the upper bits of its payload, and becomes quiet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum As {
     /// The type of the array itself.
@@ -77,7 +78,8 @@ impl As {
         }
     }
 
-    /// Makes elements of the output of decoded ones, on the host: what the device makes, to the bit. Both are little-endian.
+    /// Makes elements of the output of decoded ones, on the host: what the device makes, to the
+    /// bit. Both are little-endian.
     ///
     /// ```
     /// use shardpack_format::Dtype;

@@ -2,7 +2,8 @@
 
 use super::wire::{FAULT_BOOL, FAULT_FIXED, FAULT_LZ4};
 
-/// Why a cube is not decoded; what its part of the output holds is unspecified then. Whoever wants the host's word on it decodes it there.
+/// Why a cube is not decoded; what its part of the output holds is unspecified then. Whoever wants
+/// the host's word on it decodes it there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

@@ -14,10 +14,12 @@ pub struct CubeKernels {
 const NAMES: [&str; 4] = ["cube_streams", "cube_pieces", "cube_values", "cube_config"];
 
 impl CubeKernels {
-    /// Has the driver compile the kernels, which takes it about a second the first time, and checks that they and this crate mean the same.
+    /// Has the driver compile the kernels, which takes it about a second the first time, and checks
+    /// that they and this crate mean the same.
     ///
     /// # Errors
-    /// `Driver` if the driver does not take them: it is older than 525, or the device has a compute capability below 7.5.
+    /// `Driver` if the driver does not take them: it is older than 525, or the device has a compute
+    /// capability below 7.5.
     pub fn load(device: &Device) -> Result<Self, GpuError> {
         let module = Module::load(device, include_str!("../../ptx/cubes.ptx"), &NAMES)?;
         let bytes = 4 * CONFIG.len();
@@ -36,7 +38,8 @@ impl CubeKernels {
         }
     }
 
-    /// Runs the kernels of `work` on `stream`: `slot` holds what was uploaded, `out` gets the values.
+    /// Runs the kernels of `work` on `stream`: `slot` holds what was uploaded, `out` gets the
+    /// values.
     ///
     /// # Errors
     /// `Range` if the slot or the output is too short; `Driver` if the driver refuses.

@@ -1,10 +1,14 @@
-//! Cubes, and all other arrays, from payloads as they stand in shards (spec §4 and §5) to the values of a batch.
+//! Cubes, and all other arrays, from payloads as they stand in shards (spec §4 and §5) to the
+//! values of a batch.
 //!
-//! The host walks a payload and checks every number in it ([`Stager`], [`Batch`]); compressed bytes go to the device once and as they are. There, three kernels
-//! decode LZ4 streams, turn bit planes to byte planes, and make values out of bytes: differences along the bands, transforms, reserved codes, the type and the
-//! order of the output, and of each array no more than the region that is asked for. What zstd has coded is decoded by the host into the slot.
+//! The host walks a payload and checks every number in it ([`Stager`], [`Batch`]); compressed bytes
+//! go to the device once and as they are. There, three kernels decode LZ4 streams, turn bit planes
+//! to byte planes, and make values out of bytes: differences along the bands, transforms, reserved
+//! codes, the type and the order of the output, and of each array no more than the region that is
+//! asked for. What zstd has coded is decoded by the host into the slot.
 //!
-//! The values are those of [`ArrayDecoder`](shardpack_codec::ArrayDecoder), to the bit; in a shorter float, those of [`As::cast`].
+//! The values are those of [`ArrayDecoder`](shardpack_codec::ArrayDecoder), to the bit; in a
+//! shorter float, those of [`As::cast`].
 
 mod ask;
 mod batch;

@@ -1,7 +1,9 @@
-//! Where the bytes of each element are: out of a payload's chunks and streams, the work of the first two kernels and the table that the third one reads.
+//! Where the bytes of each element are: out of a payload's chunks and streams, the work of the
+//! first two kernels and the table that the third one reads.
 //!
-//! Nothing that can be read where it is gets moved: a stored stream is a byte plane in the payload itself, a run is one byte of the constants that stand at the
-//! start of each slot. LZ4 streams are decoded to scratch; bit planes, and differences of bytes, are turned there in place.
+//! Nothing that can be read where it is gets moved: a stored stream is a byte plane in the payload
+//! itself, a run is one byte of the constants that stand at the start of each slot. LZ4 streams are
+//! decoded to scratch; bit planes, and differences of bytes, are turned there in place.
 
 use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
 use shardpack_codec::blosc2::{Chunk, Content, Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
@@ -153,7 +155,8 @@ impl Placer<'_, '_> {
                 Ok(())
             }
             Content::Blocks { coder, filters, block_bytes, streams } => {
-                // Of zstd streams only what they hold goes to the device, of others the chunk as it is.
+                // Of zstd streams only what they hold goes to the device, of others the chunk as it
+                // is.
                 let at = match (in_slot, coder) {
                     (Some(at), _) => Some(at),
                     (None, StreamCoder::Lz4) => Some(self.room.copy(chunk.bytes())?),
@@ -163,7 +166,8 @@ impl Placer<'_, '_> {
                 let mut streams = streams.as_slice();
                 for start in (0..unit).step_by((*block_bytes).max(1)) {
                     let bytes = (*block_bytes).min(unit - start);
-                    // A short last block is one stream; every other block one stream for each byte of an element.
+                    // A short last block is one stream; every other block one stream for each byte
+                    // of an element.
                     let count = if bytes == *block_bytes { self.width } else { 1 };
                     let (here, rest) = streams.split_at_checked(count).unwrap_or((streams, &[]));
                     streams = rest;
@@ -277,7 +281,8 @@ impl Placer<'_, '_> {
         Ok(())
     }
 
-    /// The place of bytes that a kernel is to read, and whether they are in scratch of their own; runs are written out.
+    /// The place of bytes that a kernel is to read, and whether they are in scratch of their own;
+    /// runs are written out.
     fn in_slot(&mut self, source: Source, bytes: usize) -> (u64, bool) {
         match source {
             Source::At(at, own) => (at, own),

@@ -1,4 +1,5 @@
-//! The structs that host and device share, as `kernels/cube.cuh` has them. A test asks the kernels for their sizes.
+//! The structs that host and device share, as `kernels/cube.cuh` has them. A test asks the kernels
+//! for their sizes.
 
 /// Elements of a Blosc2 block.
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;

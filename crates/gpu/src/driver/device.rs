@@ -56,12 +56,15 @@ impl Drop for Context {
 }
 
 impl Device {
-    /// Opens a device by its number: its primary context, which other libraries of the process use too.
+    /// Opens a device by its number: its primary context, which other libraries of the process use
+    /// too.
     ///
     /// # Errors
-    /// `NoDriver` if there is no driver; `NoDevice` if there are not so many devices; `Driver` if the driver refuses.
+    /// `NoDriver` if there is no driver; `NoDevice` if there are not so many devices; `Driver` if
+    /// the driver refuses.
     pub fn open(ordinal: u32) -> Result<Self, GpuError> {
-        // SAFETY: loads a library, whose initialisers are the driver's. Asked first, because every other call panics without a driver.
+        // SAFETY: loads a library, whose initialisers are the driver's. Asked first, because every
+        // other call panics without a driver.
         if !unsafe { sys::is_culib_present() } {
             return Err(GpuError::NoDriver);
         }

@@ -48,7 +48,8 @@ impl Params {
         Self { words: [0; MAX_BYTES / 8], len: 0 }
     }
 
-    /// And an address, or another number of 64 bits. What is beyond the room for parameters is left out; every kernel's own size is tested.
+    /// And an address, or another number of 64 bits. What is beyond the room for parameters is left
+    /// out; every kernel's own size is tested.
     #[must_use]
     pub fn address(mut self, value: u64) -> Self {
         let word = self.len.div_ceil(8);
@@ -63,7 +64,8 @@ impl Params {
     #[must_use]
     pub fn u32(mut self, value: u32) -> Self {
         if let Some(to) = self.words.get_mut(self.len / 8) {
-            // The first of two is in the lower half: the device, and every host that has one, is little-endian.
+            // The first of two is in the lower half: the device, and every host that has one, is
+            // little-endian.
             *to |= u64::from(value) << (self.len % 8 * 8);
         }
         self.len += 4;

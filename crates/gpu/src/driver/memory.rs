@@ -74,7 +74,8 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// Allocates `len` bytes, at least one, all zero. Pinning takes time: 168 ms for 256 MiB on one machine.
+    /// Allocates `len` bytes, at least one, all zero. Pinning takes time: 168 ms for 256 MiB on one
+    /// machine.
     ///
     /// # Errors
     /// `OutOfMemory` with figures; `Driver` if the driver refuses.
@@ -128,7 +129,8 @@ impl Pinned {
             self.copied.synchronize()?;
             self.is_copying = false;
         }
-        // SAFETY: `len` bytes were allocated and written; no copy goes on, and `self` is borrowed exclusively.
+        // SAFETY: `len` bytes were allocated and written; no copy goes on, and `self` is borrowed
+        // exclusively.
         Ok(unsafe { std::slice::from_raw_parts_mut(self.bytes.as_ptr(), self.len) })
     }
 

@@ -1,10 +1,13 @@
 //! The CUDA driver, found at run time: the fence around it, with a safe API.
 //!
-//! A build needs no CUDA, and a machine without a GPU is told so by [`Device::open`]. What is copied or computed happens later, in the order of a [`Stream`];
-//! host memory that a copy uses is not handed out before the copy is done, and memory is not freed while the device may still use it.
+//! A build needs no CUDA, and a machine without a GPU is told so by [`Device::open`]. What is
+//! copied or computed happens later, in the order of a [`Stream`]; host memory that a copy uses is
+//! not handed out before the copy is done, and memory is not freed while the device may still use
+//! it.
 //!
-//! Kernels are this crate's own. They check what they read where it could be damaged, and the numbers that they go by are checked by the host: that is why
-//! launching one is safe for the host, whatever the bytes.
+//! Kernels are this crate's own. They check what they read where it could be damaged, and the
+//! numbers that they go by are checked by the host: that is why launching one is safe for the host,
+//! whatever the bytes.
 
 mod device;
 mod error;

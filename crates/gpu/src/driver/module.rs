@@ -13,16 +13,19 @@ pub struct Module {
     kernels: BTreeMap<&'static str, sys::CUfunction>,
 }
 
-// SAFETY: the driver takes a function from any thread, and from several at a time; nothing is changed after `load`.
+// SAFETY: the driver takes a function from any thread, and from several at a time; nothing is
+// changed after `load`.
 unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Sync for Module {}
 
 impl Module {
-    /// Lets the driver compile `ptx`, or take it from its cache, and finds the kernels of the given names. It stays loaded as long as the process uses the device.
+    /// Lets the driver compile `ptx`, or take it from its cache, and finds the kernels of the given
+    /// names. It stays loaded as long as the process uses the device.
     ///
     /// # Errors
-    /// `Driver` if the driver does not take the PTX (an older driver than 525, a device before compute capability 7.5), or a kernel is missing.
+    /// `Driver` if the driver does not take the PTX (an older driver than 525, a device before
+    /// compute capability 7.5), or a kernel is missing.
     pub(crate) fn load(device: &Device, ptx: &str, names: &[&'static str]) -> Result<Self, GpuError> {
         device.bind()?;
         let refused = |call| GpuError::of(call)(result::DriverError(sys::CUresult::CUDA_ERROR_INVALID_PTX));

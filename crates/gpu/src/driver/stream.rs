@@ -43,8 +43,8 @@ impl Stream {
             return Ok(());
         }
         self.device.bind()?;
-        // SAFETY: both ranges are within their memory. `from` hands out nothing and is not freed before the event that is recorded next; `to` is not freed before
-        // the device is idle.
+        // SAFETY: both ranges are within their memory. `from` hands out nothing and is not freed
+        // before the event that is recorded next; `to` is not freed before the device is idle.
         unsafe {
             let from = std::slice::from_raw_parts(from.start().add(range.start), count);
             result::memcpy_htod_async(to.address() + at as u64, from, self.handle)
@@ -77,7 +77,8 @@ impl Stream {
     /// Launches a kernel of `module`.
     ///
     /// # Errors
-    /// `Driver` if there is no such kernel, or the driver refuses. What the kernel itself does wrong is an error of a later call.
+    /// `Driver` if there is no such kernel, or the driver refuses. What the kernel itself does
+    /// wrong is an error of a later call.
     pub fn run(&self, module: &Module, launch: &Launch) -> Result<(), GpuError> {
         let ([x, y, z], [a, b, c]) = (launch.grid, launch.block);
         if x == 0 || y == 0 || z == 0 {
@@ -86,8 +87,9 @@ impl Stream {
         let kernel = module.kernel(launch.kernel)?;
         self.device.bind()?;
         let mut params = [launch.params.words().as_ptr().cast_mut().cast::<c_void>()];
-        // SAFETY: the kernel is of a module that is never unloaded, and takes one struct, of which the driver copies as many bytes as the kernel declares:
-        // `Params` has room for the largest. What kernels do with the numbers in it is said at the head of `driver`.
+        // SAFETY: the kernel is of a module that is never unloaded, and takes one struct, of which
+        // the driver copies as many bytes as the kernel declares: `Params` has room for the
+        // largest. What kernels do with the numbers in it is said at the head of `driver`.
         unsafe { result::launch_kernel(kernel, (x, y, z), (a, b, c), 0, self.handle, &mut params) }
             .map_err(GpuError::of("cuLaunchKernel"))
     }

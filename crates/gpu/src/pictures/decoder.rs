@@ -36,8 +36,9 @@ impl PictureDecoder {
         Ok(Arc::new(Module::load(device, PTX, &KERNELS)?))
     }
 
-    /// A decoder with `staging_bytes` of pinned memory for what is uploaded, `scratch_bytes` of device memory for it and for what is in between, and `out_bytes`
-    /// for the output, on the device and pinned.
+    /// A decoder with `staging_bytes` of pinned memory for what is uploaded, `scratch_bytes` of
+    /// device memory for it and for what is in between, and `out_bytes` for the output, on the
+    /// device and pinned.
     ///
     /// # Errors
     /// `OutOfMemory` with figures; `Driver` if the driver refuses.
@@ -68,7 +69,8 @@ impl PictureDecoder {
         self.staging.bytes_mut()
     }
 
-    /// Uploads a batch that was staged in [`staging`](Self::staging), and launches its kernels. Returns before they are done.
+    /// Uploads a batch that was staged in [`staging`](Self::staging), and launches its kernels.
+    /// Returns before they are done.
     ///
     /// # Errors
     /// `Range` if it needs more memory than the decoder has; `Driver` if the driver refuses.
@@ -78,7 +80,8 @@ impl PictureDecoder {
         self.launch(batch, &at)
     }
 
-    /// Launches the kernels of a batch whose bytes are on the device already, from an earlier [`submit`](Self::submit) with nothing in between.
+    /// Launches the kernels of a batch whose bytes are on the device already, from an earlier
+    /// [`submit`](Self::submit) with nothing in between.
     ///
     /// # Errors
     /// As `submit`.
@@ -87,7 +90,8 @@ impl PictureDecoder {
         self.launch(batch, &at)
     }
 
-    /// Milliseconds of each kernel, on a batch whose bytes are on the device already: the median of several runs.
+    /// Milliseconds of each kernel, on a batch whose bytes are on the device already: the median of
+    /// several runs.
     ///
     /// # Errors
     /// As `submit`.

@@ -1,12 +1,15 @@
 //! Pictures: tiled JPEGs become a batch of pixels on the device, the host's to the bit.
 //!
-//! A thread that has a record [stages](Staging) it: the entropy-coded segments that the view needs, as they are, and tables of where they are and what
-//! becomes of them. One upload later, five kernels ([`Batch::launches`]) decode all pictures of the batch: a thread decodes a segment, so that a picture is
-//! decoded by hundreds of them. What the kernels do not take is refused with a [`Reason`], and decoded on the host.
+//! A thread that has a record [stages](Staging) it: the entropy-coded segments that the view needs,
+//! as they are, and tables of where they are and what becomes of them. One upload later, five
+//! kernels ([`Batch::launches`]) decode all pictures of the batch: a thread decodes a segment, so
+//! that a picture is decoded by hundreds of them. What the kernels do not take is refused with a
+//! [`Reason`], and decoded on the host.
 //!
-//! The pixels are those of [`JpegDecoder`](shardpack_codec::jpeg::JpegDecoder): libjpeg-turbo's accurate IDCT, triangle upsampling and colours, and the same
-//! fixed-point resizing. Floats are made of these by [`Scaling`]. A row whose segments are damaged is flagged in the batch's status words, and holds
-//! anything; the other rows are as ever.
+//! The pixels are those of [`JpegDecoder`](shardpack_codec::jpeg::JpegDecoder): libjpeg-turbo's
+//! accurate IDCT, triangle upsampling and colours, and the same fixed-point resizing. Floats are
+//! made of these by [`Scaling`]. A row whose segments are damaged is flagged in the batch's status
+//! words, and holds anything; the other rows are as ever.
 
 mod batch;
 mod decoder;
@@ -49,8 +52,8 @@ impl Dtype {
     }
 }
 
-/// How floats are made of levels: `level · scale + bias`, by a fused product and sum in float32, rounded once; then rounded to the output's type, to nearest,
-/// ties to even. uint8 stays as it is.
+/// How floats are made of levels: `level · scale + bias`, by a fused product and sum in float32,
+/// rounded once; then rounded to the output's type, to nearest, ties to even. uint8 stays as it is.
 ///
 /// ```
 /// use shardpack_gpu::pictures::Scaling;
@@ -73,7 +76,8 @@ impl Default for Scaling {
 }
 
 impl Scaling {
-    /// `(level / 255 − mean) / std`, as torchvision's `ToTensor` and `Normalize`. The two factors are computed in float64 and rounded once.
+    /// `(level / 255 − mean) / std`, as torchvision's `ToTensor` and `Normalize`. The two factors
+    /// are computed in float64 and rounded once.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
     pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Self {
@@ -110,7 +114,8 @@ pub struct Output {
 }
 
 impl Output {
-    /// Makes of decoded levels, in this layout and of `pixels` pixels, the bytes that the device would write: for pictures that were decoded on the host.
+    /// Makes of decoded levels, in this layout and of `pixels` pixels, the bytes that the device
+    /// would write: for pictures that were decoded on the host.
     pub fn convert(&self, levels: &[u8], pixels: usize, out: &mut Vec<u8>) {
         for (i, &level) in levels.iter().enumerate() {
             let channel = match self.layout {
@@ -138,19 +143,23 @@ pub enum Reason {
     Process,
     /// CMYK, RGB, two components.
     Colours,
-    /// Chroma that is neither 4:4:4, 4:2:2, 4:2:0 nor 4:4:0, or so narrow that libjpeg does not interpolate it.
+    /// Chroma that is neither 4:4:4, 4:2:2, 4:2:0 nor 4:4:0, or so narrow that libjpeg does not
+    /// interpolate it.
     Sampling,
     /// Tables that are missing, or that no decoder takes.
     Tables,
     /// Markers that are not those that its header announces.
     Markers,
-    /// Segments of more blocks than [`StagingOptions::max_segment_blocks`]: a picture without restart markers is one segment.
+    /// Segments of more blocks than [`StagingOptions::max_segment_blocks`]: a picture without
+    /// restart markers is one segment.
     LongSegments,
-    /// It shrinks so much that the host decodes it at a smaller scale, or that a pixel of the output is made of too many.
+    /// It shrinks so much that the host decodes it at a smaller scale, or that a pixel of the
+    /// output is made of too many.
     Shrinks,
     /// The view cannot be taken of this picture.
     View(String),
-    /// There is no room left in the staging memory, or the picture is larger than what 32 bits count.
+    /// There is no room left in the staging memory, or the picture is larger than what 32 bits
+    /// count.
     Full,
 }
 

@@ -3,7 +3,8 @@
 use super::staging::Entry;
 use shardpack_codec::jpeg::ResizedAxis;
 
-/// What the kernel `pictures_config` says if host and kernels agree: sizes of the structs, then the constants.
+/// What the kernel `pictures_config` says if host and kernels agree: sizes of the structs, then the
+/// constants.
 pub const CONFIG: [u32; 12] =
     [PICTURE_BYTES, 8, 8, 8, 8, HUFFMAN_BYTES, 8, TILE_PIXELS, TILE_BETWEEN, DECODE_THREADS, PIXEL_THREADS, 9];
 

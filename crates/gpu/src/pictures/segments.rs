@@ -5,7 +5,8 @@ use super::{Reason, staging::Frame};
 use memchr::memchr_iter;
 use std::ops::RangeInclusive;
 
-/// A segment that was copied: where it begins among the staged bytes, and its place in the picture. Two bytes of marker stand behind each.
+/// A segment that was copied: where it begins among the staged bytes, and its place in the picture.
+/// Two bytes of marker stand behind each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
     pub(super) offset: u32,
@@ -43,10 +44,11 @@ fn runs(frame: &Frame, shown: &Shown) -> impl Iterator<Item = RangeInclusive<u32
     })
 }
 
-/// Appends the segments that `shown` needs, and an end, to `found`, and their bytes to `out`, from `at` on. Returns where those end.
+/// Appends the segments that `shown` needs, and an end, to `found`, and their bytes to `out`, from
+/// `at` on. Returns where those end.
 ///
-/// `scan` begins with the first entropy-coded byte. Markers are looked at up to the last segment that is needed; they must be RST0 to RST7 in turn, and EOI
-/// behind the last segment of all.
+/// `scan` begins with the first entropy-coded byte. Markers are looked at up to the last segment
+/// that is needed; they must be RST0 to RST7 in turn, and EOI behind the last segment of all.
 pub(super) fn select(
     scan: &[u8],
     frame: &Frame,

@@ -11,10 +11,12 @@ use shardpack_codec::jpeg::{Coding, JpegHeader, Placement, Rendering, Sampling, 
 pub struct StagingOptions {
     /// What the kernels write.
     pub output: Output,
-    /// Whether the host decodes pictures that shrink to half or less at a smaller scale, as `DecodeOptions::scaled` says. Then they are left to it, so that the
-    /// pixels are the same whoever decodes them. Default on, as there.
+    /// Whether the host decodes pictures that shrink to half or less at a smaller scale, as
+    /// `DecodeOptions::scaled` says. Then they are left to it, so that the pixels are the same
+    /// whoever decodes them. Default on, as there.
     pub scaled: bool,
-    /// Most blocks of a segment. One thread decodes it, so that the longest segment sets the time of a batch. Default 2048.
+    /// Most blocks of a segment. One thread decodes it, so that the longest segment sets the time
+    /// of a batch. Default 2048.
     pub max_segment_blocks: u32,
 }
 

@@ -16,7 +16,8 @@ fn reach(axis: &ResizedAxis, count: u32) -> u32 {
     if axis.copies {
         return count;
     }
-    // From the first centre to the last, the filter's radius on both sides, and a pixel for rounding at each end.
+    // From the first centre to the last, the filter's radius on both sides, and a pixel for
+    // rounding at each end.
     let extent = f64::from(count - 1) * scale(axis) + 2.0 * radius(axis);
     whole(extent.ceil()).saturating_add(2).min(axis.pixels)
 }

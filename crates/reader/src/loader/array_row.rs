@@ -1,4 +1,5 @@
-//! What a thread does with one array of a row: decode it, or the part of it that is asked for, to where it stays.
+//! What a thread does with one array of a row: decode it, or the part of it that is asked for, to
+//! where it stays.
 
 use super::arrays::{Cut, too_large};
 use super::examples::loses;
@@ -12,7 +13,8 @@ pub(super) struct ArrayRows {
     decoder: ArrayDecoder,
     scratch: Vec<u8>,
     fields: Vec<Known>,
-    /// Of the row being decoded, height and width of the arrays that are cut: one window is for all of them.
+    /// Of the row being decoded, height and width of the arrays that are cut: one window is for all
+    /// of them.
     cut_size: Option<[u64; 2]>,
 }
 
@@ -39,7 +41,8 @@ impl ArrayRows {
         self.cut_size = None;
     }
 
-    /// Decodes an array, or what `cut` leaves of it, into the whole of `out`. `dims` are the axes that the index promised for a ragged row.
+    /// Decodes an array, or what `cut` leaves of it, into the whole of `out`. `dims` are the axes
+    /// that the index promised for a ragged row.
     pub(super) fn decode(
         &mut self,
         recipe: &Recipe,
@@ -114,7 +117,8 @@ impl ArrayRows {
     }
 }
 
-/// What decoding one array takes besides its row, for a row of `row_bytes`: an array like the example, but perhaps of more or fewer pixels.
+/// What decoding one array takes besides its row, for a row of `row_bytes`: an array like the
+/// example, but perhaps of more or fewer pixels.
 pub(super) fn scratch_bytes(
     (codec, descriptor): &(Codec, ArrayDescriptor),
     (channels_first, cut): (bool, Option<&Cut>),

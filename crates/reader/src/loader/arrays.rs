@@ -1,5 +1,5 @@
-//! What a batch holds of an array: all of it, or a patch, or some of its bands; and how many bytes that takes, known from the index and the first
-//! sample.
+//! What a batch holds of an array: all of it, or a patch, or some of its bands; and how many bytes
+//! that takes, known from the index and the first sample.
 
 use super::examples::Examples;
 use super::fields::{Axis, Col, FieldPlan, From, Parts, Size};
@@ -18,15 +18,17 @@ use std::sync::Arc;
 /// A part of an array of two or three axes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Cut {
-    /// Bands, layout, and the size of a patch; its place, or the size of the whole array, is put in for each sample.
+    /// Bands, layout, and the size of a patch; its place, or the size of the whole array, is put in
+    /// for each sample.
     pub(super) region: Region,
     /// Where the patch lies; `None` if all pixels come.
     pub(super) place: Option<Place>,
 }
 
 impl Cut {
-    /// What `options` ask of an array of these axes; `None` if all of it. Bands are those of arrays of three axes, and an array that has neither
-    /// two nor three axes has no pixels to choose from.
+    /// What `options` ask of an array of these axes; `None` if all of it. Bands are those of arrays
+    /// of three axes, and an array that has neither two nor three axes has no pixels to choose
+    /// from.
     fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
         let (height, width, place) = match options.cube {
             CubeMode::Patch { height, width, place } => (height, width, Some(place)),
@@ -69,7 +71,8 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options that would do nothing: a patch, bands, or an element type, where no field has any.
+/// Refuses options that would do nothing: a patch, bands, or an element type, where no field has
+/// any.
 pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     let arrays = plans.iter().filter(|plan| matches!(plan.from, From::Array { .. }));
     match &options.dtype {
@@ -103,7 +106,8 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
     }
 }
 
-/// The columns of the packer: `height`, `width`, and for cubes `channels`; and whether they are this array's: only if they say what its descriptor says.
+/// The columns of the packer: `height`, `width`, and for cubes `channels`; and whether they are
+/// this array's: only if they say what its descriptor says.
 fn columns_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Col>, bool) {
     let names = ["height", "width", "channels"].into_iter().take(shape.len());
     let columns: Vec<Col> = names.filter_map(|name| Col::find(dataset.schema(), name)).collect();
@@ -113,8 +117,10 @@ fn columns_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (
 }
 
 impl Dataset {
-    /// Names of the array fields that no batch can hold: their arrays have several shapes, and the index does not say which (boxes, token ids). By the
-    /// heads of up to 64 samples, spread over the dataset. [`Loader`](super::Loader)s leave them out unless they are named, which is an error.
+    /// Names of the array fields that no batch can hold: their arrays have several shapes, and the
+    /// index does not say which (boxes, token ids). By the heads of up to 64 samples, spread over
+    /// the dataset. [`Loader`](super::Loader)s leave them out unless they are named, which is an
+    /// error.
     ///
     /// # Errors
     /// As [`Dataset::get`], if no sample can be read.
@@ -136,7 +142,8 @@ impl Dataset {
     }
 }
 
-/// Plans the field `field`, the stored field `position`; `None` if its arrays have several shapes and the index does not say which.
+/// Plans the field `field`, the stored field `position`; `None` if its arrays have several shapes
+/// and the index does not say which.
 pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Option<Parts>> {
     if dataset.is_empty() {
         let from = From::Array { position, channels_first: false, cut: None, indexed: false, stored: Vec::new() };
@@ -201,7 +208,8 @@ pub(super) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
     FormatError::usage("patch", format!("at most {height} × {width}, the array's size"), format!("{a} × {b}"))
 }
 
-/// Whether each of these columns has one value for all samples. Opens every shard, touches no record.
+/// Whether each of these columns has one value for all samples. Opens every shard, touches no
+/// record.
 fn alike(dataset: &Dataset, columns: &[Col]) -> Result<bool> {
     let mut first: Option<Arc<Shard>> = None;
     for (number, info) in dataset.shards().enumerate() {

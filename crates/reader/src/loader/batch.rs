@@ -12,10 +12,12 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-/// A batch. Cloning it shares it; the slot goes back to the loader when the last clone is dropped, and may outlive the loader.
+/// A batch. Cloning it shares it; the slot goes back to the loader when the last clone is dropped,
+/// and may outlive the loader.
 ///
-/// Batches may be kept: when all slots are in the caller's hands, the loader makes another one, and gives it up when it comes back
-/// ([`LoaderStats::extra_slots`](super::LoaderStats::extra_slots) counts them). The caller then pays for every batch that it keeps.
+/// Batches may be kept: when all slots are in the caller's hands, the loader makes another one, and
+/// gives it up when it comes back ([`LoaderStats::extra_slots`](super::LoaderStats::extra_slots)
+/// counts them). The caller then pays for every batch that it keeps.
 ///
 /// ```no_run
 /// # use shardpack_reader::{Dataset, Loader, LoaderOptions};
@@ -58,8 +60,9 @@ impl Drop for Lent {
 
 /// One field of a batch, borrowed.
 ///
-/// Dense: `bytes` is a C-contiguous array of [`Tensor::shape`], the first axis counting the samples. Ragged: row `i` begins at `offsets()[i]` and has the shape
-/// `row_shape(i)`; between rows there may be bytes that belong to none.
+/// Dense: `bytes` is a C-contiguous array of [`Tensor::shape`], the first axis counting the
+/// samples. Ragged: row `i` begins at `offsets()[i]` and has the shape `row_shape(i)`; between rows
+/// there may be bytes that belong to none.
 ///
 /// ```no_run
 /// # use shardpack_reader::{Dataset, Loader, LoaderOptions};
@@ -107,7 +110,8 @@ impl Batch {
         &self.0.plan.indices
     }
 
-    /// For each row what its random view and patch were drawn from: with it, [`Place::origin`](super::Place::origin) says where a patch lay.
+    /// For each row what its random view and patch were drawn from: with it,
+    /// [`Place::origin`](super::Place::origin) says where a patch lay.
     pub fn draw_keys(&self) -> impl ExactSizeIterator<Item = DrawKey> {
         let Lent { plan, seed, epoch, .. } = &*self.0;
         plan.indices.iter().zip(&plan.rows).map(|(&sample, row)| {
@@ -115,7 +119,8 @@ impl Batch {
         })
     }
 
-    /// For each row whether it holds a sample: false for padding and for samples that were skipped, whose values are zero.
+    /// For each row whether it holds a sample: false for padding and for samples that were skipped,
+    /// whose values are zero.
     #[must_use]
     pub fn mask(&self) -> &[bool] {
         &self.0.plan.mask
@@ -178,7 +183,8 @@ impl<'a> Tensor<'a> {
         self.plan.parts.get(start..start + rows).unwrap_or_default()
     }
 
-    /// Shape with the samples as first axis, where all rows have one; `None` if the field is ragged.
+    /// Shape with the samples as first axis, where all rows have one; `None` if the field is
+    /// ragged.
     #[must_use]
     pub fn shape(&self) -> Option<Vec<u64>> {
         match self.field.size {
@@ -206,9 +212,10 @@ impl<'a> Tensor<'a> {
         self.all().get(self.span()).unwrap_or_default()
     }
 
-    /// Where [`Tensor::bytes`] lie, for whoever hands them to another library, which may write into them: by DLPack, or as
-    /// an array of NumPy. The pointer is good as long as the batch, or a clone of it, lives. While others may write through
-    /// it, nobody may hold what [`Tensor::bytes`] or [`Tensor::row`] of this field have lent.
+    /// Where [`Tensor::bytes`] lie, for whoever hands them to another library, which may write into
+    /// them: by DLPack, or as an array of NumPy. The pointer is good as long as the batch, or a
+    /// clone of it, lives. While others may write through it, nobody may hold what
+    /// [`Tensor::bytes`] or [`Tensor::row`] of this field have lent.
     #[must_use]
     pub fn memory(&self) -> NonNull<[u8]> {
         let memory = self.slot.and_then(|slot| Rows::memory(slot, self.span()));
@@ -222,7 +229,8 @@ impl<'a> Tensor<'a> {
         parts.iter().map(move |part| part.start - base)
     }
 
-    /// Shape of row `i`; `None` past the end. The one axis of stored bytes is their number. All zero for padding and skipped rows of ragged fields.
+    /// Shape of row `i`; `None` past the end. The one axis of stored bytes is their number. All
+    /// zero for padding and skipped rows of ragged fields.
     #[must_use]
     pub fn row_shape(&self, i: usize) -> Option<&'a [u64]> {
         if i >= self.rows() {
@@ -235,8 +243,8 @@ impl<'a> Tensor<'a> {
         self.plan.dims.get(start..start + self.field.shape.len())
     }
 
-    /// For each row whether it holds a value: false where [`Batch::mask`] is, and where the sample has none for this field, whose row is zero, or empty
-    /// if the field is ragged.
+    /// For each row whether it holds a value: false where [`Batch::mask`] is, and where the sample
+    /// has none for this field, whose row is zero, or empty if the field is ragged.
     pub fn mask(&self) -> impl ExactSizeIterator<Item = bool> + 'a {
         let (plan, number) = (self.plan, self.number);
         (0_u32..)

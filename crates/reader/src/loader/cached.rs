@@ -1,7 +1,10 @@
-//! Records that are read one by one, by the thread that decodes them, while the page cache holds the window of the order.
+//! Records that are read one by one, by the thread that decodes them, while the page cache holds
+//! the window of the order.
 //!
-//! A window of many runs is as large as hundreds of megabytes. What is read from a file goes through the system's cache anyway: a copy in the process takes that memory a second time,
-//! and costs a pass. A record that is read just before it is decoded, into memory that its core has in its cache, is read half as fast again.
+//! A window of many runs is as large as hundreds of megabytes. What is read from a file goes
+//! through the system's cache anyway: a copy in the process takes that memory a second time, and
+//! costs a pass. A record that is read just before it is decoded, into memory that its core has in
+//! its cache, is read half as fast again.
 
 use super::fault;
 use super::options::Window;
@@ -13,11 +16,14 @@ use std::path::Path;
 
 /// A record of up to so many bytes fits the second-level cache of one core beside its picture.
 const LARGEST_BYTES: u64 = 1 << 20;
-/// Below, a call of the system for each record costs more than copying them run by run: both took as long at some 10 KiB.
+/// Below, a call of the system for each record costs more than copying them run by run: both took
+/// as long at some 10 KiB.
 const MEAN_BYTES: u64 = 16 << 10;
-/// Places of the dataset that are asked for: a dataset of which a tenth is not cached is found out all but once in a thousand times.
+/// Places of the dataset that are asked for: a dataset of which a tenth is not cached is found out
+/// all but once in a thousand times.
 const PLACES: u64 = 64;
-/// How many windows the page cache must have room for, before one is left to it: other programs use it, too, and it drops what was read first.
+/// How many windows the page cache must have room for, before one is left to it: other programs use
+/// it, too, and it drops what was read first.
 const WINDOWS: u64 = 4;
 
 /// Where the window of an epoch is: what became of [`Window`].
@@ -31,8 +37,9 @@ pub(super) enum Held {
 }
 
 impl Held {
-    /// Where the window is in the epoch after this one, of which `decided` was decided. Never back in memory: it would be taken when it is scarce, by a loader that has said
-    /// that it needs none.
+    /// Where the window is in the epoch after this one, of which `decided` was decided. Never back
+    /// in memory: it would be taken when it is scarce, by a loader that has said that it needs
+    /// none.
     pub(super) fn then(self, decided: Self) -> Self {
         match (self, decided) {
             (Self::PageCache { .. }, Self::Memory) => Self::PageCache { announce: true },
@@ -63,7 +70,8 @@ fn has_room(window: u64, room: Option<u64>) -> bool {
     room.is_some_and(|room| room / WINDOWS >= window)
 }
 
-/// Whether all of some places, evenly spread over the dataset, are in the page cache; `None` if it cannot be known of one of them.
+/// Whether all of some places, evenly spread over the dataset, are in the page cache; `None` if it
+/// cannot be known of one of them.
 fn is_cached(dataset: &Dataset) -> Option<bool> {
     let places = PLACES.min(dataset.len());
     let mut all = true;
@@ -78,8 +86,8 @@ fn is_cached(dataset: &Dataset) -> Option<bool> {
     (places > 0).then_some(all)
 }
 
-/// Bytes that the page cache may come to hold: what the machine can spare and what the control groups of this process allow, whichever is less. `None` where the system
-/// does not say.
+/// Bytes that the page cache may come to hold: what the machine can spare and what the control
+/// groups of this process allow, whichever is less. `None` where the system does not say.
 fn room_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let spare = field(&text, "MemAvailable:")?.saturating_mul(1024);
@@ -87,8 +95,8 @@ fn room_bytes() -> Option<u64> {
     Some(spare.min(group_room(&groups, Path::new("/sys/fs/cgroup"))?))
 }
 
-/// Bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: what is neither limit nor memory of processes can be dropped. `None` if a limit is
-/// not to be seen.
+/// Bytes that the control groups in `groups`, mounted at `root`, leave to the page cache: what is
+/// neither limit nor memory of processes can be dropped. `None` if a limit is not to be seen.
 fn group_room(groups: &str, root: &Path) -> Option<u64> {
     let sum =
         |stat: &str, names: [&str; 3]| names.iter().filter_map(|name| field(stat, name)).fold(0, u64::saturating_add);
@@ -122,7 +130,8 @@ fn field(text: &str, name: &str) -> Option<u64> {
     lines.next()
 }
 
-/// Reads a record into the front of `buffer`, which grows when it must. Its bytes, padding included, are not compared with anything yet.
+/// Reads a record into the front of `buffer`, which grows when it must. Its bytes, padding
+/// included, are not compared with anything yet.
 ///
 /// # Errors
 /// `Io`, naming the sample, if it cannot be read; `Limit` if it is too large.

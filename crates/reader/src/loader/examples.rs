@@ -1,4 +1,5 @@
-//! What arrays of a field are made of: a look at a few samples, spread over the dataset, so that it does not matter which of them is the first.
+//! What arrays of a field are made of: a look at a few samples, spread over the dataset, so that it
+//! does not matter which of them is the first.
 
 use super::options::LoaderOptions;
 use super::work::{SampleAt, check, name};
@@ -16,8 +17,8 @@ const TRIES: usize = 16;
 /// Bytes of a record that are read for its head: most are shorter.
 const HEAD_BYTES: usize = 4096;
 
-/// Samples that differ in their element types or in how they are stored, one of each kind, ascending. At least one, and each is whole: heads alone are vouched
-/// for by nothing.
+/// Samples that differ in their element types or in how they are stored, one of each kind,
+/// ascending. At least one, and each is whole: heads alone are vouched for by nothing.
 pub(super) struct Examples {
     samples: Vec<Example>,
     /// For each axis of the first one whether any that was looked at has another length.

@@ -43,8 +43,9 @@ fn code(error: &io::Error) -> Option<i32> {
     inner.map_or_else(|| error.raw_os_error(), |of| of.source.raw_os_error())
 }
 
-/// Whether these bytes cannot be had, while others of the same file may: a bad sector (`EIO`), a checksum of the file system that does not match
-/// (`EBADMSG`), a file that ends too early. What a network or a mount has is no matter of one sample.
+/// Whether these bytes cannot be had, while others of the same file may: a bad sector (`EIO`), a
+/// checksum of the file system that does not match (`EBADMSG`), a file that ends too early. What a
+/// network or a mount has is no matter of one sample.
 pub(super) fn is_local(error: &Error) -> bool {
     let Error::Io { source, .. } = error else { return error.is_about_data() };
     use rustix::io::Errno;

@@ -1,4 +1,5 @@
-//! What a batch is made of: for each field where it comes from, its type, and how many bytes a row of it takes, known from the index alone.
+//! What a batch is made of: for each field where it comes from, its type, and how many bytes a row
+//! of it takes, known from the index alone.
 
 use super::arrays::{self, Cut};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
@@ -48,7 +49,8 @@ pub(super) enum From {
     Scalar(Col),
     /// A picture, decoded. Position among the stored fields.
     Picture { position: usize, view: View, orientation: Option<Col> },
-    /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how it is stored.
+    /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
+    /// it is stored.
     Array {
         position: usize,
         channels_first: bool,
@@ -129,7 +131,8 @@ impl FieldPlan {
         if bytes > limits.max_decoded_bytes {
             return Err(too_large("max_decoded_bytes", limits.max_decoded_bytes));
         }
-        // An index that promises what no record of this length can hold is refused before memory is taken for it.
+        // An index that promises what no record of this length can hold is refused before memory is
+        // taken for it.
         let most = shard.index().row(record).map_or(0, |row| row.length).saturating_mul(limits.max_expansion);
         if bytes > 1 << 20 && bytes > most {
             return Err(too_large("max_expansion", most));
@@ -160,7 +163,8 @@ impl Fields {
     /// What `options` make of the dataset.
     ///
     /// # Errors
-    /// `Usage` if a field is unknown or cannot be batched; else as [`Dataset::get`]: the first sample says what arrays are made of.
+    /// `Usage` if a field is unknown or cannot be batched; else as [`Dataset::get`]: the first
+    /// sample says what arrays are made of.
     pub(super) fn plan(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let schema = dataset.schema();
         arrays::check(options)?;

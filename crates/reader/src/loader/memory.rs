@@ -1,13 +1,16 @@
-//! Where the bytes of batches live: ordinary memory, or memory that the caller hands in because a device can read it.
+//! Where the bytes of batches live: ordinary memory, or memory that the caller hands in because a
+//! device can read it.
 
 use std::io;
 
 /// The memory of one slot.
 ///
-/// The ring asks for the bytes once, when the slot is made, and keeps the value until the slot is given up; in between it reads and writes them
-/// from many threads. So an implementation needs no `unsafe` of its own, and pinned memory is a type whose `Drop` unpins it.
+/// The ring asks for the bytes once, when the slot is made, and keeps the value until the slot is
+/// given up; in between it reads and writes them from many threads. So an implementation needs no
+/// `unsafe` of its own, and pinned memory is a type whose `Drop` unpins it.
 pub trait SlotMemory: Send + Sync {
-    /// All of the bytes, at the same address as long as the value lives. Their content does not matter.
+    /// All of the bytes, at the same address as long as the value lives. Their content does not
+    /// matter.
     fn bytes_mut(&mut self) -> &mut [u8];
 }
 
@@ -28,7 +31,8 @@ pub trait SlotMemory: Send + Sync {
 /// # std::io::Result::Ok(())
 /// ```
 pub trait Allocate: Send + Sync + std::fmt::Debug {
-    /// Memory of exactly `bytes` bytes, best aligned to 64: fields of a batch begin at multiples of 64 from its start.
+    /// Memory of exactly `bytes` bytes, best aligned to 64: fields of a batch begin at multiples of
+    /// 64 from its start.
     ///
     /// # Errors
     /// Whatever keeps it from being had; it becomes the error of the batch that needed it.
@@ -65,7 +69,8 @@ impl Allocate for Heap {
         let mut memory = Vec::new();
         let room = bytes.checked_add(ALIGNMENT).ok_or(io::ErrorKind::OutOfMemory)?;
         memory.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        // Written once here, so that the first batch does not pay for the system's zeroing of fresh pages while threads wait for each other.
+        // Written once here, so that the first batch does not pay for the system's zeroing of fresh
+        // pages while threads wait for each other.
         memory.resize(room, 0);
         let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
         Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))

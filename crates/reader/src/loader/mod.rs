@@ -1,4 +1,5 @@
-//! Batches for a training loop: read, check and decode on all cores, straight into the slots of a ring.
+//! Batches for a training loop: read, check and decode on all cores, straight into the slots of a
+//! ring.
 //!
 //! ```text
 //! order ── Planner ──▶ State: batches in order ◀── one lock ──▶ threads: read a run, or decode rows into a slot
@@ -6,16 +7,24 @@
 //!              Batch ◀───┘            └── the slot comes back when the batch is dropped
 //! ```
 //!
-//! - A batch is *planned* before anything of it is read: its samples, the reads that bring them, and, from the index alone, where every row goes. So rows are decoded in place, dense
-//!   or ragged, and nothing is copied together afterwards.
-//! - All threads are alike. Each takes the next useful thing: rows of the earliest batch whose run is in memory; a run that an earlier batch needs; else it sleeps. Runs that come
-//!   later are announced to the operating system, which fetches them meanwhile. One turn with one lock posts what was done and takes the next; it takes
-//!   up to 16 rows at the start of a batch and one at its end.
-//! - The CRC32 of a record is compared by the thread that decodes it, just before: its bytes are in that core's cache then.
-//! - Batches come in the order of the plan, whatever the threads do. A slow consumer stops the pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the
-//!   order, or, of samples that are read alone, one for each thread if those are more. A caller who keeps batches gets more slots ([`Batch`]).
-//! - Where the page cache can hold the window, a thread reads each record itself, just before it decodes it ([`Window`]): no run is in memory, and none is waited for.
-//! - Memory is `slots × batch bytes + window + read ahead + scratch of the threads` ([`Loader::predicted_bytes`]).
+//! - A batch is *planned* before anything of it is read: its samples, the reads that bring them,
+//!   and, from the index alone, where every row goes. So rows are decoded in place, dense or
+//!   ragged, and nothing is copied together afterwards.
+//! - All threads are alike. Each takes the next useful thing: rows of the earliest batch whose run
+//!   is in memory; a run that an earlier batch needs; else it sleeps. Runs that come later are
+//!   announced to the operating system, which fetches them meanwhile. One turn with one lock posts
+//!   what was done and takes the next; it takes up to 16 rows at the start of a batch and one at
+//!   its end.
+//! - The CRC32 of a record is compared by the thread that decodes it, just before: its bytes are in
+//!   that core's cache then.
+//! - Batches come in the order of the plan, whatever the threads do. A slow consumer stops the
+//!   pool: there are `slots` slots and `read_ahead_bytes` of runs besides the window of the order,
+//!   or, of samples that are read alone, one for each thread if those are more. A caller who keeps
+//!   batches gets more slots ([`Batch`]).
+//! - Where the page cache can hold the window, a thread reads each record itself, just before it
+//!   decodes it ([`Window`]): no run is in memory, and none is waited for.
+//! - Memory is `slots × batch bytes + window + read ahead + scratch of the threads`
+//!   ([`Loader::predicted_bytes`]).
 //!
 //! Why so: `docs/adr/0008-loader.md`.
 
@@ -70,8 +79,9 @@ use work::Recipe;
 
 /// Loads a dataset batch by batch, epoch by epoch.
 ///
-/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A process that forks before that can use the loader in the child; one that
-/// forks later cannot: it is told so.
+/// Threads start with the first [`Loader::next_batch`], and end when the loader is dropped. A
+/// process that forks before that can use the loader in the child; one that forks later cannot: it
+/// is told so.
 ///
 /// ```no_run
 /// use shardpack_codec::jpeg::View;
@@ -128,10 +138,12 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but the first.
+    /// Prepares to load `dataset`: plans fields and sizes, starts no thread, reads no record but
+    /// the first.
     ///
     /// # Errors
-    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples that it does not have; else as [`Dataset::get`].
+    /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples
+    /// that it does not have; else as [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         let mut options = options;
         options.decode.limits = dataset.limits().clone();
@@ -192,11 +204,14 @@ impl Loader {
         })
     }
 
-    /// The next batch of the epoch; `None` at its end, until [`Loader::set_epoch`]. Waits only if the batch is not ready.
+    /// The next batch of the epoch; `None` at its end, until [`Loader::set_epoch`]. Waits only if
+    /// the batch is not ready.
     ///
     /// # Errors
-    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it cannot be read or there is no memory for it: the next call goes on with the batch
-    /// after it. `Usage` in a fork of the process that began to load, `Internal` if the pool has broken down: once, then nothing more comes.
+    /// `Format` or `Limit` if a sample of this batch is damaged (see [`OnCorrupt`]), `Io` if it
+    /// cannot be read or there is no memory for it: the next call goes on with the batch after it.
+    /// `Usage` in a fork of the process that began to load, `Internal` if the pool has broken down:
+    /// once, then nothing more comes.
     pub fn next_batch(&mut self) -> Option<Result<Batch>> {
         loop {
             // As good as for ever: a wait that has an end needs no second way through.
@@ -206,8 +221,9 @@ impl Loader {
         }
     }
 
-    /// As [`Loader::next_batch`], but waits no longer than `timeout`: then it is `Pending`, and the next call goes on waiting. For callers who must
-    /// look after something else now and then, such as signals.
+    /// As [`Loader::next_batch`], but waits no longer than `timeout`: then it is `Pending`, and the
+    /// next call goes on waiting. For callers who must look after something else now and then, such
+    /// as signals.
     ///
     /// # Errors
     /// As [`Loader::next_batch`].
@@ -288,7 +304,8 @@ impl Loader {
         })))
     }
 
-    /// Batches that this rank gets from the start of the epoch, or from where [`Loader::restore`] went on: exact before the first.
+    /// Batches that this rank gets from the start of the epoch, or from where [`Loader::restore`]
+    /// went on: exact before the first.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.share.batches()
@@ -323,11 +340,12 @@ impl Loader {
         self.start.epoch
     }
 
-    /// How far this loader has come: up to the last batch that was handed out. What was prepared does not count, nor does a batch that was an error,
-    /// until one after it is handed out: a run that ends with the error goes on with the samples that it did not get.
+    /// How far this loader has come: up to the last batch that was handed out. What was prepared
+    /// does not count, nor does a batch that was an error, until one after it is handed out: a run
+    /// that ends with the error goes on with the samples that it did not get.
     ///
-    /// The same on all ranks that were handed as many batches, and on all that were told that the epoch is over; if they differ, because a rank failed, the least
-    /// of them loses nothing.
+    /// The same on all ranks that were handed as many batches, and on all that were told that the
+    /// epoch is over; if they differ, because a rank failed, the least of them loses nothing.
     #[must_use]
     pub fn state(&self) -> Progress {
         // With `End::Uneven`, other ranks may have had one batch more.
@@ -336,9 +354,11 @@ impl Loader {
         Progress { samples_consumed: self.share.consumed_after(batches), ..self.start }
     }
 
-    /// Goes on from a state that was saved with any world size, batch size or number of threads. Batches that the caller holds stay valid.
+    /// Goes on from a state that was saved with any world size, batch size or number of threads.
+    /// Batches that the caller holds stay valid.
     ///
-    /// The loop that begins also goes on, because [`Loader::set_epoch`] with the epoch of the state leaves it where it is:
+    /// The loop that begins also goes on, because [`Loader::set_epoch`] with the epoch of the state
+    /// leaves it where it is:
     ///
     /// ```no_run
     /// # use shardpack_reader::{Dataset, Loader, LoaderOptions};
@@ -377,13 +397,15 @@ impl Loader {
         planner.restart(Steps::new(epoch, self.share.clone()));
         planner.held = self.held;
         let generation = planner.generation;
-        // While the planner is held: no thread can plan for the new epoch before the state knows of it.
+        // While the planner is held: no thread can plan for the new epoch before the state knows of
+        // it.
         self.shared.restart(generation, state.epoch, self.held != Held::Memory);
         Ok(())
     }
 
-    /// Begins epoch `epoch`, from its start; or, if that is the epoch at hand and no batch of it was asked for, leaves it where [`Loader::restore`] put it. So it can
-    /// stand at the top of every epoch.
+    /// Begins epoch `epoch`, from its start; or, if that is the epoch at hand and no batch of it
+    /// was asked for, leaves it where [`Loader::restore`] put it. So it can stand at the top of
+    /// every epoch.
     ///
     /// # Errors
     /// As [`Loader::restore`].
@@ -426,15 +448,16 @@ impl Loader {
         stats
     }
 
-    /// Pictures so far that have more than 8 bits a sample, of which 8 are left in the batches: as in [`LoaderStats`], at
-    /// next to no cost.
+    /// Pictures so far that have more than 8 bits a sample, of which 8 are left in the batches: as
+    /// in [`LoaderStats`], at next to no cost.
     #[must_use]
     pub fn narrowed_pictures(&self) -> u64 {
         self.shared.counters.narrowed.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the threads' scratch, and, where the page cache does not hold it ([`Window`]), the window of
-    /// the order with what is read ahead. Of several epochs, the one that takes most.
+    /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the
+    /// threads' scratch, and, where the page cache does not hold it ([`Window`]), the window of the
+    /// order with what is read ahead. Of several epochs, the one that takes most.
     #[must_use]
     pub const fn predicted_bytes(&self) -> u64 {
         self.predicted_bytes

@@ -1,4 +1,5 @@
-//! A batch between its plan and the caller: its slot, its rows that can be decoded, and those that have failed.
+//! A batch between its plan and the caller: its slot, its rows that can be decoded, and those that
+//! have failed.
 
 use super::fault;
 use super::job::Claim;
@@ -28,12 +29,14 @@ pub(super) struct Work {
 }
 
 impl Open {
-    /// Whether it is an error already, and nothing of it will be decoded: there was no memory for it.
+    /// Whether it is an error already, and nothing of it will be decoded: there was no memory for
+    /// it.
     pub(super) fn has_failed(&self) -> bool {
         self.slot.is_none() && self.left == 0 && self.plan.error.is_some()
     }
 
-    /// Hands out the first `count` rows that can be decoded, with their axes. `stride` axes belong to a row.
+    /// Hands out the first `count` rows that can be decoded, with their axes. `stride` axes belong
+    /// to a row.
     pub(super) fn claim(&mut self, count: usize, stride: usize, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
         for (row, run) in self.work.ready.drain(..count) {
             let place = usize::try_from(row).unwrap_or(usize::MAX);
@@ -65,8 +68,8 @@ impl Open {
     }
 }
 
-/// Whether a batch can be handed out in spite of the rows that failed, of which up to `allowed` may be skipped: how many were, and are masked now. `stride` axes
-/// belong to a row.
+/// Whether a batch can be handed out in spite of the rows that failed, of which up to `allowed` may
+/// be skipped: how many were, and are masked now. `stride` axes belong to a row.
 pub(super) fn judge(plan: &mut Plan, work: &mut Work, allowed: u64, stride: usize) -> Result<u64> {
     if let Some(error) = plan.error.take() {
         return Err(error);

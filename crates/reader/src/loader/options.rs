@@ -20,7 +20,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum ImageMode {
-    /// Pixels, uint8: dense if the view has one size for all pictures, ragged for whole pictures and others whose size follows the picture.
+    /// Pixels, uint8: dense if the view has one size for all pictures, ragged for whole pictures
+    /// and others whose size follows the picture.
     View(View),
     /// The encoded bytes as stored, ragged.
     Raw,
@@ -44,9 +45,11 @@ pub enum CubeMode {
     /// The whole array: dense if all samples have one shape, else ragged.
     #[default]
     Whole,
-    /// A rectangle of pixels, dense, of arrays `[height, width]` and `[height, width, channels]`; only the blocks that it touches are decoded. All such
-    /// arrays of a sample, a cube and its mask, are cut alike, so they must be of one height and width, and those at least the patch's: else
-    /// the batch is an error that names the sample. Arrays of other numbers of axes come whole.
+    /// A rectangle of pixels, dense, of arrays `[height, width]` and `[height, width, channels]`;
+    /// only the blocks that it touches are decoded. All such arrays of a sample, a cube and its
+    /// mask, are cut alike, so they must be of one height and width, and those at least the
+    /// patch's: else the batch is an error that names the sample. Arrays of other numbers of axes
+    /// come whole.
     Patch {
         /// Rows, at least 1.
         height: u32,
@@ -59,7 +62,8 @@ pub enum CubeMode {
     Raw,
 }
 
-/// Element type of the arrays of a batch. No value changes by it: where one could, the batch is an error that names the sample.
+/// Element type of the arrays of a batch. No value changes by it: where one could, the batch is an
+/// error that names the sample.
 ///
 /// ```
 /// use shardpack_format::Dtype;
@@ -72,11 +76,14 @@ pub enum CubeMode {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ArrayDtype {
-    /// For each field the type of its source, float32 for float32. Where sources differ, a type that holds the values of all: float32 for uint16 and
-    /// float32. Up to 64 samples, spread over the dataset, are looked at for that; one beyond them that does not fit is an error that names it.
+    /// For each field the type of its source, float32 for float32. Where sources differ, a type
+    /// that holds the values of all: float32 for uint16 and float32. Up to 64 samples, spread over
+    /// the dataset, are looked at for that; one beyond them that does not fit is an error that
+    /// names it.
     #[default]
     Source,
-    /// This type for arrays of three axes, which are cubes; [`ArrayDtype::Source`] for all others, such as masks.
+    /// This type for arrays of three axes, which are cubes; [`ArrayDtype::Source`] for all others,
+    /// such as masks.
     Cubes(Dtype),
     /// A type for each field that is named, [`ArrayDtype::Source`] for the others.
     Fields(Vec<(String, Dtype)>),
@@ -94,7 +101,8 @@ impl ArrayDtype {
     }
 }
 
-/// What becomes of a sample whose bytes are damaged, cannot be read though others of its file can (a bad sector), are over the limits, or are not what the index says.
+/// What becomes of a sample whose bytes are damaged, cannot be read though others of its file can
+/// (a bad sector), are over the limits, or are not what the index says.
 ///
 /// ```
 /// use shardpack_reader::{LoaderOptions, OnCorrupt};
@@ -104,7 +112,8 @@ impl ArrayDtype {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnCorrupt {
-    /// The batch that should hold it is an error that names it. The batches before and after it come as usual.
+    /// The batch that should hold it is an error that names it. The batches before and after it
+    /// come as usual.
     #[default]
     Error,
     /// Its row is zero, its mask false, and it is counted.
@@ -114,9 +123,11 @@ pub enum OnCorrupt {
     },
 }
 
-/// Where the samples of the window of the order wait until their batch comes. What is loaded is the same.
+/// Where the samples of the window of the order wait until their batch comes. What is loaded is the
+/// same.
 ///
-/// In windowed order, a rank reads from many runs at a time, 4 MiB each: up to 1 GiB of records, divided by the number of ranks.
+/// In windowed order, a rank reads from many runs at a time, 4 MiB each: up to 1 GiB of records,
+/// divided by the number of ranks.
 ///
 /// ```
 /// use shardpack_reader::{LoaderOptions, Window};
@@ -125,15 +136,18 @@ pub enum OnCorrupt {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Window {
-    /// In the page cache, if records take at least 16 KiB on average and at most 1 MiB, the dataset is on a disk of this machine, and, at the start of the epoch, the page
-    /// cache holds the dataset, as far as 64 places tell, or has room for four windows; else in memory.
-    /// Once there, it stays there in later epochs.
+    /// In the page cache, if records take at least 16 KiB on average and at most 1 MiB, the dataset
+    /// is on a disk of this machine, and, at the start of the epoch, the page cache holds the
+    /// dataset, as far as 64 places tell, or has room for four windows; else in memory. Once there,
+    /// it stays there in later epochs.
     #[default]
     Auto,
-    /// In memory of the loader: every run is read once, as a whole. Right for any disk and any network.
+    /// In memory of the loader: every run is read once, as a whole. Right for any disk and any
+    /// network.
     Memory,
-    /// In the page cache of the operating system, which is told to fetch the runs: records are read one by one when they are decoded. The process takes less memory; the system must
-    /// have it, or it will read records twice, and slowly. For local disks.
+    /// In the page cache of the operating system, which is told to fetch the runs: records are read
+    /// one by one when they are decoded. The process takes less memory; the system must have it, or
+    /// it will read records twice, and slowly. For local disks.
     PageCache,
 }
 
@@ -151,7 +165,8 @@ impl std::str::FromStr for Window {
     }
 }
 
-/// How a loader works. Every field has a default; `LoaderOptions::default()` loads whole pictures and cubes in windowed order, 32 at a time.
+/// How a loader works. Every field has a default; `LoaderOptions::default()` loads whole pictures
+/// and cubes in windowed order, 32 at a time.
 ///
 /// ```
 /// use shardpack_codec::jpeg::View;
@@ -174,9 +189,10 @@ pub struct LoaderOptions {
     pub epoch: u32,
     /// Order of the samples. Default [`Mode::Windowed`].
     pub mode: Mode,
-    /// An order of your own (a subset, weights, more lanes), in place of `seed` and `mode`. A mixture is one of the parts of a dataset made by `Dataset::concat`. Random views and patches draw from its
-    /// seed, for each sample and epoch, and anew each time where a sample stands in an epoch more than once.
-    /// Default none.
+    /// An order of your own (a subset, weights, more lanes), in place of `seed` and `mode`. A
+    /// mixture is one of the parts of a dataset made by `Dataset::concat`. Random views and patches
+    /// draw from its seed, for each sample and epoch, and anew each time where a sample stands in
+    /// an epoch more than once. Default none.
     pub sampling: Option<Arc<dyn Sampling>>,
     /// This rank, from 0. Default 0.
     pub rank: u32,
@@ -188,28 +204,36 @@ pub struct LoaderOptions {
     pub image: ImageMode,
     /// Arrays. Default: whole.
     pub cube: CubeMode,
-    /// Bands of arrays of three axes, in the order asked for; masks of two axes have none to choose from. Every such array must have them. Cheap
-    /// where the payload is band-major, and of no help to decoding where pixels are stored one after the other. Default: all.
+    /// Bands of arrays of three axes, in the order asked for; masks of two axes have none to choose
+    /// from. Every such array must have them. Cheap where the payload is band-major, and of no help
+    /// to decoding where pixels are stored one after the other. Default: all.
     pub bands: Bands,
-    /// Order of the axes of pictures and of arrays of three axes. Default `[height, width, channels]`.
+    /// Order of the axes of pictures and of arrays of three axes. Default
+    /// `[height, width, channels]`.
     pub layout: PixelLayout,
     /// Element type of arrays. Default: that of their source.
     pub dtype: ArrayDtype,
-    /// Names of the fields to load. Default: all scalars, images and arrays but [`Dataset::varying_arrays`](crate::Dataset::varying_arrays). Text, JSON and bytes are not batched: their sizes are not in the index.
+    /// Names of the fields to load. Default: all scalars, images and arrays but
+    /// [`Dataset::varying_arrays`](crate::Dataset::varying_arrays). Text, JSON and bytes are not
+    /// batched: their sizes are not in the index.
     pub fields: Option<Vec<String>>,
     /// Threads that read and decode. Default 0: one for each core that the process may use.
     pub threads: usize,
-    /// Batches in memory: one in the caller's hands, the others being filled. At least 1, default 3; with 1, nothing is prepared while the caller works.
+    /// Batches in memory: one in the caller's hands, the others being filled. At least 1, default
+    /// 3; with 1, nothing is prepared while the caller works.
     pub slots: usize,
-    /// Bytes that may be read ahead of the samples being decoded, besides the window of the order. Default 32 MiB.
+    /// Bytes that may be read ahead of the samples being decoded, besides the window of the order.
+    /// Default 32 MiB.
     pub read_ahead_bytes: u64,
     /// Where the window of the order is held. Default [`Window::Auto`].
     pub window: Window,
-    /// Largest batch. Default 8 GiB. Sizes come from the index of the files, so this bounds what a hostile one can make the loader allocate.
+    /// Largest batch. Default 8 GiB. Sizes come from the index of the files, so this bounds what a
+    /// hostile one can make the loader allocate.
     pub max_batch_bytes: u64,
     /// Damaged samples. Default: an error.
     pub on_corrupt: OnCorrupt,
-    /// How pictures are decoded: DCT scaling, lenience. Its limits are replaced by those of the dataset.
+    /// How pictures are decoded: DCT scaling, lenience. Its limits are replaced by those of the
+    /// dataset.
     pub decode: DecodeOptions,
     /// Where the memory of batches comes from. Default [`Heap`].
     pub memory: Arc<dyn Allocate>,

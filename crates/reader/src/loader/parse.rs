@@ -1,4 +1,5 @@
-//! Views of pictures and of arrays, and bands, by their names: `rrc224`, `patch64x64`, `10..50`. The command and the Python package read the same ones.
+//! Views of pictures and of arrays, and bands, by their names: `rrc224`, `patch64x64`, `10..50`.
+//! The command and the Python package read the same ones.
 
 use super::options::{ArrayDtype, CubeMode, ImageMode};
 use super::patch::Place;
@@ -20,8 +21,8 @@ fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// `full`, `raw`, `rrcN` (a random part at N × N pixels, reflected at random, as in training) or `centerN` (the centre N × N of the picture at a shorter
-/// side of 8/7 N, as in evaluation).
+/// `full`, `raw`, `rrcN` (a random part at N × N pixels, reflected at random, as in training) or
+/// `centerN` (the centre N × N of the picture at a shorter side of 8/7 N, as in evaluation).
 ///
 /// ```
 /// use shardpack_codec::jpeg::View;
@@ -55,8 +56,8 @@ impl FromStr for ImageMode {
     }
 }
 
-/// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle) or `gridHxW` (tile by tile, the next one in each epoch:
-/// [`Place::Grid`]).
+/// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle)
+/// or `gridHxW` (tile by tile, the next one in each epoch: [`Place::Grid`]).
 ///
 /// ```
 /// use shardpack_reader::{CubeMode, Place};

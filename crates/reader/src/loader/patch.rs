@@ -2,11 +2,12 @@
 
 use shardpack_codec::jpeg::DrawKey;
 
-/// Number of the pair of draws that places a patch: beyond those of random views, so that a picture and a cube of one sample are cut independently.
+/// Number of the pair of draws that places a patch: beyond those of random views, so that a picture
+/// and a cube of one sample are cut independently.
 const DRAWS: u32 = 1 << 31;
 
-/// Where a patch lies in its array. A pure function of seed, epoch, sample and the two sizes: threads, batch size and world size do not matter,
-/// and all arrays of a sample are cut alike.
+/// Where a patch lies in its array. A pure function of seed, epoch, sample and the two sizes:
+/// threads, batch size and world size do not matter, and all arrays of a sample are cut alike.
 ///
 /// ```
 /// use shardpack_codec::jpeg::DrawKey;
@@ -29,15 +30,17 @@ pub enum Place {
     Random,
     /// In the middle; half a pixel up and left of it where the difference of the sizes is odd.
     Center,
-    /// A tile of a grid: in epoch `e`, sample `s` shows tile `(e + s) mod tiles`, row by row from the upper left; the upper half of the key's epoch, which
-    /// tells repeated draws of a sample apart, is added too. After [`Place::tiles`] epochs in
-    /// a row every pixel was shown: once where the patch's sides divide the array's, else some twice, because the last tiles of
-    /// rows and columns are moved back into the array.
+    /// A tile of a grid: in epoch `e`, sample `s` shows tile `(e + s) mod tiles`, row by row from
+    /// the upper left; the upper half of the key's epoch, which tells repeated draws of a sample
+    /// apart, is added too. After [`Place::tiles`] epochs in a row every pixel was shown: once
+    /// where the patch's sides divide the array's, else some twice, because the last tiles of rows
+    /// and columns are moved back into the array.
     Grid,
 }
 
 impl Place {
-    /// First row and first column of a patch of `[height, width]` in an array of `[height, width]`; `None` if it is empty or larger than the array.
+    /// First row and first column of a patch of `[height, width]` in an array of `[height, width]`;
+    /// `None` if it is empty or larger than the array.
     #[must_use]
     pub fn origin(self, key: &DrawKey, array: [u64; 2], patch: [u64; 2]) -> Option<[u64; 2]> {
         let [height, width] = patch;
@@ -89,7 +92,8 @@ mod tests {
 
     #[test]
     fn random_places_are_uniform_and_reach_both_ends() {
-        // Chi-square over 5 × 13 places of 65,000 draws: the 99.99 % point of 64 degrees of freedom is 114.
+        // Chi-square over 5 × 13 places of 65,000 draws: the 99.99 % point of 64 degrees of freedom
+        // is 114.
         let mut hits = [0_u32; 65];
         for sample in 0..65_000 {
             let [y, x] = Place::Random.origin(&key(2, sample), [10, 20], [6, 8]).unwrap();

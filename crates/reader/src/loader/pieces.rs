@@ -1,7 +1,8 @@
 //! How a run is cut into reads: the order counts samples, memory and disks count bytes.
 //!
-//! A run of the order is a fixed *number* of samples, 4 MiB on average. Where sizes differ, one run may hold ten times that. It is cut at places that
-//! follow from the run and the index alone, so that every sample of it finds its read without a table.
+//! A run of the order is a fixed *number* of samples, 4 MiB on average. Where sizes differ, one run
+//! may hold ten times that. It is cut at places that follow from the run and the index alone, so
+//! that every sample of it finds its read without a table.
 
 use crate::dataset::Dataset;
 use crate::error::Result;
@@ -9,13 +10,16 @@ use crate::order::{Runs, records_of};
 use crate::shard::Shard;
 use std::ops::Range;
 
-/// A run of up to so many bytes is one read: cutting what is a little over 4 MiB would make two of it for nothing.
+/// A run of up to so many bytes is one read: cutting what is a little over 4 MiB would make two of
+/// it for nothing.
 const WHOLE_BYTES: u64 = Runs::BYTES + Runs::BYTES / 2;
 
-/// Most bytes of a read of more than one record: a piece of 4 MiB, whose last record may begin at its very end.
+/// Most bytes of a read of more than one record: a piece of 4 MiB, whose last record may begin at
+/// its very end.
 pub(super) const MOST_BYTES: u64 = 2 * Runs::BYTES;
 
-/// The records of `records`, all of one shard, that are read together with `record`, one of them: at most [`MOST_BYTES`], or the record alone.
+/// The records of `records`, all of one shard, that are read together with `record`, one of them:
+/// at most [`MOST_BYTES`], or the record alone.
 ///
 /// # Errors
 /// `Usage` if the shard has no such records.

@@ -1,4 +1,5 @@
-//! What one batch will be, before any of it is read: its samples, where every row goes, and the reads that bring them.
+//! What one batch will be, before any of it is read: its samples, where every row goes, and the
+//! reads that bring them.
 
 use super::cached::Held;
 use super::fields::Fields;
@@ -38,7 +39,8 @@ pub(super) struct Plan {
     pub(super) bytes: usize,
     pub(super) rows: Vec<Row>,
     pub(super) reads: Vec<PlannedRead>,
-    /// What the system is to fetch, because nobody will read it as a whole: shard, offset and bytes.
+    /// What the system is to fetch, because nobody will read it as a whole: shard, offset and
+    /// bytes.
     pub(super) announced: Vec<(Arc<Shard>, u64, u64)>,
     /// Rows and fields that the sample has no value for; noted when they are decoded.
     pub(super) missing: Vec<(u32, u32)>,
@@ -56,7 +58,8 @@ pub(super) struct Row {
     pub(super) record: u64,
     /// Which draw of the sample it is, of several in an epoch.
     pub(super) repetition: u32,
-    /// Which of the plan's reads brings it; [`NONE`] for padding and for rows that have failed already.
+    /// Which of the plan's reads brings it; [`NONE`] for padding and for rows that have failed
+    /// already.
     pub(super) read: u32,
     /// The next row of the same read.
     pub(super) next: u32,
@@ -194,7 +197,8 @@ impl Planner {
     fn put_sample(&mut self, plan: &mut Plan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
         let (number, record) = self.dataset.locate(sample)?;
         let shard = self.dataset.shard(number)?;
-        // The part of the span that lies in this shard, because runs may cross from one shard into the next; and of that, one read.
+        // The part of the span that lies in this shard, because runs may cross from one shard into
+        // the next; and of that, one read.
         let first = sample - record;
         let records = span.start.saturating_sub(first).min(record)
             ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
@@ -229,7 +233,8 @@ impl Planner {
             next = std::mem::replace(&mut planned.first_row, row);
             planned.rows += 1;
         }
-        // Draws of one sample are far fewer than 2³²: that those so far apart look alike, nobody sees.
+        // Draws of one sample are far fewer than 2³²: that those so far apart look alike, nobody
+        // sees.
         let repetition = u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default();
         plan.rows.push(Row { record, repetition, read, next });
         plan.indices.push(sample);

@@ -1,4 +1,5 @@
-//! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that can be decoded, else the next run, else it sleeps.
+//! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that
+//! can be decoded, else the next run, else it sleeps.
 
 use super::job::{Claim, Job, Outcome, Want};
 use super::memory::Allocate;
@@ -16,7 +17,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a loader that is dropped waits for its threads: longer than decoding a row takes, shorter than a disk that hangs.
+/// How long a loader that is dropped waits for its threads: longer than decoding a row takes,
+/// shorter than a disk that hangs.
 const PATIENCE: Duration = Duration::from_millis(900);
 
 /// What the threads and the caller share.
@@ -94,7 +96,8 @@ impl Shared {
         self.work.notify_all();
     }
 
-    /// A batch is dropped. In a fork of the process the lock may be held by a thread that is not there: nobody waits for the slot either.
+    /// A batch is dropped. In a fork of the process the lock may be held by a thread that is not
+    /// there: nobody waits for the slot either.
     pub(super) fn give_back(&self, slot: Arc<Rows>, plan: Plan) {
         if self.is_forked() {
             return;
@@ -142,7 +145,8 @@ impl Shared {
         }
     }
 
-    /// Posts what was decoded and takes the next job: one short turn with the lock. Waits until there is one.
+    /// Posts what was decoded and takes the next job: one short turn with the lock. Waits until
+    /// there is one.
     fn next(&self, desk: &mut Desk) -> Job {
         let mut state = self.state();
         // What was let go of may be what others wait for.
@@ -178,7 +182,8 @@ impl Shared {
     fn plan(&self, mut plan: Plan) {
         let (generation, more) = {
             let mut planner = self.planner();
-            // The loader went on to another epoch before this thread came to plan: batches of that one are planned by others, in their order.
+            // The loader went on to another epoch before this thread came to plan: batches of that
+            // one are planned by others, in their order.
             if planner.generation != plan.generation {
                 return;
             }

@@ -59,14 +59,16 @@ impl Spread {
         self.largest = self.largest.max(value);
     }
 
-    /// What a batch of `rows` hardly ever exceeds: four standard deviations above its mean, and never more than its rows at their largest.
+    /// What a batch of `rows` hardly ever exceeds: four standard deviations above its mean, and
+    /// never more than its rows at their largest.
     fn batch(&self, rows: f64) -> f64 {
         let deviation = if self.count > 0.0 { (self.squares / self.count).sqrt() } else { 0.0 };
         (self.mean * rows + 4.0 * deviation * rows.sqrt()).min(self.largest * rows)
     }
 }
 
-/// Predicts slots, runs and scratch. Opens every shard if a field is ragged, because the sizes of its rows stand in their indexes; touches no record.
+/// Predicts slots, runs and scratch. Opens every shard if a field is ragged, because the sizes of
+/// its rows stand in their indexes; touches no record.
 pub(super) fn predict(
     dataset: &Dataset,
     options: &LoaderOptions,
@@ -125,17 +127,19 @@ pub(super) fn predict(
     let reads = reads(dataset, &open, sources)?;
     let twice = reads.largest.saturating_mul(2 * threads as u64);
     let run_bytes = if open.iter().all(|open| open.samples <= 1) {
-        // Samples that are read alone: a thread decodes what it has read, so each holds one, if there are slots for as many rows. Read-ahead is
-        // for buffers that fit no other sample.
+        // Samples that are read alone: a thread decodes what it has read, so each holds one, if
+        // there are slots for as many rows. Read-ahead is for buffers that fit no other sample.
         let rows = rows.saturating_mul(options.slots as u64).max(1);
         let busy = reads.largest.saturating_mul(rows.min(threads as u64));
         busy.max(options.read_ahead_bytes.min(reads.window.saturating_add(twice)))
     } else {
-        // What will be held besides the window: for each thread a run that it reads and one that it decodes out of.
+        // What will be held besides the window: for each thread a run that it reads and one that it
+        // decodes out of.
         let ahead = twice.min(options.read_ahead_bytes.max(reads.largest.saturating_mul(2)));
         reads.window.saturating_add(ahead)
     };
-    // A small set is never held twice: at most, a part of it is read again while a thread decodes out of what was dropped.
+    // A small set is never held twice: at most, a part of it is read again while a thread decodes
+    // out of what was dropped.
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
     let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
@@ -152,9 +156,11 @@ struct Reads {
     record: u64,
 }
 
-/// Measures the reads of an epoch by the indexes of up to [`SHARDS`] shards. Sizes of neighbours are summed up, because those of a run may all be large.
+/// Measures the reads of an epoch by the indexes of up to [`SHARDS`] shards. Sizes of neighbours
+/// are summed up, because those of a run may all be large.
 fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Reads> {
-    /// Shards that are looked at: all of most datasets, few enough to open one of 10⁸ samples in a second.
+    /// Shards that are looked at: all of most datasets, few enough to open one of 10⁸ samples in a
+    /// second.
     const SHARDS: usize = 256;
     let step = dataset.shards().len().div_ceil(SHARDS).max(1);
     let mut spreads = vec![Spread::default(); open.len()];
@@ -186,7 +192,8 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Rea
 
 /// Sizes of single rows, and of any `rows` that are stored one after the other.
 fn spread(dataset: &Dataset, field: &super::fields::FieldPlan, rows: u64) -> Result<(Spread, Spread)> {
-    /// Rows that are looked at: enough to know their spread, few enough to open a dataset of 10⁸ samples.
+    /// Rows that are looked at: enough to know their spread, few enough to open a dataset of 10⁸
+    /// samples.
     const ROWS: u64 = 1 << 20;
     let (mut spread, mut neighbours) = (Spread::default(), Spread::default());
     let step = usize::try_from(dataset.len().div_ceil(ROWS)).unwrap_or(usize::MAX).max(1);

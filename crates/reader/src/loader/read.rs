@@ -54,8 +54,8 @@ pub(super) struct ReadJob {
 }
 
 impl ReadJob {
-    /// Reads the run. Its bytes are not compared with anything yet. If it cannot be read as a whole, its records are read one by one, so that one bad
-    /// sector costs one sample.
+    /// Reads the run. Its bytes are not compared with anything yet. If it cannot be read as a
+    /// whole, its records are read one by one, so that one bad sector costs one sample.
     ///
     /// # Errors
     /// `Usage` if there is no memory for it. A record that cannot be read is an error of its row.
@@ -95,7 +95,8 @@ impl ReadJob {
     }
 }
 
-/// Reads one record to its place in the buffer of a run that failed with `whole`: once more, even if it is all of the run.
+/// Reads one record to its place in the buffer of a run that failed with `whole`: once more, even
+/// if it is all of the run.
 fn read_one(shard: &Shard, record: u64, start: u64, buffer: &mut [u8], whole: &Error) -> Result<u64> {
     shard.check_length(record)?;
     if !fault::is_local(whole) {
@@ -109,7 +110,8 @@ fn read_one(shard: &Shard, record: u64, start: u64, buffer: &mut [u8], whole: &E
     Ok(span.end - span.start)
 }
 
-/// Size of the buffer for a run: steps of 6 to 12 %, and whole pages, so that buffers fit again and again though no two runs are alike.
+/// Size of the buffer for a run: steps of 6 to 12 %, and whole pages, so that buffers fit again and
+/// again though no two runs are alike.
 pub(super) fn size_class(bytes: u64) -> u64 {
     let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 16).max(4096);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)

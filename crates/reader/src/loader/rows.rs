@@ -1,14 +1,19 @@
-//! The fence around the one thing that safe Rust cannot say: many threads write disjoint rows of one block of memory,
-//! whose borders are known only at run time. All `unsafe` of this crate stands here.
+//! The fence around the one thing that safe Rust cannot say: many threads write disjoint rows of
+//! one block of memory, whose borders are known only at run time. All `unsafe` of this crate stands
+//! here.
 //!
 //! The rules, which the types uphold and nobody outside can break:
-//! 1. Only [`Rows::lend`] makes handles. It needs the only reference to the block (`Arc::get_mut`), so no handle, and no reader, exists before it.
-//! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no byte belongs to two handles.
+//! 1. Only [`Rows::lend`] makes handles. It needs the only reference to the block (`Arc::get_mut`),
+//!    so no handle, and no reader, exists before it.
+//! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no
+//!    byte belongs to two handles.
 //! 3. A handle gives its bytes to one caller at a time (`&mut self`), and cannot be cloned.
-//! 4. [`Rows::bytes`] lends everything for reading, if no handle is left; and none can come while it is lent, because of rule 1.
-//! 5. [`Rows::memory`] gives a pointer under the same condition. Whoever hands it to another library, which may write
-//!    through it, makes no slice of the same block by [`Rows::bytes`] meanwhile. No slice stands between the pointer and
-//!    the block: a pointer made out of a `&[u8]` could not be written through.
+//! 4. [`Rows::bytes`] lends everything for reading, if no handle is left; and none can come while
+//!    it is lent, because of rule 1.
+//! 5. [`Rows::memory`] gives a pointer under the same condition. Whoever hands it to another
+//!    library, which may write through it, makes no slice of the same block by [`Rows::bytes`]
+//!    meanwhile. No slice stands between the pointer and the block: a pointer made out of a `&[u8]`
+//!    could not be written through.
 //!
 //! Every handle and every reader holds a reference to the block, so the memory outlives them all.
 #![allow(unsafe_code)]
@@ -29,19 +34,22 @@ pub(super) struct Rows {
     rows: usize,
     /// Handles that are alive.
     lent: AtomicUsize,
-    /// Never touched again once `base` was taken from it; dropped last of all. A pointer, because a `Box` claims its content for itself whenever it is
-    /// moved, and the bytes may lie in the very value.
+    /// Never touched again once `base` was taken from it; dropped last of all. A pointer, because a
+    /// `Box` claims its content for itself whenever it is moved, and the bytes may lie in the very
+    /// value.
     memory: NonNull<dyn SlotMemory>,
 }
 
 impl Drop for Rows {
     fn drop(&mut self) {
-        // SAFETY: it was leaked from a box in `new`, and is freed here alone. Handles and readers hold references to the block, so none is left.
+        // SAFETY: it was leaked from a box in `new`, and is freed here alone. Handles and readers
+        // hold references to the block, so none is left.
         drop(unsafe { Box::from_raw(self.memory.as_ptr()) });
     }
 }
 
-// SAFETY: `base` points into `memory`, which is `Send + Sync` itself; access through it follows the rules above, which hold for any threads.
+// SAFETY: `base` points into `memory`, which is `Send + Sync` itself; access through it follows the
+// rules above, which hold for any threads.
 unsafe impl Send for Rows {}
 // SAFETY: as above; `&Rows` alone gives access to no byte but by `bytes`, for reading.
 unsafe impl Sync for Rows {}
@@ -71,8 +79,9 @@ impl Rows {
         self.len
     }
 
-    /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are field by field those of each row. `false`, and nothing
-    /// happens, if somebody still uses the block.
+    /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are
+    /// field by field those of each row. `false`, and nothing happens, if somebody still uses the
+    /// block.
     ///
     /// # Errors
     /// `Internal` if the parts are not ascending or leave the block.
@@ -108,13 +117,15 @@ impl Rows {
         if this.lent.load(Ordering::Acquire) != 0 {
             return None;
         }
-        // SAFETY: base and length are those of the memory, initialised. No handle exists, and none is made while the result lives: that takes the
-        // only reference to the block mutably, and the result borrows one.
+        // SAFETY: base and length are those of the memory, initialised. No handle exists, and none
+        // is made while the result lives: that takes the only reference to the block mutably, and
+        // the result borrows one.
         Some(unsafe { std::slice::from_raw_parts(this.base, this.len) })
     }
 
-    /// Where `range` of the block lies, for reading and writing; `None` while there are handles, and if the range leaves the
-    /// block. The pointer is good as long as `this` or a clone of it lives.
+    /// Where `range` of the block lies, for reading and writing; `None` while there are handles,
+    /// and if the range leaves the block. The pointer is good as long as `this` or a clone of it
+    /// lives.
     pub(super) fn memory(this: &Arc<Self>, range: Range<usize>) -> Option<NonNull<[u8]>> {
         // Acquire: as in `bytes`.
         if this.lent.load(Ordering::Acquire) != 0 || range.end > this.len {
@@ -131,8 +142,8 @@ impl RowMut {
     pub(super) fn part(&mut self, field: usize) -> &mut [u8] {
         let at = field.checked_mul(self.block.rows).and_then(|at| at.checked_add(self.row));
         let Some(part) = at.and_then(|at| self.block.parts.get(at)) else { return &mut [] };
-        // SAFETY: `lend` has checked that the part is inside the block and overlaps no other; only this handle has it, and it is borrowed mutably.
-        // Nobody reads while there are handles.
+        // SAFETY: `lend` has checked that the part is inside the block and overlaps no other; only
+        // this handle has it, and it is borrowed mutably. Nobody reads while there are handles.
         unsafe { std::slice::from_raw_parts_mut(self.block.base.add(part.start), part.end - part.start) }
     }
 }

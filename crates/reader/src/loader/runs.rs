@@ -1,4 +1,5 @@
-//! Runs of records in memory: which are wanted, which are there, and the buffers that they go round in.
+//! Runs of records in memory: which are wanted, which are there, and the buffers that they go round
+//! in.
 
 use super::plan::{Key, PlannedRead};
 use super::read::{Loaded, ReadJob, size_class};
@@ -36,7 +37,8 @@ enum RunState {
     Ready(Arc<Loaded>),
 }
 
-/// Whether a buffer of `length` is right for a run of `bytes`: large enough, and not so large that much of it would be held for nothing.
+/// Whether a buffer of `length` is right for a run of `bytes`: large enough, and not so large that
+/// much of it would be held for nothing.
 const fn suits(length: u64, bytes: u64) -> bool {
     length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
 }
@@ -85,7 +87,8 @@ impl Runs {
         self.reading > 0 || !self.queue.is_empty()
     }
 
-    /// Notes that rows of a batch want this run: the run, if it is in memory, and whether it has to be read.
+    /// Notes that rows of a batch want this run: the run, if it is in memory, and whether it has to
+    /// be read.
     pub(super) fn want(&mut self, batch: u64, read: u32, planned: &PlannedRead) -> (Option<Arc<Loaded>>, bool) {
         let mut fresh = false;
         let queue = &mut self.queue;
@@ -129,8 +132,8 @@ impl Runs {
         }
     }
 
-    /// The batch that needs the next run to be read, if there is room for it. Over the budget, one at a time is read for the batch at the front, or nothing
-    /// would ever go on.
+    /// The batch that needs the next run to be read, if there is room for it. Over the budget, one
+    /// at a time is read for the batch at the front, or nothing would ever go on.
     pub(super) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
         // Those that were given up again, or are read already, are passed over.
         let is_queued = |run: &Run| matches!(run.state, RunState::Queued);
@@ -139,7 +142,8 @@ impl Runs {
         }
         let run = self.runs.get(self.queue.front()?)?;
         let (bytes, needed_by) = (run.bytes, run.needed_by);
-        // A run that is idle is needed again, as a rule: reading ahead is not worth reading twice, going on is.
+        // A run that is idle is needed again, as a rule: reading ahead is not worth reading twice,
+        // going on is.
         while needed_by <= front && self.held.saturating_add(bytes) > self.budget && self.forget_one() {}
         let fits = self.held.saturating_add(bytes) <= self.budget;
         (fits || (needed_by <= front && self.reading == 0)).then_some(needed_by)
@@ -180,7 +184,8 @@ impl Runs {
         })
     }
 
-    /// A buffer for `bytes`, and what it takes: a free one that suits, or a new one. Free ones that do not go when there is no room for both.
+    /// A buffer for `bytes`, and what it takes: a free one that suits, or a new one. Free ones that
+    /// do not go when there is no room for both.
     fn buffer(&mut self, bytes: u64) -> (u64, Arc<Loaded>) {
         // The last one given back is the one that is in the processor's cache.
         let place = self.free.iter().rposition(|free| suits(free.buffer.len() as u64, bytes));
@@ -253,7 +258,8 @@ impl Runs {
         own.shard = None;
         own.faults.clear();
         let bytes = own.buffer.len() as u64;
-        // What was needed once is kept, over the budget too: records of many MiB would be read to fresh pages each time, which costs more than the read.
+        // What was needed once is kept, over the budget too: records of many MiB would be read to
+        // fresh pages each time, which costs more than the read.
         let room = self.budget.max(self.peak);
         if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {
             self.free_bytes += bytes;

@@ -1,4 +1,5 @@
-//! Which samples of the dataset the sampling speaks of: of all, or of one of the datasets that it was made of.
+//! Which samples of the dataset the sampling speaks of: of all, or of one of the datasets that it
+//! was made of.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -13,7 +14,8 @@ impl Sources {
     /// Where the samples of `sampling` are in `dataset`.
     ///
     /// # Errors
-    /// `Usage` if it speaks of samples, or of datasets, that are not there: no batch could be whole.
+    /// `Usage` if it speaks of samples, or of datasets, that are not there: no batch could be
+    /// whole.
     pub(super) fn fit(dataset: &Dataset, sampling: &dyn Sampling) -> Result<Self> {
         let wanted = sampling.sources();
         let parts = match wanted.len() {

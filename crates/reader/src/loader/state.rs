@@ -1,4 +1,5 @@
-//! What the threads of a loader share, under one lock: batches in order, their slots, the runs they wait for.
+//! What the threads of a loader share, under one lock: batches in order, their slots, the runs they
+//! wait for.
 
 use super::fault;
 use super::job::{Claim, Job, Outcome, Want};
@@ -12,7 +13,8 @@ use crate::error::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Rows that a thread takes at most at a time: at the start of a large batch of small samples, where the lock would be asked for too often.
+/// Rows that a thread takes at most at a time: at the start of a large batch of small samples,
+/// where the lock would be asked for too often.
 const MAX_CHUNK: usize = 16;
 
 pub(super) struct State {
@@ -91,7 +93,8 @@ impl State {
         self.batches.iter().take_while(|open| open.slot.is_some() && open.left == 0).count()
     }
 
-    /// Begins another epoch: everything that was prepared is forgotten. Slots whose rows are still being written come free when they are done.
+    /// Begins another epoch: everything that was prepared is forgotten. Slots whose rows are still
+    /// being written come free when they are done.
     ///
     /// With `cached`, the page cache holds its window: buffers for runs are of no more use.
     pub(super) fn restart(&mut self, generation: u64, cached: bool) {
@@ -113,7 +116,8 @@ impl State {
         batch_of(&mut self.batches, number)
     }
 
-    /// Takes in what was decoded. `dims` are, outcome by outcome, the axes of ragged fields. True if a batch was finished.
+    /// Takes in what was decoded. `dims` are, outcome by outcome, the axes of ragged fields. True
+    /// if a batch was finished.
     pub(super) fn post(&mut self, outcomes: &mut Vec<Outcome>, dims: &[u64]) -> bool {
         let stride = self.limits.dims;
         let mut finished = false;
@@ -143,7 +147,8 @@ impl State {
         finished
     }
 
-    /// What a thread that has nothing to do should do. Planning is cheap and opens work for all; then whatever the earliest batch needs.
+    /// What a thread that has nothing to do should do. Planning is cheap and opens work for all;
+    /// then whatever the earliest batch needs.
     pub(super) fn next(&mut self, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) -> Job {
         if self.closed || self.broken.is_some() {
             return Job::Exit;
@@ -164,7 +169,8 @@ impl State {
         let decodable = self.batches.iter().take_while(|open| open.slot.is_some()).find(|o| !o.work.ready.is_empty());
         let decodable = decodable.map(|open| open.plan.number);
         let front = self.batches.front().map_or(0, |open| open.plan.number);
-        // For a batch without a slot nothing is read: the system has been told, and holds it; here it would only take memory.
+        // For a batch without a slot nothing is read: the system has been told, and holds it; here
+        // it would only take memory.
         let filling = self.batches.iter().take_while(|open| open.slot.is_some()).last().map(|open| open.plan.number);
         let readable = filling.and_then(|last| self.runs.next_needed_by(front).filter(|&by| by <= last));
         if let (Some(needed_by), decodable) = (readable, decodable.unwrap_or(u64::MAX))
@@ -186,7 +192,8 @@ impl State {
         })
     }
 
-    /// Gives slots to the batches that have none, in order. The size of a slot that has to be made, if there is one.
+    /// Gives slots to the batches that have none, in order. The size of a slot that has to be made,
+    /// if there is one.
     fn attach(&mut self) -> Option<usize> {
         let allowed = self.limits.slots + self.extra;
         for open in self.batches.iter_mut().filter(|open| open.slot.is_none() && !open.has_failed()) {
@@ -218,7 +225,8 @@ impl State {
         None
     }
 
-    /// There is no memory for the slot that was to be made: an error of the first batch that waits for one. Those after it ask again.
+    /// There is no memory for the slot that was to be made: an error of the first batch that waits
+    /// for one. Those after it ask again.
     pub(super) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
         self.slots = self.slots.saturating_sub(1);
         let Self { batches, runs, .. } = self;
@@ -240,12 +248,14 @@ impl State {
     fn claim(&mut self, number: u64, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
         let (stride, threads) = (self.limits.dims, self.limits.threads);
         let Some(open) = self.batch(number) else { return };
-        // A share of what is there: many rows of a full batch, one by one at its end, so that all threads finish together.
+        // A share of what is there: many rows of a full batch, one by one at its end, so that all
+        // threads finish together.
         let count = open.work.ready.len().div_ceil(2 * threads).min(MAX_CHUNK);
         open.claim(count, stride, claims, dims);
     }
 
-    /// Takes in a plan, or the end of the epoch. `fresh` gets the numbers of the reads that nobody has asked for before.
+    /// Takes in a plan, or the end of the epoch. `fresh` gets the numbers of the reads that nobody
+    /// has asked for before.
     pub(super) fn planned(&mut self, plan: Plan, more: bool, fresh: &mut Vec<(Arc<crate::shard::Shard>, u64, u64)>) {
         if plan.generation != self.generation && more {
             return;
@@ -295,7 +305,8 @@ impl State {
         runs.loaded(job, result.is_ok(), |(number, read), loaded| {
             let Some(open) = batch_of(batches, number) else { return };
             for row in open.plan.rows_of(read) {
-                // Without a run, a row is filled with zeros; what is wrong with it is known already.
+                // Without a run, a row is filled with zeros; what is wrong with it is known
+                // already.
                 open.work.ready.push_back((row, loaded.cloned()));
                 if let Err(error) = &result {
                     open.work.faults.push((row, fault::copy(error)));
@@ -339,7 +350,8 @@ impl State {
         self.exhausted && self.batches.is_empty()
     }
 
-    /// The caller waits and holds every slot that there is: without another one it would wait for ever.
+    /// The caller waits and holds every slot that there is: without another one it would wait for
+    /// ever.
     pub(super) fn unblock(&mut self) -> bool {
         let wants_slot = self.batches.front().is_some_and(|open| open.slot.is_none());
         let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;

@@ -27,9 +27,11 @@ pub struct LoaderStats {
     pub crc_s: f64,
     /// Seconds spent decoding and copying into slots.
     pub decode_s: f64,
-    /// Seconds for which threads had nothing to do because every slot was filled: the consumer is the limit.
+    /// Seconds for which threads had nothing to do because every slot was filled: the consumer is
+    /// the limit.
     pub idle_for_consumer_s: f64,
-    /// Seconds for which threads had nothing to do because what they need was being read: the disk is the limit.
+    /// Seconds for which threads had nothing to do because what they need was being read: the disk
+    /// is the limit.
     pub idle_for_data_s: f64,
     /// Seconds for which the caller waited in `next_batch`: the loader is the limit.
     pub consumer_wait_s: f64,
@@ -39,13 +41,15 @@ pub struct LoaderStats {
     pub narrowed_pictures: u64,
     /// Damaged samples that were skipped.
     pub skipped: u64,
-    /// Slots made beyond [`LoaderOptions::slots`](super::LoaderOptions::slots), because the caller kept all the others.
+    /// Slots made beyond [`LoaderOptions::slots`](super::LoaderOptions::slots), because the caller
+    /// kept all the others.
     pub extra_slots: u64,
     /// Slots made anew because a ragged batch was larger than any before.
     pub grown_slots: u64,
     /// Most bytes that the buffers of runs took.
     pub peak_run_bytes: u64,
-    /// Whether the window of the epoch at hand is in the page cache, and not in memory of the loader.
+    /// Whether the window of the epoch at hand is in the page cache, and not in memory of the
+    /// loader.
     pub window_in_page_cache: bool,
     /// Peak memory of the process in bytes, as the system counts it; 0 where it does not say.
     pub peak_rss_bytes: u64,

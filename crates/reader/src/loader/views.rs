@@ -1,16 +1,17 @@
-//! Refuses views that look right and are not: a picture and an array of one sample cut at different places, and masks
-//! between whose classes a resize would make up others.
+//! Refuses views that look right and are not: a picture and an array of one sample cut at different
+//! places, and masks between whose classes a resize would make up others.
 
 use super::fields::{FieldPlan, From, Size};
 use crate::error::{Error, Result};
 use crate::mask_names::is_mask;
 use shardpack_codec::jpeg::PixelLayout;
 
-/// A view of a picture that has a size of its own cuts and scales it; nothing cuts an array of the sample in the same way.
+/// A view of a picture that has a size of its own cuts and scales it; nothing cuts an array of the
+/// sample in the same way.
 ///
 /// # Errors
-/// `Usage` if such a view stands beside a patch of an array, or beside a mask or an array of the picture's size that
-/// happens to have the size of the view; or if it is asked of a mask.
+/// `Usage` if such a view stands beside a patch of an array, or beside a mask or an array of the
+/// picture's size that happens to have the size of the view; or if it is asked of a mask.
 pub(super) fn check(plans: &[FieldPlan], layout: PixelLayout) -> Result<()> {
     let viewed = plans.iter().filter_map(|plan| match &plan.from {
         From::Picture { view, .. } => Some((plan.name.as_str(), view.size()?)),
@@ -47,8 +48,8 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
     if cut.as_ref().is_some_and(|cut| cut.place.is_some()) {
         return true;
     }
-    // A whole array that has the size of its picture, or is a mask, is taken for what the view shows only if it has the
-    // view's size.
+    // A whole array that has the size of its picture, or is a mask, is taken for what the view
+    // shows only if it has the view's size.
     let sides = match (&*plan.shape, layout) {
         (&[_, height, width], PixelLayout::ChannelsHeightWidth) => [height, width],
         (&[height, width] | &[height, width, _], _) => [height, width],

@@ -1,4 +1,5 @@
-//! What a thread does with one row: find the record in its run, check it, and decode its fields to where they stay.
+//! What a thread does with one row: find the record in its run, check it, and decode its fields to
+//! where they stay.
 
 use super::array_row::ArrayRows;
 use super::cached;
@@ -71,8 +72,8 @@ impl Bench {
         }
     }
 
-    /// Checks a record and decodes its fields into the row. `dims` hold the axes that the index promised; where only the record knows, they
-    /// are put right.
+    /// Checks a record and decodes its fields into the row. `dims` hold the axes that the index
+    /// promised; where only the record knows, they are put right.
     pub(super) fn decode(
         &mut self,
         recipe: &Recipe,
@@ -169,7 +170,8 @@ impl Bench {
                 self.picture(recipe, of, &value, *view, stored, out, dims)?;
             }
             From::Array { position, channels_first, cut, .. } => {
-                // A part of an array counts by its own size: `ArrayRows` compares it with the limits.
+                // A part of an array counts by its own size: `ArrayRows` compares it with the
+                // limits.
                 let limits = &of.shard.options().limits;
                 let value = match cut {
                     Some(_) => of.value_within(*position, &limits_of_a_part(limits)),
@@ -210,7 +212,8 @@ impl Bench {
                 FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
                 other => other,
             })?;
-        // Only now it is known whether the upright picture is the stored one turned by 90°; the bytes are as many.
+        // Only now it is known whether the upright picture is the stored one turned by 90°; the
+        // bytes are as many.
         let (height, width) = (u64::from(decoded.height), u64::from(decoded.width));
         if let [a, b, c] = dims {
             (*a, *b, *c) = match recipe.layout {
@@ -260,8 +263,8 @@ pub(super) fn limits_of_a_part(limits: &Limits) -> Limits {
     Limits { max_decoded_bytes: u64::MAX, ..limits.clone() }
 }
 
-/// Compares a record with the index and with its CRC32. What is left out of the checks of [`crate::check`] are the parts that the loader takes from the
-/// index instead: key and scalars.
+/// Compares a record with the index and with its CRC32. What is left out of the checks of
+/// [`crate::check`] are the parts that the loader takes from the index instead: key and scalars.
 pub(super) fn check(shard: &Shard, record: u64, bytes: &[u8]) -> Result<Frame, FormatError> {
     let frame = Frame::parse(bytes)?;
     shard.index().check_frame(record, shard.identity().shard_number, &frame)?;

@@ -1,4 +1,5 @@
-//! Weighted choice in constant time: the alias method (Walker 1977), built in linear time as Vose showed in 1991.
+//! Weighted choice in constant time: the alias method (Walker 1977), built in linear time as Vose
+//! showed in 1991.
 
 use super::keyed::scale;
 use crate::error::{Error, Result};
@@ -41,8 +42,8 @@ impl Alias {
                 small.push(rich);
             }
         }
-        // What is left over has a part of 1 but for rounding. A column of no weight cannot be among it, unless rounding
-        // took the last rich one: it then points to the heaviest.
+        // What is left over has a part of 1 but for rounding. A column of no weight cannot be among
+        // it, unless rounding took the last rich one: it then points to the heaviest.
         let heaviest = (0..count).max_by(|&a, &b| at(weights, a).total_cmp(&at(weights, b))).unwrap_or(0);
         for left in small.into_iter().chain(large) {
             if let Some(column) = slot(&mut columns, left) {

@@ -1,11 +1,12 @@
-//! In which order the samples of one piece of a run are handed out, so that also *parts* of the piece can go to
-//! different ranks.
+//! In which order the samples of one piece of a run are handed out, so that also *parts* of the
+//! piece can go to different ranks.
 //!
-//! Turns `a..b` of a lane hand out the samples `0..b-a` of a piece. The turns are split into even and odd ones, and the
-//! piece into two spans of that many samples; a key says which span is whose; then each part again, [`LEVELS`] times,
-//! and what remains is permuted. So all turns of one residue class modulo 2, 4, … 64 get one contiguous span: if 2, 4,
-//! … 64 ranks share a lane, each reads its span and nothing else. The order within a piece is a van der Corput sequence
-//! with Owen's random scrambling: neighbours on disk are handed out far apart.
+//! Turns `a..b` of a lane hand out the samples `0..b-a` of a piece. The turns are split into even
+//! and odd ones, and the piece into two spans of that many samples; a key says which span is whose;
+//! then each part again, [`LEVELS`] times, and what remains is permuted. So all turns of one
+//! residue class modulo 2, 4, … 64 get one contiguous span: if 2, 4, … 64 ranks share a lane, each
+//! reads its span and nothing else. The order within a piece is a van der Corput sequence with
+//! Owen's random scrambling: neighbours on disk are handed out far apart.
 
 use super::keyed::{GOLDEN, mix};
 use super::permutation::Permutation;
@@ -50,7 +51,8 @@ pub(super) fn sample_of(turns: &Range<u64>, key: u64, turn: u64) -> u64 {
     part.first + rest.apply((turn >> LEVELS).saturating_sub(part.turns.start))
 }
 
-/// The samples that the turns congruent to `turn` modulo 2^`levels` hand out. `levels` is at most [`LEVELS`].
+/// The samples that the turns congruent to `turn` modulo 2^`levels` hand out. `levels` is at most
+/// [`LEVELS`].
 pub(super) fn span_of(turns: &Range<u64>, key: u64, turn: u64, levels: u32) -> Range<u64> {
     let part = part(turns, key, turn, levels.min(LEVELS));
     part.first..part.first + (part.turns.end - part.turns.start)

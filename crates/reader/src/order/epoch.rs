@@ -21,16 +21,17 @@ use shardpack_format::DatasetId;
 pub enum Mode {
     /// As they are stored.
     Stored,
-    /// Runs in permuted order, the samples of as many runs as there are lanes mixed. A set that fits into the window is
-    /// permuted as in [`Mode::Full`]; of samples below 64 KiB, one rank alone then reads whole runs.
+    /// Runs in permuted order, the samples of as many runs as there are lanes mixed. A set that
+    /// fits into the window is permuted as in [`Mode::Full`]; of samples below 64 KiB, one rank
+    /// alone then reads whole runs.
     #[default]
     Windowed,
     /// All samples permuted: every one is a read of its own.
     Full,
 }
 
-/// The order of a dataset: with an epoch and a position it gives a sample, and depends on nothing else. 120 bytes, and
-/// 8 for each member of a subset.
+/// The order of a dataset: with an epoch and a position it gives a sample, and depends on nothing
+/// else. 120 bytes, and 8 for each member of a subset.
 ///
 /// ```
 /// use shardpack_reader::order::{Order, Positions, Runs};
@@ -51,7 +52,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// Lanes by default: 240 = 2⁴·3·5. With runs of 4 MiB the window is 960 MiB, over all ranks together.
+    /// Lanes by default: 240 = 2⁴·3·5. With runs of 4 MiB the window is 960 MiB, over all ranks
+    /// together.
     pub const LANES: u64 = 240;
 
     /// The windowed order of `runs` under `seed`.
@@ -80,8 +82,9 @@ impl Order {
         self
     }
 
-    /// Runs that are mixed at a time, at least 1, default [`Order::LANES`]. More mix better and take more memory: about
-    /// `lanes` runs, all ranks together. World sizes that divide 64 × `lanes` read no byte twice.
+    /// Runs that are mixed at a time, at least 1, default [`Order::LANES`]. More mix better and
+    /// take more memory: about `lanes` runs, all ranks together. World sizes that divide 64 ×
+    /// `lanes` read no byte twice.
     #[must_use]
     pub const fn lanes(mut self, lanes: u64) -> Self {
         self.lanes = if lanes == 0 { 1 } else { lanes };
@@ -202,17 +205,19 @@ enum Way {
     Full(Permutation),
 }
 
-/// Samples of this size or more are better read alone than with others that nobody wants: reads of 64 KiB keep a disk
-/// busy. Of runs of 4 MiB, 64 fit.
+/// Samples of this size or more are better read alone than with others that nobody wants: reads of
+/// 64 KiB keep a disk busy. Of runs of 4 MiB, 64 fit.
 const READ_ALONE_UP_TO: u64 = 64;
 
 /// Runs of more samples are not counted, so that absurd ones do no harm: 4 MiB hold fewer.
 const COUNTED_UP_TO: u64 = 1 << 20;
 
-/// Whether a permuted set is read by whole runs. Large samples are not: of 110 KB each, whole runs read no faster from a disk with several reads in flight,
-/// took twice the time from the page cache, because they leave the processor's, and held the whole set in memory.
+/// Whether a permuted set is read by whole runs. Large samples are not: of 110 KB each, whole runs
+/// read no faster from a disk with several reads in flight, took twice the time from the page
+/// cache, because they leave the processor's, and held the whole set in memory.
 fn by_runs(runs: &Runs, world_size: u64) -> bool {
-    // Whoever takes every sample needs all of every run; of several ranks, each would read everything.
+    // Whoever takes every sample needs all of every run; of several ranks, each would read
+    // everything.
     world_size == 1 && (READ_ALONE_UP_TO + 1..=COUNTED_UP_TO).contains(&runs.run_samples())
 }
 
@@ -319,7 +324,8 @@ impl Positions for Epoch {
                     true => run,
                     false => run.div_ceil(sharing),
                 };
-                // A rank has a part in every lane that it shares: `lanes × sharing / world_size` of them.
+                // A rank has a part in every lane that it shares: `lanes × sharing / world_size` of
+                // them.
                 let reads = self.lanes.saturating_mul(sharing) / world_size.max(1);
                 OpenReads { source: 0, reads: reads.max(1), samples }
             }

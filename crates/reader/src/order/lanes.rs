@@ -1,9 +1,10 @@
 //! The windowed order: permuted runs in lanes, one sample of each lane in turn.
 //!
-//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` takes turn `p / lanes` of lane
-//! `p % lanes`, so every lane has one run open at a time, and `lanes` runs make up the window. Each lane starts at a
-//! place of its own, drawn, and goes round: runs are opened and finished one by one, at an even rate, and no edge of a
-//! window ever comes. Within a run, [`deal`](super::deal) says which sample a turn takes.
+//! The line of permuted runs is cut into `lanes` stretches of equal length. Position `p` takes turn
+//! `p / lanes` of lane `p % lanes`, so every lane has one run open at a time, and `lanes` runs make
+//! up the window. Each lane starts at a place of its own, drawn, and goes round: runs are opened
+//! and finished one by one, at an even rate, and no edge of a window ever comes. Within a run,
+//! [`deal`](super::deal) says which sample a turn takes.
 
 use super::deal::{self, LEVELS, SPANS};
 use super::keyed::{Keyed, mix};
@@ -74,7 +75,8 @@ impl Lanes {
         piece.first + deal::sample_of(&piece.turns, piece.key, turn)
     }
 
-    /// What the rank that takes `position` takes of its piece, if it takes every `world_size`-th position.
+    /// What the rank that takes `position` takes of its piece, if it takes every `world_size`-th
+    /// position.
     pub(super) fn portion(&self, position: u64, world_size: u64) -> Portion {
         let (piece, turn) = self.piece(position);
         let sample = piece.first + deal::sample_of(&piece.turns, piece.key, turn);

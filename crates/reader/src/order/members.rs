@@ -20,7 +20,8 @@ pub struct Members {
 }
 
 impl Members {
-    /// The members among the samples of `runs`: sorted, repetitions and numbers past the end left out.
+    /// The members among the samples of `runs`: sorted, repetitions and numbers past the end left
+    /// out.
     #[must_use]
     pub fn new(runs: &Runs, mut samples: Vec<u64>) -> Self {
         samples.retain(|&sample| sample < runs.samples());
@@ -33,8 +34,8 @@ impl Members {
             touched += u64::from(run != last);
             last = run;
         }
-        // A run of members is what a run of the dataset holds of them on average, where it holds any: one read of the
-        // usual size.
+        // A run of members is what a run of the dataset holds of them on average, where it holds
+        // any: one read of the usual size.
         let count = samples.len() as u64;
         let run_samples = count.div_ceil(touched.max(1));
         let mut digest = Digest::new("members");
@@ -73,8 +74,8 @@ impl Members {
         usize::try_from(index).ok().and_then(|index| self.samples.get(index)).copied().unwrap_or_default()
     }
 
-    /// The samples from the first to the last of the members `span`; `None` if fewer than half of them are members, so
-    /// that each is better read alone.
+    /// The samples from the first to the last of the members `span`; `None` if fewer than half of
+    /// them are members, so that each is better read alone.
     pub(super) fn span(&self, span: &Range<u64>) -> Option<Range<u64>> {
         let samples = self.sample(span.start)..self.sample(span.end.saturating_sub(1)) + 1;
         (samples.end - samples.start <= 2 * (span.end - span.start)).then_some(samples)

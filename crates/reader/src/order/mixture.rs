@@ -1,15 +1,17 @@
 //! Several datasets mixed by weight, each in an order of its own.
 //!
-//! Positions take the slots of a fixed, even round, one after the other, and each slot is a source's. A source that ends
-//! starts again, with its next epoch, while the others go on.
+//! Positions take the slots of a fixed, even round, one after the other, and each slot is a
+//! source's. A source that ends starts again, with its next epoch, while the others go on.
 //!
-//! Which position of its own a source gives is counted in one of two ways. A small source is *counted through*: its first
-//! slot gives its first position, the next one the second, so one pass ends before the next begins. A large one in lanes is
-//! counted *by columns*: positions are laid out in rows of as many columns as there are lanes, and a source's own positions
-//! keep the column, so that what is congruent in the mixture is congruent in the source. A rank that takes every 8th position
-//! of the mixture then takes every 8th of each source, and reads each run once. Some columns have met a source
-//! a few turns more often than others, so the end of one pass and the beginning of the next overlap by as many rows: a part of
-//! a large source, but several passes of one that has only a few rows.
+//! Which position of its own a source gives is counted in one of two ways. A small source is
+//! *counted through*: its first slot gives its first position, the next one the second, so one pass
+//! ends before the next begins. A large one in lanes is counted *by columns*: positions are laid
+//! out in rows of as many columns as there are lanes, and a source's own positions keep the column,
+//! so that what is congruent in the mixture is congruent in the source. A rank that takes every 8th
+//! position of the mixture then takes every 8th of each source, and reads each run once. Some
+//! columns have met a source a few turns more often than others, so the end of one pass and the
+//! beginning of the next overlap by as many rows: a part of a large source, but several passes of
+//! one that has only a few rows.
 
 use super::keyed::Keyed;
 use super::pattern::{Pattern, SLOTS};
@@ -19,9 +21,10 @@ use super::streams;
 use crate::error::{Error, Result};
 use std::sync::{Arc, OnceLock};
 
-/// Datasets mixed by weight: under the rules of an [`Order`](super::Order). Ranks read whole parts of runs if their
-/// number divides the lanes, which all sources should share; else sample by sample, and so of sources of fewer than 64 samples
-/// for each lane. Of those, and of all that have no lanes, every pass ends before the next begins; the passes of larger ones overlap, but no
+/// Datasets mixed by weight: under the rules of an [`Order`](super::Order). Ranks read whole parts
+/// of runs if their number divides the lanes, which all sources should share; else sample by
+/// sample, and so of sources of fewer than 64 samples for each lane. Of those, and of all that have
+/// no lanes, every pass ends before the next begins; the passes of larger ones overlap, but no
 /// sample is two passes ahead of another.
 ///
 /// ```
@@ -62,30 +65,35 @@ struct Source {
 
 impl Source {
     fn new(sampling: Arc<dyn Sampling>, columns: u64, apart: u64) -> Self {
-        /// Turns of a column from which on a source may be counted by columns. Runs of a smaller one, in lanes, hold less than 64 samples: of 64 KiB
-        /// or more each, which may as well be read alone.
+        /// Turns of a column from which on a source may be counted by columns. Runs of a smaller
+        /// one, in lanes, hold less than 64 samples: of 64 KiB or more each, which may as well be
+        /// read alone.
         const TURNS: u64 = 64;
         let epoch = sampling.epoch(0);
         let aligned = sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
         let len = epoch.len();
-        // Passes that overlap by less than the whole of the source: a sample is one pass ahead or behind, not two.
+        // Passes that overlap by less than the whole of the source: a sample is one pass ahead or
+        // behind, not two.
         let by_column = aligned && len >= columns.saturating_mul(TURNS.max(apart + 2));
         Self { sampling, len, by_column, early: if by_column { columns.saturating_mul(apart + 1) } else { 3 } }
     }
 
-    /// Whether the positions that a rank of `world_size` takes of the mixture are evenly spaced in the source too.
+    /// Whether the positions that a rank of `world_size` takes of the mixture are evenly spaced in
+    /// the source too.
     const fn keeps(&self, world_size: u64, columns: u64) -> bool {
         world_size == 1 || self.by_column && columns.is_multiple_of(world_size)
     }
 }
 
 impl Mixture {
-    /// Mixes `sources` by their weights; `seed` chooses where in the round the first epoch starts, the sources have
-    /// seeds of their own. The weights are kept to about a thousandth of their sum; a weight above zero is at least that. An
-    /// epoch has as many draws as the sources have samples.
+    /// Mixes `sources` by their weights; `seed` chooses where in the round the first epoch starts,
+    /// the sources have seeds of their own. The weights are kept to about a thousandth of their
+    /// sum; a weight above zero is at least that. An epoch has as many draws as the sources have
+    /// samples.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or if a source is empty or itself a mixture.
+    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or
+    /// if a source is empty or itself a mixture.
     pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
         let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
         if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
@@ -128,8 +136,8 @@ impl Sampling for Mixture {
     }
 
     fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
-        // The sources go on where the last epoch left them: no sample waits longer for its turn because epochs are
-        // short.
+        // The sources go on where the last epoch left them: no sample waits longer for its turn
+        // because epochs are short.
         let start = self.draws.saturating_mul(epoch.into());
         let first_slot = Keyed::new(self.seed, 0, streams::ROUND).below(SLOTS, 0);
         let passes = (0..).zip(&self.inner.sources).map(|(number, source)| {
@@ -159,8 +167,8 @@ struct Mixed {
     passes: Vec<Passes>,
 }
 
-/// The epochs of a source that an epoch of the mixture goes through, made when they are first met: making one for each sample would be an
-/// allocation each.
+/// The epochs of a source that an epoch of the mixture goes through, made when they are first met:
+/// making one for each sample would be an allocation each.
 #[derive(Debug)]
 struct Passes {
     first: u64,
@@ -205,7 +213,8 @@ impl Mixed {
         Some(Turn { number, source, pass: own / source.len, position: own % source.len })
     }
 
-    /// Which positions of the source around its own a rank with `own` positions of the mixture takes.
+    /// Which positions of the source around its own a rank with `own` positions of the mixture
+    /// takes.
     fn own(&self, turn: &Turn<'_>, own: &Own) -> Own {
         match own {
             Own::Every { world_size } if turn.source.keeps(*world_size, self.inner.columns) => own.clone(),
@@ -213,7 +222,8 @@ impl Mixed {
         }
     }
 
-    /// Calls `f` with the source's epoch of this turn. Epochs are numbered by 32 bits: what would take 2³² of them starts over.
+    /// Calls `f` with the source's epoch of this turn. Epochs are numbered by 32 bits: what would
+    /// take 2³² of them starts over.
     fn with_epoch<T>(&self, turn: &Turn<'_>, f: impl FnOnce(&dyn Positions) -> T) -> T {
         let make = || turn.source.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default());
         let passes = usize::try_from(turn.number).ok().and_then(|source| self.passes.get(source));

@@ -1,7 +1,8 @@
 //! In which order samples come, who gets which, and how to go on after a stop.
 //!
-//! Everything here is a pure function: of a dataset, a seed, an epoch and a position. No file is touched, no table of
-//! samples is kept, and nothing depends on the number of ranks, threads, or samples in a batch.
+//! Everything here is a pure function: of a dataset, a seed, an epoch and a position. No file is
+//! touched, no table of samples is kept, and nothing depends on the number of ranks, threads, or
+//! samples in a batch.
 //!
 //! ```text
 //! Sampling (Order, Weighted, Mixture) ── epoch ──▶ Positions: position → sample
@@ -61,8 +62,8 @@ pub use state::{Fingerprint, Sampling, State};
 pub use steps::{Read, Step, Steps};
 pub use weighted::Weighted;
 
-/// What each family of draws is for: no two purposes share one. Part of the order: a change makes all states stale, so
-/// `state::VERSION` counts with it.
+/// What each family of draws is for: no two purposes share one. Part of the order: a change makes
+/// all states stale, so `state::VERSION` counts with it.
 mod streams {
     pub(super) const RUNS: u32 = 1;
     pub(super) const STARTS: u32 = 2;

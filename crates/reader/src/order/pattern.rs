@@ -1,18 +1,20 @@
 //! Which dataset of a mixture is next: a fixed round of slots, as even as whole numbers allow.
 //!
-//! Positions go round and round through the slots. The round is kept as a *column* meets it, which comes by once in a row of so many columns: then how
-//! often a column has met a source before is a difference of two places in a list.
+//! Positions go round and round through the slots. The round is kept as a *column* meets it, which
+//! comes by once in a row of so many columns: then how often a column has met a source before is a
+//! difference of two places in a list.
 
 use crate::error::{Error, Result};
 
-/// Slots of a round: weights are kept to about a thousandth of the whole. A prime, so that a column meets every slot, whatever the number of columns (but
-/// for multiples of it).
+/// Slots of a round: weights are kept to about a thousandth of the whole. A prime, so that a column
+/// meets every slot, whatever the number of columns (but for multiples of it).
 pub(super) const SLOTS: u64 = 1009;
 
 /// A round of [`SLOTS`] slots, each with a source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
-    /// The source of each slot, and which of the source's slots it is; in the order in which a column meets them.
+    /// The source of each slot, and which of the source's slots it is; in the order in which a
+    /// column meets them.
     slots: Vec<(u32, u64)>,
     /// The slots of each source in that order, ascending.
     of_source: Vec<Vec<u64>>,
@@ -23,8 +25,8 @@ pub(super) struct Pattern {
 }
 
 impl Pattern {
-    /// Gives each weight its slots, at least one if it is above zero, and spreads them: slot `k` of a source with `n` slots wants to be at `(k + ½) / n` of
-    /// the round. Rows have `columns`.
+    /// Gives each weight its slots, at least one if it is above zero, and spreads them: slot `k` of
+    /// a source with `n` slots wants to be at `(k + ½) / n` of the round. Rows have `columns`.
     pub(super) fn new(weights: &[f64], columns: u64) -> Result<Self> {
         let counts = counts(weights)?;
         let mut wishes = Vec::new();
@@ -33,7 +35,8 @@ impl Pattern {
             wishes.extend((0..count).map(|k| (2 * k + 1, 2 * count, source)));
         }
         wishes.sort_by(|a, b| (a.0 * b.1).cmp(&(b.0 * a.1)).then(a.2.cmp(&b.2)));
-        // A row further, a column is as many slots further as a row is long. If that is a whole number of rounds, it goes on by one instead: every column must meet every slot.
+        // A row further, a column is as many slots further as a row is long. If that is a whole
+        // number of rounds, it goes on by one instead: every column must meet every slot.
         let stride = match columns % SLOTS {
             0 => 1,
             stride => stride,
@@ -63,7 +66,8 @@ impl Pattern {
         self.source(source).len() as u64
     }
 
-    /// The source of a column in a row, and how often the column has met it since row 0. Both are below [`SLOTS`]: then all begins again.
+    /// The source of a column in a row, and how often the column has met it since row 0. Both are
+    /// below [`SLOTS`]: then all begins again.
     pub(super) fn at(&self, column: u64, row: u64) -> Option<(u32, u64)> {
         let first = column % SLOTS * self.next_column % SLOTS;
         let &(source, number) = self.slots.get(usize::try_from((first + row) % SLOTS).ok()?)?;
@@ -72,10 +76,12 @@ impl Pattern {
         Some((source, (number + count - before) % count))
     }
 
-    /// How many turns more than another a column can have met `source`, at most, at the end of a row.
+    /// How many turns more than another a column can have met `source`, at most, at the end of a
+    /// row.
     pub(super) fn apart(&self, source: u32) -> u64 {
-        // From any row to any other a column is off the source's share by no more than what lies between the highest and the lowest of these, counted in
-        // parts of a turn; two columns are so in opposite directions.
+        // From any row to any other a column is off the source's share by no more than what lies
+        // between the highest and the lowest of these, counted in parts of a turn; two columns are
+        // so in opposite directions.
         let (mut highest, mut lowest, mut seen) = (0, 0, 0);
         for (row, own) in (1..).zip(&self.slots) {
             seen += u64::from(own.0 == source) * SLOTS;
@@ -138,7 +144,8 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
 mod tests {
     use super::*;
 
-    /// Turns that columns can be apart with 240 lanes and two sources whose shares are whole percents.
+    /// Turns that columns can be apart with 240 lanes and two sources whose shares are whole
+    /// percents.
     const APART: u64 = 46;
 
     #[test]
@@ -151,7 +158,8 @@ mod tests {
         assert!(counts(&[1.0; 1010]).is_err());
     }
 
-    /// Position after position, in any stretch, a source is off its share by less than three samples; and each column counts what it meets.
+    /// Position after position, in any stretch, a source is off its share by less than three
+    /// samples; and each column counts what it meets.
     #[test]
     fn the_round_is_even_everywhere() {
         let weights = [0.5, 0.3, 0.15, 0.049, 0.001];

@@ -1,16 +1,17 @@
 //! A keyed permutation of `0..len` that keeps no table: a Feistel network with cycle walking.
 //!
-//! The network permutes the smallest set of whole bits that holds the domain; a result outside is fed back until it
-//! falls inside (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002), which takes less than two turns on
-//! average because the domain fills more than half of the set. The two halves may differ by a bit, so that the set is
-//! never four times the domain. This is mixing, not cryptography: the tests look at uniformity, also of tiny domains,
-//! where Feistel networks of few rounds are known to be poor.
+//! The network permutes the smallest set of whole bits that holds the domain; a result outside is
+//! fed back until it falls inside (Black and Rogaway, "Ciphers with arbitrary finite domains",
+//! 2002), which takes less than two turns on average because the domain fills more than half of the
+//! set. The two halves may differ by a bit, so that the set is never four times the domain. This is
+//! mixing, not cryptography: the tests look at uniformity, also of tiny domains, where Feistel
+//! networks of few rounds are known to be poor.
 
 use super::keyed::{GOLDEN, mix};
 
 const ROUNDS: u64 = 12;
-/// Of a domain of at most [`TINY_BITS`]: there, one round does little, and all orders of 5 elements are equally often
-/// only after many (chi-square over 10⁵ keys, see the tests: 250 with 12 rounds).
+/// Of a domain of at most [`TINY_BITS`]: there, one round does little, and all orders of 5 elements
+/// are equally often only after many (chi-square over 10⁵ keys, see the tests: 250 with 12 rounds).
 const TINY_ROUNDS: u64 = 32;
 const TINY_BITS: u32 = 8;
 
@@ -141,8 +142,8 @@ mod tests {
         }
     }
 
-    /// All orders of a few elements come equally often: the bound is 5 standard deviations above the mean of the
-    /// chi-square distribution.
+    /// All orders of a few elements come equally often: the bound is 5 standard deviations above
+    /// the mean of the chi-square distribution.
     #[test]
     fn orders_of_tiny_domains_are_uniform() {
         for (len, orders) in [(2, 2.0), (3, 6.0), (4, 24.0), (5, 120.0), (6, 720.0), (7, 5040.0)] {
@@ -161,8 +162,8 @@ mod tests {
         }
     }
 
-    /// Where two neighbours go is independent of each other: images of the first two and of the middle two elements, in
-    /// 8 × 8 cells, over many keys.
+    /// Where two neighbours go is independent of each other: images of the first two and of the
+    /// middle two elements, in 8 × 8 cells, over many keys.
     #[test]
     fn neighbours_part() {
         for len in [27, 257, 600, 1025, 3000, 100_000] {

@@ -55,14 +55,15 @@ pub struct Pick {
     pub at: SampleRef,
     /// The samples to read at once, `at` among them: stored one after the other.
     pub span: Range<u64>,
-    /// How many samples of the span the rank takes from here on, this one included. At 1 its bytes can go. 0 if that has
-    /// to be counted: [`Positions::rest`] does, once for each read, and [`Steps`](super::Steps) counts down from there.
+    /// How many samples of the span the rank takes from here on, this one included. At 1 its bytes
+    /// can go. 0 if that has to be counted: [`Positions::rest`] does, once for each read, and
+    /// [`Steps`](super::Steps) counts down from there.
     pub rest: u64,
-    /// How often the order has gone through the dataset before: the same span may be open twice where a mixture repeats
-    /// a small dataset.
+    /// How often the order has gone through the dataset before: the same span may be open twice
+    /// where a mixture repeats a small dataset.
     pub pass: u64,
-    /// What tells this draw of the sample from others in the same epoch: 0 where each sample comes once. Random views and
-    /// patches draw from it.
+    /// What tells this draw of the sample from others in the same epoch: 0 where each sample comes
+    /// once. Random views and patches draw from it.
     pub repetition: u64,
 }
 
@@ -126,11 +127,12 @@ pub trait Positions: Debug + Send + Sync {
     /// The sample at `position`; `None` past the end.
     fn sample(&self, position: u64) -> Option<SampleRef>;
 
-    /// The sample at `position`, and what a rank with `own` positions reads for it; `None` past the end.
+    /// The sample at `position`, and what a rank with `own` positions reads for it; `None` past the
+    /// end.
     fn pick(&self, position: u64, own: &Own) -> Option<Pick>;
 
-    /// How many samples of the span that is read for `position` a rank with `own` positions takes from there on, also
-    /// where [`Pick::rest`] does not say; 0 past the end.
+    /// How many samples of the span that is read for `position` a rank with `own` positions takes
+    /// from there on, also where [`Pick::rest`] does not say; 0 past the end.
     fn rest(&self, position: u64, own: &Own) -> u64 {
         self.pick(position, own).map_or(0, |pick| pick.rest)
     }
@@ -140,24 +142,26 @@ pub trait Positions: Debug + Send + Sync {
         Dealing::Interleaved
     }
 
-    /// Most reads that a rank of `world_size` has open at a time, without reading ahead: for each dataset of a mixture.
-    /// What they take depends on the sizes of samples, which the order does not know.
+    /// Most reads that a rank of `world_size` has open at a time, without reading ahead: for each
+    /// dataset of a mixture. What they take depends on the sizes of samples, which the order does
+    /// not know.
     fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads>;
 
-    /// Most samples that a rank of `world_size` holds at a time because it has read them and not yet handed them out,
-    /// without reading ahead.
+    /// Most samples that a rank of `world_size` holds at a time because it has read them and not
+    /// yet handed them out, without reading ahead.
     fn open_samples_max(&self, world_size: u64) -> u64 {
         let samples = |open: OpenReads| open.reads.saturating_mul(open.samples);
         self.open_reads_max(world_size).into_iter().map(samples).fold(0, u64::saturating_add)
     }
 
-    /// Most samples that a rank holds if its reads are `ahead` steps before what it hands out; `open_samples_max + ahead`
-    /// is usual. A part of a run counts whole until its last sample is handed out. Times the mean size of a record, these
-    /// are bytes; where records differ in size, runs do.
+    /// Most samples that a rank holds if its reads are `ahead` steps before what it hands out;
+    /// `open_samples_max + ahead` is usual. A part of a run counts whole until its last sample is
+    /// handed out. Times the mean size of a record, these are bytes; where records differ in size,
+    /// runs do.
     fn held_samples_max(&self, world_size: u64, ahead: u64) -> u64 {
         let open = self.open_samples_max(world_size);
-        // What is open where the reads are, and what ended between there and the hand-out: `ahead` samples, and the
-        // parts of runs that began before.
+        // What is open where the reads are, and what ended between there and the hand-out: `ahead`
+        // samples, and the parts of runs that began before.
         if ahead == 0 { open } else { open.saturating_mul(2).saturating_add(ahead) }
     }
 }

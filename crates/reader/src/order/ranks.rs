@@ -1,8 +1,9 @@
 //! Who gets which positions: batches of one rank out of several, known before the first of them.
 //!
-//! All ranks together take the *global batch*, `world_size × batch_size` positions, one after the other. Which
-//! positions a global batch holds depends on where it starts and how large it is, on nothing else; so after a change of
-//! ranks or batch size the rest of the epoch is what was not consumed yet.
+//! All ranks together take the *global batch*, `world_size × batch_size` positions, one after the
+//! other. Which positions a global batch holds depends on where it starts and how large it is, on
+//! nothing else; so after a change of ranks or batch size the rest of the epoch is what was not
+//! consumed yet.
 
 use super::positions::{Dealing, Own, Positions};
 use super::state::State;
@@ -68,15 +69,15 @@ pub enum End {
     /// They are left out: every rank gets the same number of whole batches.
     #[default]
     Drop,
-    /// Every rank gets the same number of batches of the same size; rows past the last sample are padding, and a mask
-    /// says so.
+    /// Every rank gets the same number of batches of the same size; rows past the last sample are
+    /// padding, and a mask says so.
     Pad,
     /// Ranks get what is there: batches may be short, and some ranks may get one fewer.
     Uneven,
 }
 
-/// What one rank gets in the rest of an epoch. Every number is exact before the first batch, and no rank asks another
-/// one.
+/// What one rank gets in the rest of an epoch. Every number is exact before the first batch, and no
+/// rank asks another one.
 ///
 /// ```
 /// use shardpack_reader::order::{End, Order, Runs, Sampling, Share, State, World};
@@ -117,8 +118,8 @@ impl Share {
         }
     }
 
-    /// Number of batches of the rank that gets most. Ranks of an [`End::Uneven`] epoch count these to agree on
-    /// [`Share::consumed_after`].
+    /// Number of batches of the rank that gets most. Ranks of an [`End::Uneven`] epoch count these
+    /// to agree on [`Share::consumed_after`].
     #[must_use]
     pub const fn steps(&self) -> u64 {
         match self.end {
@@ -143,7 +144,8 @@ impl Share {
         }
     }
 
-    /// Rows of batch `batch` that hold a sample: the first ones. The rest, with [`End::Pad`] only, is padding.
+    /// Rows of batch `batch` that hold a sample: the first ones. The rest, with [`End::Pad`] only,
+    /// is padding.
     #[must_use]
     pub fn filled(&self, batch: u64) -> u64 {
         let whole = self.whole_steps();
@@ -179,8 +181,8 @@ impl Share {
         }
     }
 
-    /// Samples of the epoch that are consumed once every rank was given `batches` batches: what goes into
-    /// [`State::samples_consumed`].
+    /// Samples of the epoch that are consumed once every rank was given `batches` batches: what
+    /// goes into [`State::samples_consumed`].
     #[must_use]
     pub fn consumed_after(&self, batches: u64) -> u64 {
         let whole = batches.saturating_mul(self.world.global_batch());
@@ -214,8 +216,8 @@ impl Share {
         }
     }
 
-    /// The rank's slice of global batch `batch`: of the last one, which is smaller, as near to an equal part as whole
-    /// samples allow.
+    /// The rank's slice of global batch `batch`: of the last one, which is smaller, as near to an
+    /// equal part as whole samples allow.
     fn slice(&self, batch: u64) -> std::ops::Range<u64> {
         let World { rank, world_size, .. } = self.world;
         let start = self.start + batch * self.world.global_batch();

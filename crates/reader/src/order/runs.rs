@@ -1,9 +1,9 @@
 //! What the order needs to know of a dataset, and the lists of samples that can be drawn from one.
 //!
-//! A run is a fixed *number* of consecutive samples, about 4 MiB of records on average, so that the table of runs is
-//! two integers: run `r` holds the samples `r × run_samples ..`, for a dataset of any size. Records of different sizes
-//! make runs of different sizes; a reader that must bound one read splits it. A run that crosses a shard is two reads:
-//! one in 256 for shards of 1 GiB.
+//! A run is a fixed *number* of consecutive samples, about 4 MiB of records on average, so that the
+//! table of runs is two integers: run `r` holds the samples `r × run_samples ..`, for a dataset of
+//! any size. Records of different sizes make runs of different sizes; a reader that must bound one
+//! read splits it. A run that crosses a shard is two reads: one in 256 for shards of 1 GiB.
 
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -25,11 +25,12 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Bytes of a run by default: 4 MiB, enough for the full rate of a disk or an object store with several reads in
-    /// flight.
+    /// Bytes of a run by default: 4 MiB, enough for the full rate of a disk or an object store with
+    /// several reads in flight.
     pub const BYTES: u64 = 4 << 20;
 
-    /// The most samples that can be ordered: far more than fit on any disk, and sums of two places do not overflow.
+    /// The most samples that can be ordered: far more than fit on any disk, and sums of two places
+    /// do not overflow.
     const MOST: u64 = 1 << 62;
 
     /// Runs of `run_samples`, at least 1 and at most all. Samples past 2⁶² do not count.
@@ -40,7 +41,8 @@ impl Runs {
         Self { samples, run_samples: if run_samples == 0 { 1 } else { run_samples } }
     }
 
-    /// Runs of `run_bytes` on average, of a dataset of `bytes`. A sample larger than that is its own run.
+    /// Runs of `run_bytes` on average, of a dataset of `bytes`. A sample larger than that is its
+    /// own run.
     #[must_use]
     pub const fn of_bytes(samples: u64, bytes: u64, run_bytes: u64) -> Self {
         let mean = match bytes.checked_div(samples) {
@@ -50,8 +52,8 @@ impl Runs {
         Self::new(samples, run_bytes.saturating_add(mean / 2) / mean)
     }
 
-    /// The runs of `dataset`, of `run_bytes` on average (default [`Runs::BYTES`]). Reads nothing: sizes and counts
-    /// stand in the manifest.
+    /// The runs of `dataset`, of `run_bytes` on average (default [`Runs::BYTES`]). Reads nothing:
+    /// sizes and counts stand in the manifest.
     #[must_use]
     pub fn of(dataset: &Dataset, run_bytes: u64) -> Self {
         let bytes = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
@@ -90,8 +92,8 @@ impl Runs {
     }
 }
 
-/// Where `samples` are stored: for each shard that holds some of them, its number, and their records there. Opens
-/// nothing.
+/// Where `samples` are stored: for each shard that holds some of them, its number, and their
+/// records there. Opens nothing.
 pub fn records_of(dataset: &Dataset, samples: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
     let (slots, end) = (&dataset.0.slots, samples.end);
     let from = slots.partition_point(|slot| slot.first + slot.samples <= samples.start);
@@ -103,8 +105,8 @@ pub fn records_of(dataset: &Dataset, samples: Range<u64>) -> impl Iterator<Item 
     })
 }
 
-/// The samples whose label `wanted` accepts, in stored order. Opens every shard, reads no record. Memory: 8 bytes a
-/// sample while it works, 8 for each that it returns.
+/// The samples whose label `wanted` accepts, in stored order. Opens every shard, reads no record.
+/// Memory: 8 bytes a sample while it works, 8 for each that it returns.
 ///
 /// # Errors
 /// As [`Dataset::labels`].
@@ -113,8 +115,8 @@ pub fn samples_by_label(dataset: &Dataset, wanted: impl Fn(i64) -> bool) -> Resu
     Ok((0..).zip(labels).filter(|(_, label)| wanted(*label)).map(|(sample, _)| sample).collect())
 }
 
-/// The samples with these keys, in the order of the keys. Memory: 16 bytes for each sample of the dataset, kept with
-/// it, and 8 for each key.
+/// The samples with these keys, in the order of the keys. Memory: 16 bytes for each sample of the
+/// dataset, kept with it, and 8 for each key.
 ///
 /// # Errors
 /// `Usage` names the first key that the dataset does not have; else as [`Dataset::by_key`].

@@ -1,7 +1,8 @@
-//! The runs of an epoch in permuted order, as one long line of samples: any place of the line is found without a table.
+//! The runs of an epoch in permuted order, as one long line of samples: any place of the line is
+//! found without a table.
 //!
-//! All runs hold the same number of samples but the last one of the dataset; wherever that one stands in the line, what
-//! comes after it is shifted by what it lacks.
+//! All runs hold the same number of samples but the last one of the dataset; wherever that one
+//! stands in the line, what comes after it is shifted by what it lacks.
 
 use super::permutation::Permutation;
 use super::runs::Runs;

@@ -20,17 +20,19 @@ pub trait Sampling: fmt::Debug + Send + Sync {
     /// Epoch `epoch`.
     fn epoch(&self, epoch: u32) -> Box<dyn Positions>;
 
-    /// For each dataset that samples come from, how many it must have: one more than the largest index that can come. One number for all but a
-    /// mixture.
+    /// For each dataset that samples come from, how many it must have: one more than the largest
+    /// index that can come. One number for all but a mixture.
     fn sources(&self) -> Vec<u64>;
 
-    /// Positions that are this far apart lie in the same lane: a world size that divides it reads every run once. 1 where there are no lanes.
+    /// Positions that are this far apart lie in the same lane: a world size that divides it reads
+    /// every run once. 1 where there are no lanes.
     fn aligned(&self) -> u64;
 
     /// The epoch that `state` is in.
     ///
     /// # Errors
-    /// `Usage` if the state was saved under another seed, dataset or order, or counts more samples than an epoch has.
+    /// `Usage` if the state was saved under another seed, dataset or order, or counts more samples
+    /// than an epoch has.
     fn epoch_of(&self, state: &State) -> Result<Box<dyn Positions>> {
         let (expected, found) = (self.fingerprint(), state.fingerprint);
         if expected != found {
@@ -85,7 +87,8 @@ impl TryFrom<String> for Fingerprint {
     }
 }
 
-/// How far a run has come. The same on every rank; any world size, batch size and number of threads can go on from it.
+/// How far a run has come. The same on every rank; any world size, batch size and number of threads
+/// can go on from it.
 ///
 /// ```
 /// use shardpack_reader::order::{Order, Runs, State};
@@ -104,7 +107,8 @@ pub struct State {
     pub seed: u64,
     /// The epoch, from 0.
     pub epoch: u32,
-    /// Samples of the epoch that all ranks together were *given*: what was read ahead does not count.
+    /// Samples of the epoch that all ranks together were *given*: what was read ahead does not
+    /// count.
     pub samples_consumed: u64,
 }
 

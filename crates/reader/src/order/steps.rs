@@ -1,4 +1,5 @@
-//! What a pipeline follows: the samples of a rank in order, what to read for each, and when it can be forgotten.
+//! What a pipeline follows: the samples of a rank in order, what to read for each, and when it can
+//! be forgotten.
 
 use super::positions::{Own, Pick, Positions, SampleRef};
 use super::ranks::Share;
@@ -48,9 +49,11 @@ pub struct Step {
     pub position: u64,
     /// The sample.
     pub at: SampleRef,
-    /// What to read now, because this is the first sample that needs it; `None` if it was read for an earlier one.
+    /// What to read now, because this is the first sample that needs it; `None` if it was read for
+    /// an earlier one.
     pub read: Option<Read>,
-    /// The first sample of the read that brings this one: with `at.source` and `pass` it names the read.
+    /// The first sample of the read that brings this one: with `at.source` and `pass` it names the
+    /// read.
     pub read_start: u64,
     /// As in [`Read`].
     pub pass: u64,
@@ -62,9 +65,10 @@ pub struct Step {
 
 /// The samples of a rank, batch after batch, row after row.
 ///
-/// To read ahead, run the iterator ahead: reads come in the order in which they are needed, and a rank holds at most
-/// [`Positions::held_samples_max`] samples. The iterator itself holds 24 bytes, and some for the hash table, for each
-/// read that is open. Reads that are open when it ends can go: the epoch drops what they still hold.
+/// To read ahead, run the iterator ahead: reads come in the order in which they are needed, and a
+/// rank holds at most [`Positions::held_samples_max`] samples. The iterator itself holds 24 bytes,
+/// and some for the hash table, for each read that is open. Reads that are open when it ends can
+/// go: the epoch drops what they still hold.
 #[derive(Debug)]
 pub struct Steps {
     epoch: Box<dyn Positions>,

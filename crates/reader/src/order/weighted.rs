@@ -1,7 +1,8 @@
 //! Sampling with replacement: by a weight for each sample, or for each class.
 //!
-//! Draw number `p` of an epoch is a pure function of seed, epoch and `p`, so ranks, resume and batches work as with any
-//! other order. Samples come from all over the dataset, each a read of its own.
+//! Draw number `p` of an epoch is a pure function of seed, epoch and `p`, so ranks, resume and
+//! batches work as with any other order. Samples come from all over the dataset, each a read of its
+//! own.
 
 use super::alias::Alias;
 use super::keyed::Keyed;
@@ -43,11 +44,12 @@ struct Table {
 }
 
 impl Weighted {
-    /// Each sample by its weight: sample `i` comes with probability `weights[i]` out of their sum. As many draws in an
-    /// epoch as there are weights. Memory: 16 bytes a sample, shared by clones.
+    /// Each sample by its weight: sample `i` comes with probability `weights[i]` out of their sum.
+    /// As many draws in an epoch as there are weights. Memory: 16 bytes a sample, shared by clones.
     ///
     /// # Errors
-    /// `Usage` if a weight is negative or not finite, if none is above zero, or if there are 2³² or more.
+    /// `Usage` if a weight is negative or not finite, if none is above zero, or if there are 2³² or
+    /// more.
     pub fn by_sample(weights: &[f64], seed: u64) -> Result<Self> {
         let mut digest = Digest::new("weights of samples");
         digest.numbers(&weights.iter().map(|w| w.to_bits()).collect::<Vec<_>>());
@@ -55,9 +57,10 @@ impl Weighted {
         Ok(Self::new(table, seed, weights.len() as u64, digest))
     }
 
-    /// Each class by its weight, and each sample of a class as often as any other one of it. `labels` are those of all
-    /// samples, in stored order; samples of classes that are not in `weights` never come. As many draws in an epoch as
-    /// there are labels. Memory: 8 bytes a sample, shared by clones.
+    /// Each class by its weight, and each sample of a class as often as any other one of it.
+    /// `labels` are those of all samples, in stored order; samples of classes that are not in
+    /// `weights` never come. As many draws in an epoch as there are labels. Memory: 8 bytes a
+    /// sample, shared by clones.
     ///
     /// # Errors
     /// `Usage` if a class of weight above zero has no sample; else as [`Weighted::by_sample`].

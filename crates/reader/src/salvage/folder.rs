@@ -1,4 +1,5 @@
-//! The folder of a damaged dataset: regular files directly in it, or one folder below, and nothing that a link leads to.
+//! The folder of a damaged dataset: regular files directly in it, or one folder below, and nothing
+//! that a link leads to.
 
 use super::scan::SalvageScan;
 use crate::dataset::read_manifest;
@@ -14,8 +15,10 @@ const MAX_OPEN_FILES: usize = 64;
 
 /// A folder whose shards are to be salvaged.
 ///
-/// A dataset from a stranger may hold links to any file of yours, FIFOs, devices: none of them is opened, and `salvage` copies nothing from outside the folder.
-/// Whoever keeps shards elsewhere, and links to them, names the links one by one: [`SalvageScan::open`] follows what the user names.
+/// A dataset from a stranger may hold links to any file of yours, FIFOs, devices: none of them is
+/// opened, and `salvage` copies nothing from outside the folder. Whoever keeps shards elsewhere,
+/// and links to them, names the links one by one: [`SalvageScan::open`] follows what the user
+/// names.
 ///
 /// ```no_run
 /// use shardpack_reader::{Limits, SalvageFolder};
@@ -46,7 +49,8 @@ impl SalvageFolder {
     /// The manifest, if it is whole.
     ///
     /// # Errors
-    /// `Io` if there is none, `Usage` at once if it is no regular file, `Format` or `Limit` if it is not as it should be.
+    /// `Io` if there is none, `Usage` at once if it is no regular file, `Format` or `Limit` if it
+    /// is not as it should be.
     pub fn manifest(&self, limits: &Limits) -> Result<Manifest> {
         read_manifest(&*self.storage.open(MANIFEST_NAME)?, &self.storage.path().join(MANIFEST_NAME), limits)
     }
@@ -59,7 +63,8 @@ impl SalvageFolder {
         self.storage.shard_names()
     }
 
-    /// Scans one shard of the folder; `name` comes out of its manifest, or is one of [`SalvageFolder::shard_names`].
+    /// Scans one shard of the folder; `name` comes out of its manifest, or is one of
+    /// [`SalvageFolder::shard_names`].
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file in the folder.

@@ -19,7 +19,8 @@ pub enum MetadataSource {
     Sibling(PathBuf),
 }
 
-/// Looks in the folder of a shard that has lost its own. No link is followed: what another folder holds says nothing of this dataset.
+/// Looks in the folder of a shard that has lost its own. No link is followed: what another folder
+/// holds says nothing of this dataset.
 pub(super) fn find(
     folder: &dyn Storage,
     name: &str,

@@ -1,4 +1,5 @@
-//! Takes everything whole out of damaged files. Reading only: what is found is for the caller to write anew.
+//! Takes everything whole out of damaged files. Reading only: what is found is for the caller to
+//! write anew.
 
 mod folder;
 mod metadata;

@@ -19,12 +19,13 @@ pub struct Rebuilt {
 
 /// Makes a manifest anew out of the whole shards in `folder`: reads all of them, for their SHA-256.
 ///
-/// `fidelity` is called with each shard in order of their numbers, and may fold its columns into the manifest's figures: this crate does not know what they
-/// mean.
+/// `fidelity` is called with each shard in order of their numbers, and may fold its columns into
+/// the manifest's figures: this crate does not know what they mean.
 ///
 /// # Errors
-/// `Usage` if the folder holds no shard; `Format` if a shard is damaged, or one is missing: its number, or the count that the shards state, shows it. Then
-/// the damaged shard has to be salvaged, and its records written to a new one, first.
+/// `Usage` if the folder holds no shard; `Format` if a shard is damaged, or one is missing: its
+/// number, or the count that the shards state, shows it. Then the damaged shard has to be salvaged,
+/// and its records written to a new one, first.
 pub fn rebuild_manifest(
     folder: impl AsRef<Path>,
     limits: &Limits,

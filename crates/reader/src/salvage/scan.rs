@@ -23,7 +23,8 @@ pub struct WholeRecord {
     pub key: String,
     /// The packed scalars.
     pub scalars: Vec<u8>,
-    /// The record without the padding that follows it. In a shard of another number its frame must be written anew.
+    /// The record without the padding that follows it. In a shard of another number its frame must
+    /// be written anew.
     pub bytes: Vec<u8>,
 }
 
@@ -44,7 +45,8 @@ pub struct Lost {
     pub range: Range<u64>,
     /// Record number, if the index knows it.
     pub record: Option<u64>,
-    /// Key of the sample: out of the index; without one, out of the damaged record itself, and then perhaps damaged too.
+    /// Key of the sample: out of the index; without one, out of the damaged record itself, and then
+    /// perhaps damaged too.
     pub key: Option<String>,
     /// What is wrong.
     pub why: Error,
@@ -86,7 +88,8 @@ pub struct SalvageScan {
 }
 
 impl SalvageScan {
-    /// Opens a shard that the user named, whatever is left of it: its own name may be a symlink. For all shards of a folder there is [`SalvageFolder`].
+    /// Opens a shard that the user named, whatever is left of it: its own name may be a symlink.
+    /// For all shards of a folder there is [`SalvageFolder`].
     ///
     /// # Errors
     /// `Io` if it cannot be read, `Usage` if it is not a regular file.
@@ -115,7 +118,8 @@ impl SalvageScan {
         let anatomy = Anatomy::read(&file, limits, known)?;
         let path = file.path().to_owned();
         let identity = anatomy.header.as_ref().ok().or(anatomy.footer.as_ref().ok().map(|f| &f.identity)).copied();
-        // Where footer and header disagree, the footer is of another shard, or another age: its index would mislead.
+        // Where footer and header disagree, the footer is of another shard, or another age: its
+        // index would mislead.
         let footer = anatomy.footer.as_ref().ok().filter(|f| Some(f.identity) == identity).copied();
         let mut damage = Vec::new();
         let mut note = |e: shardpack_format::Error| damage.push(Error::from(e.in_file(path.to_string_lossy())));
@@ -152,14 +156,16 @@ impl SalvageScan {
         &self.damage
     }
 
-    /// Schema, classes and recipe: out of the shard's own index, else the manifest beside it, else another shard beside it.
+    /// Schema, classes and recipe: out of the shard's own index, else the manifest beside it, else
+    /// another shard beside it.
     #[must_use]
     pub fn metadata(&self) -> Option<(&Metadata, &MetadataSource)> {
         let own = self.own_metadata.as_ref().map(|own| (own.metadata(), &MetadataSource::OwnIndex));
         own.or(self.metadata.as_ref().map(|(metadata, source)| (metadata, source)))
     }
 
-    /// The file, to read records from it once the scan is over. It is closed while others are read, and opened again.
+    /// The file, to read records from it once the scan is over. It is closed while others are read,
+    /// and opened again.
     #[must_use]
     pub fn source(&self) -> SalvageSource {
         SalvageSource(self.walk.file().clone())
@@ -180,7 +186,8 @@ impl SalvageSource {
     /// Reads bytes as they stand in the file.
     ///
     /// # Errors
-    /// `Io` if they cannot be read, `Format` if the file was replaced by one of another size meanwhile, `Usage` if they do not fit in memory.
+    /// `Io` if they cannot be read, `Format` if the file was replaced by one of another size
+    /// meanwhile, `Usage` if they do not fit in memory.
     pub fn read(&self, offset: u64, bytes: u64) -> Result<Vec<u8>> {
         let mut buffer = Vec::new();
         self.0.read_exact_at(room(&mut buffer, bytes)?, offset)?;

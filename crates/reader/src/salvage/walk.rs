@@ -1,7 +1,8 @@
 //! Walks a shard from record to record by their frames, and finds the next one after damage.
 //!
-//! A record says its own length under a CRC32 of its own, so an index is not needed; where there is one it says where the next record should be. Without,
-//! the walk looks at every offset that is a multiple of 64 for a frame whose CRC32 fits.
+//! A record says its own length under a CRC32 of its own, so an index is not needed; where there is
+//! one it says where the next record should be. Without, the walk looks at every offset that is a
+//! multiple of 64 for a frame whose CRC32 fits.
 
 use crate::error::Result;
 use crate::handles::ShardFile;
@@ -32,7 +33,8 @@ pub(crate) enum Step {
         range: Range<u64>,
         /// Row of the index that stands there.
         row: Option<u64>,
-        /// Key of the sample, out of the index, or else out of the damaged record: then it may be damaged too.
+        /// Key of the sample, out of the index, or else out of the damaged record: then it may be
+        /// damaged too.
         key: Option<String>,
         why: crate::Error,
     },
@@ -54,14 +56,16 @@ pub(crate) struct Walk {
     end: u64,
     index: Option<Index>,
     shard_number: Option<u32>,
-    /// Bytes that may still be spent on CRC32s that do not fit: frames made on purpose could otherwise make the work quadratic.
+    /// Bytes that may still be spent on CRC32s that do not fit: frames made on purpose could
+    /// otherwise make the work quadratic.
     patience: u64,
     window: Vec<u8>,
     window_range: Range<u64>,
 }
 
 impl Walk {
-    /// Walks from the header to `end`, which is the file's end where nothing better is known. A record of another shard than `shard_number` is none.
+    /// Walks from the header to `end`, which is the file's end where nothing better is known. A
+    /// record of another shard than `shard_number` is none.
     pub(crate) fn new(
         file: ShardFile,
         end: u64,
@@ -159,7 +163,8 @@ impl Walk {
 
     /// Where to go on after damage at `offset`.
     fn resume(&mut self, offset: u64, frame: Option<Frame>) -> u64 {
-        // The frame has a CRC32 of its own: if it is right, so is the length, unless these are bytes from another place.
+        // The frame has a CRC32 of its own: if it is right, so is the length, unless these are
+        // bytes from another place.
         let after_frame = frame.map(|f| offset.saturating_add(f.padded_bytes()));
         let after_row = self.next_row_offset(offset);
         for candidate in [after_frame, after_row].into_iter().flatten() {
@@ -235,7 +240,8 @@ impl Walk {
         if self.window_range.start <= offset && need <= self.window_range.end {
             return Ok(());
         }
-        // Small at first: in a whole shard only the frame is looked at. The search takes the window that follows.
+        // Small at first: in a whole shard only the frame is looked at. The search takes the window
+        // that follows.
         let near = self.window_range.end == offset && offset != 0;
         let bytes = if near { WINDOW_BYTES } else { 4096 }.min(self.file.len().saturating_sub(offset));
         self.window_range = 0..0;

@@ -128,7 +128,8 @@ impl Seen {
                 put(*target, "number of shards", format!("{count}, as in the shard"), targets.len().to_string());
             }
             if let Some(manifest) = manifest {
-                // Dataset id, number, size, counts and schema were compared when the shard was opened.
+                // Dataset id, number, size, counts and schema were compared when the shard was
+                // opened.
                 if metadata.classes != manifest.classes {
                     put(*target, "classes of the shard", "those of the manifest".into(), "others".into());
                 }

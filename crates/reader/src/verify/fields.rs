@@ -1,4 +1,5 @@
-//! The content of a record whose structure is sound: labels against the classes, and every field decoded where the caller wants it.
+//! The content of a record whose structure is sound: labels against the classes, and every field
+//! decoded where the caller wants it.
 
 use super::{DecodePicture, VerifyOptions};
 use crate::decode::name_field;
@@ -64,7 +65,8 @@ impl FieldChecker {
     }
 }
 
-/// A label counts from 0 into the classes, if it is an integer: of other types the specification says nothing.
+/// A label counts from 0 into the classes, if it is an integer: of other types the specification
+/// says nothing.
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
     let mut rest = record.scalars;
     for (name, dtype) in shard.index().metadata().schema.scalars() {

@@ -1,7 +1,8 @@
 //! Reads every byte of a dataset and says what is wrong: which file, which sample, which offset.
 //!
-//! The work is cut into spans of consecutive records that threads take in turn. Each thread reads its span in pieces of 512 KiB into a buffer that stays
-//! in its cache, and checks there: the CRC32 then costs a few percent of the read. After a damaged record it goes on with the next one.
+//! The work is cut into spans of consecutive records that threads take in turn. Each thread reads
+//! its span in pieces of 512 KiB into a buffer that stays in its cache, and checks there: the CRC32
+//! then costs a few percent of the read. After a damaged record it goes on with the next one.
 
 mod dataset;
 mod fields;
@@ -19,13 +20,15 @@ use shardpack_format::Limits;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-/// Decodes a picture of a media type, handed in by the caller: picture decoders do not belong to this crate. The error says what is wrong.
+/// Decodes a picture of a media type, handed in by the caller: picture decoders do not belong to
+/// this crate. The error says what is wrong.
 pub type DecodePicture<'a> = dyn Fn(&str, &[u8]) -> Result<(), String> + Sync + 'a;
 
 /// Called from the threads that verify, after each piece of work.
 pub type OnProgress<'a> = dyn Fn(Progress) + Sync + 'a;
 
-/// Called from the threads that verify with the number of each target and the shard, once its header, footer and index were found right.
+/// Called from the threads that verify with the number of each target and the shard, once its
+/// header, footer and index were found right.
 pub type OnShard<'a> = dyn Fn(usize, &Shard) + Sync + 'a;
 
 /// How far a verification is.
@@ -50,7 +53,8 @@ pub struct Progress {
 pub struct VerifyOptions<'a> {
     /// What the files may ask for.
     pub limits: Limits,
-    /// Decode every field: arrays through their codec, text as UTF-8, JSON, and pictures by this function. `None`: structure and CRC32 only.
+    /// Decode every field: arrays through their codec, text as UTF-8, JSON, and pictures by this
+    /// function. `None`: structure and CRC32 only.
     pub deep: Option<&'a DecodePicture<'a>>,
     /// Compare the SHA-256 of each shard with the manifest. Each shard is then read by one thread.
     pub digest: bool,
@@ -58,7 +62,8 @@ pub struct VerifyOptions<'a> {
     pub threads: usize,
     /// Whether shards may be symlinks, to anywhere.
     pub follow_symlinks: bool,
-    /// Called with each shard that opens, in any order: to compare what the manifest says with what only the caller can make of the columns.
+    /// Called with each shard that opens, in any order: to compare what the manifest says with what
+    /// only the caller can make of the columns.
     pub on_shard: Option<&'a OnShard<'a>>,
     /// Called after each piece of work.
     pub on_progress: Option<&'a OnProgress<'a>>,
@@ -87,7 +92,8 @@ pub struct VerifyReport {
     pub samples: u64,
     /// Samples with at least one problem of their own.
     pub damaged_samples: u64,
-    /// Samples that the manifest counts and that were not found, because their shard is gone or cut.
+    /// Samples that the manifest counts and that were not found, because their shard is gone or
+    /// cut.
     pub missing_samples: u64,
     /// Bytes read.
     pub bytes: u64,
@@ -113,15 +119,18 @@ impl VerifyReport {
 
 /// Verifies the dataset at `path`: a folder, a manifest, or a lone shard.
 ///
-/// Checked are all bytes: header, footer and index of each shard; frame, CRC32, head and padding of each record; that record and index say the same; fields
-/// against the schema; labels against the classes; keys and sample ids, which must be unique; shards against the manifest. Not checked is what nothing in the
-/// dataset can confirm: the minor version in the manifest, and its figures of fidelity, which are for [`VerifyOptions::on_shard`]; and, without
-/// [`VerifyOptions::digest`], its SHA-256 digests. Memory: a buffer of 512 KiB, or
-/// the largest record, for each thread; the indexes of the shards at work; 56 bytes a sample.
+/// Checked are all bytes: header, footer and index of each shard; frame, CRC32, head and padding of
+/// each record; that record and index say the same; fields against the schema; labels against the
+/// classes; keys and sample ids, which must be unique; shards against the manifest. Not checked is
+/// what nothing in the dataset can confirm: the minor version in the manifest, and its figures of
+/// fidelity, which are for [`VerifyOptions::on_shard`]; and, without [`VerifyOptions::digest`], its
+/// SHA-256 digests. Memory: a buffer of 512 KiB, or the largest record, for each thread; the
+/// indexes of the shards at work; 56 bytes a sample.
 ///
 /// # Errors
-/// Only if there is nothing to verify: `Io` if `path` cannot be opened, `Usage` if it holds neither a manifest nor a shard. What is wrong with the data,
-/// files that are missing or cannot be read included, stands in the report.
+/// Only if there is nothing to verify: `Io` if `path` cannot be opened, `Usage` if it holds neither
+/// a manifest nor a shard. What is wrong with the data, files that are missing or cannot be read
+/// included, stands in the report.
 ///
 /// ```no_run
 /// let report = shardpack_reader::verify("train", &Default::default())?;

@@ -15,8 +15,9 @@ pub struct Problem {
     pub record: Option<u64>,
     /// Key of the sample that is hurt.
     pub key: Option<String>,
-    /// What kind of problem: `format` if the bytes break the specification, `limit` if they ask for more than the caller allows, `io` if the system could not
-    /// give them, `internal` if it was the check that failed, by a defect of this project.
+    /// What kind of problem: `format` if the bytes break the specification, `limit` if they ask for
+    /// more than the caller allows, `io` if the system could not give them, `internal` if it was
+    /// the check that failed, by a defect of this project.
     pub kind: &'static str,
     /// The part of the layout.
     pub what: String,

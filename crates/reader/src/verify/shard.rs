@@ -33,7 +33,8 @@ pub(crate) struct Outcome {
 }
 
 impl Worker {
-    /// Checks the records of a span. `each_run` hears the bytes of each read, and says whether to go on.
+    /// Checks the records of a span. `each_run` hears the bytes of each read, and says whether to
+    /// go on.
     pub(crate) fn check_records(
         &mut self,
         shard: &Shard,
@@ -58,7 +59,8 @@ impl Worker {
                 if run.end - run.start == 1 {
                     out.damaged(shard, run.start, error);
                 } else {
-                    // Some byte of the run cannot be read: record by record, to lose only those that hold it.
+                    // Some byte of the run cannot be read: record by record, to lose only those
+                    // that hold it.
                     for record in run.clone() {
                         if let Err(error) = self.check_run(shard, &(record..record + 1), options, None, &mut out) {
                             out.damaged(shard, record, error);
@@ -75,7 +77,8 @@ impl Worker {
         out
     }
 
-    /// Reads a run and checks its records; an error is one of reading, or of a record that is too large to be read.
+    /// Reads a run and checks its records; an error is one of reading, or of a record that is too
+    /// large to be read.
     fn check_run(
         &mut self,
         shard: &Shard,

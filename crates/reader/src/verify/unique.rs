@@ -8,7 +8,8 @@ pub(super) type Spot = (usize, u64);
 
 /// Hashes of the keys and the ids of all samples seen.
 ///
-/// Two 64-bit hashes keyed at random stand for a key: among 10⁹ samples two different keys collide with a probability of 10⁻²⁰.
+/// Two 64-bit hashes keyed at random stand for a key: among 10⁹ samples two different keys collide
+/// with a probability of 10⁻²⁰.
 #[derive(Debug, Default)]
 pub(super) struct Unique {
     first: RandomState,

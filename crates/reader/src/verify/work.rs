@@ -177,7 +177,8 @@ impl Run<'_> {
         self.done.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A span if there is one, else a shard to open, else whatever comes out of a shard that another thread is opening.
+    /// A span if there is one, else a shard to open, else whatever comes out of a shard that
+    /// another thread is opening.
     fn next_task(&self) -> Option<Task> {
         let mut queue = self.queue();
         loop {
@@ -315,7 +316,8 @@ impl Run<'_> {
         self.done().outcome.add(outcome);
     }
 
-    /// A shard without a usable index: the records are found by their frames, so that the damaged ones still have names.
+    /// A shard without a usable index: the records are found by their frames, so that the damaged
+    /// ones still have names.
     fn walk(&self, target: usize, file: ShardFile, end: u64, shard_number: Option<u32>) {
         let mut walk = Walk::new(file, end, None, shard_number, &self.options.limits);
         let mut number = 0;

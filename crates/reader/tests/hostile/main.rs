@@ -1,6 +1,8 @@
-//! Hostile and broken shards and manifests: the cases T, L, S and N of the list of hostile inputs, by their numbers.
+//! Hostile and broken shards and manifests: the cases T, L, S and N of the list of hostile inputs,
+//! by their numbers.
 //!
-//! Where a case is about structure the CRC32s are recomputed, so that the structure is what is refused.
+//! Where a case is about structure the CRC32s are recomputed, so that the structure is what is
+//! refused.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -61,7 +63,8 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, Error>, context: &str) {
 /// Changes offset and length of a row.
 type EditRow<'a> = &'a dyn Fn(usize, &mut u64, &mut u64);
 
-/// The bytes of a shard of three records with a column of its index replaced: `column` counts offsets, lengths, CRC32s, sample ids.
+/// The bytes of a shard of three records with a column of its index replaced: `column` counts
+/// offsets, lengths, CRC32s, sample ids.
 fn with_rows(edit: impl Fn(usize, &mut u64, &mut u64)) -> Vec<u8> {
     let mut bytes = small_shard(0..3);
     let (footer, index) = index_of(&bytes);

@@ -30,7 +30,8 @@ fn s01_records_that_overlap() {
 #[test]
 fn s02_holes_between_records() {
     let dir = support::scratch();
-    // 64 bytes between header and first record, of zeros, then of something; everything else moved on and consistent.
+    // 64 bytes between header and first record, of zeros, then of something; everything else moved
+    // on and consistent.
     for fill in [0_u8, 0x5A] {
         let mut bytes = small_shard(0..3);
         bytes.splice(64..64, [fill; 64]);

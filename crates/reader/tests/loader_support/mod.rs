@@ -1,4 +1,5 @@
-//! Datasets for the loader's tests: real JPEGs (of flat 8 × 8 blocks, made on the spot), arrays, labels, in several shards.
+//! Datasets for the loader's tests: real JPEGs (of flat 8 × 8 blocks, made on the spot), arrays,
+//! labels, in several shards.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 #![allow(
     clippy::unwrap_used,
@@ -139,7 +140,8 @@ impl Disk {
     }
 }
 
-/// Writes a dataset of `counts[k]` samples in shard `k`. `make` gets the shard and the sample, and gives record, frame, key and scalars.
+/// Writes a dataset of `counts[k]` samples in shard `k`. `make` gets the shard and the sample, and
+/// gives record, frame, key and scalars.
 pub fn write(
     dir: &Path,
     schema: &Schema,
@@ -182,7 +184,8 @@ pub fn epoch(loader: &mut Loader) -> Vec<Seen> {
     std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
 }
 
-/// A grey baseline JPEG of flat blocks: only DC coefficients, with a Huffman table of twelve codes of four bits for them, and one code for "end of block".
+/// A grey baseline JPEG of flat blocks: only DC coefficients, with a Huffman table of twelve codes
+/// of four bits for them, and one code for "end of block".
 fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> {
     let mut out = vec![0xFF, 0xD8];
     let segment = |out: &mut Vec<u8>, marker: u8, body: &[u8]| {

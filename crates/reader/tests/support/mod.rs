@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 
 pub const ID: DatasetId = DatasetId([7; 16]);
 
-/// A scratch folder, in memory where the system has such a place: the hostile cases write tens of thousands of small files.
+/// A scratch folder, in memory where the system has such a place: the hostile cases write tens of
+/// thousands of small files.
 pub fn scratch() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir()
@@ -27,7 +28,8 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// One sample of the test schema: text, a picture (absent where `None`), a small array, label and height.
+/// One sample of the test schema: text, a picture (absent where `None`), a small array, label and
+/// height.
 #[derive(Debug, Clone)]
 pub struct TestSample {
     pub id: u64,
@@ -205,7 +207,8 @@ pub fn index_of(bytes: &[u8]) -> (Footer, Index) {
     (footer, index)
 }
 
-/// Recomputes the CRC32 of the footer, so that what was changed in it is seen rather than the CRC32.
+/// Recomputes the CRC32 of the footer, so that what was changed in it is seen rather than the
+/// CRC32.
 pub fn fix_footer(bytes: &mut [u8]) {
     let start = bytes.len() - 128;
     let crc = crc32fast::hash(&bytes[start..start + 116]);

@@ -1,4 +1,5 @@
-//! Each operation on the file system fails once; disks that are full; syncs that fail (W01, W02, W07, W15 of the fault list).
+//! Each operation on the file system fails once; disks that are full; syncs that fail (W01, W02,
+//! W07, W15 of the fault list).
 
 use super::behaviour::options;
 use super::memory_fs::{Fault, MemoryFs};

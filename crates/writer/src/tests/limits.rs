@@ -1,4 +1,5 @@
-//! Whatever the writer accepts, a reader with the default limits opens; what it would not is refused before the first byte.
+//! Whatever the writer accepts, a reader with the default limits opens; what it would not is
+//! refused before the first byte.
 
 use super::source::files;
 use crate::{Encoded, EncodedSample, Error, Plan, PlanOptions, PlanSample, SampleSource, WriteOptions, write_dataset};
@@ -100,7 +101,8 @@ proptest! {
         let classes = classes.map(|n| (0..n).map(|i| i.to_string()).collect());
         let metadata = Metadata { schema: schema.clone(), classes, recipe, shards: None };
         let keys: Vec<String> = (0..count).map(|i| format!("{i:0>key_bytes$}")).collect();
-        // How large a value may be is for the source to say: beside an axis of length 0 a long one takes no byte.
+        // How large a value may be is for the source to say: beside an axis of length 0 a long one
+        // takes no byte.
         let shape = if zero || axis >= 50 { vec![axis, 0] } else { vec![axis] };
         let samples = keys.iter().map(|key| PlanSample { key, stored_bytes: 300, ..Default::default() });
         let dir = tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! A file system in memory that fails at operation k, or crashes there and forgets what was not synced.
+//! A file system in memory that fails at operation k, or crashes there and forgets what was not
+//! synced.
 
 use crate::fs::{Ends, Fs, FsFile, Held, LockMode};
 use std::collections::{BTreeMap, HashSet};

@@ -1,4 +1,5 @@
-//! The text of an ENVI header: `key = value` lines, values in braces over several lines, `;` comments.
+//! The text of an ENVI header: `key = value` lines, values in braces over several lines, `;`
+//! comments.
 
 use super::super::error::Result;
 use super::super::source::Source;

@@ -1,11 +1,12 @@
-//! A stack that the deepest type fits: the library reads nested types by recursion, without a limit of its own.
+//! A stack that the deepest type fits: the library reads nested types by recursion, without a limit
+//! of its own.
 
 use super::super::error::Result;
 use super::super::source::Source;
 use std::thread::Builder;
 
-/// A message of an object header, or the type of an attribute, has at most 2¹⁶ bytes, and each level of a type takes 8 of them:
-/// 2¹³ levels, 16 KiB for each. What is not used is only reserved.
+/// A message of an object header, or the type of an attribute, has at most 2¹⁶ bytes, and each
+/// level of a type takes 8 of them: 2¹³ levels, 16 KiB for each. What is not used is only reserved.
 const STACK_BYTES: usize = 128 << 20;
 
 /// Runs `work` on such a stack.

@@ -88,8 +88,8 @@ fn pages_that_share_their_tables() {
 #[test]
 fn pages_inside_each_other() {
     bounded::run(concat!(module_path!(), "::pages_inside_each_other"), || {
-        // Each directory begins four bytes behind the one before, and counts 65,535 entries. Where it ends stands the link
-        // to the next.
+        // Each directory begins four bytes behind the one before, and counts 65,535 entries. Where
+        // it ends stands the link to the next.
         let mut file = b"II\x2a\0\x08\0\0\0".to_vec();
         file.resize(8 + 2 + 65_535 * 12, 0xff);
         for next in 1..3000u32 {

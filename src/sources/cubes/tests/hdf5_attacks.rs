@@ -125,7 +125,8 @@ fn elements_of_half_a_gibibyte() {
     assert!(found.contains("no numeric array"), "{found}");
 }
 
-/// A dataset whose type is so many variable-length types, one in the other; no message holds more than 8190.
+/// A dataset whose type is so many variable-length types, one in the other; no message holds more
+/// than 8190.
 fn nested_types(levels: usize) -> Vec<u8> {
     let mut file = Hdf5::new();
     let mut messages = uint16(&[2, 3, 4]);

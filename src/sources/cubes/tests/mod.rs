@@ -45,7 +45,8 @@ impl Folder {
     }
 }
 
-/// The value at `[y, x, k]` of the cubes that these tests write: every byte of it depends on all three.
+/// The value at `[y, x, k]` of the cubes that these tests write: every byte of it depends on all
+/// three.
 fn value(y: usize, x: usize, k: usize) -> u64 {
     ((y as u64) << 12 | (x as u64) << 6 | k as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(24)
 }

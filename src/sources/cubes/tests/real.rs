@@ -11,7 +11,8 @@ fn with(variable: &str, spatial: Option<(u64, u64)>) -> CubeOptions {
     CubeOptions { variable: Some(variable.into()), spatial, ..Default::default() }
 }
 
-/// Mean absolute difference between neighbours along each axis, over that between elements that are far apart.
+/// Mean absolute difference between neighbours along each axis, over that between elements that are
+/// far apart.
 fn roughness(values: &[f64], [h, w, c]: [usize; 3]) -> [f64; 3] {
     let mean = |step: usize| {
         let pairs =

@@ -5,8 +5,8 @@ use super::super::error::Result;
 use super::super::source::Source;
 use std::cell::Cell;
 
-/// Directories, values of tags and the numbers made of them: so many times the file, or the first of these if it is more,
-/// and never above the second. A value is read two or three times.
+/// Directories, values of tags and the numbers made of them: so many times the file, or the first
+/// of these if it is more, and never above the second. A value is read two or three times.
 const TABLE_TIMES: u64 = 8;
 const SMALL_TABLES: u64 = 1 << 20;
 const MAX_TABLES: u64 = 256 << 20;

@@ -42,7 +42,8 @@ impl Page {
         Ok(ifd.uint(source, 254, 0)? & 0b101 != 0)
     }
 
-    /// Reads one of so many pages, once it is known that the cube which they make has at most `max_bytes`.
+    /// Reads one of so many pages, once it is known that the cube which they make has at most
+    /// `max_bytes`.
     pub(super) fn read(source: &Source, ifd: &Ifd, pages: usize, max_bytes: u64) -> Result<Self> {
         let width = ifd.required(source, 256, "ImageWidth")?;
         let height = ifd.required(source, 257, "ImageLength")?;
@@ -217,7 +218,8 @@ impl Page {
         if self.planar { 1 } else { self.bands }
     }
 
-    /// Decodes every strip or tile into `out`: planar pages as bands, rows, columns, others as rows, columns, bands.
+    /// Decodes every strip or tile into `out`: planar pages as bands, rows, columns, others as
+    /// rows, columns, bands.
     pub(super) fn read_into(&self, source: &Source, out: &mut [u8]) -> Result<()> {
         let pixel = size(self.bands_per_chunk() * self.dtype.bytes());
         let (width, height) = (size(self.width), size(self.height));

@@ -5,8 +5,8 @@ use crate::jpeg::{DecodeOptions, JpegDecoder, Rendering, View};
 
 /// A gray picture of one or more rows of MCUs, with the given segments.
 ///
-/// The code of a DC symbol is its number in five bits, that of an AC symbol its number in eight: 16 codes of five bits and one
-/// of eight do not exist.
+/// The code of a DC symbol is its number in five bits, that of an AC symbol its number in eight: 16
+/// codes of five bits and one of eight do not exist.
 struct Picture {
     columns: u16,
     rows: u16,

@@ -109,8 +109,8 @@ impl<'a, 'b> Stream<'a, 'b> {
         Turn::More
     }
 
-    /// Handles everything except a coefficient from the table with more symbols after it: the end of
-    /// the block, the last of 64 coefficients, a long code.
+    /// Handles everything except a coefficient from the table with more symbols after it: the end
+    /// of the block, the last of 64 coefficients, a long code.
     #[inline(always)]
     fn rare(&mut self, mut entry: Entry) -> Turn {
         if entry.step() > Entry::END {

@@ -1,4 +1,5 @@
-//! Damaged payloads: refused by the host, flagged by the device, or decoded as the host decodes them; neighbours are untouched.
+//! Damaged payloads: refused by the host, flagged by the device, or decoded as the host decodes
+//! them; neighbours are untouched.
 
 use super::generate::{Fill, array};
 use super::harness::{Item, play};

@@ -72,7 +72,8 @@ fn push(dtype: Dtype, value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// A region of an array of this shape, from free numbers; none if it has neither two nor three axes.
+/// A region of an array of this shape, from free numbers; none if it has neither two nor three
+/// axes.
 pub(super) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     let (height, width, bands) = match *shape {
         [h, w] => (h, w, 1),

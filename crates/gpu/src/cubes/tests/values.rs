@@ -77,7 +77,8 @@ proptest! {
     }
 }
 
-/// Every filter under LZ4, both layouts, with and without differences: elements of two bytes that fill several blocks, with a short one at the end.
+/// Every filter under LZ4, both layouts, with and without differences: elements of two bytes that
+/// fill several blocks, with a short one at the end.
 #[test]
 fn long_cubes_of_each_arrangement() {
     let cube = array(Dtype::F16, vec![33, 65, 100], Fill::Smooth, 5);
@@ -103,7 +104,8 @@ fn long_cubes_of_each_arrangement() {
     }
 }
 
-/// Elements of each type under each filter, enough for more than a block of 65,536, in values that compress.
+/// Elements of each type under each filter, enough for more than a block of 65,536, in values that
+/// compress.
 #[test]
 fn long_arrays_of_each_type() {
     for (n, &dtype) in (0..).zip(Dtype::ALL) {

@@ -1,8 +1,10 @@
-//! Damaged pictures: flagged, or the host's to the bit; their neighbours are as ever, and no kernel leaves its buffers.
+//! Damaged pictures: flagged, or the host's to the bit; their neighbours are as ever, and no kernel
+//! leaves its buffers.
 
 use super::*;
 
-/// One round: three pictures in a batch, of which the second is damaged. Returns whether it came as far as the kernels, and whether they flagged it.
+/// One round: three pictures in a batch, of which the second is damaged. Returns whether it came as
+/// far as the kernels, and whether they flagged it.
 fn round(random: &mut Random) -> (bool, bool) {
     let output = Output::default();
     let source = |random: &mut Random| Source {
@@ -55,7 +57,8 @@ fn round(random: &mut Random) -> (bool, bool) {
             assert_eq!(played.status[row], 0, "a neighbour is flagged");
             match by_host(jpeg, how, &place, &output) {
                 Ok(expected) => assert!(bytes_of(&played, &place, &output) == expected, "{n}: {how:?} differs"),
-                // Damage in segments that the view does not need is seen by the host only, or where markers follow.
+                // Damage in segments that the view does not need is seen by the host only, or where
+                // markers follow.
                 Err(error) => assert!(n == 1 && how.view != View::whole(), "not flagged: {error}"),
             }
         }

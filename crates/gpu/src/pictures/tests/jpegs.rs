@@ -1,4 +1,5 @@
-//! Baseline JPEGs of every kind, made of random coefficients: any sampling that the kernels take, any interval, Huffman codes of any shape.
+//! Baseline JPEGs of every kind, made of random coefficients: any sampling that the kernels take,
+//! any interval, Huffman codes of any shape.
 
 /// Numbers in an order that a seed decides.
 pub(crate) struct Random(pub(crate) u64);
@@ -33,7 +34,8 @@ struct Code {
 }
 
 impl Code {
-    /// A random tree with a leaf for each symbol; one leaf of the longest is left out, so that no code is all ones.
+    /// A random tree with a leaf for each symbol; one leaf of the longest is left out, so that no
+    /// code is all ones.
     fn new(symbols: &[u8], random: &mut Random) -> Self {
         let mut lengths = vec![0_u32];
         while lengths.len() < symbols.len() + 1 {

@@ -30,7 +30,8 @@ fn play(batch: &Batch, memory: &[u8], manner: Manner) -> Result<Played, String> 
 
 /// What a picture's row should hold.
 fn by_host(jpeg: &[u8], how: &Rendering, row: &Row, output: &Output) -> Result<Vec<u8>, shardpack_format::Error> {
-    // Cut out of the whole picture: in a few columns at its right edge, libjpeg-turbo replicates chroma that it interpolates in the whole picture.
+    // Cut out of the whole picture: in a few columns at its right edge, libjpeg-turbo replicates
+    // chroma that it interpolates in the whole picture.
     let options = DecodeOptions { scaled: false, partial: false, ..Default::default() };
     let mut levels = vec![0; row.height as usize * row.width as usize * 3];
     JpegDecoder::new(options).decode_into(jpeg, how, &mut levels)?;
@@ -212,7 +213,8 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     assert!(staging.is_empty());
 }
 
-/// A few columns at the right edge, of which libjpeg-turbo alone would see so little chroma that it does not interpolate.
+/// A few columns at the right edge, of which libjpeg-turbo alone would see so little chroma that it
+/// does not interpolate.
 #[test]
 fn narrow_rectangles_are_those_of_the_whole_picture() {
     let mut pictures = Vec::new();

@@ -1,4 +1,5 @@
-//! What the tests of cutting share: pictures made from numbers, and the comparison of a cut with the whole.
+//! What the tests of cutting share: pictures made from numbers, and the comparison of a cut with
+//! the whole.
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, reason = "a test may panic")]
 
 mod damage;
@@ -28,7 +29,8 @@ impl Random {
         (self.next() % u64::from(n.max(1))) as u32
     }
 
-    /// A part of 0..n that is not empty, touching the borders of tiles more often than chance would.
+    /// A part of 0..n that is not empty, touching the borders of tiles more often than chance
+    /// would.
     fn part(&mut self, n: u32) -> (u32, u32) {
         let end = |random: &mut Self| {
             let at = random.below(n + 1);
@@ -131,7 +133,8 @@ impl Pixels {
     }
 }
 
-/// Decodes the cut and the whole, and compares every pixel of the scaled picture that `rect` touches.
+/// Decodes the cut and the whole, and compares every pixel of the scaled picture that `rect`
+/// touches.
 fn check_equal(jpeg: &[u8], whole: &Pixels, rect: Rect, scale: Scale) -> (Cut, usize) {
     let header = JpegHeader::parse(jpeg).unwrap();
     let plan = CutPlan::new(jpeg, &header, rect, scale).unwrap();
