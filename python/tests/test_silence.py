@@ -280,7 +280,7 @@ def test_only_files_are_read(tmp_path: Path) -> None:
     assert sp.Dataset(tmp_path / "out")[0]["blob"] == b"abc"
 
 
-@pytest.mark.parametrize("field", ["segmentation", "label_map", "gt", "ground_truth", "label"])
+@pytest.mark.parametrize("field", ["segmentation", "label_map", "ground_truth", "label"])
 def test_masks_of_any_name_are_no_pictures(tmp_path: Path, field: str) -> None:
     classes = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8))
     with sp.Writer(tmp_path / "out") as writer:

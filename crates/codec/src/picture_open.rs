@@ -63,6 +63,7 @@ pub(crate) fn damaged(error: image::ImageError) -> Error {
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test may panic")]
 mod tests {
     use super::*;
     use image::ImageEncoder;

@@ -6,7 +6,6 @@ const MASKS: &[&str] = &[
     "masks",
     "annotation",
     "annotations",
-    "gt",
     "ground truth",
     "groundtruth",
     "label map",
@@ -21,11 +20,14 @@ const MASKS: &[&str] = &[
 /// `bottle_label`.
 const ALONE: &[&str] = &["label", "labels"];
 
+/// Such names of folders. A field `gt` may hold photos: the targets of super-resolution.
+const FOLDERS: &[&str] = &["gt"];
+
 /// Most words of a name of [`MASKS`].
 const MOST_WORDS: usize = 2;
 
 /// Whether a field says by its name that it holds masks: `mask`, `mask_2`, `cloud.masks`,
-/// `label_map`, `gt`.
+/// `label_map`.
 #[must_use]
 pub fn is_mask(field: &str) -> bool {
     let words = words(field);
@@ -38,7 +40,7 @@ pub fn is_mask(field: &str) -> bool {
 #[must_use]
 pub fn is_whole(name: &str) -> bool {
     let name = words(name).join(" ");
-    MASKS.contains(&name.as_str()) || ALONE.contains(&name.as_str())
+    [MASKS, ALONE, FOLDERS].into_iter().any(|names| names.contains(&name.as_str()))
 }
 
 /// Words of a name; what is between them, numbers too, is none.
@@ -54,13 +56,14 @@ mod tests {
     #[test]
     fn masks_are_told_by_their_names() {
         let whole =
-            ["mask", "Masks", "mask_2", "mask2", "label_map", "label", "Labels", "gt", "segmentation", "ground-truth"];
+            ["mask", "Masks", "mask_2", "mask2", "label_map", "label", "Labels", "segmentation", "ground-truth"];
         for name in whole {
             assert!(is_mask(name) && is_whole(name), "{name}");
         }
-        for name in ["cloud.mask", "gt_fine", "left.label_map", "with mask"] {
+        for name in ["cloud.mask", "left.label_map", "with mask"] {
             assert!(is_mask(name) && !is_whole(name), "{name}");
         }
+        assert!(is_whole("gt") && !is_mask("gt") && !is_mask("gt_fine"));
         for name in ["image", "masked", "unmask", "damask", "", "label_text", "bottle label", "map", "truth", "ground"]
         {
             assert!(!is_mask(name) && !is_whole(name), "{name}");
