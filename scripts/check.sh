@@ -90,6 +90,7 @@ step "lints"             cargo clippy --workspace --all-targets --all-features -
 step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all-features --no-deps --quiet
 # With their output, in which a test says that it was skipped; with HDF5, as the wheel has it.
 step "rust tests"        cargo test --workspace --all-features --no-fail-fast -- --show-output
+step "device code"       "$python" scripts/make_ptx.py --check
 step "python tests"      "$python" -m unittest discover --start-directory tests/python --verbose
 if ! cargo deny --version >/dev/null 2>&1; then
   leave_out "dependencies"  "cargo-deny is not installed: \`cargo install --locked cargo-deny\`"
@@ -107,7 +108,7 @@ fi
 step "package stubs"     "$package" -m mypy.stubtest shardpack._shardpack --mypy-config-file python/pyproject.toml
 if [[ $long == yes ]]; then
   step "without features" cargo test --package shardpack --lib hdf5
-  step "crates"          cargo package --workspace --exclude shardpack-python --allow-dirty
+  step "crates"          cargo package --workspace --exclude shardpack-python --exclude shardpack-gpu-play --allow-dirty
   step "long campaigns"  cargo test --release --package shardpack --test mutations -- --ignored
   step "kills and resumes" "$python" tests/python/kill_campaign.py --rounds 200
 fi
