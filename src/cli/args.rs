@@ -208,7 +208,8 @@ pub(super) struct InspectArgs {
 /// packed, by its SHA-256.
 ///
 /// Not checked: whether values equal those of the sources (`pack` measures that), the minor version
-/// in the manifest, and files that the manifest does not name. --digest finds changes to a shard
+/// in the manifest, why a picture was kept (only the manifest says so), and files that the manifest
+/// does not name. --digest finds changes to a shard
 /// and all its CRC32s, but not changes to the manifest as well: if that matters, keep the
 /// manifest's SHA-256 elsewhere.
 #[derive(Debug, Args)]

@@ -83,6 +83,9 @@ pub fn check(
     Ok(Checked { report, undecodable_pictures: undecodable.load(Ordering::Relaxed), seconds })
 }
 
+/// Figures that stand in the manifest alone: no sample holds why its picture was kept.
+const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target"];
+
 /// Compares the manifest's figures of fidelity with those of the samples, which stand in the
 /// indexes under a CRC32 of their own.
 fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tally>, report: &mut VerifyReport) {
@@ -108,13 +111,17 @@ fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tall
     for (field, expected) in &figures {
         match manifest.fidelity.get(field) {
             None => put(field, "in the manifest", "none"),
-            Some(found) if found == expected => {}
             Some(found) => {
-                let differs = |(name, value): &(&String, &Value)| found.get(*name) != Some(*value);
-                let first = expected.as_object().and_then(|all| all.iter().find(differs));
-                let (name, value) = first.map_or(("keys", &Value::Null), |(name, value)| (name.as_str(), value));
-                let found = found.get(name).map_or_else(|| "another".to_owned(), Value::to_string);
-                put(field, &format!("{name} {value}, as in the samples"), &found);
+                let empty = serde_json::Map::new();
+                let [found, expected] = [found, expected].map(|all| all.as_object().unwrap_or(&empty));
+                if let Some((name, value)) = expected.iter().find(|(name, value)| found.get(*name) != Some(*value)) {
+                    let found = found.get(name).map_or_else(|| "none".to_owned(), Value::to_string);
+                    put(field, &format!("{name} {value}, as in the samples"), &found);
+                }
+                let more = |name: &&String| !expected.contains_key(*name) && !NOT_STORED.contains(&name.as_str());
+                if let Some(name) = found.keys().find(more) {
+                    put(field, "those of the samples alone", &format!("also `{}`", name.escape_debug()));
+                }
             }
         }
     }
