@@ -81,7 +81,7 @@ fn rounds(count: u32, seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 20, ..Default::default() })]
 
     #[test]
     fn damage_is_flagged_or_harmless(seed in any::<u64>()) {

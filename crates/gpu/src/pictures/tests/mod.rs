@@ -127,7 +127,7 @@ fn is_taken(source: &Source) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, ..Default::default() })]
 
     #[test]
     fn batches_are_the_hosts_to_the_bit(sources in prop::collection::vec(source(), 1..5), seed in any::<u64>()) {
