@@ -25,6 +25,7 @@ mod rect;
 mod reencode;
 mod render;
 mod resize;
+mod scaling;
 mod scan;
 mod score;
 #[cfg(test)]
@@ -52,6 +53,7 @@ pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, Reen
 pub use render::{PixelLayout, Rendering};
 pub(crate) use render::{Plan, Renderer, grown, trim};
 pub(crate) use resize::Pixels;
+pub use scaling::{FloatTable, Scaling};
 pub use score::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;

@@ -23,6 +23,8 @@ pub use decoder::{PictureDecoder, Timing};
 pub use record::{CONFIG, KERNELS};
 pub use staging::{Staging, StagingOptions};
 
+pub use shardpack_codec::jpeg::Scaling;
+
 use shardpack_codec::jpeg::PixelLayout;
 use std::fmt;
 
@@ -49,56 +51,6 @@ impl Dtype {
             Self::Float16 | Self::Bfloat16 => 2,
             Self::Float32 => 4,
         }
-    }
-}
-
-/// How floats are made of levels: `level · scale + bias`, by a fused product and sum in float32,
-/// rounded once; then rounded to the output's type, to nearest, ties to even. uint8 stays as it is.
-///
-/// ```
-/// use shardpack_gpu::pictures::Scaling;
-/// let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
-/// assert!((scaling.apply(0, 255) - (1.0 - 0.485) / 0.229).abs() < 1e-6);
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scaling {
-    /// For red, green and blue.
-    pub scale: [f32; 3],
-    /// For red, green and blue.
-    pub bias: [f32; 3],
-}
-
-impl Default for Scaling {
-    /// Levels, as floats.
-    fn default() -> Self {
-        Self { scale: [1.0; 3], bias: [0.0; 3] }
-    }
-}
-
-impl Scaling {
-    /// `(level / 255 − mean) / std`, as torchvision's `ToTensor` and `Normalize`. The two factors
-    /// are computed in float64 and rounded once.
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
-    pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Self {
-        let factors = |f: fn(f64, f64) -> f64| {
-            let [(a, x), (b, y), (c, z)] = [(mean[0], std[0]), (mean[1], std[1]), (mean[2], std[2])];
-            [f(a, x) as f32, f(b, y) as f32, f(c, z) as f32]
-        };
-        Self { scale: factors(|_, std| 1.0 / (255.0 * std)), bias: factors(|mean, std| -mean / std) }
-    }
-
-    /// What a level of a channel becomes, on the host as on the device. Channels above 2 are blue.
-    #[must_use]
-    pub fn apply(&self, channel: usize, level: u8) -> f32 {
-        let [red, green, blue] = self.scale;
-        let [r, g, b] = self.bias;
-        let (scale, bias) = match channel {
-            0 => (red, r),
-            1 => (green, g),
-            _ => (blue, b),
-        };
-        f32::from(level).mul_add(scale, bias)
     }
 }
 
