@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shardpack import _shardpack
 from shardpack._dataset import Concat, Dataset, names
+from shardpack._options import Channels
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 """Of a loader: whether and how samples are mixed."""
@@ -27,7 +28,7 @@ _HABITS = {
     "worker_init_fn": "there are no workers, and seed=… decides about all that is random",
     "generator": "seed=… decides about all that is random",
     "drop_last": 'end="drop" (the default), "pad" or "uneven" says what becomes of the last samples',
-    "pin_memory": 'to="torch", device="cuda" brings each field to the GPU',
+    "pin_memory": 'to="torch", device="cuda" decodes on the GPU',
     "transform": "work on whole batches, in the first line of the model; for a function of single samples there is "
     "DataLoader(shardpack.torch.MapDataset(dataset, transform), …)",
     "collate_fn": "batches are tensors already: change batch[field] in the loop",
@@ -125,6 +126,37 @@ def _type(dtype: Any) -> str:
         return str(np.dtype(dtype if name == str(dtype) else name).name)
     except TypeError:
         raise TypeError(f"dtype: expected an element type such as 'float16', found {dtype!r}") from None
+
+
+def _scaling(mean: Any, std: Any, dtype: Any) -> tuple[Channels, Channels] | None:
+    """Mean and standard deviation of red, green and blue; ``None`` if neither is given."""
+    if mean is None and std is None:
+        return None
+    if dtype is None:
+        raise _shardpack.UsageError(
+            "mean and std: expected pictures that come as floats, found none that does\n"
+            'hint: dtype="float16", or dtype={"image": "float32"}'
+        )
+    means, stds = _channels("mean", 0.0 if mean is None else mean), _channels("std", 1.0 if std is None else std)
+    if min(stds) <= 0:
+        raise _shardpack.UsageError(f"std: expected numbers above 0, found {min(stds)}")
+    # A level is multiplied by the one and added to the other, in float32.
+    largest = max(max(1 / (255 * one), abs(other / one)) for one, other in zip(stds, means, strict=True))
+    if largest > float(np.finfo(np.float32).max):
+        raise _shardpack.UsageError(f"mean and std: expected pixels that float32 can hold, found mean {means}, std {stds}")
+    return means, stds
+
+
+def _channels(name: str, given: Any) -> Channels:
+    """A number for each channel, of three or of one."""
+    try:
+        numbers = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name}: expected a number, or three for red, green and blue, found {given!r}") from None
+    if numbers.shape not in ((), (1,), (3,)) or not np.isfinite(numbers).all():
+        raise _shardpack.UsageError(f"{name}: expected a number, or three for red, green and blue, found {given!r}")
+    red, green, blue = np.broadcast_to(numbers, (3,)).tolist()
+    return red, green, blue
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:

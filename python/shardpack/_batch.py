@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from shardpack import _shardpack
 from shardpack._convert import Convert
+from shardpack._device import stream_of
 
 Objects = Callable[["_shardpack.Batch", "Sequence[str]"], "dict[str, list[Any]]"]
 """Reads the fields of a batch that are no tensors: from the name to a value for each row."""
@@ -55,8 +56,15 @@ class Ragged:
         return Ragged(self.values.to(*args, **kwargs), self.offsets, self.shapes)
 
     def pin_memory(self, *args: Any) -> Ragged:
-        """Torch only: the same rows in pinned memory."""
-        return Ragged(self.values.pin_memory(*args), self.offsets, self.shapes)
+        """Torch only: the same rows in pinned memory; on a GPU they stay as they are."""
+        return Ragged(_pinned(self.values, *args), self.offsets, self.shapes)
+
+
+def _pinned(value: Any, *args: Any) -> Any:
+    if isinstance(value, Ragged):
+        return value.pin_memory(*args)
+    # PyTorch refuses to pin what is not in memory of the CPU.
+    return value if getattr(value, "is_cuda", False) else value.pin_memory(*args)
 
 
 # What no framework moves.
@@ -317,8 +325,20 @@ class Batch(MutableMapping[str, Any]):
         return self._mapped(lambda value: value.to(*args, **kwargs))
 
     def pin_memory(self, *args: Any) -> Batch:
-        """Torch only: a batch of the same rows in pinned memory. A ``DataLoader`` with ``pin_memory=True`` calls it."""
-        return self._mapped(lambda value: value.pin_memory(*args))
+        """Torch only: a batch of the same rows in pinned memory. A ``DataLoader`` with ``pin_memory=True`` calls it.
+        What is on a GPU stays as it is.
+        """
+        return self._mapped(lambda value: _pinned(value, *args))
+
+    def used_on(self, stream: Any) -> None:
+        """Says that you work with this batch in another CUDA stream than the one in which you first asked for its
+        fields: a stream of PyTorch, CuPy or Numba, or its handle. The memory is used again only after what is in that
+        stream when the batch and its tensors are gone. Keep the stream until then. For a batch that was not decoded on
+        a device it does nothing.
+        """
+        handle = stream_of(stream)
+        if self._core is not None:
+            self._core.used_on(handle)
 
     def _mapped(self, change: Callable[[Any], Any]) -> Batch:
         def changed(value: Any) -> Any:

@@ -1,9 +1,10 @@
-"""From tensors of the loader to those of a framework, without a copy. Frameworks are imported when they are asked
-for.
+"""From tensors of the loader to those of a framework, without a copy where the framework allows it. Frameworks are
+imported when they are asked for.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from shardpack import _shardpack
 
-Framework: TypeAlias = Literal["numpy", "torch", "jax"]
+Framework: TypeAlias = Literal["numpy", "torch", "jax", "cupy"]
 
 Convert: TypeAlias = Callable[["_shardpack.Tensor | NDArray[Any]"], Any]
 """Makes a framework's tensor of what the loader, or NumPy, holds."""
@@ -20,24 +21,32 @@ Convert: TypeAlias = Callable[["_shardpack.Tensor | NDArray[Any]"], Any]
 
 def converter(to: Framework, device: str) -> Convert:
     """How tensors get to framework ``to`` and to ``device``: by DLPack, or NumPy's array interface, and from the CPU
-    to another device by the framework's own copy.
+    to another device by the framework's own copy. What is on the device is not copied.
     """
     if to == "numpy":
         if device != "cpu":
             raise _shardpack.UsageError(
-                f'device of NumPy arrays: expected cpu, found {device}\nhint: use to="torch" or to="jax"'
+                f'device of NumPy arrays: expected cpu, found {device}\nhint: use to="torch", to="jax" or to="cupy"'
             )
         return np.asarray
-    makers = {"torch": _to_torch, "jax": _to_jax}
+    makers: dict[str, Callable[[str], Convert]] = {"torch": _to_torch, "jax": _to_jax, "cupy": _to_cupy}
     if to in makers:
         try:
             return makers[to](device)
         except ModuleNotFoundError as error:
             if error.name != to:
                 raise
-            message = f'to="{to}" needs the package `{to}`: {error}\nhint: pip install shardpack[{to}]'
+            how = f"shardpack[{to}]" if to != "cupy" else "cupy-cuda12x"
+            message = f'to="{to}" needs the package `{to}`: {error}\nhint: pip install {how}'
             raise ModuleNotFoundError(message, name=to) from None
-    raise _shardpack.UsageError(f"to: expected numpy, torch or jax, found {to}")
+    raise _shardpack.UsageError(f"to: expected numpy, torch, jax or cupy, found {to}")
+
+
+def _is_on_device(tensor: _shardpack.Tensor | NDArray[Any]) -> bool:
+    return not isinstance(tensor, np.ndarray) and tensor.__dlpack_device__() != _CPU
+
+
+_CPU = (1, 0)
 
 
 def _to_torch(device: str) -> Convert:
@@ -46,19 +55,68 @@ def _to_torch(device: str) -> Convert:
 
     if torch.device(device).type == "cpu":
         return from_dlpack
+    # Of what is there already, `to` gives the tensor itself.
     return lambda tensor: from_dlpack(tensor).to(device, non_blocking=True)
+
+
+def _to_cupy(device: str) -> Convert:
+    platform, _, number = device.partition(":")
+    if platform != "cuda" or (number and not number.isdecimal()):
+        raise _shardpack.UsageError(f'device of CuPy arrays: expected cuda or cuda:0, found {device}\nhint: device="cuda"')
+    import cupy
+
+    place = cupy.cuda.Device(int(number)) if number else cupy.cuda.Device()
+
+    def convert(tensor: _shardpack.Tensor | NDArray[Any]) -> Any:
+        with place:
+            return cupy.from_dlpack(tensor) if _is_on_device(tensor) else cupy.array(np.asarray(tensor))
+
+    return convert
 
 
 def _to_jax(device: str) -> Convert:
     import jax
 
-    place = None if device == "cpu" else _jax_device(device)
+    place = None if device == "cpu" else jax_device(device)
+    lent = _Lent()
 
     def convert(tensor: _shardpack.Tensor | NDArray[Any]) -> Any:
-        array = jax.dlpack.from_dlpack(_narrow(tensor) if not jax.config.values["jax_enable_x64"] else tensor)
+        wide = jax.config.values["jax_enable_x64"]
+        if not isinstance(tensor, np.ndarray) and _is_on_device(tensor):
+            if wide or tensor.typestr not in ("<i8", "<u8"):
+                return lent.copy(tensor)
+            tensor = tensor.to_host()
+        array = jax.dlpack.from_dlpack(tensor if wide else _narrow(tensor))
         return array if place is None else jax.device_put(array, place)
 
     return convert
+
+
+class _Lent:
+    """Copies for JAX, on the device. JAX gives memory of others back when its work is under way, not when it is done,
+    and tells nobody in which stream: so it gets memory of its own, and the loader's is held until the copy is done.
+    """
+
+    def __init__(self) -> None:
+        # Something that is ready when the copy is, and what was copied.
+        self._held: deque[tuple[Any, Any]] = deque()
+        # On each device, what the former is made of.
+        self._seeds: dict[Any, Any] = {}
+
+    def copy(self, tensor: Any) -> Any:
+        import jax
+
+        while self._held and self._held[0][0].is_ready():
+            self._held.popleft()
+        view = jax.dlpack.from_dlpack(tensor)
+        copy = jax.numpy.array(view, copy=True)
+        # A device does one computation after the other. Whoever gets the copy may give it away: its own readiness could
+        # not be asked for.
+        (device,) = view.devices()
+        if device not in self._seeds:
+            self._seeds[device] = jax.device_put(np.int32(0), device)
+        self._held.append((self._seeds[device] + 1, view))
+        return copy
 
 
 def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDArray[Any]:
@@ -76,7 +134,8 @@ def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDA
     return host.astype(narrow)
 
 
-def _jax_device(device: str) -> Any:
+def jax_device(device: str) -> Any:
+    """The device that JAX has for this name."""
     import jax
 
     platform, _, number = device.partition(":")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,7 +11,7 @@ from types import TracebackType
 from typing import Any, Literal, NoReturn
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import ArrayLike, DTypeLike
 
 from shardpack import _shardpack, _warn
 from shardpack._arguments import (
@@ -25,12 +26,14 @@ from shardpack._arguments import (
     _number,
     _order,
     _place,
+    _scaling,
     _text,
     _weights,
 )
 from shardpack._batch import Batch, lend
 from shardpack._convert import Convert, Framework, converter
 from shardpack._dataset import Dataset
+from shardpack._device import check_process, stage_for
 from shardpack._options import Options, State
 from shardpack._size import Size, size
 
@@ -75,7 +78,8 @@ class Loader:
     image : str, default "full"
         Pictures: ``"full"`` (whole, in their own sizes, ragged), ``"rrcN"`` (a random part, scaled to N × N pixels and
         mirrored at random, for training), ``"centerN"`` (scaled to a shorter side of 8/7 N, then the centre N × N
-        pixels, for evaluation), ``"raw"`` (stored bytes, ragged). Pixels are uint8; pictures are upright.
+        pixels, for evaluation), ``"raw"`` (stored bytes, ragged). Pixels are uint8, or floats (``dtype``, ``mean``);
+        pictures are upright.
     cube : str, default "whole"
         Arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``, ``"gridHxW"``
         (the next tile in each epoch), ``"raw"``. All arrays of a sample are cut at the same place, such as a cube and
@@ -88,7 +92,8 @@ class Loader:
     dtype : dtype, or mapping from field to dtype, optional
         Element type of arrays of three axes (``"float16"``), or of each field that is named (``{"cube": "float16",
         "mask": "int64"}``). Values never change: if one would, the batch is an error that names the sample.
-        Default: the type of the source; where sources differ, one that holds all their values.
+        Default: the type of the source; where sources differ, one that holds all their values. Pictures are uint8,
+        and with ``mean``, with ``std`` or by their name (``{"image": "float16"}``) float16 or float32.
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays, without the figures that packing measured
         (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects.
@@ -122,11 +127,18 @@ class Loader:
     skip_corrupt : int, default 0
         How many damaged samples to skip in the life of the loader (``batch.mask`` is false for them). One more is an
         error of its batch. Default: the first is an error.
-    to : "numpy", "torch", "jax" or None
+    to : "numpy", "torch", "jax", "cupy" or None
         The library whose tensors you get. ``None`` is NumPy.
     device : str, default "cpu"
-        Where tensors are, as the framework names it (``"cuda:0"``). If that is not the CPU, the framework copies each
-        field there when you ask for it.
+        Where tensors are, as the framework names it. ``"cuda"`` and ``"cuda:1"``: the loader decodes on that GPU,
+        into memory that it has there. The values are the same. If it finds no driver or no such device, it warns once
+        and works as for any other device: the host decodes, and the framework copies each field when you ask for it.
+    decode : "auto", "device" or "host", default "auto"
+        ``"host"``: the host decodes, whatever the device. ``"device"``: what would be a warning is an error.
+    mean, std : float, or three, optional
+        Makes pictures floats as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and
+        blue. ``dtype`` has to be float16 or float32. One product and one sum in float32, rounded once, and then to
+        ``dtype``. Default for pictures that are floats: ``level / 255``.
 
     Raises
     ------
@@ -170,6 +182,9 @@ class Loader:
         skip_corrupt: int = 0,
         to: Framework | None = None,
         device: str = "cpu",
+        decode: Literal["auto", "device", "host"] = "auto",
+        mean: ArrayLike | None = None,
+        std: ArrayLike | None = None,
         **unknown: NoReturn,
     ) -> None:
         _known(unknown, Loader.__init__.__kwdefaults__ or ())
@@ -182,7 +197,13 @@ class Loader:
             name: value for name, value in locals().items() if name not in ("self", "dataset", "unknown")
         }
         self._dataset = dataset
+        device = str(device)
         self._convert = converter(to or "numpy", device)
+        scaling = _scaling(mean, std, dtype)
+        self._stage = stage_for(decode, to, device)
+        if self._stage is not None and to != "jax":
+            # The same one for as long as the loader lives, whichever the program chooses later.
+            self._convert = converter(to or "numpy", f"cuda:{self._stage.number}")
         self._fields, tensors, objects = _fields(fields, dataset, cube)
         self._options = Options(
             batch_size=_number("batch_size", batch_size, 1, 2**32 - 1),
@@ -197,6 +218,7 @@ class Loader:
             layout=_text("layout", layout, "chw"),
             bands=_bands(bands),
             dtype=_dtype(dtype),
+            scaling=scaling,
             fields=tensors,
             members=dataset._members,
             **_weights(weights, dataset),
@@ -206,6 +228,7 @@ class Loader:
             window=_text("window", window, "memory"),
             max_batch=size("max_batch", max_batch),
             skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),
+            stage=self._stage,
         )
         # Not a method: a batch that is kept must not keep the threads.
         self._objects = partial(_read, dataset, objects, self._convert)
@@ -222,11 +245,20 @@ class Loader:
         # Whether there are threads, which a fork does not have.
         self._started = False
         self._resume: State | None = None
+        self._pid = os.getpid()
+        # Ends the threads of a loader that decodes on a device before the driver goes, at the end of the program.
+        self._ending: weakref.finalize[..., Loader] | None = None
         self._core = self._open()
 
     def _open(self) -> _shardpack.Loader:
+        if self._stage is not None:
+            check_process(self._pid)
         core = _shardpack.Loader(self._dataset._core, self._options)
         self._pid = os.getpid()
+        if self._stage is not None:
+            if self._ending is not None:
+                self._ending.detach()
+            self._ending = weakref.finalize(self, _end, core, self._pid)
         # Of a whole epoch: nothing has been restored yet.
         self._batches = len(core)
         samples, batch_size, ranks = len(self._dataset), self._options.batch_size, self._options.world_size
@@ -400,7 +432,14 @@ class Loader:
         """
         return self._ready().predicted_bytes()
 
-    def stats(self) -> dict[str, int | float]:
+    @property
+    def predicted_device_bytes(self) -> int:
+        """The most memory that the loader takes on its device, in bytes; 0 if the host decodes. Batches that you keep
+        are not counted.
+        """
+        return self._ready().predicted_device_bytes()
+
+    def stats(self) -> dict[str, Any]:
         """Figures since the loader was made. Seconds are summed over its threads.
 
         ``consumer_wait_s`` is what the loop waited for batches. If it is small, the model is the limit; else
@@ -408,8 +447,17 @@ class Loader:
         ``prefetch`` that were made because you kept the others, ``skipped`` damaged samples, ``narrowed_pictures`` those
         of more than 8 bits a sample, of which 8 are left. ``window_in_page_cache``
         is 1 where ``window`` came to that in the epoch at hand.
+
+        If a device decodes, ``refused`` counts the rows that the host decoded in its place, by reason, and
+        ``refused_first`` has up to three keys for each reason.
         """
-        return self._ready().stats()
+        core = self._ready()
+        refusals = core.refusals()
+        return core.stats() | {
+            "predicted_device_bytes": core.predicted_device_bytes(),
+            "refused": {reason: rows for reason, rows, _ in refusals},
+            "refused_first": {reason: keys for reason, _, keys in refusals},
+        }
 
     def __repr__(self) -> str:
         state = " (closed)" if self._closed else ""
@@ -451,8 +499,17 @@ class Loader:
             return state | {"epoch": int(state["epoch"]) + 1, "samples_consumed": 0}
         return state
 
+    def _refuse_workers(self) -> None:
+        if self._stage is not None:
+            raise RuntimeError(
+                "workers of a DataLoader: expected a loader that decodes on the host, found one that decodes on a device: "
+                "one process does that for each device\n"
+                'hint: iterate over the loader itself, or use num_workers=0; decode="host" lets workers decode'
+            )
+
     def _for_worker(self, worker: int, workers: int) -> Loader:
         """A loader for one of several workers of this rank."""
+        self._refuse_workers()
         # First the state, which asks for the place among the ranks.
         state = self._next_state()
         place = {"rank": self.rank * workers + worker, "world_size": self.world_size * workers}
@@ -473,6 +530,11 @@ class _Iteration(Iterator[Batch]):
         except StopIteration:
             self._over = True
             raise
+
+
+def _end(core: _shardpack.Loader, pid: int) -> None:
+    if os.getpid() == pid:
+        core.close()
 
 
 def _made(dataset: Dataset, arguments: dict[str, Any], state: dict[str, Any]) -> Loader:

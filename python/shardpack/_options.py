@@ -12,6 +12,8 @@ from shardpack import _shardpack
 
 State: TypeAlias = "tuple[str, int, int, int]"
 """Fingerprint, seed, epoch, samples consumed."""
+Channels: TypeAlias = "tuple[float, float, float]"
+"""A number for red, green and blue."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,7 @@ class Options:
     layout: str
     bands: str | list[int] | None
     dtype: str | None
+    scaling: tuple[Channels, Channels] | None
     fields: list[str] | None
     members: NDArray[np.uint64] | None
     weights: NDArray[np.float64] | None
@@ -41,3 +44,4 @@ class Options:
     window: str
     max_batch: int
     skip_corrupt: int
+    stage: _shardpack.Stage | None

@@ -93,7 +93,7 @@ class IterableDataset(_Base):
     Parameters
     ----------
     loader : Loader
-        How to load. If workers are forked, it must not have begun.
+        How to load. If workers are forked, it must not have begun. One that decodes on a device takes no workers.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -128,6 +128,7 @@ class IterableDataset(_Base):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # To a worker that is spawned, which begins where the next iteration would.
+        self.loader._refuse_workers()
         return _wrapped, self.loader._travelling(self.loader._next_state())
 
     def __repr__(self) -> str:

@@ -1,10 +1,12 @@
-//! Batches and their tensors: views into a slot of the loader, by DLPack and by NumPy's array
-//! interface.
+//! Batches and their tensors: views into a slot of the loader, by DLPack, by NumPy's array interface,
+//! and by the one for CUDA.
 
-use crate::dlpack::{self, CPU, Part};
+use crate::device::{self, LEGACY};
+use crate::dlpack::{self, CPU, CUDA, Part, Place};
+use crate::errors::raise;
 use crate::values::vector;
 use numpy::PyArray1;
-use pyo3::exceptions::{PyBufferError, PyKeyError};
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use shardpack_format::Dtype;
@@ -17,7 +19,7 @@ pub(crate) struct Batch {
     pub(crate) inner: shardpack_reader::Batch,
 }
 
-/// A field of a batch: a C-contiguous tensor in CPU memory.
+/// A field of a batch: a C-contiguous tensor, in memory of this process or of a device.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Tensor {
     batch: shardpack_reader::Batch,
@@ -57,6 +59,18 @@ impl Batch {
         vector(py, self.inner.indices().iter().map(|&index| i64::try_from(index).unwrap_or(-1)).collect())
     }
 
+    /// The device that all fields are on, as DLPack names it; `None` if they are in memory of this
+    /// process.
+    fn device(&self) -> Option<(i32, i32)> {
+        self.inner.device().map(|device| (device.kind, device.number))
+    }
+
+    /// A consumer works with the batch in this stream of its device: the slot waits for what is in
+    /// there when the batch is given back.
+    fn used_on(&self, stream: u64) {
+        self.inner.used_on(device::waited_for(stream));
+    }
+
     /// Whether rows of the field differ in size.
     fn is_ragged(&self, field: &str) -> PyResult<bool> {
         Ok(self.field(field)?.shape().is_none())
@@ -65,7 +79,8 @@ impl Batch {
     /// The field as one tensor. A ragged field gets all elements on one axis.
     fn tensor(&self, field: &str) -> PyResult<Tensor> {
         let tensor = self.field(field)?;
-        let (bytes, dtype) = (tensor.memory().len(), tensor.dtype());
+        let bytes = tensor.on_device().map_or_else(|| tensor.memory().len(), |there| there.bytes);
+        let dtype = tensor.dtype();
         let shape = tensor.shape().unwrap_or_else(|| vec![bytes as u64 / dtype.bytes()]);
         Ok(Tensor { batch: self.inner.clone(), field: field.to_owned(), dtype, shape })
     }
@@ -94,15 +109,51 @@ impl Batch {
 impl Tensor {
     /// Where the elements are. This package never makes a slice of them, because other code may be
     /// writing to them.
-    fn memory(&self) -> NonNull<[u8]> {
+    fn place(&self) -> Place {
+        let field = self.batch.field(&self.field);
+        if let Some(there) = field.and_then(|field| field.on_device()) {
+            let device = (there.device.kind, there.device.number);
+            return Place::Device { device, address: there.address };
+        }
         let none = || NonNull::slice_from_raw_parts(NonNull::dangling(), 0);
-        self.batch.field(&self.field).map_or_else(none, |field| field.memory())
+        Place::Host(field.map_or_else(none, |field| field.memory()))
+    }
+
+    /// The element type, as NumPy writes it.
+    fn type_text(&self) -> String {
+        let kind = match self.dtype {
+            Dtype::Bool => 'b',
+            dtype if dtype.is_float() => 'f',
+            Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 'i',
+            _ => 'u',
+        };
+        let order = if self.dtype.bytes() == 1 { '|' } else { '<' };
+        format!("{order}{kind}{}", self.dtype.bytes())
+    }
+
+    /// What both array interfaces have in common.
+    fn interface<'py>(&self, py: Python<'py>, address: usize) -> PyResult<Bound<'py, PyDict>> {
+        let dict = PyDict::new(py);
+        dict.set_item("version", 3)?;
+        dict.set_item("shape", PyTuple::new(py, &self.shape)?)?;
+        dict.set_item("typestr", self.type_text())?;
+        dict.set_item("data", (address, false))?;
+        Ok(dict)
+    }
+
+    /// A copy as an array of NumPy, from wherever it is.
+    fn copied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let bytes = py.detach(|| self.batch.field(&self.field).map(|field| field.to_host()));
+        let bytes = bytes.transpose().map_err(raise)?.unwrap_or_default();
+        let array = vector(py, bytes).call_method1("view", (self.type_text(),))?;
+        array.call_method1("reshape", (PyTuple::new(py, &self.shape)?,))
     }
 }
 
 #[pymethods]
 impl Tensor {
-    /// The tensor as a capsule for another library to consume.
+    /// The tensor as a capsule for another library to consume. On a device the slot is used again
+    /// only after what is in `stream` when the tensor is given back.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__(
         &self,
@@ -112,40 +163,73 @@ impl Tensor {
         dl_device: Option<(i32, i32)>,
         copy: Option<bool>,
     ) -> PyResult<Py<PyAny>> {
-        // Streams are for devices that work asynchronously.
-        drop(stream);
-        if let Some(device) = dl_device.filter(|device| *device != CPU) {
-            return Err(PyBufferError::new_err(format!("DLPack device: expected {CPU:?}, the CPU, found {device:?}")));
+        let place = self.place();
+        let here = place.device();
+        if dl_device == Some(CPU) && here != CPU && copy != Some(false) {
+            // By the specification a consumer takes this older form as well.
+            return Ok(self.copied(py)?.call_method0("__dlpack__")?.unbind());
+        }
+        if let Some(device) = dl_device.filter(|device| *device != here) {
+            let what = if here == CPU { ", the CPU" } else { "" };
+            return Err(PyBufferError::new_err(format!("DLPack device: expected {here:?}{what}, found {device:?}")));
         }
         if copy == Some(true) {
             return Err(PyBufferError::new_err(
                 "DLPack: this tensor is lent, not copied\nhint: copy what you made of it",
             ));
         }
-        let part = Part { batch: &self.batch, memory: self.memory(), dtype: self.dtype, shape: &self.shape };
+        // The CPU has no streams. What is on a device is whole: its consumer waits for nothing.
+        if here.0 == CUDA
+            && let Some(stream) = device::stream(stream.as_ref())?
+        {
+            self.batch.used_on(stream);
+        }
+        let part = Part { batch: &self.batch, place, dtype: self.dtype, shape: &self.shape };
         dlpack::export(py, &part, max_version.is_some_and(|(major, _)| major >= 1))
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        CPU
+        self.place().device()
+    }
+
+    /// The element type, as NumPy writes it.
+    #[getter]
+    fn typestr(&self) -> String {
+        self.type_text()
     }
 
     /// NumPy's array interface. The array that NumPy makes from it holds this object.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let kind = match self.dtype {
-            Dtype::Bool => 'b',
-            dtype if dtype.is_float() => 'f',
-            Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 'i',
-            _ => 'u',
+        match self.place() {
+            // NumPy turns the number back into a pointer.
+            Place::Host(memory) => self.interface(py, memory.cast::<u8>().as_ptr().expose_provenance()),
+            Place::Device { .. } => Err(PyAttributeError::new_err("array interface: the tensor is on a device")),
+        }
+    }
+
+    /// The array interface of CUDA, version 3. The values are whole, so there is no stream to wait
+    /// for. Which one the consumer works in it does not say: the slot waits for the legacy default
+    /// stream, and with it for all streams that are not made to run beside it.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let Place::Device { device: (CUDA, _), address } = self.place() else {
+            return Err(PyAttributeError::new_err("CUDA array interface: the tensor is not on a CUDA device"));
         };
-        let order = if self.dtype.bytes() == 1 { '|' } else { '<' };
-        let dict = PyDict::new(py);
-        dict.set_item("version", 3)?;
-        dict.set_item("shape", PyTuple::new(py, &self.shape)?)?;
-        dict.set_item("typestr", format!("{order}{kind}{}", self.dtype.bytes()))?;
-        // NumPy turns the number back into a pointer.
-        dict.set_item("data", (self.memory().cast::<u8>().as_ptr().expose_provenance(), false))?;
+        self.batch.used_on(LEGACY);
+        // By its definition, the address of nothing is 0.
+        let address = if self.shape.contains(&0) { 0 } else { address };
+        let dict = self.interface(py, usize::try_from(address)?)?;
+        dict.set_item("strides", py.None())?;
+        dict.set_item("stream", py.None())?;
         Ok(dict)
+    }
+
+    /// A copy as an array of NumPy, of a tensor on a device.
+    fn to_host<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.place() {
+            Place::Device { .. } => self.copied(py),
+            Place::Host(_) => Err(PyAttributeError::new_err("to_host: the tensor is there")),
+        }
     }
 }

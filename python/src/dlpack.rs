@@ -13,6 +13,10 @@
 //! 4. Whoever takes a tensor may write into it. Its pointer comes from the slot itself
 //!    ([`Tensor::memory`]), and this package makes no slice of a batch that it has handed out
 //!    ([`Tensor::bytes`] is never called).
+//! 5. What is on another device is named by its address there, which is never a pointer here. It is
+//!    whole when the batch is handed out, so that no stream has to wait for it. Which streams the
+//!    slot has to wait for before it is used again, [`Batch::used_on`] is told before a capsule is
+//!    made.
 //!
 //! [`Tensor::memory`]: shardpack_reader::Tensor::memory
 //! [`Tensor::bytes`]: shardpack_reader::Tensor::bytes
@@ -24,13 +28,16 @@ use pyo3::prelude::*;
 use shardpack_format::Dtype;
 use shardpack_reader::Batch;
 use std::ffi::{CStr, c_void};
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
 const NAME: &CStr = c"dltensor";
 const NAME_VERSIONED: &CStr = c"dltensor_versioned";
 
 /// `kDLCPU`, number 0.
 pub(crate) const CPU: (i32, i32) = (1, 0);
+
+/// `kDLCUDA`.
+pub(crate) const CUDA: i32 = 2;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -88,10 +95,36 @@ struct Holder<M> {
 /// A C-contiguous part of a batch.
 pub(crate) struct Part<'a> {
     pub(crate) batch: &'a Batch,
-    /// Of the batch: a pointer that may be written through, no slice.
-    pub(crate) memory: NonNull<[u8]>,
+    pub(crate) place: Place,
     pub(crate) dtype: Dtype,
     pub(crate) shape: &'a [u64],
+}
+
+/// Where the elements are.
+pub(crate) enum Place {
+    /// In memory of this process: a pointer that may be written through, no slice.
+    Host(NonNull<[u8]>),
+    /// On a device, at this address.
+    Device { device: (i32, i32), address: u64 },
+}
+
+impl Place {
+    pub(crate) const fn device(&self) -> (i32, i32) {
+        match self {
+            Self::Host(_) => CPU,
+            Self::Device { device, .. } => *device,
+        }
+    }
+
+    /// What stands in the struct. For a device it is a number that only the device can follow.
+    fn data(&self) -> PyResult<*mut c_void> {
+        match self {
+            Self::Host(memory) => Ok(memory.cast().as_ptr()),
+            Self::Device { address, .. } => usize::try_from(*address)
+                .map(without_provenance_mut)
+                .map_err(|_| PyBufferError::new_err("DLPack: an address of the device that is no pointer here")),
+        }
+    }
 }
 
 /// DLPack's code for a type.
@@ -120,9 +153,10 @@ pub(crate) fn export(py: Python<'_>, part: &Part<'_>, versioned: bool) -> PyResu
     let axes: Result<Vec<i64>, _> = part.shape.iter().map(|&axis| i64::try_from(axis)).collect();
     let shape = axes.map_err(|_| PyBufferError::new_err(format!("DLPack: shape too large: {:?}", part.shape)))?;
     let ndim = i32::try_from(shape.len()).map_err(|_| PyBufferError::new_err("DLPack: too many axes"))?;
-    // Rule 4.
-    let data = part.memory.cast().as_ptr();
-    let device = Device { kind: CPU.0, id: CPU.1 };
+    // Rules 4 and 5.
+    let data = part.place.data()?;
+    let (kind, id) = part.place.device();
+    let device = Device { kind, id };
     let tensor = DlTensor { data, device, ndim, dtype, shape: null_mut(), strides: null_mut(), byte_offset: 0 };
     let batch = part.batch.clone();
     if versioned {

@@ -9,6 +9,7 @@
 mod batch;
 mod command;
 mod dataset;
+mod device;
 mod dlpack;
 mod errors;
 mod loader;
@@ -28,6 +29,8 @@ mod _shardpack {
     use crate::command::command;
     #[pymodule_export]
     use crate::dataset::Dataset;
+    #[pymodule_export]
+    use crate::device::Stage;
     #[pymodule_export]
     use crate::errors::{FormatError, LimitError, UsageError};
     #[pymodule_export]

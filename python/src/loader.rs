@@ -2,14 +2,16 @@
 
 use crate::batch::Batch;
 use crate::dataset::Dataset;
+use crate::device::Stage;
 use crate::errors::raise;
 use crate::values::indices;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use shardpack_codec::jpeg::PixelLayout;
+use shardpack_codec::jpeg::{PixelLayout, Scaling};
 use shardpack_reader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
+use shardpack_reader::stage;
 use shardpack_reader::{ArrayDtype, Bands, LoaderOptions, OnCorrupt, parse_bands};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,6 +51,8 @@ pub(crate) struct Options<'py> {
     layout: String,
     bands: Option<BandsOption>,
     dtype: Option<String>,
+    /// Mean and standard deviation of each channel of pictures.
+    scaling: Option<([f64; 3], [f64; 3])>,
     fields: Option<Vec<String>>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One for each sample of the dataset.
@@ -63,6 +67,8 @@ pub(crate) struct Options<'py> {
     window: String,
     max_batch: u64,
     skip_corrupt: u64,
+    /// The device that decodes.
+    stage: Option<Bound<'py, Stage>>,
 }
 
 impl Options<'_> {
@@ -133,6 +139,8 @@ impl Options<'_> {
                 None => ArrayDtype::Source,
                 Some(text) => text.parse().map_err(raise)?,
             },
+            scaling: self.scaling.map(|(mean, std)| Scaling::normalised(mean, std)),
+            stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
             layout: match &*self.layout {
                 "hwc" => PixelLayout::HeightWidthChannels,
                 "chw" => PixelLayout::ChannelsHeightWidth,
@@ -224,6 +232,18 @@ impl Loader {
     /// Memory that the loader takes.
     fn predicted_bytes(&self, py: Python<'_>) -> PyResult<u64> {
         self.with(py, |loader| loader.predicted_bytes())
+    }
+
+    /// Memory that the loader takes on its device.
+    fn predicted_device_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        self.with(py, |loader| loader.predicted_device_bytes())
+    }
+
+    /// Rows that were decoded on the host in place of the device: why, how many, and the keys of
+    /// the first.
+    fn refusals(&self, py: Python<'_>) -> PyResult<Vec<(String, u64, Vec<String>)>> {
+        let all = self.with(py, |loader| loader.refusals())?;
+        Ok(all.into_iter().map(|refusal| (refusal.reason, refusal.rows, refusal.first)).collect())
     }
 
     /// Pictures so far that have more than 8 bits per sample and were decoded to 8.

@@ -1,0 +1,63 @@
+//! Devices: what decodes there, and the streams in which others use what was decoded.
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use shardpack_gpu::stage::CudaStage;
+use std::sync::Arc;
+
+/// The legacy default stream, by the driver and by DLPack.
+pub(crate) const LEGACY: u64 = 1;
+/// Whichever default stream the calling thread has.
+const PER_THREAD: u64 = 2;
+
+/// A CUDA device whose kernels decode for loaders.
+#[pyclass(module = "shardpack._shardpack", frozen)]
+pub(crate) struct Stage {
+    pub(crate) inner: Arc<CudaStage>,
+    number: usize,
+}
+
+#[pymethods]
+impl Stage {
+    /// Finds the driver and the device.
+    #[new]
+    fn new(py: Python<'_>, number: usize) -> PyResult<Self> {
+        let opened = py.detach(|| CudaStage::open(number));
+        let inner = Arc::new(opened.map_err(|error| PyRuntimeError::new_err(error.to_string()))?);
+        Ok(Self { inner, number })
+    }
+
+    /// The number of the device, as the driver counts.
+    #[getter]
+    const fn number(&self) -> usize {
+        self.number
+    }
+}
+
+/// The stream that the slot has to wait for, if a consumer works in this one.
+///
+/// The default stream of a thread has no handle that another thread could use, and a batch may be
+/// given back by any. The legacy one waits for all of them.
+pub(crate) const fn waited_for(stream: u64) -> u64 {
+    if stream == PER_THREAD { LEGACY } else { stream }
+}
+
+/// The stream that `__dlpack__` was given for a CUDA device, as the array API has it; `None` if
+/// nobody is to wait.
+///
+/// # Errors
+/// `ValueError` for 0, which could mean either default stream, and for what is no handle.
+pub(crate) fn stream(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
+    let Some(given) = given else { return Ok(Some(LEGACY)) };
+    match given.extract::<i64>()? {
+        -1 => Ok(None),
+        0 => Err(PyValueError::new_err(
+            "stream: expected None, -1, 1, 2 or a handle, found 0\n\
+             hint: 1 is the legacy default stream, 2 that of the thread",
+        )),
+        number => match u64::try_from(number) {
+            Ok(handle) => Ok(Some(waited_for(handle))),
+            Err(_) => Err(PyValueError::new_err(format!("stream: expected None, -1 or a handle, found {number}"))),
+        },
+    }
+}

@@ -1,0 +1,225 @@
+"""Pictures as floats, and what a loader does where it finds no GPU."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import warnings
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import shardpack as sp
+from numpy.typing import NDArray
+from shardpack import _convert, _shardpack
+from shardpack._device import stream_of
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def rounded(exact: Fraction) -> np.float32:
+    """The float32 that is nearest, of two the one that is even."""
+    near = np.float32(float(exact))
+    around = [np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)]
+    even = lambda value: int(value.view(np.uint32)) % 2  # noqa: E731
+    return min([near, *around], key=lambda value: (abs(Fraction(float(value)) - exact), even(value)))
+
+
+def expected(levels: NDArray[np.uint8], scale: list[np.float32], bias: list[np.float32], dtype: str) -> NDArray[Any]:
+    """``level · scale + bias`` of pixels ``[…, 3]``, rounded to float32 once, then to ``dtype``."""
+    table = np.array(
+        [
+            [rounded(level * Fraction(float(a)) + Fraction(float(b))) for level in range(256)]
+            for a, b in zip(scale, bias, strict=True)
+        ],
+        np.float32,
+    )
+    return table[np.arange(3), levels].astype(dtype)
+
+
+def factors(mean: Any, std: Any) -> tuple[list[np.float32], list[np.float32]]:
+    means, stds = np.broadcast_to(mean, 3).tolist(), np.broadcast_to(std, 3).tolist()
+    return [np.float32(1 / (255 * s)) for s in stds], [np.float32(-m / s) for m, s in zip(means, stds, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(("mean", "std"), [(MEAN, STD), (0.5, np.array([0.25])), (None, STD), (0.3, None)])
+def test_normalised_pictures_are_one_fused_product_and_sum(photos: Path, dtype: str, mean: Any, std: Any) -> None:
+    options: dict[str, Any] = {"image": "rrc32", "seed": 3, "fields": ["image"]}
+    scale, bias = factors(0.0 if mean is None else mean, 1.0 if std is None else std)
+    with (
+        sp.Loader(sp.Dataset(photos), 20, **options) as levels,
+        sp.Loader(sp.Dataset(photos), 20, **options, dtype=dtype, mean=mean, std=std) as floats,
+        sp.Loader(sp.Dataset(photos), 20, **options, dtype=dtype, mean=mean, std=std, layout="chw") as planes,
+    ):
+        for (level,), (value,), (plane,) in zip(levels, floats, planes, strict=True):
+            assert (value.dtype, value.shape, plane.shape) == (dtype, (20, 32, 32, 3), (20, 3, 32, 32))
+            assert value.tobytes() == expected(level, scale, bias, dtype).tobytes()
+            assert np.array_equal(plane, value.transpose(0, 3, 1, 2))
+
+
+def test_pictures_that_are_named_come_from_0_to_1(photos: Path) -> None:
+    scale = [np.float32(1) / np.float32(255)] * 3
+    with (
+        sp.Loader(sp.Dataset(photos), 20, shuffle=False) as levels,
+        sp.Loader(sp.Dataset(photos), 20, shuffle=False, dtype={"image": "float32"}) as floats,
+    ):
+        for level, value in zip(levels, floats, strict=True):
+            assert np.array_equal(value["image"].shapes, level["image"].shapes)
+            for mine, theirs in zip(value["image"], level["image"], strict=True):
+                assert mine.tobytes() == expected(theirs, scale, [np.float32(0)] * 3, "float32").tobytes()
+
+
+def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
+    with sp.Loader(sp.Dataset(photos), 20, image="center32", dtype="float16") as loader:
+        assert next(iter(loader))["image"].dtype == np.uint8
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"mean": MEAN, "std": STD}, r'mean and std: expected pictures that come as floats.*\n.*dtype="float16"'),
+        ({"mean": MEAN, "dtype": {"label": "int64"}}, "mean and std: expected pictures that come as floats"),
+        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "mean and std: expected pictures that come as floats"),
+        ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found \(1, 2\)"),
+        ({"mean": np.nan, "dtype": "float16"}, "mean: expected a number, or three .*found nan"),
+        ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, r"std: expected numbers above 0, found 0\.0"),
+        ({"std": 1e-300, "dtype": "float32"}, "mean and std: expected pixels that float32 can hold"),
+        ({"mean": MEAN, "dtype": "float64"}, "expected uint8, float16 or float32, found float64"),
+        ({"dtype": {"image": "int32"}}, "expected uint8, float16 or float32, found int32"),
+        ({"device": "cuda:0"}, 'device of NumPy arrays: expected cpu, found cuda:0\nhint: .*to="cupy"'),
+        ({"decode": "gpu"}, "decode: expected auto, device or host, found 'gpu'"),
+        ({"decode": "device"}, "decode=\"device\": expected a CUDA device, found device='cpu'"),
+        ({"to": "cupy"}, "device of CuPy arrays: expected cuda or cuda:0, found cpu"),
+        ({"to": "cupy", "device": "cuda:x"}, "device of CuPy arrays: .*found cuda:x"),
+    ],
+)
+def test_arguments_that_do_not_fit(photos: Path, options: dict[str, Any], match: str) -> None:
+    with pytest.raises(sp.UsageError, match=match):
+        sp.Loader(sp.Dataset(photos), 20, **options)
+
+
+@pytest.mark.parametrize("value", ["white", object(), (MEAN, 1)])
+def test_a_mean_that_is_no_number(photos: Path, value: object) -> None:
+    with pytest.raises(TypeError, match="mean: expected a number, or three"):
+        sp.Loader(sp.Dataset(photos), 20, mean=value, dtype="float16")  # type: ignore[arg-type]
+
+
+def test_cupy_is_named_if_it_is_not_installed(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ModuleNotFoundError, match='to="cupy" needs the package `cupy`.*\nhint: pip install cupy-cuda12x'):
+        sp.Loader(sp.Dataset(photos), 20, to="cupy", device="cuda")
+
+
+@pytest.fixture
+def framework(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A framework that needs no GPU, in the place of PyTorch; there is no driver."""
+
+    def no_driver(number: int) -> None:
+        raise RuntimeError(f"device {number}: no driver")
+
+    monkeypatch.setattr(_convert, "_to_torch", lambda device: np.asarray)
+    monkeypatch.setattr(_shardpack, "Stage", no_driver)
+
+
+@pytest.mark.usefixtures("framework")
+def test_without_a_driver_the_loader_says_so_once_and_the_host_decodes(photos: Path) -> None:
+    options: dict[str, Any] = {"image": "rrc32", "to": "torch", "device": "cuda:1"}
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        with sp.Loader(sp.Dataset(photos), 20, **options) as loader, sp.Loader(sp.Dataset(photos), 20, image="rrc32") as host:
+            for _ in range(2):
+                for mine, theirs in zip(loader, host, strict=True):
+                    assert np.array_equal(mine["image"], theirs["image"])
+                    mine.used_on(7)
+            assert loader.predicted_device_bytes == 0
+            stats = loader.stats()
+            assert (stats["refused"], stats["refused_first"], stats["predicted_device_bytes"]) == ({}, {}, 0)
+    assert [str(one.message) for one in said] == [
+        "cuda:1 does not decode, the host does: device 1: no driver\n"
+        'hint: decode="host" says that the host is meant to decode'
+    ]
+    assert said[0].filename == __file__
+
+
+@pytest.mark.usefixtures("framework")
+def test_who_means_the_host_is_not_warned_and_who_means_the_device_gets_an_error(photos: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sp.Loader(sp.Dataset(photos), 20, to="torch", device="cuda", decode="host").close()
+    with pytest.raises(RuntimeError, match="cannot decode on cuda:3: device 3: no driver"):
+        sp.Loader(sp.Dataset(photos), 20, to="torch", device="cuda:3", decode="device")
+
+
+def test_this_machine_has_a_device_or_a_reason(photos: Path) -> None:
+    """The driver itself, not one that a test stands in for."""
+    try:
+        device = _shardpack.Stage(0)
+    except RuntimeError as error:
+        assert str(error).strip(), "a reason in words"
+    else:
+        assert device.number == 0
+    with pytest.raises(RuntimeError):
+        _shardpack.Stage(4000)
+
+
+@pytest.mark.usefixtures("framework")
+def test_a_loader_travels_with_its_device(photos: Path) -> None:
+    options: dict[str, Any] = {"image": "center32", "dtype": "float16", "mean": MEAN, "std": STD}
+    with sp.Loader(sp.Dataset(photos), 20, to="torch", device="cuda:1", decode="host", **options) as loader:
+        with pickle.loads(pickle.dumps(loader)) as copy:
+            assert {copy._arguments[name] for name in ("device", "decode")} == {"cuda:1", "host"}
+            assert np.array_equal(next(iter(copy))["image"], next(iter(loader))["image"])
+
+
+@pytest.mark.parametrize(
+    ("stream", "handle"),
+    [
+        (4096, 4096),
+        (0, 1),
+        (2, 2),
+        (SimpleNamespace(cuda_stream=77), 77),
+        (SimpleNamespace(ptr=78), 78),
+        (SimpleNamespace(handle=SimpleNamespace(value=79)), 79),
+        (SimpleNamespace(handle=SimpleNamespace(value=None)), 1),
+        (SimpleNamespace(__cuda_stream__=lambda: (0, 80)), 80),
+        (SimpleNamespace(__cuda_stream__=(0, 81)), 81),
+    ],
+)
+def test_streams_of_all_libraries(stream: object, handle: int) -> None:
+    assert stream_of(stream) == handle
+
+
+@pytest.mark.parametrize("stream", ["7", -1, True, 1.5, object()])
+def test_what_is_no_stream(photos: Path, stream: object) -> None:
+    with sp.Loader(sp.Dataset(photos), 20) as loader, pytest.raises(TypeError, match="stream: expected a CUDA stream"):
+        next(iter(loader)).used_on(stream)
+
+
+def test_tensors_on_the_host_know_no_streams_and_no_device(photos: Path) -> None:
+    with sp.Loader(sp.Dataset(photos), 20, image="rrc32") as loader:
+        core = next(iter(loader))._core
+        assert core is not None and core.device() is None
+        tensor = core.tensor("image")
+        assert tensor.__dlpack_device__() == (1, 0) and tensor.typestr == "|u1"
+        assert not hasattr(tensor, "__cuda_array_interface__")
+        assert np.from_dlpack(tensor).shape == (20, 32, 32, 3)
+        refused: list[Callable[[], Any]] = [
+            lambda: tensor.__dlpack__(dl_device=(2, 0)),
+            lambda: tensor.__dlpack__(copy=True),
+        ]
+        for call in refused:
+            with pytest.raises(BufferError, match="DLPack"):
+                call()
+
+
+def test_workers_are_refused_a_loader_that_decodes_on_a_device(photos: Path) -> None:
+    with sp.Loader(sp.Dataset(photos), 20) as loader:
+        loader._for_worker(0, 2).close()
+        loader._stage = object()  # type: ignore[assignment]
+        with pytest.raises(RuntimeError, match='expected a loader that decodes on the host.*\nhint: .*decode="host"'):
+            loader._for_worker(0, 2)
