@@ -2,6 +2,8 @@
 //! do: fail late, lose its device, refuse.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
+// The same files once more: `module_path!` tells their support that they are here.
+#![allow(clippy::duplicate_mod)]
 
 // Their support begins from a stage if this is where it is compiled: `loader_support::base`.
 #[path = "loader.rs"]
