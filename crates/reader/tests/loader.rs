@@ -1,12 +1,12 @@
 //! The loader as a training loop meets it: the right samples, in the right order, once each,
 //! whatever the threads do.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod loader_support;
 mod support;
 
-use loader_support::{Disk, Made, Seen, epoch, seen};
+use loader_support::{Disk, Made, RowOf, Seen, base, epoch, seen};
 use shardpack_codec::jpeg::{PixelLayout, View};
 use shardpack_format::Dtype;
 use shardpack_reader::order::{End, Mode, Order};
@@ -15,8 +15,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+/// For `loader_staged.rs`, which has these tests too.
+#[allow(dead_code)]
+pub fn from_here() -> LoaderOptions {
+    base()
+}
+
 fn options(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, threads: 2, seed: 5, ..Default::default() }
+    LoaderOptions { batch_size, threads: 2, seed: 5, ..base() }
 }
 
 fn load(disk: &Disk, options: LoaderOptions) -> Vec<Seen> {
@@ -42,11 +48,11 @@ fn dense_batches_hold_what_the_dataset_holds() {
         for (i, (key, &index)) in batch.keys().zip(batch.indices()).enumerate() {
             let made = &disk.samples[index as usize];
             assert_eq!(key, made.key());
-            assert_eq!(cube.row(i).unwrap(), made.cube());
-            assert_eq!(label.row(i).unwrap(), (made.id as i64 % 10).to_le_bytes());
+            assert_eq!(cube.row_of(i), made.cube());
+            assert_eq!(label.row_of(i), (made.id as i64 % 10).to_le_bytes());
             let image = batch.field("image").unwrap();
             assert_eq!(image.row_shape(i).unwrap(), [16, 24, 3]);
-            let pixels = image.row(i).unwrap();
+            let pixels = image.row_of(i);
             for (y, x) in [(0, 0), (15, 23), (8, 7), (7, 8)] {
                 let level = made.level(y / 8, x / 8);
                 let at = ((y * 24 + x) * 3) as usize;
@@ -235,11 +241,11 @@ fn offsets_of_ragged_rows_are_where_the_rows_are() {
         for ((i, offset), &index) in cube.offsets().enumerate().zip(batch.indices()) {
             assert_eq!(offset, end, "decoded rows stand one after the other");
             let expected = disk.samples[index as usize].cube();
-            assert_eq!(cube.bytes()[offset..offset + expected.len()], expected);
-            assert_eq!(cube.row(i).unwrap(), expected);
+            assert_eq!(cube.all()[offset..offset + expected.len()], expected);
+            assert_eq!(cube.row_of(i), expected);
             end = offset + expected.len();
         }
-        assert_eq!(end, cube.bytes().len());
+        assert_eq!(end, cube.all().len());
     }
 }
 
@@ -336,7 +342,7 @@ fn a_sample_shows_the_pixels_that_a_batch_shows() {
         for (i, &index) in batch.indices().iter().enumerate() {
             let pixels = dataset.get(index).unwrap().pixels("image").unwrap();
             assert_eq!((pixels.dtype(), pixels.shape()), (Dtype::U8, image.row_shape(i).unwrap()));
-            assert_eq!(pixels.bytes(), image.row(i).unwrap());
+            assert_eq!(pixels.bytes(), image.row_of(i));
         }
     }
     assert!(dataset.get(0).unwrap().pixels("label").is_err());

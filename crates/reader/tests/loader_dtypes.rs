@@ -6,7 +6,7 @@
 mod loader_support;
 mod support;
 
-use loader_support::write;
+use loader_support::{RowOf, base, write};
 use shardpack_format::*;
 use shardpack_reader::order::{End, Mode};
 use shardpack_reader::{ArrayDtype, CubeMode, Dataset, Error, Loader, LoaderOptions, OnCorrupt, Place};
@@ -91,18 +91,18 @@ impl Arrays {
     }
 
     fn refused(&self, dtype: ArrayDtype) -> String {
-        self.loader(LoaderOptions { dtype, ..Default::default() }).unwrap_err().to_string()
+        self.loader(LoaderOptions { dtype, ..base() }).unwrap_err().to_string()
     }
 
     /// Loads all samples and compares every value; returns the type of the batches.
     fn loads_as(&self, dtype: ArrayDtype) -> Dtype {
-        let mut loader = self.loader(LoaderOptions { dtype, ..Default::default() }).unwrap();
+        let mut loader = self.loader(LoaderOptions { dtype, ..base() }).unwrap();
         let mut types = Vec::new();
         while let Some(batch) = loader.next_batch() {
             let batch = batch.unwrap();
             let cube = batch.field("cube").unwrap();
             let expected: Vec<u8> = (0..12).flat_map(|i| element(value(batch.indices()[0], i), cube.dtype())).collect();
-            assert_eq!(cube.row(0).unwrap(), expected);
+            assert_eq!(cube.row_of(0), expected);
             types.push(cube.dtype());
         }
         types.dedup();
@@ -159,7 +159,7 @@ fn a_type_that_is_asked_for_comes_if_no_value_changes() {
     let fields = |name: &str| ArrayDtype::Fields(vec![(name.into(), Dtype::F32)]);
     assert_eq!(
         mixed.refused(fields("cub")),
-        "dtype: expected fields out of [cube], the arrays to be decoded, found `cub`"
+        "dtype: expected fields out of [cube], the pictures and arrays to be decoded, found `cub`"
     );
     let apart = Arrays::new(&[Plain(Dtype::U64), Plain(Dtype::I64)]).refused(ArrayDtype::Source);
     assert!(apart.contains("found uint64, int64\nhint: load the samples of each type apart"), "{apart}");
@@ -185,7 +185,7 @@ fn a_misfit_that_nobody_looked_at_is_named_and_is_no_damage() {
         kinds[101] = kind;
         let arrays = Arrays::new(&kinds);
         let on_corrupt = OnCorrupt::Skip { max: 9 };
-        let mut loader = arrays.loader(LoaderOptions { on_corrupt, ..Default::default() }).unwrap();
+        let mut loader = arrays.loader(LoaderOptions { on_corrupt, ..base() }).unwrap();
         for number in 0..200 {
             match loader.next_batch().unwrap() {
                 Ok(batch) => assert_eq!(batch.indices(), [number]),
@@ -220,7 +220,7 @@ fn a_damaged_head_does_not_set_the_type() {
     bytes[at..at + 2].fill(Dtype::I16.code());
     std::fs::write(&path, bytes).unwrap();
     let on_corrupt = OnCorrupt::Skip { max: 1 };
-    let mut loader = arrays.loader(LoaderOptions { on_corrupt, ..Default::default() }).unwrap();
+    let mut loader = arrays.loader(LoaderOptions { on_corrupt, ..base() }).unwrap();
     let batch = loader.next_batch().unwrap().unwrap();
     assert_eq!(batch.field("cube").unwrap().dtype(), Dtype::U16);
 }
@@ -230,9 +230,9 @@ fn arrays_of_several_shapes_are_left_out_unless_named() {
     let arrays = Arrays::new(&[Kind::Plain(Dtype::F32), Kind::Wide, Kind::Plain(Dtype::F32), Kind::Wide]);
     let dataset = Dataset::open(arrays.dir.path()).unwrap();
     assert_eq!(dataset.varying_arrays().unwrap(), ["cube"]);
-    let loader = Loader::open(&dataset, LoaderOptions { batch_size: 2, ..Default::default() }).unwrap();
+    let loader = Loader::open(&dataset, LoaderOptions { batch_size: 2, ..base() }).unwrap();
     assert_eq!(loader.names().len(), 0);
-    let named = LoaderOptions { batch_size: 2, fields: Some(vec!["cube".into()]), ..Default::default() };
+    let named = LoaderOptions { batch_size: 2, fields: Some(vec!["cube".into()]), ..base() };
     let error = Loader::open(&dataset, named.clone()).unwrap_err().to_string();
     assert!(error.contains("shape of the arrays `cube`: expected one, or such as the index tells"), "{error}");
     // A patch of one size can be cut out of all.

@@ -1,12 +1,12 @@
 //! Patches and bands of cubes: what comes is what a crop of the whole array is, wherever it lies
 //! and however it is stored.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod loader_support;
 mod support;
 
-use loader_support::{Seen, epoch, write};
+use loader_support::{RowOf, Seen, base, epoch, write};
 use shardpack_codec::jpeg::{DrawKey, PixelLayout};
 use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::*;
@@ -111,8 +111,14 @@ impl Cubes {
     }
 }
 
+/// For `loader_staged.rs`, which has these tests too.
+#[allow(dead_code)]
+pub fn from_here() -> LoaderOptions {
+    base()
+}
+
 fn options(cube: CubeMode) -> LoaderOptions {
-    LoaderOptions { batch_size: 4, threads: 2, seed: 9, end: End::Uneven, cube, ..Default::default() }
+    LoaderOptions { batch_size: 4, threads: 2, seed: 9, end: End::Uneven, cube, ..base() }
 }
 
 fn patch(height: u32, width: u32, place: Place) -> CubeMode {
@@ -230,8 +236,8 @@ fn bands_of_whole_cubes() {
                         let first = layout == PixelLayout::ChannelsHeightWidth;
                         let shape = if first { [2, size[0], size[1]] } else { [size[0], size[1], 2] };
                         assert_eq!(cubes.row_shape(row).unwrap(), shape);
-                        assert!(cubes.row(row).unwrap() == crop(&cube, [0, 0], size, &list(&bands), first));
-                        assert_eq!(masks.row(row).unwrap(), mask.bytes());
+                        assert!(cubes.row_of(row) == crop(&cube, [0, 0], size, &list(&bands), first));
+                        assert_eq!(masks.row_of(row), mask.bytes());
                     }
                 }
             }

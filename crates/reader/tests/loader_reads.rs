@@ -5,7 +5,7 @@
 mod loader_support;
 mod support;
 
-use loader_support::{Disk, Made};
+use loader_support::{Disk, Made, base};
 use shardpack_reader::order::{End, Mode, Order, Runs};
 use shardpack_reader::{
     CubeMode, Dataset, DatasetOptions, Error, ImageMode, Limits, Loader, LoaderOptions, OnCorrupt, ReadAt, Result,
@@ -78,7 +78,7 @@ fn watch(disk: &Disk) -> Opened {
 
 fn raw(batch_size: u32) -> LoaderOptions {
     let (image, cube) = (ImageMode::Raw, CubeMode::Raw);
-    LoaderOptions { batch_size, threads: 2, image, cube, end: End::Uneven, ..Default::default() }
+    LoaderOptions { batch_size, threads: 2, image, cube, end: End::Uneven, ..base() }
 }
 
 #[test]

@@ -5,12 +5,12 @@
 mod loader_support;
 mod support;
 
-use loader_support::Disk;
+use loader_support::{Disk, base};
 use shardpack_reader::order::{End, Mode};
 use shardpack_reader::{Loader, LoaderOptions};
 
 fn options(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, threads: 2, seed: 3, end: End::Uneven, ..Default::default() }
+    LoaderOptions { batch_size, threads: 2, seed: 3, end: End::Uneven, ..base() }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 mod loader_support;
 mod support;
 
-use loader_support::{Disk, Made, write};
+use loader_support::{Disk, Made, RowOf, base, write};
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use shardpack_reader::order::{Mixture, Order, Runs, Sampling, State, Weighted};
 use shardpack_reader::{CubeMode, Dataset, Loader, LoaderOptions, Place};
@@ -41,7 +41,7 @@ fn two_datasets_are_one() {
     // In itself, and with an order over all of it.
     let c = disk(&[4], 200);
     let nested = Dataset::concat(&[both.clone(), c.open()]).unwrap();
-    let mut loader = Loader::open(&nested, LoaderOptions { batch_size: 5, ..Default::default() }).unwrap();
+    let mut loader = Loader::open(&nested, LoaderOptions { batch_size: 5, ..base() }).unwrap();
     let mut seen = Vec::new();
     while let Some(batch) = loader.next_batch() {
         let batch = batch.unwrap();
@@ -117,7 +117,7 @@ fn a_mixture_goes_on_with_another_world_size() {
     let of_b = expected.iter().filter(|&&index| index >= 160).count();
     assert!((117..=123).contains(&of_b), "{of_b} of 400 at 0.3");
 
-    let options = LoaderOptions { sampling: Some(sampling), batch_size: 5, world_size: 3, ..Default::default() };
+    let options = LoaderOptions { sampling: Some(sampling), batch_size: 5, world_size: 3, ..base() };
     let (mut seen, state) = given(&both, &options, None, 8);
     assert_eq!((seen.len(), state.samples_consumed), (120, 120));
     let (rest, end) = given(&both, &LoaderOptions { world_size: 2, batch_size: 7, ..options }, Some(state), 100);
@@ -133,7 +133,7 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
     let (a, b) = (disk(&[20], 0), disk(&[10], 100));
     let (first, second) = (a.open(), b.open());
     let open = |dataset: &Dataset, sampling: Arc<dyn Sampling>| {
-        let options = LoaderOptions { sampling: Some(sampling), ..Default::default() };
+        let options = LoaderOptions { sampling: Some(sampling), ..base() };
         Loader::open(dataset, options).map(|_| ()).map_err(|error| error.to_string())
     };
     let mixed = mixture(&first, &second);
@@ -155,14 +155,14 @@ fn a_sampling_that_does_not_fit_is_refused_at_once() {
 fn repeated(dataset: &Dataset, sampling: Arc<dyn Sampling>, place: Place) -> (usize, usize) {
     let cube = CubeMode::Patch { height: 4, width: 4, place };
     let fields = Some(vec!["cube".to_owned()]);
-    let options = LoaderOptions { sampling: Some(sampling), batch_size: 10, cube, fields, ..Default::default() };
+    let options = LoaderOptions { sampling: Some(sampling), batch_size: 10, cube, fields, ..base() };
     let mut loader = Loader::open(dataset, options.clone()).unwrap();
     let mut patches: HashMap<u64, Vec<Vec<u8>>> = HashMap::new();
     while let Some(batch) = loader.next_batch() {
         let batch = batch.unwrap();
         let cube = batch.field("cube").unwrap();
         for ((row, &index), key) in (0..).zip(batch.indices()).zip(batch.draw_keys()) {
-            let patch = cube.row(row).unwrap().to_vec();
+            let patch = cube.row_of(row).to_vec();
             // Its first element says where it lay.
             let [y, x] = place.origin(&key, [16, 24], [4, 4]).unwrap();
             let id: u64 = dataset.key(index).unwrap()["sample-".len()..].parse().unwrap();

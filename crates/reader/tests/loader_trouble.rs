@@ -1,12 +1,12 @@
 //! The loader in trouble: damaged records, an index that lies, disks that hang or fail, callers who
 //! are slow, keep everything, or leave early.
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(missing_docs, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod loader_support;
 mod support;
 
-use loader_support::{Disk, Made, seen};
+use loader_support::{Disk, Made, RowOf, base, seen};
 use shardpack_codec::jpeg::View;
 use shardpack_reader::order::{End, Mode};
 use shardpack_reader::{
@@ -20,8 +20,14 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 use support::faults::{Fault, FaultyStorage};
 
+/// For `loader_staged.rs`, which has these tests too.
+#[allow(dead_code)]
+pub fn from_here() -> LoaderOptions {
+    base()
+}
+
 fn options(batch_size: u32) -> LoaderOptions {
-    LoaderOptions { batch_size, threads: 2, mode: Mode::Stored, end: End::Uneven, ..Default::default() }
+    LoaderOptions { batch_size, threads: 2, mode: Mode::Stored, end: End::Uneven, ..base() }
 }
 
 #[test]
@@ -55,8 +61,8 @@ fn damaged_records_can_be_skipped_up_to_a_count() {
     let mut loader = Loader::open(&disk.open(), LoaderOptions { on_corrupt, ..options(8) }).unwrap();
     let first = loader.next_batch().unwrap().unwrap();
     assert_eq!(first.mask(), [true, true, true, false, true, true, true, true]);
-    assert!(first.field("cube").unwrap().row(3).unwrap().is_empty(), "a ragged row without a sample is empty");
-    assert!(first.field("label").unwrap().row(3).unwrap().iter().all(|&b| b == 0));
+    assert!(first.field("cube").unwrap().row_of(3).is_empty(), "a ragged row without a sample is empty");
+    assert!(first.field("label").unwrap().row_of(3).iter().all(|&b| b == 0));
     assert_eq!(loader.stats().skipped, 1);
     let text = loader.next_batch().unwrap().unwrap_err().to_string();
     assert!(text.contains("sample-00014"), "the first one that is too much is named: {text}");
@@ -143,7 +149,7 @@ fn values_that_samples_do_not_have_are_zero_and_masked() {
     assert!(batch.field("image").unwrap().mask().all(|there| there));
     for (row, made) in disk.samples.iter().enumerate() {
         let expected = if row % 3 == 1 { Vec::new() } else { made.cube() };
-        assert_eq!(cube.row(row).unwrap(), expected, "row {row}");
+        assert_eq!(cube.row_of(row), expected, "row {row}");
     }
     // Dense, a row is zero.
     let cube = CubeMode::Patch { height: 4, width: 4, place: Place::Center };
@@ -151,7 +157,7 @@ fn values_that_samples_do_not_have_are_zero_and_masked() {
     let batch = loader.next_batch().unwrap().unwrap();
     let cube = batch.field("cube").unwrap();
     assert_eq!(cube.mask().filter(|&there| there).count(), 8);
-    assert_eq!(cube.row(4).unwrap(), [0; 96]);
+    assert_eq!(cube.row_of(4), [0; 96]);
 }
 
 #[test]
@@ -167,7 +173,7 @@ fn kept_batches_get_slots_of_their_own_and_outlive_the_loader() {
     for (batch, number) in kept.iter().zip(0..) {
         assert_eq!(batch.indices()[0], number * 8);
         for (i, &index) in batch.indices().iter().enumerate() {
-            assert_eq!(batch.field("cube").unwrap().row(i).unwrap(), disk.samples[index as usize].cube());
+            assert_eq!(batch.field("cube").unwrap().row_of(i), disk.samples[index as usize].cube());
         }
     }
     let clone = kept[0].clone();

@@ -1,5 +1,6 @@
 //! From levels, as pixels are decoded, to the floats that a model is trained on.
 
+use super::PixelLayout;
 use half::f16;
 use shardpack_format::{Dtype, Error, Result};
 
@@ -69,15 +70,15 @@ impl Scaling {
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct FloatTable {
-    /// For red, green and blue.
-    channels: [Floats; 3],
-}
+pub struct FloatTable(Floats);
+
+/// For red, green and blue, the bytes of each level's float.
+type Table<const N: usize> = [[[u8; N]; 256]; 3];
 
 #[derive(Debug, Clone, PartialEq)]
 enum Floats {
-    Half([[u8; 2]; 256]),
-    Single([[u8; 4]; 256]),
+    Half(Box<Table<2>>),
+    Single(Box<Table<4>>),
 }
 
 impl FloatTable {
@@ -86,24 +87,21 @@ impl FloatTable {
     /// # Errors
     /// `Usage` for another type.
     pub fn new(scaling: Scaling, dtype: Dtype) -> Result<Self> {
-        let levels = |channel: usize| {
-            let mut level = 0..=u8::MAX;
-            let mut next = move || scaling.apply(channel, level.next().unwrap_or(u8::MAX));
-            match dtype {
-                Dtype::F16 => Ok(Floats::Half(std::array::from_fn(|_| f16::from_f32(next()).to_le_bytes()))),
-                Dtype::F32 => Ok(Floats::Single(std::array::from_fn(|_| next().to_le_bytes()))),
-                other => Err(Error::usage("element type of pictures", "uint8, float16 or float32", other)),
+        match dtype {
+            Dtype::F16 => {
+                Ok(Self(Floats::Half(table(|c, level| f16::from_f32(scaling.apply(c, level)).to_le_bytes()))))
             }
-        };
-        Ok(Self { channels: [levels(0)?, levels(1)?, levels(2)?] })
+            Dtype::F32 => Ok(Self(Floats::Single(table(|c, level| scaling.apply(c, level).to_le_bytes())))),
+            other => Err(Error::usage("element type of pictures", "uint8, float16 or float32", other)),
+        }
     }
 
     /// Bytes of a float.
     #[must_use]
     pub const fn element_bytes(&self) -> usize {
-        match self.channels {
-            [Floats::Half(_), ..] => 2,
-            [Floats::Single(_), ..] => 4,
+        match self.0 {
+            Floats::Half(_) => 2,
+            Floats::Single(_) => 4,
         }
     }
 
@@ -111,12 +109,10 @@ impl FloatTable {
     ///
     /// # Errors
     /// `Internal` if `out` has not room for just these.
-    pub fn convert(&self, levels: &[u8], layout: super::PixelLayout, out: &mut [u8]) -> Result<()> {
-        let [red, green, blue] = &self.channels;
-        let filled = match (red, green, blue) {
-            (Floats::Half(r), Floats::Half(g), Floats::Half(b)) => look_up([r, g, b], levels, layout, out),
-            (Floats::Single(r), Floats::Single(g), Floats::Single(b)) => look_up([r, g, b], levels, layout, out),
-            _ => false,
+    pub fn convert(&self, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> Result<()> {
+        let filled = match &self.0 {
+            Floats::Half(table) => look_up(table, levels, layout, out),
+            Floats::Single(table) => look_up(table, levels, layout, out),
         };
         match filled {
             true => Ok(()),
@@ -125,29 +121,34 @@ impl FloatTable {
     }
 }
 
-fn look_up<const N: usize>(
-    [red, green, blue]: [&[[u8; N]; 256]; 3],
-    levels: &[u8],
-    layout: super::PixelLayout,
-    out: &mut [u8],
-) -> bool {
+fn table<const N: usize>(float: impl Fn(usize, u8) -> [u8; N]) -> Box<Table<N>> {
+    let mut table = Box::new([[[0; N]; 256]; 3]);
+    for (channel, floats) in table.iter_mut().enumerate() {
+        for (level, bytes) in (0..=u8::MAX).zip(floats) {
+            *bytes = float(channel, level);
+        }
+    }
+    table
+}
+
+/// False, if `out` has not room for just these.
+fn look_up<const N: usize>(table: &Table<N>, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> bool {
     let (out, rest) = out.as_chunks_mut::<N>();
     if !rest.is_empty() || out.len() != levels.len() || !levels.len().is_multiple_of(3) {
         return false;
     }
+    let [red, green, blue] = table;
     match layout {
-        super::PixelLayout::HeightWidthChannels => {
+        PixelLayout::HeightWidthChannels => {
             for ([r, g, b], to) in levels.as_chunks::<3>().0.iter().zip(out.as_chunks_mut::<3>().0) {
                 *to = [red[usize::from(*r)], green[usize::from(*g)], blue[usize::from(*b)]];
             }
         }
-        super::PixelLayout::ChannelsHeightWidth => {
+        PixelLayout::ChannelsHeightWidth => {
             let pixels = (levels.len() / 3).max(1);
-            for ((table, levels), out) in
-                [red, green, blue].iter().zip(levels.chunks(pixels)).zip(out.chunks_mut(pixels))
-            {
+            for ((floats, levels), out) in table.iter().zip(levels.chunks(pixels)).zip(out.chunks_mut(pixels)) {
                 for (level, to) in levels.iter().zip(out) {
-                    *to = table[usize::from(*level)];
+                    *to = floats[usize::from(*level)];
                 }
             }
         }
@@ -157,7 +158,6 @@ fn look_up<const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::PixelLayout;
     use super::*;
 
     #[test]

@@ -119,7 +119,6 @@ impl Bench {
         result
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a record, where it is from, and where its fields go")]
     fn decode_record(
         &mut self,
         common: Common<'_>,
