@@ -75,16 +75,17 @@ def test_pictures_that_are_named_come_from_0_to_1(photos: Path) -> None:
 
 
 def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
-    with sp.Loader(sp.Dataset(photos), 20, image="center32", dtype="float16") as loader:
-        assert next(iter(loader))["image"].dtype == np.uint8
+    with pytest.raises(sp.UsageError, match="dtype: .*\nhint: for pictures name the field, or give mean and std"):
+        sp.Loader(sp.Dataset(photos), 20, image="center32", dtype="float16")
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
         ({"mean": MEAN, "std": STD}, r'mean and std: expected pictures that come as floats.*\n.*dtype="float16"'),
-        ({"mean": MEAN, "dtype": {"label": "int64"}}, "mean and std: expected pictures that come as floats"),
-        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "mean and std: expected pictures that come as floats"),
+        ({"mean": MEAN, "dtype": {"image": "uint8"}}, "mean and std: expected pictures that come as floats"),
+        ({"mean": MEAN, "dtype": {"label": "float16"}}, r"dtype: expected fields out of \[image\]"),
+        ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: expected .* found none that could be float16"),
         ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found \(1, 2\)"),
         ({"mean": np.nan, "dtype": "float16"}, "mean: expected a number, or three .*found nan"),
         ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, r"std: expected numbers above 0, found 0\.0"),
