@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import shardpack as sp
+from shardpack import _convert
 
 jax = pytest.importorskip("jax")
 
@@ -37,3 +38,19 @@ def test_devices_are_those_of_jax(squares: Path) -> None:
     assert batch["image"].devices() == {jax.devices("cpu")[0]}
     *_, last = sp.Loader(sp.Dataset(squares), 10, image="rrc32", end="pad", to="jax")
     assert int(last.mask.sum()) == 8
+
+
+def test_copies_hold_what_is_copied_until_they_are_done(photos: Path) -> None:
+    """How tensors of a device get to JAX, here with those of the host."""
+    lent = _convert._Lent()
+    with sp.Loader(sp.Dataset(photos), 20, image="center32", prefetch=2) as loader:
+        for batch in loader:
+            assert batch._core is not None
+            copy = lent.copy(batch._core.tensor("image"))
+            assert np.array_equal(copy, batch["image"])
+            # Whoever gets it may give it away.
+            copy.delete()
+            jax.block_until_ready(lent._held[-1][0])
+            assert len(lent._held) == 1
+            del batch
+        assert loader.stats()["extra_slots"] == 0
