@@ -85,6 +85,8 @@ def prepare(folder, options):
     jpegs = sorted(path for path in options.photos.rglob("*") if path.suffix.lower() in (".jpg", ".jpeg"))
     if not jpegs:
         raise SystemExit(f"expected JPEGs in class folders, found none: {options.photos}")
+    if len(jpegs) * options.copies < BATCH or 0 < options.cubes < CUBES:
+        raise SystemExit(f"expected at least {BATCH} pictures and {CUBES} cubes, a batch of each, found: {len(jpegs) * options.copies} and {options.cubes}; --copies and --cubes give more")
     for copy in range(options.copies):
         for path in jpegs:
             to = folder / "photos" / path.parent.name / f"{copy:02}-{path.name}"
@@ -109,7 +111,8 @@ def one(side, threads, folder, options):
     except subprocess.TimeoutExpired:
         return {"error": f"took more than {TIME_LIMIT_S} s"}
     if done.returncode:
-        return {"error": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]}
+        said = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith((" ", "hint:"))]
+        return {"error": said[-1] if said else f"exit code {done.returncode}"}
     return json.loads(done.stdout.splitlines()[-1])
 
 

@@ -529,7 +529,7 @@ ENDS = {
     "open": "batch = next(iter(loader))",
     "kept": "batches = [batch for batch, _ in zip(loader, range(3))]; images = [batch['image'] for batch in batches]",
     "busy": "image = next(iter(loader))['image']; torch.cuda._sleep(300_000_000); total = image.sum()",
-    "thread": "import threading; threading.Thread(target=lambda: [None for _ in range(50) for _ in loader], daemon=True).start(); time.sleep(0.5)",
+    "thread": "import threading; threading.Thread(target=drain, daemon=True).start(); time.sleep(0.5)",
     "dropped": "batch = next(iter(loader)); image = batch['image']; del loader",
 }
 
@@ -541,6 +541,15 @@ def test_the_program_may_end_with_work_in_flight(big: Path, how: str) -> None:
         import torch
         import shardpack as sp
         loader = sp.Loader(sp.Dataset(sys.argv[1]), 16, image="rrc224", to="torch", device="cuda:0", decode="device", prefetch=4)
+
+        def drain():
+            try:
+                for _ in range(10_000):
+                    for batch in loader:
+                        pass
+            except RuntimeError:
+                pass  # the end of the program has closed it
+
         {ENDS[how]}
         print("ended")
     """
