@@ -47,8 +47,8 @@ pub use dataset::{Dataset, DatasetOptions, ShardInfo};
 pub use error::{Error, Result};
 pub use fs::{Folder, ReadAt, Storage, open_regular};
 pub use loader::{
-    Allocate, ArrayDtype, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, Place,
-    SlotMemory, Tensor, Window, parse_bands,
+    Allocate, ArrayDtype, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, OnDevice,
+    Place, SlotMemory, Tensor, Window, parse_bands, stage,
 };
 pub use salvage::{
     Lost, MetadataSource, Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, WholeRecord, rebuild_manifest,

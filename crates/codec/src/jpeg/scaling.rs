@@ -98,6 +98,15 @@ impl FloatTable {
         Ok(Self { channels: [levels(0)?, levels(1)?, levels(2)?] })
     }
 
+    /// Bytes of a float.
+    #[must_use]
+    pub const fn element_bytes(&self) -> usize {
+        match self.channels {
+            [Floats::Half(_), ..] => 2,
+            [Floats::Single(_), ..] => 4,
+        }
+    }
+
     /// Makes floats of decoded pixels of three channels, little-endian.
     ///
     /// # Errors
@@ -134,7 +143,9 @@ fn look_up<const N: usize>(
         }
         super::PixelLayout::ChannelsHeightWidth => {
             let pixels = (levels.len() / 3).max(1);
-            for ((table, levels), out) in [red, green, blue].iter().zip(levels.chunks(pixels)).zip(out.chunks_mut(pixels)) {
+            for ((table, levels), out) in
+                [red, green, blue].iter().zip(levels.chunks(pixels)).zip(out.chunks_mut(pixels))
+            {
                 for (level, to) in levels.iter().zip(out) {
                     *to = table[usize::from(*level)];
                 }

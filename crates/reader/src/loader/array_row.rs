@@ -22,7 +22,7 @@ pub(super) struct ArrayRows {
 struct Known {
     /// The last descriptor: in most datasets all are alike.
     descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
-    /// What is cut out, at the place of the last row.
+    /// What is cut out, at the place of the last row; for a stage, also what is only turned.
     region: Option<Region>,
 }
 
@@ -41,6 +41,34 @@ impl ArrayRows {
         self.cut_size = None;
     }
 
+    /// What a stage is asked to make of an array: its descriptor, and the part, in the order that
+    /// is wanted.
+    pub(super) fn asked(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        value: &FieldValue<'_>,
+        (channels_first, cut): (bool, Option<&Cut>),
+        dims: &[u64],
+    ) -> Result<(&ArrayDescriptor, Option<&Region>)> {
+        let Self { fields, cut_size, .. } = self;
+        let known = known(fields, of)?;
+        let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
+        let turned = channels_first && cut.is_none();
+        known.ask(recipe, of, value, (channels_first, cut), expected, cut_size)?;
+        let Known { descriptor, region } = known;
+        let Some((_, descriptor)) = descriptor else { return Err(Error::internal("descriptor", "one", "none")) };
+        if turned {
+            let &[height, width, _] = &*descriptor.shape else {
+                return Err(Error::internal("axes of an array with bands first", 3, descriptor.shape.len()));
+            };
+            let mut whole = Region::new(0, 0, height, width);
+            whole.layout = Layout::BandMajor;
+            *region = Some(whole);
+        }
+        Ok((descriptor, region.as_ref()))
+    }
+
     /// Decodes an array, or what `cut` leaves of it, into the whole of `out`. `dims` are the axes
     /// that the index promised for a ragged row.
     pub(super) fn decode(
@@ -55,42 +83,11 @@ impl ArrayRows {
         let limits = &of.shard.options().limits;
         let dtype = of.field.dtype;
         let Self { decoder, scratch, fields, cut_size } = self;
-        let known = fields.get_mut(of.number).ok_or_else(|| Error::usage("field", "one of the batch", of.number))?;
-        let descriptor = match &mut known.descriptor {
-            Some((bytes, descriptor)) if bytes == value.descriptor => descriptor,
-            cached => {
-                let source = match cut {
-                    Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(limits))?,
-                    None => ArrayDescriptor::parse(value.descriptor, limits)?,
-                };
-                // Mostly it is the type already, and a copy would allocate.
-                let descriptor = match source.decoded == dtype {
-                    true => source,
-                    false => decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?,
-                };
-                &mut cached.insert((value.descriptor.to_vec(), descriptor)).1
-            }
-        };
+        let known = known(fields, of)?;
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
-        if let (Some(cut), Some(region)) = (cut, &mut known.region) {
-            if descriptor.shape.len() != expected.len() {
-                return Err(other_shape(of, expected, &descriptor.shape));
-            }
-            place(cut, region, recipe, of, descriptor, cut_size)?;
-            let shape = region.shape_of(descriptor)?;
-            // An array of two axes has one band, which is no axis.
-            if shape.shape.get(..expected.len()) != Some(expected) {
-                return Err(other_shape(of, expected, &descriptor.shape));
-            }
+        let (descriptor, region) = known.ask(recipe, of, value, (channels_first, cut), expected, cut_size)?;
+        if let Some(region) = region {
             return decoder.decode_region(value.codec, descriptor, value.bytes, region, out, limits).map(|_| ());
-        }
-        let same = match (channels_first, expected, &*descriptor.shape) {
-            (true, &[a, b, c], &[height, width, channels]) => [a, b, c] == [channels, height, width],
-            (true, ..) => false,
-            (false, expected, shape) => expected == shape,
-        };
-        if !same {
-            return Err(other_shape(of, expected, &descriptor.shape));
         }
         if !channels_first {
             return decoder.decode_into(value.codec, descriptor, value.bytes, out, limits);
@@ -114,6 +111,63 @@ impl ArrayRows {
         decoder.decode_into(value.codec, descriptor, value.bytes, scratch, limits)?;
         turn(scratch, channels, dtype, out);
         Ok(())
+    }
+}
+
+fn known<'k>(fields: &'k mut [Known], of: &FieldOf<'_>) -> Result<&'k mut Known> {
+    fields.get_mut(of.number).ok_or_else(|| Error::usage("field", "one of the batch", of.number))
+}
+
+impl Known {
+    /// Puts in what this value is, and where its part lies; fails unless that has the shape
+    /// `expected`.
+    fn ask(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        value: &FieldValue<'_>,
+        (channels_first, cut): (bool, Option<&Cut>),
+        expected: &[u64],
+        cut_size: &mut Option<[u64; 2]>,
+    ) -> Result<(&ArrayDescriptor, Option<&Region>)> {
+        let limits = &of.shard.options().limits;
+        let dtype = of.field.dtype;
+        if self.descriptor.as_ref().is_none_or(|(bytes, _)| bytes != value.descriptor) {
+            let source = match cut {
+                Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(limits))?,
+                None => ArrayDescriptor::parse(value.descriptor, limits)?,
+            };
+            // Mostly it is the type already, and a copy would allocate.
+            let descriptor = match source.decoded == dtype {
+                true => source,
+                false => decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?,
+            };
+            self.descriptor = Some((value.descriptor.to_vec(), descriptor));
+        }
+        let Some((_, descriptor)) = &self.descriptor else {
+            return Err(Error::internal("descriptor of an array", "one that was parsed", "none"));
+        };
+        if let (Some(cut), Some(region)) = (cut, &mut self.region) {
+            if descriptor.shape.len() != expected.len() {
+                return Err(other_shape(of, expected, &descriptor.shape));
+            }
+            place(cut, region, recipe, of, descriptor, cut_size)?;
+            let shape = region.shape_of(descriptor)?;
+            // An array of two axes has one band, which is no axis.
+            if shape.shape.get(..expected.len()) != Some(expected) {
+                return Err(other_shape(of, expected, &descriptor.shape));
+            }
+            return Ok((descriptor, Some(region)));
+        }
+        let same = match (channels_first, expected, &*descriptor.shape) {
+            (true, &[a, b, c], &[height, width, channels]) => [a, b, c] == [channels, height, width],
+            (true, ..) => false,
+            (false, expected, shape) => expected == shape,
+        };
+        match same {
+            true => Ok((descriptor, None)),
+            false => Err(other_shape(of, expected, &descriptor.shape)),
+        }
     }
 }
 

@@ -74,19 +74,26 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
 /// Refuses options that would do nothing: a patch, bands, or an element type, where no field has
 /// any.
 pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
-    let arrays = plans.iter().filter(|plan| matches!(plan.from, From::Array { .. }));
+    // Pictures have three axes, and a type to choose.
+    let is_decoded = |from: &From| matches!(from, From::Array { .. } | From::Picture { .. });
+    let arrays = plans.iter().filter(|plan| is_decoded(&plan.from));
+    let takes = |plan: &FieldPlan| match plan.from {
+        From::Picture { .. } => options.scaling.is_some(),
+        _ => plan.shape.len() == 3,
+    };
     match &options.dtype {
         ArrayDtype::Source => {}
         ArrayDtype::Cubes(dtype) => {
-            if !arrays.clone().any(|plan| plan.shape.len() == 3) {
+            if !arrays.clone().any(takes) {
                 let expected = "an array of three axes among the fields, to be decoded";
-                return Err(Error::usage("dtype", expected, format!("none that could be {dtype}")));
+                let hint = "hint: for pictures name the field, or give mean and std";
+                return Err(Error::usage("dtype", expected, format!("none that could be {dtype}\n{hint}")));
             }
         }
         ArrayDtype::Fields(fields) => {
             if let Some((name, _)) = fields.iter().find(|(name, _)| !arrays.clone().any(|plan| plan.name == *name)) {
                 let names: Vec<&str> = arrays.map(|plan| plan.name.as_str()).collect();
-                let expected = format!("fields out of [{}], the arrays to be decoded", names.join(", "));
+                let expected = format!("fields out of [{}], the pictures and arrays to be decoded", names.join(", "));
                 return Err(Error::usage("dtype", expected, format!("`{}`", name.escape_debug())));
             }
         }

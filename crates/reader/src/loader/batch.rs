@@ -4,8 +4,10 @@ use super::fields::{FieldPlan, Fields, Size};
 use super::plan::Plan;
 use super::pool::Shared;
 use super::rows::Rows;
+use super::stage::DeviceId;
 use super::work::{SampleAt, draw_key};
 use crate::dataset::Dataset;
+use crate::error::{Error, Result};
 use shardpack_codec::jpeg::DrawKey;
 use shardpack_format::Dtype;
 use std::ops::Range;
@@ -52,6 +54,9 @@ impl std::fmt::Debug for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
+        if let Some(stage) = self.slot.as_ref().and_then(|slot| slot.stage()) {
+            stage.release();
+        }
         if let (Some(slot), Some(home)) = (self.slot.take(), self.home.upgrade()) {
             home.give_back(slot, std::mem::take(&mut self.plan));
         }
@@ -85,6 +90,17 @@ pub struct Tensor<'a> {
     number: usize,
     /// A slice of it is made only for who asks: other libraries may be writing into it.
     slot: Option<&'a Arc<Rows>>,
+}
+
+/// Where a field of a batch is on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnDevice {
+    /// The device.
+    pub device: DeviceId,
+    /// Address of the first byte of the first row, as the device counts.
+    pub address: u64,
+    /// To the last byte of the last row.
+    pub bytes: usize,
 }
 
 impl Batch {
@@ -154,6 +170,21 @@ impl Batch {
         self.names().filter_map(|name| self.field(name))
     }
 
+    /// The device that the batch is on; `None` without a [stage](super::LoaderOptions::stage).
+    #[must_use]
+    pub fn device(&self) -> Option<DeviceId> {
+        self.0.slot.as_ref()?.stage().map(|stage| stage.device())
+    }
+
+    /// Notes that the batch is used on this stream of its device, by the driver's handle: when it
+    /// is dropped, its slot is filled again only after what is in that stream then. Without a
+    /// stage there is nothing to note.
+    pub fn used_on(&self, stream: u64) {
+        if let Some(stage) = self.0.slot.as_ref().and_then(|slot| slot.stage()) {
+            stage.used_on(stream);
+        }
+    }
+
     /// Bytes of all rows of all fields.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -197,7 +228,8 @@ impl<'a> Tensor<'a> {
 
     /// The bytes of the slot, for reading.
     fn all(&self) -> &'a [u8] {
-        self.slot.and_then(Rows::bytes).unwrap_or_default()
+        let slot = self.slot.filter(|slot| self.span().end <= slot.host());
+        slot.and_then(Rows::bytes).unwrap_or_default()
     }
 
     /// Where all rows lie in the slot.
@@ -206,7 +238,31 @@ impl<'a> Tensor<'a> {
         parts.first().map_or(0, |part| part.start)..parts.last().map_or(0, |part| part.end)
     }
 
-    /// All rows: from the first byte of the first to the last byte of the last, little-endian.
+    /// Where all rows are on the device of the batch, if that is on one. The bytes are there, and
+    /// stay as they are while the batch, or a clone of it, lives, and after that until what was in
+    /// the streams of [`Batch::used_on`] is done.
+    #[must_use]
+    pub fn on_device(&self) -> Option<OnDevice> {
+        let stage = self.slot?.stage()?;
+        let span = self.span();
+        Some(OnDevice { device: stage.device(), address: stage.address() + span.start as u64, bytes: span.len() })
+    }
+
+    /// All rows, wherever they are: a copy of [`Tensor::bytes`], or of what is on the device.
+    ///
+    /// # Errors
+    /// `Io` if the device fails.
+    pub fn to_host(&self) -> Result<Vec<u8>> {
+        let (span, stage) = (self.span(), self.slot.and_then(|slot| slot.stage()));
+        let Some(stage) = stage else { return Ok(self.bytes().to_vec()) };
+        let mut bytes = vec![0; span.len()];
+        let failed = |error| Error::io(format!("field `{}`", self.field.name), "copy it from the device", error);
+        stage.read(span.start, &mut bytes).map_err(failed)?;
+        Ok(bytes)
+    }
+
+    /// All rows: from the first byte of the first to the last byte of the last, little-endian. Empty
+    /// for a field that is only on a device.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.all().get(self.span()).unwrap_or_default()
@@ -218,7 +274,9 @@ impl<'a> Tensor<'a> {
     /// [`Tensor::bytes`] or [`Tensor::row`] of this field have lent.
     #[must_use]
     pub fn memory(&self) -> NonNull<[u8]> {
-        let memory = self.slot.and_then(|slot| Rows::memory(slot, self.span()));
+        // What is on a device is not in the block, whatever its place in the batch.
+        let slot = self.slot.filter(|slot| self.span().end <= slot.host());
+        let memory = slot.and_then(|slot| Rows::memory(slot, self.span()));
         memory.unwrap_or_else(|| NonNull::slice_from_raw_parts(NonNull::dangling(), 0))
     }
 

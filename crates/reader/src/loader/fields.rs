@@ -3,12 +3,13 @@
 
 use super::arrays::{self, Cut};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
+use super::stage::{FieldSource, FieldSpec};
 use super::views;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::scalar::Scalar;
 use crate::shard::Shard;
-use shardpack_codec::jpeg::{PixelLayout, View};
+use shardpack_codec::jpeg::{FloatTable, PixelLayout, Scaling, View};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema};
 
 /// A column of the index.
@@ -47,8 +48,8 @@ impl Col {
 pub(super) enum From {
     /// A column of the index.
     Scalar(Col),
-    /// A picture, decoded. Position among the stored fields.
-    Picture { position: usize, view: View, orientation: Option<Col> },
+    /// A picture, decoded. Position among the stored fields. `floats` if it comes as such.
+    Picture { position: usize, view: View, orientation: Option<Col>, floats: Option<Box<FloatTable>> },
     /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
     /// it is stored.
     Array {
@@ -91,6 +92,8 @@ pub(super) struct FieldPlan {
     pub(super) size: Size,
     /// Where the axes of a ragged row stand among those of all ragged fields.
     pub(super) dims_at: usize,
+    /// Whether a stage takes it.
+    pub(super) staged: bool,
 }
 
 /// All fields of a batch.
@@ -99,9 +102,22 @@ pub(super) struct Fields {
     pub(super) plans: Vec<FieldPlan>,
     /// Axes of all ragged fields of a row together.
     pub(super) dims: usize,
+    /// Order of the axes of pictures, and how floats are made of their levels.
+    pub(super) layout: PixelLayout,
+    pub(super) scaling: Scaling,
 }
 
 impl FieldPlan {
+    /// What a stage has to know of it.
+    pub(super) fn spec(&self, layout: PixelLayout, scaling: Scaling) -> FieldSpec<'_> {
+        let source = match &self.from {
+            From::Picture { view, .. } => FieldSource::Picture { view: *view, layout, scaling },
+            From::Array { stored, .. } => FieldSource::Array(stored),
+            From::Scalar(_) | From::Raw { .. } => FieldSource::Other,
+        };
+        FieldSpec { name: &self.name, dtype: self.dtype, source }
+    }
+
     pub(super) const fn is_ragged(&self) -> bool {
         !matches!(self.size, Size::Dense { .. })
     }
@@ -168,7 +184,8 @@ impl Fields {
     pub(super) fn plan(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let schema = dataset.schema();
         arrays::check(options)?;
-        let mut fields = Self { plans: Vec::new(), dims: 0 };
+        let scaling = options.scaling.unwrap_or(Scaling::UNIT);
+        let mut fields = Self { plans: Vec::new(), dims: 0, layout: options.layout, scaling };
         match &options.fields {
             None => {
                 let batched = |kind| matches!(kind, FieldKind::Scalar | FieldKind::Image | FieldKind::Array);
@@ -190,6 +207,13 @@ impl Fields {
         if !dataset.is_empty() {
             arrays::check_used(&fields.plans, options)?;
             views::check(&fields.plans, options.layout)?;
+            fields.check_floats(options)?;
+        }
+        if let Some(stage) = &options.stage {
+            let Self { plans, layout, scaling, .. } = &mut fields;
+            for plan in plans {
+                plan.staged = stage.takes(&plan.spec(*layout, *scaling));
+            }
         }
         Ok(fields)
     }
@@ -207,7 +231,7 @@ impl Fields {
             }
             FieldKind::Image => match options.image {
                 ImageMode::Raw => raw(),
-                ImageMode::View(view) => picture(schema, position, view, options.layout)?,
+                ImageMode::View(view) => picture(schema, (position, &field.name), view, options)?,
             },
             FieldKind::Array => match options.cube {
                 CubeMode::Raw => raw(),
@@ -236,7 +260,8 @@ impl Fields {
                 return Err(Error::usage("field", "a scalar, an image or an array", found));
             }
         };
-        let mut plan = FieldPlan { name: field.name.clone(), dtype, from, shape, size, dims_at: self.dims };
+        let mut plan =
+            FieldPlan { name: field.name.clone(), dtype, from, shape, size, dims_at: self.dims, staged: false };
         if plan.is_ragged() {
             self.dims += plan.shape.len();
         } else {
@@ -245,27 +270,43 @@ impl Fields {
         self.plans.push(plan);
         Ok(())
     }
+
+    /// Refuses a scaling that changes nothing.
+    fn check_floats(&self, options: &LoaderOptions) -> Result<()> {
+        let is_float = |plan: &FieldPlan| matches!(plan.from, From::Picture { floats: Some(_), .. });
+        if options.scaling.is_none() || self.plans.iter().any(is_float) {
+            return Ok(());
+        }
+        let hint = "hint: choose float16 or float32 as the element type of the pictures";
+        Err(Error::usage("mean and std", "pictures that come as floats", format!("none that does\n{hint}")))
+    }
 }
 
 /// Where a field comes from, its type, the shape of a row, and how long that is.
 pub(super) type Parts = (From, Dtype, Vec<u64>, Size);
 
-fn picture(schema: &Schema, position: usize, view: View, layout: PixelLayout) -> Result<Parts> {
+fn picture(schema: &Schema, (position, name): (usize, &str), view: View, options: &LoaderOptions) -> Result<Parts> {
     view.check()?;
-    let from = From::Picture { position, view, orientation: Col::find(schema, "orientation") };
+    let dtype = options.dtype.of_pictures(name, options.scaling.is_some());
+    let floats = match dtype {
+        Dtype::U8 => None,
+        _ => Some(Box::new(FloatTable::new(options.scaling.unwrap_or(Scaling::UNIT), dtype)?)),
+    };
+    let layout = options.layout;
+    let from = From::Picture { position, view, orientation: Col::find(schema, "orientation"), floats };
     if let Some((height, width)) = view.size() {
         let shape = axes(layout, u64::from(height), u64::from(width), 3).to_vec();
-        let bytes = Dtype::U8.array_bytes(&shape)?;
+        let bytes = dtype.array_bytes(&shape)?;
         let bytes =
             usize::try_from(bytes).map_err(|_| Error::usage("size of a view", "one that fits memory", bytes))?;
-        return Ok((from, Dtype::U8, shape, Size::Dense { bytes }));
+        return Ok((from, dtype, shape, Size::Dense { bytes }));
     }
     let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
         let found = "a dataset without them\nhint: choose a view of fixed size, or raw pictures";
         return Err(Error::usage("whole pictures", "scalar fields `height` and `width`, to make room for them", found));
     };
     let axes = axes(layout, Axis::Column(height), Axis::Column(width), Axis::Fixed(3));
-    Ok((from, Dtype::U8, vec![0; 3], Size::Columns(axes.to_vec())))
+    Ok((from, dtype, vec![0; 3], Size::Columns(axes.to_vec())))
 }
 
 /// Height, width and channels in the order of `layout`.

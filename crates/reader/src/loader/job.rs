@@ -2,7 +2,8 @@
 
 use super::plan::{Key, Plan};
 use super::read::{Loaded, ReadJob};
-use super::rows::RowMut;
+use super::rows::{RowMut, Rows};
+use super::stage::Room;
 use crate::error::Error;
 use std::sync::Arc;
 
@@ -49,8 +50,10 @@ pub(super) enum Job {
     Decode,
     Read(ReadJob),
     Plan(Plan),
-    /// Make a slot of so many bytes.
-    Allocate(usize),
+    /// Make a slot.
+    Allocate(Room),
+    /// Hand a batch of this generation and number, whose rows are prepared, to the stage.
+    Submit(u64, u64, Arc<Rows>),
     /// Nothing, for want of data, or of a slot.
     Wait(Want),
     Exit,

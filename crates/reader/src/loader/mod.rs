@@ -23,6 +23,8 @@
 //!   batches gets more slots ([`Batch`]).
 //! - Where the page cache can hold the window, a thread reads each record itself, just before it
 //!   decodes it ([`Window`]): no run is in memory, and none is waited for.
+//! - With a [`stage`], rows are decoded on a device: threads hand it what it needs of a record, and a
+//!   batch is handed out when it is done there.
 //! - Memory is `slots × batch bytes + window + read ahead + scratch of the threads`
 //!   ([`Loader::predicted_bytes`]).
 //!
@@ -49,12 +51,13 @@ mod read;
 mod rows;
 mod runs;
 mod sources;
+pub mod stage;
 mod state;
 mod stats;
 mod views;
 mod work;
 
-pub use batch::{Batch, Tensor};
+pub use batch::{Batch, OnDevice, Tensor};
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
 pub use parse::parse_bands;
@@ -165,18 +168,30 @@ impl Loader {
         let held = Held::decide(options.window, dataset, &predicted);
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());
-        let mut planner = Planner::new(dataset.clone(), sources, Arc::clone(&fields), options.max_batch_bytes, steps);
+        let mut planner = Planner::new(
+            dataset.clone(),
+            sources,
+            Arc::clone(&fields),
+            (options.max_batch_bytes, options.stage.clone()),
+            steps,
+        );
         planner.held = held;
         let state = State::new(Bounds {
             slots: options.slots,
-            slot_bytes: usize::try_from(predicted.slot_bytes).unwrap_or(usize::MAX),
+            room: predicted.room,
             threads,
             run_bytes: predicted.run_bytes,
             on_corrupt: options.on_corrupt,
             dims: fields.dims,
         });
         let recipe = Recipe::new(Arc::clone(&fields), sampling.seed(), &options);
-        let shared = Arc::new(Shared::new(state, planner, recipe, options.epoch, Arc::clone(&options.memory)));
+        let shared = Arc::new(Shared::new(
+            state,
+            planner,
+            recipe,
+            options.epoch,
+            (Arc::clone(&options.memory), options.stage.clone()),
+        ));
         Ok(Self {
             dataset: dataset.clone(),
             options,
@@ -453,6 +468,19 @@ impl Loader {
     #[must_use]
     pub fn narrowed_pictures(&self) -> u64 {
         self.shared.counters.narrowed.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
+    /// Rows so far that the stage refused and the host decoded, by reason.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<stage::Refusal> {
+        self.shared.refusals.list()
+    }
+
+    /// Memory that the slots take on the device of the stage, in bytes; 0 without one.
+    #[must_use]
+    pub fn predicted_device_bytes(&self) -> u64 {
+        let slots = self.options.slots as u64;
+        self.options.stage.as_ref().map_or(0, |stage| stage.device_bytes(&self.predicted.room).saturating_mul(slots))
     }
 
     /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the

@@ -17,6 +17,18 @@ pub(super) struct Open {
     pub(super) work: Work,
     /// Rows that are not done.
     pub(super) left: usize,
+    pub(super) phase: Phase,
+}
+
+/// How far a batch is on its way to a device. Without a stage it stays the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Rows are decoded, or prepared.
+    Filling,
+    /// The device decodes it.
+    Submitted,
+    /// It is on the device.
+    Done,
 }
 
 /// The lists of a batch that do not leave the loader, used again.
@@ -33,6 +45,18 @@ impl Open {
     /// it.
     pub(super) fn has_failed(&self) -> bool {
         self.slot.is_none() && self.left == 0 && self.plan.error.is_some()
+    }
+
+    /// Whether all its rows are prepared, and nobody has submitted them.
+    pub(super) fn is_to_submit(&self) -> bool {
+        let staged = self.slot.as_ref().is_some_and(|slot| slot.stage().is_some());
+        staged && self.left == 0 && self.phase == Phase::Filling
+    }
+
+    /// Whether it can be handed out, unless something is wrong with it.
+    pub(super) fn is_done(&self) -> bool {
+        let on_device = |slot: &Arc<Rows>| slot.stage().is_none() || self.phase == Phase::Done;
+        self.left == 0 && self.slot.as_ref().map_or_else(|| self.has_failed(), on_device)
     }
 
     /// Hands out the first `count` rows that can be decoded, with their axes. `stride` axes belong

@@ -2,10 +2,11 @@
 
 use super::memory::{Allocate, Heap};
 use super::patch::Place;
+use super::stage::Stage;
 use crate::error::{Error, Result};
 use crate::order::{End, Mode, Sampling};
 use shardpack_codec::Bands;
-use shardpack_codec::jpeg::{DecodeOptions, PixelLayout, View};
+use shardpack_codec::jpeg::{DecodeOptions, PixelLayout, Scaling, View};
 use shardpack_format::Dtype;
 use std::sync::Arc;
 
@@ -62,8 +63,9 @@ pub enum CubeMode {
     Raw,
 }
 
-/// Element type of the arrays of a batch. No value changes by it: where one could, the batch is an
-/// error that names the sample.
+/// Element type of the pictures and arrays of a batch. No value of an array changes by it: where one
+/// could, the batch is an error that names the sample. Pictures are uint8, or float16 or float32
+/// made of it ([`LoaderOptions::scaling`]).
 ///
 /// ```
 /// use shardpack_format::Dtype;
@@ -83,13 +85,23 @@ pub enum ArrayDtype {
     #[default]
     Source,
     /// This type for arrays of three axes, which are cubes; [`ArrayDtype::Source`] for all others,
-    /// such as masks.
+    /// such as masks. For pictures too, if there is a [`LoaderOptions::scaling`].
     Cubes(Dtype),
     /// A type for each field that is named, [`ArrayDtype::Source`] for the others.
     Fields(Vec<(String, Dtype)>),
 }
 
 impl ArrayDtype {
+    /// What is asked of a field of pictures: uint8, unless the field is named, or there is a scaling.
+    #[must_use]
+    pub fn of_pictures(&self, field: &str, is_scaled: bool) -> Dtype {
+        match self {
+            Self::Cubes(dtype) if is_scaled => *dtype,
+            Self::Source | Self::Cubes(_) => Dtype::U8,
+            Self::Fields(_) => self.of(field, 3).unwrap_or(Dtype::U8),
+        }
+    }
+
     /// What is asked of a field whose arrays have so many axes; `None` for the type of its source.
     #[must_use]
     pub fn of(&self, field: &str, axes: usize) -> Option<Dtype> {
@@ -237,6 +249,12 @@ pub struct LoaderOptions {
     pub decode: DecodeOptions,
     /// Where the memory of batches comes from. Default [`Heap`].
     pub memory: Arc<dyn Allocate>,
+    /// How floats are made of the levels of pictures, where [`dtype`](Self::dtype) makes them
+    /// float16 or float32. Default `level / 255`.
+    pub scaling: Option<Scaling>,
+    /// What decodes instead of the host, where it can: then all fields of a batch are on its
+    /// device. Default none.
+    pub stage: Option<Arc<dyn Stage>>,
 }
 
 impl Default for LoaderOptions {
@@ -264,6 +282,8 @@ impl Default for LoaderOptions {
             on_corrupt: OnCorrupt::default(),
             decode: DecodeOptions::default(),
             memory: Arc::new(Heap),
+            scaling: None,
+            stage: None,
         }
     }
 }

@@ -6,6 +6,7 @@ use super::fields::Fields;
 use super::pieces;
 use super::read::Loaded;
 use super::sources::Sources;
+use super::stage::{Room, Stage};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Share, Step, Steps, records_of};
@@ -37,6 +38,10 @@ pub(super) struct Plan {
     /// Field by field the part of each row.
     pub(super) parts: Vec<Range<usize>>,
     pub(super) bytes: usize,
+    /// What the fields take that the host decodes: they are the first ones.
+    pub(super) host_bytes: usize,
+    /// Staging memory for the others.
+    pub(super) staged_bytes: usize,
     pub(super) rows: Vec<Row>,
     pub(super) reads: Vec<PlannedRead>,
     /// What the system is to fetch, because nobody will read it as a whole: shard, offset and
@@ -85,6 +90,7 @@ pub(super) struct Planner {
     sources: Sources,
     fields: Arc<Fields>,
     max_batch_bytes: u64,
+    stage: Option<Arc<dyn Stage>>,
     pub(super) generation: u64,
     pub(super) held: Held,
     /// Shard by shard, what stands for its runs in the page cache.
@@ -103,7 +109,7 @@ impl Planner {
         dataset: Dataset,
         sources: Sources,
         fields: Arc<Fields>,
-        max_batch_bytes: u64,
+        (max_batch_bytes, stage): (u64, Option<Arc<dyn Stage>>),
         steps: Steps,
     ) -> Self {
         Self {
@@ -111,6 +117,7 @@ impl Planner {
             sources,
             fields,
             max_batch_bytes,
+            stage,
             generation: 0,
             held: Held::default(),
             cached: Vec::new(),
@@ -219,6 +226,15 @@ impl Planner {
                 }
             }
         }
+        if let Some(stage) = &self.stage {
+            let stored = shard.index().row(record).map_or(0, |row| row.length);
+            let sizes = self.sizes.get(before.0..).unwrap_or_default();
+            for (field, &bytes) in self.fields.plans.iter().zip(sizes).filter(|(field, _)| field.staged) {
+                let spec = field.spec(self.fields.layout, self.fields.scaling);
+                let staged = stage.staged_bytes(&spec, stored, bytes as u64);
+                plan.staged_bytes = plan.staged_bytes.saturating_add(usize::try_from(staged).unwrap_or(usize::MAX));
+            }
+        }
         // All of a shard that the page cache holds is as one read.
         let key = if cached.is_some() { (first, u64::MAX) } else { (first + records.start, step.pass) };
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
@@ -269,16 +285,25 @@ impl Planner {
         plan.mask.push(false);
     }
 
-    /// Field after field, row after row.
+    /// Field after field, row after row; first the fields that the host decodes.
     fn lay_out(&self, plan: &mut Plan) {
         let count = self.fields.plans.len();
+        let rows = plan.rows.len();
+        plan.parts.resize(count * rows, 0..0);
         let mut end = 0_usize;
-        for field in 0..count {
-            end = end.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
-            for sizes in self.sizes.chunks(count) {
-                let start = end;
-                end = start.saturating_add(sizes.get(field).copied().unwrap_or(0));
-                plan.parts.push(start..end);
+        for staged in [false, true] {
+            let fields = self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged == staged);
+            for (number, _) in fields {
+                end = end.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
+                let parts = plan.parts.get_mut(number * rows..(number + 1) * rows).unwrap_or_default();
+                for (sizes, part) in self.sizes.chunks(count).zip(parts) {
+                    let start = end;
+                    end = start.saturating_add(sizes.get(number).copied().unwrap_or(0));
+                    *part = start..end;
+                }
+            }
+            if !staged {
+                plan.host_bytes = end;
             }
         }
         plan.bytes = end;
@@ -305,16 +330,27 @@ impl Plan {
         missing.clear();
         faults.clear();
         self.error = None;
-        (self.generation, self.number, self.bytes) = (generation, number, 0);
+        (self.generation, self.number) = (generation, number);
+        (self.bytes, self.host_bytes, self.staged_bytes) = (0, 0, 0);
     }
 
     /// Makes the batch one that only says what is wrong.
     fn spoil(&mut self, error: Error) {
         self.error = Some(error);
-        self.bytes = 0;
+        (self.bytes, self.host_bytes, self.staged_bytes) = (0, 0, 0);
         self.parts.iter_mut().for_each(|part| *part = 0..0);
         self.reads.clear();
         self.rows.iter_mut().for_each(|row| row.read = NONE);
+    }
+
+    /// What its slot must hold.
+    pub(super) fn room(&self) -> Room {
+        Room {
+            rows: self.rows.len(),
+            output_bytes: self.bytes,
+            host_bytes: self.host_bytes,
+            staged_bytes: self.staged_bytes,
+        }
     }
 
     /// The rows that a read brings.

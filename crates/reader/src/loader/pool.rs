@@ -5,10 +5,11 @@ use super::job::{Claim, Job, Outcome, Want};
 use super::memory::Allocate;
 use super::plan::{Plan, Planner};
 use super::rows::Rows;
+use super::stage::{Refusals, Room, RowFault, Stage, Ticket};
 use super::state::State;
 use super::stats::{Counters, add, add_since};
-use super::work::{Bench, Recipe, SampleAt};
-use crate::error::Error;
+use super::work::{Bench, Common, Recipe, SampleAt};
+use crate::error::{Error, Result};
 use crate::shard::Shard;
 use shardpack_format::Error as FormatError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -34,6 +35,8 @@ pub(super) struct Shared {
     /// Of the current generation; changed only between epochs.
     epoch: AtomicU32,
     memory: Arc<dyn Allocate>,
+    stage: Option<Arc<dyn Stage>>,
+    pub(super) refusals: Refusals,
     /// The process that started the threads, once it has: a fork of it has none.
     pid: OnceLock<u32>,
 }
@@ -52,7 +55,13 @@ pub(super) struct Pool {
 }
 
 impl Shared {
-    pub(super) fn new(state: State, planner: Planner, recipe: Recipe, epoch: u32, memory: Arc<dyn Allocate>) -> Self {
+    pub(super) fn new(
+        state: State,
+        planner: Planner,
+        recipe: Recipe,
+        epoch: u32,
+        (memory, stage): (Arc<dyn Allocate>, Option<Arc<dyn Stage>>),
+    ) -> Self {
         Self {
             state: Mutex::new(state),
             work: Condvar::new(),
@@ -62,6 +71,8 @@ impl Shared {
             recipe,
             epoch: AtomicU32::new(epoch),
             memory,
+            stage,
+            refusals: Refusals::default(),
             pid: OnceLock::new(),
         }
     }
@@ -106,9 +117,9 @@ impl Shared {
         self.work.notify_all();
     }
 
-    fn run(&self) {
+    fn run(self: &Arc<Self>) {
         let _leaving = Leaving(self);
-        let mut desk = Desk::new(&self.recipe);
+        let mut desk = Desk::new(self);
         loop {
             match self.next(&mut desk) {
                 Job::Decode => desk.decode(self),
@@ -121,28 +132,59 @@ impl Shared {
                     self.work.notify_all();
                 }
                 Job::Plan(plan) => self.plan(plan),
-                Job::Allocate(bytes) => match self.memory.allocate(bytes).map(Rows::new) {
-                    // A slot that is too small would be asked for again and again.
-                    Ok(slot) if slot.len() < bytes => {
-                        let found = format!("{} bytes", slot.len());
-                        let what = "memory for a batch";
-                        self.state().broken = Some(Error::usage(what, format!("{bytes} bytes"), found));
-                        self.done.notify_all();
-                    }
-                    Ok(slot) => {
-                        self.state().add_slot(slot);
-                        self.work.notify_all();
-                    }
-                    Err(error) => {
-                        self.state().no_memory(bytes, error);
-                        self.work.notify_all();
-                        self.done.notify_all();
-                    }
-                },
+                Job::Allocate(room) => self.allocate(&room),
+                Job::Submit(generation, batch, slot) => self.submit(generation, batch, slot),
                 Job::Wait(_) => {}
                 Job::Exit => return,
             }
         }
+    }
+
+    fn allocate(&self, room: &Room) {
+        let bytes = room.host_bytes;
+        let made = self.memory.allocate(bytes).map(Rows::new).and_then(|rows| match &self.stage {
+            Some(stage) => Ok(rows.beside(stage.slot(room)?)),
+            None => Ok(rows),
+        });
+        match made {
+            // A slot that is too small would be asked for again and again.
+            Ok(slot) if !slot.holds(room) => {
+                let found = format!("{} bytes", slot.len());
+                let what = "memory for a batch";
+                self.state().broken = Some(Error::usage(what, format!("{bytes} bytes"), found));
+                self.done.notify_all();
+            }
+            Ok(slot) => {
+                self.state().add_slot(slot);
+                self.work.notify_all();
+            }
+            Err(error) => {
+                self.state().no_memory(room.output_bytes, error);
+                self.work.notify_all();
+                self.done.notify_all();
+            }
+        }
+    }
+
+    fn submit(self: &Arc<Self>, generation: u64, batch: u64, slot: Arc<Rows>) {
+        let ticket = Ticket { home: Arc::downgrade(self), generation, batch, slot: Some(Arc::clone(&slot)) };
+        // Without a part on the device, or with a row that is still written, the ticket says that
+        // it was dropped.
+        let (Some(stage), Some(host)) = (slot.stage(), Rows::bytes(&slot)) else { return };
+        let host = host.get(..slot.host()).unwrap_or_default();
+        Arc::clone(stage).submit(host, ticket);
+    }
+
+    /// What is the same for all rows.
+    const fn work(&self) -> Common<'_> {
+        Common { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
+    }
+
+    /// A batch is done on the device, or the device has failed.
+    pub(super) fn completed(&self, generation: u64, batch: u64, result: Result<Vec<RowFault>>) {
+        self.state().completed(generation, batch, result);
+        self.work.notify_all();
+        self.done.notify_all();
     }
 
     /// Posts what was decoded and takes the next job: one short turn with the lock. Waits until
@@ -235,8 +277,9 @@ struct Desk {
 }
 
 impl Desk {
-    fn new(recipe: &Recipe) -> Self {
-        Self { bench: Bench::new(recipe), claims: Vec::new(), outcomes: Vec::new(), dims: Vec::new() }
+    fn new(shared: &Shared) -> Self {
+        let bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+        Self { bench, claims: Vec::new(), outcomes: Vec::new(), dims: Vec::new() }
     }
 
     fn decode(&mut self, shared: &Shared) {
@@ -248,12 +291,12 @@ impl Desk {
             let at = SampleAt { sample: claim.sample, record: claim.record, epoch, repetition: claim.repetition };
             let Claim { handle, run, .. } = &mut claim;
             let fault = run.as_ref().and_then(|run| {
-                let row = AssertUnwindSafe(|| bench.decode(&shared.recipe, run, at, handle, dims, &shared.counters));
+                let row = AssertUnwindSafe(|| bench.decode(shared.work(), run, at, handle, dims));
                 match catch_unwind(row) {
                     Ok(result) => result.err(),
                     Err(panic) => {
                         // Whatever the decoders hold is not to be trusted any more.
-                        *bench = Bench::new(&shared.recipe);
+                        *bench = Bench::new(&shared.recipe, shared.stage.as_deref());
                         Some(panicked(at.sample, &*panic))
                     }
                 }
@@ -261,7 +304,7 @@ impl Desk {
             // Padding, and rows that may be skipped, are zero.
             if fault.is_some() || claim.run.is_none() {
                 for field in 0..shared.recipe.fields.plans.len() {
-                    claim.handle.part(field).fill(0);
+                    claim.handle.clear(field);
                 }
             }
             let missing = if fault.is_none() { std::mem::take(&mut bench.missing) } else { Vec::new() };

@@ -7,6 +7,7 @@ use super::options::LoaderOptions;
 use super::pieces;
 use super::read::size_class;
 use super::sources::Sources;
+use super::stage::Room;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Dealing, End, OpenReads, Positions};
@@ -16,7 +17,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Predicted {
     /// One slot.
-    pub(super) slot_bytes: u64,
+    pub(super) room: Room,
     /// Most that runs may take: the window of the order, and what may be read ahead.
     pub(super) run_bytes: u64,
     /// The largest record.
@@ -93,8 +94,13 @@ pub(super) fn predict(
         );
         return Err(Error::usage("bytes of a batch", expected, found));
     }
-    let mut slot_bytes = 0_u64;
+    // Of the fields that the host decodes, and of those that a stage takes.
+    let (mut host_bytes, mut device_bytes, mut staged_bytes) = (0_u64, 0_u64, 0_u64);
     let mut scratch = 0_u64;
+    let records = match &options.stage {
+        Some(_) => Some(record_spread(dataset)?),
+        None => None,
+    };
     for field in &fields.plans {
         let (largest_row, batch) = match field.size {
             Size::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
@@ -108,7 +114,15 @@ pub(super) fn predict(
                 (whole(spread.largest), whole(batch))
             }
         };
-        slot_bytes = slot_bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX).saturating_add(batch);
+        let bytes = if field.staged { &mut device_bytes } else { &mut host_bytes };
+        *bytes = bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX).saturating_add(batch);
+        if let (true, Some(stage), Some(records)) = (field.staged, &options.stage, &records) {
+            let spec = field.spec(fields.layout, fields.scaling);
+            // For a batch as if it were one row, and what rows take however small they are.
+            let each = stage.staged_bytes(&spec, 0, 0).saturating_mul(rows);
+            let stored = stage.staged_bytes(&spec, whole(records.batch(rows as f64)), batch);
+            staged_bytes = staged_bytes.saturating_add(stored).saturating_add(each);
+        }
         scratch = scratch.saturating_add(match &field.from {
             From::Array { channels_first, cut, stored, .. } => {
                 let how = (*channels_first, cut.as_ref());
@@ -121,7 +135,16 @@ pub(super) fn predict(
             _ => 0,
         });
     }
-    let slot_bytes = slot_bytes.min(options.max_batch_bytes);
+    let output_bytes = host_bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX).saturating_add(device_bytes);
+    let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let room = Room {
+        rows: bytes(rows),
+        output_bytes: bytes(output_bytes.min(options.max_batch_bytes)),
+        host_bytes: bytes(host_bytes.min(options.max_batch_bytes)),
+        staged_bytes: bytes(staged_bytes),
+    };
+    let staging = options.stage.as_ref().map_or(0, |stage| stage.host_bytes(&room));
+    let slot_bytes = (room.host_bytes as u64).saturating_add(staging);
     let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
     let open = epoch.open_reads_max(options.world_size.into());
     let reads = reads(dataset, &open, sources)?;
@@ -143,7 +166,7 @@ pub(super) fn predict(
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
     let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
-    Ok(Predicted { slot_bytes, run_bytes, record_bytes: reads.record, fixed, held, threads })
+    Ok(Predicted { room, run_bytes, record_bytes: reads.record, fixed, held, threads })
 }
 
 /// What reads take.
@@ -188,6 +211,20 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Rea
     let window = window.fold(0, u64::saturating_add);
     let run = spreads.iter().map(|spread| whole(spread.largest)).max().unwrap_or(0);
     Ok(Reads { window, largest: size_class(record).max(run.min(pieces::MOST_BYTES)), record })
+}
+
+/// Lengths of records.
+fn record_spread(dataset: &Dataset) -> Result<Spread> {
+    let mut spread = Spread::default();
+    for (number, info) in dataset.shards().enumerate() {
+        if info.samples == 0 {
+            continue;
+        }
+        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
+        let lengths = (0..shard.len()).filter_map(|record| shard.index().row(record)).map(|row| row.length);
+        lengths.for_each(|length| spread.add(length as f64));
+    }
+    Ok(spread)
 }
 
 /// Sizes of single rows, and of any `rows` that are stored one after the other.

@@ -19,6 +19,7 @@
 #![allow(unsafe_code)]
 
 use super::memory::SlotMemory;
+use super::stage::{Room, Spot, StageSlot};
 use crate::error::{Error, Result};
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -29,8 +30,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(super) struct Rows {
     base: *mut u8,
     len: usize,
-    /// Field by field, the part of each row, ascending.
+    /// Field by field, the part of each row.
     parts: Vec<Range<usize>>,
+    /// Parts that begin here or later are on the device, not in the block.
+    host: usize,
+    /// What the slot has on a device.
+    stage: Option<Arc<dyn StageSlot>>,
     rows: usize,
     /// Handles that are alive.
     lent: AtomicUsize,
@@ -72,40 +77,64 @@ impl Rows {
         // SAFETY: it was just leaked, so it lives until `drop`, and nobody else has it.
         let bytes = unsafe { memory.as_mut() }.bytes_mut();
         let (base, len) = (bytes.as_mut_ptr(), bytes.len());
-        Self { base, len, parts: Vec::new(), rows: 0, lent: AtomicUsize::new(0), memory }
+        Self { base, len, parts: Vec::new(), host: len, stage: None, rows: 0, lent: AtomicUsize::new(0), memory }
+    }
+
+    /// With a part on a device.
+    pub(super) fn beside(mut self, stage: Arc<dyn StageSlot>) -> Self {
+        self.stage = Some(stage);
+        self
+    }
+
+    /// Bytes of the fields that are in the block.
+    pub(super) fn host(&self) -> usize {
+        self.host.min(self.len)
+    }
+
+    /// What the slot has on a device.
+    pub(super) const fn stage(&self) -> Option<&Arc<dyn StageSlot>> {
+        self.stage.as_ref()
     }
 
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
+    /// Whether a batch that needs `room` fits.
+    pub(super) fn holds(&self, room: &Room) -> bool {
+        self.len >= room.host_bytes && self.stage.as_ref().is_none_or(|stage| stage.room().holds(room))
+    }
+
     /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are
-    /// field by field those of each row. `false`, and nothing happens, if somebody still uses the
-    /// block.
+    /// field by field those of each row; the ones from `host` on are on the device. `false`, and
+    /// nothing happens, if somebody still uses the block.
     ///
     /// # Errors
-    /// `Internal` if the parts are not ascending or leave the block.
+    /// `Internal` if the parts of the block are not ascending, or leave it.
     pub(super) fn lend(
         this: &mut Arc<Self>,
-        rows: usize,
+        (rows, host): (usize, usize),
         parts: &[Range<usize>],
         handles: &mut Vec<Option<RowMut>>,
     ) -> Result<bool> {
         let Some(block) = Arc::get_mut(this) else { return Ok(false) };
         let mut end = 0;
-        for part in parts {
+        for part in parts.iter().filter(|part| part.start < host) {
             if part.start < end || part.end < part.start {
                 return Err(Error::internal("parts of a batch", format!("one from {end} on"), format!("{part:?}")));
             }
             end = part.end;
         }
-        if end > block.len || rows.checked_mul(parts.len().checked_div(rows).unwrap_or(0)) != Some(parts.len()) {
+        if end > host.min(block.len)
+            || rows.checked_mul(parts.len().checked_div(rows).unwrap_or(0)) != Some(parts.len())
+        {
             let expected = format!("whole rows in {} bytes", block.len);
             return Err(Error::internal("parts of a batch", expected, format!("{} that end at {end}", parts.len())));
         }
         block.parts.clear();
         block.parts.extend_from_slice(parts);
         block.rows = rows;
+        block.host = host;
         *block.lent.get_mut() = rows;
         handles.extend((0..rows).map(|row| Some(RowMut { block: Arc::clone(this), row })));
         Ok(true)
@@ -138,10 +167,32 @@ impl Rows {
 }
 
 impl RowMut {
-    /// The bytes of part `field` of this row; empty if there is no such field.
-    pub(super) fn part(&mut self, field: usize) -> &mut [u8] {
+    /// Where part `field` of this row is in the batch.
+    fn place(&self, field: usize) -> Option<Range<usize>> {
         let at = field.checked_mul(self.block.rows).and_then(|at| at.checked_add(self.row));
-        let Some(part) = at.and_then(|at| self.block.parts.get(at)) else { return &mut [] };
+        at.and_then(|at| self.block.parts.get(at)).cloned()
+    }
+
+    /// Where part `field` of this row is, if that is on a device.
+    pub(super) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
+        let stage = self.block.stage()?;
+        let bytes = self.place(field).filter(|part| part.start >= self.block.host)?;
+        let number = |n: usize| u32::try_from(n).ok();
+        Some((Arc::clone(stage), Spot { row: number(self.row)?, field: number(field)?, bytes }))
+    }
+
+    /// Makes part `field` of this row zero, wherever it is.
+    pub(super) fn clear(&mut self, field: usize) {
+        match self.spot(field) {
+            Some((stage, spot)) => stage.clear(&spot),
+            None => self.part(field).fill(0),
+        }
+    }
+
+    /// The bytes of part `field` of this row; empty if there is no such field, and of one that is
+    /// on the device.
+    pub(super) fn part(&mut self, field: usize) -> &mut [u8] {
+        let Some(part) = self.place(field).filter(|part| part.start < self.block.host) else { return &mut [] };
         // SAFETY: `lend` has checked that the part is inside the block and overlaps no other; only
         // this handle has it, and it is borrowed mutably. Nobody reads while there are handles.
         unsafe { std::slice::from_raw_parts_mut(self.block.base.add(part.start), part.end - part.start) }
@@ -183,7 +234,7 @@ mod tests {
         let mut block = Arc::new(moved.remove(0));
         assert_eq!(Rows::bytes(&block), Some(&[7; 64][..]));
         let mut handles = Vec::new();
-        assert!(Rows::lend(&mut block, 1, std::slice::from_ref(&(0..64)), &mut handles).unwrap());
+        assert!(Rows::lend(&mut block, (1, usize::MAX), std::slice::from_ref(&(0..64)), &mut handles).unwrap());
         handles.iter_mut().flatten().for_each(|handle| handle.part(0).fill(9));
         handles.clear();
         assert_eq!(Rows::bytes(&block), Some(&[9; 64][..]));
@@ -203,7 +254,7 @@ mod tests {
         let parts: Vec<_> = (0..4).map(|r| r * 4..r * 4 + 4).chain((0..4).map(|r| 16 + r * 8..24 + r * 8)).collect();
         for round in 0..20_u8 {
             let mut handles = Vec::new();
-            assert!(Rows::lend(&mut block, 4, &parts, &mut handles).unwrap());
+            assert!(Rows::lend(&mut block, (4, usize::MAX), &parts, &mut handles).unwrap());
             assert!(Rows::bytes(&block).is_none(), "rows are being written");
             std::thread::scope(|scope| {
                 for (row, handle) in (0_u8..).zip(handles) {
@@ -229,7 +280,7 @@ mod tests {
         let mut block = block(8);
         let whole = std::slice::from_ref(&(0..8));
         let mut handles = Vec::new();
-        assert!(Rows::lend(&mut block, 1, whole, &mut handles).unwrap());
+        assert!(Rows::lend(&mut block, (1, usize::MAX), whole, &mut handles).unwrap());
         handles[0].as_mut().unwrap().part(0).fill(1);
         assert_eq!(Rows::memory(&block, 0..8), None, "a row is being written");
         handles.clear();
@@ -242,10 +293,22 @@ mod tests {
         unsafe { std::ptr::write_bytes(part.cast::<u8>().as_ptr(), 9, part.len()) };
         assert_eq!(Rows::bytes(&block), Some(&[1, 1, 9, 9, 9, 9, 1, 1][..]));
         // And the next batch is written into it as ever.
-        assert!(Rows::lend(&mut block, 1, whole, &mut handles).unwrap());
+        assert!(Rows::lend(&mut block, (1, usize::MAX), whole, &mut handles).unwrap());
         handles[0].as_mut().unwrap().part(0).fill(2);
         handles.clear();
         assert_eq!(Rows::bytes(&block), Some(&[2; 8][..]));
+    }
+
+    #[test]
+    fn parts_on_the_device_are_not_in_the_block() {
+        let mut block = block(8);
+        let mut handles = Vec::new();
+        assert!(Rows::lend(&mut block, (1, 4), &[64..1000, 0..4], &mut handles).unwrap());
+        let handle = handles[0].as_mut().unwrap();
+        assert!(handle.part(0).is_empty());
+        assert_eq!((handle.place(0), handle.part(1).len()), (Some(64..1000), 4));
+        handles.clear();
+        assert!(Rows::lend(&mut block, (1, 3), &[64..1000, 0..4], &mut handles).is_err(), "across the border");
     }
 
     #[test]
@@ -253,20 +316,20 @@ mod tests {
         let mut block = block(8);
         let whole = std::slice::from_ref(&(0..8));
         let mut handles = Vec::new();
-        assert!(Rows::lend(&mut block, 1, whole, &mut handles).unwrap());
-        assert!(!Rows::lend(&mut block, 1, whole, &mut Vec::new()).unwrap(), "a handle is out");
+        assert!(Rows::lend(&mut block, (1, usize::MAX), whole, &mut handles).unwrap());
+        assert!(!Rows::lend(&mut block, (1, usize::MAX), whole, &mut Vec::new()).unwrap(), "a handle is out");
         handles.clear();
         let reader = Arc::clone(&block);
-        assert!(!Rows::lend(&mut block, 1, whole, &mut Vec::new()).unwrap(), "a reader is out");
+        assert!(!Rows::lend(&mut block, (1, usize::MAX), whole, &mut Vec::new()).unwrap(), "a reader is out");
         drop(reader);
-        assert!(Rows::lend(&mut block, 1, whole, &mut handles).unwrap());
+        assert!(Rows::lend(&mut block, (1, usize::MAX), whole, &mut handles).unwrap());
     }
 
     #[test]
     fn parts_that_overlap_or_leave_the_block_are_refused() {
         let mut block = block(8);
         for parts in [&[0..4, 3..8][..], &[0..4, 4..9], &[2..4, 0..1], &[0..1, 1..2, 2..3]] {
-            assert!(Rows::lend(&mut block, 2, parts, &mut Vec::new()).is_err(), "{parts:?}");
+            assert!(Rows::lend(&mut block, (2, usize::MAX), parts, &mut Vec::new()).is_err(), "{parts:?}");
         }
         assert!(Rows::bytes(&block).is_some());
     }

@@ -21,10 +21,11 @@ use shardpack_codec::jpeg::{PixelLayout, Rendering, Scaling, View};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error as FormatError, Limits};
 use std::any::Any;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Decodes rows of batches elsewhere than on the host.
 ///
@@ -61,6 +62,9 @@ pub trait Stage: Send + Sync + fmt::Debug {
 
 /// The part of a slot that is on a device: staging memory and the output of one batch.
 pub trait StageSlot: Send + Sync + fmt::Debug {
+    /// Where it is.
+    fn device(&self) -> DeviceId;
+
     /// What it was made for, at least.
     fn room(&self) -> Room;
 
@@ -165,6 +169,19 @@ impl Room {
             && self.output_bytes >= other.output_bytes
             && self.host_bytes >= other.host_bytes
             && self.staged_bytes >= other.staged_bytes
+    }
+
+    /// More than this, by an eighth: for a batch like the largest so far.
+    pub(super) const fn grown(&self) -> Self {
+        const fn more(bytes: usize) -> usize {
+            bytes.saturating_add(bytes / 8)
+        }
+        Self {
+            rows: self.rows,
+            output_bytes: more(self.output_bytes),
+            host_bytes: more(self.host_bytes),
+            staged_bytes: more(self.staged_bytes),
+        }
     }
 
     /// Room for both.
@@ -290,5 +307,36 @@ fn device_failed(batch: u64, text: &str) -> Error {
 impl RowFault {
     pub(super) fn error(&self) -> FormatError {
         FormatError::format("value decoded on the device", "one that is whole", &self.error)
+    }
+}
+
+/// Rows that a stage refused, for one reason; the host decoded them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Refusal {
+    /// The reason, as the stage says it.
+    pub reason: String,
+    /// How many.
+    pub rows: u64,
+    /// Keys of the first three samples.
+    pub first: Vec<String>,
+}
+
+/// All refusals of a loader.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Mutex<BTreeMap<Cow<'static, str>, Refusal>>);
+
+impl Refusals {
+    pub(super) fn add(&self, reason: Cow<'static, str>, key: impl FnOnce() -> String) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let refusal = all.entry(reason).or_default();
+        refusal.rows += 1;
+        if refusal.first.len() < 3 {
+            refusal.first.push(key());
+        }
+    }
+
+    pub(super) fn list(&self) -> Vec<Refusal> {
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|(reason, refusal)| Refusal { reason: reason.to_string(), ..refusal.clone() }).collect()
     }
 }

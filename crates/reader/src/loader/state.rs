@@ -3,12 +3,13 @@
 
 use super::fault;
 use super::job::{Claim, Job, Outcome, Want};
-use super::open::{Open, Work, judge};
+use super::open::{Open, Phase, Work, judge};
 use super::options::OnCorrupt;
 use super::plan::{NONE, Plan};
 use super::read::ReadJob;
 use super::rows::Rows;
 use super::runs::Runs;
+use super::stage::{Room, RowFault};
 use crate::error::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,8 +50,8 @@ pub(super) struct State {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     pub(super) slots: usize,
-    /// A slot has at least so many bytes.
-    pub(super) slot_bytes: usize,
+    /// A slot has at least this room.
+    pub(super) room: Room,
     pub(super) threads: usize,
     pub(super) run_bytes: u64,
     pub(super) on_corrupt: OnCorrupt,
@@ -90,7 +91,7 @@ impl State {
 
     /// Batches at the front that could be handed out.
     pub(super) fn finished(&self) -> usize {
-        self.batches.iter().take_while(|open| open.slot.is_some() && open.left == 0).count()
+        self.batches.iter().take_while(|open| open.slot.is_some() && open.is_done()).count()
     }
 
     /// Begins another epoch: everything that was prepared is forgotten. Slots whose rows are still
@@ -130,7 +131,7 @@ impl State {
             }
             let Some(open) = self.batch(outcome.batch) else { continue };
             open.left = open.left.saturating_sub(1);
-            finished |= open.left == 0;
+            finished |= open.is_done();
             if let Some(error) = outcome.fault {
                 open.work.faults.push((outcome.row, error));
                 continue;
@@ -163,8 +164,14 @@ impl State {
         if self.broken.is_some() {
             return Job::Exit;
         }
-        if let Some(bytes) = missing {
-            return Job::Allocate(bytes);
+        if let Some(open) = self.batches.iter_mut().find(|open| open.is_to_submit())
+            && let Some(slot) = &open.slot
+        {
+            open.phase = Phase::Submitted;
+            return Job::Submit(open.plan.generation, open.plan.number, Arc::clone(slot));
+        }
+        if let Some(room) = missing {
+            return Job::Allocate(room);
         }
         let decodable = self.batches.iter().take_while(|open| open.slot.is_some()).find(|o| !o.work.ready.is_empty());
         let decodable = decodable.map(|open| open.plan.number);
@@ -183,7 +190,7 @@ impl State {
             self.claim(number, claims, dims);
             return Job::Decode;
         }
-        let undone = self.batches.iter().any(|open| open.slot.is_some() && open.left > 0);
+        let undone = self.batches.iter().any(|open| open.slot.is_some() && !open.is_done());
         Job::Wait(match undone {
             true if self.runs.is_reading() => Want::Data,
             true => Want::Nothing,
@@ -192,35 +199,40 @@ impl State {
         })
     }
 
-    /// Gives slots to the batches that have none, in order. The size of a slot that has to be made,
+    /// Gives slots to the batches that have none, in order. The room of a slot that has to be made,
     /// if there is one.
-    fn attach(&mut self) -> Option<usize> {
+    fn attach(&mut self) -> Option<Room> {
         let allowed = self.limits.slots + self.extra;
         for open in self.batches.iter_mut().filter(|open| open.slot.is_none() && !open.has_failed()) {
-            let bytes = open.plan.bytes;
-            let fits = |slot: &Arc<Rows>| slot.len() >= bytes && Arc::strong_count(slot) == 1;
+            let room = open.plan.room();
+            let fits = |slot: &Arc<Rows>| slot.holds(&room) && Arc::strong_count(slot) == 1;
             if let Some(place) = self.free.iter().position(fits) {
                 let mut slot = self.free.swap_remove(place);
                 let handles = &mut open.work.handles;
-                match Rows::lend(&mut slot, open.plan.rows.len(), &open.plan.parts, handles) {
-                    Ok(true) => open.slot = Some(slot),
+                match Rows::lend(&mut slot, (room.rows, room.host_bytes), &open.plan.parts, handles) {
+                    Ok(true) => {
+                        if let Some(stage) = slot.stage() {
+                            stage.begin(room.output_bytes);
+                        }
+                        open.slot = Some(slot);
+                    }
                     // Cannot be: the plan is its own witness. Said rather than hung.
                     Ok(false) | Err(_) => {
-                        let found = format!("{} bytes", slot.len());
-                        self.broken = Some(Error::internal("slot of a batch", format!("{bytes} bytes, unused"), found));
+                        let (expected, found) = (format!("{} bytes, unused", room.host_bytes), slot.len());
+                        self.broken = Some(Error::internal("slot of a batch", expected, format!("{found} bytes")));
                     }
                 }
                 continue;
             }
             if self.slots < allowed {
                 self.slots += 1;
-                return Some(bytes.max(self.limits.slot_bytes));
+                return Some(room.max(self.limits.room));
             }
             // One that is too small, and in nobody's hands, makes room for a larger one.
-            let place = self.free.iter().position(|slot| slot.len() < bytes && Arc::strong_count(slot) == 1)?;
+            let place = self.free.iter().position(|slot| !slot.holds(&room) && Arc::strong_count(slot) == 1)?;
             self.free.swap_remove(place);
             self.grown_slots += 1;
-            return Some(bytes.saturating_add(bytes / 8).max(self.limits.slot_bytes));
+            return Some(room.grown().max(self.limits.room));
         }
         None
     }
@@ -238,6 +250,32 @@ impl State {
         open.work.clear();
         for read in open.plan.reads.drain(..).filter(|read| read.cached.is_none()) {
             runs.release(read.key, read.rows);
+        }
+    }
+
+    /// Takes in what became of a batch on the device. One of an earlier epoch only gives its slot
+    /// back.
+    pub(super) fn completed(&mut self, generation: u64, number: u64, result: Result<Vec<RowFault>>) {
+        let faults = match result {
+            Ok(faults) => faults,
+            Err(error) => {
+                self.broken.get_or_insert(error);
+                return;
+            }
+        };
+        if generation != self.generation {
+            return;
+        }
+        let Some(open) = self.batch(number) else { return };
+        open.phase = Phase::Done;
+        for fault in faults {
+            let row = usize::try_from(fault.row).ok().and_then(|row| open.plan.rows.get(row));
+            let read = row.and_then(|row| Some((row.record, open.plan.reads.get(usize::try_from(row.read).ok()?)?)));
+            let error = match read {
+                Some((record, read)) => read.shard.in_record(record, fault.error()).into(),
+                None => Error::internal("row that failed on the device", "one of the batch", fault.row),
+            };
+            open.work.faults.push((fault.row, error));
         }
     }
 
@@ -267,7 +305,7 @@ impl State {
             return;
         }
         let work = self.spare_work.pop().unwrap_or_default();
-        let mut open = Open { slot: None, left: plan.rows.len(), work, plan };
+        let mut open = Open { slot: None, left: plan.rows.len(), work, plan, phase: Phase::Filling };
         // Rows without a run have nothing to wait for.
         for (row, planned) in (0..).zip(&open.plan.rows) {
             if planned.read == NONE {
@@ -318,7 +356,7 @@ impl State {
     /// The next batch, if it is done. The slot of a batch that is an error goes back at once.
     pub(super) fn take(&mut self) -> Option<Result<(Arc<Rows>, Plan)>> {
         let front = self.batches.front()?;
-        if (front.slot.is_none() && !front.has_failed()) || front.left > 0 {
+        if !front.is_done() {
             return None;
         }
         let Open { mut plan, slot, mut work, .. } = self.batches.pop_front()?;

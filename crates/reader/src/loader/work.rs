@@ -2,18 +2,21 @@
 //! where they stay.
 
 use super::array_row::ArrayRows;
+use super::arrays::Cut;
 use super::cached;
-use super::fields::{FieldPlan, Fields, From};
+use super::fields::{Col, FieldPlan, Fields, From};
 use super::options::LoaderOptions;
 use super::read::Loaded;
 use super::rows::RowMut;
+use super::stage::{Prepared, Refusals, Spot, Stage, StageSlot, Value};
 use super::stats::{Counters, add, add_since};
 use crate::decode::name_field;
 use crate::error::{Error, Result};
 use crate::shard::Shard;
 use shardpack_codec::PictureDecoder;
-use shardpack_codec::jpeg::{DecodeOptions, DrawKey, PixelLayout, Rendering, View};
+use shardpack_codec::jpeg::{DecodeOptions, DrawKey, FloatTable, PixelLayout, Rendering, View};
 use shardpack_format::{Codec, Error as FormatError, FieldValue, Frame, Limits, Record};
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -38,10 +41,24 @@ impl Recipe {
     }
 }
 
+/// What all threads work by, and count in.
+#[derive(Clone, Copy)]
+pub(super) struct Common<'a> {
+    pub(super) recipe: &'a Recipe,
+    pub(super) counters: &'a Counters,
+    pub(super) refusals: &'a Refusals,
+}
+
 /// One thread's decoders and scratch memory: used again for every row.
 pub(super) struct Bench {
     arrays: ArrayRows,
     pictures: PictureDecoder,
+    /// The stage's own.
+    stage: Box<dyn Any + Send>,
+    /// Levels that floats are made of.
+    levels: Vec<u8>,
+    /// A row that the stage refused.
+    refused: Vec<u8>,
     /// The record, where the page cache holds its run.
     record: Vec<u8>,
     /// Fields of the last row that its sample has no value for, by number.
@@ -63,10 +80,13 @@ pub(super) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
 }
 
 impl Bench {
-    pub(super) fn new(recipe: &Recipe) -> Self {
+    pub(super) fn new(recipe: &Recipe, stage: Option<&dyn Stage>) -> Self {
         Self {
             arrays: ArrayRows::new(recipe),
             pictures: PictureDecoder::new(recipe.decode.clone()),
+            stage: stage.map_or_else(|| Box::new(()) as Box<dyn Any + Send>, Stage::bench),
+            levels: Vec::new(),
+            refused: Vec::new(),
             record: Vec::new(),
             missing: Vec::new(),
         }
@@ -76,24 +96,24 @@ impl Bench {
     /// promised; where only the record knows, they are put right.
     pub(super) fn decode(
         &mut self,
-        recipe: &Recipe,
+        common: Common<'_>,
         run: &Loaded,
         at: SampleAt,
         row: &mut RowMut,
         dims: &mut [u64],
-        counters: &Counters,
     ) -> Result<()> {
         self.missing.clear();
+        let counters = common.counters;
         let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
         if !run.is_cached {
-            return self.decode_record(recipe, run.record(shard, at.record)?, shard, at, row, dims, counters);
+            return self.decode_record(common, run.record(shard, at.record)?, shard, at, row, dims);
         }
         let start = Instant::now();
         let mut buffer = std::mem::take(&mut self.record);
         let result = cached::read(shard, at.record, &mut buffer).and_then(|bytes| {
             add_since(&counters.read, start);
             add(&counters.read_bytes, bytes.len() as u64);
-            self.decode_record(recipe, bytes, shard, at, row, dims, counters)
+            self.decode_record(common, bytes, shard, at, row, dims)
         });
         self.record = buffer;
         result
@@ -102,14 +122,14 @@ impl Bench {
     #[expect(clippy::too_many_arguments, reason = "a record, where it is from, and where its fields go")]
     fn decode_record(
         &mut self,
-        recipe: &Recipe,
+        common: Common<'_>,
         bytes: &[u8],
         shard: &Shard,
         at: SampleAt,
         row: &mut RowMut,
         dims: &mut [u64],
-        counters: &Counters,
     ) -> Result<()> {
+        let Common { recipe, counters, .. } = common;
         let place = |error| name(shard, at, error);
         let start = Instant::now();
         let frame = check(shard, at.record, bytes).map_err(place)?;
@@ -123,10 +143,12 @@ impl Bench {
                 return Err(place(FormatError::internal("axes of a row", end, dims.len())));
             };
             let record = FieldOf { shard, frame: &frame, bytes, at, field, number };
-            let part = row.part(number);
-            let there = self.field(recipe, &record, part, dims).map_err(|e| place(name_field(&field.name, e)))?;
-            if !there {
-                part.fill(0);
+            let there = match row.spot(number) {
+                Some((slot, spot)) => self.staged(common, &record, (&*slot, &spot), dims),
+                None => self.field(recipe, &record, row.part(number), dims),
+            };
+            if !there.map_err(|e| place(name_field(&field.name, e)))? {
+                row.clear(number);
                 dims.fill(0);
                 self.missing.extend(u32::try_from(number));
             }
@@ -137,6 +159,55 @@ impl Bench {
         }
         add_since(&counters.decode, start);
         Ok(())
+    }
+
+    /// Hands a field to the stage, or, if that refuses it, decodes it for the stage; false, and
+    /// nothing is written, if the sample has no value for it.
+    fn staged(
+        &mut self,
+        common: Common<'_>,
+        of: &FieldOf<'_>,
+        (slot, spot): (&dyn StageSlot, &Spot),
+        dims: &mut [u64],
+    ) -> Result<bool, FormatError> {
+        let recipe = common.recipe;
+        let prepared = match &of.field.from {
+            From::Picture { position, view, orientation, .. } => {
+                let Some(value) = of.value(*position)? else { return Ok(false) };
+                let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
+                let (dtype, scaling) = (of.field.dtype, &recipe.fields.scaling);
+                let value = Value::Picture { media_type, bytes: value.bytes, how: &how, dtype, scaling };
+                slot.prepare(spot, &value, &mut *self.stage)
+            }
+            From::Array { position, channels_first, cut, .. } => {
+                let Some(value) = of.array(*position, cut.as_ref())? else { return Ok(false) };
+                let limits = &of.shard.options().limits;
+                let how = (*channels_first, cut.as_ref());
+                let (descriptor, region) = self.arrays.asked(recipe, of, &value, how, dims)?;
+                let value = Value::Array { codec: value.codec, descriptor, bytes: value.bytes, region, limits };
+                slot.prepare(spot, &value, &mut *self.stage)
+            }
+            From::Scalar(_) | From::Raw { .. } => Prepared::Refused("neither a picture nor an array".into()),
+        };
+        let reason = match prepared {
+            Prepared::Taken(size) => {
+                if let Some(size) = size {
+                    set_size(dims, size.map(u64::from), recipe.layout);
+                }
+                return Ok(true);
+            }
+            Prepared::Refused(reason) => reason,
+        };
+        common.refusals.add(reason, || of.shard.index().key(of.at.record).unwrap_or_default().to_owned());
+        let mut row = std::mem::take(&mut self.refused);
+        row.clear();
+        row.resize(spot.bytes.len(), 0);
+        let result = self.field(recipe, of, &mut row, dims).and_then(|there| {
+            let kept = if there { slot.put(spot, &row) } else { Ok(()) };
+            kept.map_err(|e| FormatError::internal("row for the device", "room for it", e)).map(|()| there)
+        });
+        self.refused = row;
+        result
     }
 
     /// Decodes a field; false, and nothing is written, if the sample has no value for it.
@@ -164,64 +235,89 @@ impl Bench {
                 out.copy_from_slice(value.bytes);
                 dims.fill(length as u64);
             }
-            From::Picture { position, view, orientation } => {
+            From::Picture { position, view, orientation, floats } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
-                let stored = orientation.and_then(|column| column.length(of.shard, of.at.record));
-                self.picture(recipe, of, &value, *view, stored, out, dims)?;
+                let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
+                match floats {
+                    None => self.picture((media_type, &how), &value, out, dims)?,
+                    Some(table) => self.floats((media_type, &how), &value, table, out, dims)?,
+                }
             }
             From::Array { position, channels_first, cut, .. } => {
-                // A part of an array counts by its own size: `ArrayRows` compares it with the
-                // limits.
-                let limits = &of.shard.options().limits;
-                let value = match cut {
-                    Some(_) => of.value_within(*position, &limits_of_a_part(limits)),
-                    None => of.value_within(*position, limits),
-                };
-                let Some(value) = value? else { return Ok(false) };
+                let Some(value) = of.array(*position, cut.as_ref())? else { return Ok(false) };
                 self.arrays.decode(recipe, of, &value, (*channels_first, cut.as_ref()), out, dims)?;
             }
         }
         Ok(true)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a picture, how to show it, and where")]
-    fn picture(
+    /// Decodes a picture, and makes floats of it.
+    fn floats(
         &mut self,
-        recipe: &Recipe,
-        of: &FieldOf<'_>,
+        how: (&str, &Rendering),
         value: &FieldValue<'_>,
-        view: View,
-        orientation: Option<u64>,
+        table: &FloatTable,
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<(), FormatError> {
-        let media_type = std::str::from_utf8(value.descriptor)
-            .map_err(|e| FormatError::format("media type of a picture", "UTF-8", e))?;
-        let stored = orientation.map(|stored| i64::try_from(stored).unwrap_or(0));
-        let orientation = crate::decode::orientation(stored, value.codec == Codec::Jpeg, value.bytes);
-        let rendering = Rendering { view, key: recipe.key(of.at), orientation, layout: recipe.layout };
-        let room = out.len();
-        let decoded =
-            self.pictures.decode_into(media_type, value.bytes, &rendering, out).map_err(|error| match error {
-                // The slot was made by what the index says: it is not the caller who is wrong.
-                FormatError::Usage { what, expected, .. } if dims.len() == 3 => FormatError::format(
-                    what,
-                    format!("{room} bytes, by height and width in the index"),
-                    format!("{expected}, by the picture itself"),
-                ),
-                FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
-                other => other,
-            })?;
-        // Only now it is known whether the upright picture is the stored one turned by 90°; the
-        // bytes are as many.
-        let (height, width) = (u64::from(decoded.height), u64::from(decoded.width));
-        if let [a, b, c] = dims {
-            (*a, *b, *c) = match recipe.layout {
-                PixelLayout::HeightWidthChannels => (height, width, 3),
-                PixelLayout::ChannelsHeightWidth => (3, height, width),
-            };
+        let mut levels = std::mem::take(&mut self.levels);
+        let wanted = out.len() / table.element_bytes();
+        if levels.len() < wanted {
+            levels.resize(wanted, 0);
         }
+        let decoded = levels.get_mut(..wanted).unwrap_or_default();
+        let result = self.picture(how, value, decoded, dims).and_then(|()| table.convert(decoded, how.1.layout, out));
+        self.levels = levels;
+        result
+    }
+
+    fn picture(
+        &mut self,
+        (media_type, how): (&str, &Rendering),
+        value: &FieldValue<'_>,
+        out: &mut [u8],
+        dims: &mut [u64],
+    ) -> Result<(), FormatError> {
+        let room = out.len();
+        let decoded = self.pictures.decode_into(media_type, value.bytes, how, out).map_err(|error| match error {
+            // The slot was made by what the index says: it is not the caller who is wrong.
+            FormatError::Usage { what, expected, .. } if dims.len() == 3 => FormatError::format(
+                what,
+                format!("{room} bytes, by height and width in the index"),
+                format!("{expected}, by the picture itself"),
+            ),
+            FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
+            other => other,
+        })?;
+        set_size(dims, [decoded.height, decoded.width].map(u64::from), how.layout);
         Ok(())
+    }
+}
+
+/// Media type of a picture, and how it is to be shown.
+fn rendering<'v>(
+    recipe: &Recipe,
+    of: &FieldOf<'_>,
+    value: &FieldValue<'v>,
+    view: View,
+    orientation: Option<Col>,
+) -> Result<(&'v str, Rendering), FormatError> {
+    let media_type = std::str::from_utf8(value.descriptor)
+        .map_err(|e| FormatError::format("media type of a picture", "UTF-8", e))?;
+    let stored = orientation.and_then(|column| column.length(of.shard, of.at.record));
+    let stored = stored.map(|stored| i64::try_from(stored).unwrap_or(0));
+    let orientation = crate::decode::orientation(stored, value.codec == Codec::Jpeg, value.bytes);
+    Ok((media_type, Rendering { view, key: recipe.key(of.at), orientation, layout: recipe.layout }))
+}
+
+/// Only when a picture is decoded it is known whether the upright one is the stored one turned by
+/// 90°; the bytes are as many.
+fn set_size(dims: &mut [u64], [height, width]: [u64; 2], layout: PixelLayout) {
+    if let [a, b, c] = dims {
+        (*a, *b, *c) = match layout {
+            PixelLayout::HeightWidthChannels => (height, width, 3),
+            PixelLayout::ChannelsHeightWidth => (3, height, width),
+        };
     }
 }
 
@@ -251,6 +347,16 @@ impl<'a> FieldOf<'a> {
     /// The stored value; `None` if the sample has none.
     fn value(&self, position: usize) -> Result<Option<FieldValue<'a>>, FormatError> {
         self.value_within(position, &self.shard.options().limits)
+    }
+
+    /// The stored value of an array. One of which a part is asked for counts by the size of that:
+    /// `ArrayRows` compares it with the limits.
+    fn array(&self, position: usize, cut: Option<&Cut>) -> Result<Option<FieldValue<'a>>, FormatError> {
+        let limits = &self.shard.options().limits;
+        match cut {
+            Some(_) => self.value_within(position, &limits_of_a_part(limits)),
+            None => self.value_within(position, limits),
+        }
     }
 
     fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
