@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-codec", &["shardpack-format"]),
     ("shardpack-reader", &["shardpack-format", "shardpack-codec"]),
     ("shardpack-writer", &["shardpack-format", "shardpack-codec"]),
-    ("shardpack-gpu", &["shardpack-format", "shardpack-codec"]),
+    ("shardpack-gpu", &["shardpack-format", "shardpack-codec", "shardpack-reader"]),
     ("shardpack-gpu-play", &[]),
     ("shardpack", &["shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer"]),
     ("shardpack-python", &["shardpack", "shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer"]),

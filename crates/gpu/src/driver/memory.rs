@@ -148,7 +148,6 @@ impl Pinned {
             }
         }
     }
-
 }
 
 // SAFETY: the bytes were allocated and written in `new`, and are the value's own until it is dropped;
