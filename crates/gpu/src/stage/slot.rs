@@ -145,14 +145,14 @@ impl CudaSlot {
         let Some(batch) = batch.take() else { return Ok(Vec::new()) };
         let [pictures, cubes] = batch.statuses().map(|range| range.len());
         let (picture_words, rest) = status.bytes_mut()?.split_at_checked(pictures).unwrap_or_default();
-        let faults = batch.faults([picture_words, rest.get(..cubes).unwrap_or_default()]);
-        for (spot, _) in &faults {
-            self.stream.zero(&self.output, spot.bytes.clone())?;
+        let (faults, zero) = batch.faults([picture_words, rest.get(..cubes).unwrap_or_default()]);
+        for range in &zero {
+            self.stream.zero(&self.output, range.clone())?;
         }
-        if !faults.is_empty() {
+        if !zero.is_empty() {
             self.stream.synchronize()?;
         }
-        Ok(faults.into_iter().map(|(_, fault)| fault).collect())
+        Ok(faults)
     }
 }
 

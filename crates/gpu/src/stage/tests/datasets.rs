@@ -6,7 +6,7 @@ use super::loader_support::write;
 use super::support::scratch;
 use shardpack_codec::jpeg::{PixelLayout, Scaling, View};
 use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Filter, ValueRule};
-use shardpack_format::{Codec, Dtype, Field, FieldKind, RecordBuilder, Schema, StoredField};
+use shardpack_format::{self as format, Codec, Dtype, FieldKind, RecordBuilder, Schema, StoredField};
 use shardpack_reader::order::End;
 use shardpack_reader::{ArrayDtype, Batch, CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt, Place};
 
@@ -28,7 +28,7 @@ fn settings(n: u64) -> ArraySettings {
     let of = |coder, filter, layout, band_difference| ArraySettings {
         values: ValueRule::Keep,
         coder,
-        level: None,
+        level: matches!(coder, Coder::Blosc2Zstd | Coder::Zstd).then_some(1),
         filter,
         band_difference,
         layout,
@@ -54,13 +54,13 @@ impl Disk {
     /// differ if they are varied.
     pub(crate) fn new(count: u64, size: impl Fn(u64) -> [u32; 2], harm: Harm) -> Self {
         let mut fields = vec![
-            Field::stored("image", FieldKind::Image),
-            Field::stored("thumb", FieldKind::Image),
-            Field::stored("cube", FieldKind::Array),
-            Field::stored("mask", FieldKind::Array),
-            Field::scalar("label", Dtype::I64),
+            format::Field::stored("image", FieldKind::Image),
+            format::Field::stored("thumb", FieldKind::Image),
+            format::Field::stored("cube", FieldKind::Array),
+            format::Field::stored("mask", FieldKind::Array),
+            format::Field::scalar("label", Dtype::I64),
         ];
-        fields.extend(["height", "width", "channels"].map(|name| Field::scalar(name, Dtype::U32)));
+        fields.extend(["height", "width", "channels"].map(|name| format::Field::scalar(name, Dtype::U32)));
         let schema = Schema::new(fields).unwrap();
         let dir = scratch();
         write(dir.path(), &schema, &[count / 2, count - count / 2], |schema, number, id| {
@@ -74,13 +74,18 @@ impl Disk {
             if harm == Harm::Damaged {
                 let random = &mut Random(id);
                 if id % 5 == 2 {
-                    // Behind the tables, before the end.
-                    let (from, to) = (image.len() / 2, image.len() - 8);
-                    image[from..to].iter_mut().for_each(|byte| *byte = random.below(255) as u8);
+                    // Neither tables nor markers, so that it comes as far as the kernels.
+                    let (from, to) = (image.len() / 2, image.len() - 2);
+                    for at in from..to {
+                        if image[at] != 0xFF && image[at - 1] != 0xFF {
+                            image[at] = random.below(255) as u8;
+                        }
+                    }
                 }
                 if id % 7 == 3 {
-                    let to = cube.payload.len();
-                    cube.payload[to / 3..].iter_mut().for_each(|byte| *byte = random.next() as u8);
+                    // The last stream, if it is of LZ4.
+                    let from = cube.payload.len() - 40;
+                    cube.payload[from..].fill(0xFF);
                 }
             }
             let media = b"image/jpeg".to_vec();
@@ -132,21 +137,28 @@ impl Disk {
 pub(crate) struct Seen {
     indices: Vec<u64>,
     pub(crate) mask: Vec<bool>,
-    fields: Vec<(String, Vec<Vec<u64>>, Vec<Vec<u8>>)>,
+    fields: Vec<Field>,
 }
+
+/// Its name, and each row's shape and bytes.
+type Field = (String, Vec<Vec<u64>>, Vec<Vec<u8>>);
 
 pub(crate) fn seen(batch: &Batch) -> Seen {
     let field = |field: shardpack_reader::Tensor<'_>| {
         let shapes: Vec<_> = (0..batch.len()).map(|row| field.row_shape(row).unwrap().to_vec()).collect();
         let (all, offsets) = (field.to_host().unwrap(), field.offsets());
-        let rows = offsets.zip(&shapes).map(|(at, shape)| {
+        let rows = offsets.zip(&shapes).zip(batch.mask()).map(|((at, shape), there)| {
             let bytes = field.dtype().array_bytes(shape).unwrap() as usize;
-            all[at..at + bytes].to_vec()
+            // Of a row that only the device found damaged, the columns of the index are there.
+            if *there || !COLUMNS.contains(&field.name()) { all[at..at + bytes].to_vec() } else { Vec::new() }
         });
         (field.name().to_owned(), shapes.clone(), rows.collect())
     };
     Seen { indices: batch.indices().to_vec(), mask: batch.mask().to_vec(), fields: batch.fields().map(field).collect() }
 }
+
+/// Fields of the index.
+const COLUMNS: [&str; 4] = ["label", "height", "width", "channels"];
 
 /// One epoch.
 pub(crate) fn epoch(loader: &mut Loader) -> Vec<Seen> {
@@ -185,7 +197,9 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
         ArrayDtype::Fields(types.iter().map(|(name, dtype)| ((*name).to_owned(), *dtype)).collect())
     };
     let view = ImageMode::View;
-    let patch = CubeMode::Patch { height: 9, width: 8, place: Place::Random };
+    let fields = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+    let (pictures, arrays) = (fields(&["label", "thumb", "image"]), fields(&["cube", "label", "mask"]));
+    let patch = CubeMode::Patch { height: 9, width: 4, place: Place::Random };
     vec![
         ("whole", LoaderOptions { image: view(View::whole()), ..base.clone() }),
         ("whole, channels first", LoaderOptions { layout: first, ..base.clone() }),
@@ -196,25 +210,34 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
                 layout: first,
                 scaling,
                 dtype: types(&[("image", Dtype::F16), ("thumb", Dtype::F32)]),
+                fields: pictures.clone(),
                 ..base.clone()
             },
         ),
         (
-            "centres, and patches of some bands",
+            "centres",
+            LoaderOptions { image: view(View::center_crop(33, 24, 24)), fields: pictures.clone(), ..base.clone() },
+        ),
+        (
+            "small ones",
             LoaderOptions {
-                image: view(View::center_crop(33, 24, 24)),
-                cube: patch,
-                bands: Bands::List(vec![4, 0, 0, 5]),
+                image: view(View::random_resized_crop(20, 24)),
+                fields: pictures.clone(),
+                layout: first,
                 ..base.clone()
             },
         ),
         (
-            "small ones, and patches of floats",
+            "patches of some bands",
+            LoaderOptions { cube: patch, bands: Bands::List(vec![4, 0, 0, 5]), fields: arrays.clone(), ..base.clone() },
+        ),
+        (
+            "patches of floats",
             LoaderOptions {
-                image: view(View::resize(11, 13)),
-                cube: CubeMode::Patch { height: 9, width: 8, place: Place::Center },
+                cube: CubeMode::Patch { height: 9, width: 4, place: Place::Center },
                 dtype: types(&[("cube", Dtype::F32)]),
                 layout: first,
+                fields: arrays,
                 ..base.clone()
             },
         ),

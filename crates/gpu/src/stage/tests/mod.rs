@@ -21,6 +21,7 @@ use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
 use shardpack_reader::LoaderOptions;
 use shardpack_reader::stage::{Prepared, Spot, Value};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,39 +35,40 @@ fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, &PlayedStage)) {
         let stage = Arc::new(PlayedStage::new(n % 2, tight));
         let mut host = disk.loader(options.clone());
         let mut staged = disk.loader(LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options });
-        for _ in 0..2 {
+        for epoch_number in 0..2 {
+            host.set_epoch(epoch_number).unwrap();
+            staged.set_epoch(epoch_number).unwrap();
             assert_same(&epoch(&mut staged), &epoch(&mut host), name);
         }
-        let counts = &stage.counts;
         let refused: u64 = staged.refusals().iter().map(|refusal| refusal.rows).sum();
-        assert_eq!(refused, of(&counts.refused), "{name}: {:?}", staged.refusals());
+        assert_eq!(refused, of(&stage.counts.refused), "{name}: {:?}", staged.refusals());
         check(name, &stage);
     }
 }
 
 #[test]
 fn batches_of_samples_alike_are_the_hosts() {
-    compare(&Disk::alike(40, Harm::None), 1, |name, stage| {
+    compare(&Disk::alike(20, Harm::None), 1, |name, stage| {
         let (taken, refused) = (of(&stage.counts.taken), of(&stage.counts.refused));
-        assert!(taken > 80, "{name}: {taken} taken, {refused} refused");
-        assert_eq!(of(&stage.counts.faults), 0);
-        if name == "small ones, and patches of floats" {
-            assert!(of(&stage.counts.put) > 0, "some shrink too much");
+        match name {
+            "small ones" => assert!(taken > 0 && refused > 0, "{taken} taken, {refused} shrink too much"),
+            _ => assert!(taken >= 72, "{name}: {taken} taken, {refused} refused"),
         }
+        assert_eq!(of(&stage.counts.faults), 0);
     });
 }
 
 #[test]
 fn batches_of_varied_samples_are_the_hosts() {
-    compare(&Disk::varied(36, Harm::None), 1, |name, stage| {
-        assert!(of(&stage.counts.taken) > 72, "{name}");
+    compare(&Disk::varied(18, Harm::None), 1, |name, stage| {
+        assert!(of(&stage.counts.taken) > 50 || name == "small ones", "{name}");
         assert_eq!(of(&stage.counts.faults), 0, "{name}");
     });
 }
 
 #[test]
 fn damage_harms_its_row_alone() {
-    compare(&Disk::alike(40, Harm::Damaged), 1, |name, stage| {
+    compare(&Disk::alike(20, Harm::Damaged), 1, |name, stage| {
         if name == "whole" {
             assert!(of(&stage.counts.faults) > 0, "the device finds some of it");
         }
@@ -75,12 +77,12 @@ fn damage_harms_its_row_alone() {
 
 #[test]
 fn what_finds_no_room_is_decoded_by_the_host() {
-    compare(&Disk::alike(24, Harm::None), 5, |name, stage| {
-        assert!(of(&stage.counts.put) > 0, "{name}");
+    compare(&Disk::alike(16, Harm::None), 12, |name, stage| {
+        assert!(of(&stage.counts.put) > 0 || name != "whole", "{name}");
     });
 }
 
-fn spot(row: u32, field: u32, bytes: std::ops::Range<usize>) -> Spot {
+fn spot(row: u32, field: u32, bytes: Range<usize>) -> Spot {
     Spot { row, field, bytes }
 }
 
@@ -104,7 +106,7 @@ fn the_last_word_about_a_row_counts() {
         fill.put(&place(3), &[8; 16]).unwrap();
         fill.clear(&place(3));
         // A place that is not in the batch, or of another size.
-        for odd in [spot(9, 1, 90..106), spot(9, 1, 0..8), spot(9, 1, 16..8)] {
+        for odd in [spot(9, 1, 90..106), spot(9, 1, 0..8), spot(9, 1, Range { start: 16, end: 8 })] {
             assert!(matches!(fill.prepare(&odd, &value, zstd), Prepared::Refused(_)));
             assert!(fill.put(&odd, &[0; 16]).is_err());
         }

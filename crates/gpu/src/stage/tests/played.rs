@@ -104,12 +104,10 @@ pub(super) fn play(batch: &Assembled, staging: &[u8], output_bytes: usize, manne
         device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
     }
     let words = batch.statuses().map(|range| device.bytes(memory)[range].to_vec());
-    let faults = batch.faults([&words[0], &words[1]]);
+    let (faults, zero) = batch.faults([&words[0], &words[1]]);
     let mut out = device.bytes(output).to_vec();
-    for (spot, _) in &faults {
-        out[spot.bytes.clone()].fill(0);
-    }
-    (out, faults.into_iter().map(|(_, fault)| fault).collect())
+    zero.into_iter().for_each(|range| out[range].fill(0));
+    (out, faults)
 }
 
 impl PlayedSlot {
