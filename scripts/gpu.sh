@@ -18,9 +18,15 @@ cargo build --release --quiet --package shardpack-gpu --examples
 run=target/release/examples/pictures_on_device
 "$run" "$@"
 # SHARDPACK_CUBES can name datasets of cubes, with colons between them: their arrays are compared as well.
-cargo test --release --quiet --package shardpack-gpu --test device_cubes -- --nocapture
+cargo test --release --quiet --package shardpack-gpu --test device_cubes --test device_loader -- --nocapture
 if [[ "${2:-}" != --check-only ]]; then
   target/release/examples/cube_rate
+  # SHARDPACK_DATASET can name a dataset of pictures: it is loaded by 1, 4 and all threads.
+  if [[ -n "${SHARDPACK_DATASET:-}" ]]; then
+    for threads in 1 4 0; do
+      target/release/examples/loader_on_device "$SHARDPACK_DATASET" --threads "$threads"
+    done
+  fi
 fi
 if command -v compute-sanitizer >/dev/null 2>&1; then
   for tool in memcheck racecheck; do

@@ -2,7 +2,7 @@
 //! disk.
 
 use super::bench::{
-    ArrayView, BandsView, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
+    ArrayView, BandsView, DeviceArg, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
     parse_window,
 };
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
@@ -322,11 +322,19 @@ pub(super) struct BenchArgs {
     /// commas [default: all]
     #[arg(long, value_name = "BANDS", value_parser = parse_bands, help_heading = "Batches")]
     pub bands: Option<BandsView>,
-    /// Element type of cubes, such as `float16`, or types by field: `cube=float16,mask=int64`. A
-    /// change of type that would change a value is an error [default: the type of the source; where
+    /// Element type of cubes, such as `float16`, or types by field: `cube=float16,image=float16`. A
+    /// change of type that would change a value of a cube is an error; pictures are uint8, or floats
+    /// made of it, level / 255 [default: the type of the source; where
     /// sources differ, one that holds all their values]
     #[arg(long, value_name = "TYPE", value_parser = parse_dtype, help_heading = "Batches")]
     pub dtype: Option<DtypeView>,
+    /// Mean of pictures that come as floats, from 0 to 1, one number or one for red, green and blue:
+    /// makes (level / 255 − mean) / std, also with `--dtype float16` alone
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true, help_heading = "Batches")]
+    pub mean: Option<Vec<f64>>,
+    /// Standard deviation of pictures that come as floats, as `--mean` [default: 1]
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = "Batches")]
+    pub std: Option<Vec<f64>>,
     /// Fields to load, separated by commas [default: all scalars, pictures and arrays]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Batches")]
     pub fields: Option<Vec<String>>,
@@ -359,13 +367,16 @@ pub(super) struct BenchArgs {
     /// or page-cache
     #[arg(long, value_name = "WHERE", default_value = "auto", value_parser = parse_window, help_heading = "Run")]
     pub window: WindowView,
+    /// Where to decode, and to leave the batches: `cpu`, `cuda` or `cuda:N`
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Run")]
+    pub device: DeviceArg,
     /// How many damaged samples to skip in an epoch; one more is an error
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     pub skip: u64,
 
     /// Stream the records in stored order on one thread instead, without batches: this shows what
     /// the disk and the checksums allow
-    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip"], help_heading = "Without the loader")]
+    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip", "mean", "std", "device"], help_heading = "Without the loader")]
     pub stream: bool,
     /// In the stream, decode cubes and other arrays on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]

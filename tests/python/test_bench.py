@@ -181,6 +181,31 @@ class Refused(BenchTest):
                 self.assertEqual(result.out, "")
                 self.assertIn(said, result.err)
 
+    def test_floats_of_pictures(self):
+        out = self.pictures(4)
+        result = self.json("bench", out, "--image", "rrc32", "--dtype", "float16", "--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225")
+        self.assertEqual(result["options"]["mean"], [0.485, 0.456, 0.406])
+        plain = self.json("bench", out, "--image", "rrc32")
+        rate = lambda run: run["output_mb_per_s"] / run["samples_per_s"]
+        # Of 3 × 32 × 32 levels of a byte, floats of two; the scalars are as they were.
+        self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)
+        for args, said in [
+            (["--mean", "0.5"], "hint: `--dtype float16`"),
+            (["--dtype", "float16", "--std", "0"], "none of `--std` 0"),
+            (["--dtype", "float16", "--mean", "0.1,0.2"], "expected 1 or 3 numbers, found 2"),
+            (["--dtype", "float64", "--mean", "0"], "expected uint8, float16 or float32, found float64"),
+            (["--dtype", "float16"], "hint: for pictures name the field, or give mean and std"),
+        ]:
+            with self.subTest(args=args):
+                self.assertIn(said, self.expect(2, "bench", out, "--image", "rrc32", *args).err)
+
+    def test_a_device_that_is_not_there(self):
+        out = self.pictures(4)
+        self.assertIn("expected `cpu`, `cuda` or `cuda:N`, found `tpu`", self.expect(2, "bench", out, "--device", "tpu").err)
+        error = self.expect(2, "bench", out, "--device", "cuda:63").err
+        self.assertIn("cannot decode on `--device cuda:63`", error)
+        self.assertIn("hint: without `--device`, the CPU decodes", error)
+
     def test_options_that_do_not_fit_the_dataset(self):
         out = self.pictures(4)
         self.assertIn("found none: its fields are", self.expect(2, "bench", out, "--cube", "raw").err)

@@ -15,6 +15,10 @@
     )
 )]
 
+mod config;
 pub mod cubes;
 pub mod driver;
 pub mod pictures;
+mod stage;
+
+pub use stage::CudaStage;

@@ -34,6 +34,8 @@ pub(super) enum Limit {
     Consumer,
     /// Too few samples at a time for the threads.
     Slots,
+    /// The device, which decodes.
+    Device,
     /// The epoch was too short to say.
     Unclear,
 }
@@ -49,6 +51,7 @@ impl Limit {
             Self::Cores => "cores",
             Self::Consumer => "consumer",
             Self::Slots => "slots",
+            Self::Device => "device",
             Self::Unclear => "unclear",
         }
     }
@@ -66,6 +69,8 @@ pub(super) struct Setting {
     pub(super) dataset_bytes: u64,
     pub(super) memory_bytes: Option<u64>,
     pub(super) content: Content,
+    /// Whether a device decodes.
+    pub(super) on_device: bool,
 }
 
 /// What is decoded.
@@ -114,6 +119,8 @@ pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
         Limit::Consumer
     } else if is(reading) {
         Limit::Memory
+    } else if is(idle) && setting.on_device {
+        Limit::Device
     } else if is(idle) {
         Limit::Slots
     } else if is(epoch.crc_s) {
@@ -197,6 +204,10 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
             } else {
                 "raise `--slots` or `--batch-size`"
             },
+        ),
+        Limit::Device => format!(
+            "the device is the limit: threads had nothing to do {} of their time while it copied and decoded: larger batches (`--batch-size`) or more of them (`--slots`) keep more of it busy",
+            share(epoch.other_s(threads)),
         ),
         Limit::Unclear => format!(
             "no limit can be told: an epoch is {} in {}: measure a larger dataset",

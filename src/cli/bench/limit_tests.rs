@@ -32,6 +32,7 @@ fn setting() -> Setting {
         dataset_bytes: 100_000_000,
         memory_bytes: Some(1_000_000_000),
         content: Content::Pictures { side: None, tiled: true, short_side: Some(375.0) },
+        on_device: false,
     }
 }
 

@@ -1,5 +1,6 @@
 //! `shardpack bench`: how fast a dataset loads, what the limit is, and what to change.
 
+mod device;
 mod epoch;
 mod limit;
 mod report;
@@ -8,6 +9,7 @@ mod stream;
 mod system;
 mod view;
 
+pub(super) use device::DeviceArg;
 pub(super) use view::{
     ArrayView, BandsView, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
     parse_window,

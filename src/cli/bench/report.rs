@@ -1,6 +1,7 @@
 //! What `bench` prints: a table for people, an object for programs.
 
 use super::epoch::Epoch;
+use super::device;
 use super::limit::{Limit, advice, limit, percent};
 use super::setup::Setup;
 use crate::cli::args::{BenchArgs, OrderArg};
@@ -61,6 +62,7 @@ impl Report<'_> {
             "consumer_wait_s": median.consumer_wait_s,
             "queue_fill": median.queue_fill,
             "waiting_for_core_s": median.queued_s,
+            "device": device::to_json(&self.setup.loader),
             "skipped": self.skipped(),
             "grown_slots": stats.grown_slots,
             "window_in_page_cache": stats.window_in_page_cache,
@@ -69,6 +71,9 @@ impl Report<'_> {
                 "cube": self.setup.cube,
                 "bands": self.setup.bands,
                 "dtype": self.setup.dtype,
+                "device": self.args.device.to_string(),
+                "mean": self.args.mean,
+                "std": self.args.std,
                 "fields": self.setup.loader.names().collect::<Vec<_>>(),
                 "batch_size": setting.batch_size,
                 "order": order(self.args.order),
@@ -103,7 +108,7 @@ impl Report<'_> {
         let parts = image.into_iter().chain(setup.cube.as_ref().map(|part| format!("arrays {part}{bands}{dtype}")));
         let loaded = parts.map(|part| part + ", ").collect::<String>();
         format!(
-            "{} in {}, {}: {loaded}batches of {}, order {}, {} on {}, {}, {}\n\n",
+            "{} in {}, {}: {loaded}batches of {}, order {}, {} on {}, {}, {}\n",
             units::plural(dataset.len(), "sample"),
             units::plural(dataset.shards().len() as u64, "shard"),
             units::bytes(setting.dataset_bytes),
@@ -113,7 +118,23 @@ impl Report<'_> {
             units::plural(setting.cores as u64, "core"),
             units::plural(setting.slots as u64, "slot"),
             if self.args.cold { "cold" } else { "warm" },
-        )
+        ) + &self.device_text()
+    }
+
+    /// Where it decodes, and what the host did instead; and an empty line.
+    fn device_text(&self) -> String {
+        let loader = &self.setup.loader;
+        let mut text = match loader.options().stage {
+            Some(_) => {
+                format!("on {}: {} for batches\n", self.args.device, units::bytes(loader.predicted_device_bytes()))
+            }
+            None => String::new(),
+        };
+        for refusal in loader.refusals() {
+            let rows = units::plural(refusal.rows, "row");
+            text += &format!("decoded on the host: {rows}, {}: {}\n", refusal.reason, refusal.first.join(", "));
+        }
+        text + "\n"
     }
 
     fn epochs_text(&self) -> String {

@@ -1,7 +1,7 @@
 //! Turns the arguments and a dataset into options of the loader, or says why they do not fit.
 
 use super::limit::{Content, Setting};
-use super::system;
+use super::{device, system};
 use super::view::{ArrayView, PictureView};
 use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{open, units};
@@ -52,7 +52,9 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     let cube = args.cube.clone().unwrap_or_else(ArrayView::whole);
     let bands = args.bands.as_ref().map_or(Bands::All, |view| view.bands.clone());
     let dtype = args.dtype.as_ref().map_or(ArrayDtype::Source, |view| view.dtype.clone());
-    fits("--dtype", "arrays", args.dtype.as_ref().map(|dtype| &*dtype.name), &arrays, &dataset)?;
+    let decoded: Vec<&str> = arrays.iter().chain(&pictures).copied().collect();
+    fits("--dtype", "arrays or pictures", args.dtype.as_ref().map(|dtype| &*dtype.name), &decoded, &dataset)?;
+    let scaling = device::scaling(args.mean.as_deref(), args.std.as_deref(), args.dtype.as_ref())?;
     if let (Some(view), CubeMode::Raw) = (&args.dtype, cube.mode) {
         bail!("`--dtype {}`: expected arrays that are decoded, found `--cube raw`", view.name);
     }
@@ -93,6 +95,8 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
             0 => OnCorrupt::Error,
             samples => OnCorrupt::Skip { max: samples.saturating_mul(args.epochs.into()) },
         },
+        scaling,
+        stage: args.device.stage()?,
         ..LoaderOptions::default()
     };
     let content = content(&dataset, &pictures, &arrays, &view, &cube);
@@ -106,6 +110,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         dataset_bytes: dataset.shards().map(|shard| shard.bytes).sum(),
         memory_bytes: system::memory_bytes(),
         content,
+        on_device: options.stage.is_some(),
     };
     if args.cold {
         // The loader looks at the page cache when it is opened.

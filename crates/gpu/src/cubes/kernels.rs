@@ -1,8 +1,9 @@
 //! The kernels for cubes, on a device.
 
-use super::batch::Work;
 use super::wire::CONFIG;
-use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Pinned, Stream};
+use super::work::Work;
+use crate::config::check;
+use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Stream};
 
 /// The kernels, compiled by the driver for a device.
 #[derive(Debug)]
@@ -22,20 +23,12 @@ impl CubeKernels {
     /// capability below 7.5.
     pub fn load(device: &Device) -> Result<Self, GpuError> {
         let module = Module::load(device, include_str!("../../ptx/cubes.ptx"), &NAMES)?;
-        let bytes = 4 * CONFIG.len();
-        let (stream, memory) = (Stream::new(device)?, Memory::new(device, bytes)?);
-        let mut found = Pinned::new(device, bytes)?;
-        stream.run(&module, &config(memory.address()))?;
-        stream.download(&memory, 0..bytes, &mut found, 0)?;
-        let found: Vec<u32> = found.bytes_mut()?.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect();
-        match found == CONFIG {
-            true => Ok(Self { module }),
-            false => Err(GpuError::Driver {
-                call: "configuration of the kernels for cubes",
-                name: "mismatch".into(),
-                text: format!("expected {CONFIG:?}, found: {found:?}"),
-            }),
-        }
+        check(device, &module, config, &CONFIG)?;
+        Ok(Self { module })
+    }
+
+    pub(crate) const fn module(&self) -> &Module {
+        &self.module
     }
 
     /// Runs the kernels of `work` on `stream`: `slot` holds what was uploaded, `out` gets the

@@ -15,12 +15,18 @@ mod batch;
 mod element;
 mod fault;
 mod kernels;
+mod needs;
 mod place;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod wire;
+mod work;
 
-pub use batch::{Batch, Payload, Staged, Stager, Work};
+pub use batch::{Batch, Payload, Staged, Stager};
 pub use element::{As, ElementType};
 pub use fault::Fault;
 pub use kernels::CubeKernels;
+pub(crate) use needs::{Entry, Needs, takes};
+pub(crate) use place::{CONSTANT_BYTES, write_constants};
+pub use work::Work;
+pub(crate) use work::{GAPS, MOST_CUBES, assemble};

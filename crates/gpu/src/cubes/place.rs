@@ -11,7 +11,14 @@ use shardpack_codec::{UNIT_BYTES, Units, ZstdDecoder};
 use shardpack_format::{Error, Result};
 
 /// The bytes 0 to 255, at the start of a slot.
-pub(super) const CONSTANT_BYTES: usize = 256;
+pub(crate) const CONSTANT_BYTES: usize = 256;
+
+/// Writes these.
+pub(crate) fn write_constants(to: &mut [u8]) {
+    for (value, byte) in (0..=u8::MAX).zip(to) {
+        *byte = value;
+    }
+}
 
 /// Memory that is handed out from the start to the end.
 pub(super) struct Room<'a> {
@@ -53,7 +60,7 @@ impl<'a> Room<'a> {
     }
 }
 
-/// Work for all cubes of a batch.
+/// Work that a cube makes.
 #[derive(Default)]
 pub(super) struct Tasks {
     pub(super) streams: Vec<StreamTask>,
@@ -69,8 +76,6 @@ pub(super) struct Placer<'a, 'b> {
     pub(super) payload_at: Option<u64>,
     /// Bytes of a stored element.
     pub(super) width: usize,
-    /// Number of the cube in its batch.
-    pub(super) row: u32,
     /// Streams met so far.
     pub(super) number: u32,
     /// For each block and each byte of an element.
@@ -289,7 +294,7 @@ impl Placer<'_, '_> {
             Source::Run(value) => {
                 let to = self.room.scratch(bytes);
                 let out_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-                let (source, row, number) = (StreamSource::Run(value), self.row, self.number);
+                let (source, row, number) = (StreamSource::Run(value), 0, self.number);
                 self.tasks.streams.push(StreamTask { source, to, bytes: 0, out_bytes, row, number });
                 (to, true)
             }
@@ -318,7 +323,7 @@ impl Placer<'_, '_> {
     fn stream(&mut self, source: StreamSource, stream: &Stream, to: u64) -> Result<()> {
         let size = |n: usize| u32::try_from(n).map_err(|_| Error::format("blosc2 stream", "below 2^32 bytes", n));
         let (bytes, out_bytes) = (size(stream.bytes)?, size(stream.out_bytes)?);
-        self.tasks.streams.push(StreamTask { source, to, bytes, out_bytes, row: self.row, number: self.number - 1 });
+        self.tasks.streams.push(StreamTask { source, to, bytes, out_bytes, row: 0, number: self.number - 1 });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! The kernels, played on the CPU, against the host's decoder.
 
 mod damage;
-mod generate;
+pub(crate) mod generate;
 mod harness;
 mod strategies;
 mod values;

@@ -1,6 +1,7 @@
 //! Memory of the device, and host memory that it reads and writes by itself.
 #![allow(unsafe_code)]
 
+use super::arena::Block;
 use super::error::GpuError;
 use super::{Device, Event, Stream};
 use cudarc::driver::{result, sys};
@@ -147,9 +148,21 @@ impl Pinned {
             }
         }
     }
+}
 
-    pub(super) const fn start(&self) -> *mut u8 {
-        self.bytes.as_ptr()
+// SAFETY: the bytes were allocated and written in `new`, and are the value's own until it is dropped;
+// `bytes_mut` waits for the last copy.
+unsafe impl Block for Pinned {
+    fn start(&self) -> NonNull<u8> {
+        self.bytes
+    }
+
+    fn size(&self) -> usize {
+        self.len
+    }
+
+    fn settle(&mut self) -> Result<(), GpuError> {
+        self.bytes_mut().map(drop)
     }
 }
 

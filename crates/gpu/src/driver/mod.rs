@@ -9,6 +9,7 @@
 //! numbers that they go by are checked by the host: that is why launching one is safe for the host,
 //! whatever the bytes.
 
+mod arena;
 mod device;
 mod error;
 mod launch;
@@ -16,6 +17,7 @@ mod memory;
 mod module;
 mod stream;
 
+pub use arena::{Arena, Block, Claim, Heap};
 pub use device::{Device, Properties};
 pub use error::GpuError;
 pub use launch::{Launch, Params};

@@ -1,6 +1,7 @@
 //! Streams: what is copied and computed in order. Events: places in that order.
 #![allow(unsafe_code)]
 
+use super::arena::Block;
 use super::error::{GpuError, within};
 use super::{Device, Launch, Memory, Module, Pinned};
 use cudarc::driver::{result, sys};
@@ -46,7 +47,7 @@ impl Stream {
         // SAFETY: both ranges are within their memory. `from` hands out nothing and is not freed
         // before the event that is recorded next; `to` is not freed before the device is idle.
         unsafe {
-            let from = std::slice::from_raw_parts(from.start().add(range.start), count);
+            let from = std::slice::from_raw_parts(from.start().as_ptr().add(range.start), count);
             result::memcpy_htod_async(to.address() + at as u64, from, self.handle)
         }
         .map_err(GpuError::of("cuMemcpyHtoDAsync"))?;
@@ -67,11 +68,58 @@ impl Stream {
         self.device.bind()?;
         // SAFETY: as for `upload`. The call takes the place and the length of the slice only.
         unsafe {
-            let to = std::slice::from_raw_parts_mut(to.start().add(at), count);
+            let to = std::slice::from_raw_parts_mut(to.start().as_ptr().add(at), count);
             result::memcpy_dtoh_async(to, from.address() + range.start as u64, self.handle)
         }
         .map_err(GpuError::of("cuMemcpyDtoHAsync"))?;
         to.used_by(self)
+    }
+
+    /// Copies bytes of the host that are not pinned, and waits until they are copied.
+    ///
+    /// # Errors
+    /// `Range` if `to` does not have these bytes; `Driver` if the driver refuses.
+    pub fn write(&self, from: &[u8], to: &Memory, at: usize) -> Result<(), GpuError> {
+        within("memory of the device", to.len(), at, from.len())?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.device.bind()?;
+        // SAFETY: the range is within its memory. `from` is borrowed until the copy is done.
+        let copied = unsafe { result::memcpy_htod_async(to.address() + at as u64, from, self.handle) };
+        self.synchronize()?;
+        copied.map_err(GpuError::of("cuMemcpyHtoDAsync"))
+    }
+
+    /// Copies to bytes of the host that are not pinned, and waits until they are copied.
+    ///
+    /// # Errors
+    /// `Range` if `from` does not have these bytes; `Driver` if the driver refuses.
+    pub fn read(&self, from: &Memory, at: usize, to: &mut [u8]) -> Result<(), GpuError> {
+        within("memory of the device", from.len(), at, to.len())?;
+        if to.is_empty() {
+            return Ok(());
+        }
+        self.device.bind()?;
+        // SAFETY: the range is within its memory. `to` is borrowed until the copy is done.
+        let copied = unsafe { result::memcpy_dtoh_async(to, from.address() + at as u64, self.handle) };
+        self.synchronize()?;
+        copied.map_err(GpuError::of("cuMemcpyDtoHAsync"))
+    }
+
+    /// Makes all bytes of `range` zero.
+    ///
+    /// # Errors
+    /// `Range` if `memory` does not have them; `Driver` if the driver refuses.
+    pub fn zero(&self, memory: &Memory, range: Range<usize>) -> Result<(), GpuError> {
+        within("memory of the device", memory.len(), range.start, range.len())?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        self.device.bind()?;
+        // SAFETY: the range is within its memory, which is not freed before the device is idle.
+        unsafe { result::memset_d8_async(memory.address() + range.start as u64, 0, range.len(), self.handle) }
+            .map_err(GpuError::of("cuMemsetD8Async"))
     }
 
     /// Launches a kernel of `module`.
@@ -159,6 +207,22 @@ impl Event {
         self.device.bind()?;
         // SAFETY: both handles live.
         unsafe { result::event::record(self.handle, stream.handle) }.map_err(GpuError::of("cuEventRecord"))
+    }
+
+    /// Happens once all that somebody else put into a stream of the same context so far is done.
+    /// `handle` is the driver's: 0 and 1 are the default stream, 2 that of this thread.
+    ///
+    /// This trusts the caller as every library does that takes streams as numbers: a number that is
+    /// no stream can end the process, in the driver.
+    ///
+    /// # Errors
+    /// `Driver` if the driver refuses.
+    pub fn record_foreign(&self, handle: u64) -> Result<(), GpuError> {
+        self.device.bind()?;
+        let stream = std::ptr::with_exposed_provenance_mut::<sys::CUstream_st>(usize::try_from(handle).unwrap_or(0));
+        // SAFETY: our event lives. The stream is its owner's word, see above; the driver reads
+        // nothing else by it.
+        unsafe { result::event::record(self.handle, stream) }.map_err(GpuError::of("cuEventRecord"))
     }
 
     /// Waits on the host until it has happened.

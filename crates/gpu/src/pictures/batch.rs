@@ -1,6 +1,7 @@
 //! A staged batch: how much memory it takes, and what is launched.
 
-use super::record::{DECODE_THREADS, HUFFMAN_BYTES, PIXEL_THREADS};
+use super::assembly::Totals;
+use super::record::{DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PIXEL_THREADS, TILE_BYTES};
 use super::{Dtype, Output};
 use crate::driver::{Launch, Params};
 use shardpack_codec::jpeg::PixelLayout;
@@ -26,22 +27,26 @@ pub struct Row {
     pub width: u32,
 }
 
+/// Tiles that are written alike.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Writes {
+    pub(super) output: Output,
+    /// The first of them in the table of tiles, and how many.
+    pub(super) first: u32,
+    pub(super) count: u32,
+}
+
 /// A batch that is ready to be uploaded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch {
     pub(super) sections: Sections,
-    pub(super) output: Output,
+    pub(super) writes: Vec<Writes>,
     pub(super) rows: Vec<Row>,
-    pub(super) entropy_bytes: usize,
+    /// The staged bytes are below this one.
+    pub(super) staged_bytes: usize,
     pub(super) upload_bytes: usize,
-    pub(super) segments: u32,
-    pub(super) groups: u32,
-    pub(super) tiles: u32,
-    pub(super) codes: u32,
-    pub(super) spans: usize,
-    pub(super) weights: usize,
-    pub(super) blocks: usize,
-    pub(super) elements: u64,
+    pub(super) totals: Totals,
+    pub(super) out_bytes: u64,
 }
 
 /// For each region of device memory that a batch takes: its size, or its address.
@@ -100,27 +105,46 @@ impl Batch {
         self.upload_bytes
     }
 
-    /// Elements of the output.
+    /// What a status word says is wrong with a picture; `None` if nothing is.
     #[must_use]
-    pub const fn elements(&self) -> u64 {
-        self.elements
+    pub const fn fault(status: u32) -> Option<&'static str> {
+        match status {
+            0 => None,
+            _ if status & ODD_ENTROPY != 0 => Some("entropy-coded segment: bits that no encoder writes"),
+            _ if status & ODD_RANGE != 0 => Some("coefficients that are out of range"),
+            _ => Some("a tile that does not fit the device"),
+        }
     }
 
     /// Bytes of each region. Addresses must be multiples of 16.
     #[must_use]
     pub fn sizes(&self) -> Regions<usize> {
+        let Totals { segments, codes, spans, weights, blocks, .. } = self.totals;
         Regions {
             upload: self.upload_bytes,
-            words: (self.entropy_bytes / 4 + self.segments as usize + 1) * 4,
-            lengths: self.segments as usize * 4,
-            tables: self.codes as usize * HUFFMAN_BYTES as usize,
-            spans: self.spans * 8,
-            weights: self.weights * 2,
+            words: (self.staged_bytes / 4 + segments as usize + 1) * 4,
+            lengths: segments as usize * 4,
+            tables: codes as usize * HUFFMAN_BYTES as usize,
+            spans: spans as usize * 8,
+            weights: weights as usize * 2,
             precisions: self.rows.len() * 8,
-            planes: self.blocks * 64,
+            planes: blocks as usize * 64,
             status: self.rows.len() * 4,
-            out: usize::try_from(self.elements).unwrap_or(usize::MAX).saturating_mul(self.output.dtype.bytes()),
+            out: usize::try_from(self.out_bytes).unwrap_or(usize::MAX),
         }
+    }
+
+    /// Places for what is in between, one behind the other from `start` on, and the end of the last
+    /// one. What is uploaded, and the output, are at 0 of memory of their own.
+    pub(crate) fn layout(&self, start: usize) -> (Regions<usize>, usize) {
+        let sizes = Regions { upload: 0, out: 0, ..self.sizes() };
+        let mut end = start.next_multiple_of(256);
+        let places = sizes.map(|bytes| {
+            let at = end;
+            end = end.saturating_add(bytes).next_multiple_of(256);
+            at
+        });
+        (Regions { upload: 0, out: 0, ..places }, end)
     }
 
     /// What is launched, in this order, once the bytes are uploaded to `at.upload`.
@@ -131,7 +155,8 @@ impl Batch {
         }
         let section = |offset: usize| at.upload + offset as u64;
         let Sections { pictures, segments, groups, tiles, codes } = self.sections;
-        let count = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+        let Totals { pictures: count, segments: segment_count, groups: group_count, codes: code_count, .. } =
+            self.totals;
         let launch =
             |kernel, blocks, threads, params| Launch { kernel, grid: [blocks, 1, 1], block: [threads, 1, 1], params };
         let tables = Params::new().address(at.upload).address(section(codes)).address(at.tables).address(at.status);
@@ -147,27 +172,30 @@ impl Batch {
             .address(at.lengths)
             .address(at.planes)
             .address(at.status);
-        let pixels = Params::new()
-            .address(section(pictures))
-            .address(section(tiles))
-            .address(at.spans)
-            .address(at.weights)
-            .address(at.precisions)
-            .address(at.planes)
-            .address(at.out)
-            .address(at.status);
-        vec![
-            launch("picture_tables", self.codes, 128, tables.u32(self.codes).u32(count)),
+        let mut launches = vec![
+            launch("picture_tables", code_count, 128, tables.u32(code_count).u32(count)),
             launch("picture_weights", count * 2, 128, weights),
-            launch("picture_bytes", self.segments.div_ceil(128), 128, bytes.u32(self.segments)),
+            launch("picture_bytes", segment_count.div_ceil(128), 128, bytes.u32(segment_count)),
             launch(
                 "picture_blocks",
-                self.groups.div_ceil(DECODE_THREADS / 32),
+                group_count.div_ceil(DECODE_THREADS / 32),
                 DECODE_THREADS,
-                blocks.u32(self.groups),
+                blocks.u32(group_count),
             ),
-            launch("picture_pixels", self.tiles, PIXEL_THREADS, written(pixels, &self.output)),
-        ]
+        ];
+        launches.extend(self.writes.iter().map(|writes| {
+            let pixels = Params::new()
+                .address(section(pictures))
+                .address(section(tiles + writes.first as usize * TILE_BYTES))
+                .address(at.spans)
+                .address(at.weights)
+                .address(at.precisions)
+                .address(at.planes)
+                .address(at.out)
+                .address(at.status);
+            launch("picture_pixels", writes.count, PIXEL_THREADS, written(pixels, &writes.output))
+        }));
+        launches
     }
 }
 

@@ -1,7 +1,8 @@
 //! A slot on the device: memory for a batch, and the stream that decodes it.
 
-use super::{Batch, KERNELS, Regions};
-use crate::driver::{Device, Event, GpuError, Memory, Module, Pinned, Stream};
+use super::{Batch, CONFIG, KERNELS, Regions};
+use crate::config::check;
+use crate::driver::{Device, Event, GpuError, Launch, Memory, Module, Params, Pinned, Stream};
 use std::sync::Arc;
 
 /// The PTX of `kernels/pictures.cu`, made by `scripts/make_ptx.py`.
@@ -28,12 +29,21 @@ pub struct Timing {
 }
 
 impl PictureDecoder {
-    /// Lets the driver compile the kernels for its device, or take them from its cache.
+    /// Lets the driver compile the kernels for its device, or take them from its cache, and checks
+    /// that they and this crate mean the same.
     ///
     /// # Errors
     /// `Driver` if the driver does not take them.
     pub fn module(device: &Device) -> Result<Arc<Module>, GpuError> {
-        Ok(Arc::new(Module::load(device, PTX, &KERNELS)?))
+        let module = Module::load(device, PTX, &KERNELS)?;
+        let config = |out| Launch {
+            kernel: "pictures_config",
+            grid: [1; 3],
+            block: [32, 1, 1],
+            params: Params::new().address(out),
+        };
+        check(device, &module, config, &CONFIG)?;
+        Ok(Arc::new(module))
     }
 
     /// A decoder with `staging_bytes` of pinned memory for what is uploaded, `scratch_bytes` of
@@ -159,26 +169,17 @@ impl PictureDecoder {
 
     /// Where everything goes, and the offset of the status words.
     fn places(&self, batch: &Batch) -> Result<(Regions<u64>, usize), GpuError> {
-        let sizes = batch.sizes();
-        let mut end = 0_usize;
-        let mut offsets = sizes.map(|bytes| {
-            let at = end;
-            end = end.saturating_add(bytes).next_multiple_of(256);
-            at
-        });
-        // The output has memory of its own.
-        end = offsets.out;
-        offsets.out = 0;
-        for (what, len, count) in
-            [("memory of the device", self.scratch.len(), end), ("memory for the output", self.out.len(), sizes.out)]
-        {
+        let (offsets, end) = batch.layout(batch.upload_bytes());
+        for (what, len, count) in [
+            ("memory of the device", self.scratch.len(), end),
+            ("memory for the output", self.out.len(), batch.sizes().out),
+        ] {
             if count > len {
                 return Err(GpuError::Range { what, len: len as u64, offset: 0, count: count as u64 });
             }
         }
-        let mut at = offsets.map(|offset| self.scratch.address() + offset as u64);
-        at.out = self.out.address();
-        Ok((at, offsets.status))
+        let at = offsets.map(|offset| self.scratch.address() + offset as u64);
+        Ok((Regions { out: self.out.address(), ..at }, offsets.status))
     }
 }
 

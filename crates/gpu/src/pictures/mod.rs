@@ -11,15 +11,20 @@
 //! made of these by [`Scaling`]. A row whose segments are damaged is flagged in the batch's status
 //! words, and holds anything; the other rows are as ever.
 
+mod assembly;
 mod batch;
 mod decoder;
+mod frame;
+mod needs;
 mod record;
 mod segments;
 mod staging;
 mod tiles;
 
+pub(crate) use assembly::{Totals, assemble};
 pub use batch::{Batch, Regions, Row};
 pub use decoder::{PictureDecoder, Timing};
+pub(crate) use needs::{Entry, Needs};
 pub use record::{CONFIG, KERNELS};
 pub use staging::{Staging, StagingOptions};
 
@@ -50,6 +55,17 @@ impl Dtype {
             Self::Uint8 => 1,
             Self::Float16 | Self::Bfloat16 => 2,
             Self::Float32 => 4,
+        }
+    }
+
+    /// The type of this name on disk, if the kernels write it.
+    #[must_use]
+    pub const fn of(dtype: shardpack_format::Dtype) -> Option<Self> {
+        match dtype {
+            shardpack_format::Dtype::U8 => Some(Self::Uint8),
+            shardpack_format::Dtype::F16 => Some(Self::Float16),
+            shardpack_format::Dtype::F32 => Some(Self::Float32),
+            _ => None,
         }
     }
 }
@@ -133,4 +149,4 @@ impl fmt::Display for Reason {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,7 @@
 //! The structs of `kernels/pictures.cuh`, byte by byte, and the numbers that both sides share.
 
-use super::staging::Entry;
+use super::assembly::Totals;
+use super::needs::Entry;
 use shardpack_codec::jpeg::ResizedAxis;
 
 /// What the kernel `pictures_config` says if host and kernels agree: sizes of the structs, then the
@@ -12,12 +13,20 @@ pub const CONFIG: [u32; 12] =
 pub const KERNELS: [&str; 6] =
     ["pictures_config", "picture_tables", "picture_weights", "picture_bytes", "picture_blocks", "picture_pixels"];
 
-const PICTURE_BYTES: u32 = 400;
+pub(super) const PICTURE_BYTES: u32 = 400;
+/// Of a segment, and of a group of segments.
+pub(super) const SEGMENT_BYTES: usize = 8;
+pub(super) const TILE_BYTES: usize = 8;
+pub(super) const CODE_BYTES: usize = 8;
 pub(super) const HUFFMAN_BYTES: u32 = 1024 + 17 * 8 + 256;
 pub(super) const TILE_PIXELS: u32 = 6144;
 pub(super) const TILE_BETWEEN: u32 = 4096;
 pub(super) const DECODE_THREADS: u32 = 128;
 pub(super) const PIXEL_THREADS: u32 = 256;
+
+/// Why a row is flagged: bits of its status word.
+pub(super) const ODD_ENTROPY: u32 = 1;
+pub(super) const ODD_RANGE: u32 = 2;
 
 const TRANSPOSED: u32 = 1;
 const MIRRORED_X: u32 = 2;
@@ -39,22 +48,22 @@ impl Writer<'_> {
         self.u32s([axis.resized, axis.pixels, taps, spans, weights, u32::from(axis.copies)]);
     }
 
-    /// `struct Picture`.
-    pub(super) fn picture(&mut self, entry: &Entry) {
-        let Entry { place, frame, shown, .. } = entry;
+    /// `struct Picture`, behind what comes before it in the tables.
+    pub(super) fn picture(&mut self, entry: &Entry, before: &Totals) {
+        let Entry { place, frame, shown, blocks: (luma, chroma), .. } = entry;
         self.0.extend(entry.out.to_le_bytes());
-        self.axis(&place.x, entry.taps.0, entry.spans.0, entry.weights.0);
-        self.axis(&place.y, entry.taps.1, entry.spans.1, entry.weights.1);
+        self.axis(&place.x, entry.taps.0, before.spans, before.weights);
+        self.axis(&place.y, entry.taps.1, before.spans + entry.spans, before.weights + entry.weights);
         let turn = [(place.transposed, TRANSPOSED), (place.mirrored_x, MIRRORED_X), (place.mirrored_y, MIRRORED_Y)];
         let turn = turn.iter().map(|&(is, bit)| if is { bit } else { 0 }).sum();
         self.u32s([place.window.x, place.window.y, place.width, place.height, turn]);
-        self.u32s([entry.tile.0, entry.tile.1, entry.segments.0, entry.segments.1]);
+        self.u32s([entry.tile.0, entry.tile.1, before.segments, entry.totals().segments - 1]);
         self.u32s([frame.interval, frame.columns * frame.rows, frame.columns]);
         self.u32s([shown.left, shown.top, shown.right, shown.bottom]);
         self.u32s([frame.components, frame.h, frame.v, frame.chroma_width, frame.chroma_height]);
-        self.u32s(entry.planes);
-        self.u32s(entry.dc);
-        self.u32s(entry.ac);
+        self.u32s([0, *luma, luma + chroma].map(|plane| before.blocks + plane));
+        self.u32s(entry.dc.map(|code| before.codes + code));
+        self.u32s(entry.ac.map(|code| before.codes + code));
         self.0.extend(entry.quantisers.as_flattened());
     }
 }

@@ -1,11 +1,11 @@
 //! Which segments of a scan a rectangle needs, and their bytes.
 
-use super::staging::Shown;
-use super::{Reason, staging::Frame};
+use super::Reason;
+use super::frame::{Frame, Shown};
 use memchr::memchr_iter;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
-/// A segment that was copied: where it begins among the staged bytes, and its place in the picture.
+/// A segment that is copied: where it begins among the staged bytes, and its place in the picture.
 /// Two bytes of marker stand behind each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment {
@@ -44,8 +44,8 @@ fn runs(frame: &Frame, shown: &Shown) -> impl Iterator<Item = RangeInclusive<u32
     })
 }
 
-/// Appends the segments that `shown` needs, and an end, to `found`, and their bytes to `out`, from
-/// `at` on. Returns where those end.
+/// Appends the segments that `shown` needs, and an end, to `found`, and to `ranges` the parts of the
+/// scan that hold them. Offsets count the bytes of these parts, which are returned.
 ///
 /// `scan` begins with the first entropy-coded byte. Markers are looked at up to the last segment
 /// that is needed; they must be RST0 to RST7 in turn, and EOI behind the last segment of all.
@@ -53,14 +53,13 @@ pub(super) fn select(
     scan: &[u8],
     frame: &Frame,
     shown: &Shown,
-    out: &mut [u8],
-    mut at: usize,
     found: &mut Vec<Segment>,
+    ranges: &mut Vec<Range<usize>>,
 ) -> Result<usize, Reason> {
     let final_segment = (frame.columns * frame.rows - 1) / frame.interval;
     let mut runs = runs(frame, shown);
     let mut run = runs.next().ok_or(Reason::Markers)?;
-    let (mut index, mut start, mut run_start) = (0, 0, 0);
+    let (mut index, mut start, mut run_start, mut bytes) = (0, 0, 0, 0);
     let offset = |at: usize| u32::try_from(at).map_err(|_| Reason::Full);
     for marked in memchr_iter(0xFF, scan) {
         let marker = *scan.get(marked + 1).ok_or(Reason::Markers)?;
@@ -76,18 +75,16 @@ pub(super) fn select(
         }
         let behind = marked + 2;
         if run.contains(&index) {
-            found.push(Segment { offset: offset(at + start - run_start)?, number: index });
+            found.push(Segment { offset: offset(bytes + start - run_start)?, number: index });
         }
         if index == *run.end() {
-            let bytes = scan.get(run_start..behind).ok_or(Reason::Markers)?;
-            let to = out.get_mut(at..at + bytes.len()).ok_or(Reason::Full)?;
-            to.copy_from_slice(bytes);
-            at += bytes.len();
+            ranges.push(run_start..behind);
+            bytes += behind - run_start;
             match runs.next() {
                 Some(next) => run = next,
                 None => {
-                    found.push(Segment { offset: offset(at)?, number: END });
-                    return Ok(at);
+                    found.push(Segment { offset: offset(bytes)?, number: END });
+                    return Ok(bytes);
                 }
             }
         }

@@ -6,7 +6,7 @@ use shardpack_format::{Dtype, Layout};
 
 /// How an array's elements are made.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Fill {
+pub(crate) enum Fill {
     /// Noise of so many bits a byte: any pattern there is.
     Bits(u32),
     /// Smooth along the bands, with noise; floats have NaN, infinities and -1 among them.
@@ -18,7 +18,7 @@ pub(super) enum Fill {
 }
 
 /// An array of elements made so, the same for the same seed.
-pub(super) fn array(dtype: Dtype, shape: Vec<u64>, fill: Fill, seed: u32) -> Array {
+pub(crate) fn array(dtype: Dtype, shape: Vec<u64>, fill: Fill, seed: u32) -> Array {
     let elements = Dtype::U8.array_bytes(&shape).unwrap();
     let bands = shape.last().copied().unwrap_or(1).max(1);
     let mut state = seed | 1;
@@ -74,7 +74,7 @@ fn push(dtype: Dtype, value: f64, out: &mut Vec<u8>) {
 
 /// A region of an array of this shape, from free numbers; none if it has neither two nor three
 /// axes.
-pub(super) fn region(shape: &[u64], seed: u64) -> Option<Region> {
+pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
     let (height, width, bands) = match *shape {
         [h, w] => (h, w, 1),
         [h, w, c] => (h, w, c),

@@ -1,0 +1,131 @@
+//! From staged cubes to what is launched: each gets its place among the others, and the tables are
+//! written.
+
+use super::needs::{Entry, align};
+use super::wire::{CubeRow, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamTask, TILE_WARPS, Wire};
+use crate::driver::{Launch, Params};
+use shardpack_format::{Error, Result};
+use std::ops::Range;
+
+/// Bytes behind the last one in use that kernels may read.
+const MARGIN: u64 = 64;
+/// Most cubes of a batch: blocks of a grid along one axis.
+pub(crate) const MOST_CUBES: usize = 65_535;
+/// Most bytes between the tables and before them.
+pub(crate) const GAPS: usize = 5 * 16;
+
+/// Appends the tables of a batch to `tables`, whose first byte stands at `start` of the slot, a
+/// multiple of 16. Scratch ends at `scratch`.
+pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &mut Vec<u8>) -> Result<Work> {
+    let count =
+        |n: usize| u32::try_from(n).map_err(|_| Error::limit("streams of a batch", "u32", u32::MAX.into(), n as u64));
+    if entries.len() > MOST_CUBES {
+        return Err(Error::limit("cubes of a batch", "blocks of a grid", MOST_CUBES as u64, entries.len() as u64));
+    }
+    let mut rows: Vec<CubeRow> = Vec::with_capacity(entries.len());
+    for (number, entry) in (0..).zip(entries) {
+        let base = (start + align(tables)) as u64;
+        tables.extend_from_slice(&entry.tables);
+        let mut row = CubeRow { row: number, ..entry.row.clone() };
+        for at in [&mut row.planes, &mut row.picks, &mut row.chunk_picks, &mut row.tables] {
+            *at += base;
+        }
+        rows.push(row);
+    }
+    let streams_at = start + align(tables);
+    let mut streams = 0;
+    for (row, entry) in (0..).zip(entries) {
+        entry.tasks.streams.iter().for_each(|&task| StreamTask { row, ..task }.put(tables));
+        streams += entry.tasks.streams.len();
+    }
+    let pieces_at = start + align(tables);
+    let pieces: Vec<&PieceTask> = entries.iter().flat_map(|entry| &entry.tasks.pieces).collect();
+    pieces.iter().for_each(|task| task.put(tables));
+    // Zero, as the kernels want them.
+    let status_at = start + align(tables);
+    tables.resize(tables.len() + 4 * rows.len(), 0);
+    let cubes_at = start + align(tables);
+    rows.iter().for_each(|row| row.put(tables));
+    let units = rows.iter().map(CubeRow::units).max().unwrap_or(0);
+    let units =
+        u32::try_from(units).map_err(|_| Error::limit("pixels of a cube", "2^31 warps", u32::MAX.into(), units))?;
+    Ok(Work {
+        upload_bytes: start + tables.len(),
+        slot_bytes: scratch + MARGIN,
+        cubes: count(rows.len())?,
+        streams: (streams_at as u64, count(streams)?),
+        pieces: (pieces_at as u64, count(pieces.len())?),
+        status_at: status_at as u64,
+        cubes_at: cubes_at as u64,
+        units,
+        out_bytes: entries.iter().map(|entry| entry.out_end).max().unwrap_or(0),
+    })
+}
+
+/// What is to be done for a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    upload_bytes: usize,
+    slot_bytes: u64,
+    cubes: u32,
+    streams: (u64, u32),
+    pieces: (u64, u32),
+    status_at: u64,
+    cubes_at: u64,
+    units: u32,
+    out_bytes: u64,
+}
+
+impl Work {
+    /// Bytes at the start of the slot that are to be uploaded.
+    #[must_use]
+    pub const fn upload_bytes(&self) -> usize {
+        self.upload_bytes
+    }
+
+    /// Bytes that the slot must have on the device: what is uploaded, and scratch behind it.
+    #[must_use]
+    pub const fn slot_bytes(&self) -> u64 {
+        self.slot_bytes
+    }
+
+    /// Cubes of the batch.
+    #[must_use]
+    pub const fn cubes(&self) -> u32 {
+        self.cubes
+    }
+
+    /// Bytes that the output must have.
+    #[must_use]
+    pub const fn out_bytes(&self) -> u64 {
+        self.out_bytes
+    }
+
+    /// Where in the slot the statuses are once the kernels have run: a word for each cube, see
+    /// [`Fault::of`](super::Fault::of). An upload sets them to zero.
+    #[must_use]
+    pub fn statuses(&self) -> Range<usize> {
+        let start = usize::try_from(self.status_at).unwrap_or(usize::MAX);
+        start..start.saturating_add(4 * self.cubes as usize)
+    }
+
+    /// The kernels to run, in this order, with the slot and the output at these addresses of the
+    /// device.
+    #[must_use]
+    pub fn launches(&self, slot: u64, out: u64) -> [Launch; 3] {
+        let status = slot + self.status_at;
+        let launch = |kernel, grid, threads, table, count| Launch {
+            kernel,
+            grid,
+            block: [threads, 1, 1],
+            params: Params::new().address(slot).address(out).address(status).address(table).u32(count).u32(0),
+        };
+        let ((streams_at, streams), (pieces_at, pieces)) = (self.streams, self.pieces);
+        let values = [self.units.div_ceil(TILE_WARPS), self.cubes, u32::from(self.cubes > 0)];
+        [
+            launch("cube_streams", [streams.div_ceil(STREAM_WARPS), 1, 1], 32 * STREAM_WARPS, streams_at, streams),
+            launch("cube_pieces", [pieces, 1, 1], PIECE_THREADS, pieces_at, pieces),
+            launch("cube_values", values, 32 * TILE_WARPS, self.cubes_at, self.units),
+        ]
+    }
+}

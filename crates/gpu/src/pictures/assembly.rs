@@ -1,0 +1,143 @@
+//! From staged pictures to a batch: each gets its place among the others, and the tables are
+//! written.
+
+use super::batch::{Batch, Row, Sections, Writes};
+use super::needs::Entry;
+use super::record::Writer;
+use super::{Output, Reason};
+use std::cmp::Reverse;
+
+/// How much of everything some pictures have: for one of them behind them, where its own begins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(super) pictures: u32,
+    pub(super) segments: u32,
+    pub(super) groups: u32,
+    pub(super) tiles: u32,
+    pub(super) codes: u32,
+    pub(super) spans: u32,
+    pub(super) weights: u32,
+    pub(super) blocks: u32,
+}
+
+impl Totals {
+    /// Most bytes between the tables and before them.
+    pub(crate) const GAPS: usize = 5 * 16 + 16;
+
+    /// Both together. `None` if that is more than 32 bits count.
+    pub(crate) fn and(&self, other: &Self) -> Option<Self> {
+        Some(Self {
+            pictures: self.pictures.checked_add(other.pictures)?,
+            segments: self.segments.checked_add(other.segments)?,
+            groups: self.groups.checked_add(other.groups)?,
+            tiles: self.tiles.checked_add(other.tiles)?,
+            codes: self.codes.checked_add(other.codes)?,
+            spans: self.spans.checked_add(other.spans)?,
+            weights: self.weights.checked_add(other.weights)?,
+            blocks: self.blocks.checked_add(other.blocks)?,
+        })
+    }
+}
+
+/// Appends the tables of a batch to `tables`, whose first byte stands at `start` among those that
+/// are uploaded, a multiple of 16, behind those of the pictures. The pictures' rows are in the
+/// order of `entries`.
+///
+/// # Errors
+/// `Full` if there is more of something than 32 bits count.
+pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -> Result<Batch, Reason> {
+    let mut befores = Vec::with_capacity(entries.len());
+    let mut totals = Totals::default();
+    for entry in entries {
+        befores.push(totals);
+        totals = totals.and(&entry.totals()).ok_or(Reason::Full)?;
+    }
+    // Where the kernels put a segment's words depends on both its place and its number, so that
+    // both must ascend together, whoever came first to the staging memory.
+    let mut by_place: Vec<usize> = (0..entries.len()).collect();
+    by_place.sort_unstable_by_key(|&n| entries.get(n).map(|entry| first_byte(entry)));
+    let mut segments = 0;
+    for &n in &by_place {
+        if let (Some(before), Some(entry)) = (befores.get_mut(n), entries.get(n)) {
+            before.segments = segments;
+            segments += entry.totals().segments;
+        }
+    }
+
+    let mut sections = Sections::default();
+    let align = |tables: &mut Vec<u8>| {
+        tables.resize(tables.len().next_multiple_of(16), 0);
+        start + tables.len()
+    };
+    sections.pictures = align(tables);
+    for (entry, before) in entries.iter().zip(&befores) {
+        Writer(tables).picture(entry, before);
+    }
+    sections.segments = align(tables);
+    for entry in by_place.iter().filter_map(|&n| entries.get(n)) {
+        for segment in &entry.segments {
+            Writer(tables).u32s([segment.offset, segment.number]);
+        }
+    }
+    sections.groups = align(tables);
+    let mut groups = Vec::with_capacity(totals.groups as usize);
+    for (picture, entry) in (0..).zip(entries) {
+        groups.extend(entry.groups().map(|first| (entry.frame.segment_blocks(), [picture, first])));
+    }
+    // Longest segments first, so that none of them is begun when the others are done.
+    groups.sort_by_key(|&(blocks, _)| Reverse(blocks));
+    groups.iter().for_each(|&(_, group)| Writer(tables).u32s(group));
+    sections.tiles = align(tables);
+    let mut writes: Vec<Writes> = Vec::new();
+    for (output, of_output) in by_output(entries) {
+        let first = writes.last().map_or(0, |last| last.first + last.count);
+        let mut count = 0;
+        for (picture, entry) in of_output {
+            let (columns, rows) = entry.tiles();
+            for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+                Writer(tables).u32s([picture, row << 16 | column]);
+                count += 1;
+            }
+        }
+        writes.push(Writes { output, first, count });
+    }
+    sections.codes = align(tables);
+    for code in entries.iter().flat_map(|entry| &entry.codes) {
+        Writer(tables).u32s(*code);
+    }
+
+    let upload_bytes = start + tables.len();
+    u32::try_from(upload_bytes).map_err(|_| Reason::Full)?;
+    let end = |entry: &&Entry| (entry.out + entry.elements()) * entry.output.dtype.bytes() as u64;
+    let row = |entry: &&Entry| Row { first: entry.out, height: entry.place.height, width: entry.place.width };
+    Ok(Batch {
+        sections,
+        writes,
+        rows: entries.iter().map(row).collect(),
+        staged_bytes: entries.iter().map(|entry| last_byte(entry)).max().unwrap_or(0) as usize,
+        upload_bytes,
+        totals,
+        out_bytes: entries.iter().map(end).max().unwrap_or(0),
+    })
+}
+
+fn first_byte(entry: &Entry) -> u32 {
+    entry.segments.first().map_or(0, |segment| segment.offset)
+}
+
+/// Behind its last segment.
+fn last_byte(entry: &Entry) -> u32 {
+    entry.segments.last().map_or(0, |segment| segment.offset)
+}
+
+/// The pictures, with their numbers, by what is written of them.
+fn by_output<'a>(entries: &[&'a Entry]) -> Vec<(Output, Vec<(u32, &'a Entry)>)> {
+    let mut outputs: Vec<(Output, Vec<(u32, &Entry)>)> = Vec::new();
+    for (picture, &entry) in (0..).zip(entries) {
+        match outputs.iter_mut().find(|(output, _)| *output == entry.output) {
+            Some((_, of_output)) => of_output.push((picture, entry)),
+            None => outputs.push((entry.output, vec![(picture, entry)])),
+        }
+    }
+    outputs
+}

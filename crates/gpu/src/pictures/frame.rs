@@ -1,0 +1,82 @@
+//! The grid of a picture's MCUs, and which of them a view needs.
+
+use super::{Reason, StagingOptions};
+use shardpack_codec::jpeg::{JpegHeader, Placement, Sampling};
+
+/// What a picture's frame header says, in MCUs unless it says otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) columns: u32,
+    pub(super) rows: u32,
+    pub(super) interval: u32,
+    pub(super) components: u32,
+    /// Blocks of luma in an MCU, side by side and above each other.
+    pub(super) h: u32,
+    pub(super) v: u32,
+    /// Samples.
+    pub(super) chroma_width: u32,
+    pub(super) chroma_height: u32,
+}
+
+/// MCUs whose samples are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub(super) left: u32,
+    pub(super) top: u32,
+    pub(super) right: u32,
+    pub(super) bottom: u32,
+}
+
+impl Frame {
+    pub(super) fn of(header: &JpegHeader, options: &StagingOptions) -> Result<Self, Reason> {
+        let one_scan = usize::from(header.scan_components) == header.components().len();
+        if !matches!(header.sof, 0 | 1) || header.precision != 8 || !one_scan {
+            return Err(Reason::Process);
+        }
+        if header.is_rgb() || !matches!(header.components().len(), 1 | 3) {
+            return Err(Reason::Colours);
+        }
+        let (h, v, components) = match header.sampling() {
+            Sampling::Gray => (1, 1, 1),
+            Sampling::S444 => (1, 1, 3),
+            Sampling::S422 => (2, 1, 3),
+            Sampling::S420 => (2, 2, 3),
+            Sampling::S440 => (1, 2, 3),
+            Sampling::S411 | Sampling::S410 | Sampling::Other => return Err(Reason::Sampling),
+        };
+        let (width, height) = (u32::from(header.width), u32::from(header.height));
+        let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
+        let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
+        // So narrow a row, libjpeg does not interpolate.
+        if h == 2 && chroma_width <= 2 {
+            return Err(Reason::Sampling);
+        }
+        let mcus = columns * rows;
+        let interval = match u32::from(header.restart_interval) {
+            0 => mcus,
+            interval => interval.min(mcus),
+        };
+        let frame = Self { columns, rows, interval, components, h, v, chroma_width, chroma_height };
+        if frame.segment_blocks() > options.max_segment_blocks {
+            return Err(Reason::LongSegments);
+        }
+        Ok(frame)
+    }
+
+    /// Blocks of a segment.
+    pub(super) const fn segment_blocks(&self) -> u32 {
+        self.interval.saturating_mul(if self.components == 1 { 1 } else { self.h * self.v + 2 })
+    }
+
+    /// The MCUs that hold the window, and what upsampling needs beside it.
+    pub(super) fn shown(&self, place: &Placement) -> Shown {
+        let span = |start: u32, end: u32, factor: u32, most: u32| {
+            let margin = u32::from(factor > 1);
+            (start.saturating_sub(margin) / (8 * factor), (end + margin).div_ceil(8 * factor).min(most))
+        };
+        let window = place.window;
+        let (left, right) = span(window.x, window.right(), self.h, self.columns);
+        let (top, bottom) = span(window.y, window.bottom(), self.v, self.rows);
+        Shown { left, top, right, bottom }
+    }
+}

@@ -1,0 +1,241 @@
+//! What the device needs of one picture, found by any thread and copied to wherever there is room.
+
+use super::assembly::Totals;
+use super::frame::{Frame, Shown};
+use super::record::{CODE_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
+use super::segments::{Segment, select};
+use super::{Output, Reason, StagingOptions, tiles};
+use shardpack_codec::jpeg::{Coding, JpegHeader, Placement, Rendering, StoredCode};
+use std::ops::Range;
+
+/// What the device needs of a picture: known, and not copied yet.
+#[derive(Debug)]
+pub(crate) struct Needs<'a> {
+    scan: &'a [u8],
+    /// The parts of the scan that are copied, one behind the other; the codes come behind them.
+    ranges: Vec<Range<usize>>,
+    codes: Vec<StoredCode<'a>>,
+    bytes: usize,
+    /// Its numbers, as if it stood at the start of everything.
+    entry: Entry,
+}
+
+/// A picture in staging memory: what its tables are made of. Numbers count from its own first
+/// segment, code and so on; what comes before them is known when the batch is complete.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(super) output: Output,
+    pub(super) place: Placement,
+    pub(super) frame: Frame,
+    pub(super) shown: Shown,
+    /// Its first element in the output.
+    pub(super) out: u64,
+    pub(super) taps: (u32, u32),
+    pub(super) tile: (u32, u32),
+    /// Its segments, and an end. Their bytes are in staging memory, ascending.
+    pub(super) segments: Vec<Segment>,
+    /// Place in staging memory and number of symbols of each Huffman code.
+    pub(super) codes: Vec<[u32; 2]>,
+    /// Number of each component's code.
+    pub(super) dc: [u32; 3],
+    pub(super) ac: [u32; 3],
+    pub(super) quantisers: [[u8; 64]; 3],
+    /// Blocks of luma, and of each chroma.
+    pub(super) blocks: (u32, u32),
+    /// Spans and weights of the first axis.
+    pub(super) spans: u32,
+    pub(super) weights: u32,
+    totals: Totals,
+}
+
+impl<'a> Needs<'a> {
+    /// Looks at a picture.
+    ///
+    /// # Errors
+    /// Why it is not for the kernels.
+    pub(crate) fn of(jpeg: &'a [u8], how: &Rendering, options: &StagingOptions) -> Result<Self, Reason> {
+        let header = JpegHeader::parse(jpeg).map_err(|_| Reason::Header)?;
+        // libjpeg warns of bytes between segments, and the host says what comes of that.
+        if header.stray_bytes > 0 {
+            return Err(Reason::Header);
+        }
+        let frame = Frame::of(&header, options)?;
+        let place = Placement::new(how, header.width.into(), header.height.into())
+            .map_err(|error| Reason::View(error.to_string()))?;
+        if options.scaled && place.is_scaled {
+            return Err(Reason::Shrinks);
+        }
+        let tile = tiles::tile(&place.x, &place.y).ok_or(Reason::Shrinks)?;
+        let coding = Coding::read(jpeg, &header).ok_or(Reason::Tables)?;
+        let shown = frame.shown(&place);
+        let scan = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).ok_or(Reason::Header)?;
+        let mut needs = Self {
+            scan,
+            ranges: Vec::new(),
+            codes: Vec::new(),
+            bytes: 0,
+            entry: Entry {
+                output: options.output,
+                frame,
+                shown,
+                out: 0,
+                taps: (tiles::taps(&place.x), tiles::taps(&place.y)),
+                tile,
+                segments: Vec::new(),
+                codes: Vec::new(),
+                dc: [0; 3],
+                ac: [0; 3],
+                quantisers: [[0; 64]; 3],
+                blocks: (0, 0),
+                spans: place.x.resized,
+                weights: 0,
+                totals: Totals::default(),
+                place,
+            },
+        };
+        needs.bytes = select(scan, &frame, &shown, &mut needs.entry.segments, &mut needs.ranges)?;
+        needs.name_codes(&coding)?;
+        needs.bytes += needs.codes.iter().map(|code| 16 + code.symbols.len()).sum::<usize>();
+        needs.entry.count().ok_or(Reason::Full)?;
+        Ok(needs)
+    }
+
+    /// Gives each code of the picture a number.
+    fn name_codes(&mut self, coding: &Coding<'a>) -> Result<(), Reason> {
+        let mut known: [[Option<u32>; 16]; 2] = [[None; 16]; 2];
+        for (n, component) in coding.components().iter().enumerate() {
+            let stored = [(component.dc_number, component.dc), (component.ac_number, component.ac)];
+            let mut tables = [0; 2];
+            for ((known, (number, code)), table) in known.iter_mut().zip(stored).zip(&mut tables) {
+                let known = known.get_mut(usize::from(number)).ok_or(Reason::Tables)?;
+                *table = *known.get_or_insert_with(|| {
+                    self.codes.push(code);
+                    u32::try_from(self.codes.len() - 1).unwrap_or(u32::MAX)
+                });
+            }
+            let Entry { dc, ac, quantisers, .. } = &mut self.entry;
+            let places = (dc.get_mut(n), ac.get_mut(n), quantisers.get_mut(n));
+            let (Some(dc), Some(ac), Some(quantisers)) = places else { return Err(Reason::Colours) };
+            ([*dc, *ac], *quantisers) = (tables, *component.quantisers);
+        }
+        self.entry.codes.resize(self.codes.len(), [0; 2]);
+        Ok(())
+    }
+
+    /// Bytes that [`stage`](Self::stage) copies.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Height and width of what comes out.
+    pub(crate) const fn size(&self) -> [u32; 2] {
+        [self.entry.place.height, self.entry.place.width]
+    }
+
+    /// What is written of it.
+    pub(crate) const fn output(&self) -> &Output {
+        &self.entry.output
+    }
+
+    /// Bytes of the output that it takes.
+    pub(crate) fn out_bytes(&self) -> u64 {
+        self.entry.elements().saturating_mul(self.output().dtype.bytes() as u64)
+    }
+
+    /// What it adds to a batch.
+    pub(crate) const fn totals(&self) -> Totals {
+        self.entry.totals
+    }
+
+    /// Copies it to `to`, which stands at `at` in the staging memory. Its pixels go to the output
+    /// from element `out` on.
+    ///
+    /// # Errors
+    /// `Full` if there are not as many bytes, or a place is beyond what 32 bits count.
+    pub(crate) fn stage(self, at: usize, to: &mut [u8], out: u64) -> Result<Entry, Reason> {
+        let Self { scan, ranges, codes, mut entry, .. } = self;
+        let place = |at: usize| u32::try_from(at).map_err(|_| Reason::Full);
+        place(at.saturating_add(to.len()))?;
+        let mut end = 0;
+        let mut copy = |bytes: &[u8]| {
+            let begin = end;
+            end += bytes.len();
+            to.get_mut(begin..end).ok_or(Reason::Full)?.copy_from_slice(bytes);
+            place(at + begin)
+        };
+        for range in ranges {
+            copy(scan.get(range).ok_or(Reason::Markers)?)?;
+        }
+        for (stored, code) in codes.iter().zip(&mut entry.codes) {
+            *code = [copy(stored.counts)?, place(stored.symbols.len())?];
+            copy(stored.symbols)?;
+        }
+        let base = place(at)?;
+        entry.segments.iter_mut().for_each(|segment| segment.offset += base);
+        entry.out = out;
+        Ok(entry)
+    }
+}
+
+impl Entry {
+    /// Elements that it writes.
+    pub(super) fn elements(&self) -> u64 {
+        u64::from(self.place.height) * u64::from(self.place.width) * 3
+    }
+
+    /// What it adds to a batch.
+    pub(crate) const fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Columns and rows of its tiles.
+    pub(super) const fn tiles(&self) -> (u32, u32) {
+        (self.place.x.resized.div_ceil(self.tile.0), self.place.y.resized.div_ceil(self.tile.1))
+    }
+
+    /// The first segments of the groups that are decoded by a warp each.
+    pub(super) fn groups(&self) -> impl Iterator<Item = u32> {
+        (0..self.totals.segments.saturating_sub(1)).step_by(32)
+    }
+
+    /// Counts all that it has. `None` if that is more than 32 bits count.
+    fn count(&mut self) -> Option<()> {
+        let narrow = |n: u64| u32::try_from(n).ok();
+        let (place, frame, shown) = (&self.place, &self.frame, &self.shown);
+        let (across, down) = (u64::from(shown.right - shown.left), u64::from(shown.bottom - shown.top));
+        let luma = narrow(across * u64::from(frame.h) * (down * u64::from(frame.v)))?;
+        let chroma = if frame.components == 1 { 0 } else { narrow(across * down)? };
+        let weights = |pixels: u32, taps: u32| u64::from(pixels) * u64::from(taps);
+        let x_weights = weights(place.x.resized, self.taps.0);
+        let (columns, rows) = self.tiles();
+        // A tile's place is two numbers of 16 bits.
+        if columns > 0x1_0000 || rows > 0x1_0000 {
+            return None;
+        }
+        let segments = narrow(self.segments.len() as u64)?;
+        self.blocks = (luma, chroma);
+        self.weights = narrow(x_weights)?;
+        self.totals = Totals {
+            pictures: 1,
+            segments,
+            groups: (segments - 1).div_ceil(32),
+            tiles: columns.checked_mul(rows)?,
+            codes: narrow(self.codes.len() as u64)?,
+            spans: place.x.resized.checked_add(place.y.resized)?,
+            weights: narrow(x_weights + weights(place.y.resized, self.taps.1))?,
+            blocks: narrow(u64::from(luma) + 2 * u64::from(chroma))?,
+        };
+        Some(())
+    }
+}
+
+impl Totals {
+    /// Bytes of all tables but for what lies between them.
+    pub(crate) const fn table_bytes(&self) -> usize {
+        let Self { pictures, segments, groups, tiles, codes, .. } = *self;
+        PICTURE_BYTES as usize * pictures as usize
+            + SEGMENT_BYTES * (segments as usize + groups as usize)
+            + TILE_BYTES * tiles as usize
+            + CODE_BYTES * codes as usize
+    }
+}

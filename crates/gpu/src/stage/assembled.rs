@@ -1,0 +1,130 @@
+//! A batch that is ready to be uploaded: what is copied where, what is launched, and what the status
+//! words mean.
+
+use super::fill::Fate;
+use crate::cubes::{self, Fault, Work};
+use crate::driver::{Arena, Block, Launch};
+use crate::pictures::{self, Batch, Regions};
+use shardpack_reader::stage::{RowFault, Spot};
+use std::ops::Range;
+
+/// Everything about a batch but the bytes.
+pub(super) struct Assembled {
+    /// The first bytes of the staging memory, which go to the start of the slot's memory.
+    pub(super) upload_bytes: usize,
+    /// Bytes of the slot's memory that it takes.
+    pub(super) memory_bytes: usize,
+    /// What the host has decoded, and where it goes in the output.
+    pub(super) host: Vec<(usize, Host)>,
+    /// Bytes of the output that are zero.
+    pub(super) zero: Vec<Range<usize>>,
+    /// The pictures, and where in the slot's memory the regions are that they take.
+    pictures: Batch,
+    regions: Regions<usize>,
+    cubes: Work,
+    /// Where the rows of the two go, in the order of their status words.
+    spots: [Vec<Spot>; 2],
+    /// All that was prepared or handed over of each row.
+    places: Vec<(u32, Range<usize>)>,
+}
+
+/// Bytes that the host has made.
+pub(super) enum Host {
+    /// In the staging memory.
+    Staged(Range<usize>),
+    /// Elsewhere: there was no room.
+    Heap(Vec<u8>),
+}
+
+impl Host {
+    pub(super) fn copy<M: Block>(arena: &Arena<M>, bytes: &[u8]) -> Self {
+        match arena.claim_back(bytes.len()) {
+            Some(claim) => {
+                claim.bytes.copy_from_slice(bytes);
+                Self::Staged(claim.range())
+            }
+            None => Self::Heap(bytes.to_vec()),
+        }
+    }
+}
+
+impl Assembled {
+    /// Also returns the tables, which stand at `start` in the staging memory. `host` are the first
+    /// bytes of the output. In the slot's memory, cubes have `scratch`, and pictures what follows.
+    pub(super) fn new(
+        rows: impl Iterator<Item = (Spot, Fate)>,
+        host: Host,
+        start: usize,
+        scratch: Range<u64>,
+    ) -> Result<(Self, Vec<u8>), String> {
+        let (mut host, mut zero) = (vec![(0, host)], Vec::new());
+        let (mut pictures, mut cubes, mut spots) = (Vec::new(), Vec::new(), [const { Vec::new() }; 2]);
+        let [picture_spots, cube_spots] = &mut spots;
+        let mut places = Vec::new();
+        for (spot, fate) in rows {
+            places.push((spot.row, spot.bytes.clone()));
+            match fate {
+                Fate::Host(bytes) => host.push((spot.bytes.start, bytes)),
+                Fate::Zero => zero.push(spot.bytes),
+                Fate::Picture(entry) => {
+                    pictures.push(entry);
+                    picture_spots.push(spot);
+                }
+                Fate::Cube(entry) => {
+                    cubes.push(entry);
+                    cube_spots.push(spot);
+                }
+            }
+        }
+        let mut tables = Vec::new();
+        let pictures: Vec<_> = pictures.iter().map(|entry| &**entry).collect();
+        let pictures = pictures::assemble(&pictures, start, &mut tables).map_err(|reason| reason.to_string())?;
+        let cubes: Vec<_> = cubes.iter().map(|entry| &**entry).collect();
+        let cubes = cubes::assemble(&cubes, start, scratch.end, &mut tables).map_err(|error| error.to_string())?;
+        let slot_bytes = usize::try_from(cubes.slot_bytes()).unwrap_or(usize::MAX);
+        let (regions, memory_bytes) = pictures.layout(slot_bytes);
+        let upload_bytes = start + tables.len();
+        Ok((Self { upload_bytes, memory_bytes, host, zero, pictures, regions, cubes, spots, places }, tables))
+    }
+
+    /// What is launched, in this order, with the slot's memory and the output at these addresses:
+    /// kernels for pictures, and kernels for cubes.
+    pub(super) fn launches(&self, memory: u64, out: u64) -> [Vec<Launch>; 2] {
+        let at = Regions { out, ..self.regions.map(|offset| memory + offset as u64) };
+        let cubes = self.cubes.launches(memory, out);
+        let is_work = |launch: &Launch| launch.grid.iter().all(|n| *n > 0);
+        [self.pictures.launches(&at), cubes.into_iter().filter(is_work).collect()]
+    }
+
+    /// Where in the slot's memory the status words are, once the kernels have run: those of
+    /// pictures, and those of cubes.
+    pub(super) fn statuses(&self) -> [Range<usize>; 2] {
+        let pictures = self.regions.status;
+        [pictures..pictures + STATUS_BYTES * self.pictures.rows().len(), self.cubes.statuses()]
+    }
+
+    /// What the status words say, and which bytes of the output are zero then: all of these rows,
+    /// whichever of their fields is damaged.
+    pub(super) fn faults(&self, words: [&[u8]; 2]) -> (Vec<RowFault>, Vec<Range<usize>>) {
+        let mut faults = Vec::new();
+        let [pictures, cubes] = &self.spots;
+        let [picture_words, cube_words] = words.map(|words| words.as_chunks::<STATUS_BYTES>().0);
+        let mut add = |spots: &[Spot], words: &[[u8; STATUS_BYTES]], says: fn(u32) -> Option<String>| {
+            for (spot, word) in spots.iter().zip(words) {
+                let error = says(u32::from_le_bytes(*word));
+                faults.extend(error.map(|error| RowFault { row: spot.row, field: spot.field, error }));
+            }
+        };
+        add(pictures, picture_words, |word| Batch::fault(word).map(str::to_owned));
+        add(cubes, cube_words, |word| Fault::of(word).map(|fault| fault.to_string()));
+        let of_fault = |(row, _): &&(u32, _)| faults.iter().any(|fault| fault.row == *row);
+        let zero = match faults.is_empty() {
+            true => Vec::new(),
+            false => self.places.iter().filter(of_fault).map(|(_, place)| place.clone()).collect(),
+        };
+        (faults, zero)
+    }
+}
+
+/// Bytes of a status word.
+const STATUS_BYTES: usize = 4;

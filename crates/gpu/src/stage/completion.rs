@@ -1,0 +1,61 @@
+//! The thread that waits for batches on the device, and hands them over.
+
+use super::slot::CudaSlot;
+use crate::driver::GpuError;
+use shardpack_reader::stage::Ticket;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+/// What the thread is told.
+pub(super) enum Message {
+    /// A batch is in its stream.
+    Submitted(Arc<CudaSlot>, Ticket),
+    /// Nobody comes any more. Not by the end of the channel: slots hold senders, and a consumer may
+    /// keep a batch, and with it its slot, for longer than the loader lives.
+    End,
+}
+
+/// Batches, in the order in which they were submitted.
+#[derive(Debug)]
+pub(super) struct Completions {
+    sender: Sender<Message>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Completions {
+    pub(super) fn start() -> Result<Self, GpuError> {
+        let (sender, receiver) = channel();
+        let thread = thread::Builder::new().name("shardpack-cuda".to_owned()).spawn(move || run(&receiver));
+        let thread = thread.map_err(|error| GpuError::Driver {
+            call: "thread that waits for the device",
+            name: error.kind().to_string(),
+            text: error.to_string(),
+        })?;
+        Ok(Self { sender, thread: Some(thread) })
+    }
+
+    pub(super) fn sender(&self) -> Sender<Message> {
+        self.sender.clone()
+    }
+}
+
+fn run(receiver: &Receiver<Message>) {
+    while let Ok(Message::Submitted(slot, ticket)) = receiver.recv() {
+        let result = slot.finish().map_err(|error| error.to_string());
+        // Before the loader looks for a slot that nobody uses.
+        drop(slot);
+        ticket.done(result);
+    }
+}
+
+impl Drop for Completions {
+    fn drop(&mut self) {
+        _ = self.sender.send(Message::End);
+        let Some(thread) = self.thread.take() else { return };
+        // The last batch may be what kept the loader, and the stage, alive.
+        if thread.thread().id() != thread::current().id() {
+            _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The stage of a device: its kernels, and how much memory slots take.
+
+use super::completion::Completions;
+use super::fill::Fill;
+use super::slot::{CudaSlot, STATUS_BYTES};
+use crate::cubes::{self, CubeKernels};
+use crate::driver::{Device, GpuError, Module, Pinned};
+use crate::pictures::{Dtype, PictureDecoder};
+use shardpack_codec::ZstdDecoder;
+use shardpack_format::Codec;
+use shardpack_reader::stage::{DeviceId, FieldSource, FieldSpec, Room, Stage, StageSlot};
+use std::any::Any;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What DLPack calls a CUDA device.
+const CUDA: i32 = 2;
+
+/// Decodes the batches of loaders on a CUDA device.
+///
+/// ```
+/// use shardpack_gpu::CudaStage;
+/// use shardpack_gpu::driver::GpuError;
+/// use shardpack_reader::LoaderOptions;
+/// use std::sync::Arc;
+/// let stage = match CudaStage::open(0) {
+///     Ok(stage) => Some(Arc::new(stage) as _),
+///     Err(GpuError::NoDriver | GpuError::NoDevice { .. }) => None, // The host decodes.
+///     Err(error) => return Err(error.into()),
+/// };
+/// let options = LoaderOptions { stage, ..LoaderOptions::default() };
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct CudaStage {
+    shared: Arc<Shared>,
+    completions: Completions,
+}
+
+/// What all slots use.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) device: Device,
+    pub(super) pictures: Arc<Module>,
+    pub(super) cubes: CubeKernels,
+    /// How often a slot needed more memory than it was made with.
+    pub(super) grown: AtomicU64,
+}
+
+impl Shared {
+    pub(super) fn id(&self) -> DeviceId {
+        let number = self.device.properties().ordinal;
+        DeviceId { kind: CUDA, number: i32::try_from(number).unwrap_or(i32::MAX) }
+    }
+}
+
+impl CudaStage {
+    /// Opens a device by its number, and lets the driver compile the kernels for it, or take them
+    /// from its cache: a second or two the first time.
+    ///
+    /// # Errors
+    /// `NoDriver`, or `NoDevice` if there are not so many; `Driver` if the driver refuses.
+    pub fn open(number: u32) -> Result<Self, GpuError> {
+        let device = Device::open(number)?;
+        let pictures = PictureDecoder::module(&device)?;
+        let cubes = CubeKernels::load(&device)?;
+        let shared = Arc::new(Shared { device, pictures, cubes, grown: AtomicU64::new(0) });
+        Ok(Self { shared, completions: Completions::start()? })
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn device(&self) -> &Device {
+        &self.shared.device
+    }
+
+    /// How often a batch needed more memory on the device than [`Stage::device_bytes`] says: then
+    /// its slot got more.
+    #[must_use]
+    pub fn growths(&self) -> u64 {
+        self.shared.grown.load(Ordering::Relaxed)
+    }
+}
+
+impl Stage for CudaStage {
+    fn device(&self) -> DeviceId {
+        self.shared.id()
+    }
+
+    fn takes(&self, field: &FieldSpec<'_>) -> bool {
+        takes(field)
+    }
+
+    fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
+        staged_bytes(field, record_bytes, row_bytes)
+    }
+
+    fn device_bytes(&self, room: &Room) -> u64 {
+        (room.output_bytes as u64).saturating_add(memory_bytes(room) as u64)
+    }
+
+    fn host_bytes(&self, room: &Room) -> u64 {
+        (staging_bytes(room) as u64).saturating_add((STATUS_BYTES * room.rows) as u64)
+    }
+
+    fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
+        let staging = Pinned::new(&self.shared.device, staging_bytes(room));
+        let fill = staging.and_then(|staging| Fill::new(staging, room.host_bytes));
+        let slot = fill.and_then(|fill| {
+            CudaSlot::new(Arc::clone(&self.shared), self.completions.sender(), *room, fill, memory_bytes(room))
+        });
+        slot.map(|slot| Arc::new(slot) as Arc<dyn StageSlot>).map_err(io::Error::other)
+    }
+
+    fn bench(&self) -> Box<dyn Any + Send> {
+        Box::new(ZstdDecoder::default())
+    }
+}
+
+/// Pictures, and arrays of two or three axes of which the kernels take all examples. Pictures that
+/// they do not take are refused one by one.
+pub(super) fn takes(field: &FieldSpec<'_>) -> bool {
+    match field.source {
+        FieldSource::Picture { .. } => Dtype::of(field.dtype).is_some(),
+        FieldSource::Array(examples) => {
+            let fits = |(codec, descriptor): &(Codec, _)| cubes::takes(*codec, descriptor);
+            !examples.is_empty() && examples.iter().all(fits)
+        }
+        _ => false,
+    }
+}
+
+/// Compressed bytes as they stand in the record, and tables: of pictures 8 bytes for each segment,
+/// which has 32 bytes at least, as a rule; of arrays 96 for each stream of 64 KiB.
+pub(super) fn staged_bytes(field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
+    let parts = match field.source {
+        FieldSource::Picture { .. } => [record_bytes, record_bytes / 4, row_bytes / 64, 1 << 10],
+        FieldSource::Array(examples) => {
+            // What zstd has coded is decoded by the host.
+            let width = examples.iter().filter(|(codec, _)| *codec == Codec::Zstd).map(|(_, d)| d.stored.bytes()).max();
+            let decoded = width.map_or(0, |width| row_bytes.saturating_mul(width) / field.dtype.bytes().max(1));
+            [record_bytes.max(decoded), record_bytes / 16, row_bytes / 256, 8 << 10]
+        }
+        _ => [0; 4],
+    };
+    parts.into_iter().fold(0, u64::saturating_add)
+}
+
+/// Staging memory of a slot.
+pub(super) const fn staging_bytes(room: &Room) -> usize {
+    Fill::<Pinned>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes)
+}
+
+/// Memory of a slot on the device besides its output: what is uploaded, and what lies in between.
+/// Samples of a picture take six times its compressed bytes or so, of which crops need half;
+/// compressed cubes decode to no more than their values.
+const fn memory_bytes(room: &Room) -> usize {
+    let staged = room.staged_bytes.saturating_mul(3);
+    let between = if staged > room.output_bytes { staged } else { room.output_bytes };
+    staging_bytes(room).saturating_add(between).saturating_add(1 << 20)
+}

@@ -1,0 +1,252 @@
+//! The rows of one batch on their way to the device.
+
+use super::assembled::{Assembled, Host};
+use crate::cubes::{self, As};
+use crate::driver::{Arena, Block, GpuError};
+use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
+use shardpack_codec::ZstdDecoder;
+use shardpack_format::Error;
+use shardpack_reader::stage::{Prepared, Spot, Value};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Bytes for tables and what lies between them, besides those of each row.
+const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + 256;
+
+/// Staging memory, and what was prepared in it.
+#[derive(Debug)]
+pub(super) struct Fill<M> {
+    /// Threads that prepare rows share it; whoever begins or ends a batch has it alone.
+    arena: RwLock<Arena<M>>,
+    rows: Mutex<Rows>,
+    /// Scratch of cubes, which follows what is uploaded: the next free byte.
+    scratch: AtomicU64,
+    /// Bytes of staging memory that are kept for fields of the host.
+    host_bytes: usize,
+}
+
+/// What is to become of each row and field. In order, so that a batch does not depend on which
+/// thread was the first.
+#[derive(Default)]
+struct Rows {
+    output_bytes: usize,
+    fates: BTreeMap<(u32, u32), (Spot, Fate)>,
+    totals: Totals,
+    cubes: usize,
+}
+
+/// What becomes of a row of a field.
+pub(super) enum Fate {
+    Picture(Box<pictures::Entry>),
+    Cube(Box<cubes::Entry>),
+    /// The host has decoded it.
+    Host(Host),
+    Zero,
+}
+
+impl std::fmt::Debug for Rows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rows").field("fates", &self.fates.len()).finish_non_exhaustive()
+    }
+}
+
+/// Why a value is not for the device.
+type Refusal = Cow<'static, str>;
+
+const FULL: Refusal = Cow::Borrowed("no room left in the staging memory");
+
+impl<M: Block> Fill<M> {
+    /// Fills `memory`, of which `host_bytes` are for fields of the host.
+    pub(super) fn new(memory: M, host_bytes: usize) -> Result<Self, GpuError> {
+        let fill = Self {
+            arena: RwLock::new(Arena::new(memory)?),
+            rows: Mutex::default(),
+            scratch: AtomicU64::new(0),
+            host_bytes,
+        };
+        fill.begin(0);
+        Ok(fill)
+    }
+
+    /// Bytes of staging memory for rows of so many bytes in it.
+    pub(super) const fn memory_bytes(rows: usize, staged_bytes: usize, host_bytes: usize) -> usize {
+        // Claims begin at multiples of 16.
+        let gaps = FIXED_BYTES + cubes::CONSTANT_BYTES + 32 * rows + 64;
+        staged_bytes.saturating_add(host_bytes).saturating_add(gaps)
+    }
+
+    /// Begins a batch.
+    pub(super) fn begin(&self, output_bytes: usize) {
+        let mut arena = self.alone();
+        // If the device has failed nothing can be claimed: all rows are refused, and the driver's
+        // word is heard when the batch is submitted.
+        _ = arena.reset();
+        if let Some(constants) = arena.claim(cubes::CONSTANT_BYTES) {
+            cubes::write_constants(constants.bytes);
+        }
+        _ = arena.reserve(FIXED_BYTES + self.host_bytes);
+        self.scratch.store(scratch_start(&arena), Ordering::Relaxed);
+        *self.rows() = Rows { output_bytes, ..Rows::default() };
+    }
+
+    /// Takes a value, or says why not.
+    pub(super) fn prepare(&self, spot: &Spot, value: &Value<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        match self.take(spot, value, zstd) {
+            Ok(size) => Prepared::Taken(size),
+            Err(refusal) => Prepared::Refused(refusal),
+        }
+    }
+
+    fn take(&self, spot: &Spot, value: &Value<'_>, zstd: &mut ZstdDecoder) -> Result<Option<[u32; 2]>, Refusal> {
+        if !self.has(spot) {
+            return Err("a place that is not in the batch".into());
+        }
+        match *value {
+            Value::Picture { bytes, how, dtype, scaling, .. } => {
+                let dtype = pictures::Dtype::of(dtype).ok_or("a type that the device does not write")?;
+                let output = Output { dtype, layout: how.layout, scaling: *scaling };
+                let options = StagingOptions { output, ..StagingOptions::default() };
+                self.picture(spot, pictures::Needs::of(bytes, how, &options).map_err(reason)?).map(Some)
+            }
+            Value::Array { codec, descriptor, bytes, region, limits } => {
+                let needs = cubes::Needs::of(codec, descriptor, bytes, region, As::Decoded, limits);
+                self.cube(spot, &needs.map_err(refusal)?, zstd).map(|()| None)
+            }
+            _ => Err("neither a picture nor an array".into()),
+        }
+    }
+
+    fn picture(&self, spot: &Spot, needs: pictures::Needs<'_>) -> Result<[u32; 2], Refusal> {
+        let width = needs.output().dtype.bytes();
+        if needs.out_bytes() > spot.bytes.len() as u64 || !spot.bytes.start.is_multiple_of(width) {
+            return Err("another size than its place in the batch".into());
+        }
+        let (size, table_bytes) = (needs.size(), needs.totals().table_bytes());
+        let arena = self.shared();
+        let claim = claim(&arena, needs.bytes(), table_bytes)?;
+        let entry = needs.stage(claim.at, claim.bytes, (spot.bytes.start / width) as u64).map_err(reason)?;
+        let mut rows = self.rows();
+        rows.totals = rows.totals.and(&entry.totals()).ok_or(FULL)?;
+        rows.set(spot, Fate::Picture(Box::new(entry)));
+        Ok(size)
+    }
+
+    fn cube(&self, spot: &Spot, needs: &cubes::Needs<'_>, zstd: &mut ZstdDecoder) -> Result<(), Refusal> {
+        if needs.staged().bytes != spot.bytes.len() as u64 {
+            return Err("another size than its place in the batch".into());
+        }
+        let arena = self.shared();
+        let claim = claim(&arena, needs.bytes(), 0)?;
+        let scratch = self.scratch.fetch_add(needs.scratch_bytes(), Ordering::Relaxed);
+        let entry = needs.stage((claim.at, claim.bytes), scratch, spot.bytes.start as u64, zstd).map_err(refusal)?;
+        if !arena.reserve(entry.table_bytes()) {
+            return Err(FULL);
+        }
+        let mut rows = self.rows();
+        if rows.cubes == cubes::MOST_CUBES {
+            return Err("more arrays than a launch takes".into());
+        }
+        rows.cubes += 1;
+        rows.set(spot, Fate::Cube(Box::new(entry)));
+        Ok(())
+    }
+
+    /// Keeps a row that the host has decoded.
+    pub(super) fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
+        if !self.has(spot) || bytes.len() != spot.bytes.len() {
+            let found = format!("{} bytes for {:?}", bytes.len(), spot.bytes);
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("a row that is not of the batch: {found}"),
+            ));
+        }
+        let kept = Host::copy(&self.shared(), bytes);
+        self.rows().set(spot, Fate::Host(kept));
+        Ok(())
+    }
+
+    /// Makes a row zero.
+    pub(super) fn clear(&self, spot: &Spot) {
+        if self.has(spot) {
+            self.rows().set(spot, Fate::Zero);
+        }
+    }
+
+    /// All rows are prepared: writes the tables. `host` are the first bytes of the output. Returns
+    /// the staging memory with it; nothing more can be prepared before the next [`begin`](Self::begin).
+    pub(super) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), String> {
+        let mut arena = self.alone();
+        arena.release();
+        let host = Host::copy(&arena, host);
+        let fates = std::mem::take(&mut self.rows().fates);
+        let scratch = scratch_start(&arena)..self.scratch.load(Ordering::Relaxed);
+        let (assembled, tables) = Assembled::new(fates.into_values(), host, arena.used(), scratch)?;
+        let to = arena.claim(tables.len()).ok_or("no room left for tables in the staging memory")?;
+        to.bytes.copy_from_slice(&tables);
+        Ok((assembled, Upload(arena)))
+    }
+
+    fn has(&self, spot: &Spot) -> bool {
+        spot.bytes.start <= spot.bytes.end && spot.bytes.end <= self.rows().output_bytes
+    }
+
+    fn rows(&self) -> MutexGuard<'_, Rows> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn shared(&self) -> RwLockReadGuard<'_, Arena<M>> {
+        self.arena.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn alone(&self) -> RwLockWriteGuard<'_, Arena<M>> {
+        self.arena.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rows {
+    fn set(&mut self, spot: &Spot, fate: Fate) {
+        self.fates.insert((spot.field, spot.row), (spot.clone(), fate));
+    }
+}
+
+/// Staging memory, from which a batch is uploaded.
+pub(super) struct Upload<'a, M>(RwLockWriteGuard<'a, Arena<M>>);
+
+impl<M: Block> Upload<'_, M> {
+    pub(super) fn memory(&mut self) -> &mut M {
+        self.0.memory()
+    }
+}
+
+/// Where scratch begins: behind all that could be uploaded.
+fn scratch_start<M: Block>(arena: &Arena<M>) -> u64 {
+    arena.size().next_multiple_of(256) as u64
+}
+
+/// A part for a row, whose tables will take so many bytes.
+fn claim<M: Block>(arena: &Arena<M>, bytes: usize, table_bytes: usize) -> Result<crate::driver::Claim<'_>, Refusal> {
+    if !arena.reserve(table_bytes) {
+        return Err(FULL);
+    }
+    arena.claim(bytes).ok_or(FULL)
+}
+
+/// Reasons are counted, so that they say nothing of one picture alone.
+fn reason(reason: Reason) -> Refusal {
+    match reason {
+        Reason::View(_) => "a view that it does not have".into(),
+        other => other.to_string().into(),
+    }
+}
+
+/// The same of arrays. What exactly is wrong with a damaged one, the host says.
+fn refusal(error: Error) -> Refusal {
+    match error {
+        Error::Limit { .. } => "larger than the device takes".into(),
+        Error::Usage { .. } => "a part that it does not have".into(),
+        _ => "damaged, or stored in a way that the device does not take".into(),
+    }
+}

@@ -1,0 +1,222 @@
+//! A slot on a device: its memory, and the stream in which its batches are decoded.
+
+use super::assembled::{Assembled, Host};
+use super::completion::Message;
+use super::cuda::Shared;
+use super::fill::{Fill, Upload};
+use crate::driver::{Event, GpuError, Memory, Pinned, Stream};
+use shardpack_codec::ZstdDecoder;
+use shardpack_reader::stage::{Prepared, Room, RowFault, Spot, StageSlot, Ticket, Value};
+use std::any::Any;
+use std::io;
+use std::mem;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{SendError, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes for the status words of a row: those of four fields.
+pub(super) const STATUS_BYTES: usize = 16;
+
+/// A slot of the ring, and the batch in it.
+pub(super) struct CudaSlot {
+    shared: Arc<Shared>,
+    completions: Sender<Message>,
+    room: Room,
+    fill: Fill<Pinned>,
+    stream: Stream,
+    output: Memory,
+    work: Mutex<Work>,
+    consumers: Mutex<Consumers>,
+}
+
+/// What a batch needs once it is assembled.
+struct Work {
+    /// What is uploaded, and what lies in between.
+    memory: Memory,
+    status: Pinned,
+    /// Happens when all is decoded.
+    done: Event,
+    batch: Option<Assembled>,
+}
+
+/// Who uses the output.
+#[derive(Debug, Default)]
+struct Consumers {
+    /// The driver's handles of their streams.
+    streams: Vec<u64>,
+    /// Happen when the batches that were given back are not used any more.
+    unused: Vec<Event>,
+    /// A stream that could not be asked: then the whole device is waited for.
+    is_lost: bool,
+    spare: Vec<Event>,
+}
+
+impl std::fmt::Debug for CudaSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CudaSlot").field("room", &self.room).finish_non_exhaustive()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl CudaSlot {
+    /// A slot with `memory_bytes` on the device, besides the output.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        completions: Sender<Message>,
+        room: Room,
+        fill: Fill<Pinned>,
+        memory_bytes: usize,
+    ) -> Result<Self, GpuError> {
+        let device = &shared.device;
+        let work = Work {
+            memory: Memory::new(device, memory_bytes)?,
+            status: Pinned::new(device, STATUS_BYTES * room.rows)?,
+            done: Event::new(device)?,
+            batch: None,
+        };
+        let (stream, output) = (Stream::new(device)?, Memory::new(device, room.output_bytes)?);
+        let (work, consumers) = (Mutex::new(work), Mutex::default());
+        Ok(Self { shared, completions, room, fill, stream, output, work, consumers })
+    }
+
+    /// Puts all of a batch into the stream.
+    fn start(&self, host: &[u8]) -> Result<(), String> {
+        let (batch, upload) = self.fill.assemble(host)?;
+        let mut work = locked(&self.work);
+        self.enqueue(&mut work, &batch, upload).map_err(|error| error.to_string())?;
+        work.batch = Some(batch);
+        Ok(())
+    }
+
+    fn enqueue(&self, work: &mut Work, batch: &Assembled, mut upload: Upload<'_, Pinned>) -> Result<(), GpuError> {
+        let (device, stream) = (&self.shared.device, &self.stream);
+        if batch.memory_bytes > work.memory.len() {
+            work.memory = Memory::new(device, batch.memory_bytes + batch.memory_bytes / 8)?;
+            self.shared.grown.fetch_add(1, Ordering::Relaxed);
+        }
+        let staging = upload.memory();
+        stream.upload(staging, 0..batch.upload_bytes, &work.memory, 0)?;
+        // From here on the output is written.
+        self.wait_for_consumers()?;
+        for range in &batch.zero {
+            stream.zero(&self.output, range.clone())?;
+        }
+        for (at, bytes) in &batch.host {
+            match bytes {
+                Host::Staged(range) => stream.upload(staging, range.clone(), &self.output, *at)?,
+                Host::Heap(bytes) => stream.write(bytes, &self.output, *at)?,
+            }
+        }
+        let [pictures, cubes] = batch.launches(work.memory.address(), self.output.address());
+        for (module, launches) in [(&*self.shared.pictures, pictures), (self.shared.cubes.module(), cubes)] {
+            for launch in launches {
+                stream.run(module, &launch)?;
+            }
+        }
+        let [pictures, cubes] = batch.statuses();
+        if work.status.len() < pictures.len() + cubes.len() {
+            work.status = Pinned::new(device, pictures.len() + cubes.len())?;
+        }
+        stream.download(&work.memory, pictures.clone(), &mut work.status, 0)?;
+        stream.download(&work.memory, cubes, &mut work.status, pictures.len())?;
+        work.done.record(stream)
+    }
+
+    /// What comes next in the stream waits until nobody uses the last batch.
+    fn wait_for_consumers(&self) -> Result<(), GpuError> {
+        let mut consumers = locked(&self.consumers);
+        if mem::take(&mut consumers.is_lost) {
+            self.shared.device.synchronize()?;
+        }
+        for event in mem::take(&mut consumers.unused) {
+            self.stream.wait(&event)?;
+            consumers.spare.push(event);
+        }
+        Ok(())
+    }
+
+    /// Waits until the batch is decoded. Rows that could not be are zero then.
+    pub(super) fn finish(&self) -> Result<Vec<RowFault>, GpuError> {
+        let Work { status, done, batch, .. } = &mut *locked(&self.work);
+        done.synchronize()?;
+        let Some(batch) = batch.take() else { return Ok(Vec::new()) };
+        let [pictures, cubes] = batch.statuses().map(|range| range.len());
+        let (picture_words, rest) = status.bytes_mut()?.split_at_checked(pictures).unwrap_or_default();
+        let (faults, zero) = batch.faults([picture_words, rest.get(..cubes).unwrap_or_default()]);
+        for range in &zero {
+            self.stream.zero(&self.output, range.clone())?;
+        }
+        if !zero.is_empty() {
+            self.stream.synchronize()?;
+        }
+        Ok(faults)
+    }
+}
+
+impl StageSlot for CudaSlot {
+    fn room(&self) -> Room {
+        self.room
+    }
+
+    fn device(&self) -> shardpack_reader::stage::DeviceId {
+        self.shared.id()
+    }
+
+    fn begin(&self, output_bytes: usize) {
+        self.fill.begin(output_bytes.min(self.room.output_bytes));
+    }
+
+    fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        match bench.downcast_mut::<ZstdDecoder>() {
+            Some(zstd) => self.fill.prepare(spot, value, zstd),
+            None => Prepared::Refused("scratch memory that is not of this stage".into()),
+        }
+    }
+
+    fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
+        self.fill.put(spot, bytes)
+    }
+
+    fn clear(&self, spot: &Spot) {
+        self.fill.clear(spot);
+    }
+
+    fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket) {
+        if let Err(text) = self.start(host) {
+            return ticket.done(Err(text));
+        }
+        let completions = self.completions.clone();
+        if let Err(SendError(Message::Submitted(_, ticket))) = completions.send(Message::Submitted(self, ticket)) {
+            ticket.done(Err("the stage is closed".to_owned()));
+        }
+    }
+
+    fn address(&self) -> u64 {
+        self.output.address()
+    }
+
+    fn used_on(&self, stream: u64) {
+        let mut consumers = locked(&self.consumers);
+        if !consumers.streams.contains(&stream) {
+            consumers.streams.push(stream);
+        }
+    }
+
+    fn release(&self) {
+        let mut consumers = locked(&self.consumers);
+        for stream in mem::take(&mut consumers.streams) {
+            let event = consumers.spare.pop().map_or_else(|| Event::new(&self.shared.device), Ok);
+            match event.and_then(|event| event.record_foreign(stream).map(|()| event)) {
+                Ok(event) => consumers.unused.push(event),
+                Err(_) => consumers.is_lost = true,
+            }
+        }
+    }
+
+    fn read(&self, from: usize, to: &mut [u8]) -> io::Result<()> {
+        self.stream.read(&self.output, from, to).map_err(io::Error::other)
+    }
+}

@@ -1,0 +1,246 @@
+//! Datasets of pictures, cubes and masks, and what loaders make of them; for tests on devices too.
+
+use super::generate::{Fill, array};
+use super::jpegs::{Random, Source};
+use super::loader_support::write;
+use super::support::scratch;
+use shardpack_codec::jpeg::{PixelLayout, Scaling, View};
+use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Filter, ValueRule};
+use shardpack_format::{self as format, Codec, Dtype, FieldKind, RecordBuilder, Schema, StoredField};
+use shardpack_reader::order::End;
+use shardpack_reader::{ArrayDtype, Batch, CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt, Place};
+
+/// A dataset on disk.
+pub(crate) struct Disk {
+    pub(crate) dir: tempfile::TempDir,
+}
+
+/// What becomes of some samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Harm {
+    None,
+    /// Every fifth sample has damaged entropy-coded bytes, every seventh a damaged cube. Checksums
+    /// are right.
+    Damaged,
+}
+
+fn settings(n: u64) -> ArraySettings {
+    let of = |coder, filter, layout, band_difference| ArraySettings {
+        values: ValueRule::Keep,
+        coder,
+        level: matches!(coder, Coder::Blosc2Zstd | Coder::Zstd).then_some(1),
+        filter,
+        band_difference,
+        layout,
+    };
+    match n % 5 {
+        0 => of(Coder::Blosc2Lz4, Filter::Bitshuffle, ArrayLayout::BandMajor, true),
+        1 => of(Coder::Blosc2Lz4, Filter::Shuffle, ArrayLayout::AsShape, false),
+        2 => of(Coder::Blosc2Zstd, Filter::Shuffle, ArrayLayout::AsShape, true),
+        3 => of(Coder::Zstd, Filter::None, ArrayLayout::BandMajor, false),
+        _ => of(Coder::Raw, Filter::None, ArrayLayout::AsShape, false),
+    }
+}
+
+/// A JPEG of this size, gray or of any sampling.
+fn jpeg(height: u32, width: u32, seed: u64) -> Vec<u8> {
+    let factors = [(2, 2), (2, 1), (0, 0), (1, 1), (1, 2)][seed as usize % 5];
+    let (size, interval) = ((width as u16, height as u16), 1 + (seed % 7) as u16);
+    Source { size, factors, interval, detail: 12, seed }.encoded()
+}
+
+impl Disk {
+    /// `count` samples in two shards: pictures `image` and `thumb`, `cube`, `mask`, `label`. Sizes
+    /// differ if they are varied.
+    pub(crate) fn new(count: u64, size: impl Fn(u64) -> [u32; 2], harm: Harm) -> Self {
+        let mut fields = vec![
+            format::Field::stored("image", FieldKind::Image),
+            format::Field::stored("thumb", FieldKind::Image),
+            format::Field::stored("cube", FieldKind::Array),
+            format::Field::stored("mask", FieldKind::Array),
+            format::Field::scalar("label", Dtype::I64),
+        ];
+        fields.extend(["height", "width", "channels"].map(|name| format::Field::scalar(name, Dtype::U32)));
+        let schema = Schema::new(fields).unwrap();
+        let dir = scratch();
+        write(dir.path(), &schema, &[count / 2, count - count / 2], |schema, number, id| {
+            let [height, width] = size(id);
+            let shape = vec![u64::from(height), u64::from(width), 6];
+            let cube = array(Dtype::U16, shape, Fill::Counts, id as u32);
+            let mut cube = ArrayEncoder::new(settings(id)).unwrap().encode(&cube, None).unwrap();
+            let mask = array(Dtype::U8, vec![height.into(), width.into()], Fill::Bits(2), id as u32);
+            let mask = ArrayEncoder::new(settings(1)).unwrap().encode(&mask, None).unwrap();
+            let mut image = jpeg(height, width, id);
+            if harm == Harm::Damaged {
+                let random = &mut Random(id);
+                if id % 5 == 2 {
+                    // Neither tables nor markers, so that it comes as far as the kernels.
+                    let (from, to) = (image.len() / 2, image.len() - 2);
+                    for at in from..to {
+                        if image[at] != 0xFF && image[at - 1] != 0xFF {
+                            image[at] = random.below(255) as u8;
+                        }
+                    }
+                }
+                if id % 7 == 3 {
+                    // The last stream, if it is of LZ4.
+                    let from = cube.payload.len() - 40;
+                    cube.payload[from..].fill(0xFF);
+                }
+            }
+            let media = b"image/jpeg".to_vec();
+            let values = [
+                (Codec::Jpeg, image, media.clone(), None),
+                (Codec::Jpeg, jpeg(height, width, id + 1000), media, None),
+                (cube.codec, cube.payload, cube.descriptor.encode().unwrap(), cube.descriptor.stored_bytes().ok()),
+                (mask.codec, mask.payload, mask.descriptor.encode().unwrap(), mask.descriptor.stored_bytes().ok()),
+            ];
+            let stored = values.each_ref().map(|(codec, bytes, descriptor, decoded)| {
+                let stored_bytes = bytes.len() as u64;
+                let decoded_bytes = decoded.unwrap_or(stored_bytes);
+                Some(StoredField { codec: *codec, stored_bytes, decoded_bytes, descriptor })
+            });
+            let mut scalars = (id as i64 % 10).to_le_bytes().to_vec();
+            scalars.extend([height, width, 6].into_iter().flat_map(u32::to_le_bytes));
+            let key = format!("sample-{id}");
+            let builder = RecordBuilder::new(Vec::new(), schema, number, id, &key, &scalars, &stored);
+            let mut builder = builder.unwrap();
+            for (i, (_, bytes, ..)) in values.iter().enumerate() {
+                builder.field_mut(i).copy_from_slice(bytes);
+            }
+            let (bytes, frame) = builder.finish();
+            (bytes, frame, key, scalars)
+        });
+        Self { dir }
+    }
+
+    pub(crate) fn alike(count: u64, harm: Harm) -> Self {
+        Self::new(count, |_| [48, 64], harm)
+    }
+
+    pub(crate) fn varied(count: u64, harm: Harm) -> Self {
+        // One in eleven is so narrow that libjpeg does not interpolate: not for the kernels.
+        Self::new(
+            count,
+            |id| [20 + (id * 7 % 23) as u32, if id % 11 == 5 { 4 } else { 12 + (id * 5 % 41) as u32 }],
+            harm,
+        )
+    }
+
+    pub(crate) fn loader(&self, options: LoaderOptions) -> Loader {
+        Loader::open(&Dataset::open(self.dir.path()).unwrap(), options).unwrap()
+    }
+}
+
+/// Everything of a batch, wherever it is.
+#[derive(PartialEq)]
+pub(crate) struct Seen {
+    indices: Vec<u64>,
+    pub(crate) mask: Vec<bool>,
+    fields: Vec<Field>,
+}
+
+/// Its name, and each row's shape and bytes.
+type Field = (String, Vec<Vec<u64>>, Vec<Vec<u8>>);
+
+pub(crate) fn seen(batch: &Batch) -> Seen {
+    let field = |field: shardpack_reader::Tensor<'_>| {
+        let shapes: Vec<_> = (0..batch.len()).map(|row| field.row_shape(row).unwrap().to_vec()).collect();
+        let (all, offsets) = (field.to_host().unwrap(), field.offsets());
+        let rows = offsets.zip(&shapes).zip(batch.mask()).map(|((at, shape), there)| {
+            let bytes = field.dtype().array_bytes(shape).unwrap() as usize;
+            // Of a row that only the device found damaged, the columns of the index are there.
+            if *there || !COLUMNS.contains(&field.name()) { all[at..at + bytes].to_vec() } else { Vec::new() }
+        });
+        (field.name().to_owned(), shapes.clone(), rows.collect())
+    };
+    Seen { indices: batch.indices().to_vec(), mask: batch.mask().to_vec(), fields: batch.fields().map(field).collect() }
+}
+
+/// Fields of the index.
+const COLUMNS: [&str; 4] = ["label", "height", "width", "channels"];
+
+/// One epoch.
+pub(crate) fn epoch(loader: &mut Loader) -> Vec<Seen> {
+    std::iter::from_fn(|| loader.next_batch()).map(|batch| seen(&batch.unwrap())).collect()
+}
+
+/// Says where two epochs part.
+pub(crate) fn assert_same(found: &[Seen], expected: &[Seen], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}: batches");
+    for (n, (found, expected)) in found.iter().zip(expected).enumerate() {
+        assert_eq!((&found.indices, &found.mask), (&expected.indices, &expected.mask), "{what}: batch {n}");
+        for ((name, shapes, rows), (_, expected_shapes, expected_rows)) in found.fields.iter().zip(&expected.fields) {
+            assert_eq!(shapes, expected_shapes, "{what}: batch {n}: `{name}`");
+            for (row, (found, expected)) in rows.iter().zip(expected_rows).enumerate() {
+                let at = found.iter().zip(expected).position(|(a, b)| a != b);
+                assert!(found == expected, "{what}: batch {n}: `{name}`: row {row} differs from byte {at:?} on");
+            }
+        }
+        assert!(found == expected, "{what}: batch {n}");
+    }
+}
+
+/// Ways to load, each with a name: all views, types, layouts and parts.
+pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
+    let base = LoaderOptions {
+        batch_size: 7,
+        threads: 3,
+        seed: 5,
+        end: End::Uneven,
+        on_corrupt: OnCorrupt::Skip { max: 1000 },
+        ..LoaderOptions::default()
+    };
+    let first = PixelLayout::ChannelsHeightWidth;
+    let scaling = Some(Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]));
+    let types = |types: &[(&str, Dtype)]| {
+        ArrayDtype::Fields(types.iter().map(|(name, dtype)| ((*name).to_owned(), *dtype)).collect())
+    };
+    let view = ImageMode::View;
+    let fields = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
+    let (pictures, arrays) = (fields(&["label", "thumb", "image"]), fields(&["cube", "label", "mask"]));
+    let patch = CubeMode::Patch { height: 9, width: 4, place: Place::Random };
+    vec![
+        ("whole", LoaderOptions { image: view(View::whole()), ..base.clone() }),
+        ("whole, channels first", LoaderOptions { layout: first, ..base.clone() }),
+        (
+            "crops of two types",
+            LoaderOptions {
+                image: view(View::random_resized_crop(32, 40).with_flip(0.5)),
+                layout: first,
+                scaling,
+                dtype: types(&[("image", Dtype::F16), ("thumb", Dtype::F32)]),
+                fields: pictures.clone(),
+                ..base.clone()
+            },
+        ),
+        (
+            "centres",
+            LoaderOptions { image: view(View::center_crop(33, 24, 24)), fields: pictures.clone(), ..base.clone() },
+        ),
+        (
+            "small ones",
+            LoaderOptions {
+                image: view(View::random_resized_crop(20, 24)),
+                fields: pictures.clone(),
+                layout: first,
+                ..base.clone()
+            },
+        ),
+        (
+            "patches of some bands",
+            LoaderOptions { cube: patch, bands: Bands::List(vec![4, 0, 0, 5]), fields: arrays.clone(), ..base.clone() },
+        ),
+        (
+            "patches of floats",
+            LoaderOptions {
+                cube: CubeMode::Patch { height: 9, width: 4, place: Place::Center },
+                dtype: types(&[("cube", Dtype::F32)]),
+                layout: first,
+                fields: arrays,
+                ..base.clone()
+            },
+        ),
+        ("stored bytes", LoaderOptions { image: ImageMode::Raw, ..base }),
+    ]
+}

@@ -1,0 +1,146 @@
+//! Batches of the real loader, staged by threads and decoded by kernels that are played on the CPU,
+//! beside those of the host.
+
+pub(crate) mod datasets;
+mod played;
+
+use crate::cubes::tests::generate;
+use crate::pictures::tests::jpegs;
+#[path = "../../../../reader/tests/loader_support/mod.rs"]
+mod loader_support;
+#[path = "../../../../reader/tests/support/mod.rs"]
+mod support;
+
+use crate::driver::Heap;
+use crate::stage::fill::Fill;
+use datasets::{Disk, Harm, assert_same, epoch, ways};
+use played::{PlayedStage, play};
+use shardpack_codec::ZstdDecoder;
+use shardpack_codec::jpeg::{PixelLayout, Rendering, Scaling};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
+use shardpack_gpu_play::MANNERS;
+use shardpack_reader::LoaderOptions;
+use shardpack_reader::stage::{Prepared, Spot, Value};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn of(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
+}
+
+/// Two epochs of each way, with and without a stage.
+fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, &PlayedStage)) {
+    for (n, (name, options)) in ways().into_iter().enumerate() {
+        let stage = Arc::new(PlayedStage::new(n % 2, tight));
+        let mut host = disk.loader(options.clone());
+        let mut staged = disk.loader(LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options });
+        for epoch_number in 0..2 {
+            host.set_epoch(epoch_number).unwrap();
+            staged.set_epoch(epoch_number).unwrap();
+            assert_same(&epoch(&mut staged), &epoch(&mut host), name);
+        }
+        let refused: u64 = staged.refusals().iter().map(|refusal| refusal.rows).sum();
+        assert_eq!(refused, of(&stage.counts.refused), "{name}: {:?}", staged.refusals());
+        check(name, &stage);
+    }
+}
+
+#[test]
+fn batches_of_samples_alike_are_the_hosts() {
+    compare(&Disk::alike(20, Harm::None), 1, |name, stage| {
+        let (taken, refused) = (of(&stage.counts.taken), of(&stage.counts.refused));
+        match name {
+            "small ones" => assert!(taken > 0 && refused > 0, "{taken} taken, {refused} shrink too much"),
+            _ => assert!(taken >= 72, "{name}: {taken} taken, {refused} refused"),
+        }
+        assert_eq!(of(&stage.counts.faults), 0);
+    });
+}
+
+#[test]
+fn batches_of_varied_samples_are_the_hosts() {
+    compare(&Disk::varied(18, Harm::None), 1, |name, stage| {
+        assert!(of(&stage.counts.taken) > 50 || name == "small ones", "{name}");
+        assert_eq!(of(&stage.counts.faults), 0, "{name}");
+    });
+}
+
+#[test]
+fn damage_harms_its_row_alone() {
+    compare(&Disk::alike(20, Harm::Damaged), 1, |name, stage| {
+        if name == "whole" {
+            assert!(of(&stage.counts.faults) > 0, "the device finds some of it");
+        }
+    });
+}
+
+#[test]
+fn what_finds_no_room_is_decoded_by_the_host() {
+    compare(&Disk::alike(16, Harm::None), 12, |name, stage| {
+        assert!(of(&stage.counts.put) > 0 || name != "whole", "{name}");
+    });
+}
+
+fn spot(row: u32, field: u32, bytes: Range<usize>) -> Spot {
+    Spot { row, field, bytes }
+}
+
+#[test]
+fn the_last_word_about_a_row_counts() {
+    let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 4]);
+    let payload: Vec<u8> = (1..=16).collect();
+    let limits = Limits::default();
+    let value =
+        Value::Array { codec: Codec::Raw, descriptor: &descriptor, bytes: &payload, region: None, limits: &limits };
+    let fill = Fill::new(Heap::new(Fill::<Heap>::memory_bytes(8, 1 << 14, 16)), 16).unwrap();
+    let zstd = &mut ZstdDecoder::default();
+    for _ in 0..3 {
+        fill.begin(16 * 6);
+        let place = |row: u32| spot(row, 1, 16 * (row as usize + 1)..16 * (row as usize + 2));
+        for row in 0..5 {
+            assert_eq!(fill.prepare(&place(row), &value, zstd), Prepared::Taken(None));
+        }
+        fill.clear(&place(1));
+        fill.put(&place(2), &[7; 16]).unwrap();
+        fill.put(&place(3), &[8; 16]).unwrap();
+        fill.clear(&place(3));
+        // A place that is not in the batch, or of another size.
+        for odd in [spot(9, 1, 90..106), spot(9, 1, 0..8), spot(9, 1, Range { start: 16, end: 8 })] {
+            assert!(matches!(fill.prepare(&odd, &value, zstd), Prepared::Refused(_)));
+            assert!(fill.put(&odd, &[0; 16]).is_err());
+        }
+        fill.clear(&spot(9, 1, 90..106));
+        let (batch, mut upload) = fill.assemble(&[9; 16]).unwrap();
+        let staging = upload.memory().bytes_mut().to_vec();
+        drop(upload);
+        let late = fill.prepare(&place(4), &value, zstd);
+        assert_eq!(late, Prepared::Refused("no room left in the staging memory".into()), "it is being uploaded");
+        for manner in MANNERS {
+            let (out, faults) = play(&batch, &staging, 16 * 6, manner);
+            let expected = [&[9; 16][..], &payload, &[0; 16], &[7; 16], &[0; 16], &payload].concat();
+            assert_eq!((out, faults), (expected, Vec::new()));
+        }
+    }
+}
+
+#[test]
+fn what_the_device_does_not_write_is_refused() {
+    let fill = Fill::new(Heap::new(1 << 16), 0).unwrap();
+    fill.begin(1 << 12);
+    let zstd = &mut ZstdDecoder::default();
+    let jpeg = jpegs::Source { size: (16, 8), factors: (0, 0), interval: 1, detail: 3, seed: 1 }.encoded();
+    let how = Rendering { layout: PixelLayout::HeightWidthChannels, ..Rendering::default() };
+    let mut refused = |bytes: &[u8], dtype, range| {
+        let value = Value::Picture { media_type: "image/jpeg", bytes, how: &how, dtype, scaling: &Scaling::UNIT };
+        match fill.prepare(&spot(0, 0, range), &value, zstd) {
+            Prepared::Taken(size) => format!("{size:?}"),
+            Prepared::Refused(reason) => reason.into_owned(),
+        }
+    };
+    assert_eq!(refused(b"GIF", Dtype::U8, 0..384), "no JPEG header");
+    assert_eq!(refused(&jpeg, Dtype::F64, 0..3072), "a type that the device does not write");
+    assert_eq!(refused(&jpeg, Dtype::U8, 0..383), "another size than its place in the batch");
+    assert_eq!(refused(&jpeg, Dtype::F16, 1..769), "another size than its place in the batch");
+    assert_eq!(refused(&jpeg, Dtype::F16, 2..770), "Some([8, 16])");
+}

@@ -1,0 +1,178 @@
+//! A stage whose device is played on the CPU: the logic of `CudaStage` without the driver.
+
+use crate::driver::Heap;
+use crate::stage::assembled::{Assembled, Host};
+use crate::stage::cuda::{staged_bytes, takes};
+use crate::stage::fill::{Fill, Upload};
+use shardpack_codec::ZstdDecoder;
+use shardpack_gpu_play::{Device, MANNERS, Manner};
+use shardpack_reader::stage::{DeviceId, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, Ticket, Value};
+use std::any::Any;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+/// What slots were asked to do.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) taken: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) put: AtomicU64,
+    pub(super) faults: AtomicU64,
+}
+
+#[derive(Debug)]
+pub(super) struct PlayedStage {
+    pub(super) counts: Arc<Counts>,
+    manner: Manner,
+    /// Staging memory is divided by this: rows do not fit.
+    tight: u64,
+}
+
+impl PlayedStage {
+    pub(super) fn new(manner: usize, tight: u64) -> Self {
+        Self { counts: Arc::default(), manner: MANNERS[manner], tight }
+    }
+}
+
+#[derive(Debug)]
+struct PlayedSlot {
+    counts: Arc<Counts>,
+    manner: Manner,
+    room: Room,
+    fill: Fill<Heap>,
+    output: Mutex<Vec<u8>>,
+}
+
+impl Stage for PlayedStage {
+    fn device(&self) -> DeviceId {
+        DeviceId { kind: 2, number: 0 }
+    }
+
+    fn takes(&self, field: &FieldSpec<'_>) -> bool {
+        takes(field)
+    }
+
+    fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
+        staged_bytes(field, record_bytes, row_bytes) / self.tight
+    }
+
+    fn device_bytes(&self, _: &Room) -> u64 {
+        0
+    }
+
+    fn host_bytes(&self, _: &Room) -> u64 {
+        0
+    }
+
+    fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
+        let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
+        Ok(Arc::new(PlayedSlot {
+            counts: Arc::clone(&self.counts),
+            manner: self.manner,
+            room: *room,
+            fill: Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?,
+            output: Mutex::default(),
+        }))
+    }
+
+    fn bench(&self) -> Box<dyn Any + Send> {
+        Box::new(ZstdDecoder::default())
+    }
+}
+
+/// What `CudaSlot` does with its stream, at once.
+pub(super) fn play(batch: &Assembled, staging: &[u8], output_bytes: usize, manner: Manner) -> (Vec<u8>, Vec<RowFault>) {
+    let mut device = Device::new(manner);
+    let memory = device.alloc(batch.memory_bytes);
+    device.bytes_mut(memory).unwrap()[..batch.upload_bytes].copy_from_slice(&staging[..batch.upload_bytes]);
+    // What nobody writes stays poisoned, and is found.
+    let output = device.alloc(output_bytes);
+    let out = device.bytes_mut(output).unwrap();
+    for range in &batch.zero {
+        out[range.clone()].fill(0);
+    }
+    for (at, bytes) in &batch.host {
+        let bytes = match bytes {
+            Host::Staged(range) => &staging[range.clone()],
+            Host::Heap(bytes) => bytes,
+        };
+        out[*at..*at + bytes.len()].copy_from_slice(bytes);
+    }
+    for launch in batch.launches(device.address(memory), device.address(output)).concat() {
+        device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
+    }
+    let words = batch.statuses().map(|range| device.bytes(memory)[range].to_vec());
+    let (faults, zero) = batch.faults([&words[0], &words[1]]);
+    let mut out = device.bytes(output).to_vec();
+    zero.into_iter().for_each(|range| out[range].fill(0));
+    (out, faults)
+}
+
+impl PlayedSlot {
+    fn start(&self, host: &[u8]) -> Result<(Assembled, Vec<u8>), String> {
+        let (batch, mut upload): (_, Upload<'_, Heap>) = self.fill.assemble(host)?;
+        let staging = upload.memory().bytes_mut().to_vec();
+        Ok((batch, staging))
+    }
+}
+
+impl StageSlot for PlayedSlot {
+    fn room(&self) -> Room {
+        self.room
+    }
+
+    fn device(&self) -> DeviceId {
+        DeviceId { kind: 2, number: 0 }
+    }
+
+    fn begin(&self, output_bytes: usize) {
+        self.fill.begin(output_bytes);
+    }
+
+    fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        let prepared = self.fill.prepare(spot, value, bench.downcast_mut().unwrap());
+        let count = if matches!(prepared, Prepared::Taken(_)) { &self.counts.taken } else { &self.counts.refused };
+        count.fetch_add(1, Ordering::Relaxed);
+        prepared
+    }
+
+    fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
+        self.counts.put.fetch_add(1, Ordering::Relaxed);
+        self.fill.put(spot, bytes)
+    }
+
+    fn clear(&self, spot: &Spot) {
+        self.fill.clear(spot);
+    }
+
+    fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket) {
+        let started = self.start(host);
+        thread::spawn(move || {
+            let result = started.map(|(batch, staging)| {
+                let (out, faults) = play(&batch, &staging, self.room.output_bytes, self.manner);
+                *self.output.lock().unwrap() = out;
+                self.counts.faults.fetch_add(faults.len() as u64, Ordering::Relaxed);
+                faults
+            });
+            drop(self);
+            ticket.done(result);
+        });
+    }
+
+    fn address(&self) -> u64 {
+        self.output.lock().unwrap().as_ptr().expose_provenance() as u64
+    }
+
+    fn used_on(&self, _: u64) {}
+
+    fn release(&self) {}
+
+    fn read(&self, from: usize, to: &mut [u8]) -> io::Result<()> {
+        let output = self.output.lock().unwrap();
+        let bytes = output.get(from..from + to.len()).ok_or(io::ErrorKind::InvalidInput)?;
+        to.copy_from_slice(bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,117 @@
+//! `--device`, `--mean` and `--std`: where batches are made, and of which floats.
+
+use super::view::DtypeView;
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+use shardpack_codec::jpeg::Scaling;
+use shardpack_gpu::CudaStage;
+use shardpack_reader::Loader;
+use shardpack_reader::stage::Stage;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// What `--device` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cli) enum DeviceArg {
+    /// The host decodes.
+    Cpu,
+    /// A CUDA device decodes, by its number.
+    Cuda(u32),
+}
+
+impl FromStr for DeviceArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = match text {
+            "cpu" => return Ok(Self::Cpu),
+            "cuda" => Some(0),
+            _ => text.strip_prefix("cuda:").and_then(|number| number.parse().ok()),
+        };
+        number.map(Self::Cuda).ok_or_else(|| format!("expected `cpu`, `cuda` or `cuda:N`, found `{text}`"))
+    }
+}
+
+impl std::fmt::Display for DeviceArg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Cuda(number) => write!(f, "cuda:{number}"),
+        }
+    }
+}
+
+impl DeviceArg {
+    /// What decodes there; `None` for the host.
+    pub(super) fn stage(self) -> anyhow::Result<Option<Arc<dyn Stage>>> {
+        let Self::Cuda(number) = self else { return Ok(None) };
+        let stage = CudaStage::open(number).with_context(|| {
+            format!("cannot decode on `--device {self}`\nhint: without `--device`, the CPU decodes")
+        })?;
+        Ok(Some(Arc::new(stage)))
+    }
+}
+
+/// `(level / 255 − mean) / std`, if one of the two is given. Each is one number, or one for red,
+/// green and blue.
+pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>, dtype: Option<&DtypeView>) -> anyhow::Result<Option<Scaling>> {
+    if mean.is_none() && std.is_none() {
+        return Ok(None);
+    }
+    if dtype.is_none() {
+        bail!("`--mean` and `--std`: expected floats to make, found no `--dtype`\nhint: `--dtype float16`");
+    }
+    let three = |flag: &str, numbers: Option<&[f64]>, default: f64| match numbers {
+        None => Ok([default; 3]),
+        Some(&[one]) => Ok([one; 3]),
+        Some(&[red, green, blue]) => Ok([red, green, blue]),
+        Some(other) => bail!("`{flag}`: expected 1 or 3 numbers, found {}", other.len()),
+    };
+    let (mean, std) = (three("--mean", mean, 0.0)?, three("--std", std, 1.0)?);
+    if !mean.iter().all(|value| value.is_finite()) || !std.iter().all(|value| value.is_normal()) {
+        bail!("`--mean` and `--std`: expected finite numbers, and none of `--std` 0, found {mean:?} and {std:?}");
+    }
+    Ok(Some(Scaling::normalised(mean, std)))
+}
+
+/// What the device took and refused.
+pub(super) fn to_json(loader: &Loader) -> Value {
+    let refusals = loader.refusals();
+    let refused = refusals.iter().map(|r| json!({ "reason": r.reason, "rows": r.rows, "first": r.first }));
+    json!({
+        "predicted_bytes": loader.predicted_device_bytes(),
+        "refused": refused.collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::bench::view::parse_dtype;
+
+    #[test]
+    fn devices_are_named_as_frameworks_name_them() {
+        let parse = |text: &str| text.parse::<DeviceArg>();
+        assert_eq!(parse("cpu"), Ok(DeviceArg::Cpu));
+        assert_eq!(parse("cuda"), Ok(DeviceArg::Cuda(0)));
+        assert_eq!(parse("cuda:3").unwrap().to_string(), "cuda:3");
+        for text in ["gpu", "cuda:", "cuda:-1", "cuda:x", ""] {
+            assert!(parse(text).unwrap_err().contains("expected `cpu`, `cuda` or `cuda:N`"), "{text}");
+        }
+        assert!(DeviceArg::Cpu.stage().unwrap().is_none());
+    }
+
+    #[test]
+    fn floats_are_scaled_by_one_number_or_three() {
+        let dtype = parse_dtype("float16").unwrap();
+        let some = |mean, std| scaling(mean, std, Some(&dtype));
+        assert_eq!(some(None, None).unwrap(), None);
+        assert_eq!(some(Some(&[0.0]), None).unwrap(), Some(Scaling::normalised([0.0; 3], [1.0; 3])));
+        let three = Scaling::normalised([0.1, 0.2, 0.3], [0.5; 3]);
+        assert_eq!(some(Some(&[0.1, 0.2, 0.3]), Some(&[0.5])).unwrap(), Some(three));
+        for (mean, std) in [(&[0.1, 0.2][..], &[1.0][..]), (&[0.0], &[0.0]), (&[f64::NAN], &[1.0])] {
+            assert!(some(Some(mean), Some(std)).is_err());
+        }
+        assert!(scaling(Some(&[0.0]), None, None).unwrap_err().to_string().contains("--dtype float16"));
+    }
+}
