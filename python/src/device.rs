@@ -2,7 +2,7 @@
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
-use shardpack_gpu::stage::CudaStage;
+use shardpack_gpu::CudaStage;
 use std::sync::Arc;
 
 /// The legacy default stream, by the driver and by DLPack.
@@ -14,14 +14,14 @@ const PER_THREAD: u64 = 2;
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Stage {
     pub(crate) inner: Arc<CudaStage>,
-    number: usize,
+    number: u32,
 }
 
 #[pymethods]
 impl Stage {
     /// Finds the driver and the device.
     #[new]
-    fn new(py: Python<'_>, number: usize) -> PyResult<Self> {
+    fn new(py: Python<'_>, number: u32) -> PyResult<Self> {
         let opened = py.detach(|| CudaStage::open(number));
         let inner = Arc::new(opened.map_err(|error| PyRuntimeError::new_err(error.to_string()))?);
         Ok(Self { inner, number })
@@ -29,7 +29,7 @@ impl Stage {
 
     /// The number of the device, as the driver counts.
     #[getter]
-    const fn number(&self) -> usize {
+    const fn number(&self) -> u32 {
         self.number
     }
 }
