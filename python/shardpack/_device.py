@@ -30,9 +30,10 @@ def stage_for(decode: str, to: Framework | None, device: str) -> _shardpack.Stag
     try:
         return _shardpack.Stage(number)
     except RuntimeError as error:
+        reason = str(error).partition("\nhint:")[0]
         if decode == "device":
-            raise RuntimeError(f"cannot decode on {device}: {error}") from None
-        _warn.warn(f"{device} does not decode, the host does: {error}\n{_MEANT}")
+            raise RuntimeError(f"cannot decode on {device}: {reason}") from None
+        _warn.warn(f"{device} does not decode, the host does: {reason}\n{_MEANT}")
         return None
 
 

@@ -121,7 +121,7 @@ def framework(monkeypatch: pytest.MonkeyPatch) -> None:
     """A framework that needs no GPU, in the place of PyTorch; there is no driver."""
 
     def no_driver(number: int) -> None:
-        raise RuntimeError(f"device {number}: no driver")
+        raise RuntimeError(f"device {number}: no driver\nhint: there are drivers")
 
     monkeypatch.setattr(_convert, "_to_torch", lambda device: np.asarray)
     monkeypatch.setattr(_shardpack, "Stage", no_driver)
@@ -152,7 +152,7 @@ def test_who_means_the_host_is_not_warned_and_who_means_the_device_gets_an_error
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         sp.Loader(sp.Dataset(photos), 20, to="torch", device="cuda", decode="host").close()
-    with pytest.raises(RuntimeError, match="cannot decode on cuda:3: device 3: no driver"):
+    with pytest.raises(RuntimeError, match="cannot decode on cuda:3: device 3: no driver$"):
         sp.Loader(sp.Dataset(photos), 20, to="torch", device="cuda:3", decode="device")
 
 
