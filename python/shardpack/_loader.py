@@ -470,6 +470,8 @@ class Loader:
         if not self._closed and os.getpid() == self._pid:
             self._core.close()
         self._closed = True
+        # The last batch takes the device with it.
+        self._stage, self._options = None, replace(self._options, stage=None)
 
     def __enter__(self) -> Loader:
         return self
