@@ -64,6 +64,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, tables: &mut Vec<u8>) -
         }
     }
 
+    tables.reserve(totals.table_bytes() + Totals::GAPS);
     let mut sections = Sections::default();
     let align = |tables: &mut Vec<u8>| {
         tables.resize(tables.len().next_multiple_of(16), 0);

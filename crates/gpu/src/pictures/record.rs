@@ -37,9 +37,7 @@ pub(super) struct Writer<'a>(pub(super) &'a mut Vec<u8>);
 
 impl Writer<'_> {
     pub(super) fn u32s<const N: usize>(&mut self, values: [u32; N]) {
-        for value in values {
-            self.0.extend(value.to_le_bytes());
-        }
+        self.0.extend_from_slice(values.map(u32::to_le_bytes).as_flattened());
     }
 
     fn axis(&mut self, axis: &ResizedAxis, taps: u32, spans: u32, weights: u32) {

@@ -86,6 +86,40 @@ fn spot(row: u32, field: u32, bytes: Range<usize>) -> Spot {
     Spot { row, field, bytes }
 }
 
+/// Where the kernels put the words of a segment depends on where it stands in staging memory, and
+/// that on which thread came first.
+#[test]
+fn rows_may_be_staged_in_any_order() {
+    let size = |n: usize| (16 + 8 * n as u16, 24 + 5 * n as u16);
+    let pictures: Vec<_> = (0..6)
+        .map(|n| {
+            let factors = [(2, 2), (0, 0), (1, 1)][n % 3];
+            jpegs::Source { size: size(n), factors, interval: 1 + n as u16 % 2, detail: 9, seed: n as u64 }.encoded()
+        })
+        .collect();
+    let how = Rendering::default();
+    let decoded = |order: &[usize]| {
+        let fill = Fill::new(Heap::new(1 << 18), 0).unwrap();
+        fill.begin(1 << 17);
+        for &n in order {
+            let (width, height) = size(n);
+            let bytes = usize::from(width) * usize::from(height) * 3;
+            let place = spot(n as u32, 0, n << 14..(n << 14) + bytes);
+            let (bytes, dtype, scaling) = (pictures[n].as_slice(), Dtype::U8, &Scaling::UNIT);
+            let value = Value::Picture { media_type: "image/jpeg", bytes, how: &how, dtype, scaling };
+            let taken = Prepared::Taken(Some([height.into(), width.into()]));
+            assert_eq!(fill.prepare(&place, &value, &mut ZstdDecoder::default()), taken);
+        }
+        let (batch, mut upload) = fill.assemble(&[]).unwrap();
+        play(&batch, upload.memory().bytes_mut(), 1 << 17, MANNERS[0])
+    };
+    let (expected, faults) = decoded(&[0, 1, 2, 3, 4, 5]);
+    assert_eq!(faults, []);
+    for order in [[5, 4, 3, 2, 1, 0], [3, 0, 5, 1, 4, 2]] {
+        assert!(decoded(&order) == (expected.clone(), Vec::new()), "{order:?}");
+    }
+}
+
 #[test]
 fn the_last_word_about_a_row_counts() {
     let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 4]);
