@@ -167,6 +167,6 @@ pub(crate) fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buffer.len() < len {
         buffer.resize(len, 0);
     }
-    debug_assert!(buffer.len() >= len, "it has grown");
-    buffer.get_mut(..len).unwrap_or_default()
+    // Never beyond the end: it has just grown.
+    buffer.split_at_mut(len).0
 }
