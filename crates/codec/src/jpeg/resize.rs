@@ -24,7 +24,7 @@ pub(crate) struct Pixels<'a> {
 
 impl<'a> Pixels<'a> {
     /// The rows of a rectangle, if it is inside.
-    pub(super) fn rows(self, rect: Rect) -> Option<impl DoubleEndedIterator<Item = &'a [[u8; 3]]>> {
+    pub(super) fn rows(self, rect: Rect) -> Option<impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator> {
         let (x, y) = (rect.x as usize, rect.y as usize);
         let (columns, rows) = (x..x + rect.width as usize, y..y + rect.height as usize);
         let width = self.width as usize;
