@@ -35,6 +35,7 @@ pub fn header(array: &Array) -> Vec<u8> {
     let padded = (10 + dict.len() + 1).next_multiple_of(64) - 10;
     let mut out = b"\x93NUMPY\x01\x00".to_vec();
     // Eight axes of twenty digits fit easily into a length of two bytes.
+    debug_assert!(u16::try_from(padded).is_ok(), "a header of {padded} bytes");
     out.extend(u16::try_from(padded).unwrap_or(u16::MAX).to_le_bytes());
     out.extend(dict.bytes());
     out.resize(10 + padded - 1, b' ');

@@ -130,6 +130,7 @@ impl Survey {
                 self.lost.push(format!("`{}`: sample `{key}`: there twice; the first is kept", shard.display()));
             }
             Salvaged::Whole(record) => self.found.push(Found {
+                // A file is noted before its records.
                 file: self.files.len().saturating_sub(1),
                 offset: record.offset,
                 record_bytes: record.frame.record_bytes,
@@ -310,7 +311,7 @@ pub(crate) fn tally_of(shard: &Shard) -> Tally {
     let index = shard.index();
     let schema = &index.metadata().schema;
     let columns: Vec<_> = (0..).map_while(|position| index.column(position)).collect();
-    let widths: Vec<usize> = schema.scalars().map(|(_, dtype)| usize::try_from(dtype.bytes()).unwrap_or(0)).collect();
+    let widths: Vec<usize> = schema.scalars().map(|(_, dtype)| dtype.size()).collect();
     let mut packed = Vec::new();
     let mut tally = Tally::default();
     for record in 0..index.len() {

@@ -103,8 +103,8 @@ impl Bench {
             return Err(of_sample(key, "bytes of the record", format!("at most {limit}"), frame.record_bytes));
         }
         // The frame holds the number, which is not final yet. The rest defines the sample.
-        let frame_bytes = usize::try_from(shardpack_format::FRAME_BYTES).unwrap_or(0);
-        let body = record.get(frame_bytes..).unwrap_or_default();
+        let body = usize::try_from(shardpack_format::FRAME_BYTES).ok().and_then(|frame| record.get(frame..));
+        let body = body.ok_or_else(|| shardpack_format::Error::internal("record", "a frame", record.len()))?;
         let mut digest = [0; 16];
         digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
         let Found { notes, deep_pictures, damaged_pictures, .. } = found;
@@ -306,7 +306,9 @@ impl Of<'_> {
         if encoders.len() <= self.position {
             encoders.resize_with(self.position + 1, || None);
         }
-        let Some(slot) = encoders.get_mut(self.position) else { return Ok(None) };
+        let count = encoders.len();
+        let slot = encoders.get_mut(self.position);
+        let slot = slot.ok_or_else(|| shardpack_format::Error::internal("encoders", count, self.position))?;
         let encoder = match slot {
             Some(encoder) if *encoder.settings() == settings => encoder,
             slot => slot.insert(ArrayEncoder::new(settings)?),

@@ -82,7 +82,7 @@ fn asked(array: &Array, options: &ArrayOptions) -> ArrayOptions {
 /// Whether all elements are the same, or there are none: then there is nothing to choose by.
 fn is_constant(array: &Array) -> bool {
     let bytes = array.bytes();
-    let element = usize::try_from(array.dtype().bytes()).unwrap_or(1);
+    let element = array.dtype().size();
     // Each byte equals the one that is one element before it.
     bytes.iter().zip(bytes.get(element..).unwrap_or_default()).all(|(a, b)| a == b)
 }

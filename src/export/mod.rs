@@ -11,7 +11,7 @@ pub use names::{FileField, FileNames, file_name};
 use crate::npy;
 use shardpack_codec::jpeg::with_metadata;
 use shardpack_format::{Field, FieldKind};
-use shardpack_reader::{ArrayDecoder, RecordView, Result};
+use shardpack_reader::{ArrayDecoder, RecordView, Result, Scalar};
 use std::borrow::Cow;
 use std::io::{self, Read, Write};
 
@@ -69,7 +69,7 @@ pub fn content<'a>(view: &RecordView<'a>, field: &Field, decoder: &mut ArrayDeco
     let (head, body) = match field.kind {
         FieldKind::Image => {
             let image = view.image(name)?;
-            let dressed = (image.media_type == "image/jpeg").then(|| dressed(view, image.bytes)).flatten();
+            let dressed = if image.media_type == "image/jpeg" { dressed(view, image.bytes)? } else { None };
             (Vec::new(), dressed.map_or(Cow::Borrowed(image.bytes), Cow::Owned))
         }
         FieldKind::Array => {
@@ -86,18 +86,23 @@ pub const ICC_FIELD: &str = "icc";
 
 /// A JPEG with the profile and the orientation from its record put back, so that other programs
 /// show it correctly; `None` if there are none.
-fn dressed(view: &RecordView<'_>, jpeg: &[u8]) -> Option<Vec<u8>> {
-    let schema = view.schema();
-    let orientation = schema.scalar_position("orientation").and_then(|_| view.scalar("orientation").ok()?.as_i64());
+fn dressed(view: &RecordView<'_>, jpeg: &[u8]) -> Result<Option<Vec<u8>>> {
+    let stored = view.schema().scalar_position("orientation").map(|_| view.scalar("orientation")).transpose()?;
+    let orientation = stored.and_then(Scalar::as_i64);
     let orientation = orientation.and_then(|o| u8::try_from(o).ok()).filter(|o| (1..=8).contains(o)).unwrap_or(1);
     let icc = match view.field(ICC_FIELD) {
         Ok(Some(_)) => view.bytes(ICC_FIELD).ok(),
         _ => None,
     };
     if icc.is_none() && orientation == 1 {
-        return None;
+        return Ok(None);
     }
     let mut out = Vec::with_capacity(jpeg.len() + icc.as_ref().map_or(0, Vec::len) + 256);
-    // A user's own field with that name need not be a profile: then the picture stays as stored.
-    with_metadata(jpeg, icc.as_deref(), orientation, &mut out).ok().map(|()| out)
+    match with_metadata(jpeg, icc.as_deref(), orientation, &mut out) {
+        Ok(()) => Ok(Some(out)),
+        Err(error @ shardpack_format::Error::Internal { .. }) => Err(error.into()),
+        // A user's own field with that name need not be a profile: then the picture stays as
+        // stored.
+        Err(_) => Ok(None),
+    }
 }

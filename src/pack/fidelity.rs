@@ -159,7 +159,8 @@ pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity
     let mut out: BTreeMap<String, Fidelity> = BTreeMap::new();
     let mut rest = packed;
     for (name, dtype) in schema.scalars() {
-        let Some((value, tail)) = usize::try_from(dtype.bytes()).ok().and_then(|n| rest.split_at_checked(n)) else {
+        let Some((value, tail)) = rest.split_at_checked(dtype.size()) else {
+            debug_assert!(false, "{} bytes of scalars, without `{name}`", packed.len());
             break;
         };
         rest = tail;

@@ -324,8 +324,10 @@ impl SampleError {
     /// Whether the error is the fault of the sample's file.
     fn is_of_source(&self) -> bool {
         match self {
-            // The user stopped the run: that is not the file's fault.
-            Self::Cube(sources::cubes::CubeError::Cancelled { .. }) => false,
+            // The user stopped the run, or the defect is ours: that is not the file's fault.
+            Self::Cube(sources::cubes::CubeError::Cancelled { .. } | sources::cubes::CubeError::Internal { .. }) => {
+                false
+            }
             Self::Cube(_) | Self::Mask { .. } | Self::Encode(EncodeError::Source(_)) => true,
             _ => false,
         }

@@ -86,7 +86,9 @@ impl PictureFigures {
         let value = |wanted: &str| {
             let mut rest = packed;
             for (name, dtype) in schema.scalars() {
-                let (value, tail) = rest.split_at_checked(usize::try_from(dtype.bytes()).ok()?)?;
+                let parts = rest.split_at_checked(dtype.size());
+                debug_assert!(parts.is_some(), "{} bytes of scalars, without `{name}`", packed.len());
+                let (value, tail) = parts?;
                 if name.strip_prefix(field).and_then(|rest| rest.strip_prefix('.')) == Some(wanted) {
                     return Some(value);
                 }

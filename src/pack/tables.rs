@@ -48,7 +48,11 @@ pub(super) fn digest(listing: &Listing, sample: usize) -> [u8; 16] {
 /// The text columns of the label table for one sample, in order.
 pub(super) fn texts(listing: &Listing, sample: usize) -> Vec<&str> {
     let texts = listing.columns.iter().filter_map(|column| match &column.values {
-        Values::Text(texts) => Some(texts.get(sample).unwrap_or_default()),
+        Values::Text(texts) => {
+            let text = texts.get(sample);
+            debug_assert!(text.is_some(), "text of sample {sample} of {}", texts.len());
+            Some(text.unwrap_or_default())
+        }
         _ => None,
     });
     texts.collect()

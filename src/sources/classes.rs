@@ -2,6 +2,7 @@
 
 use super::columns::Texts;
 use super::words::{list, plural, verb};
+use shardpack_format::Error;
 use std::collections::BTreeMap;
 
 /// Classes, and the class of each sample.
@@ -26,29 +27,28 @@ fn folder(key: &str) -> Option<&str> {
 pub(crate) fn by_folder<'a>(
     folders: &[String],
     keys: impl Iterator<Item = &'a str> + Clone,
-) -> (Option<Classes>, Option<String>) {
+) -> Result<(Option<Classes>, Option<String>), Error> {
     let (inside, at_top) = keys.clone().fold((0u64, 0u64), |(inside, at_top), key| match folder(key) {
         Some(_) => (inside + 1, at_top),
         None => (inside, at_top + 1),
     });
     if inside == 0 {
-        return (None, None);
+        return Ok((None, None));
     }
     if at_top > 0 {
         let (samples, stand) = (plural(inside, "sample"), verb(inside, "stands", "stand"));
         let note = format!("no labels from folder names: {samples} {stand} in folders, but {at_top} beside them");
-        return (None, Some(note));
+        return Ok((None, Some(note)));
     }
     let mut counts = vec![0u64; folders.len()];
     let mut labels = Vec::new();
     for key in keys {
         // Every folder of a key was listed.
-        let place =
-            folder(key).and_then(|folder| folders.binary_search_by(|name| name.as_str().cmp(folder)).ok()).unwrap_or(0);
-        if let Some(count) = counts.get_mut(place) {
-            *count += 1;
-        }
-        labels.push(u32::try_from(place).unwrap_or(u32::MAX));
+        let place = folder(key).and_then(|folder| folders.binary_search_by(|name| name.as_str().cmp(folder)).ok());
+        let counted = place.and_then(|place| Some((u32::try_from(place).ok()?, counts.get_mut(place)?)));
+        let (label, count) = counted.ok_or_else(|| Error::internal("class of a sample", "its folder's", key))?;
+        *count += 1;
+        labels.push(label);
     }
     let empty = || folders.iter().zip(&counts).filter(|(_, count)| **count == 0).map(|(name, _)| name.as_str());
     let count = empty().count() as u64;
@@ -57,17 +57,18 @@ pub(crate) fn by_folder<'a>(
         let what = verb(count, "holds no samples, and keeps its label", "hold no samples, and keep their labels");
         format!("{count} of {all} {what}: {}", list(empty(), 10))
     });
-    (Some(Classes { names: folders.to_vec(), labels }), note)
+    Ok((Some(Classes { names: folders.to_vec(), labels }), note))
 }
 
 /// Classes by text.
-pub(crate) fn by_text(texts: &Texts) -> Classes {
+pub(crate) fn by_text(texts: &Texts) -> Result<Classes, Error> {
     let mut places: BTreeMap<&str, u32> = texts.iter().map(|text| (text, 0)).collect();
     for (label, place) in (0..).zip(places.values_mut()) {
         *place = label;
     }
-    let labels = texts.iter().map(|text| places.get(text).copied().unwrap_or(u32::MAX)).collect();
-    Classes { names: places.into_keys().map(str::to_owned).collect(), labels }
+    let label = |text| places.get(text).copied().ok_or_else(|| Error::internal("class of a text", "one", text));
+    let labels = texts.iter().map(label).collect::<Result<_, _>>()?;
+    Ok(Classes { names: places.into_keys().map(str::to_owned).collect(), labels })
 }
 
 #[cfg(test)]
@@ -76,7 +77,7 @@ mod tests {
 
     fn classes(folders: &[&str], keys: &[&str]) -> (Option<Classes>, Option<String>) {
         let folders: Vec<_> = folders.iter().map(ToString::to_string).collect();
-        by_folder(&folders, keys.iter().copied())
+        by_folder(&folders, keys.iter().copied()).unwrap()
     }
 
     #[test]
@@ -114,7 +115,7 @@ mod tests {
     fn texts_become_sorted_classes() {
         let texts: Texts = ["dog", "cat", "dog", "Eel"].into_iter().collect();
         assert_eq!(
-            by_text(&texts),
+            by_text(&texts).unwrap(),
             Classes { names: vec!["Eel".into(), "cat".into(), "dog".into()], labels: vec![2, 1, 2, 0] }
         );
     }

@@ -1,5 +1,7 @@
 //! Columns of values, one value for each sample, without an allocation for each.
 
+use shardpack_format::Error;
+
 /// Many short texts in one buffer.
 ///
 /// ```
@@ -52,7 +54,11 @@ impl Texts {
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &str> + Clone {
-        (0..self.len()).filter_map(|index| self.get(index))
+        (0..self.len()).filter_map(|index| {
+            let text = self.get(index);
+            debug_assert!(text.is_some(), "text {index} of {}", self.len());
+            text
+        })
     }
 }
 
@@ -107,16 +113,22 @@ impl Values {
     }
 
     /// The values at `order`, in that order.
-    pub(crate) fn permuted(&self, order: &[u32]) -> Self {
-        fn pick<T: Copy>(values: &[T], order: &[u32]) -> Vec<T> {
-            order.iter().filter_map(|&row| values.get(row as usize).copied()).collect()
+    ///
+    /// # Errors
+    /// `Internal` if there is no such row: without it, all later samples would have the values of
+    /// others.
+    pub(crate) fn permuted(&self, order: &[u32]) -> Result<Self, Error> {
+        fn pick<T, C: FromIterator<T>>(order: &[u32], get: impl Fn(usize) -> Option<T>) -> Result<C, Error> {
+            let value =
+                |&row: &u32| get(row as usize).ok_or_else(|| Error::internal("row of a column", "a value", row));
+            order.iter().map(value).collect()
         }
-        match self {
-            Self::Bool(values) => Self::Bool(pick(values, order)),
-            Self::Int(values) => Self::Int(pick(values, order)),
-            Self::Float(values) => Self::Float(pick(values, order)),
-            Self::Text(texts) => Self::Text(order.iter().filter_map(|&row| texts.get(row as usize)).collect()),
-        }
+        Ok(match self {
+            Self::Bool(values) => Self::Bool(pick(order, |row| values.get(row).copied())?),
+            Self::Int(values) => Self::Int(pick(order, |row| values.get(row).copied())?),
+            Self::Float(values) => Self::Float(pick(order, |row| values.get(row).copied())?),
+            Self::Text(texts) => Self::Text(pick(order, |row| texts.get(row))?),
+        })
     }
 }
 

@@ -91,6 +91,10 @@ pub enum SourceError {
         /// A next step, or empty.
         hint: String,
     },
+    /// Something happened that the code rules out, whatever the source is: always
+    /// [`shardpack_format::Error::Internal`].
+    #[error(transparent)]
+    Internal(#[from] shardpack_format::Error),
     /// The caller raised [`SourceOptions::cancel`](super::SourceOptions::cancel).
     #[error("interrupted while the source was listed")]
     Cancelled,

@@ -116,8 +116,11 @@ fn cube_flaw(error: &CubeError, path: &Path) -> Flaw {
         // The code that raised the flag checks it again, and drops this error.
         CubeError::Io { .. } | CubeError::Cancelled { .. } => BadKind::Unreadable,
         CubeError::Format { .. } => BadKind::Damaged,
-        // A file that the options or the limits refuse may still be valid.
-        CubeError::Unsupported { .. } | CubeError::Usage { .. } | CubeError::Limit { .. } => BadKind::Unsupported,
+        // A file that the options, the limits or a defect of ours refuse may still be valid.
+        CubeError::Unsupported { .. }
+        | CubeError::Usage { .. }
+        | CubeError::Limit { .. }
+        | CubeError::Internal { .. } => BadKind::Unsupported,
     };
     Flaw::new(kind, text.strip_prefix(&named).unwrap_or(&text))
 }

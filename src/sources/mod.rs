@@ -261,7 +261,7 @@ fn find_labels(
         Some(found) => found,
         None if options.class_folders.unwrap_or(kind == Kind::Images) => {
             let keys = samples.iter().map(|sample| sample.key.as_str());
-            let (classes, note) = classes::by_folder(&tree.folders, keys);
+            let (classes, note) = classes::by_folder(&tree.folders, keys)?;
             notes.extend(note);
             let from = if classes.is_some() { LabelsFrom::Folders } else { LabelsFrom::Nothing };
             (classes, from)

@@ -142,7 +142,7 @@ fn png(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
     if head.get(8..16) != Some(b"\0\0\0\x0dIHDR") {
         return Err(Flaw::damaged("PNG without IHDR as its first chunk"));
     }
-    let [width, height] = [16, 20].map(|at| be32(&head, at).unwrap_or(0));
+    let (width, height) = be32(&head, 16).zip(be32(&head, 20)).ok_or_else(|| Flaw::damaged("PNG without a size"))?;
     if width.max(height) > i32::MAX.unsigned_abs() {
         return Err(Flaw::damaged(format!("PNG of {width} × {height} pixels")));
     }

@@ -108,7 +108,7 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
         let mut header = TiffHeader { width: 0, height: 0, samples: 1, bits: 1, format: 1, pages: 1 };
         let mut reduced = false;
         for entry in entries.chunks_exact(if self.big { 20 } else { 12 }) {
-            let tag = self.uint(entry.get(..2).unwrap_or_default());
+            let tag = self.uint(entry.split_at(2).0);
             let slot = match tag {
                 254 => {
                     reduced = self.value(entry)? & 0b101 != 0;
@@ -131,10 +131,10 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
 
     /// The first value of an entry.
     fn value(&self, entry: &[u8]) -> Result<u32, Flaw> {
-        let kind = self.uint(entry.get(2..4).unwrap_or_default());
-        let (count, inline) =
-            if self.big { (entry.get(4..12), entry.get(12..20)) } else { (entry.get(4..8), entry.get(8..12)) };
-        let (count, inline) = (self.uint(count.unwrap_or_default()), inline.unwrap_or_default());
+        // An entry has 12 bytes, or 20.
+        let (head, inline) = entry.split_at(if self.big { 12 } else { 8 });
+        let (kind, count) = head.split_at(2).1.split_at(2);
+        let (kind, count) = (self.uint(kind), self.uint(count));
         let width = match kind {
             1 => 1,
             3 => 2,
@@ -147,10 +147,10 @@ impl<'a, R: ReadAt + ?Sized> Tiff<'a, R> {
         if count == 0 {
             return Err(Flaw::damaged("a directory entry without a value"));
         }
-        let value = if count.saturating_mul(width) <= inline.len() as u64 {
-            self.uint(inline.get(..usize::try_from(width).unwrap_or(0)).unwrap_or_default())
+        let value = if count.saturating_mul(width as u64) <= inline.len() as u64 {
+            self.uint(inline.split_at(width).0)
         } else {
-            self.uint(&self.file.read_at(self.uint(inline), width)?)
+            self.uint(&self.file.read_at(self.uint(inline), width as u64)?)
         };
         u32::try_from(value).map_err(|_| Flaw::damaged(format!("expected a value below 2^32, found {value}")))
     }

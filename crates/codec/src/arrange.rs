@@ -4,12 +4,13 @@
 //! Works on pieces of whole pixels (runs along the last axis) that fit the first-level cache, so
 //! that no step needs a separate pass over memory.
 
+use crate::parts::{check_length, part, part_mut, rest, split_mut};
 use crate::sums::{self, sum8, sum16};
 use crate::vector::vectorised;
 use crate::window::Block;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
 use fearless_simd::{Level, dispatch, u8x16, u16x8};
-use shardpack_format::Layout;
+use shardpack_format::{Error, Layout, Result};
 
 /// Elements of a piece that still fits the first-level cache together with its source.
 pub(crate) const PIECE_ELEMENTS: usize = 6144;
@@ -49,49 +50,51 @@ impl Arrangement {
 
     /// Moves all of `elements`, which are in shape order, to their places; `payload` is
     /// overwritten.
-    pub(crate) fn place_all(&self, elements: &[u8], payload: &mut Vec<u8>) {
+    pub(crate) fn place_all(&self, elements: &[u8], payload: &mut Vec<u8>) -> Result<()> {
         payload.resize(elements.len(), 0);
         let piece_bytes = self.piece_pixels() * self.bands * self.width;
         let mut scratch = vec![0; piece_bytes.min(elements.len())];
         for (i, piece) in elements.chunks(piece_bytes).enumerate() {
-            if let Some(scratch) = scratch.get_mut(..piece.len()) {
-                self.place(piece, scratch, i * self.piece_pixels(), payload);
-            }
+            let scratch = part_mut(&mut scratch, 0..piece.len(), "scratch of a piece")?;
+            self.place(piece, scratch, i * self.piece_pixels(), payload)?;
         }
+        Ok(())
     }
 
     /// Moves `piece`, the elements of the pixels from `first` on in shape order, to its place in
-    /// `payload`. Overwrites `scratch`, which is as long as `piece`.
-    pub(crate) fn place(&self, piece: &[u8], scratch: &mut [u8], first: usize, payload: &mut [u8]) {
+    /// `payload`. With a difference in band-major order it overwrites `scratch`, which is then as
+    /// long as `piece`.
+    pub(crate) fn place(&self, piece: &[u8], scratch: &mut [u8], first: usize, payload: &mut [u8]) -> Result<()> {
         let start = first * self.bands * self.width;
         match (self.layout, self.difference) {
-            (Layout::AsShape, false) => copy(piece, payload, start),
-            (Layout::AsShape, true) => {
-                if let Some(out) = payload.get_mut(start..start + piece.len()) {
-                    self.difference(piece, out);
-                }
+            (Layout::AsShape, false) => {
+                part_mut(payload, start..start + piece.len(), "place of a piece")?.copy_from_slice(piece);
             }
-            (Layout::BandMajor, false) => self.scatter(piece, first, payload),
+            (Layout::AsShape, true) => {
+                self.difference(piece, part_mut(payload, start..start + piece.len(), "place of a piece")?);
+            }
+            (Layout::BandMajor, false) => self.scatter(piece, first, payload)?,
             (Layout::BandMajor, true) => {
+                check_length("scratch of a piece", piece.len(), scratch.len())?;
                 self.difference(piece, scratch);
-                self.scatter(scratch, first, payload);
+                self.scatter(scratch, first, payload)?;
             }
         }
+        Ok(())
     }
 
     /// The reverse of [`Arrangement::place`]: fills `piece` from `payload`.
-    pub(crate) fn fetch(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
+    pub(crate) fn fetch(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         if self.layout == Layout::BandMajor {
-            self.gather(payload, first, piece);
+            self.gather(payload, first, piece)?;
         } else {
             let start = first * self.bands * self.width;
-            if let Some(from) = payload.get(start..start + piece.len()) {
-                piece.copy_from_slice(from);
-            }
+            piece.copy_from_slice(part(payload, start..start + piece.len(), "elements of a piece")?);
         }
         if self.difference {
             self.sum(piece, &[]);
         }
+        Ok(())
     }
 
     /// Pixels of a tile: as many as fit, in whole cache lines of a band.
@@ -105,19 +108,17 @@ impl Arrangement {
     ///
     /// Pieces were once taken directly out of the payload. But reading one cache line from each of
     /// a hundred planes defeats read-ahead, and a cube took 1.4 times as long.
-    pub(crate) fn tile(&self, (blocks, block): (&[Block<'_>], usize), first: usize, tile: &mut [u8]) {
+    pub(crate) fn tile(&self, (blocks, block): (&[Block<'_>], usize), first: usize, tile: &mut [u8]) -> Result<()> {
         let run = tile.len() / self.bands;
         let mut before: &mut [u8] = &mut [];
         for (band, row) in tile.chunks_exact_mut(run).enumerate() {
             let (mut at, mut rest) = (band * self.pixels + first, &mut *row);
             while !rest.is_empty() {
-                let Some(from) = blocks.get(at / block) else {
-                    debug_assert!(false, "element {at} of {} blocks of {block}", blocks.len());
-                    return;
-                };
+                let from = blocks.get(at / block);
+                let from = from.ok_or_else(|| Error::internal("blocks of a tile", at / block, blocks.len()))?;
                 let count = (rest.len() / self.width).min(block - at % block);
-                let (here, tail) = rest.split_at_mut_checked(count * self.width).unwrap_or_default();
-                from.read(at % block, self.width, here);
+                let (here, tail) = split_mut(rest, count * self.width, "row of a tile")?;
+                from.read(at % block, self.width, here)?;
                 (at, rest) = (at + count, tail);
             }
             match (self.difference, self.width) {
@@ -133,37 +134,46 @@ impl Arrangement {
             }
             before = row;
         }
+        Ok(())
     }
 
     /// Fills `out` with elements of `block`, which are in shape order, from number `first` on, and
     /// undoes the band difference. The first of them is number `band` of its pixel; `before` ends
     /// with the element before it.
-    pub(crate) fn read(&self, block: &Block<'_>, first: usize, band: usize, before: &[u8], out: &mut [u8]) {
+    pub(crate) fn read(
+        &self,
+        block: &Block<'_>,
+        first: usize,
+        band: usize,
+        before: &[u8],
+        out: &mut [u8],
+    ) -> Result<()> {
         if !self.difference {
             return block.read(first, self.width, out);
         }
         let count = out.len() / self.width;
         let begun = if band == 0 { 0 } else { (self.bands - band).min(count) };
-        let (head, rest) = out.split_at_mut_checked(begun * self.width).unwrap_or_default();
-        block.read(first, self.width, head);
+        let (head, rest) = split_mut(out, begun * self.width, "elements of a pixel")?;
+        block.read(first, self.width, head)?;
         self.sum(head, before);
         let pixels = (count - begun) / self.bands;
         let first = first + begun;
-        let (whole, tail) = rest.split_at_mut_checked(pixels * self.bands * self.width).unwrap_or_default();
+        let (whole, tail) = split_mut(rest, pixels * self.bands * self.width, "elements of whole pixels")?;
         match block.pair(first, pixels * self.bands) {
             Some([low, high]) if sums::planes::fits(pixels, self.bands) => {
-                sums::planes::sum(low, high, self.bands, whole);
+                sums::planes::sum(low, high, self.bands, whole)?;
             }
             _ => {
                 let step = self.piece_pixels() * self.bands;
                 for (i, piece) in whole.chunks_mut(step * self.width).enumerate() {
-                    block.read(first + i * step, self.width, piece);
+                    block.read(first + i * step, self.width, piece)?;
                     self.sum(piece, &[]);
                 }
             }
         }
-        block.read(first + pixels * self.bands, self.width, tail);
+        block.read(first + pixels * self.bands, self.width, tail)?;
         self.sum(tail, &[]);
+        Ok(())
     }
 
     /// Undoes the band difference in place, in shape order. The first pixel may be a continuation:
@@ -171,6 +181,7 @@ impl Arrangement {
     fn sum(&self, elements: &mut [u8], before: &[u8]) {
         let bands = if before.is_empty() { self.bands } else { elements.len().max(1) };
         match (self.width, before) {
+            // The first band's difference is from 0.
             (1, before) => sum8(elements, bands, before.last().copied().unwrap_or(0)),
             (_, &[.., low, high]) => sum16(elements, bands, u16::from_le_bytes([low, high])),
             _ => sum16(elements, bands, 0),
@@ -207,7 +218,23 @@ impl Arrangement {
         }
     }
 
-    fn scatter(&self, piece: &[u8], first: usize, payload: &mut [u8]) {
+    /// Whether the pixels from `first` on of `piece`, whole ones, are in `payload`: the loops over
+    /// bands and pixels would leave out what is not there.
+    fn check(&self, piece: &[u8], first: usize, payload: &[u8]) -> Result<()> {
+        let pixel = self.bands * self.width;
+        check_length("payload of the bands", self.pixels * pixel, payload.len())?;
+        match piece.len().checked_rem(pixel) {
+            Some(0) if first + piece.len() / pixel <= self.pixels => Ok(()),
+            _ => Err(Error::internal(
+                "piece",
+                format!("pixels {first} to {} of {pixel} bytes", self.pixels),
+                piece.len(),
+            )),
+        }
+    }
+
+    fn scatter(&self, piece: &[u8], first: usize, payload: &mut [u8]) -> Result<()> {
+        self.check(piece, first, payload)?;
         match self.width {
             1 => self.scatter_by::<1>(piece, first, payload),
             2 => self.scatter_by::<2>(piece, first, payload),
@@ -216,19 +243,21 @@ impl Arrangement {
         }
     }
 
-    fn scatter_by<const N: usize>(&self, piece: &[u8], first: usize, payload: &mut [u8]) {
+    fn scatter_by<const N: usize>(&self, piece: &[u8], first: usize, payload: &mut [u8]) -> Result<()> {
         let piece = piece.as_chunks::<N>().0;
         let count = piece.len() / self.bands;
         let planes = payload.as_chunks_mut::<N>().0.chunks_exact_mut(self.pixels);
-        for (band, plane) in planes.take(self.bands).enumerate() {
-            let run = plane.get_mut(first..first + count).unwrap_or_default();
-            for (to, from) in run.iter_mut().zip(piece.get(band..).unwrap_or_default().iter().step_by(self.bands)) {
+        for (band, plane) in planes.enumerate() {
+            let run = part_mut(plane, first..first + count, "row of a band")?;
+            for (to, from) in run.iter_mut().zip(rest(piece, band, "bands of a piece")?.iter().step_by(self.bands)) {
                 *to = *from;
             }
         }
+        Ok(())
     }
 
-    fn gather(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
+    fn gather(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
+        self.check(piece, first, payload)?;
         match self.width {
             1 => self.gather_by::<1>(payload, first, piece),
             2 => self.gather_pairs(payload, first, piece),
@@ -239,29 +268,26 @@ impl Arrangement {
 
     /// Elements of two bytes: squares of 8 pixels and 8 bands at a time. The last ones may overlap
     /// those before.
-    fn gather_pairs(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
+    fn gather_pairs(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         if piece.len() / 2 < 8 * self.bands || self.bands < 8 {
             return self.gather_by::<2>(payload, first, piece);
         }
-        dispatch!(Level::new(), simd => turn_squares(simd, self, payload, first, piece));
+        let found = piece.len();
+        let done = dispatch!(Level::new(), simd => turn_squares(simd, self, payload, first, piece));
+        done.ok_or_else(|| Error::internal("squares of pixels and bands", "all within the piece", found))
     }
 
-    fn gather_by<const N: usize>(&self, payload: &[u8], first: usize, piece: &mut [u8]) {
+    fn gather_by<const N: usize>(&self, payload: &[u8], first: usize, piece: &mut [u8]) -> Result<()> {
         let piece = piece.as_chunks_mut::<N>().0;
         let count = piece.len() / self.bands;
-        for (band, plane) in payload.as_chunks::<N>().0.chunks_exact(self.pixels).take(self.bands).enumerate() {
-            let run = plane.get(first..first + count).unwrap_or_default();
-            let places = piece.get_mut(band..).unwrap_or_default().iter_mut().step_by(self.bands);
-            for (to, from) in places.zip(run) {
+        for (band, plane) in payload.as_chunks::<N>().0.chunks_exact(self.pixels).enumerate() {
+            let run = part(plane, first..first + count, "row of a band")?;
+            let (_, places) = split_mut(piece, band, "bands of a piece")?;
+            for (to, from) in places.iter_mut().step_by(self.bands).zip(run) {
                 *to = *from;
             }
         }
-    }
-}
-
-fn copy(piece: &[u8], payload: &mut [u8], start: usize) {
-    if let Some(out) = payload.get_mut(start..start + piece.len()) {
-        out.copy_from_slice(piece);
+        Ok(())
     }
 }
 
@@ -275,18 +301,18 @@ fn zigzag16(d: u16) -> u16 {
 }
 
 /// Moves elements of two bytes from their planes to their pixels. There are at least 8 pixels with
-/// at least 8 bands.
+/// at least 8 bands. `None` if a square is not where it must be.
 #[inline(always)]
-fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) {
+fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first: usize, to: &mut [u8]) -> Option<()> {
     let bands = arrangement.bands;
     let pixels = to.len() / (2 * bands);
     for pixel in (0..pixels).step_by(8).map(|pixel| pixel.min(pixels - 8)) {
-        let Some(rows) = to.get_mut(2 * pixel * bands..2 * (pixel + 8) * bands) else { return };
+        let rows = to.get_mut(2 * pixel * bands..2 * (pixel + 8) * bands)?;
         for band in (0..bands).step_by(8).map(|band| band.min(bands - 8)) {
             let mut square = [u16x8::splat(simd, 0); 8];
             for (i, lanes) in square.iter_mut().enumerate() {
                 let start = 2 * ((band + i) * arrangement.pixels + first + pixel);
-                let Some(plane) = from.get(start..).and_then(|plane| plane.first_chunk()) else { return };
+                let plane = from.get(start..)?.first_chunk()?;
                 // As bytes: a map over elements becomes one move for each of them.
                 *lanes = u8x16::load_array_ref(simd, plane).bitcast();
             }
@@ -306,12 +332,13 @@ fn turn_squares<S: Simd>(simd: S, arrangement: &Arrangement, from: &[u8], first:
                 ];
             }
             for (row, lanes) in rows.chunks_exact_mut(2 * bands).zip(square) {
-                let Some(place) = row.get_mut(2 * band..).and_then(|row| row.first_chunk_mut()) else { return };
+                let place = row.get_mut(2 * band..)?.first_chunk_mut()?;
                 let lanes: u8x16<S> = lanes.bitcast();
                 lanes.store_array(place);
             }
         }
     }
+    Some(())
 }
 
 /// Turns the differences of a band into its elements, using those of the band `before`, which is
@@ -383,11 +410,11 @@ mod tests {
             let mut back = vec![0; elements.len()];
             let piece_bytes = piece_pixels * bands * width;
             for (i, piece) in elements.chunks(piece_bytes).enumerate() {
-                a.place(piece, &mut vec![0; piece.len()], i * piece_pixels, &mut payload);
+                a.place(piece, &mut vec![0; piece.len()], i * piece_pixels, &mut payload).unwrap();
             }
             prop_assert_eq!(&payload, &slow(&a, &elements));
             for (i, piece) in back.chunks_mut(piece_bytes).enumerate() {
-                a.fetch(&payload, i * piece_pixels, piece);
+                a.fetch(&payload, i * piece_pixels, piece).unwrap();
             }
             prop_assert_eq!(&back, &elements);
             if band_major {
@@ -395,11 +422,28 @@ mod tests {
                 for first in (0..pixels).step_by(piece_pixels) {
                     let count = piece_pixels.min(pixels - first);
                     let mut tile = vec![0; count * bands * width];
-                    a.tile((&[Block::Bytes(&payload)], bands * pixels), first, &mut tile);
+                    a.tile((&[Block::Bytes(&payload)], bands * pixels), first, &mut tile).unwrap();
                     let tiled = Arrangement { difference: false, pixels: count, ..a };
-                    tiled.fetch(&tile, 0, &mut back[first * bands * width..(first + count) * bands * width]);
+                    tiled.fetch(&tile, 0, &mut back[first * bands * width..(first + count) * bands * width]).unwrap();
                 }
                 prop_assert_eq!(back, elements);
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_beyond_the_payload_are_errors() {
+        let is_internal = |result: Result<()>| matches!(result, Err(Error::Internal { .. }));
+        for layout in [Layout::AsShape, Layout::BandMajor] {
+            for (width, difference) in [(1, true), (2, true), (4, false), (8, false)] {
+                let a = Arrangement { layout, difference, width, bands: 9, pixels: 20 };
+                let bytes = |pixels: usize| vec![0; pixels * 9 * width];
+                for (first, pixels, payload) in [(12, 9, 20), (0, 12, 11), (0, 12, 0)] {
+                    let (mut piece, mut payload) = (bytes(pixels), bytes(payload));
+                    let placed = a.place(&piece, &mut bytes(pixels), first, &mut payload);
+                    assert!(is_internal(placed), "{layout:?} {width} {first}");
+                    assert!(is_internal(a.fetch(&payload, first, &mut piece)), "{layout:?} {width} {first}");
+                }
             }
         }
     }

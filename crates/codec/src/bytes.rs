@@ -1,5 +1,6 @@
 //! Byte strings: plain zstd frames (spec §5.2), units of 4 MiB each, and fields of text or JSON.
 
+use crate::parts::{part, rest};
 use crate::zstd_frame;
 use shardpack_format::{Codec, Error, Limits, Result};
 
@@ -34,7 +35,7 @@ impl ZstdEncoder {
     pub(crate) fn encode(&mut self, unit: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let start = out.len();
         out.resize(start + zstd::zstd_safe::compress_bound(unit.len()), 0);
-        let place = out.get_mut(start..).unwrap_or_default();
+        let (_, place) = out.split_at_mut(start);
         let written = self
             .context
             .compress_to_buffer(unit, place)
@@ -56,7 +57,10 @@ impl ZstdDecoder {
         check_expansion(out.len() as u64, out.len() as u64, payload.len() as u64, limits)?;
         let mut pos = 0;
         for unit in out.chunks_mut(UNIT_BYTES) {
-            pos += self.decode_unit(payload.get(pos..).unwrap_or_default(), unit).map_err(|e| e.at(pos as u64))?;
+            pos += {
+                let bytes = rest(payload, pos, "payload after its frames")?;
+                self.decode_unit(bytes, unit).map_err(|e| e.at(pos as u64))?
+            };
         }
         end_of(payload, pos)
     }
@@ -83,7 +87,7 @@ impl ZstdDecoder {
                 slot.insert(zstd::bulk::Decompressor::new().map_err(|e| Error::usage("zstd decoder", "a context", e))?)
             }
         };
-        let bytes = bytes.get(..frame.len).unwrap_or_default();
+        let bytes = part(bytes, 0..frame.len, "bytes of a zstd frame")?;
         let length = unit.len();
         let expected = |found: String| Error::format("zstd frame", format!("a frame of {length} bytes"), found);
         match context.decompress_to_buffer(bytes, unit) {
@@ -164,7 +168,8 @@ pub fn encode_bytes(bytes: &[u8]) -> Result<(Codec, Vec<u8>)> {
 /// strings; `Limit` if `decoded_len` is over `limits.max_decoded_bytes` or too large for such a
 /// small payload.
 pub fn decode_bytes(codec: Codec, payload: &[u8], decoded_len: u64, limits: &Limits) -> Result<Vec<u8>> {
-    let length = usize::try_from(decoded_len).unwrap_or(usize::MAX);
+    let length = usize::try_from(decoded_len)
+        .map_err(|_| Error::limit("decoded field", "max_decoded_bytes", usize::MAX as u64, decoded_len))?;
     match codec {
         Codec::Raw => {
             check_expansion(decoded_len, 0, payload.len() as u64, limits)?;

@@ -86,11 +86,13 @@ impl ArrayDecoder {
             return end_of(payload, 0);
         }
         let Self { blosc2, zstd, stored, piece, window, .. } = self;
-        let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
+        let width = descriptor.stored.size();
         let stored_bytes = usize::try_from(stored_bytes)
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored_bytes))?;
         let elements = stored_bytes / width;
-        let bands = usize::try_from(descriptor.bands()).unwrap_or(1).max(1);
+        let bands = usize::try_from(descriptor.bands())
+            .map_err(|_| Error::internal("bands", format!("at most {elements}"), descriptor.bands()))?
+            .max(1);
         check_tables(descriptor, bands)?;
         if descriptor.band_difference && width > 2 {
             return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
@@ -200,5 +202,6 @@ pub(crate) fn grow(buffer: &mut Vec<u8>, length: usize) -> &mut [u8] {
     if buffer.len() < length {
         buffer.resize(length, 0);
     }
-    buffer.get_mut(..length).unwrap_or_default()
+    // Never beyond the end: it has just grown.
+    buffer.split_at_mut(length).0
 }

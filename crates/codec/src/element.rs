@@ -158,9 +158,7 @@ impl Float for f64 {
             for (from, to) in from.iter().zip(&mut odd) {
                 *to = round_to_odd(*from);
             }
-            if let Some(odd) = odd.get(..from.len()) {
-                f32::to_f16(odd, to);
-            }
+            f32::to_f16(odd.split_at(from.len()).0, to);
         }
     }
 }

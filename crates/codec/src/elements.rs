@@ -3,6 +3,7 @@
 
 use crate::bytes::UNIT_BYTES;
 use crate::error::EncodeResult;
+use crate::parts::{item_bytes, part};
 use crate::source::{ArraySource, BLOCK_BYTES, byte_count};
 use shardpack_format::Result;
 
@@ -54,12 +55,13 @@ impl<'a> Elements<'a> {
     }
 
     /// Begins, or begins again: `total` bytes of elements of `width` bytes each.
-    pub(crate) fn begin(&mut self, width: usize, total: usize) {
+    pub(crate) fn begin(&mut self, width: usize, total: usize) -> Result<()> {
         self.filled = 0;
         self.total = total;
         self.out_of_order = false;
-        self.item_bytes = u8::try_from(width).unwrap_or(8);
+        self.item_bytes = item_bytes(width)?;
         self.units.begin();
+        Ok(())
     }
 
     /// All elements of an array unchanged. Each byte is shown to `look`, in order, just before the
@@ -68,13 +70,13 @@ impl<'a> Elements<'a> {
         &mut self,
         array: &dyn ArraySource,
         width: usize,
-        mut look: impl FnMut(&[u8]),
+        mut look: impl FnMut(&[u8]) -> EncodeResult<()>,
     ) -> EncodeResult<()> {
         let total = byte_count(array);
-        self.begin(width, total);
+        self.begin(width, total)?;
         if let Some(bytes) = array.bytes() {
             for unit in bytes.chunks(UNIT_BYTES) {
-                look(unit);
+                look(unit)?;
                 self.units.unit(unit, self.item_bytes)?;
             }
             return Ok(());
@@ -83,7 +85,7 @@ impl<'a> Elements<'a> {
         while offset < total {
             let block = self.room(BLOCK_BYTES.min(total - offset));
             array.read_at(offset as u64, block)?;
-            look(block);
+            look(block)?;
             let length = block.len();
             self.filled(length)?;
             offset += length;
@@ -97,13 +99,14 @@ impl<'a> Elements<'a> {
         if self.scratch.pending.len() < end {
             self.scratch.pending.resize(end, 0);
         }
-        self.scratch.pending.get_mut(self.filled..end).unwrap_or_default()
+        // Never beyond the end: it has just grown.
+        self.scratch.pending.split_at_mut(end).0.split_at_mut(self.filled).1
     }
 
     /// The next `length` bytes are now in the room that was requested.
     pub(crate) fn filled(&mut self, length: usize) -> EncodeResult<()> {
         self.filled += length;
-        let Some(pending) = self.scratch.pending.get(..self.filled) else { return Ok(()) };
+        let pending = part(&self.scratch.pending, 0..self.filled, "elements for a coder")?;
         let (units, rest) = pending.as_chunks::<UNIT_BYTES>();
         if units.is_empty() {
             return Ok(());
@@ -133,9 +136,9 @@ impl<'a> Elements<'a> {
                 self.units.unit(unit, self.item_bytes)?;
             }
         }
-        match self.scratch.pending.get(..self.filled) {
-            Some(rest) if !rest.is_empty() => Ok(self.units.unit(rest, self.item_bytes)?),
-            _ => Ok(()),
+        match part(&self.scratch.pending, 0..self.filled, "elements for a coder")? {
+            [] => Ok(()),
+            rest => Ok(self.units.unit(rest, self.item_bytes)?),
         }
     }
 }

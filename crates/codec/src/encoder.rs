@@ -6,6 +6,7 @@ use crate::bytes::{UNIT_BYTES, ZstdEncoder, expands_too_far};
 use crate::elements::{Elements, Scratch, Units};
 use crate::error::EncodeResult;
 use crate::fidelity::Fidelity;
+use crate::parts::{item_bytes, rest};
 use crate::settings::{ArraySettings, Coder, Filter};
 use crate::source::ArraySource;
 use crate::values::{self, Request, Stored};
@@ -171,7 +172,7 @@ impl ArrayEncoder {
     /// each. Also returns how many of their bytes a reader's coder will have to make: runs and
     /// bytes stored unchanged do not count.
     pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
-        let item_bytes = u8::try_from(width).unwrap_or(8);
+        let item_bytes = item_bytes(width)?;
         payload.clear();
         let mut raw = Bulk::Raw;
         let mut payload = Payload::new(payload, &mut self.bulk);
@@ -264,7 +265,7 @@ impl Bulk {
         Ok(match self {
             // Walking the chunk proves that a reader will accept it, at no noticeable cost.
             Self::Blosc2(_) => {
-                let bytes = payload.get(start..).unwrap_or_default();
+                let bytes = rest(payload, start, "chunk that was just made")?;
                 blosc2::Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes()
             }
             Self::Zstd(_) => unit.len() as u64,

@@ -38,6 +38,7 @@ mod exact;
 mod fidelity;
 pub mod jpeg;
 mod options;
+mod parts;
 pub mod philox;
 mod picture;
 mod picture_decoder;

@@ -3,6 +3,7 @@
 
 use crate::array::Array;
 use crate::error::{EncodeError, EncodeResult};
+use crate::parts::part_mut;
 use shardpack_format::Dtype;
 
 /// Bytes that are read at once: a block and its coded form fit the second-level cache.
@@ -96,7 +97,7 @@ pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
 
 /// Elements of the array.
 pub(crate) fn element_count(array: &dyn ArraySource) -> usize {
-    byte_count(array) / usize::try_from(array.dtype().bytes()).unwrap_or(8)
+    byte_count(array) / array.dtype().size()
 }
 
 /// Calls `each` with all bytes in order, `block_bytes` at a time (the last time fewer), until it
@@ -118,7 +119,7 @@ pub(crate) fn for_each_block(
     let mut block = vec![0; block_bytes.min(total)];
     let mut offset = 0;
     while offset < total {
-        let Some(block) = block.get_mut(..block_bytes.min(total - offset)) else { break };
+        let block = part_mut(&mut block, 0..block_bytes.min(total - offset), "block of an array")?;
         array.read_at(offset as u64, block)?;
         if !each(block)? {
             break;

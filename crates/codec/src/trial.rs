@@ -146,7 +146,7 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
         .map(|way| {
             let mut arranged = Vec::new();
             if !way.is_identity() {
-                way.place_all(elements, &mut arranged);
+                way.place_all(elements, &mut arranged)?;
             }
             let elements = if way.is_identity() { elements } else { &arranged };
             let here = candidates.iter().filter(|settings| arrangement(settings) == way);
@@ -157,7 +157,9 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
         .collect::<EncodeResult<_>>()?;
     let of = |settings: &ArraySettings| {
         let (way, coder) = (arrangement(settings), (settings.coder, settings.level, settings.filter));
-        coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder)).map(|&(way, _, codec, work)| {
+        let row = coded.iter().flatten().find(|row| (row.0, row.1) == (way, coder));
+        let missing = || Error::internal("candidate of a trial", "a result", settings.coder.name());
+        row.ok_or_else(missing).map(|&(way, _, codec, work)| {
             // Costs of what was really stored: elements of four bytes have no differences, and what
             // does not shrink is raw.
             let settings = ArraySettings { band_difference: way.difference, ..*settings };
@@ -165,7 +167,7 @@ fn measure_crop(crop: &Array, no_data: Option<f64>, candidates: &[ArraySettings]
             Coded { settings: if codec == Codec::Raw { raw } else { settings }, work }
         })
     };
-    Ok(candidates.iter().filter_map(of).collect())
+    Ok(candidates.iter().map(of).collect::<Result<_, _>>()?)
 }
 
 /// Codes arranged `elements` and drops the payload.

@@ -3,6 +3,7 @@
 use crate::blosc2::{Chunk, HEADER_BYTES};
 use crate::bytes::{UNIT_BYTES, check_expansion, end_of};
 use crate::decoder::check_size;
+use crate::parts::{item_bytes, part, rest};
 use crate::values::{check_tables, special_bits};
 use crate::zstd_frame;
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
@@ -41,7 +42,7 @@ impl<'a> Units<'a> {
     pub fn walk(codec: Codec, descriptor: &ArrayDescriptor, payload: &'a [u8], limits: &Limits) -> Result<Self> {
         let stored = descriptor.stored_bytes()?;
         check_size(descriptor.decoded_bytes()?.max(stored), limits)?;
-        let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
+        let width = descriptor.stored.size();
         let bytes = usize::try_from(stored)
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
         check_tables(descriptor, usize::try_from(descriptor.bands()).unwrap_or(1).max(1))?;
@@ -65,14 +66,14 @@ pub(crate) fn walk_chunks<'a>(
     stored_bytes: usize,
     limits: &Limits,
 ) -> Result<Vec<Chunk<'a>>> {
-    let item_bytes = u8::try_from(width).unwrap_or(8);
+    let item_bytes = item_bytes(width)?;
     // No more than the payload has room for, whatever its array is said to be.
     let mut chunks = Vec::with_capacity(stored_bytes.div_ceil(UNIT_BYTES).min(payload.len() / HEADER_BYTES));
     let (mut pos, mut coded, mut left) = (0, 0, stored_bytes);
     while left > 0 {
         let unit = left.min(UNIT_BYTES);
-        let chunk =
-            Chunk::parse(payload.get(pos..).unwrap_or_default(), item_bytes, unit).map_err(|e| e.at(pos as u64))?;
+        let bytes = rest(payload, pos, "payload after its chunks")?;
+        let chunk = Chunk::parse(bytes, item_bytes, unit).map_err(|e| e.at(pos as u64))?;
         coded += chunk.coded_out_bytes();
         pos += chunk.bytes().len();
         left -= unit;
@@ -89,12 +90,12 @@ fn walk_frames<'a>(payload: &'a [u8], stored_bytes: usize, limits: &Limits) -> R
     let (mut pos, mut left) = (0, stored_bytes);
     while left > 0 {
         let unit = left.min(UNIT_BYTES);
-        let rest = payload.get(pos..).unwrap_or_default();
-        let frame = zstd_frame::walk(rest).map_err(|e| e.at(pos as u64))?;
+        let bytes = rest(payload, pos, "payload after its frames")?;
+        let frame = zstd_frame::walk(bytes).map_err(|e| e.at(pos as u64))?;
         if frame.content_bytes != unit as u64 {
             return Err(Error::format("zstd content size", unit, frame.content_bytes).at(pos as u64));
         }
-        frames.push(rest.get(..frame.len).unwrap_or_default());
+        frames.push(part(bytes, 0..frame.len, "bytes of a zstd frame")?);
         pos += frame.len;
         left -= unit;
     }

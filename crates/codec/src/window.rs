@@ -7,6 +7,7 @@ use crate::blosc2::planes::{self, Planes};
 use crate::blosc2::{self, Chunk, Content, HEADER_BYTES, STREAM_BYTES};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_expansion, end_of};
 use crate::decoder::grow;
+use crate::parts::{item_bytes, part, rest, split_mut};
 use crate::units::walk_chunks;
 use shardpack_format::{Error, Limits, Result};
 
@@ -23,19 +24,18 @@ pub(crate) enum Block<'a> {
 
 impl<'a> Block<'a> {
     /// Fills `out` with elements of `width` bytes, starting with number `first` of the block.
-    pub(crate) fn read(&self, first: usize, width: usize, out: &mut [u8]) {
+    pub(crate) fn read(&self, first: usize, width: usize, out: &mut [u8]) -> Result<()> {
         match self {
-            Self::Planes(planes) => planes.join(first, out),
+            Self::Planes(planes) => planes.join(first, out)?,
             Self::Bytes(bytes) => {
-                if let Some(from) = bytes.get(first * width..first * width + out.len()) {
-                    out.copy_from_slice(from);
-                }
+                out.copy_from_slice(part(bytes, first * width..first * width + out.len(), "bytes of a block")?);
             }
             Self::Repeated(item) => {
-                let item = item.get(..width).unwrap_or_default();
+                let item = part(item, 0..width, "bytes of a repeated item")?;
                 out.chunks_exact_mut(width).for_each(|to| to.copy_from_slice(item));
             }
         }
+        Ok(())
     }
 
     /// Low and high bytes of `count` elements from number `first` on, if they are available.
@@ -64,7 +64,7 @@ impl<'p, 's> Blocks<'p, 's> {
         stored_bytes: usize,
         limits: &Limits,
     ) -> Result<Self> {
-        let item_bytes = u8::try_from(width).unwrap_or(8);
+        let item_bytes = item_bytes(width)?;
         let chunks = walk_chunks(payload, width, stored_bytes, limits)?;
         Ok(Self::Blosc2 { decoder, chunks, item_bytes, payload })
     }
@@ -83,10 +83,7 @@ impl<'p, 's> Blocks<'p, 's> {
     /// Decodes everything, directly into `out`.
     pub(crate) fn into_whole(self, out: &mut [u8], limits: &Limits) -> Result<()> {
         match self {
-            Self::Raw { payload } => {
-                Block::Bytes(payload).read(0, 1, out);
-                Ok(())
-            }
+            Self::Raw { payload } => Block::Bytes(payload).read(0, 1, out),
             Self::Zstd { decoder, payload } => decoder.decode(payload, out, limits),
             Self::Blosc2 { decoder, chunks, item_bytes, payload } => {
                 for (chunk, unit) in chunks.iter().zip(out.chunks_mut(UNIT_BYTES)) {
@@ -112,7 +109,7 @@ impl<'p, 's> Blocks<'p, 's> {
                 while left > 0 {
                     let unit = left.min(UNIT_BYTES);
                     let to = grow(window, unit);
-                    let frame = payload.get(pos..).unwrap_or_default();
+                    let frame = rest(payload, pos, "payload after its frames")?;
                     pos += decoder.decode_unit(frame, to).map_err(|e| e.at(pos as u64))?;
                     each(&Block::Bytes(to), unit)?;
                     left -= unit;
@@ -124,7 +121,7 @@ impl<'p, 's> Blocks<'p, 's> {
                 for chunk in &chunks {
                     let unit = left.min(UNIT_BYTES);
                     left -= unit;
-                    if let Some(block) = undecoded(chunk) {
+                    if let Some(block) = undecoded(chunk)? {
                         each(&block, unit)?;
                         continue;
                     }
@@ -181,15 +178,15 @@ impl<'p, 's> Blocks<'p, 's> {
                     let at = |e: Error| e.at(offset_in(payload, &chunk));
                     for (number, start) in (0..unit).step_by(block_bytes).enumerate() {
                         let bytes = block_bytes.min(unit - start);
-                        let block = match undecoded(&chunk) {
+                        let block = match undecoded(&chunk)? {
                             Some(Block::Bytes(unit)) => {
-                                Block::Bytes(unit.get(start..start + bytes).unwrap_or_default())
+                                Block::Bytes(part(unit, start..start + bytes, "bytes of a stored unit")?)
                             }
                             Some(block) => block,
                             None => match decoder.planes_in(&chunk, item_bytes, number, &mut scratch).map_err(at)? {
                                 Some(planes) => Block::Planes(planes),
                                 None => {
-                                    let (to, rest) = scratch.split_at_mut_checked(bytes).unwrap_or_default();
+                                    let (to, rest) = split_mut(scratch, bytes, "scratch of blosc2 blocks")?;
                                     scratch = rest;
                                     decoder.decode_block(&chunk, item_bytes, number, to).map_err(at)?;
                                     Block::Bytes(to)
@@ -206,12 +203,12 @@ impl<'p, 's> Blocks<'p, 's> {
 }
 
 /// The whole unit of a chunk that is not coded.
-fn undecoded<'a>(chunk: &Chunk<'a>) -> Option<Block<'a>> {
-    match chunk.content() {
+fn undecoded<'a>(chunk: &Chunk<'a>) -> Result<Option<Block<'a>>> {
+    Ok(match chunk.content() {
         Content::Blocks { .. } => None,
-        Content::Stored => Some(Block::Bytes(chunk.bytes().get(HEADER_BYTES..).unwrap_or_default())),
+        Content::Stored => Some(Block::Bytes(rest(chunk.bytes(), HEADER_BYTES, "body of a blosc2 chunk")?)),
         Content::Repeated(item) => Some(Block::Repeated(*item)),
-    }
+    })
 }
 
 fn offset_in(payload: &[u8], chunk: &Chunk<'_>) -> u64 {

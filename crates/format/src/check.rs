@@ -47,8 +47,8 @@ impl Index {
     /// `Format` if they disagree; `Limit` if an array is over the limits.
     pub fn check_record(&self, i: u64, shard_number: u32, record: &Record<'_>, limits: &Limits) -> Result<()> {
         self.check_frame(i, shard_number, &record.frame)?;
-        let offset = self.row(i).map_or(0, |row| row.offset);
-        let key = self.key(i).unwrap_or_default();
+        let (row, key) = self.row(i).zip(self.key(i)).ok_or_else(|| Error::internal("key of a row", "one", i))?;
+        let offset = row.offset;
         if key != record.key {
             let found = format!("{:?} in the record", record.key);
             return Err(Error::format("sample key", format!("{key:?}, as the index says"), found)
@@ -116,7 +116,7 @@ impl Record<'_> {
         }
         let mut rest = self.scalars;
         for (name, dtype) in schema.scalars() {
-            let Some((value, tail)) = rest.split_at_checked(usize::try_from(dtype.bytes()).unwrap_or(0)) else {
+            let Some((value, tail)) = rest.split_at_checked(dtype.size()) else {
                 return Err(Error::internal("scalar bytes that were compared", dtype.bytes(), rest.len()));
             };
             if dtype == Dtype::Bool && value != [0] && value != [1] {

@@ -176,6 +176,8 @@ impl ArrayDescriptor {
     /// `Usage` if the parts contradict each other (see [`ArrayDescriptor::parse`]).
     pub fn encode(&self) -> Result<Vec<u8>> {
         self.check().map_err(|(what, expected, found)| Error::usage(what, expected, found))?;
+        let rank = self.shape.len();
+        let rank = u8::try_from(rank).map_err(|_| Error::internal("array rank that was checked", MAX_RANK, rank))?;
         let mut out = Vec::with_capacity(40 + 8 * self.shape.len());
         let bits = match &self.transform {
             Transform::Fixed { bits, .. } => *bits,
@@ -191,7 +193,7 @@ impl ArrayDescriptor {
             self.transform.code(),
             u8::from(self.band_difference),
             u8::from(self.layout == Layout::BandMajor),
-            u8::try_from(self.shape.len()).unwrap_or(u8::MAX),
+            rank,
             flags,
             bits,
         ]);

@@ -46,6 +46,12 @@ macro_rules! dtypes {
                 match self { $(Dtype::$name => $size,)* }
             }
 
+            /// [`Dtype::bytes`] for sizes in memory.
+            #[must_use]
+            pub const fn size(self) -> usize {
+                match self { $(Dtype::$name => $size,)* }
+            }
+
             /// Name, as NumPy spells it.
             #[must_use]
             pub const fn name(self) -> &'static str {

@@ -50,7 +50,7 @@ impl Footer {
     /// It does not cover all 128 bytes: a CRC over data and its own CRC is always the same number.
     #[must_use]
     pub fn crc32(&self) -> u32 {
-        crc32fast::hash(self.encode().get(..CRC_AT).unwrap_or_default())
+        crc32fast::hash(self.encode().split_at(CRC_AT).0)
     }
 
     /// The footer's bytes.

@@ -65,8 +65,7 @@ impl IndexBuilder {
         self.next_offset = end.ok_or_else(|| Error::usage("shard", "fewer than 2^63 bytes", "more"))?;
         let mut rest = scalars;
         for (dtype, column) in &mut self.scalars {
-            let bytes = usize::try_from(dtype.bytes()).unwrap_or(0);
-            let Some((value, tail)) = rest.split_at_checked(bytes) else {
+            let Some((value, tail)) = rest.split_at_checked(dtype.size()) else {
                 return Err(Error::usage("packed scalars", "the schema's", "fewer bytes"));
             };
             column.extend(value);
@@ -258,11 +257,13 @@ impl Index {
         let sample_ids = section(&mut cur, 8)?;
         let scalars = types.iter().map(|d| section(&mut cur, d.bytes())).collect::<Result<Vec<_>>>()?;
         let key_ends = section(&mut cur, 8)?;
-        let keys_start = usize::try_from(cur.pos() - columns_at).unwrap_or(usize::MAX);
-        let keys = keys_start..keys_start.saturating_add(cur.take(keys_bytes)?.len());
+        let within = |at: u64| usize::try_from(at).map_err(|_| Error::internal("place in an index", bytes.len(), at));
+        let keys_start = within(cur.pos() - columns_at)?;
+        let keys = keys_start..keys_start + cur.take(keys_bytes)?.len();
         cur.pad()?;
         cur.finish()?;
-        bytes.drain(..usize::try_from(columns_at).unwrap_or(usize::MAX).min(bytes.len()));
+        let columns_at = within(columns_at)?;
+        bytes.drain(..columns_at);
         bytes.shrink_to_fit();
         let index = Self { metadata, records, offsets, lengths, crcs, sample_ids, scalars, key_ends, keys, bytes };
         index.check_rows(footer)?;
@@ -287,7 +288,8 @@ impl Index {
                 Error::format("record range", format!("an end at or before {}", footer.index_offset), found)
                     .in_record(i)
             })?;
-            let next_end = self.u64_at(&self.key_ends, i).unwrap_or(u64::MAX);
+            let next_end = self.u64_at(&self.key_ends, i);
+            let next_end = next_end.ok_or_else(|| Error::internal("key end of a row", self.records, i))?;
             if next_end < key_end || next_end > self.keys.len() as u64 {
                 let expected = format!("{key_end}..={}", self.keys.len());
                 return Err(Error::format("key end", expected, next_end).in_record(i));
@@ -384,7 +386,7 @@ impl Index {
     pub fn scalars_match(&self, i: u64, packed: &[u8]) -> bool {
         let mut rest = packed;
         for (position, (_, dtype)) in self.metadata().schema.scalars().enumerate() {
-            let bytes = usize::try_from(dtype.bytes()).unwrap_or(0);
+            let bytes = dtype.size();
             let value = usize::try_from(i).ok().and_then(|i| {
                 let start = i.checked_mul(bytes)?;
                 self.column(position)?.get(start..start.checked_add(bytes)?)

@@ -65,7 +65,7 @@ impl Frame {
         out.extend(self.key_bytes.to_le_bytes());
         out.extend(self.scalar_bytes.to_le_bytes());
         out.extend([0; 16]);
-        let crc = crc32fast::hash(out.get(start..).unwrap_or_default());
+        let crc = crc32fast::hash(out.split_at(start).1);
         out.extend(crc.to_le_bytes());
     }
 
@@ -98,7 +98,8 @@ impl Frame {
         Ok(Self { shard_number, sample_id, record_bytes, head_bytes, body_crc32, field_count, key_bytes, scalar_bytes })
     }
 
-    /// Bytes that the record takes in the shard, including padding.
+    /// Bytes that the record takes in the shard, including padding. A frame made by hand may claim
+    /// more than there are numbers for; it takes more than any shard has.
     #[must_use]
     pub fn padded_bytes(&self) -> u64 {
         align_up(self.record_bytes).unwrap_or(u64::MAX)
@@ -186,6 +187,7 @@ impl<'a> Record<'a> {
             return Err(Error::format("record head bytes", cur.pos(), frame.head_bytes).at(24));
         }
         for (entry, value) in fields.iter().zip(&mut values) {
+            // Both are `None` where the sample has no value: the one was made from the other.
             let (Some(entry), Some(value)) = (entry, value) else { continue };
             if entry.decoded_bytes > limits.max_decoded_bytes {
                 let limit = limits.max_decoded_bytes;

@@ -38,6 +38,7 @@ struct RecordLayout {
     head: Vec<u8>,
     fields: Vec<Range<usize>>,
     frame: Frame,
+    body_bytes: usize,
     padded: usize,
 }
 
@@ -101,7 +102,8 @@ impl RecordLayout {
             scalar_bytes: u32::try_from(scalars.len()).map_err(|_| too_large())?,
         };
         let padded = usize::try_from(frame.padded_bytes()).map_err(|_| too_large())?;
-        Ok(Self { head, fields: ranges, frame, padded })
+        let body_bytes = usize::try_from(end - FRAME_BYTES).map_err(|_| too_large())?;
+        Ok(Self { head, fields: ranges, frame, body_bytes, padded })
     }
 }
 
@@ -112,6 +114,8 @@ pub struct RecordBuilder {
     bytes: Vec<u8>,
     fields: Vec<Range<usize>>,
     frame: Frame,
+    /// Bytes between the frame and the padding.
+    body_bytes: usize,
 }
 
 impl RecordBuilder {
@@ -133,14 +137,14 @@ impl RecordBuilder {
         scalars: &[u8],
         fields: &[Option<StoredField<'_>>],
     ) -> Result<Self> {
-        let RecordLayout { head, fields, frame, padded } =
+        let RecordLayout { head, fields, frame, body_bytes, padded } =
             RecordLayout::new(schema, shard_number, sample_id, key, scalars, fields)?;
         let mut bytes = buffer;
         bytes.clear();
         bytes.resize(FRAME_LEN, 0);
         bytes.extend(head);
         bytes.resize(padded, 0);
-        Ok(Self { bytes, fields, frame })
+        Ok(Self { bytes, fields, frame, body_bytes })
     }
 
     /// Like [`RecordBuilder::new`], but the value of the first stored field is already in `buffer`,
@@ -176,7 +180,7 @@ impl RecordBuilder {
         fields: &[Option<StoredField<'_>>],
     ) -> Result<Self> {
         let has_first = matches!(fields.first(), Some(Some(_)));
-        let RecordLayout { head, fields, frame, padded } =
+        let RecordLayout { head, fields, frame, body_bytes, padded } =
             RecordLayout::new(schema, shard_number, sample_id, key, scalars, fields)?;
         let mut bytes = buffer;
         let place = fields.first().cloned().unwrap_or(0..0);
@@ -190,16 +194,16 @@ impl RecordBuilder {
         }
         bytes.truncate(place.end);
         let (head_place, frame_place) = (FRAME_LEN..place.start, 0..FRAME_LEN);
-        if let Some(to) = bytes.get_mut(frame_place) {
-            to.fill(0);
-        }
+        let room = bytes.len();
+        let frame_bytes = bytes.get_mut(frame_place).ok_or_else(|| Error::internal("record", "a frame", room))?;
+        frame_bytes.fill(0);
         match bytes.get_mut(head_place) {
             Some(to) if to.len() == head.len() => to.copy_from_slice(&head),
             // The head is a multiple of 64 bytes, and the first value follows immediately.
-            _ => return Err(Error::usage("head of a record", head.len(), place.start)),
+            _ => return Err(Error::internal("head of a record", head.len(), place.start)),
         }
         bytes.resize(padded, 0);
-        Ok(Self { bytes, fields, frame })
+        Ok(Self { bytes, fields, frame, body_bytes })
     }
 
     /// Where the value of the first stored field will be, in a record with this many stored fields,
@@ -227,14 +231,13 @@ impl RecordBuilder {
     /// Computes the CRC32 and returns the record, padded to a multiple of 64 bytes.
     #[must_use]
     pub fn finish(mut self) -> (Vec<u8>, Frame) {
-        let end = usize::try_from(self.frame.record_bytes).unwrap_or(usize::MAX);
-        debug_assert!(self.bytes.get(FRAME_LEN..end).is_some(), "the record was laid out in these bytes");
-        self.frame.body_crc32 = crc32fast::hash(self.bytes.get(FRAME_LEN..end).unwrap_or_default());
+        // The record was laid out in these bytes. A part that is not there must not become a CRC32
+        // of nothing.
+        let (place, body) = self.bytes.split_at_mut(FRAME_LEN);
+        self.frame.body_crc32 = crc32fast::hash(body.split_at(self.body_bytes).0);
         let mut frame_bytes = Vec::with_capacity(FRAME_LEN);
         self.frame.encode(&mut frame_bytes);
-        if let Some(place) = self.bytes.get_mut(..FRAME_LEN) {
-            place.copy_from_slice(&frame_bytes);
-        }
+        place.copy_from_slice(&frame_bytes);
         (self.bytes, self.frame)
     }
 }

@@ -1,7 +1,7 @@
 //! The parts of a shard around its records, each read on its own: an intact shard has all of them,
 //! `salvage` takes what there is.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::handles::ShardFile;
 use crate::shard::room;
 use shardpack_format::{
@@ -47,7 +47,7 @@ impl Anatomy {
             Identity::parse_header(&head).map_err(|e| e.at(0))
         };
         let footer_at = tail.len().saturating_sub(128);
-        let footer_bytes = tail.get(footer_at..).unwrap_or_default();
+        let (before_footer, footer_bytes) = tail.split_at(footer_at);
         let footer = Footer::parse(footer_bytes, len, limits).map_err(|e| e.at(len.saturating_sub(FOOTER_BYTES)));
         let index = match &footer {
             Err(_) => None,
@@ -56,8 +56,9 @@ impl Anatomy {
                 // the limits.
                 let bytes = match footer.index_offset.checked_sub(tail_start) {
                     Some(at) => {
-                        let at = usize::try_from(at).unwrap_or(usize::MAX);
-                        tail.get(at..footer_at).unwrap_or_default().to_vec()
+                        let index = usize::try_from(at).ok().and_then(|at| before_footer.get(at..));
+                        let missing = || Error::internal("index in the tail of a shard", footer_at, at);
+                        index.ok_or_else(missing)?.to_vec()
                     }
                     None => read(footer.index_offset, footer.index_bytes)?,
                 };

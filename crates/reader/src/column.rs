@@ -52,14 +52,18 @@ impl Column {
     /// Value `i`; `None` past the end.
     #[must_use]
     pub fn value(&self, i: u64) -> Option<Scalar> {
-        let width = usize::try_from(self.dtype.bytes()).ok()?;
+        let width = self.dtype.size();
         let start = usize::try_from(i).ok()?.checked_mul(width)?;
         Scalar::from_bytes(self.dtype, self.bytes.get(start..start.checked_add(width)?)?)
     }
 
     /// Every value.
     pub fn values(&self) -> impl Iterator<Item = Scalar> {
-        (0..self.len()).filter_map(|i| self.value(i))
+        (0..self.len()).filter_map(|i| {
+            let value = self.value(i);
+            debug_assert!(value.is_some(), "value {i} of {} of type {}", self.len(), self.dtype);
+            value
+        })
     }
 
     /// Every value as a signed integer; `None` if the type is floating point, or a value is 2⁶³ or

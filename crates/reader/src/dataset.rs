@@ -84,8 +84,8 @@ impl DatasetOptions {
         }
         let file = open_regular(path)?;
         let mut magic = [0; 8];
-        let known = file.len().min(8);
-        let start = magic.get_mut(..usize::try_from(known).unwrap_or(0)).unwrap_or_default();
+        let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));
+        let (start, _) = magic.split_at_mut(known);
         read_exact_at(&*file, path, start, 0)?;
         // What a file is, its content says; the name decides only for what is neither.
         let is_shard = magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard");

@@ -78,7 +78,7 @@ impl RecordView<'_> {
     /// large.
     pub fn pixels(&self, name: &str, decoder: &mut PictureDecoder) -> Result<Array> {
         let image = self.image(name)?;
-        let stored = self.schema().scalar_position("orientation").and_then(|_| self.scalar("orientation").ok());
+        let stored = self.schema().scalar_position("orientation").map(|_| self.scalar("orientation")).transpose()?;
         let is_jpeg = image.media_type == "image/jpeg";
         let orientation = orientation(stored.and_then(Scalar::as_i64), is_jpeg, image.bytes);
         let decoded = decoder.size_of(image.media_type, image.bytes, orientation).and_then(|(height, width)| {
@@ -88,7 +88,9 @@ impl RecordView<'_> {
             if bytes > limit {
                 return Err(FormatError::limit("decoded picture", "max_decoded_bytes", limit, bytes));
             }
-            let mut pixels = vec![0; usize::try_from(bytes).unwrap_or(usize::MAX)];
+            let length = usize::try_from(bytes)
+                .map_err(|_| FormatError::limit("decoded picture", "max_decoded_bytes", usize::MAX as u64, bytes))?;
+            let mut pixels = vec![0; length];
             let rendering = Rendering { orientation, ..Rendering::default() };
             decoder.decode_into(image.media_type, image.bytes, &rendering, &mut pixels)?;
             Array::new(Dtype::U8, shape, pixels)

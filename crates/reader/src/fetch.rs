@@ -4,7 +4,6 @@ use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::sample::{Parts, Sample};
 use crate::shard::{Shard, room};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Neighbours are read together up to this size…
@@ -66,18 +65,23 @@ impl Dataset {
         buffer: &mut Vec<u8>,
         out: &mut [Option<Sample>],
     ) -> Result<()> {
-        let (Some(first), Some(last)) = (run.first(), run.last()) else { return Ok(()) };
-        let base = self.0.slots.get(first.shard).map_or(0, |slot| slot.first);
-        let mut put = |position: usize, sample| {
-            if let Some(place) = out.get_mut(position) {
-                *place = Some(sample);
-            }
+        let (Some(first), Some(last)) = (run.first(), run.last()) else {
+            return Err(Error::internal("records of a run", "one or more", 0));
+        };
+        let slots = &self.0.slots;
+        let slot = slots.get(first.shard).ok_or_else(|| Error::internal("shard", slots.len(), first.shard))?;
+        let base = slot.first;
+        let places = out.len();
+        let mut put = |position: usize, sample| -> Result<()> {
+            let place = out.get_mut(position).ok_or_else(|| Error::internal("place of a sample", places, position))?;
+            *place = Some(sample);
+            Ok(())
         };
         if first.record == last.record {
             // A record on its own is read to where it stays.
             let sample = sample_at(shard, base + first.record, first.record)?;
             for wanted in run {
-                put(wanted.position, sample.clone());
+                put(wanted.position, sample.clone())?;
             }
             return Ok(());
         }
@@ -87,10 +91,10 @@ impl Dataset {
         for wanted in run {
             let bytes = slice(shard, wanted.record, span.start, bytes)?;
             let record = shard.check(wanted.record, bytes, shard.crc())?;
-            let parts = Parts::of(&record, bytes);
+            let parts = Parts::of(&record, bytes)?;
             let own = whole(bytes, parts.record_bytes())?.to_vec();
             let index = base + wanted.record;
-            put(wanted.position, Sample::new(index, wanted.record, Arc::clone(shard), parts, own));
+            put(wanted.position, Sample::new(index, wanted.record, Arc::clone(shard), parts, own))?;
         }
         Ok(())
     }
@@ -100,7 +104,7 @@ fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
     let mut bytes = Vec::new();
     let parts = {
         let padded = shard.read_record(number, &mut bytes)?;
-        Parts::of(&shard.check(number, padded, shard.crc())?, padded)
+        Parts::of(&shard.check(number, padded, shard.crc())?, padded)?
     };
     bytes.truncate(parts.record_bytes());
     Ok(Sample::new(index, number, Arc::clone(shard), parts, bytes))
@@ -108,7 +112,7 @@ fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
 
 /// How many of the wanted records, which are sorted, one read should fetch.
 fn run_length(shard: &Shard, wanted: &[Wanted]) -> Result<usize> {
-    let Some(first) = wanted.first() else { return Ok(0) };
+    let first = wanted.first().ok_or_else(|| Error::internal("records to read", "one or more", 0))?;
     shard.check_length(first.record)?;
     let mut span = shard.span(&(first.record..first.record + 1))?;
     let mut count = 1;
@@ -127,9 +131,10 @@ fn run_length(shard: &Shard, wanted: &[Wanted]) -> Result<usize> {
 /// The bytes of a record, padding included, out of a buffer that begins at `start` of the file.
 pub(crate) fn slice<'b>(shard: &Shard, record: u64, start: u64, buffer: &'b [u8]) -> Result<&'b [u8]> {
     let span = shard.span(&(record..record + 1))?;
-    let range: Range<u64> = span.start.saturating_sub(start)..span.end.saturating_sub(start);
-    let range = usize::try_from(range.start).unwrap_or(usize::MAX)..usize::try_from(range.end).unwrap_or(usize::MAX);
-    buffer.get(range).ok_or_else(|| Error::internal("record", "inside the run", record))
+    let within = |at: u64| usize::try_from(at.checked_sub(start)?).ok();
+    let range = within(span.start).zip(within(span.end));
+    let bytes = range.and_then(|(start, end)| buffer.get(start..end));
+    bytes.ok_or_else(|| Error::internal("record", "inside the run", record))
 }
 
 /// A record that was checked, without its padding.

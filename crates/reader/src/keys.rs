@@ -28,8 +28,7 @@ impl KeyTable {
         }
         entries.sort_unstable();
         let table = Self { hasher, entries };
-        for pair in table.entries.windows(2) {
-            let [(first_hash, first), (second_hash, second)] = pair else { continue };
+        for ((first_hash, first), (second_hash, second)) in table.entries.iter().zip(table.entries.iter().skip(1)) {
             if first_hash == second_hash {
                 table.check_distinct(dataset, *first, *second)?;
             }

@@ -90,10 +90,11 @@ impl<'a> RecordView<'a> {
     pub fn scalar(&self, name: &str) -> Result<Scalar> {
         let mut rest = self.record.scalars;
         for (field, dtype) in self.schema().scalars() {
-            let width = usize::try_from(dtype.bytes()).unwrap_or(usize::MAX);
-            let Some((value, tail)) = rest.split_at_checked(width) else { break };
+            // The scalars' length was compared with the schema.
+            let missing = || Error::internal("scalars of a record", format!("`{field}` among them"), rest.len());
+            let (value, tail) = rest.split_at_checked(dtype.size()).ok_or_else(missing)?;
             if field == name {
-                return Scalar::from_bytes(dtype, value).ok_or_else(|| self.no_field("scalar", name));
+                return Scalar::from_bytes(dtype, value).ok_or_else(missing);
             }
             rest = tail;
         }
@@ -106,7 +107,10 @@ impl<'a> RecordView<'a> {
     /// `Usage` if there is no stored field of this name.
     pub fn field(&self, name: &str) -> Result<Option<FieldValue<'a>>> {
         let position = self.schema().stored_position(name).ok_or_else(|| self.no_field("stored", name))?;
-        Ok(self.record.fields.get(position).copied().flatten())
+        let fields = &self.record.fields;
+        let value =
+            fields.get(position).ok_or_else(|| Error::internal("fields of a record", fields.len(), position))?;
+        Ok(*value)
     }
 
     /// The stored value of a field of one of these kinds; `Usage` if there is no such field, or if
@@ -171,24 +175,23 @@ struct Part {
 }
 
 impl Parts {
-    /// `record` was parsed out of `base`.
-    pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Self {
+    /// `Internal` unless `record` was parsed out of `base`.
+    pub(crate) fn of(record: &Record<'_>, base: &[u8]) -> Result<Self> {
         let range = |part: &[u8]| {
-            let start = part.as_ptr().addr().saturating_sub(base.as_ptr().addr());
-            start..start.saturating_add(part.len())
+            let start = part.as_ptr().addr().checked_sub(base.as_ptr().addr());
+            let range = start.map(|start| start..start + part.len()).filter(|range| range.end <= base.len());
+            range.ok_or_else(|| Error::internal("part of a record", "within its bytes", part.len()))
         };
-        let part = |f: FieldValue<'_>| Part {
-            codec: f.codec,
-            decoded_bytes: f.decoded_bytes,
-            descriptor: range(f.descriptor),
-            bytes: range(f.bytes),
+        let part = |f: FieldValue<'_>| {
+            let (descriptor, bytes) = (range(f.descriptor)?, range(f.bytes)?);
+            Ok(Part { codec: f.codec, decoded_bytes: f.decoded_bytes, descriptor, bytes })
         };
-        Self {
+        Ok(Self {
             frame: record.frame,
-            key: range(record.key.as_bytes()),
-            scalars: range(record.scalars),
-            fields: record.fields.iter().map(|field| field.map(part)).collect(),
-        }
+            key: range(record.key.as_bytes())?,
+            scalars: range(record.scalars)?,
+            fields: record.fields.iter().map(|field| field.map(part).transpose()).collect::<Result<_>>()?,
+        })
     }
 
     /// Length of the record without padding.
@@ -248,8 +251,9 @@ impl Sample {
     /// The sample's key.
     #[must_use]
     pub fn key(&self) -> &str {
-        // Was UTF-8 when the record was parsed.
-        std::str::from_utf8(self.slice(&self.parts.key)).unwrap_or_default()
+        let key = std::str::from_utf8(self.slice(&self.parts.key));
+        debug_assert!(key.is_ok(), "was UTF-8 when the record was parsed: {key:?}");
+        key.unwrap_or_default()
     }
 
     /// The sample's number in the order of the sources.

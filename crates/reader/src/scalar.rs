@@ -25,7 +25,7 @@ impl Scalar {
     /// Reads one packed little-endian element; `None` if `bytes` are not exactly one.
     #[must_use]
     pub fn from_bytes(dtype: Dtype, bytes: &[u8]) -> Option<Self> {
-        let n = usize::try_from(dtype.bytes()).ok()?;
+        let n = dtype.size();
         if bytes.len() != n {
             return None;
         }

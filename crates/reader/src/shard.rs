@@ -198,7 +198,9 @@ impl Shard {
         let (Some(last), false) = (records.end.checked_sub(1), records.is_empty()) else { return Ok(0..0) };
         let (first, last) = (self.row(records.start)?, self.row(last)?);
         // The index was checked: no sum overflows, and every end is inside the file.
-        Ok(first.offset..align_up(last.offset.saturating_add(last.length)).unwrap_or(u64::MAX))
+        let end = last.offset.checked_add(last.length).and_then(align_up);
+        let end = end.ok_or_else(|| Error::internal("end of a record", "below 2^64", last.length))?;
+        Ok(first.offset..end)
     }
 
     /// Refuses a record over the limits before memory is taken for it.

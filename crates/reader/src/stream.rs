@@ -292,9 +292,12 @@ impl Stream {
                 }
             }
         }
-        let current = self.current.as_mut()?;
-        let record = current.run.place.records.next()?;
-        Some(Ok((current, record)))
+        // `None` would be the end of the stream, with records left.
+        let next = self.current.as_mut().and_then(|current| {
+            let record = current.run.place.records.next()?;
+            Some((&*current, record))
+        });
+        Some(next.ok_or_else(|| Error::internal("run of a stream", "a record", "none")))
     }
 
     /// The delivery whose turn it is; `None` once the threads are done.
@@ -332,7 +335,7 @@ impl Current {
     fn sample(&self, record: u64) -> Result<Sample> {
         let shard = &self.run.place.shard;
         let padded = self.padded(record)?;
-        let parts = Parts::of(&shard.check(record, padded, self.crc(record))?, padded);
+        let parts = Parts::of(&shard.check(record, padded, self.crc(record))?, padded)?;
         let own = whole(padded, parts.record_bytes())?.to_vec();
         Ok(Sample::new(self.index(record), record, Arc::clone(shard), parts, own))
     }

@@ -174,7 +174,7 @@ impl Survey {
     /// since. The part's journal stays until it is replaced, because it tells whose the rest is.
     pub(crate) fn remove_part(&self, disk: Disk<'_>, out: &Path, begun: &Journal) -> Result<()> {
         let Some(part) = begun.head.part else { return Ok(()) };
-        let range = part.shards(begun.head.metadata.shards.unwrap_or(0));
+        let range = part.shards(begun.head.shards()?);
         let id: DatasetId = begun.head.dataset_id.parse()?;
         for &number in self.shards.iter().filter(|&n| range.contains(n)) {
             let ours = match identity(disk, out, number) {

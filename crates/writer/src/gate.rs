@@ -121,11 +121,18 @@ impl<T> Gate<T> {
         };
         let mut state = self.lock();
         state.in_flight_bytes = state.in_flight_bytes.saturating_sub(place.charge).saturating_add(charge);
-        let offset = usize::try_from(place.slot - state.first).unwrap_or(usize::MAX);
-        if let Some(entry) = state.window.get_mut(offset) {
-            *entry = Some(Outcome { sample, key, result, charge });
+        let offset = place.slot.checked_sub(state.first).and_then(|offset| usize::try_from(offset).ok());
+        let waiting = state.window.len();
+        match offset.and_then(|offset| state.window.get_mut(offset)) {
+            Some(entry @ None) => *entry = Some(Outcome { sample, key, result, charge }),
+            // Without its result the writer would wait for ever.
+            _ => {
+                drop(state);
+                let found = format!("slot {offset:?} of {waiting}");
+                return self.fail(Error::internal("result of a sample", "a place that waits for it", found).into());
+            }
         }
-        let is_next = offset == 0;
+        let is_next = offset == Some(0);
         drop(state);
         if is_next {
             self.ready.notify_one();

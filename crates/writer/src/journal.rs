@@ -73,6 +73,12 @@ pub(crate) struct Entry {
 }
 
 impl Head {
+    /// Number of shards of the whole dataset.
+    pub(crate) fn shards(&self) -> Result<u32> {
+        let missing = || shardpack_format::Error::format("shards of a journal", "their number", "none");
+        self.metadata.shards.ok_or_else(|| missing().into())
+    }
+
     pub(crate) fn new(plan: &Plan, part: Option<Part>) -> Self {
         let Fingerprint { dataset_id, options, samples, inputs, mtimes } = &plan.identity;
         Self {
@@ -190,7 +196,7 @@ impl OpenJournal {
 fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     let json = serde_json::to_string(value)
         .map_err(|e| Error::usage("tally", "something that JSON can hold", e.to_string(), ""))?;
-    let rest = json.strip_prefix('{').unwrap_or(&json);
+    let rest = json.strip_prefix('{').ok_or_else(|| Error::internal("line of a journal", "a JSON object", &json))?;
     Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
 }
 

@@ -79,7 +79,7 @@ fn merge_locked<T: Tally>(disk: Disk<'_>, out: &Path) -> Result<Report> {
 }
 
 fn refuse_missing(head: &Head, entries: &BTreeMap<u32, Entry>, what: &str) -> Result<()> {
-    let shards = head.metadata.shards.unwrap_or(0);
+    let shards = head.shards()?;
     let missing: Vec<u32> = (0..shards).filter(|n| !entries.contains_key(n)).collect();
     let Some(first) = missing.first() else { return Ok(()) };
     let parts = head.part.map_or(1, Part::count);

@@ -61,6 +61,7 @@ impl Part {
     /// including, `⌊shards · (index + 1) / count⌋`.
     #[must_use]
     pub fn shards(self, shards: u32) -> Range<u32> {
+        // At most `shards`, because no `i` is above the count.
         let edge = |i: u64| u32::try_from(u64::from(shards) * i / u64::from(self.count)).unwrap_or(shards);
         edge(u64::from(self.index))..edge(u64::from(self.index) + 1)
     }

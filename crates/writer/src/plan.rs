@@ -120,7 +120,8 @@ impl Plan {
             inputs.update(sample.extra_digest);
             mtimes.update(sample.mtime_ns.to_le_bytes());
             // Checked above: a key has at most 4096 bytes.
-            let key_bytes = u32::try_from(sample.key.len()).unwrap_or(u32::MAX);
+            let length = sample.key.len();
+            let key_bytes = u32::try_from(length).map_err(|_| Error::internal("key bytes", "at most 4096", length))?;
             sizes.push(Size { source: sample.source_bytes, stored: sample.stored_bytes, key: key_bytes });
             key_hashes.push(hash_key(sample.key));
         }
@@ -138,12 +139,14 @@ impl Plan {
         if let Some(seed) = options.shuffle {
             shuffle(&mut order, seed);
         }
-        let shards = cut(&order, &sizes, options.shard_bytes);
+        let shards = cut(&order, &sizes, options.shard_bytes)?;
         refuse_too_many(&shards, room)?;
         refuse_large_indexes(&shards, &order, &sizes, &metadata)?;
         let inputs: [u8; 32] = inputs.finalize().into();
         let dataset_id = name_dataset(&metadata, options, sizes.len() as u64, &inputs)?;
-        let metadata = Metadata { shards: u32::try_from(shards.len()).ok(), ..metadata };
+        let shard_count = u32::try_from(shards.len());
+        let shard_count = shard_count.map_err(|_| Error::internal("shards", u32::MAX, shards.len()))?;
+        let metadata = Metadata { shards: Some(shard_count), ..metadata };
         let mtimes = mtimes.finalize().into();
         let identity = Fingerprint { dataset_id, options, samples: u64::from(count), inputs, mtimes };
         Ok(Self { identity, metadata, order, shards })
@@ -170,6 +173,7 @@ impl Plan {
     /// Number of shards, at least 1.
     #[must_use]
     pub fn shard_count(&self) -> u32 {
+        // Fits: `Plan::new` has put the same number into the metadata.
         u32::try_from(self.shards.len()).unwrap_or(u32::MAX)
     }
 
@@ -177,7 +181,10 @@ impl Plan {
     /// the last shard.
     #[must_use]
     pub fn samples(&self, shard_number: u32) -> &[u32] {
-        self.shard(shard_number).and_then(|s| self.order.get(s.samples.clone())).unwrap_or_default()
+        let shard = self.shard(shard_number);
+        let samples = shard.and_then(|s| self.order.get(s.samples.clone()));
+        debug_assert!(samples.is_some() || shard.is_none(), "samples of shard {shard_number} that are not there");
+        samples.unwrap_or_default()
     }
 
     /// Bytes of the sources of a shard.
@@ -205,18 +212,17 @@ struct Size {
     key: u32,
 }
 
-fn size_of(sizes: &[Size], sample: u32) -> Size {
+fn size_of(sizes: &[Size], sample: u32) -> Result<Size> {
     let size = usize::try_from(sample).ok().and_then(|sample| sizes.get(sample));
-    debug_assert!(size.is_some(), "an order of samples that are not there");
-    size.copied().unwrap_or_default()
+    size.copied().ok_or_else(|| Error::internal("sample of an order", format!("below {}", sizes.len()), sample))
 }
 
 /// Cuts the order into runs of at most `shard_bytes` stored bytes, and at least one sample.
-fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Vec<PlannedShard> {
+fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedShard>> {
     let mut shards = Vec::new();
     let mut open = PlannedShard { samples: 0..0, source_bytes: 0, stored_bytes: 0 };
     for (position, &sample) in order.iter().enumerate() {
-        let Size { source, stored, .. } = size_of(sizes, sample);
+        let Size { source, stored, .. } = size_of(sizes, sample)?;
         if !open.samples.is_empty() && open.stored_bytes.saturating_add(stored) > shard_bytes {
             let next = PlannedShard { samples: position..position, source_bytes: 0, stored_bytes: 0 };
             shards.push(std::mem::replace(&mut open, next));
@@ -226,7 +232,7 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Vec<PlannedShard> {
         open.stored_bytes = open.stored_bytes.saturating_add(stored);
     }
     shards.push(open);
-    shards
+    Ok(shards)
 }
 
 /// A dataset that readers refuse by their default limits must not be begun. This checks its
@@ -257,8 +263,12 @@ fn refuse_large_indexes(shards: &[PlannedShard], order: &[u32], sizes: &[Size], 
     let limits = Limits::default();
     let fixed = metadata.encode()?.len() as u64 + 64;
     for (number, shard) in shards.iter().enumerate() {
-        let samples = order.get(shard.samples.clone()).unwrap_or_default();
-        let keys = samples.iter().map(|&sample| u64::from(size_of(sizes, sample).key)).sum();
+        let samples = order.get(shard.samples.clone());
+        let samples = samples.ok_or_else(|| Error::internal("samples of a shard", order.len(), shard.samples.end))?;
+        let mut keys = 0;
+        for &sample in samples {
+            keys += u64::from(size_of(sizes, sample)?.key);
+        }
         let records = samples.len() as u64;
         let bytes = fixed.saturating_add(IndexBuilder::bytes_for(&metadata.schema, records, keys));
         for (what, limit, found) in
@@ -288,7 +298,7 @@ fn name_dataset(metadata: &Metadata, options: PlanOptions, samples: u64, inputs:
     id.update(inputs);
     let digest: [u8; 32] = id.finalize().into();
     let mut first = [0; 16];
-    first.copy_from_slice(digest.first_chunk::<16>().unwrap_or(&[0; 16]));
+    first.copy_from_slice(digest.split_at(16).0);
     Ok(DatasetId(first))
 }
 

@@ -201,8 +201,9 @@ impl<'a, T: Tally> ShardFile<'a, T> {
 
     fn put(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
+            // Below the whole: a full chunk is written at once.
             let room = CHUNK_BYTES.saturating_sub(self.chunk.len());
-            let (now, later) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
             self.chunk.extend_from_slice(now);
             bytes = later;
             if self.chunk.len() >= CHUNK_BYTES {

@@ -86,6 +86,15 @@ pub enum CubeError {
         /// What the file needs, in bytes.
         found: u64,
     },
+    /// Something happened that the code rules out, whatever the file holds: always
+    /// [`shardpack_format::Error::Internal`].
+    #[error("{}: {error}", Quoted(path))]
+    Internal {
+        /// The file.
+        path: Box<Path>,
+        /// What happened.
+        error: Box<shardpack_format::Error>,
+    },
     /// The flag of the run was raised: see [`CubeRun`](super::CubeRun).
     #[error("{}: interrupted while it was read", Quoted(path))]
     Cancelled {
@@ -104,6 +113,7 @@ impl CubeError {
             | Self::Unsupported { path, .. }
             | Self::Usage { path, .. }
             | Self::Limit { path, .. }
+            | Self::Internal { path, .. }
             | Self::Cancelled { path } => path,
         }
     }

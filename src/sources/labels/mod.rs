@@ -60,22 +60,22 @@ pub(crate) fn read(file: &Path, keys: &[&str], left_out: &HashSet<&str>) -> Resu
     let mut rows = Rows { file, keys, left_out, line_of: vec![0; keys.len()], row_of: vec![0; keys.len()], count: 0 };
     let columns = if is_json { json::read(input, &mut rows)? } else { csv::read(input, &mut rows)? };
     rows.finish()?;
-    let columns =
-        columns.into_iter().map(|column| Column { values: column.values.permuted(&rows.row_of), ..column }).collect();
-    Ok(with_classes(columns))
+    let permuted = |column: Column| Ok(Column { values: column.values.permuted(&rows.row_of)?, ..column });
+    let columns = columns.into_iter().map(permuted).collect::<Result<_>>()?;
+    with_classes(columns)
 }
 
-fn with_classes(mut columns: Vec<Column>) -> Labels {
+fn with_classes(mut columns: Vec<Column>) -> Result<Labels> {
     let place = |name| columns.iter().position(|column| column.name == name).map(|place| (place, name));
     let (mut found, mut class_column) = (None, None);
     if let Some((place, name)) = place("label").or_else(|| place("class"))
         && let Some(Column { values: Values::Text(texts), .. }) = columns.get(place)
     {
-        found = Some(classes::by_text(texts));
+        found = Some(classes::by_text(texts)?);
         class_column = Some(name);
         columns.remove(place);
     }
-    Labels { columns, classes: found, class_column }
+    Ok(Labels { columns, classes: found, class_column })
 }
 
 /// Which row belongs to which sample.

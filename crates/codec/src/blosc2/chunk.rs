@@ -5,6 +5,7 @@
 //! extended header, version 5, LZ4 or zstd, blocks of 64 KiB × item size, always split, blocks in
 //! order without holes, and only a shuffle and a byte delta as filters.
 
+use crate::parts::rest;
 use crate::zstd_frame;
 use shardpack_format::{Error, Result};
 
@@ -144,8 +145,8 @@ impl<'a> Chunk<'a> {
         let header = first(bytes)?;
         let &[version, coder_version, flags, typesize, sizes @ .., reserved, flags2] = header;
         let [n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3, pipeline @ ..] = sizes;
-        let (filters, pipeline) = pipeline.split_first_chunk::<6>().unwrap_or((&[0; 6], &[]));
-        let (&[coder_id, coder_meta], filters_meta) = pipeline.split_first_chunk().unwrap_or((&[0; 2], &[]));
+        let [f0, f1, f2, f3, f4, f5, coder_id, coder_meta, filters_meta @ ..] = pipeline;
+        let filters = [f0, f1, f2, f3, f4, f5];
         let is = |what: &'static str, offset: u64, found: u64, expected: u64| match found == expected {
             true => Ok(()),
             false => Err(Error::format(what, expected, found).at(offset)),
@@ -170,7 +171,7 @@ impl<'a> Chunk<'a> {
         if item == 0 || item > 8 || unit_bytes == 0 || !unit_bytes.is_multiple_of(item) {
             return Err(Error::format("blosc2 decoded size", format!("a multiple of {item}, above 0"), unit_bytes));
         }
-        let body = chunk.get(HEADER_BYTES..).unwrap_or_default();
+        let body = rest(chunk, HEADER_BYTES, "body of a blosc2 chunk")?;
         let content = match (flags2 >> 4, flags & FLAG_COPIED != 0) {
             (0, true) => {
                 is("blosc2 chunk size of a stored unit", 12, body.len() as u64, unit_bytes as u64)?;
@@ -179,7 +180,7 @@ impl<'a> Chunk<'a> {
             (0, false) => {
                 let coder = coder(flags >> 5, coder_id)?;
                 is("blosc2 split mode", 2, (flags & FLAG_NOT_SPLIT).into(), 0)?;
-                let filters = pipeline_of(*filters, filters_meta, item_bytes)?;
+                let filters = pipeline_of(filters, filters_meta, item_bytes)?;
                 let block = unit_bytes.min(STREAM_BYTES * item);
                 is("blosc2 block size", 8, block_bytes.into(), block as u64)?;
                 walk_blocks(chunk, coder, unit_bytes, block, item, streams)?;
@@ -256,9 +257,9 @@ fn coder(format: u8, id: u8) -> Result<StreamCoder> {
     }
 }
 
-fn pipeline_of(filters: [u8; 6], metas: &[u8], item_bytes: u8) -> Result<Filters> {
+fn pipeline_of(filters: [u8; 6], metas: [u8; 6], item_bytes: u8) -> Result<Filters> {
     let (mut shuffle, mut byte_delta) = (Shuffle::None, false);
-    for (filter, &meta) in filters.into_iter().zip(metas) {
+    for (filter, meta) in filters.into_iter().zip(metas) {
         match filter {
             0 => {}
             FILTER_SHUFFLE | FILTER_BITSHUFFLE if shuffle == Shuffle::None && !byte_delta => {
@@ -355,8 +356,8 @@ fn walk_blocks(
 
 fn walk_stream(chunk: &[u8], at: usize, coder: StreamCoder, out_offset: usize, out_bytes: usize) -> Result<Stream> {
     let truncated = |needed: String| Error::format("blosc2 stream", needed, chunk.len() - at).at(at as u64);
-    let rest = chunk.get(at..).unwrap_or_default();
-    let (size, data) = rest.split_first_chunk().ok_or_else(|| truncated("4 bytes of size".into()))?;
+    let stream = rest(chunk, at, "stream of a blosc2 chunk")?;
+    let (size, data) = stream.split_first_chunk().ok_or_else(|| truncated("4 bytes of size".into()))?;
     let size = i32::from_le_bytes(*size);
     let offset = at + 4;
     let Ok(bytes) = usize::try_from(size) else {

@@ -3,6 +3,7 @@
 use super::planes::{self, Coders, Planes};
 use super::{Chunk, Content, HEADER_BYTES, STREAM_BYTES, Shuffle};
 use crate::decoder::grow;
+use crate::parts::{part, split_mut};
 use shardpack_format::{Error, Result};
 
 /// Decodes chunks. Keeps its contexts and its scratch (two blocks) for the next call.
@@ -21,9 +22,10 @@ impl Decoder {
                 _ => return Err(Error::format("blosc2 stored unit", out.len(), chunk.bytes().len())),
             },
             Content::Repeated(item) => {
-                let item = item.get(..item_bytes.into()).unwrap_or_default();
-                for to in out.chunks_mut(item.len().max(1)) {
-                    to.copy_from_slice(item.get(..to.len()).unwrap_or_default());
+                let size = usize::from(item_bytes);
+                let item = part(item, 0..size, "bytes of a repeated item")?;
+                for to in out.chunks_mut(size.max(1)) {
+                    to.copy_from_slice(part(item, 0..to.len(), "bytes of a repeated item")?);
                 }
             }
             Content::Blocks { block_bytes, .. } => {
@@ -45,16 +47,14 @@ impl Decoder {
     ) -> Result<()> {
         let item = usize::from(item_bytes).max(1);
         if in_place(chunk, item) {
-            let streams = planes::of_block(chunk, number, item).unwrap_or_default();
+            let streams = planes::of_block(chunk, number, item);
+            let streams = streams.ok_or_else(|| Error::internal("blosc2 block", "streams of it", number))?;
             self.coders.streams(chunk, streams, out)?;
-            planes::undo_delta(chunk, out.len() / item, out);
+            planes::undo_delta(chunk, out.len() / item, out)?;
             return Ok(());
         }
         match self.planes(chunk, item_bytes, number)? {
-            Some(planes) if planes.items() * item == out.len() => {
-                planes.join(0, out);
-                Ok(())
-            }
+            Some(planes) if planes.items() * item == out.len() => planes.join(0, out),
             planes => {
                 let found = planes.map_or(0, |planes| planes.items() * item);
                 Err(Error::format("blosc2 block", format!("{} bytes", out.len()), found))
@@ -88,7 +88,7 @@ impl Decoder {
         let item = usize::from(item_bytes);
         let Some(streams) = planes::streams(chunk, number, item) else { return Ok(None) };
         let bytes = planes::scratch_bytes(chunk, streams);
-        let (here, rest) = std::mem::take(scratch).split_at_mut_checked(bytes).unwrap_or_default();
+        let (here, rest) = split_mut(std::mem::take(scratch), bytes, "scratch of a blosc2 block")?;
         *scratch = rest;
         planes::decode(chunk, streams, item, &mut self.coders, here).map(Some)
     }

@@ -1,16 +1,21 @@
 //! Byte deltas: each byte of a plane less the one before it.
 
+use crate::parts::check_length;
 use crate::vector::vectorised;
 use fearless_simd::prelude::{Simd, SimdBase, SimdSplit};
 use fearless_simd::{Level, dispatch, u8x16, u8x64};
+use shardpack_format::Result;
 
 /// Bytes that are summed at a time.
 const LANES: usize = 64;
 
 /// Fills `out`, as long as `plane`, with the plane's differences; the first byte is not changed.
-pub(super) fn of(plane: &[u8], out: &mut [u8]) {
-    debug_assert_eq!(plane.len(), out.len());
-    let (Some((first, next)), Some((to_first, to))) = (plane.split_first(), out.split_first_mut()) else { return };
+pub(super) fn of(plane: &[u8], out: &mut [u8]) -> Result<()> {
+    check_length("differences of a plane", plane.len(), out.len())?;
+    let (Some((first, next)), Some((to_first, to))) = (plane.split_first(), out.split_first_mut()) else {
+        // A plane without bytes has no differences.
+        return Ok(());
+    };
     *to_first = *first;
     vectorised(
         #[inline(always)]
@@ -20,6 +25,7 @@ pub(super) fn of(plane: &[u8], out: &mut [u8]) {
             }
         },
     );
+    Ok(())
 }
 
 /// Sums the differences of a plane up again, in place.
@@ -65,7 +71,7 @@ mod tests {
         #[test]
         fn sums_undo_differences(plane in prop::collection::vec(any::<u8>(), 0..300)) {
             let mut deltas = vec![0xEE; plane.len()];
-            of(&plane, &mut deltas);
+            of(&plane, &mut deltas).unwrap();
             let before = |i: usize| i.checked_sub(1).map_or(0, |i| plane[i]);
             let slow: Vec<u8> = (0..plane.len()).map(|i| plane[i].wrapping_sub(before(i))).collect();
             prop_assert_eq!(&deltas, &slow);

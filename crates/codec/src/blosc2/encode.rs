@@ -169,10 +169,12 @@ impl Encoder {
             place
                 .ok_or_else(|| Error::usage("blosc2 block starts", blocks, number))?
                 .copy_from_slice(&here.to_le_bytes());
-            let filtered = filtered(self.filter, block, item, &mut self.filtered);
+            let filtered = filtered(self.filter, block, item, &mut self.filtered)?;
             // A short last block is not split.
             let streams = if block.len() == block_bytes { item } else { 1 };
-            debug_assert!(block.len().is_multiple_of(streams), "{} bytes, {streams} streams", block.len());
+            if !block.len().is_multiple_of(streams) {
+                return Err(Error::internal("bytes of a block", format!("{streams} streams"), block.len()));
+            }
             for stream in filtered.chunks_exact(block.len() / streams) {
                 let before = out.len();
                 if !append(&mut self.coder, stream, &mut self.coded, end, out)? {
@@ -186,34 +188,34 @@ impl Encoder {
 }
 
 /// The block after the filters.
-fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [Vec<u8>; 2]) -> &'a [u8] {
+fn filtered<'a>(filter: Filter, block: &'a [u8], item: usize, scratch: &'a mut [Vec<u8>; 2]) -> Result<&'a [u8]> {
     if filter == Filter::None || (filter == Filter::Shuffle && item == 1) {
-        return block;
+        return Ok(block);
     }
     let [planes, second] = scratch;
     let planes: &[u8] = if item == 1 {
         block
     } else {
         let planes = grow(planes, block.len());
-        shuffle::split(block, item, planes);
+        shuffle::split(block, item, planes)?;
         planes
     };
-    match filter {
+    Ok(match filter {
         Filter::None | Filter::Shuffle => planes,
         Filter::Bitshuffle => {
             let out = grow(second, block.len());
-            bits::of_block(block, planes, item, out);
+            bits::of_block(block, planes, item, out)?;
             out
         }
         Filter::Bytedelta => {
             let out = grow(second, block.len());
             let length = (block.len() / item).max(1);
             for (plane, out) in planes.chunks_exact(length).zip(out.chunks_exact_mut(length)) {
-                delta::of(plane, out);
+                delta::of(plane, out)?;
             }
             out
         }
-    }
+    })
 }
 
 /// Appends a stream to a chunk that may extend to `end`; `false` if there is too little room.

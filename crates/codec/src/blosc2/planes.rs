@@ -21,6 +21,7 @@ use super::shuffle::join;
 use super::{Chunk, Content, STREAM_BYTES, Shuffle, Stream, StreamCoder, StreamKind, bits, delta, ffi};
 use crate::bytes::ZstdDecoder;
 use crate::decoder::grow;
+use crate::parts::part;
 use shardpack_format::{Error, Result};
 
 /// The first bytes of all planes of a block, or all bytes.
@@ -37,11 +38,13 @@ impl<'a> Planes<'a> {
     }
 
     /// Fills `out` with items, starting with number `first`.
-    pub(crate) fn join(&self, first: usize, out: &mut [u8]) {
-        let count = out.len() / self.item.max(1);
-        debug_assert!(first + count <= self.items(), "{count} from {first} of {}", self.items());
-        let parts = self.parts.map(|plane| plane.get(first..first + count).unwrap_or_default());
-        join(parts.get(..self.item).unwrap_or_default(), out);
+    pub(crate) fn join(&self, first: usize, out: &mut [u8]) -> Result<()> {
+        let end = first + out.len() / self.item.max(1);
+        let mut parts = [&[][..]; 8];
+        for (to, plane) in parts.iter_mut().zip(self.parts).take(self.item) {
+            *to = part(plane, first..end, "items of a blosc2 block")?;
+        }
+        join(part(&parts, 0..self.item, "planes of a blosc2 block")?, out)
     }
 
     /// Low and high bytes of `count` items from number `first` on, if items have two bytes.
@@ -154,24 +157,27 @@ pub(super) fn decode<'a>(
             let (plane, rest) = take(scratch, stream.out_bytes)?;
             scratch = rest;
             coders.stream(chunk, stream, plane)?;
-            undo_delta(chunk, items, plane);
+            undo_delta(chunk, items, plane)?;
             plane
         };
         whole = plane;
-        if let Some(part) = parts.get_mut(i) {
-            *part = plane;
-        }
+        let count = parts.len();
+        *parts.get_mut(i).ok_or_else(|| Error::internal("streams of a blosc2 block", count, i + 1))? = plane;
     }
     Ok(if streams.len() < item { of(whole, item, items) } else { Planes { parts, item } })
 }
 
 /// Undoes a byte delta, if the chunk has one, in a row of planes of `items` bytes each.
-pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) {
+pub(super) fn undo_delta(chunk: &Chunk<'_>, items: usize, planes: &mut [u8]) -> Result<()> {
     if let Content::Blocks { filters, .. } = chunk.content()
         && filters.byte_delta
     {
-        planes.chunks_exact_mut(items.max(1)).for_each(delta::undo);
+        if planes.len().checked_rem(items) != Some(0) {
+            return Err(Error::internal("planes of byte deltas", format!("times {items} bytes"), planes.len()));
+        }
+        planes.chunks_exact_mut(items).for_each(delta::undo);
     }
+    Ok(())
 }
 
 /// Fills `planes`, which follow one another, from streams of bit planes.
@@ -182,19 +188,15 @@ fn from_bits(chunk: &Chunk<'_>, streams: &[Stream], item: usize, coders: &mut Co
         // Each stream has the bits of one plane.
         streams.iter().zip(planes.chunks_exact_mut(items.max(1))).try_for_each(|(stream, plane)| {
             if stream.kind == StreamKind::Stored {
-                bits::undo(bytes_of(chunk, stream)?, plane);
-                return Ok(());
+                return bits::undo(bytes_of(chunk, stream)?, plane);
             }
             let rows = grow(&mut rows, items);
             coders.stream(chunk, stream, rows)?;
-            bits::undo(rows, plane);
-            Ok(())
+            bits::undo(rows, plane)
         })
     } else {
         let rows = grow(&mut rows, planes.len());
-        let done = coders.streams(chunk, streams, rows);
-        bits::undo_block(rows, item, planes);
-        done
+        coders.streams(chunk, streams, rows).and_then(|()| bits::undo_block(rows, item, planes))
     };
     coders.rows = rows;
     result

@@ -2,41 +2,54 @@
 
 use fearless_simd::prelude::{Bytes, Simd, SimdBase};
 use fearless_simd::{Level, dispatch, u8x64, u16x32, u32x16};
+use shardpack_format::{Error, Result};
 
 /// Bytes of each plane that are joined at a time.
 const LANES: usize = 64;
 
 /// Fills `out` with items. There is one plane for each byte of an item, and each must have one byte
 /// per item of `out`.
-pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) {
+pub(super) fn join(planes: &[&[u8]], out: &mut [u8]) -> Result<()> {
+    // The loops below rest on this.
+    if let Some(plane) = planes.iter().find(|plane| plane.len() * planes.len() != out.len()) {
+        let expected = format!("1 / {} of {} bytes", planes.len(), out.len());
+        return Err(Error::internal("byte planes of items", expected, plane.len()));
+    }
+    if planes.is_empty() {
+        return Err(Error::internal("byte planes of items", "one or more", 0));
+    }
     match *planes {
-        [plane] => copy(plane, out),
-        [a, b] => dispatch!(Level::new(), simd => join_by(simd, [a, b], out, join2)),
-        [a, b, c, d] => dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d], out, join4)),
+        [plane] => out.copy_from_slice(plane),
+        [a, b] => dispatch!(Level::new(), simd => join_by(simd, [a, b], out, join2)).ok_or_else(beyond)?,
+        [a, b, c, d] => dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d], out, join4)).ok_or_else(beyond)?,
         [a, b, c, d, e, f, g, h] => {
-            dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d, e, f, g, h], out, join8));
+            dispatch!(Level::new(), simd => join_by(simd, [a, b, c, d, e, f, g, h], out, join8)).ok_or_else(beyond)?;
         }
         // We store no elements of other sizes, but Blosc2 allows them.
         _ => join_any(planes, out),
     }
+    Ok(())
 }
 
 /// Fills `out` with the byte planes of `items`, of `item` bytes each, one plane after the other.
-pub(super) fn split(items: &[u8], item: usize, out: &mut [u8]) {
-    debug_assert!(items.len() == out.len() && items.len().is_multiple_of(item), "{} {}", items.len(), out.len());
+pub(super) fn split(items: &[u8], item: usize, out: &mut [u8]) -> Result<()> {
+    if items.len() != out.len() || items.len().checked_rem(item) != Some(0) {
+        let expected = format!("{} bytes in items of {item}", out.len());
+        return Err(Error::internal("items for byte planes", expected, items.len()));
+    }
     match item {
-        1 => copy(items, out),
-        2 => dispatch!(Level::new(), simd => split_by(simd, items, out, split2)),
-        4 => dispatch!(Level::new(), simd => split_by(simd, items, out, split4)),
-        8 => dispatch!(Level::new(), simd => split_by(simd, items, out, split8)),
+        1 => out.copy_from_slice(items),
+        2 => dispatch!(Level::new(), simd => split_by(simd, items, out, split2)).ok_or_else(beyond)?,
+        4 => dispatch!(Level::new(), simd => split_by(simd, items, out, split4)).ok_or_else(beyond)?,
+        8 => dispatch!(Level::new(), simd => split_by(simd, items, out, split8)).ok_or_else(beyond)?,
         _ => split_any(items, item, out),
     }
+    Ok(())
 }
 
-fn copy(from: &[u8], to: &mut [u8]) {
-    if let Some(from) = from.get(..to.len()) {
-        to.copy_from_slice(from);
-    }
+#[cold]
+fn beyond() -> Error {
+    Error::internal("byte planes of items", "a place for each byte", "one beyond the end")
 }
 
 #[inline(always)]
@@ -45,33 +58,32 @@ fn join_by<S: Simd, const N: usize>(
     planes: [&[u8]; N],
     out: &mut [u8],
     join: impl Fn([u8x64<S>; N]) -> [u8x64<S>; N],
-) {
+) -> Option<()> {
     let chunks = planes.map(|plane| plane.as_chunks::<LANES>().0);
     let mut done = 0;
     for (i, out) in out.chunks_exact_mut(LANES * N).enumerate() {
-        let vectors = chunks
-            .map(|chunks| chunks.get(i).map_or(u8x64::splat(simd, 0), |chunk| u8x64::load_array_ref(simd, chunk)));
+        let mut vectors = [u8x64::splat(simd, 0); N];
+        for (vector, chunks) in vectors.iter_mut().zip(chunks) {
+            *vector = u8x64::load_array_ref(simd, chunks.get(i)?);
+        }
         for (joined, out) in join(vectors).into_iter().zip(out.as_chunks_mut().0) {
             joined.store_array(out);
         }
         done += LANES;
     }
-    let rest = out.as_chunks_mut::<N>().0.get_mut(done..).unwrap_or_default();
+    let rest = out.get_mut(done * N..)?;
     for (j, plane) in planes.iter().enumerate() {
-        for (to, from) in rest.iter_mut().zip(plane.get(done..).unwrap_or_default()) {
-            if let Some(to) = to.get_mut(j) {
-                *to = *from;
-            }
+        for (to, from) in rest.iter_mut().skip(j).step_by(N).zip(plane.get(done..)?) {
+            *to = *from;
         }
     }
+    Some(())
 }
 
 fn join_any(planes: &[&[u8]], out: &mut [u8]) {
     for (j, plane) in planes.iter().enumerate() {
-        for (item, byte) in out.chunks_exact_mut(planes.len().max(1)).zip(*plane) {
-            if let Some(to) = item.get_mut(j) {
-                *to = *byte;
-            }
+        for (to, byte) in out.iter_mut().skip(j).step_by(planes.len()).zip(*plane) {
+            *to = *byte;
         }
     }
 }
@@ -82,36 +94,34 @@ fn split_by<S: Simd, const N: usize>(
     items: &[u8],
     out: &mut [u8],
     split: impl Fn([u8x64<S>; N]) -> [u8x64<S>; N],
-) {
+) -> Option<()> {
     let mut planes = out.chunks_exact_mut((items.len() / N).max(1));
     let mut planes: [&mut [u8]; N] = std::array::from_fn(|_| planes.next().unwrap_or_default());
     let mut parts = items.chunks_exact(LANES * N);
     let mut done = 0;
     for part in &mut parts {
-        let chunks = part.as_chunks().0;
-        let vectors = std::array::from_fn(|i| {
-            chunks.get(i).map_or(u8x64::splat(simd, 0), |chunk| u8x64::load_array_ref(simd, chunk))
-        });
+        let mut vectors = [u8x64::splat(simd, 0); N];
+        // A part has as many vectors.
+        for (vector, bytes) in vectors.iter_mut().zip(part.as_chunks().0) {
+            *vector = u8x64::load_array_ref(simd, bytes);
+        }
         for (vector, plane) in split(vectors).into_iter().zip(&mut planes) {
-            if let Some(to) = plane.get_mut(done..).and_then(|plane| plane.first_chunk_mut()) {
-                vector.store_array(to);
-            }
+            vector.store_array(plane.get_mut(done..)?.first_chunk_mut()?);
         }
         done += LANES;
     }
     for (i, item) in parts.remainder().as_chunks::<N>().0.iter().enumerate() {
         for (byte, plane) in item.iter().zip(&mut planes) {
-            if let Some(to) = plane.get_mut(done + i) {
-                *to = *byte;
-            }
+            *plane.get_mut(done + i)? = *byte;
         }
     }
+    Some(())
 }
 
 fn split_any(items: &[u8], item: usize, out: &mut [u8]) {
-    for (j, plane) in out.chunks_exact_mut((items.len() / item.max(1)).max(1)).enumerate() {
-        for (to, item) in plane.iter_mut().zip(items.chunks_exact(item.max(1))) {
-            *to = item.get(j).copied().unwrap_or_default();
+    for (j, plane) in out.chunks_exact_mut((items.len() / item).max(1)).enumerate() {
+        for (to, from) in plane.iter_mut().zip(items.iter().skip(j).step_by(item)) {
+            *to = *from;
         }
     }
 }
@@ -174,12 +184,23 @@ mod tests {
                 .collect();
             let parts: Vec<&[u8]> = planes.iter().map(Vec::as_slice).collect();
             let mut out = vec![0; items * item];
-            join(&parts, &mut out);
+            join(&parts, &mut out).unwrap();
             let expected: Vec<u8> = (0..items).flat_map(|i| planes.iter().map(move |plane| plane[i])).collect();
             prop_assert_eq!(&out, &expected);
             let mut back = vec![0xEE; out.len()];
-            split(&out, item, &mut back);
+            split(&out, item, &mut back).unwrap();
             prop_assert_eq!(back, planes.concat());
+        }
+    }
+
+    #[test]
+    fn lengths_that_do_not_fit_are_errors() {
+        let is_internal = |result: Result<()>| matches!(result, Err(Error::Internal { .. }));
+        for planes in [vec![], vec![&[1; 4][..], &[1; 3]], vec![&[1; 4][..]], vec![&[1; 3][..]; 3]] {
+            assert!(is_internal(join(&planes, &mut [0; 8])), "{planes:?}");
+        }
+        for (items, item) in [(8, 0), (8, 3), (16, 2), (0, 2)] {
+            assert!(is_internal(split(&vec![1; items], item, &mut [0; 8])), "{items} by {item}");
         }
     }
 }

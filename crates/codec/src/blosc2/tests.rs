@@ -230,7 +230,7 @@ proptest! {
                 decoder.decode_block(&parsed, item, number, &mut block[start..end]).unwrap();
                 if let Some(planes) = decoder.planes(&parsed, item, number).unwrap() {
                     let mut joined = vec![0xEE; end - start];
-                    planes.join(0, &mut joined);
+                    planes.join(0, &mut joined).unwrap();
                     prop_assert_eq!(&joined, &unit[start..end]);
                 }
             }

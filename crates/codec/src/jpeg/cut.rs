@@ -182,12 +182,12 @@ impl<'a> CutPlan<'a> {
                 continue;
             }
             out.extend([0xFF, marker]);
-            out.extend(be16(body.len() + 2));
+            out.extend(be16(body.len() + 2)?);
             match body {
                 [precision, _, _, _, _, components @ ..] if offset == self.header.sof_offset => {
                     out.push(*precision);
-                    out.extend(be16(self.cut.shown.height));
-                    out.extend(be16(self.cut.shown.width));
+                    out.extend(be16(self.cut.shown.height)?);
+                    out.extend(be16(self.cut.shown.width)?);
                     out.extend_from_slice(components);
                 }
                 _ => out.extend_from_slice(body),
@@ -201,7 +201,9 @@ impl<'a> CutPlan<'a> {
     /// Copies the segments of `tiles`, with markers between them that count from 0. Checks the
     /// whole scan, so that a lost marker is found wherever it was.
     fn write_tiles(&self, grid: &Grid, tiles: &Tiles, out: &mut Vec<u8>) -> Result<()> {
-        let scan = usize::try_from(self.header.scan_offset).ok().and_then(|at| self.jpeg.get(at..)).unwrap_or_default();
+        let offset = self.header.scan_offset;
+        let scan = usize::try_from(offset).ok().and_then(|at| self.jpeg.get(at..));
+        let scan = scan.ok_or_else(|| Error::internal("scan of a JPEG", self.jpeg.len(), offset))?;
         let mut segments = Segments::new(scan);
         let last = grid.all().count() - 1;
         let (mut index, mut written) = (0_u32, 0_u32);
@@ -259,8 +261,9 @@ impl<'a> CutPlan<'a> {
 }
 
 /// A number that came from two bytes, or is less than such a number.
-fn be16(n: impl TryInto<u16>) -> [u8; 2] {
-    n.try_into().unwrap_or(u16::MAX).to_be_bytes()
+fn be16<T: TryInto<u16> + Copy + std::fmt::Display>(n: T) -> Result<[u8; 2]> {
+    let bytes = n.try_into().map(u16::to_be_bytes);
+    bytes.map_err(|_| Error::internal("number of a JPEG's header", "at most 65535", n))
 }
 
 fn damaged(error: JpegError) -> Error {

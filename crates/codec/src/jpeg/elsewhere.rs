@@ -102,14 +102,21 @@ impl<'a> Coding<'a> {
         }
         let [first, second, third] = found;
         let first = first?;
-        let components = [first, second.unwrap_or(first), third.unwrap_or(first)];
-        matches!(specs.len(), 1 | 3).then_some(Self { count: specs.len(), components })
+        // One component fills all three places, of which only one counts.
+        let (count, second, third) = match (specs.len(), second, third) {
+            (1, None, None) => (1, first, first),
+            (3, Some(second), Some(third)) => (3, second, third),
+            _ => return None,
+        };
+        Some(Self { count, components: [first, second, third] })
     }
 
     /// One or three.
     #[must_use]
     pub fn components(&self) -> &[ComponentCoding<'a>] {
-        self.components.get(..self.count).unwrap_or_default()
+        // There is room for all that `read` accepts.
+        let (components, _) = self.components.split_at(self.count);
+        components
     }
 }
 

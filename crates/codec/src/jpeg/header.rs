@@ -236,11 +236,10 @@ impl JpegHeader {
     }
 
     fn scan(&mut self, body: &[u8]) -> Result<(), &'static str> {
-        let count = *body.first().ok_or("an empty scan header")?;
+        let (&count, specs) = body.split_first().ok_or("an empty scan header")?;
         if !(1..=4).contains(&count) || count > self.component_count {
             return Err("a scan with no components, or with more than the frame has");
         }
-        let specs = body.get(1..).unwrap_or_default();
         if specs.len() != 2 * usize::from(count) + 3 {
             return Err("a scan header whose length does not fit its number of components");
         }
@@ -255,7 +254,9 @@ impl JpegHeader {
     /// The components of the frame: one to four.
     #[must_use]
     pub fn components(&self) -> &[Component] {
-        self.components.get(..usize::from(self.component_count)).unwrap_or_default()
+        // There is room for all that `frame` accepts.
+        let (components, _) = self.components.split_at(self.component_count.into());
+        components
     }
 
     /// Whether this is the baseline process.
@@ -372,13 +373,14 @@ impl<'a> Walk<'a> {
     /// counted in `stray`.
     pub(super) fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
         loop {
+            // A start beyond the end is the end.
             let rest = self.bytes.get(self.pos..).unwrap_or_default();
             let Some(skipped) = rest.iter().position(|&b| b == 0xFF) else {
                 return Err(JpegError::Truncated { needed: self.bytes.len().max(self.pos) as u64 + 2 });
             };
             *stray += skipped as u64;
             self.pos += skipped;
-            let rest = self.bytes.get(self.pos..).unwrap_or_default();
+            let (_, rest) = rest.split_at(skipped);
             let Some(fill) = rest.iter().position(|&b| b != 0xFF) else {
                 return Err(JpegError::Truncated { needed: self.bytes.len() as u64 + 1 });
             };
@@ -435,7 +437,8 @@ pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
     let count = usize::from(u16_at(ifd)?);
     for entry in (0..count).map(|i| ifd + 2 + 12 * i) {
         if u16_at(entry)? == 0x0112 {
-            return Some((entry + 8, little));
+            // An entry may be cut off before its value.
+            return u16_at(entry + 8).map(|_| (entry + 8, little));
         }
     }
     None

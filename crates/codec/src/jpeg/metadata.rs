@@ -7,6 +7,7 @@
 use super::end_of_image;
 use super::header::{Walk, exif_orientation_at};
 use super::tile::parse;
+use crate::parts::part_mut;
 use shardpack_format::{Error, Result};
 
 /// Largest ICC profile that is read or written, in bytes: 4 MiB. Profiles of screens take a few kB,
@@ -134,27 +135,32 @@ pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut
     let header = parse(jpeg)?;
     // JFIF must come directly after SOI, and readers expect Exif before the profile.
     let behind = segments(jpeg).next().filter(|&(marker, body, _)| marker == 0xE0 && body.starts_with(b"JFIF\0"));
-    let (head, tail) = jpeg.split_at_checked(behind.map_or(2, |(.., end)| end)).unwrap_or((jpeg, &[]));
+    let end = behind.map_or(2, |(.., end)| end);
+    let (head, tail) = jpeg.split_at_checked(end).ok_or_else(|| Error::internal("JFIF segment", jpeg.len(), end))?;
     out.extend_from_slice(head);
     if orientation != 1 && !header.exif {
-        push_segment(out, 0xE1, &[&exif(orientation)]);
+        push_segment(out, 0xE1, &[&exif(orientation)])?;
     }
     if let Some(profile) = icc.filter(|_| !header.icc) {
         let chunks = profile.chunks(ICC_CHUNK);
-        let count = u8::try_from(chunks.len()).unwrap_or(u8::MAX);
+        let found = chunks.len();
+        let count = u8::try_from(found).map_err(|_| Error::internal("chunks of an ICC profile", u8::MAX, found))?;
         for (chunk, number) in chunks.zip(1..=u8::MAX) {
-            push_segment(out, 0xE2, &[ICC_TAG, &[number, count], chunk]);
+            push_segment(out, 0xE2, &[ICC_TAG, &[number, count], chunk])?;
         }
     }
     out.extend_from_slice(tail);
     Ok(())
 }
 
-fn push_segment(out: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) {
+fn push_segment(out: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) -> Result<()> {
     let length: usize = 2 + parts.iter().map(|part| part.len()).sum::<usize>();
+    let length =
+        u16::try_from(length).map_err(|_| Error::internal("segment of a JPEG", "at most 65535 bytes", length))?;
     out.extend([0xFF, marker]);
-    out.extend(u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes());
+    out.extend(length.to_be_bytes());
     parts.iter().for_each(|part| out.extend_from_slice(part));
+    Ok(())
 }
 
 /// The smallest Exif segment: one directory with one entry.
@@ -165,7 +171,7 @@ const fn exif(orientation: u8) -> [u8; 32] {
 }
 
 /// Writes orientation 1 over any Exif orientation in `jpeg`: for a picture that was turned upright.
-pub(super) fn set_upright(jpeg: &mut [u8]) {
+pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
     // Collect the positions first: the walk borrows the bytes.
     let places: Vec<(usize, bool)> = segments(jpeg)
         .filter(|&(marker, body, _)| marker == 0xE1 && body.starts_with(b"Exif\0"))
@@ -175,10 +181,10 @@ pub(super) fn set_upright(jpeg: &mut [u8]) {
         })
         .collect();
     for (at, little) in places {
-        if let Some(value) = jpeg.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
-            *value = if little { 1u16.to_le_bytes() } else { 1u16.to_be_bytes() };
-        }
+        let value = part_mut(jpeg, at..at + 2, "Exif orientation")?;
+        value.copy_from_slice(&if little { 1u16.to_le_bytes() } else { 1u16.to_be_bytes() });
     }
+    Ok(())
 }
 
 /// Bytes of the picture alone: without metadata segments, and without what follows its end.

@@ -115,9 +115,21 @@ fn nonsense_is_refused() {
 fn every_exif_segment_is_set_upright() {
     let mut jpeg = Jpeg { segments: vec![(0xE1, exif(6, true)), (0xE1, exif(8, false))], ..Jpeg::default() }.bytes();
     let before = jpeg.len();
-    set_upright(&mut jpeg);
+    set_upright(&mut jpeg).unwrap();
     assert_eq!((Metadata::read(&jpeg).unwrap().orientation, jpeg.len()), (1, before));
     assert!(
         memchr::memmem::find(&jpeg, &exif(1, true)).is_some() && memchr::memmem::find(&jpeg, &exif(1, false)).is_some()
     );
+}
+
+#[test]
+fn an_exif_segment_that_is_cut_off_changes_nothing_after_it() {
+    for kept in 16..26 {
+        let segments = vec![(0xE1, exif(6, true)), (0xE1, exif(6, true)[..kept].to_vec())];
+        let before = Jpeg { segments, ..Jpeg::default() }.bytes();
+        let mut after = before.clone();
+        set_upright(&mut after).unwrap();
+        // The value of the first one.
+        assert_eq!(before.iter().zip(&after).filter(|(a, b)| a != b).count(), 1, "{kept} bytes");
+    }
 }

@@ -3,6 +3,7 @@
 
 use super::view::Area;
 use super::{PixelLayout, Rect};
+use crate::parts::check_length;
 use shardpack_format::{Error, Result};
 
 /// How a stored picture becomes upright. Pixel (x, y) of the upright picture is pixel (x, y), or
@@ -98,17 +99,25 @@ impl Turn {
 
     /// Writes the stored pixels `rows` (`height` slices of as many RGB pixels each) upright into
     /// `out`. `width` and `height` are those of `out`.
+    ///
+    /// # Errors
+    /// `Internal` if the rows do not fill `out`, or do not fit.
     pub(crate) fn write<'a>(
         self,
-        rows: impl DoubleEndedIterator<Item = &'a [[u8; 3]]>,
+        rows: impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator,
         (width, height): (usize, usize),
         layout: PixelLayout,
         out: &mut [u8],
-    ) {
+    ) -> Result<()> {
+        check_length("bytes of the output's pixels", width * height * 3, out.len())?;
+        if width == 0 || height == 0 {
+            return Ok(());
+        }
+        check_length("rows of the stored pixels", if self.transposed { width } else { height }, rows.len())?;
         if self.mirrored_y {
-            self.write_rows(rows.rev(), (width, height), layout, out);
+            self.write_rows(rows.rev(), (width, height), layout, out)
         } else {
-            self.write_rows(rows, (width, height), layout, out);
+            self.write_rows(rows, (width, height), layout, out)
         }
     }
 
@@ -118,15 +127,13 @@ impl Turn {
         (width, height): (usize, usize),
         layout: PixelLayout,
         out: &mut [u8],
-    ) {
-        debug_assert_eq!(out.len(), width * height * 3, "the output's pixels");
-        if width == 0 || height == 0 {
-            return;
-        }
+    ) -> Result<()> {
+        let across = if self.transposed { height } else { width };
+        let rows = rows.map(|row| check_length("pixels of a stored row", across, row.len()).map(|()| row));
         match (layout, self.transposed) {
             (PixelLayout::HeightWidthChannels, false) => {
                 for (from, to) in rows.zip(out.as_chunks_mut::<3>().0.chunks_exact_mut(width)) {
-                    to.copy_from_slice(from);
+                    to.copy_from_slice(from?);
                     if self.mirrored_x {
                         to.reverse();
                     }
@@ -139,7 +146,7 @@ impl Turn {
                     red.chunks_exact_mut(width).zip(green.chunks_exact_mut(width)).zip(blue.chunks_exact_mut(width));
                 for (from, ((red, green), blue)) in rows.zip(planes) {
                     for (((&[r, g, b], red), green), blue) in
-                        from.iter().zip(&mut *red).zip(&mut *green).zip(&mut *blue)
+                        from?.iter().zip(&mut *red).zip(&mut *green).zip(&mut *blue)
                     {
                         (*red, *green, *blue) = (r, g, b);
                     }
@@ -154,6 +161,7 @@ impl Turn {
             (PixelLayout::HeightWidthChannels, true) => {
                 let pixels = out.as_chunks_mut::<3>().0;
                 for (x, from) in rows.enumerate() {
+                    let from = from?;
                     let column = pixels.iter_mut().skip(x).step_by(width);
                     if self.mirrored_x {
                         column.zip(from.iter().rev()).for_each(|(to, from)| *to = *from);
@@ -166,6 +174,7 @@ impl Turn {
                 let (red, rest) = out.split_at_mut(width * height);
                 let (green, blue) = rest.split_at_mut(width * height);
                 for (x, from) in rows.enumerate() {
+                    let from = from?;
                     let column = |plane: &mut [u8], channel: usize| {
                         let column = plane.iter_mut().skip(x).step_by(width);
                         if self.mirrored_x {
@@ -180,5 +189,6 @@ impl Turn {
                 }
             }
         }
+        Ok(())
     }
 }

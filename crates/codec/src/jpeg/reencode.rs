@@ -179,7 +179,7 @@ impl JpegReencoder {
             return self.source(jpeg, options, out);
         }
         self.decode(jpeg, &options.tile.limits)?;
-        self.turn(turn, upright);
+        self.turn(turn, upright)?;
         self.shrink(upright, size)?;
         let source_bytes = picture_bytes(jpeg, header.scan_offset);
         let (quality, interval, score) = match options.quality {
@@ -328,18 +328,19 @@ impl JpegReencoder {
         Ok(())
     }
 
-    fn turn(&mut self, turn: Turn, upright: (u32, u32)) {
+    fn turn(&mut self, turn: Turn, upright: (u32, u32)) -> Result<()> {
         if turn.is_none() {
-            return;
+            return Ok(());
         }
         let (width, height) = turn.size(upright);
         let stored = Pixels { bytes: &self.pixels, width, height };
         self.other.resize(self.pixels.len(), 0);
-        if let Some(rows) = stored.rows(Rect::whole(width, height)) {
-            let size = (upright.0 as usize, upright.1 as usize);
-            turn.write(rows, size, PixelLayout::HeightWidthChannels, &mut self.other);
-        }
+        let rows = stored.rows(Rect::whole(width, height));
+        let missing = || Error::internal("pixels to turn", format!("{width} × {height}"), self.pixels.len());
+        let size = (upright.0 as usize, upright.1 as usize);
+        turn.write(rows.ok_or_else(missing)?, size, PixelLayout::HeightWidthChannels, &mut self.other)?;
         std::mem::swap(&mut self.pixels, &mut self.other);
+        Ok(())
     }
 
     fn shrink(&mut self, from: (u32, u32), to: (u32, u32)) -> Result<()> {

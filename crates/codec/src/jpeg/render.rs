@@ -131,8 +131,7 @@ impl Renderer {
         if let Some(rect) = area.rect().filter(|rect| (rect.width, rect.height) == plan.resized) {
             let rows =
                 from.rows(rect).ok_or_else(|| Error::usage("crop", "within the picture", format!("{rect:?}")))?;
-            plan.turn.write(rows, (width, height), plan.layout, slot);
-            return Ok(());
+            return plan.turn.write(rows, (width, height), plan.layout, slot);
         }
         if plan.turn.keeps_rows() && plan.layout == PixelLayout::HeightWidthChannels {
             self.resizer.resize(from, window, area, plan.resized, slot)?;
@@ -144,8 +143,7 @@ impl Renderer {
         let resized = grown(&mut self.resized, slot.len());
         self.resizer.resize(from, window, area, plan.resized, resized)?;
         let rows = resized.as_chunks::<3>().0.chunks_exact(plan.resized.0 as usize);
-        plan.turn.write(rows, (width, height), plan.layout, slot);
-        Ok(())
+        plan.turn.write(rows, (width, height), plan.layout, slot)
     }
 }
 
@@ -167,6 +165,6 @@ pub(crate) fn grown(buffer: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if buffer.len() < len {
         buffer.resize(len, 0);
     }
-    debug_assert!(buffer.len() >= len, "it has grown");
-    buffer.get_mut(..len).unwrap_or_default()
+    // Never beyond the end: it has just grown.
+    buffer.split_at_mut(len).0
 }

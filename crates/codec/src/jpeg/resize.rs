@@ -24,14 +24,15 @@ pub(crate) struct Pixels<'a> {
 
 impl<'a> Pixels<'a> {
     /// The rows of a rectangle, if it is inside.
-    pub(super) fn rows(self, rect: Rect) -> Option<impl DoubleEndedIterator<Item = &'a [[u8; 3]]>> {
+    pub(super) fn rows(self, rect: Rect) -> Option<impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator> {
         let (x, y) = (rect.x as usize, rect.y as usize);
         let (columns, rows) = (x..x + rect.width as usize, y..y + rect.height as usize);
         let width = self.width as usize;
-        debug_assert!(columns.start <= columns.end && rows.start <= rows.end, "a rectangle");
         let pixels = self.bytes.as_chunks::<3>().0.get(rows.start * width..rows.end * width)?;
-        (columns.end <= width && width > 0)
-            .then(|| pixels.chunks_exact(width).map(move |row| row.get(columns.clone()).unwrap_or_default()))
+        let outside = width.checked_sub(columns.end).filter(|_| width > 0)?;
+        // Both cuts are within the row: `outside` and the start are less than its pixels.
+        let cut = move |row: &'a [[u8; 3]]| row.split_at(width - outside).0.split_at(columns.start).1;
+        Some(pixels.chunks_exact(width).map(cut))
     }
 }
 

@@ -41,24 +41,26 @@ impl<'a> Iterator for Segments<'a> {
         if self.ended {
             return None;
         }
-        let segment = |end: usize| self.scan.get(self.start..end).unwrap_or_default();
+        // Never `None`: a marker is not before the segment's start. If it were, a caller would miss
+        // a segment, and every caller counts them.
+        let segment = |end: usize| self.scan.get(self.start..end);
         for at in self.ff.by_ref() {
             match self.scan.get(at + 1) {
                 Some(0 | 0xFF) => {}
                 Some(&marker @ 0xD0..=0xD7) => {
-                    let item = (segment(at), End::Restart(marker & 7));
+                    let item = (segment(at)?, End::Restart(marker & 7));
                     self.start = at + 2;
                     return Some(item);
                 }
                 Some(&marker) => {
                     self.ended = true;
-                    return Some((segment(at), End::Marker(marker)));
+                    return Some((segment(at)?, End::Marker(marker)));
                 }
                 None => {}
             }
         }
         self.ended = true;
-        Some((segment(self.scan.len()), End::Cut))
+        Some((segment(self.scan.len())?, End::Cut))
     }
 }
 

@@ -10,6 +10,7 @@ use super::keep::KeepReason;
 use super::metadata;
 use super::turbo::{Bounds, Decompressor, Operation, Scale, Transcoder, Transcoding, Warnings};
 use super::{JpegError, JpegHeader, end_of_image};
+use crate::parts::split_mut;
 use shardpack_format::{Error, Limits, Result};
 
 /// Options of tiling.
@@ -208,9 +209,9 @@ impl JpegTiler {
         for interval in [Some(chosen), fallback].into_iter().flatten() {
             let how = Transcoding { operation, restart_interval: interval, keep_metadata: options.keep_metadata };
             self.transcoder.transcode(jpeg, how, out)?;
-            let tiled = out.get_mut(start..).unwrap_or_default();
+            let (_, tiled) = split_mut(out, start, "picture before a tiled one")?;
             if operation != Operation::None {
-                metadata::set_upright(tiled);
+                metadata::set_upright(tiled)?;
             }
             let header = parse(tiled)?;
             if !header.is_baseline() {

@@ -74,6 +74,7 @@ impl Handle {
     }
 
     fn set(&mut self, parameter: u32, value: impl TryInto<c_int>) -> Result<()> {
+        // A limit beyond this one is none.
         let value = value.try_into().unwrap_or(c_int::MAX);
         // SAFETY: the instance is alive; parameter and value are checked by the library.
         match unsafe { sys::tj3Set(self.0.as_ptr(), parameter.cast_signed(), value) } {
@@ -307,15 +308,15 @@ impl Output {
     ///
     /// # Safety
     /// The call that got this buffer has succeeded.
-    unsafe fn append_to(&self, out: &mut Vec<u8>) {
+    unsafe fn append_to(&self, out: &mut Vec<u8>) -> Result<()> {
         if !self.bytes.is_null() {
-            // A length in memory always fits.
-            debug_assert!(usize::try_from(self.len).is_ok(), "a length in memory");
-            let len = usize::try_from(self.len).unwrap_or_default();
+            let len = usize::try_from(self.len);
+            let len = len.map_err(|_| Error::internal("JPEG in memory", "a length in memory", self.len))?;
             // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`,
             // which it allocated and nobody else holds.
             out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, len) });
         }
+        Ok(())
     }
 }
 
@@ -384,8 +385,7 @@ impl Transcoder {
         };
         handle.outcome(status).map_err(Failure::damaged)?;
         // SAFETY: the call has succeeded.
-        unsafe { output.append_to(out) };
-        Ok(())
+        unsafe { output.append_to(out) }
     }
 }
 
@@ -463,8 +463,7 @@ impl Compressor {
         };
         handle.outcome(status).map_err(|(Failure::Warning(text) | Failure::Fatal(text))| refused(text))?;
         // SAFETY: the call has succeeded.
-        unsafe { output.append_to(out) };
-        Ok(())
+        unsafe { output.append_to(out) }
     }
 }
 

@@ -27,6 +27,7 @@ pub use request::{Bands, Output, Region, RegionDecoded, RegionShape};
 
 use crate::arrange::Arrangement;
 use crate::decoder::{ArrayDecoder, block_bytes, check_size, grow};
+use crate::parts::{part, part_mut};
 use crate::values::{Tables, check_tables, copy_checked, decode_piece};
 use plan::{Lists, Plan};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
@@ -104,7 +105,7 @@ impl ArrayDecoder {
         }
         let plan = Plan::new(descriptor, region, lists)?;
         check_tables(descriptor, plan.bands())?;
-        let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
+        let width = descriptor.stored.size();
         if descriptor.band_difference && width > 2 {
             return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
         }
@@ -127,10 +128,10 @@ impl ArrayDecoder {
             bands: fetched,
             pixels: plan.pixels(),
         };
-        let size = usize::try_from(shape.dtype.bytes()).unwrap_or(8);
+        let size = shape.dtype.size();
         let to = Arrangement { layout: plan.layout(), difference: false, width: size, bands: asked, ..from };
         let pixels = from.piece_pixels().min(to.piece_pixels()).min(from.pixels);
-        tables.refill(descriptor, plan.asked().iter(), pixels);
+        tables.refill(descriptor, plan.asked().iter(), pixels)?;
         let decode = |stored: &[u8], out: &mut [u8]| match region.output {
             Output::Source => decode_piece(descriptor, tables, stored, out),
             Output::Stored => copy_checked(descriptor.stored, stored, out),
@@ -146,14 +147,14 @@ impl ArrayDecoder {
         for first in (0..from.pixels).step_by(pixels) {
             let count = pixels.min(from.pixels - first);
             let piece = grow(piece, count * fetched * width);
-            from.fetch(stored, first, piece);
+            from.fetch(stored, first, piece)?;
             let piece = match plan.picks() {
                 None => &*piece,
                 Some(picks) => {
                     let picked = grow(picked, count * asked * width);
                     for (from, to) in piece.chunks_exact(fetched * width).zip(picked.chunks_exact_mut(asked * width)) {
                         for (pick, to) in picks.iter().zip(to.chunks_exact_mut(width)) {
-                            to.copy_from_slice(from.get(pick * width..(pick + 1) * width).unwrap_or_default());
+                            to.copy_from_slice(part(from, pick * width..(pick + 1) * width, "requested band")?);
                         }
                     }
                     &*picked
@@ -161,11 +162,11 @@ impl ArrayDecoder {
             };
             if to.layout == Layout::AsShape {
                 let start = first * asked * size;
-                decode(piece, out.get_mut(start..start + count * asked * size).unwrap_or_default())?;
+                decode(piece, part_mut(out, start..start + count * asked * size, "place of a piece")?)?;
             } else {
                 let values = grow(values, count * asked * size);
                 decode(piece, values)?;
-                to.place(values, &mut [], first, out);
+                to.place(values, &mut [], first, out)?;
             }
         }
         Ok(done)

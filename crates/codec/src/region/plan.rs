@@ -114,10 +114,13 @@ impl<'a> Plan<'a> {
             }
             _ => {
                 pick_list.clear();
-                pick_list.extend(asked.iter().map(|band| match &fetched {
-                    BandSet::Run(range) => band - range.start,
-                    BandSet::List(list) => list.binary_search(&band).unwrap_or_default(),
-                }));
+                for band in asked.iter() {
+                    let place = match &fetched {
+                        BandSet::Run(range) => band.checked_sub(range.start),
+                        BandSet::List(list) => list.binary_search(&band).ok(),
+                    };
+                    pick_list.push(place.ok_or_else(|| Error::internal("band of a region", "one to fetch", band))?);
+                }
                 Some(BandSet::List(pick_list))
             }
         };

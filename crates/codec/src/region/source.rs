@@ -3,6 +3,7 @@
 use crate::blosc2::{self, Chunk, Content, STREAM_BYTES, StreamKind, planes};
 use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_coded, end_of};
 use crate::decoder::grow;
+use crate::parts::{item_bytes, part, rest, split_mut};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
 use std::ops::Range;
 
@@ -58,7 +59,7 @@ impl<'p, 's> Source<'p, 's> {
         (blosc2, zstd, scratch): (&'s mut blosc2::Decoder, &'s mut ZstdDecoder, &'s mut SourceScratch),
     ) -> Result<Self> {
         let stored = descriptor.stored_bytes()?;
-        let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
+        let width = descriptor.stored.size();
         let stored_bytes = usize::try_from(stored)
             .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
         let kind = match codec {
@@ -128,7 +129,7 @@ impl<'p, 's> Source<'p, 's> {
             let mut start = run.start;
             while start < run.end {
                 if matches!(self.kind, Kind::Raw) {
-                    let (here, tail) = split(rest, run.len());
+                    let (here, tail) = split_mut(rest, run.len(), "place of a run")?;
                     here.copy_from_slice(self.payload.get(run.clone()).ok_or_else(|| self.beyond(run.end))?);
                     rest = tail;
                     break;
@@ -139,20 +140,22 @@ impl<'p, 's> Source<'p, 's> {
                 if count == 0 {
                     return Err(self.beyond(run.end));
                 }
-                let (here, tail) = split(rest, count);
+                let (here, tail) = split_mut(rest, count, "place of a run")?;
                 if self.loaded.is_none_or(|(loaded, _)| loaded != first) {
                     self.enter(start / UNIT_BYTES)?;
                     self.block(start, &block, ahead.clone(), here)?;
                 }
                 match self.loaded {
                     Some((loaded, Some(count))) if loaded == first => {
-                        planes::of(&self.scratch.block, self.width, count).join((start - first) / self.width, here);
+                        planes::of(&self.scratch.block, self.width, count).join((start - first) / self.width, here)?;
                     }
                     Some((loaded, None)) if loaded == first => {
                         let from = self.scratch.block.get(start - first..start - first + count);
                         here.copy_from_slice(from.ok_or_else(|| self.beyond(run.end))?);
                     }
-                    _ => {}
+                    // Then the bytes are in their place already.
+                    None => {}
+                    Some((loaded, _)) => return Err(Error::internal("block of a region", first, loaded)),
                 }
                 rest = tail;
                 start += count;
@@ -179,9 +182,9 @@ impl<'p, 's> Source<'p, 's> {
                 return Ok(());
             }
             Some(Content::Repeated(item)) => {
-                let item = item.get(..self.width).unwrap_or_default();
+                let item = part(item, 0..self.width, "bytes of a repeated item")?;
                 for to in out.chunks_mut(self.width) {
-                    to.copy_from_slice(item.get(..to.len()).unwrap_or_default());
+                    to.copy_from_slice(part(item, 0..to.len(), "bytes of a repeated item")?);
                 }
                 return Ok(());
             }
@@ -212,15 +215,18 @@ impl<'p, 's> Source<'p, 's> {
                     }
                     None => {
                         let to = if whole { out } else { grow(&mut self.scratch.block, block.len()) };
-                        decoder.decode_block(chunk, u8::try_from(self.width).unwrap_or(8), number, to)
+                        decoder.decode_block(chunk, item_bytes(self.width)?, number, to)
                     }
                 }
             }
             (Kind::Zstd(decoder), _) => {
                 let to = if whole { out } else { grow(&mut self.scratch.block, block.len()) };
-                decoder.decode_unit(self.payload.get(self.at..).unwrap_or_default(), to).map(|_| ())
+                let bytes = rest(self.payload, self.at, "payload after its units")?;
+                decoder.decode_unit(bytes, to).map(|_| ())
             }
-            _ => Ok(()),
+            (Kind::Blosc2(_), None) | (Kind::Raw, _) => {
+                return Err(Error::internal("block of a region", "within a unit that was entered", number));
+            }
         }
         .map_err(|e| e.at(self.at as u64))?;
         self.decoded += 1;
@@ -234,9 +240,11 @@ impl<'p, 's> Source<'p, 's> {
     fn enter(&mut self, unit: usize) -> Result<()> {
         self.walk_to(unit)?;
         if matches!(self.kind, Kind::Blosc2(_)) && self.chunk.is_none() {
-            let item_bytes = u8::try_from(self.width).unwrap_or(8);
-            let length = UNIT_BYTES.min(self.stored_bytes.saturating_sub(unit * UNIT_BYTES));
-            let bytes = self.payload.get(self.at..).unwrap_or_default();
+            let item_bytes = item_bytes(self.width)?;
+            let length =
+                self.stored_bytes.checked_sub(unit * UNIT_BYTES).ok_or_else(|| self.beyond(unit * UNIT_BYTES))?;
+            let length = UNIT_BYTES.min(length);
+            let bytes = rest(self.payload, self.at, "payload after its units")?;
             let chunk = Chunk::parse_reusing(bytes, item_bytes, length, &mut self.scratch.streams);
             self.chunk = Some(chunk.map_err(|e| e.at(self.at as u64))?);
         }
@@ -246,7 +254,7 @@ impl<'p, 's> Source<'p, 's> {
     /// Skips all units before this one.
     fn walk_to(&mut self, unit: usize) -> Result<()> {
         while self.unit < unit {
-            let bytes = self.payload.get(self.at..).unwrap_or_default();
+            let bytes = rest(self.payload, self.at, "payload after its units")?;
             let length = match (&self.kind, self.chunk.take()) {
                 (Kind::Raw, _) => UNIT_BYTES.min(bytes.len()),
                 (Kind::Zstd(_), _) => ZstdDecoder::length(bytes).map_err(|e| e.at(self.at as u64))?,
@@ -277,7 +285,7 @@ impl<'p, 's> Source<'p, 's> {
 
     /// A plan never asks for such bytes.
     fn beyond(&self, end: usize) -> Error {
-        Error::usage("stored bytes", format!("at most {}", self.stored_bytes), end)
+        Error::internal("stored bytes", format!("at most {}", self.stored_bytes), end)
     }
 }
 
@@ -289,8 +297,4 @@ fn need(block: &Range<usize>, runs: impl Iterator<Item = Run>) -> (usize, usize)
         let end = run.end.min(block.end);
         (needed + end.saturating_sub(run.start.max(block.start)), end)
     })
-}
-
-fn split(out: &mut [u8], count: usize) -> (&mut [u8], &mut [u8]) {
-    out.split_at_mut_checked(count).unwrap_or_default()
 }

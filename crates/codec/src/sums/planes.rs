@@ -12,6 +12,7 @@
 use super::unzigzag;
 use fearless_simd::prelude::{Bytes, Simd, SimdBase, SimdCombine, SimdSplit};
 use fearless_simd::{Level, dispatch, u8x16, u8x64, u16x32};
+use shardpack_format::{Error, Result};
 
 /// Pixels that are summed at a time.
 const PIXELS: usize = 4;
@@ -26,24 +27,29 @@ pub(crate) const fn fits(pixels: usize, bands: usize) -> bool {
 
 /// Fills `out` with the running sums of whole pixels, which [`fits`] must accept. `low` and `high`
 /// are the bytes of their elements.
-pub(crate) fn sum(low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) {
-    dispatch!(Level::new(), simd => sum_in(simd, low, high, bands, out));
+pub(crate) fn sum(low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) -> Result<()> {
+    let (elements, found) = (low.len(), out.len());
+    let whole = low.len() == high.len() && 2 * elements == found && elements.checked_rem(bands) == Some(0);
+    let done = whole.then(|| dispatch!(Level::new(), simd => sum_in(simd, low, high, bands, out))).flatten();
+    done.ok_or_else(|| {
+        Error::internal("sums of byte planes", format!("pixels of {bands} bands, twice {elements} bytes"), found)
+    })
 }
 
+/// `None` if pixels are not where they must be.
 #[inline(always)]
-fn sum_in<S: Simd>(simd: S, low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) {
+fn sum_in<S: Simd>(simd: S, low: &[u8], high: &[u8], bands: usize, out: &mut [u8]) -> Option<()> {
     let four = PIXELS * bands;
-    let last = out.len() / 2 / bands * bands;
-    let step = Step::new(simd, bands);
+    let last = out.len() / 2;
+    let step = Step::new(simd, bands)?;
     let mut at = 0;
     while at < last {
         // The last four may include pixels that are done; they get the same values again.
-        at = at.min(last.saturating_sub(four));
-        let (Some(low), Some(high)) = (low.get(at..at + four), high.get(at..at + four)) else { return };
-        let Some(out) = out.get_mut(2 * at..2 * (at + four)) else { return };
-        step.pixels(low, high, out);
+        at = at.min(last.checked_sub(four)?);
+        step.pixels(low.get(at..at + four)?, high.get(at..at + four)?, out.get_mut(2 * at..2 * (at + four))?)?;
         at += four;
     }
+    Some(())
 }
 
 /// What does not change from pixel to pixel.
@@ -62,54 +68,55 @@ struct Step<S: Simd> {
 
 impl<S: Simd> Step<S> {
     #[inline(always)]
-    fn new(simd: S, bands: usize) -> Self {
+    fn new(simd: S, bands: usize) -> Option<Self> {
         // The last group begins `BANDS` before the end, so `known` + 1 of its bands already
         // have their sums.
         let known = BANDS - 1 - bands % BANDS;
-        Self {
+        Some(Self {
             simd,
             bands,
             zero: u16x32::splat(simd, 0),
             low_bytes: u16x32::splat(simd, 0xFF),
-            last: spread(simd, 7),
-            known: (spread(simd, known / 2), !known.is_multiple_of(2)),
-        }
+            last: spread(simd, 7)?,
+            known: (spread(simd, known / 2)?, !known.is_multiple_of(2)),
+        })
     }
 
     #[inline(always)]
-    fn pixels(&self, low: &[u8], high: &[u8], out: &mut [u8]) {
-        let (low, high) = (quarters(low, self.bands), quarters(high, self.bands));
-        let (front, back) = out.split_at_mut_checked(4 * self.bands).unwrap_or_default();
-        let (first, second) = front.split_at_mut_checked(2 * self.bands).unwrap_or_default();
-        let (third, fourth) = back.split_at_mut_checked(2 * self.bands).unwrap_or_default();
+    fn pixels(&self, low: &[u8], high: &[u8], out: &mut [u8]) -> Option<()> {
+        let (low, high) = (quarters(low, self.bands)?, quarters(high, self.bands)?);
+        let (front, back) = out.split_at_mut_checked(4 * self.bands)?;
+        let (first, second) = front.split_at_mut_checked(2 * self.bands)?;
+        let (third, fourth) = back.split_at_mut_checked(2 * self.bands)?;
         let mut out = [first, second, third, fourth];
         let mut carry = self.zero;
         for band in (0..self.bands - self.bands % BANDS).step_by(BANDS) {
-            let (even, odd) = self.differences(low, high, band);
+            let (even, odd) = self.differences(low, high, band)?;
             let sums = self.scan(even, odd) + carry;
             carry = sums.swizzle_dyn_within_blocks(self.last);
-            self.store(sums - odd, sums, &mut out, band);
+            self.store(sums - odd, sums, &mut out, band)?;
         }
         if !self.bands.is_multiple_of(BANDS) {
             // This group overlaps the one before. Its sums differ by a constant, which a band in
             // both gives.
-            let band = self.bands - BANDS;
-            let (even, odd) = self.differences(low, high, band);
+            let band = self.bands.checked_sub(BANDS)?;
+            let (even, odd) = self.differences(low, high, band)?;
             let sums = self.scan(even, odd);
             let (spread, is_odd) = self.known;
             let known = if is_odd { sums } else { sums - odd };
             let sums = sums + (carry - known.swizzle_dyn_within_blocks(spread));
-            self.store(sums - odd, sums, &mut out, band);
+            self.store(sums - odd, sums, &mut out, band)?;
         }
+        Some(())
     }
 
     /// The differences of the even and of the odd bands of a group.
     #[inline(always)]
-    fn differences(&self, low: [&[u8]; PIXELS], high: [&[u8]; PIXELS], band: usize) -> (u16x32<S>, u16x32<S>) {
-        let (low, high) = (gather(self.simd, low, band), gather(self.simd, high, band));
+    fn differences(&self, low: [&[u8]; PIXELS], high: [&[u8]; PIXELS], band: usize) -> Option<(u16x32<S>, u16x32<S>)> {
+        let (low, high) = (gather(self.simd, low, band)?, gather(self.simd, high, band)?);
         let even = (low & self.low_bytes) | (high << 8);
         let odd = (low >> 8) | (high & !self.low_bytes);
-        (unzigzag(self.simd, even), unzigzag(self.simd, odd))
+        Some((unzigzag(self.simd, even), unzigzag(self.simd, odd)))
     }
 
     /// Running sums up to each odd band, from 0 in each block.
@@ -122,42 +129,43 @@ impl<S: Simd> Step<S> {
     }
 
     #[inline(always)]
-    fn store(&self, even: u16x32<S>, odd: u16x32<S>, out: &mut [&mut [u8]; PIXELS], band: usize) {
+    fn store(&self, even: u16x32<S>, odd: u16x32<S>, out: &mut [&mut [u8]; PIXELS], band: usize) -> Option<()> {
         let (front, back) = even.interleave(odd);
         let front: u8x64<S> = front.bitcast();
         let back: u8x64<S> = back.bitcast();
         let ((first, second), (third, fourth)) = (front.split(), back.split());
         for (out, sums) in out.iter_mut().zip([first, second, third, fourth]) {
-            if let Some(out) = out.get_mut(2 * band..).and_then(|out| out.first_chunk_mut()) {
-                sums.store_array(out);
-            }
+            sums.store_array(out.get_mut(2 * band..)?.first_chunk_mut()?);
         }
+        Some(())
     }
 }
 
 /// Indices that spread one of the eight lanes of each block over it.
 #[inline(always)]
-fn spread<S: Simd>(simd: S, lane: usize) -> u8x64<S> {
-    let lane = u8::try_from(2 * lane).unwrap_or(0);
+fn spread<S: Simd>(simd: S, lane: usize) -> Option<u8x64<S>> {
+    let lane = u8::try_from(2 * lane).ok().filter(|lane| *lane < 16)?;
     let mut indices = [lane; 16];
     indices.iter_mut().skip(1).step_by(2).for_each(|index| *index = lane + 1);
-    u8x64::block_splat(u8x16::load_array(simd, indices))
+    Some(u8x64::block_splat(u8x16::load_array(simd, indices)))
 }
 
 #[inline(always)]
-fn quarters(plane: &[u8], length: usize) -> [&[u8]; PIXELS] {
-    let (front, back) = plane.split_at_checked(2 * length).unwrap_or_default();
-    let (first, second) = front.split_at_checked(length).unwrap_or_default();
-    let (third, fourth) = back.split_at_checked(length).unwrap_or_default();
-    [first, second, third, fourth]
+fn quarters(plane: &[u8], length: usize) -> Option<[&[u8]; PIXELS]> {
+    let (front, back) = plane.split_at_checked(2 * length)?;
+    let (first, second) = front.split_at_checked(length)?;
+    let (third, fourth) = back.split_at_checked(length)?;
+    Some([first, second, third, fourth])
 }
 
 /// A block of each pixel, as pairs of bytes.
 #[inline(always)]
-fn gather<S: Simd>(simd: S, pixels: [&[u8]; PIXELS], band: usize) -> u16x32<S> {
-    let [a, b, c, d] = pixels.map(|pixel| {
-        let bytes = pixel.get(band..).and_then(|bytes| bytes.first_chunk());
-        bytes.map_or(u8x16::splat(simd, 0), |bytes| u8x16::load_array_ref(simd, bytes))
-    });
-    a.combine(b).combine(c.combine(d)).bitcast()
+fn gather<S: Simd>(simd: S, [a, b, c, d]: [&[u8]; PIXELS], band: usize) -> Option<u16x32<S>> {
+    let (front, back) = (load(simd, a, band)?.combine(load(simd, b, band)?), load(simd, c, band)?);
+    Some(front.combine(back.combine(load(simd, d, band)?)).bitcast())
+}
+
+#[inline(always)]
+fn load<S: Simd>(simd: S, bytes: &[u8], at: usize) -> Option<u8x16<S>> {
+    Some(u8x16::load_array_ref(simd, bytes.get(at..)?.first_chunk()?))
 }

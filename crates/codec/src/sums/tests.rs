@@ -42,8 +42,18 @@ proptest! {
         let wide: Vec<u64> = low.iter().zip(&high).map(|(l, h)| u64::from(u16::from_le_bytes([*l, *h]))).collect();
         let mut fast = vec![0; 2 * bands * pixels];
         prop_assert!(planes::fits(pixels, bands));
-        planes::sum(&low, &high, bands, &mut fast);
+        planes::sum(&low, &high, bands, &mut fast).unwrap();
         let expected: Vec<u8> = slow(&wide, bands, 0).iter().flat_map(|x| (*x as u16).to_le_bytes()).collect();
         prop_assert_eq!(fast, expected);
+    }
+}
+
+#[test]
+fn planes_that_do_not_fit_are_errors() {
+    for (low, high, bands, out) in
+        [(80, 79, 20, 160), (80, 80, 20, 158), (80, 80, 0, 160), (80, 80, 19, 160), (60, 60, 20, 120)]
+    {
+        let result = planes::sum(&vec![0; low], &vec![0; high], bands, &mut vec![0; out]);
+        assert!(matches!(result, Err(shardpack_format::Error::Internal { .. })), "{low} {high} {bands} {out}");
     }
 }

@@ -2,6 +2,7 @@
 
 use super::halves;
 use crate::element::Element;
+use crate::parts::{check_length, part, part_mut};
 use half::f16;
 use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};
 
@@ -28,19 +29,21 @@ impl Tables {
         }
     }
 
-    /// Sets the tables to only `bands`, in that order, and keeps their memory. Bands that the
-    /// descriptor lacks are left out.
+    /// Sets the tables to only `bands`, in that order, and keeps their memory.
     pub(crate) fn refill(
         &mut self,
         descriptor: &ArrayDescriptor,
         bands: impl Iterator<Item = usize>,
         piece_pixels: usize,
-    ) {
+    ) -> Result<()> {
         self.scale.clear();
         self.offset.clear();
-        let Transform::Fixed { bits, scale, offset } = &descriptor.transform else { return };
+        // Other transforms have no tables.
+        let Transform::Fixed { bits, scale, offset } = &descriptor.transform else { return Ok(()) };
         self.top = top(*bits);
-        for (scale, offset) in bands.filter_map(|band| scale.get(band).zip(offset.get(band))) {
+        for band in bands {
+            let entry = scale.get(band).zip(offset.get(band));
+            let (scale, offset) = entry.ok_or_else(|| Error::internal("band of a table", scale.len(), band))?;
             self.scale.push(*scale);
             self.offset.push(*offset);
         }
@@ -49,6 +52,7 @@ impl Tables {
             self.scale.extend_from_within(..count);
             self.offset.extend_from_within(..count);
         }
+        Ok(())
     }
 }
 
@@ -71,6 +75,12 @@ pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result
 /// Decodes whole pixels: `stored` elements in shape order, with differences undone, into the bytes
 /// of the same number of decoded elements.
 pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    // The loops below end with the shorter one.
+    let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
+    if !stored.len().is_multiple_of(width) || stored.len() / width * size != out.len() {
+        let expected = format!("{size} for each {width} of {}", stored.len());
+        return Err(Error::internal("bytes of decoded elements", expected, out.len()));
+    }
     match (&descriptor.transform, descriptor.stored, descriptor.decoded) {
         (Transform::None, from, to) if from == to => copy_checked(from, stored, out)?,
         (Transform::F16, Dtype::F16, Dtype::F16) => out.copy_from_slice(stored),
@@ -79,10 +89,10 @@ pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
         (Transform::None, Dtype::F32, Dtype::F64) => convert(|value: f32| f64::from(value), stored, out),
         (Transform::Fixed { .. }, from, Dtype::F64) => {
             // Rounded to float32 as the specification requires, then widened.
-            let (mut narrow, bytes) = ([0; 4 * RUN], usize::try_from(from.bytes()).unwrap_or(8));
-            let rows = stored.chunks(bytes * RUN).zip(out.chunks_mut(8 * RUN)).enumerate();
+            let mut narrow = [0; 4 * RUN];
+            let rows = stored.chunks(width * RUN).zip(out.chunks_mut(8 * RUN)).enumerate();
             for (run, (stored, out)) in rows {
-                let narrow = narrow.get_mut(..4 * (stored.len() / bytes)).unwrap_or_default();
+                let narrow = part_mut(&mut narrow, 0..4 * (stored.len() / width), "float32 of a run")?;
                 fixed(from, tables, run * RUN, stored, narrow)?;
                 convert(|value: f32| f64::from(value), narrow, out);
             }
@@ -98,14 +108,14 @@ pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored
         }
     }
     if descriptor.codes != Codes::default() {
-        let width = usize::try_from(descriptor.stored.bytes()).unwrap_or(8);
-        put_codes(descriptor, stored, width, out);
+        put_codes(descriptor, stored, out)?;
     }
     Ok(())
 }
 
 /// Passes elements on unchanged; only a boolean can be invalid.
 pub(crate) fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    check_length("bytes of elements", stored.len(), out.len())?;
     out.copy_from_slice(stored);
     if dtype == Dtype::Bool { check_booleans(stored) } else { Ok(()) }
 }
@@ -134,8 +144,9 @@ fn fixed_of<S: Element + Default + Into<u16>>(
 ) -> Result<()> {
     let (mut from, mut to) = ([S::default(); RUN], [0.0_f32; RUN]);
     let mut top = 0_u16;
-    let (offset, scale) = (tables.offset.get(first..), tables.scale.get(first..));
-    let bands = offset.unwrap_or_default().chunks(RUN).zip(scale.unwrap_or_default().chunks(RUN));
+    let elements = first..first + stored.len() / size_of::<S>();
+    let offset = part(&tables.offset, elements.clone(), "offsets of a piece")?;
+    let bands = offset.chunks(RUN).zip(part(&tables.scale, elements, "scales of a piece")?.chunks(RUN));
     for ((stored, out), (offset, scale)) in stored.chunks(size_of::<S>() * RUN).zip(out.chunks_mut(4 * RUN)).zip(bands)
     {
         let count = stored.len() / size_of::<S>();
@@ -237,8 +248,8 @@ macro_rules! widen {
 widen!(u8, i8, u16, i16, u32, i32, u64, i64);
 
 /// Replaces the elements whose stored pattern is reserved.
-fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], width: usize, out: &mut [u8]) {
-    let size = usize::try_from(descriptor.decoded.bytes()).unwrap_or(8);
+fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
     let no_data = descriptor.no_data.unwrap_or(f64::NAN);
     let codes = descriptor.codes;
     let pairs = [
@@ -250,13 +261,15 @@ fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], width: usize, out: &mu
     for (code, value) in pairs {
         let Some(code) = code else { continue };
         let (pattern, value) = (code.to_le_bytes(), special_bytes(value, descriptor.decoded));
-        let (Some(pattern), Some(value)) = (pattern.get(..width), value.get(..size)) else { continue };
+        let pattern = part(&pattern, 0..width, "pattern of a special value")?;
+        let value = part(&value, 0..size, "bytes of a special value")?;
         for (stored, out) in stored.chunks_exact(width).zip(out.chunks_exact_mut(size)) {
             if stored == pattern {
                 out.copy_from_slice(value);
             }
         }
     }
+    Ok(())
 }
 
 fn special_bytes(value: f64, dtype: Dtype) -> [u8; 8] {

@@ -8,7 +8,7 @@ use crate::fidelity::Meter;
 use crate::settings::check_max_error;
 use crate::source::{BLOCK_BYTES, for_each_block};
 use crate::vector::vectorised;
-use shardpack_format::{Codes, Dtype, Transform};
+use shardpack_format::{Codes, Dtype, Error, Transform};
 
 /// 2⁵²: the double nearest to x + 2⁵² has the integer nearest to x, ties to even, in its low bits.
 const ROUND: f64 = 4_503_599_627_370_496.0;
@@ -72,7 +72,8 @@ pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut E
                 } else {
                     continue;
                 };
-                *step = code.and_then(|c| u16::try_from(c).ok()).unwrap_or(0);
+                let code = code.and_then(|c| u16::try_from(c).ok());
+                *step = code.ok_or_else(|| Error::internal("special value", "a code for it", v))?;
                 *decoded = special;
             }
         }

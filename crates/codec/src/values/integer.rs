@@ -6,10 +6,11 @@ use crate::element::{Element, Float};
 use crate::elements::Elements;
 use crate::error::EncodeResult;
 use crate::fidelity::Fidelity;
+use crate::parts::{part, part_mut};
 use crate::settings::ValueRule;
 use crate::source::{ArraySource, BLOCK_BYTES, element_count, for_each_block};
 use crate::vector::vectorised;
-use shardpack_format::{Codes, Dtype, Transform};
+use shardpack_format::{Codes, Dtype, Error, Transform};
 
 /// Types to try, smallest first, with their ranges.
 const TYPES: [(Dtype, i64, i64); 6] = [
@@ -49,7 +50,7 @@ pub(super) fn store_float<T: Float>(
                 None
             };
             if let Some(code) = code {
-                out.copy_from_slice(code.to_le_bytes().get(..width).unwrap_or_default());
+                out.copy_from_slice(part(&code.to_le_bytes(), 0..width, "pattern of a special value")?);
             }
         }
         Ok(())
@@ -170,9 +171,11 @@ fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut
     let mut run = [T::default(); 4096];
     for_each_block(array, BLOCK_BYTES, |block| {
         for bytes in block.chunks(4096 * size_of::<T>()) {
-            let Some(run) = run.get_mut(..bytes.len() / size_of::<T>()) else { continue };
+            let run = part_mut(&mut run, 0..bytes.len() / size_of::<T>(), "values of a run")?;
             T::load(bytes, run);
-            let Some(&first) = run.first() else { continue };
+            let Some(&first) = run.first() else {
+                return Err(Error::internal("values of a run", "one or more", bytes.len()).into());
+            };
             let (mut min, mut max) = range.unwrap_or((first, first));
             for &value in run.iter() {
                 min = if value < min { value } else { min };
@@ -193,7 +196,7 @@ fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut
             && request.rule != ValueRule::Keep
     });
     let (Some((stored, ..)), true) = (smaller, dtype != Dtype::Bool) else {
-        let arrangement = keep(array, request, elements, |_| {})?;
+        let arrangement = keep(array, request, elements, |_| Ok(()))?;
         let (transform, no_data, codes) = (Transform::None, request.no_data, Codes::default());
         return Ok(Stored { decoded: dtype, stored: dtype, transform, no_data, codes, arrangement, fidelity });
     };
@@ -202,7 +205,7 @@ fn narrow<T: Integer>(array: &dyn ArraySource, request: &Request, elements: &mut
     super::for_each_piece(array, size_of::<T>(), &arrangement, elements, |source, out| {
         // Little-endian integers are narrowed by dropping the high bytes.
         for (value, out) in source.chunks_exact(size_of::<T>()).zip(out.chunks_exact_mut(width)) {
-            out.copy_from_slice(value.get(..width).unwrap_or_default());
+            out.copy_from_slice(part(value, 0..width, "low bytes of an integer")?);
         }
         Ok(())
     })?;

@@ -20,6 +20,7 @@ use crate::element::Element;
 use crate::elements::Elements;
 use crate::error::{EncodeError, EncodeResult};
 use crate::fidelity::Fidelity;
+use crate::parts::part_mut;
 use crate::settings::ValueRule;
 use crate::source::{ArraySource, BLOCK_BYTES, element_count, for_each_block};
 use crate::vector::vectorised;
@@ -60,14 +61,15 @@ fn load_f16(bytes: &[u8], out: &mut [f32]) {
     let mut halves = [f16::ZERO; 256];
     for (from, to) in bytes.chunks(512).zip(out.chunks_mut(256)) {
         f16::load(from, &mut halves);
-        half::slice::HalfFloatSliceExt::convert_to_f32_slice(halves.get(..to.len()).unwrap_or_default(), to);
+        let (halves, _) = halves.split_at(to.len());
+        half::slice::HalfFloatSliceExt::convert_to_f32_slice(halves, to);
     }
 }
 
 /// The arrangement of elements of `stored`, as far as the array allows it.
 pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Request) -> Arrangement {
     let shape = array.shape();
-    let width = usize::try_from(stored.bytes()).unwrap_or(8);
+    let width = stored.size();
     let elements = element_count(array);
     let bands = shape.last().and_then(|&n| usize::try_from(n).ok()).unwrap_or(1).max(1);
     Arrangement {
@@ -92,7 +94,7 @@ struct Job<'a, T> {
 
 impl<'a, T: Float> Job<'a, T> {
     fn new(array: &'a dyn ArraySource, request: &'a Request, load: fn(&[u8], &mut [T])) -> Self {
-        let width = usize::try_from(array.dtype().bytes()).unwrap_or(8);
+        let width = array.dtype().size();
         let no_data = request.no_data.map(|v| match array.dtype() {
             Dtype::F16 => T::from_f64(f16::from_f64(v).to_f64()),
             _ => T::from_f64(v),
@@ -151,10 +153,11 @@ impl<'a, T: Float> Job<'a, T> {
         // On the way to the coder, while it is in the cache.
         let count = |bytes: &[u8]| {
             for bytes in bytes.chunks(4096 * self.width) {
-                let Some(run) = values.get_mut(..bytes.len() / self.width) else { return };
+                let run = part_mut(&mut values, 0..bytes.len() / self.width, "values of a run")?;
                 (self.load)(bytes, run);
                 self.count_specials(run, &mut fidelity);
             }
+            Ok(())
         };
         let arrangement = keep(self.array, self.request, elements, count)?;
         let codes = Codes::default();
@@ -185,7 +188,7 @@ impl<'a, T: Float> Job<'a, T> {
         let mut values = [T::default(); 4096];
         for_each_block(self.array, BLOCK_BYTES, |block| {
             for bytes in block.chunks(4096 * self.width) {
-                let Some(run) = values.get_mut(..bytes.len() / self.width) else { return Ok(false) };
+                let run = part_mut(&mut values, 0..bytes.len() / self.width, "values of a run")?;
                 (self.load)(bytes, run);
                 if !each(run) {
                     return Ok(false);
@@ -271,14 +274,14 @@ fn keep(
     array: &dyn ArraySource,
     request: &Request,
     elements: &mut Elements<'_>,
-    mut look: impl FnMut(&[u8]),
+    mut look: impl FnMut(&[u8]) -> EncodeResult<()>,
 ) -> EncodeResult<Arrangement> {
     let arrangement = arrangement(array, array.dtype(), request);
     if arrangement.is_identity() {
         elements.take_all(array, arrangement.width, look)?;
     } else {
         for_each_piece(array, arrangement.width, &arrangement, elements, |bytes, out| {
-            look(bytes);
+            look(bytes)?;
             out.copy_from_slice(bytes);
             Ok(())
         })?;
@@ -297,7 +300,7 @@ impl<T: Float> Job<'_, T> {
     ) -> EncodeResult<()> {
         let mut values = vec![T::default(); arrangement.piece_pixels() * arrangement.bands];
         for_each_piece(self.array, self.width, arrangement, elements, |bytes, out| {
-            let Some(values) = values.get_mut(..bytes.len() / self.width) else { return Ok(()) };
+            let values = part_mut(&mut values, 0..bytes.len() / self.width, "values of a piece")?;
             (self.load)(bytes, values);
             each(values, out)
         })
@@ -312,7 +315,7 @@ fn for_each_piece(
     mut each: impl FnMut(&[u8], &mut [u8]) -> EncodeResult<()>,
 ) -> EncodeResult<()> {
     let width = arrangement.width;
-    elements.begin(width, element_count(array) * width);
+    elements.begin(width, element_count(array) * width)?;
     let pixels = arrangement.piece_pixels();
     let piece = (pixels * arrangement.bands).min(element_count(array).max(1));
     let piece_bytes = piece * source_width;
@@ -327,14 +330,15 @@ fn for_each_piece(
                 elements.filled(length)?;
                 continue;
             }
-            let (Some(stored), Some(scratch)) = (stored.get_mut(..length), scratch.get_mut(..length)) else { continue };
+            let stored = part_mut(&mut stored, 0..length, "stored elements of a piece")?;
+            let scratch = part_mut(&mut scratch, 0..length, "scratch of a piece")?;
             each(bytes, stored)?;
             if arrangement.layout == Layout::AsShape {
-                arrangement.place(stored, scratch, 0, elements.room(length));
+                arrangement.place(stored, scratch, 0, elements.room(length))?;
                 elements.filled(length)?;
             } else {
                 // Only the last piece completes the first band.
-                arrangement.place(stored, scratch, first, elements.whole());
+                arrangement.place(stored, scratch, first, elements.whole())?;
                 first += pixels;
             }
         }

@@ -3,6 +3,7 @@
 use super::{Tables, decode_piece};
 use crate::arrange::Arrangement;
 use crate::decoder::grow;
+use crate::parts::{part, part_mut, split_mut};
 use crate::window::Block;
 use shardpack_format::{ArrayDescriptor, Dtype, Result, Transform};
 
@@ -39,7 +40,7 @@ impl<'a> Values<'a> {
         out: &'a mut [u8],
     ) -> Self {
         let pixels = arrangement.piece_pixels().min(arrangement.pixels.max(1));
-        let size = usize::try_from(descriptor.decoded.bytes()).unwrap_or(8);
+        let size = descriptor.decoded.size();
         let tables = Tables::new(descriptor, pixels);
         Self { descriptor, arrangement, tables, piece, pixels, kept: 0, done: 0, out, size }
     }
@@ -48,10 +49,10 @@ impl<'a> Values<'a> {
     pub(crate) fn take(&mut self, block: &Block<'_>, count: usize) -> Result<()> {
         let Arrangement { bands, width, .. } = self.arrangement;
         if is_as_stored(self.descriptor) {
-            let (before, rest) = self.out.split_at_mut_checked(self.done * width).unwrap_or_default();
-            let place = rest.get_mut(..count * width).unwrap_or_default();
+            let (before, rest) = split_mut(self.out, self.done * width, "elements before a block")?;
+            let place = part_mut(rest, 0..count * width, "place of a block")?;
             let band = self.done % bands;
-            self.arrangement.read(block, 0, band, if band == 0 { &[] } else { before }, place);
+            self.arrangement.read(block, 0, band, if band == 0 { &[] } else { before }, place)?;
             self.done += count;
             return Ok(());
         }
@@ -60,19 +61,20 @@ impl<'a> Values<'a> {
             let whole = (count - first) / bands * bands;
             if let (Block::Bytes(bytes), 0, true, 1..) = (block, self.kept, self.arrangement.is_identity(), whole) {
                 // The order is right already.
-                let bytes = bytes.get(first * width..(first + whole) * width).unwrap_or_default();
+                let bytes = part(bytes, first * width..(first + whole) * width, "whole pixels of a block")?;
                 bytes.chunks(self.pixels * bands * width).try_for_each(|piece| self.put(piece))?;
                 first += whole;
                 continue;
             }
             let here = (self.pixels * bands - self.kept).min(count - first);
             let mut piece = std::mem::take(self.piece);
-            let (before, to) = grow(&mut piece, self.pixels * bands * width).split_at_mut(self.kept * width);
-            let to = to.get_mut(..here * width).unwrap_or_default();
-            self.arrangement.read(block, first, self.kept, before, to);
+            let room = grow(&mut piece, self.pixels * bands * width);
+            let (before, to) = split_mut(room, self.kept * width, "elements of an incomplete pixel")?;
+            let to = part_mut(to, 0..here * width, "place of a piece")?;
+            self.arrangement.read(block, first, self.kept, before, to)?;
             let held = self.kept + here;
             let whole = held / bands * bands;
-            let result = self.put(piece.get(..whole * width).unwrap_or_default());
+            let result = self.put(part(&piece, 0..whole * width, "whole pixels of a piece")?);
             piece.copy_within(whole * width..held * width, 0);
             *self.piece = piece;
             result?;
@@ -89,18 +91,18 @@ impl<'a> Values<'a> {
         for first in (0..pixels).step_by(step) {
             let count = step.min(pixels - first);
             let tile = grow(window, count * bands * width);
-            self.arrangement.tile(blocks, first, tile);
+            self.arrangement.tile(blocks, first, tile)?;
             let tiled = Arrangement { difference: false, pixels: count, ..self.arrangement };
             for at in (0..count).step_by(self.pixels) {
                 let elements = self.pixels.min(count - at) * bands;
                 if is_as_stored(self.descriptor) {
-                    let place = self.out.get_mut(self.done * width..(self.done + elements) * width);
-                    tiled.fetch(tile, at, place.unwrap_or_default());
+                    let range = self.done * width..(self.done + elements) * width;
+                    tiled.fetch(tile, at, part_mut(self.out, range, "place of a piece")?)?;
                     self.done += elements;
                 } else {
                     let mut piece = std::mem::take(self.piece);
                     let stored = grow(&mut piece, elements * width);
-                    tiled.fetch(tile, at, stored);
+                    tiled.fetch(tile, at, stored)?;
                     let result = self.put(stored);
                     *self.piece = piece;
                     result?;
@@ -113,8 +115,8 @@ impl<'a> Values<'a> {
     /// Makes values of the next pixels.
     fn put(&mut self, stored: &[u8]) -> Result<()> {
         let elements = stored.len() / self.arrangement.width;
-        let place = self.out.get_mut(self.done * self.size..(self.done + elements) * self.size);
+        let range = self.done * self.size..(self.done + elements) * self.size;
         self.done += elements;
-        decode_piece(self.descriptor, &self.tables, stored, place.unwrap_or_default())
+        decode_piece(self.descriptor, &self.tables, stored, part_mut(self.out, range, "place of values")?)
     }
 }

@@ -59,17 +59,24 @@ impl Alias {
         match usize::try_from(column).ok().and_then(|c| self.columns.get(c)) {
             Some((threshold, _)) if coin < *threshold => column,
             Some((_, alias)) => u64::from(*alias),
-            None => 0,
+            None => {
+                debug_assert!(false, "column {column} of {}", self.columns.len());
+                0
+            }
         }
     }
 }
 
 fn at(values: &[f64], i: u32) -> f64 {
-    usize::try_from(i).ok().and_then(|i| values.get(i)).copied().unwrap_or_default()
+    let value = usize::try_from(i).ok().and_then(|i| values.get(i));
+    debug_assert!(value.is_some(), "column {i} of {}", values.len());
+    value.copied().unwrap_or_default()
 }
 
 fn slot<T>(values: &mut [T], i: u32) -> Option<&mut T> {
-    values.get_mut(usize::try_from(i).ok()?)
+    let (i, columns) = (usize::try_from(i).ok()?, values.len());
+    debug_assert!(i < columns, "column {i} of {columns}");
+    values.get_mut(i)
 }
 
 /// A probability as a bound for 64 uniform bits.

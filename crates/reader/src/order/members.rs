@@ -71,7 +71,9 @@ impl Members {
 
     /// Member number `index`; 0 past the end, which no caller asks for.
     pub(super) fn sample(&self, index: u64) -> u64 {
-        usize::try_from(index).ok().and_then(|index| self.samples.get(index)).copied().unwrap_or_default()
+        let sample = usize::try_from(index).ok().and_then(|index| self.samples.get(index));
+        debug_assert!(sample.is_some(), "member {index} of {}", self.samples.len());
+        sample.copied().unwrap_or_default()
     }
 
     /// The samples from the first to the last of the members `span`; `None` if fewer than half of

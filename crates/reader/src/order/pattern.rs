@@ -41,22 +41,23 @@ impl Pattern {
             0 => 1,
             stride => stride,
         };
-        let next_column = (1..SLOTS).find(|rows| rows * stride % SLOTS == 1).unwrap_or(1);
+        let next_column = (1..SLOTS).find(|rows| rows * stride % SLOTS == 1);
+        debug_assert!(next_column.is_some(), "no multiple of {stride} is 1 modulo {SLOTS}, which is a prime");
+        let next_column = next_column.unwrap_or(1);
         let mut of_source = vec![Vec::new(); weights.len()];
         let mut in_round = of_source.clone();
         for (slot, wish) in (0..).zip(&wishes) {
-            if let Some(own) = usize::try_from(wish.2).ok().and_then(|source| in_round.get_mut(source)) {
-                own.push(slot);
-            }
+            let own = usize::try_from(wish.2).ok().and_then(|source| in_round.get_mut(source));
+            own.ok_or_else(|| Error::internal("source of a slot", weights.len(), wish.2))?.push(slot);
         }
         let mut slots = Vec::new();
         for met in 0..SLOTS {
             let wish = usize::try_from(met * stride % SLOTS).ok().and_then(|slot| wishes.get(slot));
-            let source = wish.map_or(0, |wish| wish.2);
-            if let Some(own) = usize::try_from(source).ok().and_then(|s| of_source.get_mut(s)) {
-                slots.push((source, own.len() as u64));
-                own.push(met);
-            }
+            let (.., source) = *wish.ok_or_else(|| Error::internal("slots of a round", SLOTS, wishes.len()))?;
+            let own = usize::try_from(source).ok().and_then(|s| of_source.get_mut(s));
+            let own = own.ok_or_else(|| Error::internal("source of a slot", weights.len(), source))?;
+            slots.push((source, own.len() as u64));
+            own.push(met);
         }
         Ok(Self { slots, of_source, in_round, next_column })
     }
@@ -103,7 +104,9 @@ impl Pattern {
     }
 
     fn source(&self, source: u32) -> &[u64] {
-        usize::try_from(source).ok().and_then(|s| self.of_source.get(s)).map_or(&[], Vec::as_slice)
+        let slots = usize::try_from(source).ok().and_then(|s| self.of_source.get(s));
+        debug_assert!(slots.is_some(), "source {source} of {}", self.of_source.len());
+        slots.map_or(&[], Vec::as_slice)
     }
 }
 
@@ -128,7 +131,8 @@ fn counts(weights: &[f64]) -> Result<Vec<u64>> {
     let parts: Vec<f64> = above.iter().map(|part| if sum > 0.0 { part / sum * rest } else { 0.0 }).collect();
     let own = |(weight, part): (&f64, &f64)| if *weight > 0.0 { part.floor() as u64 + 1 } else { 0 };
     let mut counts: Vec<u64> = weights.iter().zip(&parts).map(own).collect();
-    let missing = SLOTS.saturating_sub(counts.iter().sum());
+    let given: u64 = counts.iter().sum();
+    let missing = SLOTS.checked_sub(given).ok_or_else(|| Error::internal("slots of a round", SLOTS, given))?;
     let mut order: Vec<usize> = (0..weights.len()).filter(|&i| weights.get(i).is_some_and(|&w| w > 0.0)).collect();
     let fraction = |i: usize| parts.get(i).map_or(0.0, |part| part.fract());
     order.sort_by(|&a, &b| fraction(b).total_cmp(&fraction(a)).then(a.cmp(&b)));

@@ -191,7 +191,9 @@ impl Walk {
                     continue;
                 }
             }
-            let window = self.window.get(self.in_window(at)..).unwrap_or_default();
+            let window = self.window.get(self.in_window(at)..);
+            debug_assert!(window.is_some(), "{at} was loaded, into {:?}", self.window_range);
+            let window = window.unwrap_or_default();
             let (cells, _) = window.as_chunks::<64>();
             let hit = cells.iter().position(|cell| cell.starts_with(&RECORD_MAGIC) || cell.starts_with(INDEX_MAGIC));
             let Some(hit) = hit else {

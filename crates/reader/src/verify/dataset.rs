@@ -117,7 +117,7 @@ impl Seen {
             out.push(Problem::new(file(target), FormatError::format(what, expected, found)));
         };
         self.identities.sort_by_key(|(target, ..)| *target);
-        let first = self.identities.first().cloned();
+        let Some((_, first_id, _, first_metadata)) = &self.identities.first().cloned() else { return out };
         let mut numbers = HashSet::new();
         for (target, id, number, shared) in &self.identities {
             let metadata = shared.metadata();
@@ -138,7 +138,6 @@ impl Seen {
                 }
                 continue;
             }
-            let Some((_, first_id, _, first_metadata)) = &first else { continue };
             if id != first_id {
                 put(*target, "dataset id of the shard", format!("{first_id}, as in the first"), id.to_string());
             } else if !shared.is_same(first_metadata) && metadata != first_metadata.metadata() {

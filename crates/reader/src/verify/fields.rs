@@ -70,12 +70,13 @@ impl FieldChecker {
 fn check_label(shard: &Shard, record: &Record<'_>, classes: u64) -> Option<Error> {
     let mut rest = record.scalars;
     for (name, dtype) in shard.index().metadata().schema.scalars() {
-        let (value, tail) = rest.split_at_checked(usize::try_from(dtype.bytes()).unwrap_or(usize::MAX))?;
+        let missing = || Error::internal("scalars of a record", format!("`{name}` among them"), rest.len());
+        let Some((value, tail)) = rest.split_at_checked(dtype.size()) else { return Some(missing()) };
         if name == "label" {
             if matches!(dtype, Dtype::Bool | Dtype::F16 | Dtype::F32 | Dtype::F64) {
                 return None;
             }
-            let value = Scalar::from_bytes(dtype, value)?;
+            let Some(value) = Scalar::from_bytes(dtype, value) else { return Some(missing()) };
             let fits = value.as_i64().and_then(|v| u64::try_from(v).ok()).is_some_and(|v| v < classes);
             return (!fits).then(|| Error::format("label", format!("a class below {classes}"), value));
         }

@@ -4,7 +4,7 @@ use super::VerifyOptions;
 use super::fields::FieldChecker;
 use super::problem::Problem;
 use crate::check::Crc;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fetch::slice;
 use crate::handles::ShardFile;
 use crate::shard::{Shard, room};
@@ -147,9 +147,10 @@ fn read_hashing(shard: &Shard, record: u64, start: u64, bytes: &mut [u8]) -> Res
     let mut at = 0;
     for piece in bytes.chunks_mut(PIECE_BYTES) {
         shard.file().read_exact_at(piece, start.saturating_add(at as u64))?;
-        let body_start = usize::try_from(FRAME_BYTES).unwrap_or(0).saturating_sub(at).min(piece.len());
+        let body_start = usize::try_from(FRAME_BYTES).unwrap_or(usize::MAX).saturating_sub(at).min(piece.len());
         let body_end = length.saturating_sub(at).min(piece.len());
-        crc.update(piece.get(body_start..body_end).unwrap_or_default());
+        let body = piece.get(body_start..body_end);
+        crc.update(body.ok_or_else(|| Error::internal("body of a record", body_start, body_end))?);
         at += piece.len();
     }
     Ok(crc.finalize())

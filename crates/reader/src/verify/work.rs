@@ -216,7 +216,10 @@ impl Run<'_> {
 
     /// Opens a shard, checks all of it but the records, and cuts these into spans.
     fn open(&self, target: usize) -> Vec<Span> {
-        let Some(wanted) = self.targets.get(target) else { return Vec::new() };
+        let Some(wanted) = self.targets.get(target) else {
+            self.problem(target, Error::internal("shard to verify", self.targets.len(), target));
+            return Vec::new();
+        };
         let known = self.done().seen.known();
         let read = |file: ShardFile| Ok((Anatomy::read(&file, &self.options.limits, known.as_ref())?, file));
         let opened = wanted.file().and_then(read);

@@ -2,7 +2,8 @@
 
 use super::behaviour::options;
 use super::source::{Numbers, Sum, files};
-use crate::journal::journal_name;
+use crate::fs::{Disk, StdFs};
+use crate::journal::{Journal, journal_name};
 use crate::{Error, Outcome, Part, Plan, PlanOptions, PlanSample, Progress, WriteOptions, merge, write_dataset};
 use std::fs;
 use tempfile::tempdir;
@@ -87,6 +88,22 @@ fn merge_names_what_is_missing() {
     let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
     assert!(error.contains(&format!("expected all {shards}, found {missing} missing, the first is 0: ")), "{error}");
     assert!(error.contains(" of part 1/3, ") && error.contains(" of part 3/3\nhint: "), "{error}");
+}
+
+/// Such a journal was written by no version of this crate. Its dataset must not end with the shards
+/// that happen to be there.
+#[test]
+fn a_journal_without_the_number_of_shards_is_refused() {
+    let source = Numbers::new(300);
+    let dir = tempdir().unwrap();
+    write_dataset(dir.path(), &source.plan(40_000), &source, &part(1, 3)).unwrap();
+    let disk = Disk(&StdFs);
+    let path = dir.path().join(journal_name(Some(Part::new(1, 3).unwrap())));
+    let mut journal = Journal::read(disk, &path).unwrap().unwrap();
+    journal.head.metadata.shards = None;
+    drop(journal.begin(disk, dir.path()).unwrap());
+    let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
+    assert!(error.contains("shards of a journal: expected their number, found none"), "{error}");
 }
 
 #[test]

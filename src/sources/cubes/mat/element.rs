@@ -64,7 +64,8 @@ impl<R: Read> Elements<'_, R> {
         if tag.bytes > max {
             return Err(self.source.format(what, format_args!("at most {max} bytes"), tag.bytes));
         }
-        let mut content = vec![0; usize::try_from(tag.bytes).unwrap_or_default()];
+        let length = usize::try_from(tag.bytes).map_err(|_| self.source.internal(what, max, tag.bytes))?;
+        let mut content = vec![0; length];
         match tag.small {
             Some(small) => content.iter_mut().zip(small).for_each(|(to, from)| *to = from),
             None => {
@@ -102,7 +103,7 @@ impl<R: Read> Elements<'_, R> {
             let mut chunk = vec![0; 64 << 10];
             while left > 0 {
                 let length = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.len());
-                let part = chunk.get_mut(..length).unwrap_or_default();
+                let (part, _) = chunk.split_at_mut(length);
                 self.reader.read_exact(part).map_err(|error| damaged(self.source, error))?;
                 convert(part, stored, target, self.big_endian, &mut out).ok_or_else(|| {
                     self.source.format("MATLAB elements", format_args!("{count} of {target}"), unfit(stored))

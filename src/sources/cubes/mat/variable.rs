@@ -130,7 +130,9 @@ struct Parsed {
 fn header<R: Read>(elements: &mut Elements<R>) -> Result<Option<Parsed>> {
     let source = elements.source;
     let (_, flags) = elements.short("MATLAB array flags", 8)?;
-    let flags = elements.words(&flags).first().copied().unwrap_or_default();
+    let found = flags.len();
+    let flags = elements.words(&flags).first().copied();
+    let flags = flags.ok_or_else(|| source.format("length of MATLAB array flags", "8 bytes", found))?;
     let (dtype, sparse) = match flags & 0xff {
         5 => (Dtype::F64, true),
         6 => (Dtype::F64, false),

@@ -119,8 +119,9 @@ fn lzw(packed: &[u8], out: &mut [u8]) -> Result<(), String> {
             Ok(_) => return Err(format!("an end {} bytes early", to.len() - step.consumed_out)),
             Err(error) => return Err(error.to_string()),
         }
-        from = from.get(step.consumed_in..).unwrap_or_default();
-        to = to.get_mut(step.consumed_out..).unwrap_or_default();
+        let beyond = "a decoder that reads or writes beyond the end";
+        from = from.get(step.consumed_in..).ok_or(beyond)?;
+        to = to.get_mut(step.consumed_out..).ok_or(beyond)?;
     }
     Ok(())
 }

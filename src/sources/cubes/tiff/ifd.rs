@@ -96,7 +96,7 @@ impl Ifd {
         let start = offset + count_bytes;
         budget.take(source, count_bytes + count * entry_bytes)?;
         let table = source.read_at("TIFF directory", start, count * entry_bytes)?;
-        let entries = table.chunks_exact(stride).filter_map(|entry| {
+        let entries = table.chunks_exact(stride).map(|entry| {
             let (head, field) = entry.split_at_checked(if order.big_tiff { 12 } else { 8 })?;
             let uint = |range| head.get(range).map(|bytes| order.uint(bytes));
             let short = |range| uint(range).and_then(|value| u16::try_from(value).ok());
@@ -104,7 +104,8 @@ impl Ifd {
             value.iter_mut().zip(field).for_each(|(to, from)| *to = *from);
             Some(Entry { tag: short(0..2)?, kind: short(2..4)?, count: uint(4..head.len())?, field: value })
         });
-        let entries = entries.collect();
+        let entries = entries.collect::<Option<_>>();
+        let entries = entries.ok_or_else(|| source.internal("TIFF directory", "entries of one length", stride))?;
         // Some writers omit the last link at the end of the file.
         let link = start + count * entry_bytes;
         let next = if link + order.offset_bytes() <= source.len() {
@@ -132,11 +133,12 @@ impl Ifd {
             )
         })?;
         if bytes <= self.order.offset_bytes() {
-            let length = usize::try_from(bytes).unwrap_or_default();
-            return Ok(Some((entry.kind, entry.field.get(..length).unwrap_or_default().to_vec())));
+            let field = usize::try_from(bytes).ok().and_then(|length| entry.field.get(..length));
+            let field = field.ok_or_else(|| source.internal("field of a TIFF entry", entry.field.len(), bytes))?;
+            return Ok(Some((entry.kind, field.to_vec())));
         }
-        let width = if self.order.big_tiff { 8 } else { 4 };
-        let offset = self.order.uint(entry.field.get(..width).unwrap_or_default());
+        let (offset, _) = entry.field.split_at(if self.order.big_tiff { 8 } else { 4 });
+        let offset = self.order.uint(offset);
         self.budget.take(source, bytes)?;
         Ok(Some((entry.kind, source.read_at("value of a TIFF tag", offset, bytes)?)))
     }

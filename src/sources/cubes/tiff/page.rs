@@ -241,7 +241,9 @@ impl Page {
                     self.decode(source, number, &mut tile, stored_row, &mut packed)?;
                     let left = column * tile_width * pixel;
                     for (to, from) in part.chunks_exact_mut(width * pixel).zip(tile.chunks_exact(stored_row)) {
-                        let to = to.get_mut(left..).unwrap_or_default();
+                        let found = to.len();
+                        let to = to.get_mut(left..);
+                        let to = to.ok_or_else(|| source.internal("start of a TIFF tile", found, left))?;
                         if self.bilevel {
                             let bits = from.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
                             to.iter_mut().take(tile_width).zip(bits).for_each(|(to, bit)| *to = bit);

@@ -7,10 +7,12 @@
 /// Pixels that are converted at a time.
 const LANES: usize = 32;
 
-/// YCbCr to RGB.
+/// YCbCr to RGB. `None` unless all rows have the same number of pixels.
 #[inline(always)]
-pub(super) fn ycc(y: &[u8], cb: &[u8], cr: &[u8], rgb: &mut [u8]) {
-    debug_assert!([cb.len(), cr.len(), rgb.len() / 3] == [y.len(); 3], "rows of one picture");
+pub(super) fn ycc(y: &[u8], cb: &[u8], cr: &[u8], rgb: &mut [u8]) -> Option<()> {
+    if [cb.len(), cr.len(), rgb.len() / 3] != [y.len(); 3] {
+        return None;
+    }
     let (ys, y) = y.as_chunks::<LANES>();
     let (cbs, cb) = cb.as_chunks::<LANES>();
     let (crs, cr) = cr.as_chunks::<LANES>();
@@ -21,6 +23,7 @@ pub(super) fn ycc(y: &[u8], cb: &[u8], cr: &[u8], rgb: &mut [u8]) {
     for (((rgb, &y), &cb), &cr) in rgb.iter_mut().zip(y).zip(cb).zip(cr) {
         *rgb = one(y, cb, cr);
     }
+    Some(())
 }
 
 #[inline(always)]
@@ -50,11 +53,14 @@ const fn upper(a: i16, b: i16) -> i16 {
     ((a as i32 * b as i32) >> 16) as i16
 }
 
-/// Gray to RGB.
+/// Gray to RGB. `None` unless both rows have the same number of pixels.
 #[inline(always)]
-pub(super) fn gray(y: &[u8], rgb: &mut [u8]) {
-    debug_assert_eq!(rgb.len() / 3, y.len(), "rows of one picture");
+pub(super) fn gray(y: &[u8], rgb: &mut [u8]) -> Option<()> {
+    if rgb.len() / 3 != y.len() {
+        return None;
+    }
     for (to, &y) in rgb.as_chunks_mut::<3>().0.iter_mut().zip(y) {
         *to = [y; 3];
     }
+    Some(())
 }

@@ -52,17 +52,16 @@ impl Pixels {
         let [luma, blue, red] = planes.get();
         let luma = luma.row(y)?.get(columns.clone())?;
         if layout.components == 1 {
-            color::gray(luma, rgb);
+            color::gray(luma, rgb)
         } else if (layout.h, layout.v) == (1, 1) {
-            color::ycc(luma, blue.row(y)?.get(columns.clone())?, red.row(y)?.get(columns)?, rgb);
+            color::ycc(luma, blue.row(y)?.get(columns.clone())?, red.row(y)?.get(columns)?, rgb)
         } else {
             for (plane, row) in [blue, red].into_iter().zip(&mut self.chroma) {
                 upsampled(layout, plane, y, &mut self.sums, row)?;
             }
             let [blue, red] = &self.chroma;
-            color::ycc(luma, blue.get(columns.clone())?, red.get(columns)?, rgb);
+            color::ycc(luma, blue.get(columns.clone())?, red.get(columns)?, rgb)
         }
-        Some(())
     }
 }
 
@@ -81,7 +80,6 @@ fn upsampled(layout: &Layout, plane: &Plane, y: usize, sums: &mut [u16], out: &m
     match (layout.h, above) {
         (1, true) => upsample::between::<1>(near, far, out),
         (1, false) => upsample::between::<2>(near, far, out),
-        _ => upsample::widened_between(near, far, sums, out)?,
+        _ => upsample::widened_between(near, far, sums, out),
     }
-    Some(())
 }

@@ -62,7 +62,10 @@ impl<'a, 'b> Stream<'a, 'b> {
         blocks: &'b mut [Block],
         lasts: &'b mut [u8],
     ) -> Option<Self> {
-        debug_assert!(blocks.len() == lasts.len() && blocks.len().is_multiple_of(phases.len()), "whole MCUs");
+        debug_assert!(blocks.len().is_multiple_of(phases.len()), "whole MCUs");
+        if blocks.len() != lasts.len() {
+            return None;
+        }
         let mut blocks = blocks.iter_mut();
         let block = blocks.next()?;
         let ac = &*phases.first()?.ac.lookup;

@@ -6,20 +6,26 @@
 #![deny(clippy::indexing_slicing)]
 
 /// A row between two: three quarters of `near`, a quarter of `far`. `BIAS` is 1 if `far` is above,
-/// 2 if it is below.
+/// 2 if it is below. `None` if the rows do not fit each other.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
-pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) {
-    debug_assert!(near.len() == far.len() && out.len() >= near.len(), "rows of one picture");
+pub(super) fn between<const BIAS: u16>(near: &[u8], far: &[u8], out: &mut [u8]) -> Option<()> {
+    if near.len() != far.len() || out.len() < near.len() {
+        return None;
+    }
     for ((to, &near), &far) in out.iter_mut().zip(near).zip(far) {
         *to = ((3 * u16::from(near) + u16::from(far) + BIAS) >> 2) as u8;
     }
+    Some(())
 }
 
-/// Doubles the columns. `sums` has room for two samples more than the row.
+/// Doubles the columns. `sums` has room for two samples more than the row. `None` if the rows do
+/// not fit each other.
 #[inline(always)]
 pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
-    debug_assert!(out.len() >= 2 * row.len(), "a row of {} samples in {} pixels", row.len(), out.len());
+    if out.len() < 2 * row.len() {
+        return None;
+    }
     let sums = sums.get_mut(..row.len() + 2)?;
     for (to, &v) in sums.iter_mut().skip(1).zip(row) {
         *to = v.into();
@@ -28,10 +34,12 @@ pub(super) fn widened(row: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()
     Some(())
 }
 
-/// Doubles the columns of a row between two.
+/// Doubles the columns of a row between two. `None` if the rows do not fit each other.
 #[inline(always)]
 pub(super) fn widened_between(near: &[u8], far: &[u8], sums: &mut [u16], out: &mut [u8]) -> Option<()> {
-    debug_assert!(near.len() == far.len() && out.len() >= 2 * near.len(), "rows of one picture");
+    if near.len() != far.len() || out.len() < 2 * near.len() {
+        return None;
+    }
     let sums = sums.get_mut(..near.len() + 2)?;
     for ((to, &near), &far) in sums.iter_mut().skip(1).zip(near).zip(far) {
         *to = 3 * u16::from(near) + u16::from(far);
