@@ -17,7 +17,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-gpu", &["shardpack-format", "shardpack-codec", "shardpack-reader"]),
     ("shardpack-gpu-play", &[]),
     ("shardpack", &["shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer", "shardpack-gpu"]),
-    ("shardpack-python", &["shardpack", "shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer", "shardpack-gpu"]),
+    (
+        "shardpack-python",
+        &["shardpack", "shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer", "shardpack-gpu"],
+    ),
 ];
 
 /// The only places where `unsafe` may stand: the fences around LZ4, libjpeg-turbo and the CUDA

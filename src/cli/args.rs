@@ -2,8 +2,8 @@
 //! disk.
 
 use super::bench::{
-    ArrayView, BandsView, DeviceArg, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype, parse_view,
-    parse_window,
+    ArrayView, BandsView, DeviceArg, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype,
+    parse_view, parse_window,
 };
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};

@@ -54,7 +54,11 @@ impl DeviceArg {
 
 /// `(level / 255 − mean) / std`, if one of the two is given. Each is one number, or one for red,
 /// green and blue.
-pub(super) fn scaling(mean: Option<&[f64]>, std: Option<&[f64]>, dtype: Option<&DtypeView>) -> anyhow::Result<Option<Scaling>> {
+pub(super) fn scaling(
+    mean: Option<&[f64]>,
+    std: Option<&[f64]>,
+    dtype: Option<&DtypeView>,
+) -> anyhow::Result<Option<Scaling>> {
     if mean.is_none() && std.is_none() {
         return Ok(None);
     }

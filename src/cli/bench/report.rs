@@ -1,7 +1,7 @@
 //! What `bench` prints: a table for people, an object for programs.
 
-use super::epoch::Epoch;
 use super::device;
+use super::epoch::Epoch;
 use super::limit::{Limit, advice, limit, percent};
 use super::setup::Setup;
 use crate::cli::args::{BenchArgs, OrderArg};

@@ -1,8 +1,8 @@
 //! Turns the arguments and a dataset into options of the loader, or says why they do not fit.
 
 use super::limit::{Content, Setting};
-use super::{device, system};
 use super::view::{ArrayView, PictureView};
+use super::{device, system};
 use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{open, units};
 use anyhow::bail;

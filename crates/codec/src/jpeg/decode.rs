@@ -15,7 +15,7 @@ use shardpack_format::{Error, Limits, Result};
 ///
 /// ```
 /// use shardpack_codec::jpeg::DecodeOptions;
-/// assert!(DecodeOptions::default().scaled && !DecodeOptions::default().lenient);
+/// assert!(!DecodeOptions::default().scaled && !DecodeOptions::default().lenient);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodeOptions {
@@ -26,8 +26,9 @@ pub struct DecodeOptions {
     /// error.
     pub lenient: bool,
     /// Whether pictures that shrink to half or less along both axes are decoded at 1/2, 1/4 or 1/8
-    /// of their size (DCT scaling), and resized from there. This is faster; pixels differ slightly
-    /// from the exact ones (on photographs by about 1 level of 255 on average). Default on.
+    /// of their size (DCT scaling), and resized from there. For pictures many times the size of the
+    /// view this is faster; pixels differ slightly from the exact ones (on photographs by about 1
+    /// level of 255 on average). Default off: every pixel counts, on the host as on a device.
     pub scaled: bool,
     /// Whether to decode only the parts of a picture that a view needs: the tiles that it touches,
     /// if the picture has restart markers, and in any picture only the pixels needed. The pixels
@@ -43,7 +44,7 @@ pub struct DecodeOptions {
 
 impl Default for DecodeOptions {
     fn default() -> Self {
-        Self { limits: Limits::default(), lenient: false, scaled: true, partial: true, own_decoder: true }
+        Self { limits: Limits::default(), lenient: false, scaled: false, partial: true, own_decoder: true }
     }
 }
 

@@ -12,7 +12,7 @@ pub struct StagingOptions {
     pub output: Output,
     /// Whether the host decodes pictures that shrink to half or less at a smaller scale, as
     /// `DecodeOptions::scaled` says. Then they are left to it, so that the pixels are the same
-    /// whoever decodes them. Default on, as there.
+    /// whoever decodes them. Default off, as there.
     pub scaled: bool,
     /// Most blocks of a segment. One thread decodes it, so that the longest segment sets the time
     /// of a batch. Default 2048.
@@ -21,7 +21,7 @@ pub struct StagingOptions {
 
 impl Default for StagingOptions {
     fn default() -> Self {
-        Self { output: Output::default(), scaled: true, max_segment_blocks: 2048 }
+        Self { output: Output::default(), scaled: false, max_segment_blocks: 2048 }
     }
 }
 

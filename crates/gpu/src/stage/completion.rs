@@ -6,6 +6,7 @@ use shardpack_reader::stage::Ticket;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::{mem, process};
 
 /// What the thread is told.
 pub(super) enum Message {
@@ -21,6 +22,8 @@ pub(super) enum Message {
 pub(super) struct Completions {
     sender: Sender<Message>,
     thread: Option<JoinHandle<()>>,
+    /// The process that has the thread: a fork of it has none.
+    pid: u32,
 }
 
 impl Completions {
@@ -32,7 +35,7 @@ impl Completions {
             name: error.kind().to_string(),
             text: error.to_string(),
         })?;
-        Ok(Self { sender, thread: Some(thread) })
+        Ok(Self { sender, thread: Some(thread), pid: process::id() })
     }
 
     pub(super) fn sender(&self) -> Sender<Message> {
@@ -53,6 +56,9 @@ impl Drop for Completions {
     fn drop(&mut self) {
         _ = self.sender.send(Message::End);
         let Some(thread) = self.thread.take() else { return };
+        if process::id() != self.pid {
+            return mem::forget(thread);
+        }
         // The last batch may be what kept the loader, and the stage, alive.
         if thread.thread().id() != thread::current().id() {
             _ = thread.join();

@@ -151,6 +151,10 @@ impl Loader {
         let mut options = options;
         options.decode.limits = dataset.limits().clone();
         options.slots = options.slots.max(1);
+        if options.stage.is_some() && options.decode.scaled {
+            let found = "decoding at a smaller scale (`DecodeOptions::scaled`), which only the host does";
+            return Err(Error::usage("decoding of pictures", "every pixel, with a stage", found));
+        }
         let world = World::new(options.rank, options.world_size, options.batch_size)?;
         let sampling: Arc<dyn Sampling> = match &options.sampling {
             Some(sampling) => Arc::clone(sampling),

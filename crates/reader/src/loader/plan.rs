@@ -20,8 +20,8 @@ use std::sync::Arc;
 pub(super) const PADDING: u64 = u64::MAX;
 /// Instead of the number of a read, or of a row.
 pub(super) const NONE: u32 = u32::MAX;
-/// Fields of a batch begin at multiples of this from its start.
-const ALIGNMENT: usize = 64;
+/// Fields of a batch begin at multiples of this from its start: what DLPack asks for.
+pub(super) const ALIGNMENT: usize = 256;
 
 /// Names a read: its first sample, and how often the order has gone through the dataset before.
 pub(super) type Key = (u64, u64);
