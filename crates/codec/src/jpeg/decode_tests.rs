@@ -212,9 +212,11 @@ proptest! {
 
     #[test]
     fn the_same_pixels_whether_parts_are_decoded_or_the_whole((jpeg, how) in any_large_case()) {
-        let (parts, _) = shown(&mut decoder(true), &jpeg, &how);
-        let mut whole = JpegDecoder::new(DecodeOptions { partial: false, ..Default::default() });
-        prop_assert!(parts == shown(&mut whole, &jpeg, &how).0, "{how:?}");
+        for scaled in [false, true] {
+            let (parts, _) = shown(&mut decoder(scaled), &jpeg, &how);
+            let mut whole = JpegDecoder::new(DecodeOptions { partial: false, scaled, ..Default::default() });
+            prop_assert!(parts == shown(&mut whole, &jpeg, &how).0, "{how:?}, scaled {scaled}");
+        }
     }
 }
 
