@@ -1,5 +1,4 @@
-//! A short campaign against each reader of source files: every seed of `fuzz/seeds`, and damage to
-//! it.
+//! A short campaign for each fuzz target: every seed that it starts from, and damage to it.
 //!
 //! Each target runs in a process of its own with bounds on memory and CPU time. `SHARDPACK_SEED=N`
 //! repeats a run, `SHARDPACK_ROUNDS=N` makes it longer.
@@ -14,12 +13,21 @@
 )]
 
 mod bounded;
+#[path = "../fuzz/src/jpeg.rs"]
+mod jpeg;
+#[path = "../fuzz/src/payload.rs"]
+mod payload;
+#[path = "../fuzz/src/shard.rs"]
+mod shard;
 #[path = "../fuzz/src/sources.rs"]
 mod sources;
+#[path = "../fuzz/src/targets.rs"]
+mod targets;
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use targets::TARGETS;
 
 /// Rounds of damage for each target.
 const ROUNDS: u64 = 1500;
@@ -80,36 +88,48 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
-fn campaign(target: &str) {
-    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
-    let mut files: Vec<_> = fs::read_dir(&seeds).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    assert!(files.len() > 1, "seeds in {}", seeds.display());
-    let folder = sources::Folder::default();
-    let seeds: Vec<_> = files.iter().map(|file| fs::read(file).unwrap()).collect();
+fn fuzz() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz")
+}
+
+/// Writes what the fuzzer starts from:
+/// `cargo test --features hdf5 --test corpus write_corpus -- --ignored`.
+#[test]
+#[ignore = "writes into the repository"]
+fn write_corpus() {
+    for target in TARGETS {
+        let folder = fuzz().join("corpus").join(target.name);
+        fs::create_dir_all(&folder).unwrap();
+        for (name, bytes) in target.seeds(&fuzz().join("seeds")) {
+            fs::write(folder.join(name), bytes).unwrap();
+        }
+    }
+}
+
+fn campaign(name: &str) {
+    let target = TARGETS.iter().find(|target| target.name == name).expect("a target");
+    let seeds = target.seeds(&fuzz().join("seeds"));
     let mut good = Vec::new();
-    for (file, bytes) in files.iter().zip(&seeds) {
-        let bad = file.file_name().unwrap().to_string_lossy().starts_with("bad-");
-        assert_eq!(folder.read(target, bytes), !bad, "{}", file.display());
+    for (file, bytes) in &seeds {
+        let bad = file.starts_with("bad-");
+        assert_eq!((target.read)(bytes), !bad, "{name}: {file}");
         good.extend((!bad).then_some(bytes));
     }
-    let seed = number("SHARDPACK_SEED").unwrap_or_else(|| RandomState::new().hash_one(target));
+    let seed = number("SHARDPACK_SEED").unwrap_or_else(|| RandomState::new().hash_one(name));
+    // Before anything is read, for the case that nothing can be said after.
+    println!("SHARDPACK_SEED={seed}");
     let mut random = Random(seed);
-    for round in 0..number("SHARDPACK_ROUNDS").unwrap_or(ROUNDS) {
+    for _ in 0..number("SHARDPACK_ROUNDS").unwrap_or(ROUNDS) {
         // An attack takes as long as the limits let it, and says little about the rest.
         let mut bytes = match random.below(16) {
-            0 => seeds[random.below(seeds.len())].clone(),
+            0 => seeds[random.below(seeds.len())].1.clone(),
             _ => good[random.below(good.len())].clone(),
         };
-        let other = &seeds[random.below(seeds.len())];
+        let (_, other) = &seeds[random.below(seeds.len())];
         for _ in 0..=random.below(4) {
             damage(&mut bytes, other, &mut random);
         }
-        // Before it is read, for the case that nothing can be said after.
-        if round == 0 {
-            println!("SHARDPACK_SEED={seed}; the last file read stays in {}", folder.path().display());
-        }
-        folder.read(target, &bytes);
+        (target.read)(&bytes);
     }
 }
 
@@ -122,13 +142,22 @@ macro_rules! campaigns {
 
         #[test]
         fn every_target_has_a_campaign() {
-            let named = [$(stringify!($target)),*];
-            assert!(sources::TARGETS.iter().all(|target| named.contains(target) || *target == "hdf5"));
+            let named = [$(stringify!($target),)* "hdf5"];
+            let listed: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
+            assert!(listed.iter().all(|target| named.contains(target)), "{listed:?}");
+            for program in fs::read_dir(fuzz().join("fuzz_targets")).unwrap() {
+                let program = program.unwrap().path();
+                let name = program.file_stem().unwrap().to_str().unwrap();
+                assert!(listed.contains(&name), "{name} is in no list");
+            }
         }
     };
 }
 
-campaigns!(tiff matlab envi npz labels);
+campaigns!(
+    shard shard_tail record descriptor manifest blosc2_chunk zstd_frame jpeg_cut jpeg_decoders tiff matlab envi
+    npz labels
+);
 
 #[cfg(feature = "hdf5")]
 #[test]

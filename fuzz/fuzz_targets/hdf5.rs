@@ -1,12 +1,8 @@
 //! HDF5 files, and MATLAB files of version 7.3.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use shardpack_fuzz::sources::Folder;
-
-thread_local! {
-    static FOLDER: Folder = Folder::default();
-}
+use shardpack_fuzz::sources;
 
 fuzz_target!(|data: &[u8]| {
-    FOLDER.with(|folder| folder.read("hdf5", data));
+    sources::cube(data);
 });

@@ -1,8 +1,8 @@
 //! JPEGs: the header walk, the cut, and libjpeg-turbo on the source and on the cut.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use shardpack_fuzz::jpeg::cut;
+use shardpack_fuzz::jpeg;
 
 fuzz_target!(|data: &[u8]| {
-    cut(data);
+    jpeg::cut(data);
 });

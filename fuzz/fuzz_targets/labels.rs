@@ -1,12 +1,8 @@
 //! Tables of labels, in CSV and in JSON Lines.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use shardpack_fuzz::sources::Folder;
-
-thread_local! {
-    static FOLDER: Folder = Folder::default();
-}
+use shardpack_fuzz::sources;
 
 fuzz_target!(|data: &[u8]| {
-    FOLDER.with(|folder| folder.read("labels", data));
+    sources::labels(data);
 });

@@ -1,12 +1,8 @@
 //! MATLAB files of version 5 to 7.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use shardpack_fuzz::sources::Folder;
-
-thread_local! {
-    static FOLDER: Folder = Folder::default();
-}
+use shardpack_fuzz::sources;
 
 fuzz_target!(|data: &[u8]| {
-    FOLDER.with(|folder| folder.read("matlab", data));
+    sources::cube(data);
 });

@@ -1,12 +1,8 @@
 //! NumPy arrays, and zip archives of them.
 #![no_main]
 use libfuzzer_sys::fuzz_target;
-use shardpack_fuzz::sources::Folder;
-
-thread_local! {
-    static FOLDER: Folder = Folder::default();
-}
+use shardpack_fuzz::sources;
 
 fuzz_target!(|data: &[u8]| {
-    FOLDER.with(|folder| folder.read("npz", data));
+    sources::cube(data);
 });

@@ -3,3 +3,4 @@ pub mod jpeg;
 pub mod payload;
 pub mod shard;
 pub mod sources;
+pub mod targets;

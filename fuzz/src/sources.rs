@@ -2,14 +2,32 @@
 
 use shardpack::sources::cubes::{self, CubeOptions};
 use shardpack::sources::{OnBadInput, SourceOptions, enumerate};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// The targets, which are also the folders of seeds.
-pub const TARGETS: &[&str] = &["tiff", "matlab", "envi", "npz", "hdf5", "labels"];
-
 /// A folder in which the files are put, one after the other.
-pub struct Folder(TempDir);
+struct Folder(TempDir);
+
+thread_local! {
+    static FOLDER: Folder = Folder::default();
+}
+
+/// A file of a cube, in the format that its bytes say.
+///
+/// # Panics
+/// If a promise is broken: a cube of another shape than was announced, or one that was refused
+/// before.
+pub fn cube(data: &[u8]) -> bool {
+    FOLDER.with(|folder| read_cube(&folder.put("x.hdr", data)))
+}
+
+/// A table of labels, as CSV or as JSON Lines.
+///
+/// # Panics
+/// If a column has more or fewer values than there are samples.
+pub fn labels(data: &[u8]) -> bool {
+    FOLDER.with(|folder| folder.labels(&folder.put("labels", data)))
+}
 
 impl Default for Folder {
     fn default() -> Self {
@@ -30,22 +48,12 @@ impl Default for Folder {
 }
 
 impl Folder {
-    /// Where the files are: what is left there after a crash was the last.
-    pub fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Reads `bytes` as the target `target` has them. Whether they are what they should be.
-    ///
-    /// # Panics
-    /// If a promise is broken: a cube of another shape than was announced, or one that was refused
-    /// before.
-    pub fn read(&self, target: &str, bytes: &[u8]) -> bool {
-        let path = self.path().join(if target == "labels" { "labels" } else { "x.hdr" });
+    fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.path().join(name);
         // ext4 flushes a file that is truncated and written again.
         let _ = std::fs::remove_file(&path);
         std::fs::write(&path, bytes).expect("a file");
-        if target == "labels" { self.labels(&path) } else { cube(&path) }
+        path
     }
 
     fn labels(&self, table: &Path) -> bool {
@@ -54,7 +62,7 @@ impl Folder {
             on_bad_input: OnBadInput::Skip,
             ..SourceOptions::default()
         };
-        let Ok(listing) = enumerate(&self.path().join("samples"), &options) else { return false };
+        let Ok(listing) = enumerate(&self.0.path().join("samples"), &options) else { return false };
         for column in &listing.columns {
             assert_eq!(column.values.len(), listing.samples.len(), "a value for each sample");
         }
@@ -63,7 +71,7 @@ impl Folder {
 }
 
 /// Everything that can be asked of the file of a cube.
-fn cube(path: &Path) -> bool {
+fn read_cube(path: &Path) -> bool {
     let options = CubeOptions { max_bytes: 1 << 20, ..CubeOptions::default() };
     let _ = cubes::companion(path, &options);
     let peeked = cubes::peek(path, &options);

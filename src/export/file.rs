@@ -1,6 +1,7 @@
 //! Files that appear under their names only once they are complete, and never replace another file.
 
 use super::{Content, durable};
+use crate::regular;
 use sha2::{Digest, Sha256};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -117,10 +118,10 @@ fn stands_at(path: &Path) -> io::Result<Standing> {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Standing::Nothing),
         found => found?,
     };
-    // A pipe would block a process that opens it.
-    match fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => Ok(Standing::File(File::open(path)?)),
-        _ => Ok(Standing::Other),
+    match regular::open(path) {
+        Ok((file, _)) => Ok(Standing::File(file)),
+        Err(_) if !fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) => Ok(Standing::Other),
+        Err(error) => Err(error),
     }
 }
 

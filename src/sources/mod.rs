@@ -19,7 +19,6 @@ mod masks;
 mod notes;
 pub mod picture;
 mod read_at;
-mod regular;
 mod side_files;
 #[cfg(test)]
 mod testing;
@@ -250,7 +249,7 @@ fn find_labels(
     let mut found = None;
     if let Some(file) = &options.labels {
         let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
-        let table = labels::read(file, &keys, left_out)?;
+        let table = labels::read(file, &keys, left_out, Cancel::new(options.cancel.as_deref()))?;
         if let Some(column) = table.label_column() {
             let from = LabelsFrom::Column { table: file.clone(), column: column.to_owned() };
             found = Some((table.classes, from));

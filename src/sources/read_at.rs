@@ -49,7 +49,7 @@ pub(crate) struct FileAt {
 impl FileAt {
     /// Opens `path`, which is `len` bytes long.
     pub(crate) fn open(path: &Path, len: u64) -> io::Result<Self> {
-        let (file, _) = super::regular::open(path)?;
+        let (file, _) = crate::regular::open(path)?;
         let mut head = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(HEAD_BYTES)];
         read_exact_at(&file, &mut head, 0)?;
         Ok(Self { file, len, head })

@@ -6,6 +6,8 @@
 //! busy or a slow machine fails nothing. The readers' tests take this file, too.
 #![allow(dead_code, reason = "each test binary needs a part of it")]
 
+pub(crate) mod clock;
+
 use std::io::{Seek, SeekFrom};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -73,4 +75,28 @@ pub(crate) fn within(path: &str, memory_kib: u64, cpu_seconds: u64, case: impl F
     );
     // A name that no test has would pass without a look.
     assert!(out.contains("1 passed"), "{name}: no such test\n{out}");
+}
+
+/// Checks that four times as much takes about four times the CPU time, for something that could be
+/// quadratic and take sixteen times. `work` is what is measured, on what `prepare` makes; both get
+/// `n` or `4 * n`. Only in a case of [`run`], which has the process to itself.
+///
+/// # Panics
+/// If it takes eight times as long.
+pub(crate) fn grows_with<T>(n: usize, mut prepare: impl FnMut(usize) -> T, mut work: impl FnMut(usize, &T)) {
+    let mut time = |n| {
+        let prepared = prepare(n);
+        let before = clock::process();
+        work(n, &prepared);
+        clock::process() - before
+    };
+    // The first run pays for pages and caches. What a busy machine adds is in the slowest of the
+    // small ones, and not in the fastest of the large ones.
+    let small = (0..4).map(|_| time(n)).max().expect("runs");
+    let large = (0..2).map(|_| time(4 * n)).min().expect("runs");
+    assert!(
+        large < 8 * small + Duration::from_millis(10),
+        "{n} take {small:?}, and {} take {large:?}: more than eight times as long",
+        4 * n
+    );
 }

@@ -8,6 +8,10 @@
 //! levels of zstd.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss)]
 
+#[path = "shared/clock.rs"]
+mod clock;
+
+use clock::now;
 use shardpack_codec::blosc2::Chunk;
 use shardpack_codec::{
     Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArrayOptions, ArraySettings, Coder, EncodedArray, Filter, Prefer,
@@ -15,8 +19,6 @@ use shardpack_codec::{
 };
 use shardpack_format::{Codec, Dtype, Limits};
 use std::error::Error;
-use std::sync::LazyLock;
-use std::time::Instant;
 
 const FAST: [(Coder, Option<i32>); 4] =
     [(Coder::Raw, None), (Coder::Blosc2Lz4, None), (Coder::Blosc2Zstd, Some(1)), (Coder::Zstd, Some(1))];
@@ -175,16 +177,6 @@ fn time(mut run: impl FnMut() -> Result<(), Box<dyn Error>>) -> Result<f64, Box<
             return Ok(seconds / runs);
         }
     }
-}
-
-/// Seconds that this thread has run, where the system tells (Linux), so that a busy machine does
-/// not show in the figures; else wall time.
-fn now() -> f64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    std::fs::read_to_string("/proc/thread-self/schedstat")
-        .ok()
-        .and_then(|text| text.split(' ').next()?.parse::<f64>().ok())
-        .map_or_else(|| START.elapsed().as_secs_f64(), |ns| ns * 1e-9)
 }
 
 /// A minimal `.npy` reader: C order, little-endian.

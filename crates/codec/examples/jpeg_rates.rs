@@ -15,12 +15,15 @@
     reason = "a program to run by hand, and the call that is to be compared with"
 )]
 
+#[path = "shared/clock.rs"]
+mod clock;
+
+use clock::now;
 use shardpack_codec::jpeg::{
     DecodeOptions, DrawKey, JpegDecoder, JpegTiler, PixelLayout, Rendering, TileOptions, View,
 };
 use std::error::Error;
 use std::path::PathBuf;
-use std::time::Instant;
 use turbojpeg_sys as sys;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -97,18 +100,6 @@ fn load(folder: &str, most: usize) -> Result<Vec<Picture>> {
         return Err(format!("no JPEG in folder `{folder}`").into());
     }
     Ok(pictures)
-}
-
-/// Time that this thread ran, where the system tells (Linux), so that others on the machine count
-/// less; else time that passed.
-struct Clock(Instant);
-
-impl Clock {
-    fn seconds(&self) -> f64 {
-        let spent = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-        let nanoseconds: Option<f64> = spent.and_then(|text| text.split(' ').next()?.parse().ok());
-        nanoseconds.map_or_else(|| self.0.elapsed().as_secs_f64(), |n| n * 1e-9)
-    }
 }
 
 /// Decodes all pictures, like an epoch; returns the bytes that were passed to the decoder.
@@ -215,15 +206,14 @@ fn main() -> Result<()> {
     let tiled: u64 = pictures.iter().map(|p| p.tiled.len() as u64).sum();
     println!("{} pictures, {source} bytes, tiled {tiled} bytes, medians of {rounds} rounds", pictures.len());
 
-    let clock = Clock(Instant::now());
     let mut ways = ways();
     // One round to warm up.
     for round in 0..=rounds {
         for way in &mut ways {
-            let start = clock.seconds();
+            let start = now();
             let handed = (way.run)(&pictures, round)?;
             if round > 0 {
-                way.seconds.push(clock.seconds() - start);
+                way.seconds.push(now() - start);
                 way.handed += handed;
             }
         }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use proptest::prelude::*;
+use proptest::test_runner::{FailurePersistence, FileFailurePersistence};
 use shardpack_reader::order::{
     End, Members, Mixture, Mode, Order, Runs, SampleRef, Sampling, Share, State, Steps, Weighted, World,
 };
@@ -117,8 +118,13 @@ fn check(order: &dyn Sampling, legs: &[Leg], end: End) {
     }
 }
 
+/// Beside this file: the usual folder is looked for from a `lib.rs` upwards, and here is none.
+fn kept() -> Option<Box<dyn FailurePersistence>> {
+    Some(Box::new(FileFailurePersistence::WithSource("regressions")))
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: kept(), ..ProptestConfig::default() })]
 
     #[test]
     fn no_sample_is_lost_or_repeated(

@@ -118,6 +118,10 @@ impl CubeError {
         }
     }
 
+    pub(super) fn cancelled(path: &Path) -> Self {
+        Self::Cancelled { path: path.into() }
+    }
+
     pub(super) fn io(path: &Path, what: &'static str, error: io::Error) -> Self {
         Self::Io { path: path.into(), what, error }
     }

@@ -24,7 +24,7 @@ use std::path::Path;
 pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
     let source = Source::open(path, &options.run)?;
     source.check_cancel()?;
-    source.or_cancelled(load_from(&source, options))
+    options.run.or_cancelled(path, load_from(&source, options))
 }
 
 fn load_from(source: &Source, options: &CubeOptions) -> Result<LoadedMask> {

@@ -88,7 +88,7 @@ pub fn companion(path: &Path, options: &CubeOptions) -> Option<PathBuf> {
 pub fn peek(path: &Path, options: &CubeOptions) -> Result<CubeInfo> {
     let source = Source::open(path, &options.run)?;
     source.check_cancel()?;
-    source.or_cancelled(peek_in(&source, &Want::Cube(options)))
+    options.run.or_cancelled(path, peek_in(&source, &Want::Cube(options)))
 }
 
 fn peek_in(source: &Source, want: &Want) -> Result<CubeInfo> {
@@ -127,7 +127,8 @@ fn peek_in(source: &Source, want: &Want) -> Result<CubeInfo> {
 pub fn load(path: &Path, options: &CubeOptions) -> Result<LoadedCube> {
     let source = Source::open(path, &options.run)?;
     source.check_cancel()?;
-    source.or_cancelled(known(&source).and_then(|kind| load_as(kind, &source, &Want::Cube(options))))
+    let loaded = known(&source).and_then(|kind| load_as(kind, &source, &Want::Cube(options)));
+    options.run.or_cancelled(path, loaded)
 }
 
 fn load_as(kind: CubeKind, source: &Source, want: &Want) -> Result<LoadedCube> {

@@ -6,7 +6,7 @@ use super::npy::{Header, read_header};
 use super::select::{Candidate, Chosen, Want, others, select};
 use super::source::{Source, Stream};
 use super::{meta, npy};
-use std::io::{BufReader, Read};
+use std::io::BufReader;
 use zip::ZipArchive;
 use zip::result::ZipError;
 
@@ -107,7 +107,7 @@ fn elements(source: &Source, archive: &mut Archive, member: &Member, bytes: u64)
     read_header(source, &mut entry)?;
     let mut stored = source.alloc(what, bytes)?;
     // Reads to the end, so that the archive's CRC-32 is compared.
-    let read = entry.take(bytes.saturating_add(1)).read_to_end(&mut stored);
+    let read = source.append(&mut entry, bytes.saturating_add(1), &mut stored);
     read.map_err(|error| source.format(format_args!("array `{}`", member.name), "a whole zip member", error))?;
     Ok(stored)
 }

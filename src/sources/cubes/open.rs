@@ -2,7 +2,7 @@
 //! needed.
 
 use super::cube::{CubeKind, CubeOptions, LoadedCube};
-use super::error::{CubeError, Result};
+use super::error::Result;
 use super::gather;
 use super::layout::Layout;
 use super::select::Want;
@@ -98,11 +98,7 @@ impl ArraySource for CubeValues {
 pub fn open(path: &Path, options: &CubeOptions, spare: Vec<u8>) -> Result<OpenCube> {
     let source = Source::open(path, &options.run)?.with_spare(spare);
     source.check_cancel()?;
-    let run = options.run.clone();
-    open_in(source, &Want::Cube(options)).map_err(|error| match run.is_cancelled() {
-        true => CubeError::Cancelled { path: path.into() },
-        false => error,
-    })
+    options.run.or_cancelled(path, open_in(source, &Want::Cube(options)))
 }
 
 fn open_in(source: Source, want: &Want) -> Result<OpenCube> {

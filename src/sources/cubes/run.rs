@@ -1,8 +1,12 @@
 //! What the cubes of one run share: the flag that stops it, and folder listings.
 
+use super::error::{CubeError, Result};
+#[cfg(test)]
+use crate::sources::cancel::Polls;
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +37,8 @@ pub struct CubeRun(Arc<Shared>);
 struct Shared {
     cancel: Option<Arc<AtomicBool>>,
     folders: Mutex<Folders>,
+    #[cfg(test)]
+    polls: Polls,
 }
 
 /// Listings of folders, and how many names all of them hold.
@@ -55,13 +61,28 @@ impl CubeRun {
     /// [`Cancelled`](super::CubeError::Cancelled).
     #[must_use]
     pub fn new(cancel: Option<Arc<AtomicBool>>) -> Self {
-        Self(Arc::new(Shared { cancel, folders: Mutex::default() }))
+        Self(Arc::new(Shared { cancel, ..Shared::default() }))
     }
 
     /// Whether the flag is raised.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
+        #[cfg(test)]
+        if self.0.polls.next_is_raised() {
+            return true;
+        }
         self.0.cancel.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// An error if the flag is raised, for readers of streams.
+    pub(super) fn check(&self) -> io::Result<()> {
+        // Not `Interrupted`, because callers retry that.
+        if self.is_cancelled() { Err(io::Error::other("the run was cancelled")) } else { Ok(()) }
+    }
+
+    /// Passes a result on. If the flag is raised, that is why it failed, whatever the error says.
+    pub(super) fn or_cancelled<T>(&self, path: &Path, result: Result<T>) -> Result<T> {
+        result.map_err(|error| if self.is_cancelled() { CubeError::cancelled(path) } else { error })
     }
 
     /// The names in `folder` with this stem, sorted. A folder is listed once, and again if it
@@ -76,6 +97,19 @@ impl CubeRun {
             made
         });
         siblings.by_stem.get(stem).cloned().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+impl CubeRun {
+    /// A run whose flag is raised by the `at`-th look at it.
+    pub(crate) fn raised_at(at: u64) -> Self {
+        Self(Arc::new(Shared { polls: Polls::raised_at(at), ..Shared::default() }))
+    }
+
+    /// How often the flag was looked at.
+    pub(crate) fn polls(&self) -> u64 {
+        self.0.polls.made()
     }
 }
 

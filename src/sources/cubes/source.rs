@@ -2,7 +2,7 @@
 
 use super::error::{CubeError, Result};
 use super::run::CubeRun;
-use crate::sources::regular;
+use crate::regular;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Take};
@@ -28,8 +28,9 @@ impl fmt::Debug for Source {
 /// Pieces smaller than this are not worth the spare memory.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// How much is read between two checks of the flag that stops a run.
-const PIECE_BYTES: u64 = 8 << 20;
+/// How much is read or decoded between two checks of the flag that stops a run. Small in tests, so
+/// that a small file has many pieces.
+pub(super) const PIECE_BYTES: usize = if cfg!(test) { 64 << 10 } else { 8 << 20 };
 
 impl Source {
     /// Opens a regular file. A FIFO or a device is refused, because it could block for ever.
@@ -79,7 +80,7 @@ impl Source {
         let mut left = len;
         while left > 0 {
             self.check_cancel()?;
-            let piece = left.min(PIECE_BYTES);
+            let piece = left.min(PIECE_BYTES as u64);
             // Read from the file itself, which fills fresh memory without writing zeros to it
             // first.
             let read = (&self.file).take(piece).read_to_end(&mut bytes).map_err(|error| self.io(what, error))?;
@@ -95,7 +96,7 @@ impl Source {
     pub(super) fn fill_at(&self, what: &'static str, offset: u64, out: &mut [u8]) -> Result<()> {
         self.check_range(what, offset, out.len() as u64)?;
         self.seek(offset)?;
-        for piece in out.chunks_mut(usize::try_from(PIECE_BYTES).unwrap_or(usize::MAX)) {
+        for piece in out.chunks_mut(PIECE_BYTES) {
             self.check_cancel()?;
             (&self.file).read_exact(piece).map_err(|error| match error.kind() {
                 ErrorKind::UnexpectedEof => self.shrunk(what),
@@ -103,6 +104,22 @@ impl Source {
             })?;
         }
         Ok(())
+    }
+
+    /// Appends at most `len` bytes of `reader` to `out`, which has the memory; returns how many.
+    /// Little of a file may inflate to much, so the flag of the run is checked here, too.
+    pub(super) fn append(&self, reader: &mut impl Read, len: u64, out: &mut Vec<u8>) -> io::Result<u64> {
+        let mut left = len;
+        while left > 0 {
+            self.run.check()?;
+            let piece = left.min(PIECE_BYTES as u64);
+            let read = reader.take(piece).read_to_end(out)? as u64;
+            left -= read;
+            if read < piece {
+                break;
+            }
+        }
+        Ok(len - left)
     }
 
     /// At most `len` bytes from `offset`: as many as there are.
@@ -139,17 +156,7 @@ impl Source {
 
     /// `Cancelled` if the flag of the run is raised. For loops that work without reading.
     pub(super) fn check_cancel(&self) -> Result<()> {
-        if self.run.is_cancelled() { Err(self.cancelled()) } else { Ok(()) }
-    }
-
-    /// Passes a result on. If the flag of the run is raised, that is why it failed, whatever the
-    /// error says.
-    pub(super) fn or_cancelled<T>(&self, result: Result<T>) -> Result<T> {
-        result.map_err(|error| if self.run.is_cancelled() { self.cancelled() } else { error })
-    }
-
-    fn cancelled(&self) -> CubeError {
-        CubeError::Cancelled { path: self.path.as_path().into() }
+        if self.run.is_cancelled() { Err(CubeError::cancelled(&self.path)) } else { Ok(()) }
     }
 
     /// This many zeros. Returns an error instead of aborting if the machine does not have the
@@ -238,10 +245,7 @@ pub(super) struct Stream<'a>(&'a Source);
 
 impl Read for Stream<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.0.run.is_cancelled() {
-            // Not `Interrupted`, because callers retry that.
-            return Err(io::Error::other("the run was cancelled"));
-        }
+        self.0.run.check()?;
         (&self.0.file).read(out)
     }
 }

@@ -4,7 +4,31 @@
 use super::{Rows, cells};
 use crate::sources::columns::{Column, Texts, Values};
 use crate::sources::error::{Result, SourceError};
-use std::io::Read;
+use std::cell::Cell;
+use std::io::{self, Read};
+
+/// Longest row of a table, in bytes. Each cell of a row takes eight bytes more while it is read, and
+/// an empty one stands for one byte of the file.
+const MAX_ROW: u64 = 16 << 20;
+
+/// How much the CSV reader takes from the file at a time. It may hold that much of the next row.
+const BUFFER: usize = 8 << 10;
+
+/// The file, of which only so much may be read before the row ends. An open quote would otherwise
+/// take the rest of it as one cell.
+struct Allowed<'a, R> {
+    input: R,
+    left: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Allowed<'_, R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.input.read(out)?;
+        let left = self.left.get().checked_sub(read as u64).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.left.set(left);
+        Ok(read)
+    }
+}
 
 /// A column while it is read: the text of each cell, and the types that fit all of them.
 struct Building {
@@ -58,13 +82,24 @@ impl Building {
 }
 
 pub(super) fn read(input: impl Read, rows: &mut Rows<'_>) -> Result<Vec<Column>> {
-    let mut reader = ::csv::ReaderBuilder::new().trim(::csv::Trim::Headers).from_reader(input);
-    let header = reader.headers().map_err(|error| damaged(rows, &error))?.clone();
+    let allowed = Cell::new(MAX_ROW + BUFFER as u64);
+    let input = Allowed { input, left: &allowed };
+    let mut options = ::csv::ReaderBuilder::new();
+    let mut reader = options.trim(::csv::Trim::Headers).buffer_capacity(BUFFER).from_reader(input);
+    let header = reader.headers().map_err(|error| damaged(rows, &error, 1))?;
+    rows.check_count(header.len(), 1)?;
+    let header = header.clone();
     let names: Vec<&str> = header.iter().collect();
     let key_place = rows.key_column(&names, 1)?;
     let mut columns: Vec<_> = names.iter().map(|_| Building::new(Texts::default())).collect();
     let mut record = ::csv::StringRecord::new();
-    while reader.read_record(&mut record).map_err(|error| damaged(rows, &error))? {
+    loop {
+        rows.cancel.check()?;
+        allowed.set(MAX_ROW + BUFFER as u64);
+        let start = reader.position().line();
+        if !reader.read_record(&mut record).map_err(|error| damaged(rows, &error, start))? {
+            break;
+        }
         let line = record.position().map_or(0, ::csv::Position::line);
         if !rows.accept(record.get(key_place).unwrap_or_default(), line)? {
             continue;
@@ -76,10 +111,15 @@ pub(super) fn read(input: impl Read, rows: &mut Rows<'_>) -> Result<Vec<Column>>
         }
     }
     let named = names.iter().zip(columns).enumerate().filter(|(i, _)| *i != key_place);
-    named.map(|(_, (name, column))| column.finish((*name).to_owned(), rows)).collect()
+    let finished = named.map(|(_, (name, column))| {
+        rows.cancel.check()?;
+        column.finish((*name).to_owned(), rows)
+    });
+    finished.collect()
 }
 
-fn damaged(rows: &Rows<'_>, error: &::csv::Error) -> SourceError {
+/// `start` is the line in which the row begins.
+fn damaged(rows: &Rows<'_>, error: &::csv::Error, start: u64) -> SourceError {
     let line = error.position().map(::csv::Position::line);
     match error.kind() {
         ::csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -87,6 +127,10 @@ fn damaged(rows: &Rows<'_>, error: &::csv::Error) -> SourceError {
             rows.error(line, format!("expected {expected_len} cells as in the header, found {len}"), hint)
         }
         ::csv::ErrorKind::Utf8 { .. } => rows.error(line, "expected UTF-8, found other bytes", ""),
+        ::csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            let hint = "look for a quote that does not end";
+            rows.error(Some(start), format!("expected a row of at most {MAX_ROW} bytes, found more"), hint)
+        }
         _ => rows.error(line, error.to_string(), ""),
     }
 }

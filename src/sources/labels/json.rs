@@ -132,6 +132,7 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
     let mut columns: Vec<Option<Values>> = Vec::new();
     let (mut text, mut line) = (Vec::new(), 0);
     loop {
+        rows.cancel.check()?;
         text.clear();
         let mut piece = input.by_ref().take(MAX_LINE);
         if piece.read_until(b'\n', &mut text).map_err(SourceError::io("read", rows.file))? == 0 {

@@ -8,11 +8,12 @@ mod cells;
 mod csv;
 mod json;
 
+use super::cancel::Cancel;
 use super::classes::{self, Classes};
 use super::columns::{Column, Values};
 use super::error::{Result, SourceError};
-use super::regular;
 use super::words::{list, plural, verb};
+use crate::regular;
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -50,18 +51,23 @@ impl Labels {
 }
 
 /// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are
-/// skipped.
-pub(crate) fn read(file: &Path, keys: &[&str], left_out: &HashSet<&str>) -> Result<Labels> {
+/// skipped. Stops when `cancel` is raised.
+pub(crate) fn read(file: &Path, keys: &[&str], left_out: &HashSet<&str>, cancel: Cancel<'_>) -> Result<Labels> {
     let (table, _) = regular::open(file).map_err(SourceError::io("open", file))?;
     let mut input = BufReader::with_capacity(1 << 20, table);
     let start = input.fill_buf().map_err(SourceError::io("read", file))?;
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
     let is_json = start.trim_ascii_start().starts_with(b"{");
-    let mut rows = Rows { file, keys, left_out, line_of: vec![0; keys.len()], row_of: vec![0; keys.len()], count: 0 };
+    let (line_of, row_of) = (vec![0; keys.len()], vec![0; keys.len()]);
+    let mut rows = Rows { file, keys, left_out, cancel, line_of, row_of, count: 0 };
     let columns = if is_json { json::read(input, &mut rows)? } else { csv::read(input, &mut rows)? };
     rows.finish()?;
-    let permuted = |column: Column| Ok(Column { values: column.values.permuted(&rows.row_of)?, ..column });
-    let columns = columns.into_iter().map(permuted).collect::<Result<_>>()?;
+    let permuted = columns.into_iter().map(|column| {
+        cancel.check()?;
+        Ok(Column { values: column.values.permuted(&rows.row_of)?, ..column })
+    });
+    let columns = permuted.collect::<Result<_>>()?;
+    cancel.check()?;
     with_classes(columns)
 }
 
@@ -83,6 +89,7 @@ struct Rows<'a> {
     file: &'a Path,
     keys: &'a [&'a str],
     left_out: &'a HashSet<&'a str>,
+    cancel: Cancel<'a>,
     /// For each sample the line of its row; 0 = none yet.
     line_of: Vec<u64>,
     /// For each sample its row, counted from 0.
@@ -129,6 +136,15 @@ impl Rows<'_> {
         Err(self.error(None, message, "add the rows, or take the files out of the source"))
     }
 
+    /// Checks that a reader with default limits takes so many columns.
+    fn check_count(&self, columns: usize, line: u64) -> Result<()> {
+        if columns <= MAX_COLUMNS {
+            return Ok(());
+        }
+        let message = format!("expected at most {MAX_COLUMNS} columns, found {columns}");
+        Err(self.error(Some(line), message, "keep wide data in a file of its own, such as an array"))
+    }
+
     /// Checks the names of all columns, usually in line 1; returns the position of the key column.
     fn key_column(&self, names: &[&str], line: u64) -> Result<usize> {
         let list = || list(names.iter().copied(), LISTED_COLUMNS);
@@ -136,10 +152,7 @@ impl Rows<'_> {
             let message = format!("expected a column `key` (or `path`, `file`, `filename`), found {}", list());
             return Err(self.error(Some(line), message, ""));
         };
-        if names.len() > MAX_COLUMNS {
-            let message = format!("expected at most {MAX_COLUMNS} columns, found {}", names.len());
-            return Err(self.error(Some(line), message, "keep wide data in a file of its own, such as an array"));
-        }
+        self.check_count(names.len(), line)?;
         let mut seen = HashSet::with_capacity(names.len());
         for (i, name) in names.iter().enumerate() {
             if name.is_empty() {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::sources::cancel::Polls;
 use crate::sources::columns::Texts;
 
 const KEYS: &[&str] = &["a/1.jpg", "a/2.jpg", "b/3.jpg"];
@@ -7,7 +8,7 @@ fn read_text(text: impl AsRef<[u8]>) -> Result<Labels> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("labels");
     std::fs::write(&file, text).unwrap();
-    read(&file, KEYS, &HashSet::from(["skipped.gif"]))
+    read(&file, KEYS, &HashSet::from(["skipped.gif"]), Cancel::default())
 }
 
 /// The error's text after the path.
@@ -211,9 +212,15 @@ fn json_has_three_words_for_floats_that_are_no_numbers() {
 fn tables_of_many_columns_are_refused_at_once() {
     crate::bounded::run(concat!(module_path!(), "::tables_of_many_columns_are_refused_at_once"), || {
         let names: Vec<_> = (0..1_000_000).map(|column| format!("c{column}")).collect();
-        let csv = format!("key,{}\n", names.join(","));
-        let expected = ", line 1: expected at most 1024 columns, found 1000001\nhint: keep wide data in a file of its own, such as an array";
-        assert_eq!(error(&csv), expected);
+        crate::bounded::grows_with(
+            100_000,
+            |columns| format!("key,{}\n", names[..columns].join(",")),
+            |columns, csv| {
+                let hint = "hint: keep wide data in a file of its own, such as an array";
+                let expected = format!(", line 1: expected at most 1024 columns, found {}\n{hint}", columns + 1);
+                assert_eq!(error(csv), expected);
+            },
+        );
         let pairs: Vec<_> = names.iter().map(|name| format!("\"{name}\": 1")).collect();
         let json = format!("{{\"key\": \"a/1.jpg\", {}}}", pairs.join(", "));
         assert!(error(&json).starts_with(", line 1: expected at most 1024 values, found more"));
@@ -230,4 +237,69 @@ fn tables_of_many_columns_are_refused_at_once() {
         assert_eq!(read_text(text).unwrap().columns.len(), 1023);
         assert!(error(vec![b'{'; 65 << 20]).contains("expected a line of at most 67108864 bytes"));
     });
+}
+
+#[test]
+fn rows_of_another_order_take_time_by_their_cells() {
+    crate::bounded::run(concat!(module_path!(), "::rows_of_another_order_take_time_by_their_cells"), || {
+        let keys: Vec<_> = (0..200).map(|sample| format!("{sample:03}.jpg")).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("labels");
+        let table = |columns| {
+            let mut cells: Vec<_> = (0..columns).map(|column| format!("\"c{column:04}\": 1")).collect();
+            let mut rows = String::new();
+            for key in &keys {
+                rows += &format!("{{\"key\": \"{key}\", {}}}\n", cells.join(", "));
+                cells.reverse();
+            }
+            std::fs::write(&file, rows).unwrap();
+        };
+        crate::bounded::grows_with(255, table, |columns, _| {
+            let labels = read(&file, &keys, &HashSet::new(), Cancel::default()).unwrap();
+            assert_eq!(labels.columns.len(), columns);
+        });
+    });
+}
+
+#[test]
+fn csv_rows_end() {
+    crate::bounded::run(concat!(module_path!(), "::csv_rows_end"), || {
+        let expected = "expected a row of at most 16777216 bytes, found more\nhint: look for a quote that does not end";
+        // A quote that is never closed, and a row of nothing but commas, in a table of any length.
+        let rest = [vec![b'x'; 1 << 20], b"\n".to_vec()].concat().repeat(40);
+        for (start, line) in [("key,\"n\n", 1), ("key,n\na/1.jpg,1\na/2.jpg,\"1\n", 3)] {
+            assert_eq!(error([start.as_bytes(), &rest].concat()), format!(", line {line}: {expected}"));
+        }
+        for start in ["", "key,n\na/1.jpg,1"] {
+            assert!(error([start.as_bytes(), &vec![b','; 64 << 20]].concat()).contains(expected));
+        }
+        // What one row may not have, many may.
+        let cell = "y".repeat(8 << 20);
+        let table = format!("key,n\na/1.jpg,{cell}\na/2.jpg,{cell}\nb/3.jpg,{cell}\n");
+        assert_eq!(values(&read_text(table).unwrap(), "n"), texts(&[&cell, &cell, &cell]));
+    });
+}
+
+#[test]
+fn a_flag_raised_at_any_time_stops_a_table() {
+    let rows: usize = 500;
+    let keys: Vec<_> = (0..rows).map(|sample| format!("{sample:03}.jpg")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("labels");
+    let csv = keys.iter().map(|key| format!("{key},1,dog\n")).collect::<String>();
+    let json = keys.iter().map(|key| format!("{{\"key\": \"{key}\", \"n\": 1}}\n")).collect::<String>();
+    for table in [format!("key,n,class\n{csv}"), json] {
+        std::fs::write(&file, table).unwrap();
+        let read_with = |polls: &Polls| read(&file, &keys, &HashSet::new(), polls.cancel());
+        let polls = Polls::default();
+        read_with(&polls).unwrap();
+        assert!(polls.made() > rows as u64, "{} looks at the flag in {rows} rows", polls.made());
+        for at in [1, 2, rows as u64 / 2, polls.made()] {
+            let polls = Polls::raised_at(at);
+            assert!(matches!(read_with(&polls), Err(SourceError::Cancelled)), "look {at}");
+            assert_eq!(polls.made(), at, "it stops there");
+        }
+    }
 }

@@ -1,10 +1,12 @@
 //! Shared by the examples that time cubes: the cube, the clock, and the median.
 
+#[path = "clock.rs"]
+mod clock;
+
+pub(crate) use clock::now;
 use shardpack_codec::Array;
 use shardpack_format::Dtype;
 use std::error::Error;
-use std::sync::LazyLock;
-use std::time::Instant;
 
 /// Height, width and bands.
 pub(crate) const SHAPE: [u64; 3] = [480, 640, 100];
@@ -13,16 +15,6 @@ pub(crate) const SHAPE: [u64; 3] = [480, 640, 100];
 pub(crate) fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// Seconds that this thread has run, where the system tells (Linux), so that a busy machine does
-/// not show in the figures; else wall time.
-pub(crate) fn now() -> f64 {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
-    std::fs::read_to_string("/proc/thread-self/schedstat")
-        .ok()
-        .and_then(|text| text.split(' ').next()?.parse::<f64>().ok())
-        .map_or_else(|| START.elapsed().as_secs_f64(), |ns| ns * 1e-9)
 }
 
 /// Smooth spectra in shares that vary over the picture, with 1 % noise: almost the same as the

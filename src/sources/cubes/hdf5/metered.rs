@@ -5,7 +5,7 @@
 
 use super::super::error::Result;
 use super::super::run::CubeRun;
-use super::super::source::Source;
+use super::super::source::{PIECE_BYTES, Source};
 use crate::sources::read_at::read_exact_at;
 use hdf5_pure::FormatError;
 use std::fs::File;
@@ -58,9 +58,6 @@ impl Metered {
 
     /// Checks a read before allocating memory for it.
     fn check(&self, offset: u64, len: usize) -> Result<(), FormatError> {
-        if self.run.is_cancelled() {
-            return Err(self.refuse("the run was cancelled"));
-        }
         if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
             return Err(self.refuse(&format!("{len} bytes at offset {offset} of a file of {}", self.len)));
         }
@@ -70,8 +67,13 @@ impl Metered {
         Ok(())
     }
 
-    fn fill(&self, offset: u64, out: &mut [u8]) -> Result<(), FormatError> {
-        read_exact_at(&self.file, out, offset).map_err(|error| self.refuse(&error.to_string()))
+    fn fill(&self, mut offset: u64, out: &mut [u8]) -> Result<(), FormatError> {
+        for piece in out.chunks_mut(PIECE_BYTES) {
+            let read = self.run.check().and_then(|()| read_exact_at(&self.file, piece, offset));
+            read.map_err(|error| self.refuse(&error.to_string()))?;
+            offset += piece.len() as u64;
+        }
+        Ok(())
     }
 }
 

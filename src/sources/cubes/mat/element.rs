@@ -90,9 +90,8 @@ impl<R: Read> Elements<'_, R> {
             let content: Vec<u8> = small.iter().copied().take(usize::try_from(tag.bytes).unwrap_or(4)).collect();
             convert(&content, stored, target, self.big_endian, &mut out).ok_or_else(|| bad(unfit(stored)))?;
         } else if same {
-            let read = (&mut self.reader).take(tag.bytes).read_to_end(&mut out);
-            let read = read.map_err(|error| damaged(self.source, error))?;
-            if read as u64 != tag.bytes {
+            let read = self.source.append(&mut self.reader, tag.bytes, &mut out);
+            if read.map_err(|error| damaged(self.source, error))? != tag.bytes {
                 return Err(ended(self.source));
             }
             if self.big_endian {
@@ -102,6 +101,7 @@ impl<R: Read> Elements<'_, R> {
             let mut left = tag.bytes;
             let mut chunk = vec![0; 64 << 10];
             while left > 0 {
+                self.source.check_cancel()?;
                 let length = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.len());
                 let (part, _) = chunk.split_at_mut(length);
                 self.reader.read_exact(part).map_err(|error| damaged(self.source, error))?;

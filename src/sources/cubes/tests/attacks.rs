@@ -1,13 +1,16 @@
 //! Small files that ask for much. Each is refused with a clear message, within limits on memory and
 //! time.
 
+use super::source::PIECE_BYTES;
+use super::tiff_writer::TiffSpec;
+use super::writers::{MatArray, mat, npy, npz, png, tivita};
 use super::*;
 use crate::bounded;
 use crate::sources::testing::put;
 use crate::sources::{Kind, SourceError, SourceOptions, enumerate};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 /// One entry of a directory: tag, type, count, value or offset.
 type Tag = (u16, u16, u32, u32);
@@ -160,18 +163,27 @@ fn strips_that_are_all_the_file() {
 #[test]
 fn an_envi_header_of_four_million_lines() {
     bounded::run(concat!(module_path!(), "::an_envi_header_of_four_million_lines"), || {
-        let mut header = String::from("ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n");
-        for key in 0..4000 {
-            let _ = writeln!(header, "a rather long key {key} = 1");
-        }
-        // The last of them, so that a search from the start passes all others.
-        while header.len() < (16 << 20) - 40 {
-            header.push_str("a rather long key 3999=1\n");
-        }
+        // Up to 4,000 keys, and 16 MiB of the last of them, so that a search from the start passes
+        // all others.
+        let header = |keys: usize| {
+            let mut header = String::from("ENVI\nsamples = 1\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n");
+            for key in 0..keys {
+                let _ = writeln!(header, "a rather long key {key:04} = 1");
+            }
+            let last = format!("a rather long key {:04}=1\n", keys - 1);
+            while header.len() < keys * (16 << 20) / 4000 - 40 {
+                header.push_str(&last);
+            }
+            header
+        };
         let folder = Folder::new();
         folder.write("x.img", [7]);
-        let cube = load(&folder.write("x.hdr", &header), &CubeOptions::default()).unwrap();
-        assert_eq!(cube.array.bytes(), [7]);
+        let write = |keys| folder.write("x.hdr", header(keys));
+        bounded::grows_with(1000, write, |_, path| {
+            let cube = load(path, &CubeOptions::default()).unwrap();
+            assert_eq!(cube.array.bytes(), [7]);
+        });
+        let header = header(4000);
         let list = format!("{header}wavelength = {{{}}}\n", "1,".repeat(1 << 20));
         assert!(
             message(load(&folder.write("x.hdr", &list[..list.len().min(16 << 20)]), &CubeOptions::default()))
@@ -187,42 +199,113 @@ fn an_envi_header_of_four_million_lines() {
 #[test]
 fn many_cubes_of_an_unusual_extension() {
     bounded::run(concat!(module_path!(), "::many_cubes_of_an_unusual_extension"), || {
-        let folder = Folder::new();
         let header = "ENVI\nsamples = 2\nlines = 1\nbands = 1\ndata type = 1\ninterleave = bip\n";
-        let cubes = 6_000;
-        for number in 0..cubes {
-            put(folder.path(), &format!("scene-{number:05}.hdr"), header);
-            put(folder.path(), &format!("scene-{number:05}.radiance"), [1, 2]);
-        }
-        let listing = enumerate(folder.path(), &SourceOptions::default()).unwrap();
-        assert_eq!((listing.kind, listing.samples.len()), (Kind::Cubes, cubes));
-        assert!(listing.samples.iter().all(|sample| sample.data.is_some()));
+        let folder = |cubes| {
+            let folder = Folder::new();
+            for number in 0..cubes {
+                put(folder.path(), &format!("scene-{number:05}.hdr"), header);
+                put(folder.path(), &format!("scene-{number:05}.radiance"), [1, 2]);
+            }
+            folder
+        };
+        bounded::grows_with(1500, folder, |cubes, folder| {
+            let listing = enumerate(folder.path(), &SourceOptions::default()).unwrap();
+            assert_eq!((listing.kind, listing.samples.len()), (Kind::Cubes, cubes));
+            assert!(listing.samples.iter().all(|sample| sample.data.is_some()));
+        });
     });
 }
 
+/// A cube of 1 MiB in every format and compression: name, bytes, and the bytes of the file stored
+/// next to it.
+fn large_files() -> Vec<super::hostile::Sample> {
+    let shape = [64, 128, 64];
+    let elements = cube(Dtype::U16, shape);
+    let array = || npy(2, "'<u2'", true, "(64, 128, 64)", &elements);
+    let variable = || [MatArray { name: "cube", class: 11, dims: &[64, 128, 64], stored: (4, elements.clone()) }];
+    // MATLAB stores doubles as small integers where it can.
+    let doubles = [MatArray { name: "cube", class: 6, dims: &[64, 128, 64], stored: (4, elements.clone()) }];
+    let header = |interleave| {
+        format!("ENVI\nsamples = 128\nlines = 64\nbands = 64\ndata type = 12\ninterleave = {interleave}\n").into()
+    };
+    let tiff = TiffSpec::new(Dtype::U16, shape);
+    let one_strip = |compression| TiffSpec { compression, ..tiff.clone() }.file();
+    let mut files: Vec<super::hostile::Sample> = vec![
+        ("npy", array(), None),
+        ("npz stored", npz(false, &[("c.npy", array())]), None),
+        ("npz deflated", npz(true, &[("c.npy", array())]), None),
+        ("envi bip", header("bip"), Some(elements.clone())),
+        ("envi bsq", header("bsq"), Some(elements.clone())),
+        ("mat", mat(false, false, &variable()), None),
+        ("mat compressed", mat(false, true, &variable()), None),
+        ("mat converted", mat(false, true, &doubles), None),
+        ("tiff", one_strip(1), None),
+        ("tiff lzw", one_strip(5), None),
+        ("tiff deflate", one_strip(8), None),
+        ("tiff packbits", one_strip(32773), None),
+        ("tiff zstd", one_strip(50000), None),
+        ("tiff tiles", TiffSpec { tile: Some((32, 32)), compression: 8, ..tiff }.file(), None),
+        ("tivita", tivita(128, 64, 32, &elements), None),
+    ];
+    #[cfg(feature = "hdf5")]
+    for (name, chunks) in [("hdf5", None), ("hdf5 chunks", Some([16, 32, 32]))] {
+        let values: Vec<u16> = elements.as_chunks().0.iter().map(|&bytes| u16::from_le_bytes(bytes)).collect();
+        let mut builder = hdf5_pure::FileBuilder::new();
+        let dataset = builder.create_dataset("cube").with_u16_data(&values).with_shape(&[64, 128, 64]);
+        if let Some(chunks) = chunks {
+            dataset.with_chunks(&chunks).with_deflate(4);
+        }
+        files.push((name, builder.finish().unwrap(), None));
+    }
+    files
+}
+
+/// Raises the flag at several times while `read` runs; it looks at it `least` times or more.
+#[track_caller]
+fn stops(name: &str, least: u64, read: &dyn Fn(&CubeOptions) -> Result<usize>) {
+    let with = |run: &CubeRun| CubeOptions { run: run.clone(), ..CubeOptions::default() };
+    let run = CubeRun::default();
+    assert!(read(&with(&run)).unwrap() >= 1 << 20, "{name}");
+    let made = run.polls();
+    assert!(made >= least, "{name}: {made} looks at the flag, not {least}");
+    for at in [1, 2, made / 2, made - 1, made].into_iter().filter(|at| (1..=made).contains(at)) {
+        let stopped = read(&with(&CubeRun::raised_at(at))).map(drop);
+        assert!(matches!(stopped, Err(CubeError::Cancelled { .. })), "{name}, look {at} of {made}: {stopped:?}");
+    }
+}
+
 #[test]
-fn a_raised_flag_stops_every_reader() {
+fn a_flag_raised_at_any_time_stops_every_reader() {
     let folder = Folder::new();
-    let flag = Arc::new(AtomicBool::new(false));
-    let options = CubeOptions { run: CubeRun::new(Some(Arc::clone(&flag))), ..Default::default() };
-    for (name, bytes, beside) in super::hostile::files() {
+    // At least one look for each piece of the values.
+    let pieces = (1 << 20) / PIECE_BYTES as u64;
+    for (name, bytes, beside) in large_files() {
         if let Some(beside) = &beside {
             folder.write("x", beside);
         }
         let path = folder.write("x.hdr", &bytes);
-        // Opened before the flag is raised: reading values later stops as well.
-        let opened = open(&path, &options, Vec::new());
-        flag.store(true, Ordering::Relaxed);
-        let cancelled = |error: Option<CubeError>| matches!(error, Some(CubeError::Cancelled { .. }));
-        assert!(cancelled(peek(&path, &options).err()), "{name}");
-        assert!(cancelled(load(&path, &options).err()), "{name}");
-        assert!(cancelled(load_mask(&path, &options).err()), "{name}");
-        assert!(cancelled(open(&path, &options, Vec::new()).err()), "{name}");
-        if let Ok(OpenCube { values: CubeValues::InFile(values), .. }) = opened {
-            let error = CubeValues::InFile(values).read_at(0, &mut [0]).unwrap_err().to_string();
-            assert!(error.contains("interrupted"), "{error}");
-        }
-        flag.store(false, Ordering::Relaxed);
+        stops(&format!("peek {name}"), 1, &|options| peek(&path, options).map(|info| info.array_bytes as usize));
+        stops(&format!("load {name}"), pieces, &|options| load(&path, options).map(|cube| cube.array.bytes().len()));
+        stops(&format!("open {name}"), pieces, &|options| {
+            let OpenCube { values, .. } = open(&path, options, Vec::new())?;
+            let mut bytes = vec![0; values.dtype().array_bytes(values.shape()).unwrap() as usize];
+            // An encoder reads the values later, and knows the error as text.
+            values.read_at(0, &mut bytes).map(|()| bytes.len()).map_err(|error| {
+                assert!(error.to_string().contains("interrupted while it was read"), "{name}: {error}");
+                CubeError::cancelled(&path)
+            })
+        });
+    }
+    let pixels = ordered(Dtype::U8, false, [1024, 1024, 1], |at| at);
+    let mask = png(::png::ColorType::Grayscale, ::png::BitDepth::Eight, 1024, 1024, &pixels);
+    // A PNG is read in pieces of 8 KiB, which inflate to 8 MiB at most.
+    let png_pieces = mask.len() as u64 / (8 << 10);
+    let array = npy(1, "'|u1'", false, "(1024, 1024)", &pixels);
+    for (name, bytes, least) in [("png", mask, png_pieces), ("npy", array, pieces)] {
+        let path = folder.write("x.hdr", bytes);
+        stops(&format!("mask {name}"), least, &|options| {
+            load_mask(&path, options).map(|mask| mask.array.bytes().len())
+        });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Decompression of one strip or tile.
 
 use super::super::error::{CubeError, Result};
-use super::super::source::Source;
+use super::super::source::{PIECE_BYTES, Source};
 use std::fmt;
 use std::io::Read;
 
@@ -69,85 +69,167 @@ pub(super) fn decode(
     out: &mut [u8],
     packed: &mut Vec<u8>,
 ) -> Result<()> {
-    let (offset, count) = place;
-    let bad = |found: &dyn fmt::Display| -> CubeError {
-        source.format(
-            format_args!("TIFF strip or tile {number} at offset {offset}"),
-            format_args!("{} bytes", out.len()),
-            found,
-        )
-    };
+    let ((offset, count), bytes) = (place, out.len());
     if compression == Compression::None {
-        if count < out.len() as u64 {
-            return Err(bad(&count));
+        if count < bytes as u64 {
+            return Err(source.format(
+                format_args!("TIFF strip or tile {number} at offset {offset}"),
+                format_args!("{bytes} bytes"),
+                count,
+            ));
         }
         return source.fill_at("TIFF strip or tile", offset, out);
     }
     source.check_range("TIFF strip or tile", offset, count)?;
     source.resize("TIFF strip or tile", packed, count)?;
     source.fill_at("TIFF strip or tile", offset, packed)?;
-    let error = match compression {
-        Compression::None => None,
-        Compression::Lzw => lzw(packed, out).err(),
-        Compression::Deflate => {
-            flate2::read::ZlibDecoder::new(packed.as_slice()).read_exact(out).err().map(|error| error.to_string())
-        }
-        Compression::PackBits => pack_bits(packed, out).err(),
-        Compression::Zstd => {
-            let stream = zstd::stream::read::Decoder::with_buffer(packed.as_slice());
-            stream.and_then(|mut stream| stream.read_exact(out)).err().map(|error| error.to_string())
-        }
-    };
-    match error {
-        None => Ok(()),
-        Some(found) => Err(source.format(
+    let bad = |found: &dyn fmt::Display| -> CubeError {
+        source.format(
             format_args!("TIFF strip or tile {number} at offset {offset}"),
-            format_args!("{} bytes, {compression:?}-compressed", out.len()),
+            format_args!("{bytes} bytes, {compression:?}-compressed"),
             found,
-        )),
-    }
-}
-
-fn lzw(packed: &[u8], out: &mut [u8]) -> Result<(), String> {
-    let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
-    let (mut from, mut to) = (packed, out);
-    while !to.is_empty() {
-        let step = decoder.decode_bytes(from, to);
-        match step.status {
-            Ok(weezl::LzwStatus::Ok) if step.consumed_in + step.consumed_out > 0 => {}
-            Ok(weezl::LzwStatus::Done) if step.consumed_out == to.len() => {}
-            Ok(_) => return Err(format!("an end {} bytes early", to.len() - step.consumed_out)),
-            Err(error) => return Err(error.to_string()),
+        )
+    };
+    // A strip may hold the whole picture: the flag of the run is asked between its pieces.
+    let pieces = out.chunks_mut(PIECE_BYTES);
+    match compression {
+        Compression::None => {}
+        Compression::Lzw => {
+            let mut decoder = weezl::decode::Decoder::with_tiff_size_switch(weezl::BitOrder::Msb, 8);
+            let mut from = packed.as_slice();
+            let mut left = bytes;
+            for piece in pieces {
+                source.check_cancel()?;
+                from = lzw(&mut decoder, from, piece, left).map_err(|found| bad(&found))?;
+                left -= piece.len();
+            }
         }
-        let beyond = "a decoder that reads or writes beyond the end";
-        from = from.get(step.consumed_in..).ok_or(beyond)?;
-        to = to.get_mut(step.consumed_out..).ok_or(beyond)?;
+        Compression::Deflate => inflate(source, flate2::read::ZlibDecoder::new(packed.as_slice()), pieces, &bad)?,
+        Compression::PackBits => {
+            let mut runs = PackBits { packed, run: Run::Literal(&[]), left: bytes };
+            for piece in pieces {
+                source.check_cancel()?;
+                runs.fill(piece).map_err(|found| bad(&found))?;
+            }
+        }
+        Compression::Zstd => {
+            let stream = zstd::stream::read::Decoder::with_buffer(packed.as_slice()).map_err(|error| bad(&error))?;
+            inflate(source, stream, pieces, &bad)?;
+        }
     }
     Ok(())
 }
 
-fn pack_bits(mut packed: &[u8], mut out: &mut [u8]) -> Result<(), String> {
-    while !out.is_empty() {
-        let early = format_args!("an end {} bytes early", out.len()).to_string();
-        let (&control, rest) = packed.split_first().ok_or(early.as_str())?;
-        packed = rest;
+/// Fills the pieces from a stream.
+fn inflate<'a>(
+    source: &Source,
+    mut stream: impl Read,
+    pieces: impl Iterator<Item = &'a mut [u8]>,
+    bad: &dyn Fn(&dyn fmt::Display) -> CubeError,
+) -> Result<()> {
+    for piece in pieces {
+        source.check_cancel()?;
+        stream.read_exact(piece).map_err(|error| bad(&error))?;
+    }
+    Ok(())
+}
+
+/// Fills `piece`, which begins `left` bytes before the end of the chunk. Returns the rest of
+/// `from`.
+fn lzw<'a>(
+    decoder: &mut weezl::decode::Decoder,
+    mut from: &'a [u8],
+    piece: &mut [u8],
+    mut left: usize,
+) -> Result<&'a [u8], String> {
+    let mut to = piece;
+    while !to.is_empty() {
+        let step = decoder.decode_bytes(from, to);
+        left -= step.consumed_out;
+        let beyond = "a decoder that reads or writes beyond the end";
+        from = from.get(step.consumed_in..).ok_or(beyond)?;
+        match step.status {
+            Ok(weezl::LzwStatus::Ok) if step.consumed_in + step.consumed_out > 0 => {}
+            Ok(weezl::LzwStatus::Done) if left == 0 => {}
+            Ok(_) => return Err(format!("an end {left} bytes early")),
+            Err(error) => return Err(error.to_string()),
+        }
+        to = to.get_mut(step.consumed_out..).ok_or(beyond)?;
+    }
+    Ok(from)
+}
+
+/// A PackBits stream that is read in pieces.
+struct PackBits<'a> {
+    packed: &'a [u8],
+    run: Run<'a>,
+    /// Bytes of the chunk that are still to come.
+    left: usize,
+}
+
+/// What is left of a run.
+enum Run<'a> {
+    Literal(&'a [u8]),
+    Repeated(u8, usize),
+}
+
+impl Run<'_> {
+    const fn len(&self) -> usize {
+        match self {
+            Self::Literal(bytes) => bytes.len(),
+            Self::Repeated(_, count) => *count,
+        }
+    }
+}
+
+impl PackBits<'_> {
+    fn fill(&mut self, mut out: &mut [u8]) -> Result<(), String> {
+        while !out.is_empty() {
+            let length = self.run.len().min(out.len());
+            let (now, later) = std::mem::take(&mut out).split_at_mut(length);
+            match &mut self.run {
+                Run::Literal(bytes) => {
+                    let (first, rest) = bytes.split_at(length);
+                    now.copy_from_slice(first);
+                    *bytes = rest;
+                }
+                Run::Repeated(byte, count) => {
+                    now.fill(*byte);
+                    *count -= length;
+                }
+            }
+            self.left -= length;
+            out = later;
+            if self.run.len() == 0 && !out.is_empty() {
+                self.next_run()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn next_run(&mut self) -> Result<(), String> {
+        let early = || format!("an end {} bytes early", self.left);
+        let (&control, rest) = self.packed.split_first().ok_or_else(early)?;
         let length = match control {
             0..=127 => usize::from(control) + 1,
-            128 => continue,
+            128 => {
+                self.packed = rest;
+                return Ok(());
+            }
             129..=255 => 257 - usize::from(control),
         };
         // A run may not go past the row, and so not past the chunk.
-        let (run, after) = std::mem::take(&mut out).split_at_mut_checked(length).ok_or("a run past the end")?;
-        if control < 128 {
-            let (literal, rest) = packed.split_at_checked(length).ok_or(early.as_str())?;
-            run.copy_from_slice(literal);
-            packed = rest;
-        } else {
-            let (&byte, rest) = packed.split_first().ok_or(early.as_str())?;
-            run.fill(byte);
-            packed = rest;
+        if length > self.left {
+            return Err("a run past the end".to_owned());
         }
-        out = after;
+        let (run, rest) = if control < 128 {
+            let (literal, rest) = rest.split_at_checked(length).ok_or_else(early)?;
+            (Run::Literal(literal), rest)
+        } else {
+            let (&byte, rest) = rest.split_first().ok_or_else(early)?;
+            (Run::Repeated(byte, length), rest)
+        };
+        (self.run, self.packed) = (run, rest);
+        Ok(())
     }
-    Ok(())
 }

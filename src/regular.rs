@@ -1,4 +1,5 @@
-//! Opens files that a stranger's folder names: regular files and nothing else.
+//! Opens files that a stranger named: regular files and nothing else. The reader and the writer have
+//! a function of their own each, for folders by handle and for files that are written.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Runs fuzz targets for SECONDS each (default 3600), as many at a time as there are cores. Prints a
+# line for each and exits with 1 if one found something; that lies in artifacts/TARGET then.
+#
+#   fuzz/all.sh [SECONDS] [TARGET…]           every target, or those named
+#   FUZZ_BIN=FOLDER fuzz/all.sh …             programs built elsewhere: no Rust is needed
+#
+# Each starts from corpus/TARGET, to which it adds what it finds, and from seeds/TARGET. JOBS is the
+# number of targets at a time, FUZZ_RSS_MB (default 2048) and FUZZ_TIMEOUT (seconds, default 60) are
+# the limits of one input, FUZZ_OUT is where corpus, logs and artifacts go (default: this folder).
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+seconds=${1:-3600}
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || { echo "fuzz/all.sh: a number of seconds, not: $seconds" >&2; exit 2; }
+shift || true
+out=${FUZZ_OUT:-$here}
+mkdir -p "$out"
+if [ -n "${FUZZ_BIN:-}" ]; then
+    bin=$(cd "$FUZZ_BIN" && pwd)
+    mapfile -t targets < <(cd "$bin" && find . -maxdepth 1 -type f -perm -u+x ! -name '*.sh' -printf '%f\n' | sort)
+else
+    bin=$here/target/$(rustc -vV | sed -n 's/^host: //p')/release
+    mapfile -t targets < <(cd "$here/fuzz_targets" && ls -- *.rs | sed 's/[.]rs$//')
+fi
+for target in "$@"; do
+    [[ " ${targets[*]} " == *" $target "* ]] || { echo "fuzz/all.sh: no such target: $target" >&2; exit 2; }
+done
+[ $# = 0 ] || targets=("$@")
+if [ -z "${FUZZ_BIN:-}" ]; then
+    (cd "$here/.." && cargo test --quiet --features hdf5 --test corpus write_corpus -- --ignored >/dev/null)
+    (cd "$here" && cargo +nightly fuzz build)
+fi
+# The targets that read files write each input to one first.
+if [ -z "${TMPDIR:-}" ] && [ -w /dev/shm ]; then
+    export TMPDIR=/dev/shm
+fi
+
+# The sum of a figure that the fuzzer gives at its end.
+total() {
+    awk -v "name=stat::$1:" '$1 == name { n += $2 } END { print n + 0 }' "$2"
+}
+
+# One target: restarted after each thing that it finds, until its time is over.
+one() {
+    local target=$1 log=$out/logs/$1.log end=$((SECONDS + seconds)) found=0 code left last=-1
+    local corpus=$out/corpus/$target artifacts=$out/artifacts/$target from=("$out/corpus/$target")
+    mkdir -p "$corpus" "$artifacts" "$out/logs"
+    for folder in "$here/corpus/$target" "$here/seeds/$target"; do
+        if [ -d "$folder" ] && [ ! "$folder" -ef "$corpus" ]; then from+=("$folder"); fi
+    done
+    : >"$log"
+    while left=$((end - SECONDS)) && [ $left -gt 0 ]; do
+        code=0
+        # A target that says so with a signal, or is killed for memory, has found something, too.
+        "$bin/$target" -max_total_time=$left -timeout="${FUZZ_TIMEOUT:-60}" -rss_limit_mb="${FUZZ_RSS_MB:-2048}" \
+            -print_final_stats=1 -artifact_prefix="$artifacts/" "${from[@]}" >>"$log" 2>&1 || code=$?
+        [ $code = 0 ] && break
+        found=$((found + 1))
+        # What fails at once, every time, says nothing new.
+        if [ $found -ge 20 ] || [ $SECONDS = $last ]; then break; fi
+        last=$SECONDS
+    done
+    local runs fresh note=""
+    runs=$(total number_of_executed_units "$log")
+    fresh=$(total new_units_added "$log")
+    # A program that did nothing found nothing, which is no good news.
+    if [ $found != 0 ] || [ "$runs" = 0 ]; then note="  see $artifacts and $log"; fi
+    printf '%-14s %12s runs  %6s new inputs  %3s crashes%s\n' "$target" "$runs" "$fresh" $found "$note"
+    [ -z "$note" ]
+}
+
+jobs=${JOBS:-$(nproc)} failed=0 running=0
+for target in "${targets[@]}"; do
+    if [ $running -ge "$jobs" ]; then
+        wait -n || failed=1
+        running=$((running - 1))
+    fi
+    one "$target" &
+    running=$((running + 1))
+done
+while [ $running -gt 0 ]; do
+    wait -n || failed=1
+    running=$((running - 1))
+done
+exit $failed

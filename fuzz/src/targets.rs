@@ -1,0 +1,162 @@
+//! Every target: what it reads, and what it starts from. The fuzzer and `tests/corpus.rs` run the
+//! same ones.
+
+use crate::shard::{limits, read, reseal};
+use crate::{jpeg, payload, shard, sources};
+use shardpack_format::{
+    ArrayDescriptor, Codec, Dtype, FOOTER_BYTES, FRAME_BYTES, Footer, Frame, Identity, Index, Manifest, Record,
+};
+use std::cell::RefCell;
+use std::fs;
+use std::path::Path;
+
+/// Something that reads bytes.
+pub struct Target {
+    /// As the program in `fuzz_targets/` and the folder in `seeds/`.
+    pub name: &'static str,
+    /// Whole inputs, made from what the project writes. Those of other programs' files lie in
+    /// `seeds/`.
+    pub made: fn() -> Vec<Vec<u8>>,
+    /// Reads bytes; whether they are whole. It panics if a promise is broken.
+    pub read: fn(&[u8]) -> bool,
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "shard", made: || vec![shard::golden()], read: whole_shard },
+    Target { name: "shard_tail", made: || vec![shard::golden()], read: shard_tail },
+    Target { name: "record", made: || vec![shard::golden_record()], read: record },
+    Target { name: "descriptor", made: golden_descriptor, read: descriptor },
+    Target { name: "manifest", made: || vec![shard::manifest()], read: manifest },
+    Target { name: "blosc2_chunk", made: || payloads(Codec::Blosc2), read: blosc2_chunk },
+    Target { name: "zstd_frame", made: || payloads(Codec::Zstd), read: zstd_frame },
+    Target { name: "jpeg_cut", made: || vec![jpeg::tiled()], read: jpeg::cut },
+    Target { name: "jpeg_decoders", made: || vec![jpeg::TILES.to_vec()], read: jpeg_decoders },
+    Target { name: "tiff", made: Vec::new, read: sources::cube },
+    Target { name: "matlab", made: Vec::new, read: sources::cube },
+    Target { name: "envi", made: Vec::new, read: sources::cube },
+    Target { name: "npz", made: Vec::new, read: sources::cube },
+    Target { name: "hdf5", made: Vec::new, read: sources::cube },
+    Target { name: "labels", made: Vec::new, read: sources::labels },
+];
+
+impl Target {
+    /// Names and bytes of all that it starts from: what the project writes, and the target's folder
+    /// in `seeds`. A name `bad-…` is of something that must be refused.
+    ///
+    /// # Panics
+    /// If a file cannot be read, or there is nothing at all.
+    pub fn seeds(&self, seeds: &Path) -> Vec<(String, Vec<u8>)> {
+        let made = (self.made)().into_iter().enumerate();
+        let mut all: Vec<_> = made.map(|(number, bytes)| (format!("golden{number}"), bytes)).collect();
+        // A target that starts from what the project writes has a folder once a fuzzer finds
+        // something.
+        if let Ok(folder) = fs::read_dir(seeds.join(self.name)) {
+            let mut files: Vec<_> = folder.map(|entry| entry.expect("an entry").path()).collect();
+            files.sort();
+            for file in files {
+                let name = file.file_name().expect("a name").to_string_lossy().into_owned();
+                all.push((name, fs::read(&file).expect("a seed")));
+            }
+        }
+        assert!(all.iter().any(|(name, _)| !name.starts_with("bad-")), "no seed for {}", self.name);
+        all
+    }
+}
+
+fn golden_descriptor() -> Vec<Vec<u8>> {
+    let record = shard::golden_record();
+    let record = Record::parse(&record, &limits()).expect("a valid record");
+    vec![record.fields[0].expect("the cube").descriptor.to_vec()]
+}
+
+fn payloads(wanted: Codec) -> Vec<Vec<u8>> {
+    let all = payload::payloads().into_iter();
+    all.filter(|(codec, _, _)| *codec == wanted).map(|(_, _, bytes)| bytes).collect()
+}
+
+/// A whole shard, read as a reader does; and once more with its checksums made right, so that
+/// damage gets past them.
+pub fn whole_shard(data: &[u8]) -> bool {
+    let whole = read(data).is_ok();
+    let mut bytes = data.to_vec();
+    reseal(&mut bytes);
+    let _ = read(&bytes);
+    whole
+}
+
+/// Footer and index out of the bytes before the end of a file, checksums made right first: what
+/// opening a shard does.
+pub fn shard_tail(data: &[u8]) -> bool {
+    let _ = Identity::parse_header(data);
+    let mut bytes = data.to_vec();
+    reseal(&mut bytes);
+    let Some(at) = bytes.len().checked_sub(FOOTER_BYTES as usize) else { return false };
+    let Ok(footer) = Footer::parse(&bytes[at..], bytes.len() as u64, &limits()) else { return false };
+    assert_eq!(footer.encode()[..], bytes[at..], "an accepted footer has one spelling");
+    let Some(index) = bytes.get(footer.index_offset as usize..at) else { return false };
+    let Ok(index) = Index::parse(index.to_vec(), &footer, &limits()) else { return false };
+    for i in 0..index.len() {
+        assert!(index.row(i).is_some() && index.key(i).is_some());
+    }
+    true
+}
+
+/// Frame, head and field values of a record, with and without right checksums.
+pub fn record(data: &[u8]) -> bool {
+    let whole = Record::parse(data, &limits()).is_ok();
+    let mut bytes = data.to_vec();
+    if bytes.len() < FRAME_BYTES as usize {
+        return whole;
+    }
+    let frame_crc = crc32fast::hash(&bytes[..60]).to_le_bytes();
+    bytes[60..64].copy_from_slice(&frame_crc);
+    let Ok(frame) = Frame::parse(&bytes) else { return whole };
+    if let Ok(record) = Record::parse_trusted(frame, &bytes, &limits()) {
+        let stored: usize = record.fields.iter().flatten().map(|f| f.bytes.len()).sum();
+        assert!(stored <= bytes.len(), "fields do not overlap");
+    }
+    whole
+}
+
+/// An array descriptor: what is accepted has one spelling, and its sizes are within the limits.
+pub fn descriptor(data: &[u8]) -> bool {
+    let limits = limits();
+    let Ok(descriptor) = ArrayDescriptor::parse(data, &limits) else { return false };
+    assert_eq!(descriptor.encode().expect("an accepted descriptor can be written"), data);
+    assert!(descriptor.decoded_bytes().expect("a size") <= limits.max_decoded_bytes);
+    true
+}
+
+/// A manifest: what is accepted can be written again, and reads the same.
+pub fn manifest(data: &[u8]) -> bool {
+    let Ok(manifest) = Manifest::parse(data, &limits()) else { return false };
+    let bytes = manifest.encode().expect("an accepted manifest can be written");
+    assert_eq!(Manifest::parse(&bytes, &limits()).expect("and read again"), manifest);
+    true
+}
+
+/// A Blosc2 payload: what the walker lets pass is decoded, or refused, without harm.
+pub fn blosc2_chunk(data: &[u8]) -> bool {
+    decodes(Codec::Blosc2, data)
+}
+
+/// A zstd payload: what the frame check lets pass is decoded to the length that was promised.
+pub fn zstd_frame(data: &[u8]) -> bool {
+    decodes(Codec::Zstd, data)
+}
+
+fn decodes(codec: Codec, data: &[u8]) -> bool {
+    let descriptor = ArrayDescriptor::plain(Dtype::U16, vec![100, 70, 10]);
+    let Ok(array) = payload::decode(codec, &descriptor, data) else { return false };
+    assert_eq!(array.bytes().len(), 140_000);
+    true
+}
+
+/// One JPEG after the other through the same decoders, compared with new ones.
+pub fn jpeg_decoders(data: &[u8]) -> bool {
+    thread_local! {
+        static USED: RefCell<jpeg::Decoders> = RefCell::default();
+    }
+    USED.with_borrow_mut(|used| used.read(data))
+}

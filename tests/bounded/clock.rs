@@ -1,0 +1,18 @@
+//! Time that was computed, whatever else the machine does.
+#![allow(dead_code, reason = "each test binary needs a part of it")]
+
+use std::time::Duration;
+
+/// CPU time of this process.
+pub(crate) fn process() -> Duration {
+    now(rustix::time::ClockId::ProcessCPUTime)
+}
+
+/// CPU time of this thread.
+pub(crate) fn thread() -> Duration {
+    now(rustix::time::ClockId::ThreadCPUTime)
+}
+
+fn now(clock: rustix::time::ClockId) -> Duration {
+    rustix::time::clock_gettime(clock).try_into().expect("time since the start")
+}
