@@ -6,6 +6,7 @@
 
 use crate::export::durable;
 use crate::pack::{Tally, copy_record};
+use crate::sources::words::plural;
 use anyhow::{Context, bail};
 use serde_json::json;
 use shardpack_format::{
@@ -79,7 +80,8 @@ impl Survey {
             match folder.scan(shard, limits) {
                 Ok(scan) => scans.push((shard, scan)),
                 Err(error) => {
-                    let samples = folder.samples(shard).map(|n| format!(" of {n} samples")).unwrap_or_default();
+                    let samples =
+                        folder.samples(shard).map(|n| format!(" of {}", plural(n, "sample"))).unwrap_or_default();
                     survey.lost.push(format!("`{}`: the whole shard{samples}: {error}", shard.display()));
                 }
             }
@@ -141,7 +143,12 @@ impl Survey {
             Salvaged::Lost(lost) => {
                 let key = lost.key.map(|key| format!("sample `{}`: ", key.escape_debug())).unwrap_or_default();
                 let range = format!("bytes {} to {}", lost.range.start, lost.range.end);
-                self.lost.push(format!("`{}`: {range}: {key}{}", shard.display(), lost.why));
+                let (file, why) = (format!("`{}`", shard.display()), lost.why.to_string());
+                // An error of the format names file and sample itself.
+                self.lost.push(match why.starts_with(&file) && (key.is_empty() || why.contains("sample `")) {
+                    true => format!("{why} ({range})"),
+                    false => format!("{file}: {range}: {key}{why}"),
+                });
             }
         }
     }

@@ -71,7 +71,7 @@ def _order(shuffle: Shuffle, weights: Weights | None) -> str:
 def _known(unknown: Mapping[str, object], known: Iterable[str]) -> None:
     """Refuses options of a loader that there are not."""
     for name in unknown:
-        near = difflib.get_close_matches(name, list(known), n=1)
+        near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.7)
         hint = _HABITS.get(name) or (f"did you mean {near[0]!r}?" if near else "help(shardpack.Loader) lists them")
         raise TypeError(f"Loader() got an unexpected keyword argument {name!r}\nhint: {hint}")
 

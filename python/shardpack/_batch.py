@@ -34,6 +34,13 @@ class Ragged:
     def __init__(self, values: Any, offsets: NDArray[np.int64], shapes: NDArray[np.int64]) -> None:
         self.values, self.offsets, self.shapes = values, offsets, shapes
 
+    def __getattr__(self, name: str) -> Any:
+        """Only for what is not there: what a tensor has, a field without one shape cannot have."""
+        message = f"Ragged has no attribute {name!r}: its rows differ in size"
+        if not name.startswith("_"):
+            message += "\nhint: image=\"rrc224\" or cube=\"patch64x64\" gives one tensor for all rows; ragged[i] is a row"
+        raise AttributeError(message, name=name, obj=self)
+
     def __len__(self) -> int:
         return len(self.offsets)
 

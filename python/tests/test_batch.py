@@ -241,3 +241,13 @@ def test_a_dataloader_leaves_batches_as_they_are(mixed: sp.Dataset, workers: int
         assert isinstance(batch, sp.Batch) and images.shape == (8, 8, 8, 3)
         assert batch.keys == [mixed.keys[int(i)] for i in batch.indices] and labels is batch["label"]
     assert number == 5
+
+
+def test_what_a_ragged_field_cannot_have_is_told(tmp_path: Path) -> None:
+    with sp.Writer(tmp_path / "out") as writer:
+        for size in (8, 16):
+            writer.write({"image": np.zeros((size, size, 3), np.uint8)})
+    images = next(iter(sp.Loader(sp.Dataset(tmp_path / "out"), 2)))["image"]
+    assert images[0].ndim == 3 and not hasattr(images, "__array_interface__")
+    with pytest.raises(AttributeError, match="has no attribute 'shape': its rows differ in size\nhint: image=\"rrc224\""):
+        images.shape  # noqa: B018

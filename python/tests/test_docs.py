@@ -93,10 +93,16 @@ def package(folder: Path) -> None:
 
 @page("../../README.md")
 def readme(folder: Path) -> None:
-    """What its command packs: few pictures, because the model is a real one."""
+    """What its commands pack: one batch of pictures, because the model is a real one."""
     pytest.importorskip("torchvision")
-    photos(folder / "photos", 12)
+    photos(folder / "photos", 64)
     sp.pack(folder / "photos", folder / "train")
+    sp.pack(folder / "photos", folder / "val", seed=1)
+    (folder / "scenes").mkdir()
+    for number in range(8):
+        np.save(folder / "scenes" / f"{number}.npy", np.full((80, 72, 5), number, np.float32))
+    sp.pack(folder / "scenes", folder / "cubes")
+    tars(folder / "wds", folder / "photos")
 
 
 @page("coming-from.md")

@@ -330,6 +330,7 @@ def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any
         ({"collate_fn": abs}, "\nhint: batches are tensors"),
         ({"prefetch_size": 2}, "\nhint: did you mean 'prefetch'?"),
         ({"zzz": 2}, r"\nhint: help\(shardpack.Loader\)"),
+        ({"normalize": True}, r"\nhint: help\(shardpack.Loader\)"),
     ],
 )
 def test_habits_meet_a_hint(dataset: sp.Dataset, options: dict[str, Any], text: str) -> None:

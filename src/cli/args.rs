@@ -12,8 +12,8 @@ use std::path::PathBuf;
 const EXIT_CODES: &str = "\
 Exit codes:
   0    fine
-  1    a problem in the data was found
-  2    could not run: wrong arguments, missing files, a full disk
+  1    done, but a problem in the data was found
+  2    could not run, or stopped: wrong arguments, bad input, missing files, a full disk
   130  interrupted";
 
 /// Pack images and hyperspectral cubes into shards that feed a GPU at disk speed.
@@ -52,7 +52,9 @@ pub(super) struct PackArgs {
     /// What SRC holds [default: told from the contents of the files]
     #[arg(long)]
     pub kind: Option<KindArg>,
-    /// CSV or JSON Lines with a `key` column; every other column becomes a field
+    /// CSV or JSON Lines with a row for each sample. The column `key` (or `path`, `file`, `filename`)
+    /// holds its path below SRC, such as `cat/1.jpg`; a column `label` (or `class`) of text becomes
+    /// the classes; every other column becomes a field
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
     /// Use the names of first-level folders as labels; `auto` does so for pictures that are all in
@@ -60,11 +62,12 @@ pub(super) struct PackArgs {
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub class_folders: WhenArg,
     /// Folder of label masks (.npy, .png, .tif, .mat). A mask belongs to the sample with the same
-    /// file stem, and is stored without loss as the field `mask`
+    /// file stem, and is stored without loss as the field `mask` [default: `a.mask.npy` beside `a.npy`,
+    /// as `unpack` writes them]
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,
-    /// What to do about files that cannot be packed: stop before the run begins, or skip them, list
-    /// them, and end with exit code 1
+    /// What to do about files that cannot be packed: stop (before the run begins, if the start of a
+    /// file shows it), or skip them, list them, and end with exit code 1
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     pub on_bad_input: BadInputArg,
 
@@ -97,8 +100,8 @@ pub(super) struct PackArgs {
     /// sample]
     #[arg(long, value_enum, help_heading = "Pictures")]
     pub check_pixels: Option<ShareArg>,
-    /// Turn tiled pictures upright by moving their coefficients, where their edges allow it.
-    /// Decoders then need not turn them (their pixels differ by a step or two)
+    /// Turn tiled pictures upright by moving their coefficients, if width and height are whole
+    /// blocks, so that loaders need not rotate them (some pixels differ by a step or two)
     #[arg(long, help_heading = "Pictures")]
     pub upright: bool,
     /// Keep Exif, ICC profile, comments and all other metadata inside tiled JPEGs, and the ICC
@@ -118,8 +121,8 @@ pub(super) struct PackArgs {
     /// Codec of cubes and masks; `auto` tries the candidates on a few samples
     #[arg(long, value_enum, default_value = "auto", help_heading = "Cubes")]
     pub codec: CodecArg,
-    /// The codec's own compression level (zstd 1 3 5 7 9 11 13 15 22 inside Blosc2, 1 to 22 alone;
-    /// lz4hc 1 to 9) [default: the codec's]
+    /// Compression level: for `blosc2-zstd` 1, 3, 5, 7, 9, 11, 13, 15 or 22; for `zstd` 1 to 22; for
+    /// `blosc2-lz4hc` 1 to 9 [default: 1, 3, and 9]
     #[arg(long, value_name = "N", allow_negative_numbers = true, help_heading = "Cubes")]
     pub level: Option<i32>,
     /// Filter before the codec
@@ -135,10 +138,11 @@ pub(super) struct PackArgs {
     /// What `auto` optimises: time to read and decode, or size
     #[arg(long, value_enum, default_value = "speed", help_heading = "Cubes")]
     pub prefer: PreferArg,
-    /// Variable to read from .mat and .npz files [default: the only 3-D array]
+    /// Variable to read from .mat, .npz and HDF5 files [default: the only 3-D array]
     #[arg(long, value_name = "NAME", help_heading = "Cubes")]
     pub variable: Option<String>,
-    /// Height and width of 2-D arrays of bands × pixels in .mat files
+    /// Height and width of the picture, for 2-D arrays of bands × pixels or pixels × bands in .mat
+    /// files
     #[arg(long, value_name = "HxW", value_parser = parse_spatial, help_heading = "Cubes")]
     pub spatial: Option<(u64, u64)>,
 
@@ -208,8 +212,7 @@ pub(super) struct InspectArgs {
 /// packed, by its SHA-256.
 ///
 /// Not checked: whether values equal those of the sources (`pack` measures that), the minor version
-/// in the manifest, why a picture was kept (only the manifest says so), and files that the manifest
-/// does not name. --digest finds changes to a shard
+/// in the manifest, and files that the manifest does not name. --digest finds changes to a shard
 /// and all its CRC32s, but not changes to the manifest as well: if that matters, keep the
 /// manifest's SHA-256 elsewhere.
 #[derive(Debug, Args)]
@@ -236,7 +239,8 @@ pub(super) struct VerifyArgs {
 /// Write the samples back as files: pictures under their old names, cubes as .npy.
 ///
 /// Pictures that were kept come back to the byte. Tiled pictures come back with the same pixels,
-/// ICC profile and orientation.
+/// ICC profile and orientation. A cube `a.npy` has its mask beside it as `a.mask.npy` and its
+/// metadata as `a.meta.json`; `pack` takes both back.
 ///
 /// Damaged samples are listed and skipped, and the exit code is 1. If a run is interrupted, give
 /// the same command again: it continues.
@@ -265,7 +269,7 @@ pub(super) struct CatArgs {
     pub dataset: PathBuf,
     /// Key of the sample, or its index in stored order
     pub sample: String,
-    /// Field to write [default: the first field of the schema that is not a scalar]
+    /// Field to write [default: the picture or the cube]
     #[arg(long, value_name = "NAME")]
     pub field: Option<String>,
     /// File to write; `-` is stdout, even if that is a terminal [default: stdout]
@@ -370,7 +374,7 @@ pub(super) struct BenchArgs {
     /// Where to decode, and to leave the batches: `cpu`, `cuda` or `cuda:N`
     #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Run")]
     pub device: DeviceArg,
-    /// How many damaged samples to skip in an epoch; one more is an error
+    /// Skip up to N damaged samples in each epoch; one more is an error
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     pub skip: u64,
 

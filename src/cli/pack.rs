@@ -10,11 +10,12 @@ use crate::pack::{
     Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes, report_json,
 };
 use crate::sources::cubes::CubeOptions;
-use crate::sources::{BadInput, Kind, OnBadInput, SourceOptions};
+use crate::sources::{BadInput, Kind, LabelsFrom, OnBadInput, SourceOptions};
 use anyhow::bail;
 use serde_json::Value;
 use shardpack_codec::jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
 use shardpack_codec::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
+use shardpack_format::MANIFEST_NAME;
 use shardpack_writer::{Outcome as Written, Part, Report};
 use std::cell::OnceCell;
 use std::path::Path;
@@ -38,8 +39,10 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
         // From here on there are files to clean up. Once we say that the run has begun, the user
         // may interrupt it.
         interrupt.graceful.store(true, Ordering::SeqCst);
-        if !args.json {
-            show::note(&plan_text(planned));
+        // Where a dataset is complete, nothing is going to be packed: the result says so.
+        let is_there = !args.force && args.out.join(MANIFEST_NAME).exists();
+        if !args.json && !is_there {
+            show::note(&plan_text(planned, args.prefer));
         }
         let _ = bar.set(Bar::new("pack", planned.source_bytes));
     };
@@ -90,7 +93,13 @@ pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
     } else {
         let shards = units::plural(u64::from(report.shards), "shard");
         let (samples, size) = (units::plural(report.samples, "sample"), units::bytes(report.bytes_out));
-        show::print(&format!("merged {samples} in {shards}, {size}, into `{}`\n", args.out.display()))?;
+        let out = args.out.display();
+        show::print(&match report.outcome {
+            Written::AlreadyComplete => {
+                format!("already complete: `{out}` holds {samples} in {shards}, {size}; there was nothing to merge\n")
+            }
+            _ => format!("merged {samples} in {shards}, {size}, into `{out}`\n"),
+        })?;
     }
     Ok(outcome_of(&skipped_lines(&[], &report)))
 }
@@ -228,7 +237,7 @@ fn pictures(args: &PackArgs) -> anyhow::Result<PictureOptions> {
 }
 
 /// What is about to happen, for stderr.
-fn plan_text(planned: &Planned<'_>) -> String {
+fn plan_text(planned: &Planned<'_>, prefer: PreferArg) -> String {
     let noun = match planned.kind {
         Kind::Images => "picture",
         Kind::Cubes => "cube",
@@ -242,7 +251,11 @@ fn plan_text(planned: &Planned<'_>) -> String {
         units::bytes(planned.memory_bytes),
     );
     for (field, trial) in planned.trials.iter().filter(|(_, trial)| trial.table.len() > 1) {
-        out += &format!("\ncandidates for `{field}`, best first\n{}", trial_text(trial));
+        let order = match prefer {
+            PreferArg::Speed => "fastest to read and decode first",
+            PreferArg::Size => "smallest first",
+        };
+        out += &format!("\ncandidates for `{field}`, {order}\n{}", trial_text(trial));
     }
     out.trim_end().to_owned()
 }
@@ -259,7 +272,7 @@ fn trial_text(trial: &Trial) -> String {
         .collect();
     let more = trial.table.len().saturating_sub(SHOWN_CANDIDATES);
     let rest = if more > 0 { format!("  … and {more} more (stored in the recipe)\n") } else { String::new() };
-    show::table(&["ratio", "MB/s predicted", "settings"], &rows) + &rest
+    show::table(&["ratio", "predicted MB/s", "settings"], &rows) + &rest
 }
 
 fn to_text(packed: &PackReport, out: &Path) -> String {
@@ -288,7 +301,8 @@ fn to_text(packed: &PackReport, out: &Path) -> String {
     if packed.classes > 0 {
         rows.push(("classes", units::count(packed.classes)));
     }
-    rows.push(("labels from", packed.labels_from.to_string()));
+    let label = if packed.labels_from == LabelsFrom::Nothing { "labels" } else { "labels from" };
+    rows.push((label, packed.labels_from.to_string()));
     let ratio = bytes_in as f64 / report.bytes_out.max(1) as f64;
     rows.push(("size", format!("{} → {} ({ratio:.2} : 1)", units::bytes(bytes_in), units::bytes(report.bytes_out))));
     let reused = match report.shards_reused {

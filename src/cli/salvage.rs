@@ -45,7 +45,7 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
     } else {
         let mut text = String::new();
         survey.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
-        damage.iter().for_each(|damage| text += &format!("damaged, nothing lost by it: {damage}\n"));
+        damage.iter().for_each(|damage| text += &format!("damaged, but nothing was lost: {damage}\n"));
         lost.iter().take(SHOWN).for_each(|lost| text += &format!("lost: {lost}\n"));
         if lost.len() > SHOWN {
             text += &format!("… and {} more (--json lists all)\n", units::count((lost.len() - SHOWN) as u64));

@@ -2,6 +2,7 @@
 
 use super::{show, units};
 use serde_json::Value;
+use shardpack_codec::ArraySettings;
 
 /// A recipe entry on one line.
 pub(super) fn recipe_value(value: &Value) -> String {
@@ -10,15 +11,21 @@ pub(super) fn recipe_value(value: &Value) -> String {
         Value::Array(items) => items.iter().map(recipe_value).collect::<Vec<_>>().join(", "),
         // How an array field is stored. What was requested, and the candidates, are only in
         // `--json`.
-        Value::Object(map) if map.contains_key("settings") => map.get("settings").map(recipe_value).unwrap_or_default(),
+        Value::Object(map) if map.contains_key("settings") => map.get("settings").map(settings).unwrap_or_default(),
         Value::Object(map) => map
             .iter()
-            .filter(|(_, v)| !v.is_array() && !v.is_null())
+            .filter(|(_, v)| !v.is_null())
             .map(|(k, v)| format!("{k} {}", recipe_value(v)))
             .collect::<Vec<_>>()
             .join(", "),
         other => other.to_string(),
     }
+}
+
+/// Settings in the words of the options; as they stand in the recipe if another version wrote them.
+fn settings(value: &Value) -> String {
+    serde_json::from_value::<ArraySettings>(value.clone())
+        .map_or_else(|_| recipe_value(value), |known| known.to_string())
 }
 
 /// One field's entry under `fidelity` in a manifest.
@@ -77,7 +84,7 @@ fn pictures_text(figures: &Value) -> String {
         rows.push(("quality", spread(&figures["quality"], 0)));
     }
     rows.push(("in tiles", of(int("tiled"))));
-    for (name, label) in [("in_rows", "in whole rows"), ("kept", "unchanged")] {
+    for (name, label) in [("in_rows", "cut by rows only"), ("kept", "unchanged")] {
         if int(name) > 0 {
             rows.push((label, of(int(name))));
         }
@@ -87,10 +94,7 @@ fn pictures_text(figures: &Value) -> String {
         rows.push(("", format!("{}: {}", units::count(count.as_u64().unwrap_or(0)), why.escape_debug())));
     }
     if int("pixels_checked") > 0 {
-        rows.push((
-            "pixels",
-            format!("equal to the source in all {} that were decoded", units::count(int("pixels_checked"))),
-        ));
+        rows.push(("pixels", format!("{} compared, all equal to the source", of(int("pixels_checked")))));
     }
     if int("profiles_dropped") > 0 {
         rows.push((
@@ -121,5 +125,24 @@ fn spread(figures: &Value, decimals: usize) -> String {
     match min < max {
         true => format!("{mean:.1} mean, {min:.decimals$} to {max:.decimals$}"),
         false => format!("{mean:.decimals$}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::recipe_value;
+    use serde_json::json;
+
+    #[test]
+    fn a_recipe_is_told_in_the_words_of_the_options() {
+        assert_eq!(recipe_value(&json!({ "columns": ["label", "age"] })), "columns label, age");
+        assert_eq!(recipe_value(&json!({ "shuffle_seed": 7, "none": null })), "shuffle_seed 7");
+        let settings = json!({
+            "values": "integer-or-f16", "codec": "blosc2-zstd", "level": 1, "filter": "shuffle",
+            "band_difference": false, "layout": "as-shape"
+        });
+        let entry = json!({ "settings": settings, "asked": {}, "candidates": [] });
+        assert_eq!(recipe_value(&entry), "values auto, blosc2-zstd level 1, shuffle, as-given");
+        assert_eq!(recipe_value(&json!({ "settings": { "codec": "of-tomorrow" } })), "codec of-tomorrow");
     }
 }

@@ -90,7 +90,7 @@ const NOT_STORED: [&str; 3] = ["kept_because", "profiles_dropped", "below_target
 /// indexes under a CRC32 of their own.
 fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tally>, report: &mut VerifyReport) {
     if tallies.len() != manifest.shards.len() {
-        report.notes.push("figures of fidelity in the manifest not compared: they are of all shards".into());
+        report.notes.push("fidelity figures were not compared, because a shard is unreadable".into());
         return;
     }
     let mut total = Tally::default();
@@ -128,7 +128,7 @@ fn check_fidelity(file: &str, manifest: &Manifest, tallies: BTreeMap<usize, Tall
     // What another program measured, and put nowhere else.
     let unknown = manifest.fidelity.keys().filter(|field| !figures.contains_key(*field));
     report.notes.extend(unknown.map(|field| {
-        format!("figures of fidelity of `{}` not compared: the samples do not hold them", field.escape_debug())
+        format!("fidelity figures of `{}` were not compared: the samples do not hold them", field.escape_debug())
     }));
     report.problems.sort();
 }
@@ -209,15 +209,16 @@ fn to_text(report: &VerifyReport, args: &VerifyArgs, undecodable: u64, seconds: 
         (true, n) => format!("interrupted: {} so far in `{name}` ({read})\n", units::plural(n, "problem")),
         (false, 0) => format!("`{name}` is whole: {checked}: {read}\n"),
         (false, n) if n == undecodable => format!(
-            "`{name}` is as it was packed, but {} in it: {read}\n\
-             hint: the stored bytes are those of the source files: these were damaged already, and `shardpack salvage` changes nothing about it\n",
+            "`{name}` is undamaged, but {}: {read}\n\
+             hint: the source {} already damaged; `shardpack salvage` cannot help\n",
             match n {
                 1 => "1 picture does not decode".to_owned(),
                 n => format!("{} pictures do not decode", units::count(n)),
             },
+            if n == 1 { "file was" } else { "files were" },
         ),
         (false, n) => format!(
-            "`{name}` is damaged: {}, {} hurt{}{}: {read}\nhint: `shardpack salvage` copies what is whole\n",
+            "`{name}` is damaged: {}, {} damaged{}{}: {read}\nhint: `shardpack salvage` copies what is undamaged, and rebuilds a manifest\n",
             units::plural(n, "problem"),
             units::plural(report.damaged_samples, "sample"),
             match report.missing_samples {

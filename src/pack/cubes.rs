@@ -5,6 +5,7 @@ use super::stored_value::{self, Standing, StoredValue};
 use super::tries::{mask_file_options, mask_options};
 use super::{FieldTotals, PackOptions, SampleError, Tally, schema, tables, tries};
 use crate::sources::cubes::{CubeInfo, CubeOptions, CubeRun, CubeValues, LoadedMask, OpenCube, load_mask, open};
+use crate::sources::unpacked::read_meta;
 use crate::sources::{Content, Entry, Listing};
 use serde_json::{Map, Value, json};
 use shardpack_codec::{Array, ArrayEncoder, ArrayLayout, ArraySource, EncodedArray, Trial};
@@ -123,7 +124,11 @@ impl<'a> Cubes<'a> {
 
     fn load(&self, entry: &Entry, spare: Vec<u8>) -> Result<(OpenCube, Option<LoadedMask>), SampleError> {
         self.listing.check_unchanged(entry)?;
-        let cube = open(&self.listing.path(entry), &self.options, spare)?;
+        let mut cube = open(&self.listing.path(entry), &self.options, spare)?;
+        if let Some(file) = &entry.meta {
+            let beside = read_meta(&file.path).map_err(|flaw| SampleError::Meta(flaw.detail))?;
+            beside.into_iter().for_each(|(name, value)| _ = cube.meta.entry(name).or_insert(value));
+        }
         let mask =
             entry.mask.as_ref().map(|mask| load_mask(&mask.path, &mask_file_options(&self.options))).transpose()?;
         self.listing.check_unchanged(entry)?;

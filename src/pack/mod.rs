@@ -20,6 +20,7 @@ pub use json::{peak_rss_bytes, report_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
 pub use picture_totals::PictureTotals;
 
+use crate::sources::words::plural;
 use crate::sources::{self, BadInput, Kind, LabelsFrom, Listing, SourceError};
 use anyhow::{Context, bail};
 use fidelity::Totals;
@@ -173,7 +174,8 @@ fn run<S: SampleSource>(
         cancel: Some(hooks.cancel),
     };
     let report = write_dataset(out, &plan, source, &write)?;
-    let notes = listing.notes.iter().chain(&report.notes).cloned().collect();
+    let idle = options.part.and_then(|part| idle_parts(part.count(), plan.shard_count()));
+    let notes = listing.notes.iter().cloned().chain(idle).chain(report.notes.iter().cloned()).collect();
     Ok(PackReport {
         kind: listing.kind,
         report,
@@ -185,6 +187,14 @@ fn run<S: SampleSource>(
         deep_pictures: sources::deep(&listing.samples).count() as u64,
         trials,
         memory_bytes,
+    })
+}
+
+/// A note that there are more parts than shards.
+fn idle_parts(parts: u32, shards: u32) -> Option<String> {
+    let only = plural(u64::from(shards), "shard");
+    (parts > shards).then(|| {
+        format!("{parts} parts, but only {only}: some parts have nothing to pack\nhint: a smaller `--shard-size` makes more shards")
     })
 }
 
@@ -328,7 +338,7 @@ impl SampleError {
             Self::Cube(sources::cubes::CubeError::Cancelled { .. } | sources::cubes::CubeError::Internal { .. }) => {
                 false
             }
-            Self::Cube(_) | Self::Mask { .. } | Self::Encode(EncodeError::Source(_)) => true,
+            Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
             _ => false,
         }
     }
@@ -350,11 +360,14 @@ pub enum SampleError {
     #[error(transparent)]
     Format(#[from] shardpack_format::Error),
     /// A picture that is damaged, or too large.
-    #[error("{error}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is")]
+    #[error("{}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is", picture_words(error))]
     Picture {
         /// What is wrong with it.
         error: shardpack_format::Error,
     },
+    /// Metadata beside the cube that cannot be read.
+    #[error("{0}")]
+    Meta(String),
     /// A mask that does not fit its cube.
     #[error("mask `{mask}`: expected {height} × {width} pixels as the cube has, found {found}")]
     Mask {
@@ -367,4 +380,16 @@ pub enum SampleError {
         /// Shape of the mask.
         found: String,
     },
+}
+
+/// What is wrong with a picture. Of one that does not decode, the decoder's words are enough.
+fn picture_words(error: &shardpack_format::Error) -> String {
+    match error {
+        shardpack_format::Error::Format { what, expected, found, .. }
+            if what == "JPEG" && expected == "a picture that decodes" =>
+        {
+            format!("the picture is damaged: {}", found.strip_prefix("Corrupt JPEG data: ").unwrap_or(found))
+        }
+        other => other.to_string(),
+    }
 }

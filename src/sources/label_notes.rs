@@ -1,7 +1,7 @@
 //! Where labels came from, and folders whose names suggest that they are not classes.
 
 use super::kind::Kind;
-use super::words::{list, plural};
+use super::words::{list, plural, verb};
 use shardpack_reader::mask_names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -90,8 +90,9 @@ impl Folders<'_> {
             notes.push(self.parts("", samples, &truths));
         } else if by_folder && !(inputs.is_empty() && truths.is_empty()) {
             let names = list(inputs.iter().chain(&truths).copied(), NAMED);
+            let look = verb((inputs.len() + truths.len()) as u64, "looks", "look");
             notes.push(format!(
-                "labels are the names of folders, and {names} sound like parts of a dataset, not like classes\n\
+                "labels are the names of folders, and {names} {look} like parts of a dataset, not classes\n\
                  hint: pack the folder with the samples, or `--class-folders off`"
             ));
         }
@@ -107,14 +108,15 @@ impl Folders<'_> {
         let first = splits.first()?.escape_debug();
         let names = list(splits.iter().copied(), NAMED);
         let hint = format!("hint: pack each split into a dataset of its own: `SRC/{first}`");
+        let look = verb(splits.len() as u64, "looks", "look");
         match (self.labels, self.kind) {
             (LabelsFrom::Folders, _) => Some(format!(
-                "labels are the names of folders, and {names} sound like splits of a dataset, not like classes\n\
+                "labels are the names of folders, and {names} {look} like splits, not classes\n\
                  {hint}; or `--class-folders off`"
             )),
             // Of pictures, nobody gets here who has not said how they are labelled.
             (LabelsFrom::Nothing, Kind::Cubes) if !self.chosen => {
-                Some(format!("{names} sound like splits of a dataset, and are packed into one\n{hint}"))
+                Some(format!("{names} {look} like splits of a dataset, and are packed into one\n{hint}"))
             }
             _ => None,
         }
@@ -135,11 +137,12 @@ impl Folders<'_> {
             Kind::Images => String::new(),
         };
         format!(
-            "files in {} and in {} are all packed as samples, but {} sound like masks or labels of the others\n\
+            "files in {} and in {} are all packed as samples, but {} {} like the masks or labels of the others\n\
              hint: pack `{}`{masks}",
             shown(samples),
             shown(truths),
             shown(truths),
+            verb(truths.len() as u64, "looks", "look"),
             first(samples)
         )
     }
@@ -199,7 +202,7 @@ mod tests {
         let (from, told) = notes(&files, &SourceOptions::default());
         assert_eq!(from, "the names of the first-level folders");
         assert_eq!(told.len(), 1);
-        assert!(told[0].contains("`Val`, `train` sound like splits of a dataset"), "{told:?}");
+        assert!(told[0].contains("`Val`, `train` look like splits, not classes"), "{told:?}");
         let off = SourceOptions { class_folders: Some(false), ..SourceOptions::default() };
         assert_eq!(notes(&files, &off), ("none".to_owned(), Vec::new()));
         // Otherwise classes may have any name.
@@ -213,8 +216,7 @@ mod tests {
             let files: Vec<_> = files.iter().map(|(path, bytes)| (path.as_str(), bytes.clone())).collect();
             let (_, told) = notes(&files, &SourceOptions::default());
             assert_eq!(told.len(), 1, "{told:?}");
-            let text =
-                "files in `images` and in `labels` are all packed as samples, but `labels` sound like masks or labels";
+            let text = "files in `images` and in `labels` are all packed as samples, but `labels` looks like the masks or labels";
             assert!(told[0].starts_with(text), "{told:?}");
             assert_eq!(told[0].contains("`--masks SRC/labels`"), kind == "npy");
         }
@@ -229,7 +231,7 @@ mod tests {
     fn splits_of_cubes_are_told_and_not_offered_as_classes() {
         let paths = ["train/a.npy", "val/b.npy"];
         let told = of_cubes(&paths, &SourceOptions::default());
-        let text = "`train`, `val` sound like splits of a dataset, and are packed into one\nhint: pack each split into a \
+        let text = "`train`, `val` look like splits of a dataset, and are packed into one\nhint: pack each split into a \
                     dataset of its own: `SRC/train`";
         assert_eq!(told, [text]);
         for class_folders in [false, true] {
@@ -246,7 +248,7 @@ mod tests {
         assert!(told[0].ends_with("hint: pack `SRC/scans` with `--masks SRC/labels`"), "{told:?}");
         // Of classes it is said that one of them sounds like none.
         let classes = notes(&[("mask/a.jpg", jpeg()), ("bare/b.jpg", jpeg())], &SourceOptions::default()).1;
-        assert!(classes[0].contains("`mask` sound like parts of a dataset"), "{classes:?}");
+        assert!(classes[0].contains("`mask` looks like parts of a dataset"), "{classes:?}");
     }
 
     #[test]

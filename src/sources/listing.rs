@@ -11,8 +11,8 @@ use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// A file that belongs to a sample, next to the one that names it: the data of an ENVI header, or a
-/// mask.
+/// A file that belongs to a sample, next to the one that names it: the data of an ENVI header, a mask,
+/// or metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SideFile {
     /// Where it is.
@@ -40,18 +40,23 @@ pub struct Entry {
     pub data: Option<Box<SideFile>>,
     /// The mask.
     pub mask: Option<Box<SideFile>>,
+    /// Metadata that stand beside the file, as `unpack` writes them.
+    pub meta: Option<Box<SideFile>>,
 }
 
 impl Entry {
     pub(crate) fn new(file: FoundFile, content: Content, data: Option<SideFile>) -> Self {
         let FoundFile { key, bytes, mtime_ns } = file;
-        Self { key, bytes, mtime_ns, class: None, content, data: data.map(Box::new), mask: None }
+        Self { key, bytes, mtime_ns, class: None, content, data: data.map(Box::new), mask: None, meta: None }
     }
 
     /// Bytes on disk of everything that belongs to the sample.
     #[must_use]
     pub fn source_bytes(&self) -> u64 {
-        [&self.data, &self.mask].into_iter().flatten().fold(self.bytes, |sum, file| sum.saturating_add(file.bytes))
+        [&self.data, &self.mask, &self.meta]
+            .into_iter()
+            .flatten()
+            .fold(self.bytes, |sum, file| sum.saturating_add(file.bytes))
     }
 
     /// One number for the modification times of all files of the sample. The plan uses it: a run
@@ -62,7 +67,7 @@ impl Entry {
         // The factor is odd, so that nothing is lost, and large, so that small shifts of two files
         // do not cancel out.
         const FACTOR: i64 = 0x5851_F42D_4C95_7F2D;
-        [&self.data, &self.mask]
+        [&self.data, &self.mask, &self.meta]
             .into_iter()
             .flatten()
             .fold(self.mtime_ns, |folded, file| folded.wrapping_mul(FACTOR).wrapping_add(file.mtime_ns))
@@ -133,7 +138,7 @@ impl Listing {
             unchanged(path, bytes, mtime_ns, &metadata)
         };
         check(&self.path(entry), entry.bytes, entry.mtime_ns)?;
-        [&entry.data, &entry.mask]
+        [&entry.data, &entry.mask, &entry.meta]
             .into_iter()
             .flatten()
             .try_for_each(|file| check(&file.path, file.bytes, file.mtime_ns))

@@ -39,6 +39,18 @@ pub(crate) fn add(
         })
         .collect();
     let Paired { masks, note } = masks.pair(&wanting);
+    give(masks, samples, bad, options, cancel)?;
+    Ok(note)
+}
+
+/// Gives each of `samples` the mask that was found for it, as [`add`] does.
+pub(crate) fn give(
+    masks: Vec<Result<SideFile, Flaw>>,
+    samples: &mut Vec<Entry>,
+    bad: &mut Vec<BadInput>,
+    options: &CubeOptions,
+    cancel: Cancel<'_>,
+) -> Result<()> {
     // In a file with several arrays, `--variable` names the cube.
     let options = CubeOptions { variable: None, ..options.clone() };
     let checked = std::mem::take(samples).into_par_iter().zip(masks).map(|(mut sample, mask)| {
@@ -57,7 +69,7 @@ pub(crate) fn add(
             Err(flaw) => bad.push(flaw),
         }
     }
-    Ok(note)
+    Ok(())
 }
 
 /// Checks that `mask` can be read, and has one label per pixel of the cube.
@@ -216,7 +228,7 @@ impl Masks {
     }
 }
 
-fn flaw(detail: String) -> Flaw {
+pub(crate) fn flaw(detail: String) -> Flaw {
     Flaw::new(BadKind::Mask, detail)
 }
 

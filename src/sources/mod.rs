@@ -23,8 +23,9 @@ mod side_files;
 #[cfg(test)]
 mod testing;
 mod tiff_header;
+pub(crate) mod unpacked;
 mod walk;
-mod words;
+pub(crate) mod words;
 
 pub use bad::{BadInput, BadInputs, BadKind, OnBadInput};
 pub use columns::{Column, Texts, Values};
@@ -106,6 +107,7 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     refuse_masks_of(options.kind)?;
     let mut tree = walk::walk(src, &exclude, cancel)?;
     side_files::drop(&mut tree);
+    let mut unpacked = unpacked::Unpacked::take(&mut tree, options.masks.is_none());
     let of = (tree.files.len() + tree.bad.len()) as u64;
 
     let look = |file: &FoundFile| {
@@ -122,6 +124,11 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     if let Some(folder) = &options.masks {
         let masks = Masks::list(folder, src, cancel)?;
         notes.extend(masks::add(&masks, &tree, &mut samples, &mut bad, &cubes, cancel)?);
+        cancel.check()?;
+    }
+    bad.extend(unpacked.add_metas(&mut samples));
+    if let Some(found) = unpacked.masks(&samples) {
+        masks::give(found, &mut samples, &mut bad, &cubes, cancel)?;
         cancel.check()?;
     }
     notes.extend(notes::on(&samples));

@@ -300,7 +300,7 @@ class Verify(CommandTest):
         self.assertNotIn("copies what is whole", result.out)
         self.assertEqual(self.expect(1, "verify", self.tmp / "out", "--deep", "--json").json()["undecodable_pictures"], 1)
         hurt_record(shards(self.tmp / "out")[0])
-        self.assertIn("`shardpack salvage` copies what is whole", self.expect(1, "verify", self.tmp / "out", "--deep").out)
+        self.assertIn("`shardpack salvage` copies what is undamaged", self.expect(1, "verify", self.tmp / "out", "--deep").out)
 
     def test_pack_says_which_kept_pictures_came_damaged(self):
         source = pictures(self.tmp / "src", 3)
@@ -312,7 +312,7 @@ class Verify(CommandTest):
         self.assertIn("note: 1 picture was damaged before it was packed, and is stored as it is: `class 0/broken.jpg`", result.err)
         self.assertIn("broken.jpg", result.err)
         result = self.expect(1, "verify", self.tmp / "out", "--deep")
-        self.assertIn("is as it was packed", result.out)
+        self.assertIn("is undamaged, but 1 picture does not decode", result.out)
         self.assertIn("broken.jpg", result.out)
 
 

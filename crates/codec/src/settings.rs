@@ -51,16 +51,17 @@ impl ValueRule {
     }
 }
 
+/// In the words of the command's options, as all settings.
 impl fmt::Display for ValueRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Keep => f.write_str("keep"),
-            Self::IntegerOrKeep => f.write_str("integer-or-keep"),
-            Self::IntegerOrF16 => f.write_str("integer-or-f16"),
-            Self::IntegerOrF16OrFixed { max_error } => write!(f, "integer-or-f16-or-fixed ±{max_error}"),
-            Self::IntegerOrFixed { max_error } => write!(f, "integer-or-fixed ±{max_error}"),
-            Self::F16 => f.write_str("f16"),
-            Self::Fixed { max_error } => write!(f, "fixed ±{max_error}"),
+            Self::Keep => f.write_str("values keep"),
+            Self::IntegerOrKeep => f.write_str("values auto, lossless"),
+            Self::IntegerOrF16 => f.write_str("values auto"),
+            Self::IntegerOrF16OrFixed { max_error } => write!(f, "values auto ±{max_error}"),
+            Self::IntegerOrFixed { max_error } => write!(f, "values auto ±{max_error}, no float16"),
+            Self::F16 => f.write_str("values f16"),
+            Self::Fixed { max_error } => write!(f, "values fixed ±{max_error}"),
         }
     }
 }
@@ -188,7 +189,7 @@ impl fmt::Display for Filter {
 ///     band_difference: false,
 ///     layout: shardpack_codec::ArrayLayout::AsShape,
 /// };
-/// assert_eq!(settings.to_string(), "integer-or-f16, blosc2-zstd level 1, shuffle, as-shape");
+/// assert_eq!(settings.to_string(), "values auto, blosc2-zstd level 1, shuffle, as-given");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ArraySettings {
@@ -271,7 +272,7 @@ impl fmt::Display for ArraySettings {
             f.write_str(", band difference")?;
         }
         f.write_str(match self.layout {
-            ArrayLayout::AsShape => ", as-shape",
+            ArrayLayout::AsShape => ", as-given",
             ArrayLayout::BandMajor => ", band-major",
         })
     }

@@ -90,7 +90,11 @@ impl Footer {
         if magic != FOOTER_MAGIC || end != END_MAGIC || bytes.len() as u64 != FOOTER_BYTES {
             let found = format!("{} … {}", magic.escape_ascii(), end.escape_ascii());
             let expected = format!("{} … {}", FOOTER_MAGIC.escape_ascii(), END_MAGIC.escape_ascii());
-            return Err(Error::format("footer magic (truncated, or bytes after the footer)", expected, found));
+            return Err(Error::format(
+                "footer magic (the file is cut short, or has extra bytes at its end)",
+                expected,
+                found,
+            ));
         }
         check_crc("footer CRC32", bytes, CRC_AT)?;
         let identity = Identity::parse(&mut cur)?;

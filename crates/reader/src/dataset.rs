@@ -158,7 +158,8 @@ fn no_manifest(storage: &dyn Storage) -> Error {
     let found = match shards {
         0 => "neither manifest nor shards".to_owned(),
         n => format!(
-            "{n} shards, but no manifest\nhint: `salvage` rebuilds a manifest; a shard can also be opened alone"
+            "{n} shard{}, but no manifest\nhint: `shardpack salvage` rebuilds a manifest; a shard can also be opened alone",
+            if n == 1 { "" } else { "s" }
         ),
     };
     Error::usage(format!("`{}`", storage.path().display()), "a dataset: a folder with a manifest.json", found)

@@ -63,7 +63,7 @@ impl Claim {
         let found = match (&survey.manifest, survey.journals.is_empty() && !survey.is_being_removed) {
             _ if force => return Ok(claim),
             (None, true) => return Ok(claim),
-            (Some(manifest), _) => format!("a dataset of {} samples", manifest.samples),
+            (Some(manifest), _) => format!("a dataset of {}", crate::prepare::samples(manifest.samples)),
             (None, false) => "an unfinished dataset".to_owned(),
         };
         let hint = "use --force to replace it, or choose another folder";

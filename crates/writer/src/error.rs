@@ -9,7 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of the packer's engine.
 ///
 /// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset),
-/// `Usage` (the caller), `Limit` (policy), `Source` (an error of the caller's
+/// `Usage` (the caller), `Refused` (what stands in the folder), `Limit` (policy), `Source` (an error of the caller's
 /// [`SampleSource`](crate::SampleSource)), `Internal` (a defect of this crate), and two reasons for
 /// not running at all: `Locked` and `Cancelled`.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +61,14 @@ pub enum Error {
         expected: String,
         /// What it was.
         found: String,
+        /// A next step, or empty.
+        hint: String,
+    },
+    /// The folder holds something that this run must not touch or cannot go on with.
+    #[error("{what}{}", hint_line(hint))]
+    Refused {
+        /// The folder, and what is in it.
+        what: String,
         /// A next step, or empty.
         hint: String,
     },
@@ -125,6 +133,10 @@ impl Error {
         hint: impl Into<String>,
     ) -> Self {
         Self::Usage { what: what.into(), expected: expected.into(), found: found.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn refused(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Refused { what: what.into(), hint: hint.into() }
     }
 
     pub(crate) fn internal(

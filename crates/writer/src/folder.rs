@@ -138,6 +138,11 @@ impl Survey {
         Ok(())
     }
 
+    /// Whether there is a file with the name of a shard.
+    pub(crate) fn has_shards(&self) -> bool {
+        !self.shards.is_empty()
+    }
+
     /// Refuses a manifest that cannot be read.
     pub(crate) fn refuse_damage(&self) -> Result<()> {
         match &self.unreadable {

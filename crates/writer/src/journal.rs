@@ -12,7 +12,7 @@ use crate::options::Part;
 use crate::plan::{Fingerprint, Plan};
 use crate::report::SkippedSample;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shardpack_format::{Metadata, ShardEntry};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -104,8 +104,8 @@ impl Head {
         let unequal = |what: &str, equal: bool| (!equal).then(|| Difference { what: what.to_owned(), values: None });
         let seed = |s: Option<u64>| s.map_or("none".to_owned(), |s| s.to_string());
         differ("packer version", &self.packer, &other.packer)
-            .or_else(|| differ("option shard_bytes", &self.shard_bytes, &other.shard_bytes))
-            .or_else(|| differ("option shuffle", &seed(self.shuffle), &seed(other.shuffle)))
+            .or_else(|| differ("option `shard_bytes`", &self.shard_bytes, &other.shard_bytes))
+            .or_else(|| differ("option `shuffle`", &seed(self.shuffle), &seed(other.shuffle)))
             .or_else(|| self.recipe_difference(other))
             .or_else(|| differ("number of samples", &self.samples, &other.samples))
             .or_else(|| unequal("names, sizes or labels of the sources", self.inputs == other.inputs))
@@ -121,11 +121,22 @@ impl Head {
     }
 
     fn recipe_difference(&self, other: &Self) -> Option<Difference> {
-        let (a, b) = (&self.metadata.recipe, &other.metadata.recipe);
-        let name = a.keys().chain(b.keys()).find(|k| a.get(*k) != b.get(*k))?;
+        let (mut a, mut b) = (&self.metadata.recipe, &other.metadata.recipe);
+        let mut name = differing(a, b)?;
+        // Options that belong together are a group of their own.
+        while let (Some(Value::Object(inner_a)), Some(Value::Object(inner_b))) = (a.get(name), b.get(name))
+            && let Some(inner) = differing(inner_a, inner_b)
+        {
+            (a, b, name) = (inner_a, inner_b, inner);
+        }
         let show = |v: Option<&Value>| v.map_or_else(|| "absent".to_owned(), Value::to_string);
-        Some(Difference { what: format!("option {name}"), values: Some((show(a.get(name)), show(b.get(name)))) })
+        Some(Difference { what: format!("option `{name}`"), values: Some((show(a.get(name)), show(b.get(name)))) })
     }
+}
+
+/// The first name whose values differ.
+fn differing<'a>(a: &'a Map<String, Value>, b: &'a Map<String, Value>) -> Option<&'a String> {
+    a.keys().chain(b.keys()).find(|name| a.get(*name) != b.get(*name))
 }
 
 /// The difference between two runs.

@@ -86,11 +86,16 @@ fn refuse_missing(head: &Head, entries: &BTreeMap<u32, Entry>, what: &str) -> Re
     let unfinished = (0..parts).filter_map(|i| Part::new(i, parts).ok()).filter_map(|part| {
         let range = part.shards(shards);
         let count = missing.iter().filter(|&n| range.contains(n)).count();
-        (count > 0).then(|| format!("{count} of part {part}"))
+        (count > 0)
+            .then(|| if missing.len() == 1 { format!("of part {part}") } else { format!("{count} of part {part}") })
     });
     let list: Vec<String> = unfinished.collect();
     let shown = list.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
     let more = if list.len() > 10 { format!(" and of {} parts more", list.len() - 10) } else { String::new() };
-    let found = format!("{} missing, the first is {first}: {shown}{more}", missing.len());
-    Err(Error::usage(format!("shards in {what}"), format!("all {shards}"), found, "pack these parts, then merge again"))
+    let (noun, are) = if shards == 1 { ("shard", "is") } else { ("shards", "are") };
+    let what = match missing.as_slice() {
+        [_] if list.len() == 1 => format!("{what}: 1 of {shards} {noun} is missing: shard {first}, {shown}"),
+        _ => format!("{what}: {} of {shards} {noun} {are} missing, the first is {first}: {shown}{more}", missing.len()),
+    };
+    Err(Error::refused(what, "pack these parts, then merge again"))
 }

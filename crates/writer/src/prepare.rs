@@ -43,12 +43,13 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
         if manifest.dataset_id == plan.dataset_id() && !options.force {
             return Ok(Prepared::Complete(manifest));
         }
-        let found = format!("a dataset of {} samples, {}", manifest.samples, manifest.dataset_id);
         let hint = match options.part {
             Some(_) => "remove the folder first: a part cannot replace a dataset",
             None => "use --force to replace it, or choose another folder",
         };
-        return Err(Error::usage(what(), format!("a new one, or dataset {}", plan.dataset_id()), found, hint));
+        let others = if options.force { "" } else { ", packed with other options or from other files" };
+        let what = format!("`{}` already holds a dataset of {}{others}", out.display(), samples(manifest.samples));
+        return Err(Error::refused(what, hint));
     }
     let own_name = journal_name(options.part);
     let mut own = survey.journals.remove(&own_name).flatten();
@@ -56,13 +57,16 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
         // With `force` the other parts may also be about to start over: `merge` will check whether
         // they did.
         let difference = if options.force { None } else { fresh.head.difference(&begun.head) };
-        refuse_difference(difference, &what())?;
+        refuse_difference(difference, out)?;
         refuse_other_cut(&fresh.head, &begun.head, &what())?;
     }
     if let Some(begun) = own.take_if(|_| options.force) {
         survey.remove_part(disk, out, &begun)?;
     }
-    refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)), &what())?;
+    // A run that finished no shard leaves nothing to lose: it can begin anew with other options.
+    let is_bare = |begun: &mut Journal| begun.entries.is_empty() && survey.journals.is_empty() && !survey.has_shards();
+    drop(own.take_if(is_bare));
+    refuse_difference(own.as_ref().and_then(|begun| fresh.head.difference_on_resume(&begun.head)), out)?;
     if options.part.is_none() {
         survey.remove_temporaries(disk, out)?;
     }
@@ -71,20 +75,21 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
     Ok(Prepared::Begin(Journal { entries, ..fresh }))
 }
 
+/// `1 sample`, `2 samples`.
+pub(crate) fn samples(count: u64) -> String {
+    format!("{count} sample{}", if count == 1 { "" } else { "s" })
+}
+
 /// Refuses to continue what was begun with another plan.
-fn refuse_difference(difference: Option<Difference>, what: &str) -> Result<()> {
+fn refuse_difference(difference: Option<Difference>, out: &Path) -> Result<()> {
     let Some(Difference { what: thing, values }) = difference else { return Ok(()) };
-    let hint = "repeat the old options on unchanged sources to go on, or use --force to start over";
-    Err(match values {
-        Some((here, there)) => {
-            let found = format!("an unfinished dataset with {there}");
-            Error::usage(format!("{what}: {thing}"), here, found, hint)
-        }
-        None => {
-            let what = format!("{what}: {thing} differ");
-            Error::usage(what, "those that the unfinished dataset was begun with", "others", hint)
-        }
-    })
+    let begun = format!("`{}` holds an unfinished dataset", out.display());
+    let what = match values {
+        Some((here, there)) => format!("{begun} with another {thing}: it was begun with {there}, now it is {here}"),
+        None => format!("{begun}, and the {thing} have changed since it was begun"),
+    };
+    let hint = "give the old options, on unchanged sources, to go on; or add --force to start over";
+    Err(Error::refused(what, hint))
 }
 
 /// Refuses to continue what was begun in other parts.

@@ -63,13 +63,13 @@ def library(module: str, extra: str) -> Any:
     Raises
     ------
     ImportError
-        If it is not installed; the hint names the extra that brings it.
+        If it is not installed; the hint says how to install it.
     """
     try:
         return importlib.import_module(module)
     except ImportError as error:
         name = module.split(".")[0]
-        message = f"converting {extra} needs the package `{name}`: {error}\nhint: pip install shardpack[{extra}]"
+        message = f"converting {extra} needs the package `{name}`: {error}\nhint: pip install {name}"
         raise ImportError(message, name=name) from error
 
 

@@ -174,13 +174,13 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
             format!("decoding is the limit: {all} busy with it ({} of their time): {change}", share(epoch.decode_s))
         }
         Limit::Cores if threads > cores => format!(
-            "the cores are the limit: {threads} threads share {}: `--threads {cores}` does the same with less memory",
+            "the limit is the CPU: {threads} threads share {}: `--threads {cores}` does the same with less memory",
             units::plural(cores as u64, "core"),
         ),
         Limit::Cores => format!(
-            "the cores are the limit: {} had work, mostly {}, but only {} of the time of {}: end the other programs that run here, or raise the quota of the container",
-            units::plural(threads as u64, "thread"),
-            if epoch.decode_s >= epoch.crc_s + epoch.read_s { "decoding" } else { "reading" },
+            "the limit is the CPU: other programs took {} of it ({} got {} of {}): stop them, or raise the container's quota",
+            if busy(epoch, setting) < 0.5 { "most" } else { "a part" },
+            if threads == 1 { "this thread" } else { "these threads" },
             percent(busy(epoch, setting)),
             if threads.min(cores) == 1 { "a core".to_owned() } else { format!("{} cores", threads.min(cores)) },
         ),

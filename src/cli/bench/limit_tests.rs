@@ -117,7 +117,7 @@ fn figures_name_their_limit_and_what_to_change() {
             "cores",
             Epoch { queued_s: Some(4.0), cpu_s: 3.9, ..e },
             s.clone(),
-            vec!["mostly decoding", "49 % of the time of 4 cores", "other programs"],
+            vec!["the limit is the CPU", "these threads got 49 % of 4 cores", "other programs took most of it"],
         ),
         ("cores", Epoch { queued_s: None, cpu_s: 3.9, ..e }, s.clone(), vec!["other programs"]),
         (

@@ -172,8 +172,9 @@ impl Report<'_> {
         let rows =
             rows.map(|(name, seconds)| vec![name.to_owned(), percent(seconds / all.max(1e-9)), short_time(seconds)]);
         let whose = if threads == 1 { "the thread".to_owned() } else { format!("the {threads} threads") };
-        let queued =
-            median.queued_s.map(|seconds| format!(", {} of it without a core", percent(seconds / all.max(1e-9))));
+        let queued = median
+            .queued_s
+            .map(|seconds| format!(", the threads waited for a core {} of the time", percent(seconds / all.max(1e-9))));
         format!(
             "time of {whose}, {} together{}\n{}\nthe consumer waited {} of the time, and found {:.1} batches ready; {} skipped\n",
             units::seconds(all),

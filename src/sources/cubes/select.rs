@@ -81,7 +81,16 @@ pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> 
     for &rank in ranks {
         match with_rank(rank).as_slice() {
             [] => {}
-            [one] => return Ok(*one),
+            [one] if rank == 2 || !candidates.iter().any(|other| is_larger_matrix(other, candidates.get(*one))) => {
+                return Ok(*one);
+            }
+            // The only array of three axes may be the ground truth of a matrix of bands × pixels.
+            [_] => {
+                let expected = "a cube larger than the matrices beside it, or a name";
+                return Err(source
+                    .usage("variable", expected, all())
+                    .hint("name one with `--variable NAME`; a matrix of bands × pixels also needs `--spatial HxW`"));
+            }
             _ => {
                 let expected = format!("one array with {rank} axes, or a name");
                 return Err(source.usage("variable", expected, all()).hint("name one with `--variable NAME`"));
@@ -98,6 +107,12 @@ pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> 
             Err(source.unsupported("arrays in the file", expected, all()))
         }
     }
+}
+
+/// Whether `other` is a matrix with more elements than `cube`.
+fn is_larger_matrix(other: &Candidate, cube: Option<&Candidate>) -> bool {
+    let elements = |dims: &[u64]| dims.iter().fold(1u64, |product, &axis| product.saturating_mul(axis));
+    other.dims.len() == 2 && cube.is_some_and(|cube| elements(other.dims) > elements(cube.dims))
 }
 
 /// Like [`select`], for MATLAB: if the caller gave the picture's shape and no name, a matrix with

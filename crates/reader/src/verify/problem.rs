@@ -4,6 +4,9 @@ use crate::error::Error;
 use shardpack_format::{Error as FormatError, REPORT_HINT};
 use std::fmt;
 
+/// What is found in the place of a file that is missing.
+const NOT_THERE: &str = "none";
+
 /// Something that is wrong in a dataset, with all that is known of its place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
 pub struct Problem {
@@ -13,7 +16,7 @@ pub struct Problem {
     pub offset: Option<u64>,
     /// Record number in the shard.
     pub record: Option<u64>,
-    /// Key of the sample that is hurt.
+    /// Key of the sample that is damaged.
     pub key: Option<String>,
     /// What kind of problem: `format` if the bytes break the specification, `limit` if they ask for
     /// more than the caller allows, `io` if the system could not give them, `internal` if it was
@@ -45,7 +48,10 @@ impl Problem {
                 problem.offset = offset;
                 problem.what = "file".into();
                 problem.expected = format!("one that the system can {action}");
-                problem.found = source.to_string();
+                problem.found = match source.kind() {
+                    std::io::ErrorKind::NotFound => NOT_THERE.into(),
+                    _ => source.to_string(),
+                };
             }
             Error::Usage { expected, found, .. } => {
                 problem.what = "file".into();
@@ -96,6 +102,9 @@ impl fmt::Display for Problem {
         }
         if let Some(offset) = self.offset {
             write!(f, ", offset {offset}")?;
+        }
+        if self.kind == "io" && self.found == NOT_THERE {
+            return f.write_str(" is missing");
         }
         write!(f, ": {}: expected {}, found {}", self.what, self.expected, self.found)
     }

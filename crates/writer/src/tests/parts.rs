@@ -86,7 +86,7 @@ fn merge_names_what_is_missing() {
     let shards = plan.shard_count();
     let missing = shards as usize - Part::new(1, 3).unwrap().shards(shards).len();
     let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
-    assert!(error.contains(&format!("expected all {shards}, found {missing} missing, the first is 0: ")), "{error}");
+    assert!(error.contains(&format!("`: {missing} of {shards} shards are missing, the first is 0: ")), "{error}");
     assert!(error.contains(" of part 1/3, ") && error.contains(" of part 3/3\nhint: "), "{error}");
 }
 
@@ -123,7 +123,7 @@ fn parts_of_different_plans_do_not_mix() {
     assert_eq!(files(dir.path()), files(whole.path()));
     // A part with force does not replace a dataset.
     let force = WriteOptions { force: true, ..part(0, 3) };
-    assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Usage { .. })));
+    assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Refused { .. })));
 }
 
 /// The plan that a machine makes from its own copy of the sources.
@@ -143,7 +143,7 @@ fn parts_made_from_copies_with_other_times_merge() {
     // The same part again is refused if the sources were touched in between.
     let touched = plan_of_copy(&source, 77, 40_000);
     let error = write_dataset(dir.path(), &touched, &source, &part(1, 3)).unwrap_err().to_string();
-    assert!(error.contains("modification times of the sources differ: ") && error.contains("--force"), "{error}");
+    assert!(error.contains("modification times of the sources have changed") && error.contains("--force"), "{error}");
     merge::<Sum>(dir.path()).unwrap();
     let whole = tempdir().unwrap();
     write_dataset(whole.path(), &source.plan(40_000), &source, &options(2)).unwrap();
@@ -167,7 +167,7 @@ fn parts_start_over_by_force_with_other_options_in_any_order() {
             for i in order {
                 if old != new && i == order[2] {
                     let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
-                    assert!(error.contains("shard_bytes: expected the same in all, found "), "{error}");
+                    assert!(error.contains("`shard_bytes`: expected the same in all, found "), "{error}");
                 }
                 let force = WriteOptions { force: true, ..part(i, 3) };
                 let report = write_dataset(dir.path(), &plan, &source, &force).unwrap();

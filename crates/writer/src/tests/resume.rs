@@ -34,7 +34,7 @@ fn reference(plan: &Plan) -> std::collections::BTreeMap<String, Vec<u8>> {
 fn refused(dir: &Path, plan: &Plan, source: &Numbers) -> String {
     let before = files(dir);
     let error = write_dataset(dir, plan, source, &options(1)).unwrap_err();
-    assert!(matches!(error, Error::Usage { .. }), "{error}");
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
     assert_eq!(files(dir), before);
     error.to_string()
 }
@@ -109,40 +109,63 @@ fn other_options_or_inputs_are_refused_by_name() {
     let source = Numbers::new(200);
     let text = refused(dir.path(), &source.plan(40_001), &source);
     assert!(
-        text.contains("option shard_bytes: expected 40001, found an unfinished dataset with 40000\nhint: "),
+        text.contains("` holds an unfinished dataset with another option `shard_bytes`: it was begun with 40000, now it is 40001\nhint: "),
         "{text}"
     );
 
     let options = PlanOptions { shard_bytes: 40_000, shuffle: None };
     let plan = Plan::new(source.samples(), source.metadata(), options).unwrap();
-    assert!(refused(dir.path(), &plan, &source).contains("option shuffle: expected none, found"));
+    assert!(refused(dir.path(), &plan, &source).contains("option `shuffle`: it was begun with 7, now it is none"));
 
     let mut metadata = source.metadata();
     metadata.recipe.insert("jpeg".into(), "tile".into());
     let options = PlanOptions { shard_bytes: 40_000, shuffle: Some(7) };
     let plan = Plan::new(source.samples(), metadata, options).unwrap();
     let text = refused(dir.path(), &plan, &source);
-    assert!(text.contains("option jpeg: expected \"tile\", found an unfinished dataset with \"keep\""), "{text}");
+    assert!(text.contains("option `jpeg`: it was begun with \"keep\", now it is \"tile\""), "{text}");
 
     let fewer = Numbers::new(199);
-    assert!(refused(dir.path(), &fewer.plan(40_000), &fewer).contains("number of samples: expected 199"));
+    assert!(
+        refused(dir.path(), &fewer.plan(40_000), &fewer)
+            .contains("number of samples: it was begun with 200, now it is 199")
+    );
 
     let touched = source.samples().map(|s| PlanSample { mtime_ns: 6, ..s });
     let plan = Plan::new(touched, source.metadata(), options).unwrap();
     let text = refused(dir.path(), &plan, &source);
-    assert!(text.contains("`: modification times of the sources differ: expected those that the"), "{text}");
-    assert!(text.ends_with(" to go on, or use --force to start over"), "{text}");
+    assert!(
+        text.contains("unfinished dataset, and the modification times of the sources have changed since"),
+        "{text}"
+    );
+    assert!(text.ends_with(" to go on; or add --force to start over"), "{text}");
 
     let mut renamed = Numbers::new(200);
     renamed.keys[7] = "class1/other.bin".into();
     let text = refused(dir.path(), &renamed.plan(40_000), &renamed);
-    assert!(text.contains("`: names, sizes or labels of the sources differ: expected those that the"), "{text}");
+    assert!(text.contains("the names, sizes or labels of the sources have changed since it was begun"), "{text}");
 
     // The same files with another label.
     let relabelled = (0..).zip(source.samples()).map(|(n, s)| PlanSample { extra_digest: [u8::from(n == 7); 16], ..s });
     let plan = Plan::new(relabelled, source.metadata(), options).unwrap();
     assert_ne!(plan.dataset_id(), source.plan(40_000).dataset_id());
-    assert!(refused(dir.path(), &plan, &source).contains("names, sizes or labels of the sources differ"));
+    assert!(refused(dir.path(), &plan, &source).contains("names, sizes or labels of the sources have changed"));
+}
+
+#[test]
+fn a_run_that_finished_no_shard_begins_anew_with_other_options() {
+    let mut source = Numbers::new(200);
+    let plan = source.plan(40_000);
+    source.fail = Some(u64::from(plan.samples(0)[0]));
+    let dir = tempdir().unwrap();
+    write_dataset(dir.path(), &plan, &source, &options(1)).unwrap_err();
+    assert!(dir.path().join(journal_name(None)).exists() && !dir.path().join("shard-00000.shard").exists());
+    source.fail = None;
+    let mut metadata = source.metadata();
+    metadata.recipe.insert("on_bad_input".into(), "skip".into());
+    let options_of_plan = PlanOptions { shard_bytes: 40_000, shuffle: Some(7) };
+    let other = Plan::new(source.samples(), metadata, options_of_plan).unwrap();
+    write_dataset(dir.path(), &other, &source, &options(1)).unwrap();
+    assert_eq!(files(dir.path()), reference(&other));
 }
 
 #[test]
@@ -160,7 +183,7 @@ fn force_starts_over_from_anything_of_ours() {
     let finished = tempdir().unwrap();
     write_dataset(finished.path(), &plan, &source, &options(2)).unwrap();
     let text = refused(finished.path(), &new, &source);
-    assert!(text.contains("found a dataset of 200 samples"), "{text}");
+    assert!(text.contains("` already holds a dataset of 200 samples, packed with other options or"), "{text}");
     let report = write_dataset(finished.path(), &new, &source, &force).unwrap();
     assert_eq!((report.outcome, report.shards_reused), (Outcome::Complete, 0));
     assert_eq!(files(finished.path()), expected);

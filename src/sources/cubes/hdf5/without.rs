@@ -46,7 +46,10 @@ fn refused(source: &Source, want: &Want) -> CubeError {
         }
         None => " (it takes the largest array)",
     };
-    let hint = format!("convert it: `{command}`{taken} and move the original away, or build with `--features hdf5`");
+    let hint = format!(
+        "the Python package reads HDF5 (`pip install ./python`), as does a build with `--features hdf5`; or convert it \
+         with h5py: `{command}`{taken} and move the original away"
+    );
     source.unsupported("file type", "a format that this build reads", "HDF5 (or MATLAB v7.3)").hint(hint)
 }
 
@@ -72,7 +75,7 @@ mod tests {
         let path = folder.path().join(OsStr::from_bytes(name));
         std::fs::write(&path, b"\x89HDF\r\n\x1a\n").unwrap();
         let error = load(&path, options).unwrap_err().to_string();
-        let hint = error.split_once("\nhint: convert it: `").unwrap().1;
+        let hint = error.split_once(" convert it with h5py: `").unwrap().1;
         let command = hint.rsplit_once("` and move").or(hint.rsplit_once("` (it")).unwrap().0;
         let script = format!("python3() {{ printf '%s\\0' \"$@\"; }}; {command}");
         let out = Command::new("bash").arg("-c").arg(script).output().unwrap();

@@ -31,17 +31,31 @@ fn choose<'v>(source: &Source, want: &Want, variables: &'v [Variable]) -> Result
     Ok(Chosen { array: variable, layout, others: others(want, &candidates, chosen) })
 }
 
+/// How many times longer than wide a matrix is that is hardly a picture of one band.
+const LONG: u64 = 16;
+
 /// Shape and order of a MATLAB array. It is always column-major, and a matrix may be bands × pixels
 /// or pixels × bands.
 pub(super) fn axes(source: &Source, want: &Want, dims: &[u64]) -> Result<([u64; 3], Order)> {
     let shape = cube_shape(source, dims)?;
     let (&[first, second], Want::Cube(options)) = (dims, want) else { return Ok((shape, Order::Fortran)) };
-    let Some((height, width)) = options.spatial else { return Ok((shape, Order::Fortran)) };
+    let Some((height, width)) = options.spatial else {
+        let (short, long) = (first.min(second), first.max(second));
+        if short > 1 && long / short >= LONG {
+            let found = format!("a matrix of {first} x {second}");
+            let error = source.usage("array shape", "a cube, or the height and width of its picture", found);
+            return Err(error.hint(format_args!(
+                "`--spatial HxW` reads a matrix of bands × pixels; `--spatial {first}x{second}` reads a picture of one band"
+            )));
+        }
+        return Ok((shape, Order::Fortran));
+    };
     match height.checked_mul(width) {
         Some(pixels) if second == pixels => Ok(([height, width, first], Order::Columns)),
         // The pixels are in the column order of a MATLAB picture, so the matrix is a cube with
         // another shape.
         Some(pixels) if first == pixels => Ok(([height, width, second], Order::Fortran)),
+        _ if (height, width) == (first, second) => Ok((shape, Order::Fortran)),
         _ => {
             let expected = format!("a matrix with one axis of {height} x {width} pixels");
             Err(source.usage("spatial shape", expected, format_args!("{first} x {second}")))

@@ -40,7 +40,7 @@ fn every_class_order_and_compression() {
             let array = MatArray { name: "Y", class, dims: &[132, 5], stored: (kind, pixels_first) };
             let path = folder.write("a", mat(big_endian, compressed, &[array]));
             assert_cube(&path, CubeKind::Mat5, dtype, shape, &spatial(4, 33));
-            let flat = load(&path, &CubeOptions::default()).unwrap();
+            let flat = load(&path, &spatial(132, 5)).unwrap();
             assert_eq!(flat.array.shape(), [132, 5, 1]);
         }
     }
@@ -92,8 +92,13 @@ fn the_right_variable_is_taken() {
     let wl = MatArray { name: "wl", class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
     let path = folder
         .write("a.mat", mat(false, true, &[array("S_GT", &[2, 2, 2]), array("Y", &[3, 4]), wl, array("M", &[3, 2])]));
-    // One array has three axes, but a caller who gives the picture's shape means a matrix.
-    assert_eq!(load(&path, &CubeOptions::default()).unwrap().meta.get("variable"), Some(&"S_GT".into()));
+    // One array has three axes, but a larger matrix stands beside it.
+    let error = message(load(&path, &CubeOptions::default()));
+    let told = "`a.mat`: variable: expected a cube larger than the matrices beside it, or a name, found `S_GT` [2, 2, 2] uint8, `Y` [3, 4] uint8";
+    assert!(error.starts_with(told) && error.contains("\nhint: name one with `--variable NAME`; a matrix"), "{error}");
+    let named = CubeOptions { variable: Some("S_GT".into()), ..Default::default() };
+    assert_eq!(load(&path, &named).unwrap().meta.get("variable"), Some(&"S_GT".into()));
+    // A caller who gives the picture's shape means a matrix.
     let loaded = load(&path, &spatial(2, 2)).unwrap();
     assert_eq!(serde_json::to_string(&loaded.meta).unwrap(), r#"{"variable":"Y","wavelengths":[4.0,5.0,6.0]}"#);
     assert_eq!(loaded.array.shape(), [2, 2, 3]);
@@ -121,6 +126,30 @@ fn the_right_variable_is_taken() {
 }
 
 #[test]
+fn a_matrix_of_bands_needs_the_shape_of_its_picture() {
+    let folder = Folder::new();
+    let long = MatArray { name: "Y", class: 9, dims: &[3, 48], stored: (2, vec![7; 144]) };
+    let path = folder.write("a.mat", mat(false, true, &[long]));
+    for variable in [None, Some("Y".to_owned())] {
+        let options = |spatial| CubeOptions { variable: variable.clone(), spatial, ..Default::default() };
+        assert_eq!(
+            message(load(&path, &options(None))),
+            "`a.mat`: array shape: expected a cube, or the height and width of its picture, found a matrix of 3 x 48\n\
+             hint: `--spatial HxW` reads a matrix of bands × pixels; `--spatial 3x48` reads a picture of one band"
+        );
+        assert_eq!(load(&path, &options(Some((6, 8)))).unwrap().array.shape(), [6, 8, 3]);
+        assert_eq!(load(&path, &options(Some((3, 48)))).unwrap().array.shape(), [3, 48, 1]);
+    }
+    // A picture of one band, and a mask of any shape, are what they look like.
+    let short = MatArray { name: "gt", class: 9, dims: &[3, 47], stored: (2, vec![7; 141]) };
+    assert_eq!(
+        load(&folder.write("b.mat", mat(false, true, &[short])), &CubeOptions::default()).unwrap().array.shape(),
+        [3, 47, 1]
+    );
+    assert_eq!(load_mask(&path, &CubeOptions::default()).unwrap().array.shape(), [3, 48]);
+}
+
+#[test]
 fn refusals_name_the_reason() {
     let folder = Folder::new();
     for (class, dims, why) in [
@@ -136,8 +165,8 @@ fn refusals_name_the_reason() {
         (6, vec![3, 2], "MATLAB elements: expected 6 of float64, found 16 bytes of float64"),
         (
             6,
-            vec![2_000_000, 200],
-            "float64 cube of shape [2000000, 200, 1] is over the limit: 3200000000 > 1073741824 bytes\nhint: raise `--max-cube` if you trust this file",
+            vec![20_000, 20_000],
+            "float64 cube of shape [20000, 20000, 1] is over the limit: 3200000000 > 1073741824 bytes\nhint: raise `--max-cube` if you trust this file",
         ),
         (6, vec![10_000, 10_000], "variable `c`: expected 100000000 elements, found 64 bytes"),
     ] {
@@ -168,6 +197,6 @@ fn hdf5_is_named() {
     if cfg!(feature = "hdf5") {
         assert!(error.starts_with("`a.mat`: HDF5 file: expected a whole one"), "{error}");
     } else {
-        assert!(error.starts_with("`a.mat`: file type: expected a format that this build reads, found HDF5 (or MATLAB v7.3)\nhint: convert it: `python3 -c '"), "{error}");
+        assert!(error.starts_with("`a.mat`: file type: expected a format that this build reads, found HDF5 (or MATLAB v7.3)\nhint: the Python package reads HDF5"), "{error}");
     }
 }

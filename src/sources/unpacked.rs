@@ -1,0 +1,131 @@
+//! What `shardpack unpack` writes beside a cube `a.npy`: its mask `a.mask.npy` and its metadata
+//! `a.meta.json`. Packed again they belong to that cube.
+
+use super::bad::Flaw;
+use super::walk::{FoundFile, Tree};
+use super::{Entry, SideFile};
+use serde_json::{Map, Value};
+use shardpack_format::{Limits, check_json};
+use std::collections::HashMap;
+use std::io::Read;
+use std::path::Path;
+
+const CUBE: &str = ".npy";
+const MASK: &str = ".mask.npy";
+const META: &str = ".meta.json";
+/// Largest file of metadata.
+const MAX_META_BYTES: u64 = 16 << 20;
+
+/// Files beside cubes, by the key of the cube.
+#[derive(Default)]
+pub(crate) struct Unpacked {
+    masks: HashMap<String, SideFile>,
+    metas: HashMap<String, SideFile>,
+}
+
+impl Unpacked {
+    /// Takes them out of `tree`; the masks stay where they are if masks come from elsewhere.
+    pub(crate) fn take(tree: &mut Tree, with_masks: bool) -> Self {
+        let mut found = Self::default();
+        let has = |key: &str| tree.files.binary_search_by(|file| file.key.as_str().cmp(key)).is_ok();
+        let cube_of = |key: &str, ending: &str| {
+            let cube = format!("{}{CUBE}", key.strip_suffix(ending)?);
+            has(&cube).then_some(cube)
+        };
+        let root = tree.root.clone();
+        let side_file = |file: &FoundFile| {
+            let path = root.join(&file.key);
+            SideFile { path, bytes: file.bytes, mtime_ns: file.mtime_ns }
+        };
+        let mut taken = Vec::with_capacity(tree.files.len());
+        for file in &tree.files {
+            let mask = if with_masks { cube_of(&file.key, MASK) } else { None };
+            let meta = cube_of(&file.key, META);
+            taken.push(mask.is_some() || meta.is_some());
+            found.masks.extend(mask.map(|cube| (cube, side_file(file))));
+            found.metas.extend(meta.map(|cube| (cube, side_file(file))));
+        }
+        let mut taken = taken.into_iter();
+        tree.files.retain(|_| !taken.next().unwrap_or(false));
+        found
+    }
+
+    /// A mask or a flaw for each sample; `None` if there are no masks.
+    pub(crate) fn masks(&mut self, samples: &[Entry]) -> Option<Vec<Result<SideFile, Flaw>>> {
+        let missing = |key: &str| {
+            let name = format!("{}{MASK}", key.strip_suffix(CUBE).unwrap_or(key));
+            super::masks::flaw(format!("expected a mask `{}`, as other cubes have, found none", name.escape_debug()))
+        };
+        (!self.masks.is_empty()).then(|| {
+            let mask = |sample: &Entry| self.masks.remove(&sample.key).ok_or_else(|| missing(&sample.key));
+            samples.iter().map(mask).collect()
+        })
+    }
+
+    /// Gives each sample its metadata. A sample whose metadata cannot be read is returned as a flaw.
+    pub(crate) fn add_metas(&mut self, samples: &mut Vec<Entry>) -> Vec<super::BadInput> {
+        let mut bad = Vec::new();
+        samples.retain_mut(|sample| {
+            let Some(meta) = self.metas.remove(&sample.key) else { return true };
+            match read_meta(&meta.path) {
+                Ok(_) => sample.meta = Some(Box::new(meta)),
+                Err(flaw) => bad.push(flaw.of(sample.key.clone())),
+            }
+            sample.meta.is_some()
+        });
+        bad
+    }
+}
+
+/// The metadata of a cube, out of a file beside it.
+pub(crate) fn read_meta(path: &Path) -> Result<Map<String, Value>, Flaw> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let flaw = |what: String| Flaw::damaged(format!("metadata `{}`: {what}", name.escape_debug()));
+    let (file, _) = super::regular::open(path)?;
+    let mut text = Vec::new();
+    file.take(MAX_META_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_META_BYTES {
+        return Err(flaw(format!("expected at most {MAX_META_BYTES} bytes, found more")));
+    }
+    check_json(&text, &Limits::default()).map_err(|error| flaw(error.to_string()))?;
+    serde_json::from_slice(&text).map_err(|error| flaw(format!("expected a JSON object, found {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sources::testing::{npy, npy_of, put};
+    use crate::sources::{OnBadInput, SourceError, SourceOptions, enumerate};
+
+    #[test]
+    fn masks_and_metadata_beside_a_cube_belong_to_it() {
+        let root = tempfile::tempdir().unwrap();
+        let file = |path: &str, bytes: Vec<u8>| put(root.path(), path, bytes);
+        file("a/x.npy", npy_of(&[2, 3, 4]));
+        file("a/x.meta.json", br#"{"wavelengths":[1.5]}"#.to_vec());
+        file("a/y.npy", npy_of(&[2, 3, 4]));
+        let list = |options: &SourceOptions| enumerate(root.path(), options);
+        let listing = list(&SourceOptions::default()).unwrap();
+        let keys = || listing.samples.iter().map(|sample| sample.key.as_str()).collect::<Vec<_>>();
+        assert_eq!(keys(), ["a/x.npy", "a/y.npy"]);
+        assert!(listing.samples[0].meta.is_some() && listing.samples[1].meta.is_none());
+        assert_eq!(listing.samples[0].source_bytes(), listing.samples[0].bytes + 21);
+
+        // One mask asks for all.
+        file("a/x.mask.npy", npy_of(&[2, 3]));
+        let Err(SourceError::BadInputs(bad)) = list(&SourceOptions::default()) else { panic!("a mask is missing") };
+        let told: Vec<_> = bad.list.iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["`a/y.npy`: expected a mask `a/y.mask.npy`, as other cubes have, found none"]);
+        file("a/y.mask.npy", npy_of(&[2, 3]));
+        let both = list(&SourceOptions::default()).unwrap();
+        assert!(both.samples.iter().all(|sample| sample.mask.is_some()));
+        // A mask that does not fit, and metadata that are none.
+        file("a/y.mask.npy", npy_of(&[3, 3]));
+        file("a/x.meta.json", b"[1]".to_vec());
+        let skip = SourceOptions { on_bad_input: OnBadInput::Skip, ..SourceOptions::default() };
+        assert!(matches!(list(&skip), Err(SourceError::Empty { bad: 2, .. })));
+        // Without its cube a mask is a sample like any other.
+        let alone = tempfile::tempdir().unwrap();
+        put(alone.path(), "z.mask.npy", npy());
+        assert_eq!(enumerate(alone.path(), &SourceOptions::default()).unwrap().samples[0].key, "z.mask.npy");
+    }
+}

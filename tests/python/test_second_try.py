@@ -1,0 +1,104 @@
+"""What a user meets who runs a command again: with another option after a stop, on parts, on what is complete, on what was unpacked."""
+
+import json
+
+import numpy as np
+from support import CommandTest, cube, cubes, jpeg, pictures, shards, unpacked
+
+
+def damaged_jpeg(seed):
+    """A JPEG with a whole header and nonsense in its scan."""
+    data = bytearray(jpeg(seed))
+    middle = len(data) // 2
+    data[middle : middle + 200] = bytes(37 * i & 0x7F for i in range(200))
+    return bytes(data)
+
+
+class SecondTry(CommandTest):
+    def test_the_hint_of_a_damaged_picture_can_be_followed(self):
+        source = pictures(self.tmp / "src", 6)
+        (source / "class 0" / "bad.jpg").write_bytes(damaged_jpeg(7))
+        stopped = self.expect(2, "pack", source, self.tmp / "out")
+        self.assertIn("sample `class 0/bad.jpg`: the picture is damaged: ", stopped.err)
+        self.assertIn("`--on-bad-input skip` leaves it out", stopped.err)
+        skipped = self.expect(1, "pack", source, self.tmp / "out", "--on-bad-input", "skip")
+        self.assertIn("left out 1 file:", skipped.err)
+        self.assertIn("packed 6 samples", skipped.out)
+
+    def test_options_that_change_after_a_finished_shard_are_refused_with_a_way_out(self):
+        source = pictures(self.tmp / "src", 30)
+        self.ok("pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2")
+        refused = self.expect(2, "pack", source, self.tmp / "out", "--shard-size", "20KiB", "--part", "1/2", "--jpeg", "keep")
+        self.assertIn("holds an unfinished dataset with another option `jpeg`: it was begun with \"tile\", now it is \"keep\"", refused.err)
+        self.assertIn("hint: give the old options, on unchanged sources, to go on; or add --force", refused.err)
+
+    def test_what_is_complete_is_said_to_be(self):
+        source = pictures(self.tmp / "src", 3)
+        self.ok("pack", source, self.tmp / "out")
+        again = self.ok("pack", source, self.tmp / "out")
+        self.assertTrue(again.out.startswith("already packed: "), again)
+        self.assertNotIn("packing", again.err)
+        merged = self.ok("merge", self.tmp / "out")
+        self.assertIn("holds 3 samples in 1 shard", merged.out)
+        self.assertIn("there was nothing to merge", merged.out)
+        other = self.expect(2, "pack", source, self.tmp / "out", "--jpeg", "keep")
+        self.assertIn("` already holds a dataset of 3 samples, packed with other options or from other files", other.err)
+
+    def test_more_parts_than_shards_are_told(self):
+        source = pictures(self.tmp / "src", 3)
+        part = self.ok("pack", source, self.tmp / "out", "--part", "1/2")
+        self.assertIn("note: 2 parts, but only 1 shard: some parts have nothing to pack\nhint: a smaller `--shard-size`", part.err)
+        early = self.expect(2, "merge", self.tmp / "out")
+        self.assertIn("1 of 1 shard is missing: shard 0, of part 2/2", early.err)
+        self.ok("pack", source, self.tmp / "out", "--part", "2/2")
+        self.ok("merge", self.tmp / "out")
+
+    def test_unpacked_cubes_pack_again_with_masks_and_metadata(self):
+        source = cubes(self.tmp / "src", 2)
+        (self.tmp / "masks").mkdir()
+        for number in range(2):
+            np.save(self.tmp / "masks" / f"cube{number:03d}.npy", np.full((24, 20), number, np.uint8))
+        np.savez(source / "cube001.npz", cube=cube(1), wavelengths=np.arange(17.0))
+        (source / "cube001.npy").unlink()
+        self.ok("pack", source, self.tmp / "first", "--masks", self.tmp / "masks", "--values", "keep")
+        self.ok("unpack", self.tmp / "first", self.tmp / "files")
+        self.ok("pack", self.tmp / "files", self.tmp / "second", "--values", "keep")
+        self.ok("unpack", self.tmp / "second", self.tmp / "again")
+        for stem in ("cube000", "cube001"):
+            for field in ("cube", "mask"):
+                left, right = (unpacked(self.tmp / folder, stem, field) for folder in ("files", "again"))
+                self.assertEqual(left.dtype, right.dtype)
+                np.testing.assert_array_equal(left, right)
+        metas = [next((self.tmp / folder).glob("cube001*.meta.json")).read_text() for folder in ("files", "again")]
+        self.assertEqual(metas[0], metas[1])
+        self.assertEqual(json.loads(metas[0])["wavelengths"], list(range(17)))
+        (next((self.tmp / "files").glob("cube001*.meta.json"))).write_text("[1, 2]")
+        bad = self.expect(2, "pack", self.tmp / "files", self.tmp / "third")
+        self.assertIn("metadata `cube001.npz.meta.json`: ", bad.err)
+
+    def test_an_error_names_the_cube_that_has_it(self):
+        source = cubes(self.tmp / "src", 2)
+        np.save(source / "large.npy", cube(5) * np.float32(1e6))
+        error = self.expect(2, "pack", source, self.tmp / "out")
+        self.assertIn("cannot choose how to store the cube of `large.npy`: value at [", error.err)
+
+    def test_a_recipe_names_the_columns_of_its_table(self):
+        source = pictures(self.tmp / "src", 3)
+        rows = "".join(f"class {i}/{i:04d}.jpg,{i},x\n" for i in range(3))
+        (self.tmp / "labels.csv").write_text("key,age,label\n" + rows)
+        self.ok("pack", source, self.tmp / "out", "--labels", self.tmp / "labels.csv")
+        self.assertRegex(self.ok("inspect", self.tmp / "out").out, r"labels +columns label, age\n")
+
+    def test_damage_is_told_in_few_words(self):
+        self.ok("pack", pictures(self.tmp / "src", 3), self.tmp / "out")
+        (self.tmp / "out" / "manifest.json").rename(self.tmp / "manifest.json")
+        gone = self.expect(1, "verify", self.tmp / "out")
+        self.assertIn("manifest.json` is missing\n", gone.out + gone.err)
+        (self.tmp / "manifest.json").rename(self.tmp / "out" / "manifest.json")
+        shard = shards(self.tmp / "out")[0]
+        data = bytearray(shard.read_bytes())
+        data[len(data) // 3] ^= 1
+        shard.write_bytes(data)
+        saved = self.expect(1, "salvage", self.tmp / "out", self.tmp / "saved")
+        lost = next(line for line in saved.out.splitlines() if line.startswith("lost: `"))
+        self.assertEqual((lost.count("shard-00000"), lost.count("sample `")), (1, 1), lost)
