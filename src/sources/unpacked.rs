@@ -81,7 +81,7 @@ impl Unpacked {
 pub(crate) fn read_meta(path: &Path) -> Result<Map<String, Value>, Flaw> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let flaw = |what: String| Flaw::damaged(format!("metadata `{}`: {what}", name.escape_debug()));
-    let (file, _) = super::regular::open(path)?;
+    let (file, _) = crate::regular::open(path)?;
     let mut text = Vec::new();
     file.take(MAX_META_BYTES + 1).read_to_end(&mut text)?;
     if text.len() as u64 > MAX_META_BYTES {
