@@ -80,17 +80,21 @@ fn merge_locked<T: Tally>(disk: Disk<'_>, out: &Path) -> Result<Report> {
 
 fn refuse_missing(head: &Head, entries: &BTreeMap<u32, Entry>, what: &str) -> Result<()> {
     let shards = head.metadata.shards.unwrap_or(0);
-    let missing: Vec<u32> = (0..shards).filter(|n| !entries.contains_key(n)).collect();
-    let Some(first) = missing.first() else { return Ok(()) };
     let parts = head.part.map_or(1, Part::count);
-    let unfinished = (0..parts).filter_map(|i| Part::new(i, parts).ok()).filter_map(|part| {
-        let range = part.shards(shards);
-        let count = missing.iter().filter(|&n| range.contains(n)).count();
-        (count > 0).then(|| format!("{count} of part {part}"))
-    });
-    let list: Vec<String> = unfinished.collect();
-    let shown = list.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
-    let more = if list.len() > 10 { format!(" and of {} parts more", list.len() - 10) } else { String::new() };
-    let found = format!("{} missing, the first is {first}: {shown}{more}", missing.len());
+    let mut missing: Vec<(Part, u64)> = Vec::new();
+    let mut first = None;
+    // A step for each shard, however many parts there are: a part may have no shard at all.
+    for number in (0..shards).filter(|number| !entries.contains_key(number)) {
+        first.get_or_insert(number);
+        match (missing.last_mut(), Part::of_shard(number, shards, parts)?) {
+            (Some((last, count)), part) if *last == part => *count += 1,
+            (_, part) => missing.push((part, 1)),
+        }
+    }
+    let Some(first) = first else { return Ok(()) };
+    let shown: Vec<_> = missing.iter().take(10).map(|(part, count)| format!("{count} of part {part}")).collect();
+    let more = if missing.len() > 10 { format!(" and of {} parts more", missing.len() - 10) } else { String::new() };
+    let count: u64 = missing.iter().map(|(_, count)| count).sum();
+    let found = format!("{count} missing, the first is {first}: {}{more}", shown.join(", "));
     Err(Error::usage(format!("shards in {what}"), format!("all {shards}"), found, "pack these parts, then merge again"))
 }
