@@ -18,10 +18,14 @@ use shardpack_writer::{
     write_dataset,
 };
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Most places that are listed. A shard of small records can lose millions, one by one.
+const LISTED: usize = 10_000;
 
 /// What a salvage found.
 #[derive(Debug, Default)]
@@ -29,8 +33,10 @@ pub struct Survey {
     files: Vec<SalvageSource>,
     found: Vec<Found>,
     metadata: Option<Metadata>,
-    /// What cannot be saved: place, sample and reason.
+    /// What cannot be saved: place, sample and reason. The first 10,000.
     pub lost: Vec<String>,
+    /// How many more places cannot be saved.
+    pub lost_unlisted: u64,
     /// What is wrong with headers, footers and indexes. No sample is lost by it.
     pub damage: Vec<String>,
     /// Things that the user should know.
@@ -67,6 +73,20 @@ impl Survey {
         self.found.len() as u64
     }
 
+    /// Number of places that cannot be saved.
+    #[must_use]
+    pub fn places_lost(&self) -> u64 {
+        self.lost_unlisted.saturating_add(self.lost.len() as u64)
+    }
+
+    fn lose(&mut self, what: String) {
+        if self.lost.len() < LISTED {
+            self.lost.push(what);
+        } else {
+            self.lost_unlisted += 1;
+        }
+    }
+
     /// Scans a lone shard, or all shards of a folder: those that its manifest names and all others
     /// that end in `.shard`. Raising `cancel` ends it early.
     ///
@@ -82,7 +102,7 @@ impl Survey {
                 Err(error) => {
                     let samples =
                         folder.samples(shard).map(|n| format!(" of {}", plural(n, "sample"))).unwrap_or_default();
-                    survey.lost.push(format!("`{}`: the whole shard{samples}: {error}", shard.display()));
+                    survey.lose(format!("`{}`: the whole shard{samples}: {error}", shard.display()));
                 }
             }
         }
@@ -93,21 +113,19 @@ impl Survey {
         scans.retain(|(shard, scan)| match (id, scan.identity()) {
             (Some(id), Some(identity)) if identity.dataset_id != id => {
                 let other = identity.dataset_id;
-                survey
-                    .lost
-                    .push(format!("`{}`: the whole shard: of another dataset, {other}, not {id}", shard.display()));
+                survey.lose(format!("`{}`: the whole shard: of another dataset, {other}, not {id}", shard.display()));
                 false
             }
             _ => true,
         });
         // Sorted by number, so that the samples stay mixed as before.
         scans.sort_by_key(|(_, scan)| scan.identity().map_or(u32::MAX, |i| i.shard_number));
-        survey.metadata = scans.iter().find_map(|(_, scan)| scan.metadata().map(|(metadata, _)| metadata.clone()));
+        survey.take_metadata(&scans, limits);
         survey.note_missing_shards(&scans, folder.manifest.as_ref());
         let mut seen = HashSet::new();
         for (shard, scan) in scans {
             let expected = scan.expected_records().or_else(|| folder.samples(shard));
-            let (found, lost) = (survey.found.len(), survey.lost.len());
+            let (found, lost) = (survey.samples(), survey.places_lost());
             survey.damage.extend(scan.damage().iter().map(ToString::to_string));
             survey.files.push(scan.source());
             for finding in scan {
@@ -116,9 +134,9 @@ impl Survey {
                 }
                 survey.take(shard, finding, &mut seen);
             }
-            let accounted = (survey.found.len() - found + survey.lost.len() - lost) as u64;
+            let accounted = survey.samples() - found + survey.places_lost() - lost;
             if let Some(missing) = expected.and_then(|n| n.checked_sub(accounted)).filter(|&n| n > 0) {
-                survey.lost.push(format!("`{}`: {missing} more samples: cut off, or overwritten", shard.display()));
+                survey.lose(format!("`{}`: {missing} more samples: cut off, or overwritten", shard.display()));
             }
         }
         Ok(survey)
@@ -129,7 +147,7 @@ impl Survey {
         match finding {
             Salvaged::Whole(record) if !seen.insert(record.key.clone()) => {
                 let key = record.key.escape_debug();
-                self.lost.push(format!("`{}`: sample `{key}`: there twice; the first is kept", shard.display()));
+                self.lose(format!("`{}`: sample `{key}`: there twice; the first is kept", shard.display()));
             }
             Salvaged::Whole(record) => self.found.push(Found {
                 // A file is noted before its records.
@@ -145,10 +163,28 @@ impl Survey {
                 let range = format!("bytes {} to {}", lost.range.start, lost.range.end);
                 let (file, why) = (format!("`{}`", shard.display()), lost.why.to_string());
                 // An error of the format names file and sample itself.
-                self.lost.push(match why.starts_with(&file) && (key.is_empty() || why.contains("sample `")) {
+                self.lose(match why.starts_with(&file) && (key.is_empty() || why.contains("sample `")) {
                     true => format!("{why} ({range})"),
                     false => format!("{file}: {range}: {key}{why}"),
                 });
+            }
+        }
+    }
+
+    /// Keeps the first metadata that a reader with these limits would take.
+    fn take_metadata(&mut self, scans: &[(&PathBuf, SalvageScan)], limits: &Limits) {
+        for (shard, scan) in scans {
+            let Some((metadata, _)) = scan.metadata() else { continue };
+            match metadata.shards.map(u64::from).filter(|&count| count > limits.max_shards) {
+                None => {
+                    self.metadata = Some(metadata.clone());
+                    return;
+                }
+                Some(count) => self.damage.push(format!(
+                    "`{}`: metadata: expected at most {} shards, found {count}",
+                    shard.display(),
+                    limits.max_shards
+                )),
             }
         }
     }
@@ -158,10 +194,16 @@ impl Survey {
     fn note_missing_shards(&mut self, scans: &[(&PathBuf, SalvageScan)], manifest: Option<&Manifest>) {
         let count = self.metadata.as_ref().and_then(|metadata| metadata.shards);
         let (None, Some(count)) = (manifest, count.filter(|_| scans.len() > 1)) else { return };
-        let there: HashSet<u32> =
-            scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.shard_number)).collect();
-        let missing = (0..count).filter(|number| !there.contains(number));
-        self.lost.extend(missing.map(|number| format!("shard {number} of {count}: the whole shard: not there")));
+        let there = scans.iter().filter_map(|(_, scan)| scan.identity().map(|i| i.shard_number));
+        let gaps = gaps(count, there.collect());
+        for gap in gaps {
+            self.lose(match gap.end - gap.start {
+                1 => format!("shard {} of {count}: the whole shard: not there", gap.start),
+                shards => {
+                    format!("shards {} to {} of {count}: {shards} whole shards: not there", gap.start, gap.end - 1)
+                }
+            });
+        }
     }
 
     /// Writes what was found as a new dataset. The samples get new numbers, in stored order.
@@ -180,7 +222,7 @@ impl Survey {
                 guess_metadata(&Record::parse(&bytes, limits)?, limits)?
             }
         };
-        metadata.recipe.insert("salvaged".into(), json!({ "lost": self.lost.len() }));
+        metadata.recipe.insert("salvaged".into(), json!({ "lost": self.places_lost() }));
         let samples = self.found.iter().map(|found| PlanSample {
             key: &found.key,
             source_bytes: found.record_bytes,
@@ -198,6 +240,19 @@ impl Survey {
         let file = self.files.get(found.file).context("a file of the survey is gone")?;
         file.read(found.offset, found.record_bytes).with_context(|| format!("sample `{}`", found.key.escape_debug()))
     }
+}
+
+/// The ranges of numbers below `count` that are not `there`: one more than there are numbers at most.
+fn gaps(count: u32, there: BTreeSet<u32>) -> Vec<Range<u32>> {
+    let mut gaps = Vec::new();
+    let mut next = 0;
+    for number in there.into_iter().filter(|&number| number < count).chain([count]) {
+        if next < number {
+            gaps.push(next..number);
+        }
+        next = number.saturating_add(1);
+    }
+    gaps
 }
 
 /// The whole records of a survey, as samples for the writer.
@@ -299,6 +354,15 @@ impl Folder {
 
 /// A schema for records whose own schema is lost: derived from each field's codec and descriptor.
 fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metadata> {
+    // Before any is made: a record may hold gibibytes of scalars.
+    let count = (record.fields.len() as u64).saturating_add(record.scalars.len() as u64);
+    if count > limits.max_fields {
+        bail!(
+            "no schema was found, and the records cannot do without: expected at most {} fields and bytes of scalars, \
+             found {count}",
+            limits.max_fields
+        );
+    }
     let mut fields: Vec<Field> = Vec::new();
     for (i, value) in record.fields.iter().enumerate() {
         let kind = match value {
@@ -369,3 +433,7 @@ fn replace_manifest(folder: &Path, bytes: &[u8]) -> std::io::Result<()> {
     fs::rename(&temporary, &path)?;
     durable::sync_folder(folder)
 }
+
+#[cfg(test)]
+#[path = "salvage_tests.rs"]
+mod tests;

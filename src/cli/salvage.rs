@@ -39,6 +39,7 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
             "bytes_out": report.bytes_out,
             "shards": report.shards,
             "lost": lost,
+            "lost_unlisted": survey.lost_unlisted,
             "damage": damage,
             "notes": survey.notes,
         }))?;
@@ -47,15 +48,17 @@ pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
         survey.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
         damage.iter().for_each(|damage| text += &format!("damaged, but nothing was lost: {damage}\n"));
         lost.iter().take(SHOWN).for_each(|lost| text += &format!("lost: {lost}\n"));
-        if lost.len() > SHOWN {
-            text += &format!("… and {} more (--json lists all)\n", units::count((lost.len() - SHOWN) as u64));
+        let more = survey.places_lost().saturating_sub(SHOWN as u64);
+        if more > 0 {
+            let all = if survey.lost_unlisted == 0 { "all" } else { "the first 10,000" };
+            text += &format!("… and {} more (--json lists {all})\n", units::count(more));
         }
         text += &format!(
             "salvaged {} ({}) into `{}`; lost: {}\n",
             units::plural(report.samples, "sample"),
             units::bytes(report.bytes_out),
             args.out.display(),
-            units::plural(lost.len() as u64, "place"),
+            units::plural(survey.places_lost(), "place"),
         );
         show::print(&text)?;
     }

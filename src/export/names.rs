@@ -47,13 +47,15 @@ pub struct FileField {
 /// A file whose usual name ([`file_name`]) another file or a folder has, too, gets its full name:
 /// `<key>.<field>.<extension>` with the whole key. So do all that share that name, and a file whose
 /// usual name is one that files have until they are complete. The names follow from the keys alone,
-/// not from their order.
+/// not from their order. A file whose full name is not free either has no name.
 #[derive(Debug)]
 pub struct FileNames {
     fields: Vec<FileField>,
     /// Hashes of the usual names that cannot be used. If two names share a hash by chance, both get
     /// their full names.
     crowded: HashSet<u64>,
+    /// Hashes of the full names that cannot be used either.
+    stuck: HashSet<u64>,
 }
 
 impl FileNames {
@@ -61,8 +63,7 @@ impl FileNames {
     /// samples each time it is called. The names in `taken` are not used.
     ///
     /// # Errors
-    /// `Format` if a key occurs twice, `Usage` if fields cannot be told apart even by their full
-    /// names.
+    /// `Format` if a key occurs twice.
     pub fn plan<'k, I: Iterator<Item = &'k str>>(
         schema: &Schema,
         wanted: impl Fn(&Field) -> bool,
@@ -75,13 +76,16 @@ impl FileNames {
             kinds.push(field.kind);
             FileField { field: field.clone(), first_of_kind }
         });
-        let mut names = Self { fields: fields.collect(), crowded: HashSet::new() };
+        let mut names = Self { fields: fields.collect(), crowded: HashSet::new(), stuck: HashSet::new() };
         loop {
-            let crowd = names.crowd(taken, keys());
+            let mut crowd = names.crowd(taken, keys());
+            crowd.retain(|name| !names.stuck.contains(name));
             // Names that are still shared, although every file that has them uses its full name.
-            if let Some(&stuck) = crowd.iter().find(|&name| names.crowded.contains(name)) {
-                return Err(names.clash(stuck, keys()));
+            let stuck: Vec<u64> = crowd.iter().copied().filter(|name| names.crowded.contains(name)).collect();
+            if let Some(key) = stuck.first().and_then(|&name| names.twice(name, keys())) {
+                return Err(Error::format("sample key", "each once in the dataset", format!("`{key}` twice")));
             }
+            names.stuck.extend(stuck);
             if crowd.is_empty() {
                 return Ok(names);
             }
@@ -95,9 +99,17 @@ impl FileNames {
         &self.fields
     }
 
-    /// The name of the file of one field of one sample, relative to the folder, with `/`.
+    /// The name of the file of one field of one sample, relative to the folder, with `/`. `None` if
+    /// it can have none: other files are in the place of all that it could have, or its folder has
+    /// the name of a file that is not complete.
     #[must_use]
-    pub fn name(&self, key: &str, field: &FileField) -> String {
+    pub fn name(&self, key: &str, field: &FileField) -> Option<String> {
+        let name = self.wanted(key, field);
+        let is_in_temporary = parents(&name).any(is_temporary);
+        (!is_in_temporary && !self.stuck.contains(&hash(&name))).then_some(name)
+    }
+
+    fn wanted(&self, key: &str, field: &FileField) -> String {
         let FileField { field: Field { name, kind, .. }, first_of_kind } = field;
         let usual = file_name(key, name, *kind, *first_of_kind);
         if is_temporary(&usual) || self.crowded.contains(&hash(&usual)) { full_name(key, name, *kind) } else { usual }
@@ -110,10 +122,9 @@ impl FileNames {
         let mut folders = HashSet::new();
         for key in keys {
             for field in &self.fields {
-                let name = self.name(key, field);
+                let name = self.wanted(key, field);
                 files.push(hash(&name));
-                let parents = name.match_indices('/').filter_map(|(end, _)| name.get(..end));
-                folders.extend(parents.map(hash));
+                folders.extend(parents(&name).map(hash));
             }
         }
         files.sort_unstable();
@@ -122,36 +133,22 @@ impl FileNames {
         twice.chain(files.iter().copied().filter(|name| folders.contains(name))).collect()
     }
 
-    fn clash<'k>(&self, name: u64, keys: impl Iterator<Item = &'k str>) -> Error {
-        let mut owners: Vec<(String, &str)> = Vec::new();
-        let mut shared = String::new();
+    /// A key that occurs twice among those whose files want this name.
+    fn twice<'k>(&self, name: u64, keys: impl Iterator<Item = &'k str>) -> Option<String> {
+        let mut owners = HashSet::new();
         for key in keys {
-            for field in &self.fields {
-                let own = self.name(key, field);
-                if hash(&own) == name {
-                    owners.push((key.to_owned(), &field.field.name));
-                    shared = own;
-                }
+            let is_owner = self.fields.iter().any(|field| hash(&self.wanted(key, field)) == name);
+            if is_owner && !owners.insert(key) {
+                return Some(key.escape_debug().to_string());
             }
         }
-        match owners.as_slice() {
-            [(a, _), (b, _), ..] if a == b => {
-                Error::format("sample key", "each once in the dataset", format!("`{}` twice", a.escape_debug()))
-            }
-            _ => {
-                let owners: Vec<String> = owners
-                    .iter()
-                    .take(2)
-                    .map(|(key, field)| format!("field `{field}` of sample `{}`", key.escape_debug()))
-                    .collect();
-                Error::usage(
-                    format!("file name `{}`", shared.escape_debug()),
-                    "one field of one sample to ask for it",
-                    format!("{}\nhint: `shardpack cat` writes single fields", owners.join(" and ")),
-                )
-            }
-        }
+        None
     }
+}
+
+/// The folders of a name, from the outermost.
+fn parents(name: &str) -> impl Iterator<Item = &str> {
+    name.match_indices('/').filter_map(|(end, _)| name.get(..end))
 }
 
 /// The same in each run, so that a second run finds the files of the first.
@@ -170,10 +167,13 @@ mod tests {
         Schema::new(kinds.map(|(name, kind)| Field::stored(name, kind)).to_vec()).unwrap()
     }
 
-    /// Every name of every key, as chosen by `plan`.
+    /// Every name of every key, as chosen by `plan`; empty for a file without one.
     fn plan(schema: &Schema, taken: &[&str], keys: &[&str]) -> Result<Vec<String>> {
         let names = FileNames::plan(schema, |_| true, taken, || keys.iter().copied())?;
-        Ok(keys.iter().flat_map(|key| names.fields().iter().map(|f| names.name(key, f)).collect::<Vec<_>>()).collect())
+        Ok(keys
+            .iter()
+            .flat_map(|key| names.fields().iter().map(|f| names.name(key, f).unwrap_or_default()).collect::<Vec<_>>())
+            .collect())
     }
 
     #[test]
@@ -226,11 +226,26 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_is_an_error_before_anything_is_written() {
+    fn keys_that_occur_twice_are_an_error_before_anything_is_written() {
         let twice = plan(&cubes(), &[], &["a", "b", "a"]).unwrap_err();
         assert_eq!(twice.to_string(), "sample key: expected each once in the dataset, found `a` twice");
+    }
+
+    #[test]
+    fn what_has_no_name_leaves_the_others_theirs() {
         let schema = ["x", "y.z", "z"].map(|name| Field::stored(name, FieldKind::Array)).to_vec();
-        let error = plan(&Schema::new(schema).unwrap(), &[], &["a", "a.y"]).unwrap_err().to_string();
-        assert!(error.contains("field `y.z` of sample `a` and field `z` of sample `a.y`"), "{error}");
+        let names = plan(&Schema::new(schema).unwrap(), &[], &["a", "a.y", "b"]).unwrap();
+        let expected = ["a.npy", "", "a.z.npy", "a.y.npy", "a.y.y.z.npy", "", "b.npy", "b.y.z.npy", "b.z.npy"];
+        assert_eq!(names, expected);
+        let image = Schema::new(vec![Field::stored("image", FieldKind::Image)]).unwrap();
+        let keys = ["a", "a/b", "a.image.bin/c", "d"];
+        assert_eq!(plan(&image, &[], &keys).unwrap(), ["", "a/b", "a.image.bin/c", "d"]);
+    }
+
+    #[test]
+    fn no_folder_takes_the_name_of_a_file_that_is_not_complete() {
+        let image = Schema::new(vec![Field::stored("image", FieldKind::Image)]).unwrap();
+        let keys = [".b.jpg.shardpack-tmp/x.jpg", "b.jpg", "c/.d.Shardpack-tmp/e/f.jpg"];
+        assert_eq!(plan(&image, &[], &keys).unwrap(), ["", "b.jpg", ""]);
     }
 }

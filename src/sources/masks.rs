@@ -172,6 +172,12 @@ impl Masks {
         for (i, sample) in samples.iter().enumerate() {
             sample_names.add(bare(stem(sample.key)), i);
         }
+        // Links out of the folder, pipes and the like, which were not followed or opened.
+        let (mut bad_paths, mut bad_names) = (Names::default(), Names::default());
+        for (i, bad) in self.tree.bad.iter().enumerate() {
+            bad_paths.add(stem(&bad.key), i);
+            bad_names.add(bare(stem(&bad.key)), i);
+        }
         let mut used = vec![false; self.tree.files.len()];
         let masks = samples.iter().map(|sample| {
             let name = bare(stem(sample.key));
@@ -200,7 +206,12 @@ impl Masks {
                     .collect::<Vec<_>>()
             };
             match found.as_slice() {
-                [] => Err(flaw(format!("expected a mask `{}.*`, found none", stem(sample.key)))),
+                [] => {
+                    let bad = bad_paths.files(stem(sample.key)).iter().chain(bad_names.files(name)).next();
+                    let found =
+                        bad.and_then(|&i| self.tree.bad.get(i)).map_or_else(|| "none".to_owned(), BadInput::to_string);
+                    Err(flaw(format!("expected a mask `{}.*`, found {found}", stem(sample.key))))
+                }
                 [one] => {
                     if let Some(used) = used.get_mut(*one) {
                         *used = true;

@@ -144,3 +144,24 @@ fn pictures_take_no_masks() {
         assert!(matches!(error, SourceError::MasksOfPictures { .. }), "{error}");
     }
 }
+
+#[cfg(unix)]
+#[test]
+fn masks_that_are_links_or_pipes_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("masks")).unwrap();
+    std::fs::write(folder.path().join("elsewhere"), "x").unwrap();
+    std::os::unix::fs::symlink("../elsewhere", folder.path().join("masks/a.npy")).unwrap();
+    std::os::unix::net::UnixListener::bind(folder.path().join("masks/b.npy")).unwrap();
+    let masks = Masks::list(&folder.path().join("masks"), Path::new("/nowhere"), Cancel::default()).unwrap();
+    let wanting = ["a.npy", "c/b.tif", "d.npy"].map(|key| Wanting { key, data: None });
+    let paired = masks.pair(&wanting);
+    let found: Vec<_> =
+        paired.masks.into_iter().map(|mask| mask.map(drop).unwrap_err().of(String::new()).detail).collect();
+    assert!(found[0].starts_with("expected a mask `a.*`, found `a.npy`: link leads out of the source"), "{found:?}");
+    assert!(
+        found[1].starts_with("expected a mask `c/b.*`, found `b.npy`: expected a regular file, found"),
+        "{found:?}"
+    );
+    assert_eq!(found[2], "expected a mask `d.*`, found none");
+}

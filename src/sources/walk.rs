@@ -7,6 +7,7 @@ use super::bad::{BadInput, BadKind, Flaw};
 use super::cancel::Cancel;
 use super::error::{Result, SourceError};
 use rayon::prelude::*;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirEntry, Metadata};
 use std::io;
@@ -17,6 +18,10 @@ use std::time::UNIX_EPOCH;
 /// Most folders that are entered through symbolic links. Links to links multiply: a few hundred can
 /// form an endless tree.
 const MAX_LINKED_FOLDERS: usize = 1 << 16;
+
+/// Most times that one folder is entered through symbolic links: a source has at most so many times
+/// the files that are on disk.
+const MAX_TIMES: u32 = 100;
 
 /// Names of files that operating systems and viewers leave behind. Names that begin with a dot are
 /// always ignored.
@@ -70,7 +75,14 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], cancel: Cancel<'_>) -> Result<
     }
     let exclude: Vec<_> =
         exclude.iter().filter_map(|path| fs::canonicalize(path).ok()).filter(|path| *path != real).collect();
-    let mut walk = Walk { root: &real, exclude: &exclude, tree: Tree::empty(real.clone()), linked: 0, cancel };
+    let mut walk = Walk {
+        root: &real,
+        exclude: &exclude,
+        tree: Tree::empty(real.clone()),
+        linked: 0,
+        times: HashMap::new(),
+        cancel,
+    };
     let mut level = vec![Folder { prefix: String::new(), real: real.clone(), entered_by: None }];
     while !level.is_empty() {
         let listed: Vec<_> = level.par_iter().map(|folder| walk.list(folder)).collect();
@@ -159,6 +171,8 @@ struct Walk<'a> {
     exclude: &'a [PathBuf],
     tree: Tree,
     linked: usize,
+    /// How often each folder was entered through links.
+    times: HashMap<PathBuf, u32>,
     cancel: Cancel<'a>,
 }
 
@@ -253,7 +267,16 @@ impl Walk<'_> {
                         if folder.prefix.is_empty() {
                             self.tree.folders.push(inner.prefix.trim_end_matches('/').to_owned());
                         }
-                        self.linked += usize::from(inner.entered_by.is_some());
+                        if inner.entered_by.is_some() {
+                            self.linked += 1;
+                            let times = self.times.entry(inner.real.clone()).or_default();
+                            *times += 1;
+                            if *times > MAX_TIMES {
+                                let found = "symbolic links that lead through it more often";
+                                let expected = "each folder at most 100 times";
+                                return Err(SourceError::NotASource { path: inner.real, expected, found });
+                            }
+                        }
                         next.push(inner);
                     }
                 }

@@ -152,7 +152,33 @@ fn a_web_of_links_ends() {
         }
     }
     let error = walk(root.path(), &[], Cancel::default()).unwrap_err();
+    assert!(error.to_string().contains("expected each folder at most 100 times"), "{error}");
+}
+
+#[test]
+fn links_to_many_folders_end() {
+    let root = tempfile::tempdir().unwrap();
+    for i in 0..660 {
+        fs::create_dir_all(root.path().join(format!("data/{i}"))).unwrap();
+    }
+    for i in 0..100 {
+        symlink("data", root.path().join(format!("view{i}"))).unwrap();
+    }
+    let error = walk(root.path(), &[], Cancel::default()).unwrap_err();
     assert!(error.to_string().contains("at most 65536 folders"), "{error}");
+}
+
+#[test]
+fn a_folder_that_many_links_lead_to() {
+    let root = tempfile::tempdir().unwrap();
+    put(root.path(), "data/inner/1", "x");
+    for i in 0..100 {
+        symlink("data", root.path().join(format!("view{i}"))).unwrap();
+    }
+    assert_eq!(list(root.path()).files.len(), 101);
+    symlink("data", root.path().join("view100")).unwrap();
+    let error = walk(root.path(), &[], Cancel::default()).unwrap_err().to_string();
+    assert!(error.contains("data`: expected each folder at most 100 times, found symbolic links that lead"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Numbers in sentences.
+//! Numbers and names in sentences.
 
 /// `1 file`, `2 files`.
 pub(crate) fn plural(count: u64, noun: &str) -> String {
@@ -13,11 +13,30 @@ pub(crate) const fn verb<'a>(count: u64, one: &'a str, several: &'a str) -> &'a 
 /// `` `a`, `b`, … ``: the first `most` of `names`.
 pub(crate) fn list<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String {
     let mut names = names.into_iter();
-    let mut shown: Vec<_> = names.by_ref().take(most).map(|name| format!("`{}`", name.escape_debug())).collect();
+    let mut shown: Vec<_> = names.by_ref().take(most).map(|name| format!("`{}`", short(name))).collect();
     if names.next().is_some() {
         shown.push("…".to_owned());
     }
     shown.join(", ")
+}
+
+/// Most characters of one name in a message.
+const SHORT: usize = 100;
+
+/// A name out of a file for a message: escaped, and cut where it is long.
+pub(crate) fn short(name: &str) -> String {
+    let mut chars = name.chars();
+    let shown: String = chars.by_ref().take(SHORT).collect();
+    let more = if chars.next().is_some() { "…" } else { "" };
+    format!("{}{more}", shown.escape_debug())
+}
+
+/// The first 20 of many things, and how many more there are.
+pub(crate) fn first<I: ExactSizeIterator<Item = String>>(all: I) -> String {
+    const MOST: usize = 20;
+    let more = all.len().saturating_sub(MOST);
+    let shown = all.take(MOST).collect::<Vec<_>>().join(", ");
+    if more > 0 { format!("{shown}, and {more} more") } else { shown }
 }
 
 #[cfg(test)]
@@ -35,5 +54,9 @@ mod tests {
         assert_eq!(list(["a", "b\n"], 2), r"`a`, `b\n`");
         assert_eq!(list(["a", "b", "c"], 2), "`a`, `b`, …");
         assert_eq!(list([], 2), "");
+        assert_eq!(list(["a".repeat(1 << 20).as_str()], 2), format!("`{}…`", "a".repeat(100)));
+        let numbers = |count: u32| first((0..count).map(|number| number.to_string()));
+        assert_eq!((numbers(0), numbers(2)), (String::new(), "0, 1".to_owned()));
+        assert!(!numbers(20).contains("more") && numbers(1000).ends_with("18, 19, and 980 more"));
     }
 }

@@ -17,6 +17,8 @@ pub(crate) trait Fs: Sync {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
     /// Reads a whole file; fails if it is larger than `max_bytes`.
     fn read(&self, path: &Path, max_bytes: u64) -> io::Result<Vec<u8>>;
+    /// Opens a file to read it piece by piece.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read>>;
     /// Size of a regular file, and up to `head` and `tail` bytes from its ends. Fails on anything
     /// else.
     fn read_ends(&self, path: &Path, head: u64, tail: u64) -> io::Result<Ends>;
@@ -112,6 +114,10 @@ impl Fs for StdFs {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("larger than {max_bytes} bytes")));
         }
         Ok(bytes)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn Read>> {
+        Ok(Box::new(open_regular(path, OpenOptions::new().read(true))?))
     }
 
     fn read_ends(&self, path: &Path, head: u64, tail: u64) -> io::Result<Ends> {
@@ -224,6 +230,10 @@ impl Disk<'_> {
 
     pub(crate) fn read(&self, path: &Path, max_bytes: u64) -> Result<Vec<u8>> {
         self.0.read(path, max_bytes).map_err(|e| Error::io("read", path, e))
+    }
+
+    pub(crate) fn open(&self, path: &Path) -> Result<Box<dyn Read>> {
+        self.0.open(path).map_err(|e| Error::io("read", path, e))
     }
 
     pub(crate) fn read_ends(&self, path: &Path, head: u64, tail: u64) -> Result<Ends> {

@@ -13,9 +13,10 @@ use crate::plan::{Fingerprint, Plan};
 use crate::report::SkippedSample;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shardpack_format::{Metadata, ShardEntry};
+use shardpack_format::{Limits, Metadata, ShardEntry, check_json};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,6 +24,8 @@ const PREFIX: &str = ".shardpack-journal";
 const SUFFIX: &str = ".jsonl";
 /// More than the journal of a million shards.
 const MAX_BYTES: u64 = 4 << 30;
+/// Longest line. The first holds the metadata, the others what was skipped of a shard.
+const MAX_LINE_BYTES: u64 = 128 << 20;
 
 /// File name of the journal of a run, or of a part.
 pub(crate) fn journal_name(part: Option<Part>) -> String {
@@ -159,10 +162,17 @@ impl Journal {
     /// Reads the whole lines. `None` if even the first line is damaged: then no shard can have been
     /// finished under it.
     pub(crate) fn read(disk: Disk<'_>, path: &Path) -> Result<Option<Self>> {
-        let bytes = disk.read(path, MAX_BYTES)?;
-        let mut lines = bytes.split_inclusive(|&b| b == b'\n');
-        let Some(head) = lines.next().and_then(parse_line) else { return Ok(None) };
-        let entries = lines.map_while(parse_line).map(|e: Entry| (e.number, e)).collect();
+        let file = BufReader::new(disk.open(path)?.take(MAX_BYTES.saturating_add(1)));
+        let mut lines = Lines { path, file, line: Vec::new(), bytes: 0 };
+        let Some(head) = lines.next::<Head>()? else { return Ok(None) };
+        let limit = Limits::default().max_shards;
+        if let Some(found) = head.metadata.shards.map(u64::from).filter(|&found| found > limit) {
+            return Err(lines.over("shards", limit, found));
+        }
+        let mut entries = BTreeMap::new();
+        while let Some(entry) = lines.next::<Entry>()? {
+            entries.insert(entry.number, entry);
+        }
         Ok(Some(Self { head, entries }))
     }
 
@@ -176,6 +186,47 @@ impl Journal {
         disk.replace(out, &name, &journal_temporary(self.head.part), &bytes)?;
         let path = out.join(name);
         Ok(OpenJournal { file: disk.append(&path)?, path, not_noted: Mutex::default() })
+    }
+}
+
+/// The lines of a journal, one at a time in memory.
+struct Lines<'a, R> {
+    path: &'a Path,
+    file: R,
+    line: Vec<u8>,
+    bytes: u64,
+}
+
+impl<R: BufRead> Lines<'_, R> {
+    /// The value of the next line; `None` at the end, and at a line that is torn or damaged.
+    fn next<T: for<'de> Deserialize<'de>>(&mut self) -> Result<Option<T>> {
+        self.line.clear();
+        let mut limited = self.file.by_ref().take(MAX_LINE_BYTES.saturating_add(1));
+        let read = limited.read_until(b'\n', &mut self.line).map_err(|e| Error::io("read", self.path, e))? as u64;
+        self.bytes = self.bytes.saturating_add(read);
+        if read > MAX_LINE_BYTES {
+            return Err(self.over("bytes of a line", MAX_LINE_BYTES, read));
+        }
+        if self.bytes > MAX_BYTES {
+            return Err(self.over("bytes", MAX_BYTES, self.bytes));
+        }
+        let Some(rest) = whole_line(&self.line) else { return Ok(None) };
+        let object = format!("{{{rest}");
+        // The memory that JSON takes depends on its nodes, and is known before any of it is taken.
+        let limits = Limits::default();
+        let limits = Limits { max_json_depth: limits.max_json_depth.saturating_mul(2), ..limits };
+        match check_json(object.as_bytes(), &limits) {
+            Err(shardpack_format::Error::Limit { limit, found, .. }) => {
+                Err(self.over("JSON nodes of a line", limit, found))
+            }
+            Err(_) => Ok(None),
+            Ok(()) => Ok(serde_json::from_str(&object).ok()),
+        }
+    }
+
+    fn over(&self, what: &str, limit: u64, found: u64) -> Error {
+        let what = format!("journal `{}`: {what}", self.path.display());
+        Error::Limit { what, limit, found, hint: "--force starts over".into() }
     }
 }
 
@@ -211,13 +262,11 @@ fn line<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     Ok(format!("{{\"crc32\":\"{:08x}\",{rest}\n", crc32fast::hash(rest.as_bytes())).into_bytes())
 }
 
-fn parse_line<T: for<'de> Deserialize<'de>>(line: &[u8]) -> Option<T> {
+/// What follows the checksum in a line, if it is whole.
+fn whole_line(line: &[u8]) -> Option<&str> {
     let line = std::str::from_utf8(line.strip_suffix(b"\n")?).ok()?;
     let (crc, rest) = line.strip_prefix("{\"crc32\":\"")?.split_once("\",")?;
-    if crc != format!("{:08x}", crc32fast::hash(rest.as_bytes())) {
-        return None;
-    }
-    serde_json::from_str(&format!("{{{rest}")).ok()
+    (crc == format!("{:08x}", crc32fast::hash(rest.as_bytes()))).then_some(rest)
 }
 
 fn hex(bytes: &[u8]) -> String {

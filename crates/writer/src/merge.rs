@@ -80,22 +80,27 @@ fn merge_locked<T: Tally>(disk: Disk<'_>, out: &Path) -> Result<Report> {
 
 fn refuse_missing(head: &Head, entries: &BTreeMap<u32, Entry>, what: &str) -> Result<()> {
     let shards = head.shards()?;
-    let missing: Vec<u32> = (0..shards).filter(|n| !entries.contains_key(n)).collect();
-    let Some(first) = missing.first() else { return Ok(()) };
     let parts = head.part.map_or(1, Part::count);
-    let unfinished = (0..parts).filter_map(|i| Part::new(i, parts).ok()).filter_map(|part| {
-        let range = part.shards(shards);
-        let count = missing.iter().filter(|&n| range.contains(n)).count();
-        (count > 0)
-            .then(|| if missing.len() == 1 { format!("of part {part}") } else { format!("{count} of part {part}") })
-    });
-    let list: Vec<String> = unfinished.collect();
-    let shown = list.iter().take(10).cloned().collect::<Vec<_>>().join(", ");
-    let more = if list.len() > 10 { format!(" and of {} parts more", list.len() - 10) } else { String::new() };
+    let mut missing: Vec<(Part, u64)> = Vec::new();
+    let mut first = None;
+    // A step for each shard, however many parts there are: a part may have no shard at all.
+    for number in (0..shards).filter(|number| !entries.contains_key(number)) {
+        first.get_or_insert(number);
+        match (missing.last_mut(), Part::of_shard(number, shards, parts)?) {
+            (Some((last, count)), part) if *last == part => *count += 1,
+            (_, part) => missing.push((part, 1)),
+        }
+    }
+    let Some(first) = first else { return Ok(()) };
+    let count: u64 = missing.iter().map(|(_, count)| count).sum();
     let (noun, are) = if shards == 1 { ("shard", "is") } else { ("shards", "are") };
     let what = match missing.as_slice() {
-        [_] if list.len() == 1 => format!("{what}: 1 of {shards} {noun} is missing: shard {first}, {shown}"),
-        _ => format!("{what}: {} of {shards} {noun} {are} missing, the first is {first}: {shown}{more}", missing.len()),
+        [(part, 1)] => format!("{what}: 1 of {shards} {noun} is missing: shard {first}, of part {part}"),
+        _ => {
+            let shown: Vec<_> = missing.iter().take(10).map(|(part, n)| format!("{n} of part {part}")).collect();
+            let more = if missing.len() > 10 { format!(" and of {} parts more", missing.len() - 10) } else { String::new() };
+            format!("{what}: {count} of {shards} {noun} {are} missing, the first is {first}: {}{more}", shown.join(", "))
+        }
     };
     Err(Error::refused(what, "pack these parts, then merge again"))
 }

@@ -65,6 +65,14 @@ impl Part {
         let edge = |i: u64| u32::try_from(u64::from(shards) * i / u64::from(self.count)).unwrap_or(shards);
         edge(u64::from(self.index))..edge(u64::from(self.index) + 1)
     }
+
+    /// The part of `count` that has shard `number` of `shards`.
+    pub(crate) fn of_shard(number: u32, shards: u32, count: u32) -> Result<Self> {
+        // The largest index with ⌊shards · index / count⌋ ≤ number.
+        let above = (u64::from(number) + 1) * u64::from(count);
+        let index = above.div_ceil(u64::from(shards).max(1)).saturating_sub(1);
+        Self::new(u32::try_from(index).unwrap_or(u32::MAX), count)
+    }
 }
 
 impl fmt::Display for Part {

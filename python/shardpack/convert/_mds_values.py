@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._values import parse_json, picture_type
+from ._values import parse_int, parse_json, picture_type
 
 _NUMBERS = {
     name: np.dtype(name).newbyteorder("<")
@@ -134,7 +134,7 @@ _SIMPLE = {
     "jpeg": Decoder("image", None, _picture),
     "png": Decoder("image", None, _picture),
     "pil": Decoder("image", None, _pil),
-    "str_int": Decoder("int64", None, lambda data: int(data.decode("utf-8"))),
+    "str_int": Decoder("int64", None, lambda data: parse_int(data.decode("utf-8"))),
     "str_float": Decoder("float64", None, lambda data: float(data.decode("utf-8"))),
     "str_decimal": Decoder("text", None, lambda data: data.decode("utf-8")),
 }

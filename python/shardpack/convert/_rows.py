@@ -19,6 +19,10 @@ from ._values import DTYPES, check_array, parse_json
 
 _BLOCK_BYTES = 32 << 20
 _MOST_COLUMNS = 1000
+_MOST_OBJECTS = 10_000
+"""Most groups and arrays of one sample. Hard links that lead to links multiply."""
+_MOST_LEVELS = 16
+"""Most groups inside one another in a sample."""
 KEY = "__key__"
 """The array of text that holds the samples' keys, where nothing else is said."""
 
@@ -51,47 +55,56 @@ Tree = Mapping[str, Any]
 
 
 def open_tree(
-    where: str, tree: Tree, drop: frozenset[str], key: str | None, samples: str, classes: list[str] | None
+    where: str,
+    tree: Tree,
+    drop: frozenset[str],
+    key: str | None,
+    samples: str,
+    classes: list[str] | None,
+    max_bytes: int,
 ) -> Source:
     """The samples of a tree, see the module."""
+    if not isinstance(max_bytes, int) or isinstance(max_bytes, bool) or max_bytes < 1:
+        raise ValueError(f"max_sample_bytes: expected a number of bytes, found: {max_bytes!r}")
     if samples not in ("auto", "rows", "groups"):
         raise SourceError(f"samples: expected 'auto', 'rows' or 'groups', found: {samples!r}")
     if not tree:
         raise SourceError(f"{where}: expected arrays or groups, found none")
-    columns = {} if samples == "groups" else _columns(tree)
+    columns = {} if samples == "groups" else _columns(tree, max_bytes)
     if samples == "rows" or (columns and len(columns) == len(tree) and _one_length(columns, drop)):
-        return _by_rows(where, columns, drop, key, classes)
+        return _by_rows(where, columns, drop, key, classes, max_bytes)
     if samples == "auto":
         _refuse_doubt(where, tree, columns)
-    return _by_groups(where, tree, drop, key, classes)
+    return _by_groups(where, tree, drop, key, classes, max_bytes)
 
 
-def _columns(tree: Tree) -> dict[str, Column]:
+def _columns(tree: Tree, max_bytes: int) -> dict[str, Column]:
     """The arrays of a tree, and its groups of numbered arrays, which are arrays of varying shape."""
     columns = {name: node for name in itertools.islice(tree, _MOST_COLUMNS) if isinstance(node := tree[name], Column)}
     groups = [name for name in itertools.islice(tree, _MOST_COLUMNS) if name not in columns]
     for name in groups:
-        if column := _ragged(tree[name]):
+        if column := _ragged(tree[name], max_bytes):
             columns[name] = column
     return columns
 
 
-def _ragged(tree: Tree) -> Column | None:
+def _ragged(tree: Tree, max_bytes: int) -> Column | None:
     """A group whose members are arrays named `0`, `1`, `2` … (zeros before them or not), one for each sample."""
     if not all(name.isdigit() for name in tree):
         return None
     names = sorted(tree, key=int)
     if not names or [int(name) for name in names] != list(range(len(names))) or not isinstance(tree[names[0]], Column):
         return None
-    return Column((len(names),), "ragged", "", lambda rows: [_whole(tree, name) for name in names[rows]])
+    return Column((len(names),), "ragged", "", lambda rows: [_whole(tree, name, max_bytes) for name in names[rows]])
 
 
-def _whole(tree: Tree, name: str) -> Any:
+def _whole(tree: Tree, name: str, max_bytes: int) -> Any:
     node = tree[name]
     if not isinstance(node, Column) or node.refused:
         raise ValueError(
             f"`{name}`: expected an array of numbers, found: {node.refused if isinstance(node, Column) else 'a group'}"
         )
+    _check_size("varying shape", {name: node}, 0, max_bytes)
     return _value(node, node.read(...))
 
 
@@ -126,7 +139,12 @@ def _refuse_doubt(where: str, tree: Tree, columns: dict[str, Column]) -> None:
 
 
 def _by_rows(
-    where: str, columns: dict[str, Column], drop: frozenset[str], key: str | None, classes: list[str] | None
+    where: str,
+    columns: dict[str, Column],
+    drop: frozenset[str],
+    key: str | None,
+    classes: list[str] | None,
+    max_bytes: int,
 ) -> Source:
     check_drop(where, drop, columns)
     if key is None and KEY in columns and columns[KEY].kind == "text":
@@ -148,9 +166,25 @@ def _by_rows(
         )
     if key is not None and (key not in taken or taken[key].kind != "text"):
         raise SourceError(f"{where}: expected an array of text as `key`, found: {key!r}")
+    _check_size(where, taken, 1, max_bytes)
     kinds = {name: kind for name, column in taken.items() if name != key and (kind := _kind(column, 1))}
     rows = lengths.pop()
     return Source(_rows(where, taken, drop, key, rows), kinds=kinds, classes=classes, total=rows)
+
+
+def _check_size(where: str, columns: Mapping[str, Column], axes_of_samples: int, max_bytes: int) -> None:
+    """Raise if the numbers of one sample take more: compressed, a few bytes of a file can be gibibytes of them."""
+    sizes = {
+        name: math.prod(column.shape[axes_of_samples:]) * np.dtype(column.dtype).itemsize
+        for name, column in columns.items()
+        if column.kind == "numbers" and column.refused is None
+    }
+    if sum(sizes.values()) > max_bytes:
+        largest = max(sizes, key=lambda name: sizes[name])
+        raise SourceError(
+            f"{where}: expected samples of at most {max_bytes} bytes, found {sum(sizes.values())}, "
+            f"{sizes[largest]} of them in array {largest!r}\nhint: raise max_sample_bytes"
+        )
 
 
 def _kind(column: Column, axes_of_samples: int) -> str | None:
@@ -187,23 +221,26 @@ def _rows(where: str, columns: dict[str, Column], drop: frozenset[str], key: str
             yield Sample(sample_key, values | dict.fromkeys(drop), at)
 
 
-def _by_groups(where: str, tree: Tree, drop: frozenset[str], key: str | None, classes: list[str] | None) -> Source:
+def _by_groups(
+    where: str, tree: Tree, drop: frozenset[str], key: str | None, classes: list[str] | None, max_bytes: int
+) -> Source:
     if key is not None:
         raise SourceError(f"{where}: expected no `key`, as each sample's key is its group's name, found: {key!r}")
     names = [name for name in tree if name not in drop]
-    return Source(_groups(where, tree, names, drop), classes=classes, total=len(names))
+    return Source(_groups(where, tree, names, drop, max_bytes), classes=classes, total=len(names))
 
 
-def _groups(where: str, tree: Tree, names: list[str], drop: frozenset[str]) -> Iterator[Item]:
+def _groups(where: str, tree: Tree, names: list[str], drop: frozenset[str], max_bytes: int) -> Iterator[Item]:
     for name in names:
         at = f"{where}, sample `{name}`"
         try:
             node = tree[name]
-            members = {"array": node} if isinstance(node, Column) else dict(_flat(node))
+            members = {"array": node} if isinstance(node, Column) else _flat(node)
             wrong = {
                 member: why for member, column in members.items() if member not in drop and (why := column.refused)
             }
             refuse_columns(at, wrong)
+            _check_size(at, {m: column for m, column in members.items() if m not in drop}, 0, max_bytes)
             values = {m: None if m in drop else _value(column, column.read(...)) for m, column in members.items()}
         except Exception as error:  # As above.
             yield Problem(str(error) if str(error).startswith(at) else f"{at}: {error}")
@@ -211,12 +248,27 @@ def _groups(where: str, tree: Tree, names: list[str], drop: frozenset[str]) -> I
         yield Sample(name, values, at)
 
 
-def _flat(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Column]]:
-    for name, node in tree.items():
-        if isinstance(node, Column):
-            yield prefix + name, node
-        else:
-            yield from _flat(node, f"{prefix}{name}/")
+def _flat(tree: Tree) -> dict[str, Column]:
+    """The arrays below a group by their paths."""
+    columns: dict[str, Column] = {}
+    left = _MOST_OBJECTS
+
+    def enter(group: Tree, prefix: str, levels: int) -> None:
+        nonlocal left
+        if levels == 0:
+            raise ValueError(f"expected at most {_MOST_LEVELS} groups inside one another in a sample, found more")
+        for name in group:
+            left -= 1
+            if left < 0:
+                raise ValueError(f"expected at most {_MOST_OBJECTS} groups and arrays in a sample, found more")
+            node = group[name]
+            if isinstance(node, Column):
+                columns[prefix + name] = node
+            else:
+                enter(node, f"{prefix}{name}/", levels - 1)
+
+    enter(tree, "", _MOST_LEVELS)
+    return columns
 
 
 def _value(column: Column, value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def check_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def parse_json(data: bytes) -> Any:
-    """The value of a JSON document, strict: no NaN.
+    """The value of a JSON document, strict: no NaN, no key twice in one object.
 
     Raises
     ------
@@ -87,7 +88,42 @@ def parse_json(data: bytes) -> Any:
     def refuse(constant: str) -> Any:
         raise ValueError(f"expected JSON, found: {constant}")
 
-    return json.loads(data.decode("utf-8"), parse_constant=refuse)
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=refuse, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("expected JSON, found arrays or objects inside one another too deep to read") from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys differ: a dictionary would keep the last of two values in silence."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        seen: set[str] = set()
+        twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise ValueError(f"expected each key of an object once, found twice: {shorten(twice)!r}")
+    return value
+
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_MOST_DIGITS = 4300
+
+
+def parse_int(text: str) -> int:
+    """A whole number in ASCII digits: ``int`` itself also takes ``1_0``, and the digits of any script.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if _WHOLE_NUMBER.fullmatch(text) is None or len(text) > _MOST_DIGITS:
+        raise ValueError(f"expected a whole number, found: {shorten(text)!r}")
+    return int(text)
+
+
+def shorten(text: str, most: int = 100) -> str:
+    """Text of a source for a message, cut where it is long."""
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def is_picture_object(value: object) -> bool:

@@ -21,6 +21,7 @@ def open(
     group: str = "/",
     samples: str = "auto",
     key: str | None = None,
+    max_sample_bytes: int = 1 << 30,
 ) -> Source:
     """Open an HDF5 file.
 
@@ -44,6 +45,8 @@ def open(
     key
         With rows: the dataset of strings that holds the keys. Default: ``__key__`` if there is one, else the running
         number.
+    max_sample_bytes
+        Largest size of the numbers of one sample together, after decompression. Default 1 GiB.
     """
     h5py = library("h5py", "hdf5")
     path = os.fspath(src)
@@ -58,7 +61,7 @@ def open(
             raise SourceError(f"`{path}`: expected a group, found none of that name: {group!r}")
         where = f"`{path}`" if group == "/" else f"`{path}`, group `{group}`"
         tree = _Group(h5py, file[group], where)
-        source = open_tree(where, tree, frozenset(drop), key, samples, _classes(file, file[group]))
+        source = open_tree(where, tree, frozenset(drop), key, samples, _classes(file, file[group]), max_sample_bytes)
     except BaseException as error:
         file.close()
         if isinstance(error, SourceError) or not isinstance(error, Exception):

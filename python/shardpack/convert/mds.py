@@ -9,6 +9,7 @@ import hashlib
 import io
 import itertools
 import os
+import stat
 import struct
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -16,10 +17,19 @@ from typing import Any, Union
 
 from ._mds_values import Decoder, decoder
 from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library, refuse_columns
-from ._values import parse_json
+from ._values import parse_json, shorten
 
 
-def open(src: Union[str, os.PathLike[str]], *, drop: Collection[str] = (), key: str | None = None) -> Source:
+_CHUNK = 16 << 20
+
+
+def open(
+    src: Union[str, os.PathLike[str]],
+    *,
+    drop: Collection[str] = (),
+    key: str | None = None,
+    max_shard_bytes: int = 4 << 30,
+) -> Source:
     """Open a local MDS dataset.
 
     Columns encoded as ``jpeg``, ``png`` and ``bytes`` keep their bytes; ``str`` and ``str_decimal`` are text; ``json``
@@ -35,7 +45,12 @@ def open(src: Union[str, os.PathLike[str]], *, drop: Collection[str] = (), key: 
         Columns to leave out.
     key
         A text column that becomes the samples' key. Default: their running number.
+    max_shard_bytes
+        Largest size of a shard, before and after decompression. A shard is in memory as a whole while its samples are
+        converted. Default 4 GiB, which no shard of MDS exceeds.
     """
+    if not isinstance(max_shard_bytes, int) or isinstance(max_shard_bytes, bool) or max_shard_bytes < 1:
+        raise ValueError(f"max_shard_bytes: expected a number of bytes, found: {max_shard_bytes!r}")
     folder = Path(src)
     index = _read_index(folder)
     shards = _entries(index, folder)
@@ -54,7 +69,7 @@ def open(src: Union[str, os.PathLike[str]], *, drop: Collection[str] = (), key: 
         raise SourceError(f"`{folder}`: expected a text column as `key`, found: {key!r}")
     total = sum(_count(shard, "samples", folder) for shard in shards)
     kinds = {name: d.kind for name, d in decoders.items() if d.kind is not None and name != key}
-    return Source(_samples(folder, shards, columns, decoders, key), kinds=kinds, total=total)
+    return Source(_samples(folder, shards, columns, decoders, key, max_shard_bytes), kinds=kinds, total=total)
 
 
 def _read_index(folder: Path) -> Mapping[str, Any]:
@@ -136,6 +151,7 @@ def _samples(
     columns: dict[str, str],
     decoders: dict[str, Decoder],
     key: str | None,
+    max_bytes: int,
 ) -> Iterator[Item]:
     for shard in shards:
         if _columns(shard, folder) != columns:
@@ -145,7 +161,7 @@ def _samples(
             )
         name = _file_name(shard.get("raw_data"), folder)
         try:
-            data = _read_shard(folder, shard)
+            data = _read_shard(folder, shard, max_bytes)
             offsets = _offsets(data, _count(shard, "samples", folder))
         except ValueError as error:
             yield Problem(f"`{folder / name}`: {error}")
@@ -164,32 +180,75 @@ def _samples(
 def _file_name(entry: object, folder: Path) -> str:
     name = entry.get("basename") if isinstance(entry, dict) else None
     if not isinstance(name, str) or Path(name).is_absolute() or ".." in Path(name).parts or not name:
-        raise SourceError(f"`{folder / 'index.json'}`: expected the name of a file in the folder, found: {name!r}")
+        found = shorten(repr(name))
+        raise SourceError(f"`{folder / 'index.json'}`: expected the name of a file in the folder, found: {found}")
     return name
 
 
-def _read_shard(folder: Path, shard: Mapping[str, Any]) -> bytes:
+def _read_shard(folder: Path, shard: Mapping[str, Any], max_bytes: int) -> bytes:
     raw, packed = shard.get("raw_data"), shard.get("zip_data")
-    file = folder / _file_name(raw, folder)
+    name = _file_name(raw, folder)
     assert isinstance(raw, dict)
-    if file.exists():
-        data = file.read_bytes()
-        _check_digest(data, raw)
-    elif isinstance(packed, dict):
-        file = folder / _file_name(packed, folder)
-        stored = file.read_bytes()
-        _check_digest(stored, packed)
-        data = _unpack(stored, str(shard.get("compression")), _count(raw, "bytes", folder))
-    else:
-        raise FileNotFoundError(2, "no such file", str(file))
     expected = _count(raw, "bytes", folder)
+    if expected > max_bytes:
+        raise ValueError(_too_large(max_bytes, expected))
+    try:
+        data = _read_file(folder, name, max_bytes)
+        _check_digest(data, raw)
+    except FileNotFoundError:
+        if not isinstance(packed, dict):
+            raise
+        stored = _read_file(folder, _file_name(packed, folder), max_bytes)
+        _check_digest(stored, packed)
+        data = _unpack(stored, str(shard.get("compression")), expected)
     if len(data) != expected:
         raise ValueError(f"expected {expected} bytes, as the index says, found: {len(data)}")
     return data
 
 
+def _too_large(max_bytes: int, found: int) -> str:
+    return f"expected a shard of at most {max_bytes} bytes, found {found}\nhint: raise max_shard_bytes"
+
+
+def _read_file(folder: Path, name: str, max_bytes: int) -> bytes:
+    """The content of a regular file in the folder: the index comes from elsewhere, and must not lead to other files.
+
+    Raises
+    ------
+    FileNotFoundError
+        If it is not there.
+    ValueError
+        If it is no regular file, too large, or cannot be read.
+    """
+    try:
+        real = (folder / name).resolve(strict=True)
+        if not real.is_relative_to(folder.resolve()):
+            raise ValueError(f"expected a file in the folder, found a link to: `{real}`")
+        # Opening a pipe would wait for a writer. What was opened is asked for its kind: a name can change hands.
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+        opened = os.open(real, flags)
+        try:
+            status = os.fstat(opened)
+            if not stat.S_ISREG(status.st_mode):
+                found = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe, socket or device"
+                raise ValueError(f"expected a regular file, found {found}")
+            if status.st_size > max_bytes:
+                raise ValueError(_too_large(max_bytes, status.st_size))
+            with os.fdopen(opened, "rb", closefd=False) as file:
+                return file.read(status.st_size)
+        finally:
+            os.close(opened)
+    except FileNotFoundError:
+        raise FileNotFoundError(2, "no such file", str(folder / name)) from None
+    except (OSError, RuntimeError) as error:  # Before Python 3.13, a loop of links is a RuntimeError.
+        raise ValueError(f"expected a file that can be read: {error}") from error
+
+
 def _check_digest(data: bytes, entry: Mapping[str, Any]) -> None:
-    for name, expected in (entry.get("hashes") or {}).items():
+    hashes = entry.get("hashes") or {}
+    if not isinstance(hashes, dict):
+        raise ValueError(f"expected digests by their names in the index, found: {shorten(repr(hashes))}")
+    for name, expected in hashes.items():
         if name in hashlib.algorithms_guaranteed and not name.startswith("shake"):
             found = hashlib.new(name, data).hexdigest()
             if found != expected:
@@ -202,10 +261,10 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
         if algorithm == "zstd":
             # One byte more than expected shows that there is more, without unpacking all of it.
             with library("zstandard", "mds").ZstdDecompressor().stream_reader(data) as stream:
-                return bytes(stream.read(size + 1))
+                return _read_all(stream, size + 1)
         if algorithm == "gz":
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as unpacked:
-                return unpacked.read(size + 1)
+                return _read_all(unpacked, size + 1)
         if algorithm == "bz2":
             return bz2.BZ2Decompressor().decompress(data, size + 1)
     except ImportError:
@@ -213,6 +272,14 @@ def _unpack(data: bytes, compression: str, size: int) -> bytes:
     except Exception as error:
         raise ValueError(f"expected a whole file compressed by {algorithm}, found damage: {error}") from error
     raise ValueError(f"expected a shard compressed by zstd, gz or bz2, found: {compression!r}")
+
+
+def _read_all(stream: Any, most: int) -> bytes:
+    """At most so many bytes, a piece at a time: the index may promise more than there is memory."""
+    data = bytearray()
+    while len(data) < most and (piece := stream.read(min(_CHUNK, most - len(data)))):
+        data += piece
+    return bytes(data)
 
 
 def _offsets(data: bytes, samples: int) -> tuple[int, ...]:

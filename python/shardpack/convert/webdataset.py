@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import re
 import tarfile
+import zlib
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from ._files import Paths, list_files
 from ._source import Item, Problem, Sample, Source, SourceError
-from ._values import looks_pickled, parse_json, parse_npy, picture_type
+from ._values import looks_pickled, parse_int, parse_json, parse_npy, picture_type, shorten
 
 PICTURES = frozenset(["jpg", "jpeg", "png", "webp", "bmp", "tif", "tiff"])
 NUMBERS = frozenset(["cls", "cls2", "class", "count", "index", "inx", "id"])
@@ -23,6 +25,14 @@ PICKLES = frozenset(["pyd", "pickle", "pkl", "pth", "pt"])
 _SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 _MAX_HEADER = 1 << 20
 """Longest name or extended header of a member, in bytes: tarfile reads it whole."""
+_MOST_HEADERS = 16
+"""Most of them before one member, which has four at the most: tarfile calls itself for each."""
+_MAX_GLOBAL = 1 << 20
+"""Bytes of all headers that are for every later member together: tarfile keeps them."""
+_MAX_NAME = 4096
+"""Longest name of a member, in bytes: that of a path on Linux."""
+_MOST_MEMBERS = 1000
+"""Most members of one sample."""
 _NAME = re.compile(r"((?:.*/|)[^./]+)[.]([^/]*)")
 
 
@@ -97,41 +107,87 @@ def _samples(files: list[Path], drop: frozenset[str], prefix_keys: bool, max_byt
 
 
 class _Bounded(tarfile.TarInfo):
-    """A member whose headers are read only if they are short: a few compressed bytes could be a header of gibibytes."""
+    """A member whose headers are read only if they are short and few: a few compressed bytes could be a header of
+    gibibytes, and a size below 0 leads back to what was read before."""
 
     def _proc_member(self, tar: tarfile.TarFile) -> Any:
+        if self.size < 0:
+            raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {self.size}")
         lengthy = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE, tarfile.XGLTYPE)
-        if self.type in (*lengthy, tarfile.SOLARIS_XHDTYPE) and self.size > _MAX_HEADER:
+        if self.type not in (*lengthy, tarfile.SOLARIS_XHDTYPE):
+            tar.headers = 0  # type: ignore[attr-defined]
+            return super()._proc_member(tar)  # type: ignore[misc]
+        if self.size > _MAX_HEADER:
             raise tarfile.ReadError(f"expected a header of at most {_MAX_HEADER} bytes, found {self.size}")
+        tar.headers += 1  # type: ignore[attr-defined]
+        if tar.headers > _MOST_HEADERS:  # type: ignore[attr-defined]
+            raise tarfile.ReadError(f"expected at most {_MOST_HEADERS} headers before a member, found more")
+        if self.type == tarfile.XGLTYPE:
+            tar.global_bytes += self.size  # type: ignore[attr-defined]
+            if tar.global_bytes > _MAX_GLOBAL:  # type: ignore[attr-defined]
+                raise tarfile.ReadError(f"expected at most {_MAX_GLOBAL} bytes of global headers, found more")
         return super()._proc_member(tar)  # type: ignore[misc]
+
+
+class _Tar(tarfile.TarFile):
+    """A tar that counts what `_Bounded` bounds."""
+
+    tarinfo = _Bounded
+    headers = 0
+    """Headers since the last member."""
+    global_bytes = 0
+    """Bytes of the headers for all later members."""
+
+
+_DAMAGE = (
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    OSError,
+    # A size in a header, and a window of gibibytes that the head of an .xz asks for.
+    OverflowError,
+    MemoryError,
+)
+"""What tarfile and the decompressors below it raise at damage."""
 
 
 def _one_tar(file: Path, drop: frozenset[str], max_bytes: int) -> Iterator[Item]:
     group = _Group(file, drop, max_bytes)
     try:
-        with tarfile.open(file, "r:*", tarinfo=_Bounded) as tar:
+        with _Tar.open(file, "r:*") as tar:
             plain = isinstance(tar.fileobj, io.BufferedReader)
+            length = os.stat(file).st_size
+            at = -1
             # An empty tar has been read to its end already; Python 3.10 cannot ask it once more.
             empty = getattr(tar, "firstmember", None) is None
             while not empty and (member := tar.next()) is not None:
                 # The list of members that tarfile keeps would grow with the tar.
                 tar.members.clear()  # type: ignore[attr-defined]
+                # The size may stand in a header, too.
+                if member.size < 0 or tar.offset <= at:
+                    raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {member.size}")
+                if plain and tar.offset > length + tarfile.BLOCKSIZE:
+                    yield from group.before(member)
+                    raise tarfile.ReadError(f"unexpected end of data: found a member of {member.size} bytes")
+                at = tar.offset
                 if not plain and member.size > max_bytes:
                     expected = f"members of at most {max_bytes} bytes in a compressed tar"
                     hint = "hint: unpack the tar, or raise max_sample_bytes"
                     yield from group.before(member)
-                    raise _TooLarge(f"expected {expected}, found `{member.name}` of {member.size}\n{hint}")
+                    raise _TooLarge(f"expected {expected}, found `{shorten(member.name)}` of {member.size}\n{hint}")
                 if not member.isdir():
                     yield from group.add(member, tar)
             _check_end(tar)
     except _TooLarge as error:
         yield Problem(f"`{file}`, after sample `{group.key}`: {error}")
         return
-    except (tarfile.TarError, EOFError, OSError) as error:
+    except _DAMAGE as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
+        why = error if str(error) else type(error).__name__
         # The sample at hand may miss members, so that it goes with the rest.
-        yield Problem(f"`{file}`: expected a whole tar, found damage after sample `{group.key}`: {error}")
+        yield Problem(f"`{file}`: expected a whole tar, found damage after sample `{group.key}`: {why}")
         return
     yield from group.finish()
 
@@ -156,6 +212,7 @@ class _Group:
         self.drop = drop
         self.max_bytes = max_bytes
         self.bytes = 0
+        self.members = 0
         self.key: str | None = None
         self.values: dict[str, Any] = {}
         self.fault: str | None = None
@@ -167,17 +224,23 @@ class _Group:
         # there either.
         if path.startswith("__") or path.rpartition("/")[2].startswith("."):
             return
-        name = _NAME.fullmatch(path)
+        length = len(path.encode("utf-8", "replace"))
+        name = _NAME.fullmatch(path) if length <= _MAX_NAME else None
         if name is None:
-            yield Problem(f"`{self.file}`: expected members named `KEY.EXTENSION`, found: `{member.name}`")
+            expected = f"names of at most {_MAX_NAME} bytes" if length > _MAX_NAME else "members named `KEY.EXTENSION`"
+            yield Problem(f"`{self.file}`: expected {expected}, found: `{shorten(member.name)}`")
             return
         key, extension = name.group(1), name.group(2).lower()
         if key != self.key:
             yield from self.finish()
             self.key = key
+        self.members += 1
         if extension not in self.drop:
-            self.bytes += member.size
-        if extension in self.drop:
+            self.bytes += member.size + length
+        if self.members > _MOST_MEMBERS:
+            self.values.clear()
+            self.fault = f"expected at most {_MOST_MEMBERS} members, found more"
+        elif extension in self.drop:
             self.values[extension] = None
         elif self.bytes > self.max_bytes:
             self.values.clear()
@@ -206,7 +269,7 @@ class _Group:
             return
         where = f"`{self.file}`, sample `{self.key}`"
         yield Problem(f"{where}: {self.fault}") if self.fault else Sample(self.key, self.values, where)
-        self.key, self.values, self.fault, self.bytes = None, {}, None, 0
+        self.key, self.values, self.fault, self.bytes, self.members = None, {}, None, 0, 0
 
 
 def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any:
@@ -243,7 +306,7 @@ def _value(extension: str, member: tarfile.TarInfo, tar: tarfile.TarFile) -> Any
 def _number(data: bytes) -> int | str:
     text = data.decode("utf-8").strip()
     try:
-        return int(text)
+        return parse_int(text)
     except ValueError:
         # The name of a class, perhaps: `classes` turns it into a label.
         return text

@@ -20,6 +20,7 @@ def open(
     group: str = "",
     samples: str = "auto",
     key: str | None = None,
+    max_sample_bytes: int = 1 << 30,
 ) -> Source:
     """Open a Zarr group or array in a local folder or a .zip.
 
@@ -43,6 +44,8 @@ def open(
     key
         With rows: the array of strings that holds the keys. Default: ``__key__`` if there is one, else the running
         number.
+    max_sample_bytes
+        Largest size of the numbers of one sample together, after decompression. Default 1 GiB.
     """
     zarr = library("zarr", "zarr")
     path = os.fspath(src)
@@ -54,8 +57,11 @@ def open(
         node = zarr.open(store, mode="r", path=group or None)
         if isinstance(node, zarr.Array):
             name = node.basename or "array"
-            return open_tree(where, {name: _column(node)}, frozenset(drop), key, "rows", _classes(node))
-        return open_tree(where, _Group(zarr, node, where), frozenset(drop), key, samples, _classes(node))
+            tree: Any = {name: _column(node)}
+            samples = "rows"
+        else:
+            tree = _Group(zarr, node, where)
+        return open_tree(where, tree, frozenset(drop), key, samples, _classes(node), max_sample_bytes)
     except SourceError:
         raise
     except Exception as error:

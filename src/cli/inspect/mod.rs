@@ -7,7 +7,7 @@ mod first;
 use super::args::InspectArgs;
 use super::{Outcome, open, show, summary, units};
 use crate::pack::is_figure;
-use facts::Facts;
+use facts::{Facts, Span};
 use serde_json::{Map, Value, json};
 use shardpack_format::FieldKind;
 use shardpack_reader::Dataset;
@@ -110,22 +110,19 @@ fn to_text(facts: &Facts, dataset: &Dataset, name: &str) -> String {
 fn fields_text(facts: &Facts, dataset: &Dataset) -> String {
     let schema = dataset.schema();
     let fields = schema.fields().iter().filter(|f| !is_figure(schema, &f.name));
-    let rows: Vec<Vec<String>> =
-        fields
-            .map(|field| {
-                if let Some(array) = facts.arrays.iter().find(|a| a.field == field.name) {
-                    return vec![field.name.clone(), "array".into(), array.shape_text(), array.stored_text()];
-                }
-                let range = facts.spans.iter().find(|s| s.field.name == field.name).and_then(|s| s.range);
-                vec![
-                    field.name.clone(),
-                    field.dtype.map_or_else(|| kind_name(field.kind).to_owned(), |d| d.name().to_owned()),
-                    range.map_or_else(String::new, |(min, max)| {
-                        if min == max { min.to_string() } else { format!("{min} to {max}") }
-                    }),
-                ]
-            })
-            .collect();
+    let rows: Vec<Vec<String>> = fields
+        .map(|field| {
+            if let Some(array) = facts.arrays.iter().find(|a| a.field == field.name) {
+                return vec![field.name.clone(), "array".into(), array.shape_text(), array.stored_text()];
+            }
+            let span = facts.spans.iter().find(|s| s.field.name == field.name);
+            vec![
+                field.name.clone(),
+                field.dtype.map_or_else(|| kind_name(field.kind).to_owned(), |d| d.name().to_owned()),
+                span.map_or_else(String::new, Span::text),
+            ]
+        })
+        .collect();
     let header: &[&str] = match facts.arrays.is_empty() {
         true => &["name", "type", "range"],
         false => &["name", "type", "range or shape", "first sample"],

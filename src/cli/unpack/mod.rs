@@ -26,14 +26,15 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     let interrupt = interrupt::install(true)?;
     let cancel = &interrupt.raised;
     let columns = table::columns(&dataset);
-    let names = names(&dataset, columns.as_deref())?;
+    let (names, table_name) = names(&dataset, columns.as_deref())?;
     fs::create_dir_all(&args.dir).with_context(|| format!("cannot create `{}`", args.dir.display()))?;
     let _held = hold(&args.dir)?;
     let start = Instant::now();
     let bar = Bar::new("unpack", dataset.shards().map(|s| s.bytes).sum());
     let unpacker = Unpacker::new(&args.dir, names, cancel);
     let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
-    let mut table = columns.as_ref().map(|columns| Table::create(&dataset, columns, &args.dir)).transpose()?;
+    let mut table =
+        columns.as_ref().map(|columns| Table::create(&dataset, columns, args.dir.join(&table_name))).transpose()?;
     let on_sample = |view: &RecordView<'_>| table.as_mut().map_or(Ok(()), |table| table.add(view));
     let done = unpacker.run(&dataset, threads, on_sample, |samples, bytes| bar.read(samples, bytes));
     bar.finish();
@@ -49,19 +50,20 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
     report(args, &dataset, &tally, start.elapsed().as_secs_f64())
 }
 
-/// Chooses the name of every file before the first one is written. Keys of shards that cannot be
+/// Chooses the name of every file, and of the table, before the first one is written. Keys of shards that cannot be
 /// opened are left out: nothing is unpacked from them.
-fn names(dataset: &Dataset, columns: Option<&[String]>) -> anyhow::Result<FileNames> {
+fn names(dataset: &Dataset, columns: Option<&[String]>) -> anyhow::Result<(FileNames, String)> {
     let shards: Vec<_> = (0..dataset.shards().len()).filter_map(|number| dataset.shard(number).ok()).collect();
     // Text that came from a table of labels goes back into one.
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
-    let taken: &[&str] = if columns.is_some() { &[table::NAME] } else { &[] };
     let keys = || shards.iter().flat_map(|shard| (0..shard.len()).filter_map(|record| shard.index().key(record)));
     let has_pictures = dataset.schema().stored().any(|field| field.kind == FieldKind::Image);
     // Profiles go back into their pictures.
     let in_picture = |field: &Field| has_pictures && field.kind == FieldKind::Bytes && field.name == ICC_FIELD;
     let wanted = |field: &Field| !in_picture(field) && (field.kind != FieldKind::Text || !in_table(&field.name));
-    let names = FileNames::plan(dataset.schema(), wanted, taken, keys);
+    let table = table::name(keys());
+    let taken: &[&str] = if columns.is_some() { &[&table] } else { &[] };
+    let names = FileNames::plan(dataset.schema(), wanted, taken, keys).map(|names| (names, table));
     names.map_err(|e| e.in_file(dataset.path().to_string_lossy())).context("cannot name the files")
 }
 

@@ -6,11 +6,20 @@ use crate::export::{Pending, Placed};
 use anyhow::Context;
 use serde_json::{Map, Value, json};
 use shardpack_reader::{Dataset, RecordView, Scalar};
+use std::collections::HashSet;
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Name of the table in the folder.
-pub(super) const NAME: &str = "labels.jsonl";
+/// Name of the table in the folder: `labels.jsonl`, or the first of `labels-1.jsonl` … that is not
+/// the name of a folder of samples.
+pub(super) fn name<'k>(keys: impl Iterator<Item = &'k str>) -> String {
+    // In small letters, because not every file system tells them apart.
+    let folders = keys.filter_map(|key| key.split_once('/')).map(|(folder, _)| folder.to_ascii_lowercase());
+    let folders: HashSet<String> = folders.filter(|folder| folder.starts_with("labels")).collect();
+    let more = (1u64..).map(|number| format!("labels-{number}.jsonl"));
+    let mut names = std::iter::once("labels.jsonl".to_owned()).chain(more);
+    names.find(|name| !folders.contains(name)).unwrap_or_default()
+}
 
 /// The columns of the label table that the dataset was packed with; `None` if there was none.
 pub(super) fn columns(dataset: &Dataset) -> Option<Vec<String>> {
@@ -31,8 +40,7 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    pub(super) fn create(dataset: &'a Dataset, columns: &'a [String], dir: &Path) -> anyhow::Result<Self> {
-        let path = dir.join(NAME);
+    pub(super) fn create(dataset: &'a Dataset, columns: &'a [String], path: PathBuf) -> anyhow::Result<Self> {
         let out = Pending::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
         Ok(Self { dataset, columns, path, out: BufWriter::new(out), bytes: 0, damaged: Vec::new() })
     }
@@ -105,6 +113,14 @@ mod tests {
     use crate::sources::{SourceOptions, Values, enumerate};
 
     #[test]
+    fn the_table_gives_way_to_folders() {
+        let name = |keys: &[&'static str]| name(keys.iter().copied());
+        assert_eq!(name(&["labels.jsonl", "a/labels.jsonl/b", "labels.json"]), "labels.jsonl");
+        assert_eq!(name(&["labels.jsonl/b.jpg"]), "labels-1.jsonl");
+        assert_eq!(name(&["Labels.JSONL/a", "labels-1.jsonl/b", "labels-3.jsonl/c"]), "labels-2.jsonl");
+    }
+
+    #[test]
     fn every_float_comes_back() {
         let floats = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.1, f64::MAX];
         let root = tempfile::tempdir().unwrap();
@@ -119,7 +135,7 @@ mod tests {
             let row = json!({ "key": format!("{i}.npy"), "x": scalar(Scalar::Float(*float)) });
             lines += &format!("{row}\n");
         }
-        let table = root.path().join(NAME);
+        let table = root.path().join("labels.jsonl");
         std::fs::write(&table, lines).unwrap();
         let listing = enumerate(&samples, &SourceOptions { labels: Some(table), ..Default::default() }).unwrap();
         let Values::Float(found) = &listing.columns[0].values else { panic!("{:?}", listing.columns) };

@@ -173,7 +173,13 @@ impl<'a> Unpacker<'a> {
     /// Whether the file is there now, or the sample has no value for it.
     fn write(&self, view: &RecordView<'_>, field: &FileField, decoder: &mut ArrayDecoder) -> anyhow::Result<bool> {
         let Some(content) = export::content(view, &field.field, decoder)? else { return Ok(true) };
-        let path = self.path(&self.names.name(view.key(), field))?;
+        let Some(name) = self.names.name(view.key(), field) else {
+            let (key, field) = (view.key().escape_debug(), &field.field.name);
+            let why = format!("sample `{key}`: field `{field}`: other files are in the place of its name");
+            self.tally().impossible.push(why);
+            return Ok(false);
+        };
+        let path = self.path(&name)?;
         let write = || {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
             export::place(&path, &content)

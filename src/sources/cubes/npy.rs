@@ -13,6 +13,9 @@ use std::io::Read;
 /// more than 10,000.
 const MAX_HEADER: u64 = 64 << 10;
 
+/// Most axes of an array: as many as NumPy 1 allows.
+const MAX_AXES: usize = 32;
+
 /// A parsed header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
@@ -98,7 +101,9 @@ fn parse(text: &str, data_offset: u64, source: &Source) -> Result<Header> {
                 let value = if text.take("True").is_some() { Some(true) } else { text.take("False").map(|()| false) };
                 fortran.replace(value.ok_or_else(|| bad("`True` or `False`", text.0))?).is_none()
             }
-            "shape" => dims.replace(text.tuple().ok_or_else(|| bad("a tuple of integers", text.0))?).is_none(),
+            "shape" => {
+                dims.replace(text.tuple().ok_or_else(|| bad("a tuple of at most 32 integers", text.0))?).is_none()
+            }
             _ => return Err(bad("`descr`, `fortran_order` or `shape`", key)),
         };
         if !new {
@@ -184,11 +189,14 @@ impl<'a> Text<'a> {
         value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\').then_some(value)
     }
 
-    /// A tuple of integers. Python 2 wrote them with an `L`.
+    /// A tuple of at most [`MAX_AXES`] integers. Python 2 wrote them with an `L`.
     fn tuple(&mut self) -> Option<Vec<u64>> {
         self.take("(")?;
         let mut values = Vec::new();
         while self.take(")").is_none() {
+            if values.len() == MAX_AXES {
+                return None;
+            }
             let text = self.0.trim_ascii_start();
             let digits = text.bytes().take_while(u8::is_ascii_digit).count();
             let (number, rest) = text.split_at_checked(digits)?;

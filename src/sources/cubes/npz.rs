@@ -13,6 +13,9 @@ use zip::result::ZipError;
 /// Most members that are looked at. NumPy archives have a few arrays.
 const MAX_MEMBERS: usize = 10_000;
 
+/// Most bytes of all headers together: many entries of the directory may share one deflated header.
+const MAX_HEADERS: u64 = 16 << 20;
+
 /// Deflate cannot expand by more than this: a larger claim is false.
 pub(super) const MAX_DEFLATE_RATIO: u64 = 1032;
 
@@ -56,12 +59,23 @@ fn members(source: &Source) -> Result<(Archive<'_>, Vec<Member>)> {
     }
     let mut members = Vec::new();
     let mut refused = None;
+    let mut left = MAX_HEADERS;
     for index in 0..archive.len() {
         let mut entry = archive.by_index(index).map_err(|error| zip_error(source, &error))?;
         let raw = entry.name_raw().to_vec();
         let Some(name) = raw.strip_suffix(b".npy") else { continue };
         let name = String::from_utf8_lossy(name).into_owned();
-        match read_header(source, &mut entry) {
+        let mut header = entry.by_ref().take(left);
+        let read = read_header(source, &mut header);
+        left = header.limit();
+        if left == 0 {
+            return Err(source.format(
+                "npy headers of a zip archive",
+                format_args!("less than {MAX_HEADERS} bytes"),
+                "more",
+            ));
+        }
+        match read {
             Ok(header) => members.push(Member { index, name, header }),
             Err(error) => refused = Some(error),
         }
@@ -129,6 +143,8 @@ pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
     for beside in &members {
         let Some(key) = meta::per_channel_key(&beside.name) else { continue };
         if meta::is_vector(&beside.header.dims, channels)
+            // The first mention counts, so the others need not be read.
+            && !cube.meta.contains_key(key)
             && let Some(values) = vector(source, &mut archive, beside)?
         {
             meta::insert_new(&mut cube.meta, key, meta::floats(&values));

@@ -4,6 +4,7 @@ use super::cube::CubeOptions;
 use super::error::Result;
 use super::layout::Layout;
 use super::source::Source;
+use crate::sources::words::{first, short};
 
 /// What the caller wants, and its options.
 #[derive(Clone, Copy)]
@@ -43,7 +44,15 @@ pub(super) struct Candidate<'a> {
 
 impl Candidate<'_> {
     fn describe(&self) -> String {
-        format!("`{}` {:?} {}", self.name.escape_debug(), self.dims, self.dtype)
+        format!("`{}` {} {}", short(self.name), describe_dims(self.dims), self.dtype)
+    }
+}
+
+/// `[4, 5]`, and no more axes than a picture could have.
+fn describe_dims(dims: &[u64]) -> String {
+    match dims.get(..8) {
+        Some(some) if dims.len() > 8 => format!("{some:?} and {} axes more", dims.len() - some.len()),
+        _ => format!("{dims:?}"),
     }
 }
 
@@ -65,12 +74,13 @@ pub(super) fn others(want: &Want, candidates: &[Candidate], chosen: usize) -> Ve
 pub(super) fn select(source: &Source, want: &Want, candidates: &[Candidate]) -> Result<usize> {
     let all = || match candidates {
         [] => "no numeric array".to_owned(),
-        some => some.iter().map(Candidate::describe).collect::<Vec<_>>().join(", "),
+        some => first(some.iter().map(Candidate::describe)),
     };
     if let Some(name) = &want.options().variable {
-        return candidates.iter().position(|candidate| candidate.name == name).ok_or_else(|| {
-            source.usage("variable", format_args!("a numeric array named `{}`", name.escape_debug()), all())
-        });
+        return candidates
+            .iter()
+            .position(|candidate| candidate.name == name)
+            .ok_or_else(|| source.usage("variable", format_args!("a numeric array named `{}`", short(name)), all()));
     }
     let with_rank = |rank: usize| -> Vec<usize> {
         // One row or one column is a list of wavelengths or labels, not a picture.
@@ -127,9 +137,9 @@ pub(super) fn select_matlab(source: &Source, want: &Want, candidates: &[Candidat
             [] => {}
             [(one, _)] => return Ok(*one),
             many => {
-                let found: Vec<_> = many.iter().map(|(_, candidate)| candidate.describe()).collect();
+                let found = first(many.iter().map(|(_, candidate)| candidate.describe()));
                 let expected = format!("one matrix of {height} x {width} pixels, or a name");
-                let error = source.usage("variable", expected, found.join(", "));
+                let error = source.usage("variable", expected, found);
                 return Err(error.hint("name one with `--variable NAME`"));
             }
         }
@@ -147,7 +157,7 @@ pub(super) fn cube_shape(source: &Source, dims: &[u64]) -> Result<[u64; 3]> {
             let error = source.unsupported(
                 "array shape",
                 "2 or 3 axes: [height, width, channels]",
-                format_args!("{} {axes}: {dims:?}", dims.len()),
+                format_args!("{} {axes}: {}", dims.len(), describe_dims(dims)),
             );
             let stack = dims.len() > 3;
             return Err(if stack { error.hint("save each cube of the stack to a file of its own") } else { error });

@@ -7,6 +7,7 @@
 use super::{MAX_COLUMNS, MAX_LINE, Rows, cells};
 use crate::sources::columns::{Column, Texts, Values};
 use crate::sources::error::{Result, SourceError};
+use crate::sources::words::short;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::HashMap;
 use std::fmt;
@@ -201,15 +202,15 @@ impl Names {
             let place = if self.list.get(i) == Some(&name) { Some(i) } else { self.places.get(&name).copied() };
             match place.and_then(|place| cells.get_mut(place)) {
                 None => _ = unknown.get_or_insert(name),
-                Some(Some(_)) => return Err(format!("`{}` stands there twice", name.escape_debug())),
+                Some(Some(_)) => return Err(format!("`{}` stands there twice", short(&name))),
                 Some(empty) => *empty = Some(cell),
             }
         }
         if let Some((name, _)) = self.list.iter().zip(&cells).find(|(_, cell)| cell.is_none()) {
-            return Err(format!("expected `{}` as in the first row, found none", name.escape_debug()));
+            return Err(format!("expected `{}` as in the first row, found none", short(name)));
         }
         match unknown {
-            Some(name) => Err(format!("`{}` does not stand in the first row", name.escape_debug())),
+            Some(name) => Err(format!("`{}` does not stand in the first row", short(&name))),
             None => Ok(cells.into_iter().flatten().collect()),
         }
     }

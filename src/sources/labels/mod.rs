@@ -12,7 +12,7 @@ use super::cancel::Cancel;
 use super::classes::{self, Classes};
 use super::columns::{Column, Values};
 use super::error::{Result, SourceError};
-use super::words::{list, plural, verb};
+use super::words::{list, plural, short, verb};
 use crate::regular;
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
@@ -109,13 +109,12 @@ impl Rows<'_> {
                 return Ok(false);
             }
             let example = self.keys.first().copied().unwrap_or_default();
-            let hint =
-                format!("keys are paths below the source, extension included, such as `{}`", example.escape_debug());
-            return Err(self.error(Some(line), format!("no sample has the key `{}`", key.escape_debug()), hint));
+            let hint = format!("keys are paths below the source, extension included, such as `{}`", short(example));
+            return Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint));
         };
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
             if *first != 0 {
-                let message = format!("a second row for `{}`: the first is in line {first}", key.escape_debug());
+                let message = format!("a second row for `{}`: the first is in line {first}", short(key));
                 return Err(self.error(Some(line), message, ""));
             }
             (*first, *row) = (line, self.count);

@@ -323,6 +323,10 @@ impl Fs for MemoryFs {
         Ok(inner.nodes[inner.node(path)?].bytes.clone())
     }
 
+    fn open(&self, path: &Path) -> io::Result<Box<dyn io::Read>> {
+        Ok(Box::new(io::Cursor::new(self.read(path, u64::MAX)?)))
+    }
+
     fn read_ends(&self, path: &Path, head: u64, tail: u64) -> io::Result<Ends> {
         let inner = self.step()?;
         let bytes = &inner.nodes[inner.node(path)?].bytes;

@@ -5,7 +5,9 @@ use super::source::{Numbers, Sum, files};
 use crate::fs::{Disk, StdFs};
 use crate::journal::{Journal, journal_name};
 use crate::{Error, Outcome, Part, Plan, PlanOptions, PlanSample, Progress, WriteOptions, merge, write_dataset};
+use serde_json::{Value, json};
 use std::fs;
+use std::path::Path;
 use tempfile::tempdir;
 
 fn part(index: u32, count: u32) -> WriteOptions<'static> {
@@ -19,6 +21,12 @@ fn parts_cover_every_shard_once() {
             let ends: Vec<_> = (0..count).map(|i| Part::new(i, count).unwrap().shards(shards)).collect();
             assert_eq!((ends[0].start, ends[count as usize - 1].end), (0, shards));
             assert!(ends.windows(2).all(|w| w[0].end == w[1].start));
+            for (part, range) in (0..).zip(&ends) {
+                for number in [range.start, range.end.saturating_sub(1)] {
+                    let found = Part::of_shard(number, shards, count).unwrap();
+                    assert!(range.is_empty() || found.index() == part, "{number} of {shards} in {count} parts");
+                }
+            }
         }
     }
 }
@@ -223,4 +231,54 @@ fn a_part_shuts_out_whole_runs_and_merges_and_itself() {
     };
     write_dataset(dir.path(), &plan, &source, &WriteOptions { on_progress: Some(&others), ..part(0, 2) }).unwrap();
     assert!(seen.get() > 0);
+}
+
+/// Writes one line of a journal, with the checksum that it must have.
+fn put_line(journal: &Path, line: usize, change: impl FnOnce(&mut Value)) {
+    let text = fs::read_to_string(journal).unwrap();
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let mut value: Value = serde_json::from_str(&lines[line]).unwrap();
+    value.as_object_mut().unwrap().remove("crc32");
+    change(&mut value);
+    let json = value.to_string();
+    let rest = &json[1..];
+    lines[line] = format!("{{\"crc32\":\"{:08x}\",{rest}", crc32fast::hash(rest.as_bytes()));
+    fs::write(journal, lines.join("\n") + "\n").unwrap();
+}
+
+#[test]
+fn journals_that_ask_for_much_are_refused() {
+    let source = Numbers::new(60);
+    let plan = source.plan(40_000);
+    let dir = tempdir().unwrap();
+    write_dataset(dir.path(), &plan, &source, &part(0, 2)).unwrap();
+    let journal = dir.path().join(journal_name(Some(Part::new(0, 2).unwrap())));
+    let begun = fs::read(&journal).unwrap();
+    let error = || merge::<Sum>(dir.path()).unwrap_err().to_string();
+
+    // As many shards as a dataset may have, and as many parts as there are numbers.
+    put_line(&journal, 0, |head| {
+        head["metadata"]["shards"] = json!(1_000_000);
+        head["part"] = json!({ "index": 0, "count": u32::MAX });
+    });
+    let found = error();
+    assert!(found.contains("expected all 1000000, found 99") && found.contains(" parts more"), "{found}");
+
+    fs::write(&journal, &begun).unwrap();
+    put_line(&journal, 0, |head| head["metadata"]["shards"] = json!(u32::MAX));
+    let found = error();
+    assert!(found.contains("shards is over the limit: 4294967295 > 1000000"), "{found}");
+
+    fs::write(&journal, &begun).unwrap();
+    put_line(&journal, 1, |entry| entry["tally"] = json!(vec![json!({ "": 0 }); 500_000]));
+    let found = error();
+    assert!(found.contains("JSON nodes of a line is over the limit: "), "{found}");
+    let again = write_dataset(dir.path(), &plan, &source, &part(0, 2));
+    assert!(matches!(again, Err(Error::Limit { .. })));
+
+    fs::write(&journal, &begun).unwrap();
+    let long = fs::File::options().append(true).open(&journal).unwrap();
+    long.set_len(1 << 30).unwrap();
+    let found = error();
+    assert!(found.contains("bytes of a line is over the limit: 134217729 > 134217728"), "{found}");
 }

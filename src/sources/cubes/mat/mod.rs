@@ -79,7 +79,9 @@ pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
     let [_, _, channels] = layout.shape;
     for beside in &variables {
         let Some(key) = meta::per_channel_key(&beside.name) else { continue };
-        if meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && beside.refused().is_none() {
+        // The first mention counts, so the others need not be read.
+        let is_new = !cube.meta.contains_key(key);
+        if is_new && meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && beside.refused().is_none() {
             let values = values::to_f64(beside.dtype, &beside.elements(source)?);
             meta::insert_new(&mut cube.meta, key, meta::floats(&values));
         }

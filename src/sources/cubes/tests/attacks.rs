@@ -3,7 +3,7 @@
 
 use super::source::PIECE_BYTES;
 use super::tiff_writer::TiffSpec;
-use super::writers::{MatArray, mat, npy, npz, png, tivita};
+use super::writers::{MatArray, mat, npy, npy_header, npz, png, tivita};
 use super::*;
 use crate::bounded;
 use crate::sources::testing::put;
@@ -365,4 +365,51 @@ fn a_mask_of_a_gibibyte_in_a_hundred_bytes() {
         assert!(found.contains("label mask: expected as many pixels as deflate can hold"), "{found}");
         assert!(load_mask(&folder.write("b.png", small), &CubeOptions::default()).is_ok());
     });
+}
+
+#[test]
+fn headers_of_any_number_of_axes() {
+    bounded::run(concat!(module_path!(), "::headers_of_any_number_of_axes"), || {
+        let shape = |axes: usize| format!("({})", "1,".repeat(axes));
+        let most = npy(1, "'|u1'", false, &shape(32), &[0]);
+        let found = refused("a.npy", &most);
+        assert!(found.contains("found 32 axes: [1, 1, 1, 1, 1, 1, 1, 1] and 24 axes more"), "{found}");
+        let found = refused("a.npy", &npy(1, "'|u1'", false, &shape(32_000), &[0]));
+        assert!(found.contains("npy header: expected a tuple of at most 32 integers, found"), "{found}");
+    });
+}
+
+#[test]
+fn headers_that_many_entries_share() {
+    bounded::within(concat!(module_path!(), "::headers_that_many_entries_share"), 1 << 20, 20, || {
+        let header = npy_header(2, &format!("{{'descr': '|u1', {}", " ".repeat(60 << 10)), &[]);
+        let names: Vec<_> = (0..5000).map(|number| format!("{number}.npy")).collect();
+        let members: Vec<_> = names.iter().map(|name| (name.as_str(), header.clone())).collect();
+        let found = refused("a.npz", &npz(true, &members));
+        assert!(found.contains("npy headers of a zip archive: expected less than 16777216 bytes"), "{found}");
+    });
+}
+
+#[test]
+fn vectors_of_an_archive_after_the_first_of_a_name_are_not_read() {
+    let folder = Folder::new();
+    let vector = |first: u8| npy(1, "'|u1'", false, "(3,)", &[first, 5, 6]);
+    let mut file = npz(
+        false,
+        &[("c.npy", npy(1, "'|u1'", false, "(2, 2, 3)", &[7; 12])), ("wl.npy", vector(4)), ("WL.npy", vector(77))],
+    );
+    // The CRC-32 of the second one no longer fits, which shows whether it is read.
+    let at = file.iter().rposition(|&byte| byte == 77).unwrap();
+    file[at] = 78;
+    let loaded = load(&folder.write("a.npz", file), &CubeOptions::default()).unwrap();
+    assert_eq!(loaded.meta["wavelengths"], serde_json::json!([4.0, 5.0, 6.0]));
+}
+
+#[test]
+fn errors_name_some_of_many_arrays() {
+    let names: Vec<_> = (0..3000).map(|number| format!("{number}{}.npy", "x".repeat(1000))).collect();
+    let members: Vec<_> = names.iter().map(|name| (name.as_str(), npy(1, "'|u1'", false, "(2, 2)", &[0; 4]))).collect();
+    let found = refused("a.npz", &npz(false, &members));
+    assert!(found.contains("and 2980 more\nhint: name one with `--variable NAME`"), "{found}");
+    assert!(found.len() < 4000, "{}", found.len());
 }

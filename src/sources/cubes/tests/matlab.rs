@@ -187,6 +187,20 @@ fn a_damaged_checksum_is_found() {
 }
 
 #[test]
+fn vectors_after_the_first_of_a_name_are_not_read() {
+    let folder = Folder::new();
+    let vector = |name| MatArray { name, class: 6, dims: &[1, 3], stored: (2, vec![4, 5, 6]) };
+    let cube = MatArray { name: "c", class: 9, dims: &[3, 4, 3], stored: (2, vec![7; 36]) };
+    // Nine thousand of them would be inflated one after the other: the damage shows whether they
+    // are.
+    let mut file = mat(false, true, &[cube, vector("wl"), vector("wavelengths")]);
+    let end = file.len();
+    file[end - 1] ^= 1;
+    let loaded = load(&folder.write("a.mat", file), &CubeOptions::default()).unwrap();
+    assert_eq!(loaded.meta["wavelengths"], serde_json::json!([4.0, 5.0, 6.0]));
+}
+
+#[test]
 fn hdf5_is_named() {
     let folder = Folder::new();
     let mut file = vec![b' '; 512];

@@ -233,3 +233,25 @@ impl PackBits<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bounded;
+
+    #[test]
+    fn control_bytes_that_stand_for_nothing() {
+        // In a process of its own: a text for each byte takes minutes.
+        let path = concat!(module_path!(), "::control_bytes_that_stand_for_nothing");
+        bounded::within(path, 1 << 20, 10, || {
+            let mut packed = vec![128; 400 << 20];
+            let end = packed.len() - 2;
+            packed[end..].copy_from_slice(&[254, 7]);
+            let runs = |packed| PackBits { packed, run: Run::Literal(&[]), left: 3 };
+            assert_eq!(runs(&packed[..end]).fill(&mut [0; 3]), Err("an end 3 bytes early".to_owned()));
+            let mut out = [0; 3];
+            runs(&packed).fill(&mut out).unwrap();
+            assert_eq!(out, [7; 3]);
+        });
+    }
+}

@@ -1,0 +1,308 @@
+"""Sources that are built to hang, to fill the memory, or to lose a value in silence; and plain damage. What could take
+any time or memory runs in a process of its own, with bounds on the CPU's time and on the address space."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import os
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import shardpack as sp
+from shardpack.convert import mds, webdataset
+from shardpack.convert._source import Problem, Sample
+from shardpack.convert._values import parse_int, parse_json
+
+CHILD = """
+import importlib, json, resource, sys
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+module, src, options = sys.argv[1:]
+try:
+    items = list(importlib.import_module(f"shardpack.convert.{module}").open(src, **json.loads(options)).items)
+    print("\\n".join(getattr(item, "message", None) or f"sample {item.key}" for item in items))
+except ValueError as error:
+    print(error)
+"""
+
+
+def bounded(module: str, src: Path, **options: Any) -> str:
+    """What a source yields, or its error, line by line."""
+    pytest.importorskip("resource")
+    command = [sys.executable, "-c", CHILD, module, str(src), json.dumps(options)]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    # What waits for a pipe takes no time of the CPU.
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def header(name: bytes, size: int, kind: bytes = b"0") -> bytes:
+    """The head of a member. A size below 0 is binary, as GNU tar writes what does not fit."""
+    length = b"%011o\0" % size if size >= 0 else b"\xff" * 4 + struct.pack(">q", size)
+    head = bytearray(512)
+    fields = ((0, name), (100, b"0000644\0"), (124, length), (136, b"0" * 11), (156, kind), (257, b"ustar\x0000"))
+    for at, value in fields:
+        head[at : at + len(value)] = value
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    return bytes(head)
+
+
+def member(name: bytes, data: bytes, kind: bytes = b"0") -> bytes:
+    return header(name, len(data), kind) + data + bytes(-len(data) % 512)
+
+
+GOOD = member(b"a.txt", b"hello") + member(b"a.cls", b"1")
+"""Sample `a`."""
+END = bytes(1024)
+
+
+def damaged_gz(data: bytes) -> bytes:
+    packer = zlib.compressobj(wbits=31)
+    # A block of a kind that does not exist.
+    return packer.compress(data[: len(data) // 2]) + packer.flush(zlib.Z_FULL_FLUSH) + b"\xff" * 100
+
+
+def damaged_xz(data: bytes) -> bytes:
+    packed = bytearray(lzma.compress(data))
+    middle = len(packed) // 2
+    packed[middle : middle + 100] = bytes(byte ^ 0x55 for byte in packed[middle : middle + 100])
+    return bytes(packed)
+
+
+@pytest.mark.parametrize(
+    ("packer", "damaged", "suffix"), [(gzip.compress, damaged_gz, "gz"), (lzma.compress, damaged_xz, "xz")]
+)
+def test_damage_in_compressed_tars_ends_that_tar_alone(
+    tmp_path: Path, packer: Any, damaged: Any, suffix: str
+) -> None:
+    noise = np.random.default_rng(1).integers(97, 105, 400_000, np.uint8).tobytes()
+    hurt = damaged(GOOD + member(b"b.txt", noise) + member(b"b.cls", b"2") + END)
+    (tmp_path / f"0.tar.{suffix}").write_bytes(hurt)
+    (tmp_path / f"1.tar.{suffix}").write_bytes(packer(member(b"c.txt", b"c") + member(b"c.cls", b"3") + END))
+    with pytest.raises(ValueError, match=rf"0\.tar\.{suffix}`: expected a whole tar, found damage after sample `"):
+        sp.convert("webdataset", tmp_path, tmp_path / "out")
+    report = sp.convert("webdataset", tmp_path, tmp_path / "out", on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"]) == (2, 1)
+
+
+def test_a_window_of_gibibytes(tmp_path: Path) -> None:
+    packed = bytearray(lzma.compress(GOOD + END, filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 20}]))
+    assert packed[14:16] == b"\x21\x01"
+    packed[16] = 40  # The code of 4 GiB less one byte.
+    end = 12 + (packed[12] + 1) * 4
+    packed[end - 4 : end] = struct.pack("<I", zlib.crc32(packed[12 : end - 4]))
+    (tmp_path / "t.tar.xz").write_bytes(packed)
+    assert "expected a whole tar, found damage" in bounded("webdataset", tmp_path / "t.tar.xz")
+
+
+@pytest.mark.parametrize("kind", [b"x", b"g"])
+def test_headers_before_headers(tmp_path: Path, kind: bytes) -> None:
+    (tmp_path / "t.tar").write_bytes(GOOD + member(b"h", b"", kind) * 3000 + member(b"b.txt", b"x") + END)
+    (problem,) = webdataset.open(tmp_path / "t.tar").items
+    assert "after sample `a`: expected at most 16 headers before a member" in str(problem)
+
+
+def test_headers_for_all_members_that_add_up(tmp_path: Path) -> None:
+    def record(number: int) -> bytes:
+        text = b"k%04d=" % number + b"x" * 300_000 + b"\n"
+        return b"%d " % (len(text) + 7) + text
+
+    members = [member(b"g", record(i), b"g") + member(b"%d.txt" % i, b"x") for i in range(9)]
+    (tmp_path / "t.tar").write_bytes(b"".join(members) + END)
+    found = list(webdataset.open(tmp_path / "t.tar").items)
+    assert "expected at most 1048576 bytes of global headers" in str(found[-1])
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [header(b"b.txt", -512), header(b"b.txt", -(1 << 40)), header(b"x", -512, b"x")]
+    # The size of the member that follows, in a header of its own.
+    + [member(b"p", b"13 size=-512\n", b"x") + member(b"b.txt", b"hi")]
+    + [member(b"p", b"30 size=9999999999999999999999\n", b"x") + member(b"b.txt", b"hi")],
+)
+def test_sizes_that_no_member_has(tmp_path: Path, hostile: bytes) -> None:
+    (tmp_path / "t.tar").write_bytes(GOOD + hostile + END)
+    out = bounded("webdataset", tmp_path / "t.tar")
+    assert "expected a whole tar, found damage after sample" in out and len(out.splitlines()) < 4
+
+
+def test_members_that_are_nothing_but_names(tmp_path: Path) -> None:
+    def named(name: bytes) -> bytes:
+        return member(b"././@LongLink", name + b"\0", b"L") + header(name[:100], 0)
+
+    (tmp_path / "n.tar").write_bytes(GOOD + named(b"b." + b"x" * 5000) + member(b"c.txt", b"c") + END)
+    found = list(webdataset.open(tmp_path / "n.tar").items)
+    assert [type(item) for item in found] == [Problem, Sample, Sample]
+    assert "expected names of at most 4096 bytes" in str(found[0]) and len(str(found[0])) < 1000
+    (tmp_path / "m.tar").write_bytes(b"".join(header(b"b.%d" % i, 0) for i in range(1001)) + END)
+    (problem,) = webdataset.open(tmp_path / "m.tar").items
+    assert "sample `b`: expected at most 1000 members, found more" in str(problem)
+    # Names count as what they hold.
+    many = b"".join(named(b"b.%03d" % i + b"x" * 4000) for i in range(9))
+    (tmp_path / "s.tar").write_bytes(many + END)
+    (problem,) = webdataset.open(tmp_path / "s.tar", max_sample_bytes=10_000).items
+    assert "expected at most 10000 bytes, found more" in str(problem)
+
+
+def test_json_that_a_dictionary_would_lose_or_a_parser_falls_over(tmp_path: Path) -> None:
+    assert parse_json(b'{"a": 1, "b": {"a": 2}}') == {"a": 1, "b": {"a": 2}}
+    with pytest.raises(ValueError, match="expected each key of an object once, found twice: 'x'"):
+        parse_json(b'[{"y": {"x": 1, "x": 2}}]')
+    with pytest.raises(ValueError, match="too deep"):
+        parse_json(b"[" * 200_000)
+    tar = [(b"a.json", b'{"x": 3}'), (b"b.json", b'{"x": 1, "x": 2}'), (b"c.json", b"[" * 200_000)]
+    (tmp_path / "t.tar").write_bytes(b"".join(member(*m) for m in tar) + END)
+    report = sp.convert("webdataset", tmp_path / "t.tar", tmp_path / "out", on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"]) == (1, 2)
+
+
+def test_whole_numbers_are_ascii_digits(tmp_path: Path) -> None:
+    assert [parse_int(text) for text in ("7", "+5", "-12", "007")] == [7, 5, -12, 7]
+    for text in ("1_0", "٣", "", "-", "1.5", " 1", "1\n", "9" * 5000):
+        with pytest.raises(ValueError, match="expected a whole number"):
+            parse_int(text)
+    texts = ["1", " 7\n", "1_0", "٣"]
+    (tmp_path / "t.tar").write_bytes(b"".join(member(b"%d.cls" % i, t.encode()) for i, t in enumerate(texts)) + END)
+    found = [item.values["cls"] for item in webdataset.open(tmp_path / "t.tar").items if isinstance(item, Sample)]
+    # Text is the name of a class, if it is anything.
+    assert found == [1, 7, "1_0", "٣"]
+    (tmp_path / "m").mkdir()
+    write_mds(tmp_path / "m", shard([b"1", b"1_0"]), encoding="str_int", samples=2)
+    assert [type(item) for item in mds.open(tmp_path / "m").items] == [Sample, Problem]
+
+
+def shard(values: list[bytes]) -> bytes:
+    """A shard of MDS, of one column that varies."""
+    begin = 4 * (len(values) + 2)
+    samples = [struct.pack("<I", len(value)) + value for value in values]
+    offsets = np.cumsum([begin, *map(len, samples)]).astype("<u4")
+    return struct.pack("<I", len(values)) + offsets.tobytes() + b"".join(samples)
+
+
+def write_mds(folder: Path, data: bytes | None, *, encoding: str = "str", samples: int = 1, **changes: Any) -> None:
+    """A dataset of two shards; the second one is well, the first as told."""
+    well = shard([b"well"])
+    raw = {"basename": "s.mds", "bytes": len(well if data is None else data), "hashes": {}} | changes.pop("raw", {})
+    entry = {"format": "mds", "version": 2, "column_names": ["x"], "column_encodings": [encoding]}
+    entry |= {"column_sizes": [None], "compression": None, "zip_data": None}
+    shards: list[dict[str, Any]] = [entry | {"samples": samples, "raw_data": raw} | changes]
+    if encoding == "str":
+        shards.append(entry | {"samples": 1, "raw_data": {"basename": "t.mds", "bytes": len(well), "hashes": {}}})
+        (folder / "t.mds").write_bytes(well)
+    if data is not None:
+        (folder / "s.mds").write_bytes(data)
+    (folder / "index.json").write_text(json.dumps({"version": 2, "shards": shards}))
+
+
+WELL = shard([b"well"])
+PREPARED: dict[str, tuple[Any, str]] = {
+    "pipe": (lambda path: os.mkfifo(path), "expected a regular file, found a pipe, socket or device"),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "expected a file in the folder, found a link to: `/dev/"),
+    "link out": (lambda path: path.symlink_to(__file__), "expected a file in the folder, found a link to: `"),
+    "loop": (lambda path: path.symlink_to(path), "expected a file that can be read: "),
+    "folder": (lambda path: path.mkdir(), "expected a regular file, found a folder"),
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes")
+@pytest.mark.parametrize("case", PREPARED)
+def test_shards_that_are_no_files_of_the_folder(tmp_path: Path, case: str) -> None:
+    prepare, message = PREPARED[case]
+    write_mds(tmp_path, None)
+    prepare(tmp_path / "s.mds")
+    out = bounded("mds", tmp_path)
+    assert message in out and "s.mds`: " in out and "sample None" in out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_links_within_the_folder_are_followed(tmp_path: Path) -> None:
+    write_mds(tmp_path, None)
+    (tmp_path / "real").write_bytes(WELL)
+    (tmp_path / "s.mds").symlink_to("real")
+    assert [type(item) for item in mds.open(tmp_path).items] == [Sample, Sample]
+
+
+@pytest.mark.parametrize(
+    ("data", "changes", "message"),
+    [
+        (WELL, {"raw": {"hashes": [1]}}, r"expected digests by their names in the index, found: \[1\]"),
+        (None, {"raw": {"basename": "a" * 5000}}, "expected a file that can be read: "),
+        (None, {"raw": {"basename": "a\0b"}}, "null byte"),
+        (WELL, {"raw": {"bytes": 1 << 40}}, "expected a shard of at most 4294967296 bytes, found 1099511627776"),
+        (WELL, {"samples": 1 << 70}, "expected a table of"),
+    ],
+)
+def test_entries_of_an_index_cost_one_shard(
+    tmp_path: Path, data: bytes | None, changes: dict[str, Any], message: str
+) -> None:
+    write_mds(tmp_path, data, **changes)
+    with pytest.raises(ValueError, match=message):
+        sp.convert("mds", tmp_path, tmp_path / "out")
+    report = sp.convert("mds", tmp_path, tmp_path / "out", on_bad_input="skip")
+    assert (report["samples"], report["samples_skipped"]) == (1, 1)
+
+
+def test_an_index_that_is_too_deep(tmp_path: Path) -> None:
+    (tmp_path / "index.json").write_text("[" * 200_000)
+    with pytest.raises(ValueError, match=r"index\.json`: .*too deep"):
+        mds.open(tmp_path)
+
+
+def test_a_shard_that_unpacks_to_more_than_there_is_memory(tmp_path: Path) -> None:
+    zstandard = pytest.importorskip("zstandard")
+    packed = zstandard.ZstdCompressor(level=1).compressobj()
+    pieces = [packed.compress(bytes(1 << 20)) for _ in range(600)]
+    zipped = {"basename": "s.zst", "bytes": 5, "hashes": None}
+    write_mds(tmp_path, None, raw={"bytes": 600 << 20}, zip_data=zipped, compression="zstd")
+    (tmp_path / "s.zst").write_bytes(b"".join(pieces) + packed.flush())
+    assert "found 629145600\nhint: raise max_shard_bytes" in bounded("mds", tmp_path, max_shard_bytes=100 << 20)
+    # Far less comes out than the index says: memory is taken as the bytes come.
+    write_mds(tmp_path, None, raw={"bytes": 4 << 30}, zip_data=zipped, compression="zstd")
+    assert "expected 4294967296 bytes, as the index says, found: 629145600" in bounded("mds", tmp_path)
+
+
+def test_hard_links_that_multiply(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["pool/0/x"] = np.zeros(3)
+        for level in range(1, 13):
+            for name in "abcd":
+                file[f"pool/{level}/{name}"] = file[f"pool/{level - 1}"]
+        file["data/one"], file["data/two"] = file["pool/12"], file["pool/0"]
+        file["deep/one/" + "/".join("g" * 20) + "/x"] = np.zeros(3)
+        file["deep/two/x"] = np.zeros(3)
+    out = bounded("hdf5", tmp_path / "a.h5", group="data", samples="groups")
+    assert "sample `one`: expected at most 10000 groups and arrays in a sample" in out and "sample two" in out
+    out = bounded("hdf5", tmp_path / "a.h5", group="deep", samples="groups")
+    assert "sample `one`: expected at most 16 groups inside one another" in out and "sample two" in out
+
+
+def test_arrays_that_unpack_to_gibibytes(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        large = {"dtype": "f4", "chunks": (1, 1 << 20), "compression": "gzip"}
+        file.create_dataset("rows/x", shape=(4, 1 << 29), **large)
+        file["rows/y"] = np.arange(4)
+        file.create_dataset("groups/one/x", shape=(1, 1 << 29), **large)
+        file["groups/two/x"] = np.zeros((1, 3))
+        file.create_dataset("ragged/x/0", shape=(1, 1 << 29), **large)
+        file["ragged/y"] = np.arange(1)
+    rows = bounded("hdf5", tmp_path / "a.h5", group="rows")
+    assert "expected samples of at most 1073741824 bytes, found 2147483656, 2147483648 of them in array 'x'" in rows
+    groups = bounded("hdf5", tmp_path / "a.h5", group="groups", samples="groups")
+    assert "sample `one`: expected samples of at most 1073741824 bytes" in groups and "sample two" in groups
+    ragged = bounded("hdf5", tmp_path / "a.h5", group="ragged", samples="rows")
+    assert "expected samples of at most 1073741824 bytes" in ragged
+    with pytest.raises(ValueError, match=r"expected samples of at most 7 bytes.*\nhint: raise max_sample_bytes"):
+        sp.convert("hdf5", tmp_path / "a.h5", tmp_path / "out", group="groups", samples="groups", max_sample_bytes=7)
