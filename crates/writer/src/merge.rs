@@ -98,8 +98,12 @@ fn refuse_missing(head: &Head, entries: &BTreeMap<u32, Entry>, what: &str) -> Re
         [(part, 1)] => format!("{what}: 1 of {shards} {noun} is missing: shard {first}, of part {part}"),
         _ => {
             let shown: Vec<_> = missing.iter().take(10).map(|(part, n)| format!("{n} of part {part}")).collect();
-            let more = if missing.len() > 10 { format!(" and of {} parts more", missing.len() - 10) } else { String::new() };
-            format!("{what}: {count} of {shards} {noun} {are} missing, the first is {first}: {}{more}", shown.join(", "))
+            let more =
+                if missing.len() > 10 { format!(" and of {} parts more", missing.len() - 10) } else { String::new() };
+            format!(
+                "{what}: {count} of {shards} {noun} {are} missing, the first is {first}: {}{more}",
+                shown.join(", ")
+            )
         }
     };
     Err(Error::refused(what, "pack these parts, then merge again"))

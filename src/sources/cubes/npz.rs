@@ -6,7 +6,7 @@ use super::npy::{Header, read_header};
 use super::select::{Candidate, Chosen, Want, others, select};
 use super::source::{Source, Stream};
 use super::{meta, npy};
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
