@@ -145,7 +145,7 @@ def loader(options, data, rows, **more):
         def epoch():
             for batch in batches:
                 for _, value in batch.items():
-                    assert getattr(value, "values", value).is_cuda
+                    assert (value.values if isinstance(value, shardpack.Ragged) else value).is_cuda
                 yield len(batch)
 
         result = timed(epoch, options)

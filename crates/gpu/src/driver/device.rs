@@ -41,6 +41,8 @@ struct Context {
     device: sys::CUdevice,
     handle: sys::CUcontext,
     properties: Properties,
+    /// The process that has the device: a fork of it has not, whatever handles it finds.
+    pid: u32,
 }
 
 // SAFETY: a context may be made current in any thread, and in several at a time.
@@ -50,8 +52,17 @@ unsafe impl Sync for Context {}
 
 impl Drop for Context {
     fn drop(&mut self) {
+        if self.is_forked() {
+            return;
+        }
         // SAFETY: retained once in `open`, released once here. An error has nobody to go to.
         _ = unsafe { result::primary_ctx::release(self.device) };
+    }
+}
+
+impl Context {
+    fn is_forked(&self) -> bool {
+        self.pid != std::process::id()
     }
 }
 
@@ -101,7 +112,7 @@ impl Device {
         // SAFETY: as above; released when the last owner is dropped.
         let handle =
             unsafe { result::primary_ctx::retain(device) }.map_err(GpuError::of("cuDevicePrimaryCtxRetain"))?;
-        Ok(Self { context: Arc::new(Context { device, handle, properties }) })
+        Ok(Self { context: Arc::new(Context { device, handle, properties, pid: std::process::id() }) })
     }
 
     /// What it is.
@@ -129,8 +140,12 @@ impl Device {
         result::ctx::synchronize().map_err(GpuError::of("cuCtxSynchronize"))
     }
 
-    /// Makes the context that of this thread, as each call of the driver wants it.
+    /// Makes the context that of this thread, as each call of the driver wants it. In a fork of the
+    /// process that opened the device, calls would crash: this is the error that keeps from them.
     pub(super) fn bind(&self) -> Result<(), GpuError> {
+        if self.context.is_forked() {
+            return Err(GpuError::Forked);
+        }
         // SAFETY: the context lives as long as `self`.
         unsafe { result::ctx::set_current(self.context.handle) }.map_err(GpuError::of("cuCtxSetCurrent"))
     }

@@ -43,6 +43,9 @@ pub enum GpuError {
         /// Bytes of the range.
         count: u64,
     },
+    /// The device was opened by a process of which this one is a fork.
+    #[error("CUDA device: expected the process that opened it, found a fork of that process")]
+    Forked,
     /// Anything else that the driver says.
     #[error("{call}: {name}: {text}")]
     Driver {

@@ -51,7 +51,10 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // What still uses it comes to its end first. An error has nobody to go to.
+        // What still uses it comes to its end first. In a fork there is nothing to free.
+        if self.device.bind().is_err() {
+            return;
+        }
         _ = self.device.synchronize();
         // SAFETY: allocated in `new`, freed once.
         _ = unsafe { result::free_sync(self.address) };
@@ -168,10 +171,12 @@ unsafe impl Block for Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
+        if self.device.bind().is_err() {
+            return;
+        }
         if self.is_copying {
             _ = self.copied.synchronize();
         }
-        _ = self.device.bind();
         // SAFETY: allocated in `new`, freed once; no copy goes on.
         _ = unsafe { result::free_host(self.bytes.as_ptr().cast::<c_void>()) };
     }

@@ -166,7 +166,9 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        _ = self.device.bind();
+        if self.device.bind().is_err() {
+            return;
+        }
         // SAFETY: created in `new`, destroyed once; the driver keeps what is still in it.
         _ = unsafe { result::stream::destroy(self.handle) };
     }
@@ -248,7 +250,9 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        _ = self.device.bind();
+        if self.device.bind().is_err() {
+            return;
+        }
         // SAFETY: created in `with`, destroyed once; the driver keeps it while it is in use.
         _ = unsafe { result::event::destroy(self.handle) };
     }
