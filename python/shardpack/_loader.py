@@ -109,8 +109,9 @@ class Loader:
         together. Default: every sample once.
     threads : int, optional
         Threads that read and decode. Default: one for each core that the process may use.
-    prefetch : int, default 3
-        Batches in memory: one in your hands, the others being filled.
+    prefetch : int, optional
+        Batches in memory: one in your hands, the others being filled. Default: 3, and 4 if a device decodes, where one
+        more is under way.
     window : "auto", "memory" or "page-cache", default "auto"
         Where the samples that are being mixed wait for their batch. ``"memory"``: in the process, up to 1 GiB divided
         by the number of ranks. ``"page-cache"``: in the page cache of the operating system; each sample is read from
@@ -175,7 +176,7 @@ class Loader:
         weights: Weights | None = None,
         mix: Sequence[float] | None = None,
         threads: int | None = None,
-        prefetch: int = 3,
+        prefetch: int | None = None,
         window: Literal["auto", "memory", "page-cache"] = "auto",
         max_batch: Size = "8GiB",
         end: Literal["drop", "pad", "uneven"] = "drop",
@@ -224,7 +225,7 @@ class Loader:
             **_weights(weights, dataset),
             mix=_mix(mix, dataset, weights),
             threads=0 if threads is None else _number("threads", threads, 1, 4096),
-            slots=_number("prefetch", prefetch, 1, 2**16),
+            slots=(3 if self._stage is None else 4) if prefetch is None else _number("prefetch", prefetch, 1, 2**16),
             window=_text("window", window, "memory"),
             max_batch=size("max_batch", max_batch),
             skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),

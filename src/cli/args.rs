@@ -361,9 +361,9 @@ pub(super) struct BenchArgs {
     /// Threads that read and decode [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads, help_heading = "Run")]
     pub threads: Option<usize>,
-    /// Batches in memory: one in use, the others being filled
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Run")]
-    pub slots: u32,
+    /// Batches in memory: one in use, the others being filled [default: 3, and 4 on a device]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "Run")]
+    pub slots: Option<u32>,
     /// How much may be read ahead of the samples being decoded, besides the window of the order
     #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = parse_bytes, help_heading = "Run")]
     pub read_ahead: u64,

@@ -9,7 +9,7 @@ import numpy as np
 from shardfile import records
 from support import CommandTest, catches, cubes, jpeg, pictures, shards, start, wait_until
 
-LIMITS = {"disk", "memory", "crc", "decode", "cores", "consumer", "slots", "unclear"}
+LIMITS = {"disk", "memory", "crc", "decode", "cores", "consumer", "slots", "device", "unclear"}
 STAGES = {"read", "crc", "decode", "waiting_for_data", "waiting_for_slot", "other"}
 
 

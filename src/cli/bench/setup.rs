@@ -1,8 +1,9 @@
 //! Turns the arguments and a dataset into options of the loader, or says why they do not fit.
 
+use super::device::{self, DeviceArg};
 use super::limit::{Content, Setting};
+use super::system;
 use super::view::{ArrayView, PictureView};
-use super::{device, system};
 use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{open, units};
 use anyhow::bail;
@@ -88,7 +89,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         dtype,
         fields: args.fields.clone(),
         threads,
-        slots: usize::try_from(args.slots)?,
+        slots: usize::try_from(args.slots.unwrap_or(if args.device == DeviceArg::Cpu { 3 } else { 4 }))?,
         read_ahead_bytes: args.read_ahead,
         window: args.window.window,
         on_corrupt: match args.skip {

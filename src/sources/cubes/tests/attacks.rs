@@ -230,6 +230,7 @@ fn large_files() -> Vec<super::hostile::Sample> {
     };
     let tiff = TiffSpec::new(Dtype::U16, shape);
     let one_strip = |compression| TiffSpec { compression, ..tiff.clone() }.file();
+    #[cfg_attr(not(feature = "hdf5"), allow(unused_mut))]
     let mut files: Vec<super::hostile::Sample> = vec![
         ("npy", array(), None),
         ("npz stored", npz(false, &[("c.npy", array())]), None),
