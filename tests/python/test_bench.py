@@ -183,9 +183,9 @@ class Refused(BenchTest):
 
     def test_floats_of_pictures(self):
         out = self.pictures(4)
-        result = self.json("bench", out, "--image", "rrc32", "--dtype", "float16", "--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225")
+        result = self.expect(0, "bench", out, "--json", "--image", "rrc32", "--dtype", "float16", "--mean", "0.485,0.456,0.406", "--std", "0.229,0.224,0.225").json()
         self.assertEqual(result["options"]["mean"], [0.485, 0.456, 0.406])
-        plain = self.json("bench", out, "--image", "rrc32")
+        plain = self.expect(0, "bench", out, "--json", "--image", "rrc32").json()
         rate = lambda run: run["output_mb_per_s"] / run["samples_per_s"]
         # Of 3 × 32 × 32 levels of a byte, floats of two; the scalars are as they were.
         self.assertAlmostEqual(rate(result) - rate(plain), 3 * 32 * 32 / 1e6, places=5)

@@ -110,6 +110,12 @@ class _Bounded(tarfile.TarInfo):
     """A member whose headers are read only if they are short and few: a few compressed bytes could be a header of
     gibibytes, and a size below 0 leads back to what was read before."""
 
+    def _block(self, count: int) -> int:
+        # Of a header before the member. Pythons that refuse it themselves take it for the end of the tar.
+        if count < 0:
+            raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {count}")
+        return int(super()._block(count))  # type: ignore[misc]
+
     def _proc_member(self, tar: tarfile.TarFile) -> Any:
         if self.size < 0:
             raise tarfile.ReadError(f"expected a member of 0 bytes or more, found {self.size}")

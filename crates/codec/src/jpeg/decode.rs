@@ -20,7 +20,8 @@ use shardpack_format::{Error, Limits, Result};
 #[derive(Debug, Clone, PartialEq)]
 pub struct DecodeOptions {
     /// What one picture may ask for. `max_decoded_bytes` is compared with 4 bytes per pixel of the
-    /// whole picture, and bounds libjpeg's own memory. No picture may have more than 500 scans.
+    /// whole picture, and bounds libjpeg's own memory. No picture may have more than 500 scans, and
+    /// a large one not more than 64, or 2³¹ by its pixels.
     pub limits: Limits,
     /// Whether to show pictures with damage that the decoder could get past. Default: damage is an
     /// error.

@@ -352,6 +352,25 @@ pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
     }
 }
 
+/// Scans of the picture whose first entropy-coded byte is at `scan_offset`, up to its end or to what
+/// is no marker.
+pub(super) fn scans(bytes: &[u8], scan_offset: u64) -> u64 {
+    let Ok(offset) = usize::try_from(scan_offset) else { return 1 };
+    let (mut walk, mut scans) = (Walk::at(bytes, offset), 1);
+    loop {
+        match walk.marker(&mut 0) {
+            Ok((0xD9, _)) | Err(_) => return scans,
+            Ok((0x01 | 0xD0..=0xD8, _)) => {}
+            Ok((marker, _)) => {
+                scans += u64::from(marker == 0xDA);
+                if walk.segment().is_err() {
+                    return scans;
+                }
+            }
+        }
+    }
+}
+
 /// A position in a JPEG.
 pub(super) struct Walk<'a> {
     bytes: &'a [u8],

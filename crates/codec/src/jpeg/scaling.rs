@@ -66,7 +66,7 @@ impl Scaling {
 /// let table = FloatTable::new(Scaling::UNIT, Dtype::F32)?;
 /// let mut out = [0; 12];
 /// table.convert(&[0, 255, 51], PixelLayout::HeightWidthChannels, &mut out)?;
-/// assert_eq!(out, [[0; 4], 1.0_f32.to_le_bytes(), 0.2_f32.to_le_bytes()].concat()[..]);
+/// assert_eq!(out, [0.0, 1.0, Scaling::UNIT.apply(2, 51)].map(f32::to_le_bytes).concat()[..]);
 /// # Ok::<(), shardpack_format::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -22,6 +22,7 @@ pub(crate) use kinds::Process;
 pub use kinds::Scale;
 pub(crate) use kinds::{Bounds, Color, Encoding, Frame, Operation, PixelFormat, Subsampling, Transcoding, Warnings};
 
+use super::header::scans;
 use super::tile::parse;
 use super::{JpegHeader, Rect};
 use kinds::PIXEL_BYTES;
@@ -132,6 +133,14 @@ fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
     if pixels > bounds.max_pixels {
         let bytes = |pixels: u64| pixels.saturating_mul(PIXEL_BYTES);
         return Err(Error::limit("decoded JPEG", "max_decoded_bytes", bytes(bounds.max_pixels), bytes(pixels)));
+    }
+    // Each scan may touch every coefficient again. Counted before the first is decoded.
+    let in_one = usize::from(header.scan_components) == header.components().len();
+    if !(in_one && matches!(header.sof, 0 | 1 | 3)) {
+        let (allowed, found) = (bounds.scans_of(pixels), scans(jpeg, header.scan_offset));
+        if found > allowed {
+            return Err(Error::limit("scans of a JPEG", "scans for its size", allowed, found));
+        }
     }
     Ok(header)
 }

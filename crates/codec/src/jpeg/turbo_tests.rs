@@ -30,6 +30,21 @@ fn sources() -> Vec<Vec<u8>> {
     ]
 }
 
+/// A progressive picture whose last scan comes again and again.
+#[test]
+fn scans_are_counted_before_they_are_decoded() {
+    let jpeg = encode((31, 64), PixelFormat::Gray, plain(Subsampling::Gray), Some(Process::Progressive));
+    let last = jpeg.windows(2).rposition(|marker| marker == [0xFF, 0xDA]).unwrap();
+    let scan = &jpeg[last..jpeg.len() - 2];
+    let with = |more: usize| [&jpeg[..jpeg.len() - 2], &scan.repeat(more), &[0xFF, 0xD9]].concat();
+    assert!(decompressor(Warnings::Accept).open(&with(400)).is_ok());
+    let error = decompressor(Warnings::Accept).open(&with(600)).map(drop).unwrap_err();
+    assert!(matches!(error, Error::Limit { limit: 500, found: 600.., .. }), "{error}");
+    // Of a large picture fewer are allowed, and never fewer than a usual one has.
+    let allowed = [1, 1 << 24, 1 << 28, u64::MAX].map(|pixels| bounds().scans_of(pixels));
+    assert_eq!(allowed, [500, 128, 64, 64]);
+}
+
 /// Bytes that make libjpeg warn, and then fail in the middle of a Huffman table.
 fn warns_then_fails(jpeg: &[u8]) -> Vec<u8> {
     let table = [&[0xFF, 0xC4, 0, 0x30, 0][..], &[0xEE; 64]].concat();

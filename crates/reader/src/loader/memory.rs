@@ -32,7 +32,7 @@ pub trait SlotMemory: Send + Sync {
 /// ```
 pub trait Allocate: Send + Sync + std::fmt::Debug {
     /// Memory of exactly `bytes` bytes, best aligned to 64: fields of a batch begin at multiples of
-    /// 256 from its start.
+    /// 64 from its start.
     ///
     /// # Errors
     /// Whatever keeps it from being had; it becomes the error of the batch that needed it.

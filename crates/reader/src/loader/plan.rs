@@ -20,8 +20,11 @@ use std::sync::Arc;
 pub(super) const PADDING: u64 = u64::MAX;
 /// Instead of the number of a read, or of a row.
 pub(super) const NONE: u32 = u32::MAX;
-/// Fields of a batch begin at multiples of this from its start: what DLPack asks for.
-pub(super) const ALIGNMENT: usize = 256;
+/// Fields of a batch begin at multiples of this from its start: on a device, where some libraries
+/// insist on it, at those that DLPack asks for.
+pub(super) const fn alignment(on_device: bool) -> usize {
+    if on_device { 256 } else { 64 }
+}
 
 /// Names a read: its first sample, and how often the order has gone through the dataset before.
 pub(super) type Key = (u64, u64);
@@ -289,12 +292,13 @@ impl Planner {
     fn lay_out(&self, plan: &mut Plan) {
         let count = self.fields.plans.len();
         let rows = plan.rows.len();
+        let alignment = alignment(self.stage.is_some());
         plan.parts.resize(count * rows, 0..0);
         let mut end = 0_usize;
         for staged in [false, true] {
             let fields = self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged == staged);
             for (number, _) in fields {
-                end = end.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
+                end = end.checked_next_multiple_of(alignment).unwrap_or(usize::MAX);
                 let parts = plan.parts.get_mut(number * rows..(number + 1) * rows).unwrap_or_default();
                 for (sizes, part) in self.sizes.chunks(count).zip(parts) {
                     let start = end;

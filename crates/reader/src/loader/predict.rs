@@ -5,7 +5,7 @@ use super::cached::Held;
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
 use super::pieces;
-use super::plan::ALIGNMENT;
+use super::plan::alignment;
 use super::read::size_class;
 use super::sources::Sources;
 use super::stage::Room;
@@ -95,6 +95,7 @@ pub(super) fn predict(
         );
         return Err(Error::usage("bytes of a batch", expected, found));
     }
+    let alignment = alignment(options.stage.is_some()) as u64;
     // Of the fields that the host decodes, and of those that a stage takes.
     let (mut host_bytes, mut device_bytes, mut staged_bytes) = (0_u64, 0_u64, 0_u64);
     let mut scratch = 0_u64;
@@ -116,7 +117,7 @@ pub(super) fn predict(
             }
         };
         let bytes = if field.staged { &mut device_bytes } else { &mut host_bytes };
-        *bytes = bytes.checked_next_multiple_of(ALIGNMENT as u64).unwrap_or(u64::MAX).saturating_add(batch);
+        *bytes = bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(batch);
         if let (true, Some(stage), Some(records)) = (field.staged, &options.stage, &records) {
             let spec = field.spec(fields.layout, fields.scaling);
             // For a batch as if it were one row, and what rows take however small they are.
@@ -136,8 +137,7 @@ pub(super) fn predict(
             _ => 0,
         });
     }
-    let output_bytes =
-        host_bytes.checked_next_multiple_of(ALIGNMENT as u64).unwrap_or(u64::MAX).saturating_add(device_bytes);
+    let output_bytes = host_bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(device_bytes);
     let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
     let room = Room {
         rows: bytes(rows),

@@ -29,6 +29,14 @@ impl Bounds {
         let max_memory_mib = u32::try_from((max_pixels.saturating_mul(6) >> 20) + 64).unwrap_or(u32::MAX);
         Self { max_pixels, max_scans: 500, max_memory_mib }
     }
+
+    /// Most scans of a picture of so many pixels: seconds of work, whatever its size. A usual one
+    /// has about ten.
+    pub(super) fn scans_of(&self, pixels: u64) -> u64 {
+        const PIXELS: u64 = 1 << 31;
+        const FEWEST: u64 = 64;
+        PIXELS.checked_div(pixels).unwrap_or(u64::MAX).clamp(FEWEST, u64::from(self.max_scans))
+    }
 }
 
 /// What to do about damage that libjpeg decodes past, with a warning.

@@ -198,7 +198,9 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     let unmarked = Source { interval: 0, ..good }.encoded();
     assert_eq!(odd(&unmarked, &whole, &mut staging), Reason::LongSegments);
     let small = Rendering { view: View::resize(24, 32), ..Default::default() };
-    assert_eq!(odd(&jpeg, &small, &mut staging), Reason::Shrinks);
+    let mut other = vec![0; 1 << 20];
+    let scaled = StagingOptions { scaled: true, ..Default::default() };
+    assert_eq!(odd(&jpeg, &small, &mut Staging::new(&mut other, scaled)), Reason::Shrinks);
     let outside = View::rectangle(Rect { x: 60, y: 0, width: 5, height: 5 });
     assert!(matches!(odd(&jpeg, &Rendering { view: outside, ..whole }, &mut staging), Reason::View(_)));
     // After all of these, the batch is as it was.
