@@ -435,8 +435,8 @@ class Loader:
 
     @property
     def predicted_device_bytes(self) -> int:
-        """The most memory that the loader takes on its device, in bytes; 0 if the host decodes. Batches that you keep
-        are not counted.
+        """Memory of the slots on the device, in bytes; 0 if the host decodes. Batches that you keep, and slots that
+        grow for a larger batch, are not counted.
         """
         return self._ready().predicted_device_bytes()
 

@@ -101,6 +101,8 @@ pub(super) fn judge(plan: &mut Plan, work: &mut Work, allowed: u64, stride: usiz
     work.faults.append(&mut plan.faults);
     // By row, so that which error it is does not depend on the threads.
     work.faults.sort_by_key(|(row, _)| *row);
+    // A device says it of each field; it is one sample all the same.
+    work.faults.dedup_by_key(|(row, _)| *row);
     let mut skipped = 0;
     for (row, error) in work.faults.drain(..) {
         if !fault::is_local(&error) || skipped >= allowed {

@@ -142,7 +142,8 @@ impl Bench {
                 return Err(place(FormatError::internal("axes of a row", end, dims.len())));
             };
             let record = FieldOf { shard, frame: &frame, bytes, at, field, number };
-            let there = match row.spot(number) {
+            let spot = if field.staged { row.spot(number) } else { None };
+            let there = match spot {
                 Some((slot, spot)) => self.staged(common, &record, (&*slot, &spot), dims),
                 None => self.field(recipe, &record, row.part(number), dims),
             };
