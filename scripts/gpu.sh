@@ -23,8 +23,9 @@ if [[ "${2:-}" != --check-only ]]; then
   target/release/examples/cube_rate
   # SHARDPACK_DATASET can name a dataset of pictures: it is loaded by 1, 4 and all threads.
   if [[ -n "${SHARDPACK_DATASET:-}" ]]; then
-    for threads in 1 4 0; do
-      target/release/examples/loader_on_device "$SHARDPACK_DATASET" --threads "$threads"
+    cargo build --release --quiet --bin shardpack
+    for threads in 1 4 "$(nproc)"; do
+      target/release/shardpack bench "$SHARDPACK_DATASET" --device cuda:0 --threads "$threads" --batch-size 256 --image rrc224 --dtype float16 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
     done
   fi
 fi

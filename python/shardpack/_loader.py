@@ -225,7 +225,7 @@ class Loader:
             **_weights(weights, dataset),
             mix=_mix(mix, dataset, weights),
             threads=0 if threads is None else _number("threads", threads, 1, 4096),
-            slots=(3 if self._stage is None else 4) if prefetch is None else _number("prefetch", prefetch, 1, 2**16),
+            slots=None if prefetch is None else _number("prefetch", prefetch, 1, 2**16),
             window=_text("window", window, "memory"),
             max_batch=size("max_batch", max_batch),
             skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),

@@ -40,7 +40,7 @@ class Options:
     balanced: bool
     mix: list[tuple[_shardpack.Dataset, float]] | None
     threads: int
-    slots: int
+    slots: int | None
     window: str
     max_batch: int
     skip_corrupt: int

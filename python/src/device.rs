@@ -15,18 +15,6 @@ const PER_THREAD: u64 = 2;
 pub(crate) struct Stage {
     pub(crate) inner: Arc<CudaStage>,
     number: u32,
-    /// The process that made it.
-    pid: u32,
-}
-
-impl Drop for Stage {
-    /// A fork has none of the threads that the stage would wait for, and no device: there it stays
-    /// for the rest of the process.
-    fn drop(&mut self) {
-        if std::process::id() != self.pid {
-            std::mem::forget(Arc::clone(&self.inner));
-        }
-    }
 }
 
 #[pymethods]
@@ -36,7 +24,7 @@ impl Stage {
     fn new(py: Python<'_>, number: u32) -> PyResult<Self> {
         let opened = py.detach(|| CudaStage::open(number));
         let inner = Arc::new(opened.map_err(|error| PyRuntimeError::new_err(error.to_string()))?);
-        Ok(Self { inner, number, pid: std::process::id() })
+        Ok(Self { inner, number })
     }
 
     /// The number of the device, as the driver counts.

@@ -63,7 +63,8 @@ pub(crate) struct Options<'py> {
     /// The datasets that were joined, and how often each is used.
     mix: Option<Vec<(Bound<'py, Dataset>, f64)>>,
     threads: usize,
-    slots: usize,
+    /// `None` for as many as are right where it decodes.
+    slots: Option<usize>,
     window: String,
     max_batch: u64,
     skip_corrupt: u64,
@@ -151,7 +152,7 @@ impl Options<'_> {
             },
             fields: self.fields.clone(),
             threads: self.threads,
-            slots: self.slots,
+            slots: self.slots.unwrap_or_else(|| LoaderOptions::default_slots(self.stage.is_some())),
             window: self.window.parse().map_err(raise)?,
             max_batch_bytes: self.max_batch,
             on_corrupt: match self.skip_corrupt {

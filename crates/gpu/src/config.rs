@@ -1,6 +1,9 @@
-//! Whether kernels and host mean the same: asked once, when a module was loaded.
+//! What kernels and host must mean the same: asked once, when a module was loaded.
 
 use crate::driver::{Device, GpuError, Launch, Memory, Module, Pinned, Stream};
+
+/// Bytes of the word in which a kernel says what became of a row.
+pub(crate) const STATUS_BYTES: usize = 4;
 
 /// Runs a kernel that writes the sizes and constants of its module, and compares them with
 /// `expected`.

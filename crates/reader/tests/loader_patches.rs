@@ -6,7 +6,7 @@
 mod loader_support;
 mod support;
 
-use loader_support::{RowOf, Seen, base, epoch, write};
+use loader_support::{RowOf, Seen, base, epoch, record, write};
 use shardpack_codec::jpeg::{DrawKey, PixelLayout};
 use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::*;
@@ -63,26 +63,13 @@ impl Cubes {
             let plain = |shape| ArrayDescriptor::plain(Dtype::U8, shape).encode().unwrap();
             let stored_bytes = cube.descriptor.stored_bytes().unwrap();
             let values = [
-                (cube.codec, cube.payload, cube.descriptor.encode().unwrap(), stored_bytes),
-                (Codec::Raw, mask, plain(vec![height + mask_rows, width]), (height + mask_rows) * width),
-                (Codec::Raw, spectrum, plain(vec![bands]), bands),
+                (cube.codec, cube.payload, cube.descriptor.encode().unwrap(), Some(stored_bytes)),
+                (Codec::Raw, mask, plain(vec![height + mask_rows, width]), None),
+                (Codec::Raw, spectrum, plain(vec![bands]), None),
             ];
-            let stored = values.each_ref().map(|(codec, bytes, descriptor, decoded)| {
-                Some(StoredField {
-                    codec: *codec,
-                    stored_bytes: bytes.len() as u64,
-                    decoded_bytes: *decoded,
-                    descriptor,
-                })
-            });
             let axes = [height, width, bands].map(|axis| (axis as u32).to_le_bytes());
             let (key, scalars) = (format!("cube-{id}"), axes[..columns.len()].concat());
-            let builder = RecordBuilder::new(Vec::new(), schema, number, id, &key, &scalars, &stored);
-            let mut builder = builder.unwrap();
-            for (i, (_, bytes, ..)) in values.iter().enumerate() {
-                builder.field_mut(i).copy_from_slice(bytes);
-            }
-            let (bytes, frame) = builder.finish();
+            let (bytes, frame) = record(schema, (number, id), &key, &scalars, &values.map(Some));
             (bytes, frame, key, scalars)
         });
         Self { dir }

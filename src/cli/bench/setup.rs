@@ -1,9 +1,8 @@
 //! Turns the arguments and a dataset into options of the loader, or says why they do not fit.
 
-use super::device::{self, DeviceArg};
 use super::limit::{Content, Setting};
-use super::system;
 use super::view::{ArrayView, PictureView};
+use super::{device, system};
 use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{open, units};
 use anyhow::bail;
@@ -73,6 +72,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
     // A batch larger than the dataset would only waste memory.
     let batch_size = batch_size.min(u32::try_from(dataset.len()).unwrap_or(u32::MAX));
     let threads = args.threads.unwrap_or_else(open::all_cores);
+    let stage = args.device.stage()?;
     let options = LoaderOptions {
         batch_size,
         seed: args.seed,
@@ -89,7 +89,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         dtype,
         fields: args.fields.clone(),
         threads,
-        slots: usize::try_from(args.slots.unwrap_or(if args.device == DeviceArg::Cpu { 3 } else { 4 }))?,
+        slots: args.slots.map_or_else(|| Ok(LoaderOptions::default_slots(stage.is_some())), usize::try_from)?,
         read_ahead_bytes: args.read_ahead,
         window: args.window.window,
         on_corrupt: match args.skip {
@@ -97,7 +97,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
             samples => OnCorrupt::Skip { max: samples.saturating_mul(args.epochs.into()) },
         },
         scaling,
-        stage: args.device.stage()?,
+        stage,
         ..LoaderOptions::default()
     };
     let content = content(&dataset, &pictures, &arrays, &view, &cube);

@@ -40,8 +40,7 @@ impl Grid {
     /// it.
     pub(super) fn of(header: &JpegHeader) -> Option<Self> {
         let components = header.components();
-        let one_scan = usize::from(header.scan_components) == components.len();
-        if !matches!(header.sof, 0 | 1) || header.precision != 8 || !one_scan || header.restart_interval == 0 {
+        if !header.is_plain() || header.restart_interval == 0 {
             return None;
         }
         // The sampling factors of a lone component have no meaning: its MCU is one block (T.81,

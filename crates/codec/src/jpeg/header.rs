@@ -74,6 +74,22 @@ pub enum Sampling {
     Other,
 }
 
+impl Sampling {
+    /// Blocks of luma in an MCU, side by side and above each other, and the number of components.
+    /// `None` for what our own decoder and the device leave to libjpeg-turbo.
+    #[must_use]
+    pub const fn mcu(self) -> Option<[u32; 3]> {
+        match self {
+            Self::Gray => Some([1, 1, 1]),
+            Self::S444 => Some([1, 1, 3]),
+            Self::S422 => Some([2, 1, 3]),
+            Self::S420 => Some([2, 2, 3]),
+            Self::S440 => Some([1, 2, 3]),
+            Self::S411 | Self::S410 | Self::Other => None,
+        }
+    }
+}
+
 /// What a JPEG says about itself before its first scan.
 ///
 /// ```
@@ -271,6 +287,19 @@ impl JpegHeader {
         self.sof == 2
     }
 
+    /// Whether all components are in the first scan.
+    #[must_use]
+    pub const fn is_in_one_scan(&self) -> bool {
+        self.scan_components == self.component_count
+    }
+
+    /// Whether it is sequential, Huffman-coded, of 8 bits and in one scan: what our own decoder and
+    /// the device take, if its subsampling is usual.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        matches!(self.sof, 0 | 1) && self.precision == 8 && self.is_in_one_scan()
+    }
+
     /// Whether the three components are red, green and blue rather than YCbCr, by the rules of
     /// libjpeg.
     #[must_use]
@@ -326,7 +355,7 @@ impl JpegHeader {
             && self.precision == 8
             && self.stray_bytes == 0
             && !self.is_rgb()
-            && !matches!(self.sampling(), Sampling::S411 | Sampling::S410 | Sampling::Other)
+            && self.sampling().mcu().is_some()
     }
 
     /// Whether the GPU's fixed-function engine should be able to read it:
@@ -334,7 +363,7 @@ impl JpegHeader {
     /// decoding, ask the GPU library itself.
     #[must_use]
     pub fn hardware_decodable(&self) -> bool {
-        self.gpu_decodable() && self.is_baseline() && self.scan_components == self.component_count
+        self.gpu_decodable() && self.is_baseline() && self.is_in_one_scan()
     }
 }
 

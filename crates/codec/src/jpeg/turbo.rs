@@ -135,8 +135,7 @@ fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
         return Err(Error::limit("decoded JPEG", "max_decoded_bytes", bytes(bounds.max_pixels), bytes(pixels)));
     }
     // Each scan may touch every coefficient again. Counted before the first is decoded.
-    let in_one = usize::from(header.scan_components) == header.components().len();
-    if !(in_one && matches!(header.sof, 0 | 1 | 3)) {
+    if !(header.is_in_one_scan() && matches!(header.sof, 0 | 1 | 3)) {
         let (allowed, found) = (bounds.scans_of(pixels), scans(jpeg, header.scan_offset));
         if found > allowed {
             return Err(Error::limit("scans of a JPEG", "scans for its size", allowed, found));

@@ -5,6 +5,7 @@ use super::ask::{Ask, Picks};
 use super::element::{As, ElementType};
 use super::place::{Placer, Room, Tasks};
 use super::wire::{CubeRow, Mode, PieceTask, Plane, StreamTask, Wire, chunk_bands};
+use crate::config::STATUS_BYTES;
 use shardpack_codec::blosc2::{Content, HEADER_BYTES, StreamCoder, StreamKind};
 use shardpack_codec::{Region, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
@@ -234,9 +235,6 @@ impl Entry {
         tables.len().next_multiple_of(16) + work + CubeRow::BYTES + STATUS_BYTES
     }
 }
-
-/// Bytes of a status word.
-pub(super) const STATUS_BYTES: usize = 4;
 
 fn number(what: &'static str, n: u64) -> Result<u32> {
     u32::try_from(n).map_err(|_| Error::limit(what, "u32 of the device", u32::MAX.into(), n))

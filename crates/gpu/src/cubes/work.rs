@@ -3,6 +3,7 @@
 
 use super::needs::{Entry, align};
 use super::wire::{CubeRow, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamTask, TILE_WARPS, Wire};
+use crate::config::STATUS_BYTES;
 use crate::driver::{Launch, Params};
 use shardpack_format::{Error, Result};
 use std::ops::Range;
@@ -43,7 +44,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &
     pieces.iter().for_each(|task| task.put(tables));
     // Zero, as the kernels want them.
     let status_at = start + align(tables);
-    tables.resize(tables.len() + 4 * rows.len(), 0);
+    tables.resize(tables.len() + STATUS_BYTES * rows.len(), 0);
     let cubes_at = start + align(tables);
     rows.iter().for_each(|row| row.put(tables));
     let units = rows.iter().map(CubeRow::units).max().unwrap_or(0);
@@ -106,7 +107,7 @@ impl Work {
     #[must_use]
     pub fn statuses(&self) -> Range<usize> {
         let start = usize::try_from(self.status_at).unwrap_or(usize::MAX);
-        start..start.saturating_add(4 * self.cubes as usize)
+        start..start.saturating_add(STATUS_BYTES * self.cubes as usize)
     }
 
     /// The kernels to run, in this order, with the slot and the output at these addresses of the

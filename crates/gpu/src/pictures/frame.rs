@@ -1,7 +1,7 @@
 //! The grid of a picture's MCUs, and which of them a view needs.
 
 use super::{Reason, StagingOptions};
-use shardpack_codec::jpeg::{JpegHeader, Placement, Sampling};
+use shardpack_codec::jpeg::{JpegHeader, Placement};
 
 /// What a picture's frame header says, in MCUs unless it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,21 +29,13 @@ pub(super) struct Shown {
 
 impl Frame {
     pub(super) fn of(header: &JpegHeader, options: &StagingOptions) -> Result<Self, Reason> {
-        let one_scan = usize::from(header.scan_components) == header.components().len();
-        if !matches!(header.sof, 0 | 1) || header.precision != 8 || !one_scan {
+        if !header.is_plain() {
             return Err(Reason::Process);
         }
         if header.is_rgb() || !matches!(header.components().len(), 1 | 3) {
             return Err(Reason::Colours);
         }
-        let (h, v, components) = match header.sampling() {
-            Sampling::Gray => (1, 1, 1),
-            Sampling::S444 => (1, 1, 3),
-            Sampling::S422 => (2, 1, 3),
-            Sampling::S420 => (2, 2, 3),
-            Sampling::S440 => (1, 2, 3),
-            Sampling::S411 | Sampling::S410 | Sampling::Other => return Err(Reason::Sampling),
-        };
+        let [h, v, components] = header.sampling().mcu().ok_or(Reason::Sampling)?;
         let (width, height) = (u32::from(header.width), u32::from(header.height));
         let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
         let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));

@@ -2,6 +2,7 @@
 //! words mean.
 
 use super::fill::Fate;
+use crate::config::STATUS_BYTES;
 use crate::cubes::{self, Fault, Work};
 use crate::driver::{Arena, Block, Launch};
 use crate::pictures::{self, Batch, Regions};
@@ -125,6 +126,3 @@ impl Assembled {
         (faults, zero)
     }
 }
-
-/// Bytes of a status word.
-const STATUS_BYTES: usize = 4;

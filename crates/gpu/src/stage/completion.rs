@@ -54,11 +54,11 @@ fn run(receiver: &Receiver<Message>) {
 
 impl Drop for Completions {
     fn drop(&mut self) {
-        _ = self.sender.send(Message::End);
         let Some(thread) = self.thread.take() else { return };
         if process::id() != self.pid {
             return mem::forget(thread);
         }
+        _ = self.sender.send(Message::End);
         // The last batch may be what kept the loader, and the stage, alive.
         if thread.thread().id() != thread::current().id() {
             _ = thread.join();

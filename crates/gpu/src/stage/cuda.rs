@@ -2,7 +2,7 @@
 
 use super::completion::Completions;
 use super::fill::Fill;
-use super::slot::{CudaSlot, STATUS_BYTES};
+use super::slot::{CudaSlot, ROW_STATUS_BYTES};
 use crate::cubes::{self, CubeKernels};
 use crate::driver::{Device, GpuError, Module, Pinned};
 use crate::pictures::{Dtype, PictureDecoder};
@@ -101,7 +101,7 @@ impl Stage for CudaStage {
     }
 
     fn host_bytes(&self, room: &Room) -> u64 {
-        (staging_bytes(room) as u64).saturating_add((STATUS_BYTES * room.rows) as u64)
+        (staging_bytes(room) as u64).saturating_add((ROW_STATUS_BYTES * room.rows) as u64)
     }
 
     fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {

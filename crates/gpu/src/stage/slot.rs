@@ -4,6 +4,7 @@ use super::assembled::{Assembled, Host};
 use super::completion::Message;
 use super::cuda::Shared;
 use super::fill::{Fill, Upload};
+use crate::config::STATUS_BYTES;
 use crate::driver::{Event, GpuError, Memory, Pinned, Stream};
 use shardpack_codec::ZstdDecoder;
 use shardpack_reader::stage::{Prepared, Room, RowFault, Spot, StageSlot, Ticket, Value};
@@ -15,7 +16,7 @@ use std::sync::mpsc::{SendError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes for the status words of a row: those of four fields.
-pub(super) const STATUS_BYTES: usize = 16;
+pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
 
 /// A slot of the ring, and the batch in it.
 pub(super) struct CudaSlot {
@@ -73,7 +74,7 @@ impl CudaSlot {
         let device = &shared.device;
         let work = Work {
             memory: Memory::new(device, memory_bytes)?,
-            status: Pinned::new(device, STATUS_BYTES * room.rows)?,
+            status: Pinned::new(device, ROW_STATUS_BYTES * room.rows)?,
             done: Event::new(device)?,
             batch: None,
         };

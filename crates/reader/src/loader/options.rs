@@ -232,7 +232,7 @@ pub struct LoaderOptions {
     /// Threads that read and decode. Default 0: one for each core that the process may use.
     pub threads: usize,
     /// Batches in memory: one in the caller's hands, the others being filled. At least 1, default
-    /// 3; with 1, nothing is prepared while the caller works.
+    /// 3, see [`LoaderOptions::default_slots`]; with 1, nothing is prepared while the caller works.
     pub slots: usize,
     /// Bytes that may be read ahead of the samples being decoded, besides the window of the order.
     /// Default 32 MiB.
@@ -257,6 +257,15 @@ pub struct LoaderOptions {
     pub stage: Option<Arc<dyn Stage>>,
 }
 
+impl LoaderOptions {
+    /// How many slots are right for most: on a device one more, because a batch is under way there
+    /// while others are filled.
+    #[must_use]
+    pub const fn default_slots(on_device: bool) -> usize {
+        if on_device { 4 } else { 3 }
+    }
+}
+
 impl Default for LoaderOptions {
     fn default() -> Self {
         Self {
@@ -275,7 +284,7 @@ impl Default for LoaderOptions {
             dtype: ArrayDtype::default(),
             fields: None,
             threads: 0,
-            slots: 3,
+            slots: Self::default_slots(false),
             read_ahead_bytes: 32 << 20,
             window: Window::default(),
             max_batch_bytes: 8 << 30,

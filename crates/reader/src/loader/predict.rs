@@ -12,6 +12,7 @@ use super::stage::Room;
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::order::{Dealing, End, OpenReads, Positions};
+use crate::shard::Shard;
 use std::collections::VecDeque;
 
 /// What the prediction is made of.
@@ -99,15 +100,16 @@ pub(super) fn predict(
     // Of the fields that the host decodes, and of those that a stage takes.
     let (mut host_bytes, mut device_bytes, mut staged_bytes) = (0_u64, 0_u64, 0_u64);
     let mut scratch = 0_u64;
-    let records = match &options.stage {
-        Some(_) => Some(record_spread(dataset)?),
-        None => None,
-    };
+    let length = |shard: &Shard, record| Some(shard.index().row(record)?.length);
+    let records = options.stage.as_ref().map(|_| spread(dataset, rows, length)).transpose()?;
     for field in &fields.plans {
         let (largest_row, batch) = match field.size {
             Size::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
             _ => {
-                let (spread, neighbours) = spread(dataset, field, rows)?;
+                let mut dims = vec![0; field.shape.len()];
+                // What is wrong with a row is said when its batch comes.
+                let row = |shard: &Shard, record| Some(field.row(shard, record, &mut dims).ok()? as u64);
+                let (spread, neighbours) = spread(dataset, rows, row)?;
                 let batch = match epoch.dealing() {
                     // Neighbours in one batch may all be large.
                     Dealing::Sliced => neighbours.largest,
@@ -118,7 +120,7 @@ pub(super) fn predict(
         };
         let bytes = if field.staged { &mut device_bytes } else { &mut host_bytes };
         *bytes = bytes.checked_next_multiple_of(alignment).unwrap_or(u64::MAX).saturating_add(batch);
-        if let (true, Some(stage), Some(records)) = (field.staged, &options.stage, &records) {
+        if let (true, Some(stage), Some((records, _))) = (field.staged, &options.stage, &records) {
             let spec = field.spec(fields.layout, fields.scaling);
             // For a batch as if it were one row, and what rows take however small they are.
             let each = stage.staged_bytes(&spec, 0, 0).saturating_mul(rows);
@@ -215,28 +217,14 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Rea
     Ok(Reads { window, largest: size_class(record).max(run.min(pieces::MOST_BYTES)), record })
 }
 
-/// Lengths of records.
-fn record_spread(dataset: &Dataset) -> Result<Spread> {
-    let mut spread = Spread::default();
-    for (number, info) in dataset.shards().enumerate() {
-        if info.samples == 0 {
-            continue;
-        }
-        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
-        let lengths = (0..shard.len()).filter_map(|record| shard.index().row(record)).map(|row| row.length);
-        lengths.for_each(|length| spread.add(length as f64));
-    }
-    Ok(spread)
-}
-
-/// Sizes of single rows, and of any `rows` that are stored one after the other.
-fn spread(dataset: &Dataset, field: &super::fields::FieldPlan, rows: u64) -> Result<(Spread, Spread)> {
+/// Sizes of single records, or of what `size` says of them, and of any `rows` that are stored one
+/// after the other.
+fn spread(dataset: &Dataset, rows: u64, mut size: impl FnMut(&Shard, u64) -> Option<u64>) -> Result<(Spread, Spread)> {
     /// Rows that are looked at: enough to know their spread, few enough to open a dataset of 10⁸
     /// samples.
     const ROWS: u64 = 1 << 20;
     let (mut spread, mut neighbours) = (Spread::default(), Spread::default());
     let step = usize::try_from(dataset.len().div_ceil(ROWS)).unwrap_or(usize::MAX).max(1);
-    let mut dims = vec![0; field.shape.len()];
     // One of `step` rows stands for all of them.
     let together = usize::try_from(rows).unwrap_or(usize::MAX).div_ceil(step);
     let (mut last, mut sum) = (VecDeque::new(), 0.0);
@@ -246,8 +234,7 @@ fn spread(dataset: &Dataset, field: &super::fields::FieldPlan, rows: u64) -> Res
         }
         let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
         for record in (0..shard.len()).step_by(step) {
-            // What is wrong with a row is said when its batch comes.
-            let Ok(bytes) = field.row(&shard, record, &mut dims) else { continue };
+            let Some(bytes) = size(&shard, record) else { continue };
             let bytes = bytes as f64;
             spread.add(bytes);
             last.push_back(bytes);

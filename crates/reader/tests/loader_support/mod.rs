@@ -88,25 +88,41 @@ impl Made {
             (descriptor.stored, descriptor.decoded) = (Dtype::F16, Dtype::F32);
         }
         let descriptor = descriptor.encode().unwrap();
-        let stored = |bytes: &[u8], codec, descriptor| {
-            let length = bytes.len() as u64;
-            Some(StoredField { codec, stored_bytes: length, decoded_bytes: length, descriptor })
-        };
-        let array = stored(&cube, Codec::Raw, &descriptor).filter(|_| with_cube);
-        let fields = [stored(&jpeg, Codec::Jpeg, b"image/jpeg"), array];
+        let array = (Codec::Raw, cube, descriptor, None);
+        let values = [Some((Codec::Jpeg, jpeg, b"image/jpeg".to_vec(), None)), Some(array).filter(|_| with_cube)];
         let mut scalars = (self.id as i64 % 10).to_le_bytes().to_vec();
         for axis in [self.said_height, self.width, 3] {
             scalars.extend(axis.to_le_bytes());
         }
-        let builder = RecordBuilder::new(Vec::new(), schema, shard, self.id, &self.key(), &scalars, &fields);
-        let mut builder = builder.unwrap();
-        builder.field_mut(0).copy_from_slice(&jpeg);
-        if with_cube {
-            builder.field_mut(1).copy_from_slice(&cube);
-        }
-        let (bytes, frame) = builder.finish();
+        let (bytes, frame) = record(schema, (shard, self.id), &self.key(), &scalars, &values);
         (bytes, frame, scalars)
     }
+}
+
+/// A stored value: its codec, bytes, descriptor, and what it decodes to, if that is another number
+/// of bytes.
+pub type Stored = (Codec, Vec<u8>, Vec<u8>, Option<u64>);
+
+/// A record of a shard and sample.
+pub fn record(
+    schema: &Schema,
+    (shard, id): (u32, u64),
+    key: &str,
+    scalars: &[u8],
+    values: &[Option<Stored>],
+) -> (Vec<u8>, Frame) {
+    fn field(value: &Option<Stored>) -> Option<StoredField<'_>> {
+        let (codec, bytes, descriptor, decoded) = value.as_ref()?;
+        let stored_bytes = bytes.len() as u64;
+        let decoded_bytes = decoded.unwrap_or(stored_bytes);
+        Some(StoredField { codec: *codec, stored_bytes, decoded_bytes, descriptor })
+    }
+    let fields: Vec<_> = values.iter().map(field).collect();
+    let mut builder = RecordBuilder::new(Vec::new(), schema, shard, id, key, scalars, &fields).unwrap();
+    for (i, (_, bytes, ..)) in values.iter().enumerate().filter_map(|(i, value)| Some((i, value.as_ref()?))) {
+        builder.field_mut(i).copy_from_slice(bytes);
+    }
+    builder.finish()
 }
 
 pub fn schema() -> Schema {

@@ -1,7 +1,7 @@
 //! The parts of a picture, and which of them are decoded for a rectangle.
 #![deny(clippy::indexing_slicing)]
 
-use crate::jpeg::{JpegHeader, Rect, Sampling};
+use crate::jpeg::{JpegHeader, Rect};
 use std::ops::Range;
 
 /// The largest number of segments in a band, so that few of them are decoded alone at its end.
@@ -47,18 +47,10 @@ pub(super) struct Layout {
 impl Layout {
     /// `None` if this decoder does not handle such pictures.
     pub(super) fn of(header: &JpegHeader, window: Rect) -> Option<Self> {
-        let one_scan = usize::from(header.scan_components) == header.components().len();
-        if !matches!(header.sof, 0 | 1) || header.precision != 8 || !one_scan {
+        if !header.is_plain() {
             return None;
         }
-        let (h, v, components) = match header.sampling() {
-            Sampling::Gray => (1, 1, 1),
-            Sampling::S444 => (1, 1, 3),
-            Sampling::S422 => (2, 1, 3),
-            Sampling::S420 => (2, 2, 3),
-            Sampling::S440 => (1, 2, 3),
-            Sampling::S411 | Sampling::S410 | Sampling::Other => return None,
-        };
+        let [h, v, components] = header.sampling().mcu()?.map(|n| n as usize);
         let (width, height) = (u32::from(header.width), u32::from(header.height));
         window.check(width, height).ok()?;
         let (width, height) = (width as usize, height as usize);

@@ -2,11 +2,11 @@
 
 use super::generate::{Fill, array};
 use super::jpegs::{Random, Source};
-use super::loader_support::write;
+use super::loader_support::{record, write};
 use super::support::scratch;
 use shardpack_codec::jpeg::{PixelLayout, Scaling, View};
 use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Filter, ValueRule};
-use shardpack_format::{self as format, Codec, Dtype, FieldKind, RecordBuilder, Schema, StoredField};
+use shardpack_format::{self as format, Codec, Dtype, FieldKind, Schema};
 use shardpack_reader::order::End;
 use shardpack_reader::{ArrayDtype, Batch, CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt, Place};
 
@@ -95,20 +95,10 @@ impl Disk {
                 (cube.codec, cube.payload, cube.descriptor.encode().unwrap(), cube.descriptor.stored_bytes().ok()),
                 (mask.codec, mask.payload, mask.descriptor.encode().unwrap(), mask.descriptor.stored_bytes().ok()),
             ];
-            let stored = values.each_ref().map(|(codec, bytes, descriptor, decoded)| {
-                let stored_bytes = bytes.len() as u64;
-                let decoded_bytes = decoded.unwrap_or(stored_bytes);
-                Some(StoredField { codec: *codec, stored_bytes, decoded_bytes, descriptor })
-            });
             let mut scalars = (id as i64 % 10).to_le_bytes().to_vec();
             scalars.extend([height, width, 6].into_iter().flat_map(u32::to_le_bytes));
             let key = format!("sample-{id}");
-            let builder = RecordBuilder::new(Vec::new(), schema, number, id, &key, &scalars, &stored);
-            let mut builder = builder.unwrap();
-            for (i, (_, bytes, ..)) in values.iter().enumerate() {
-                builder.field_mut(i).copy_from_slice(bytes);
-            }
-            let (bytes, frame) = builder.finish();
+            let (bytes, frame) = record(schema, (number, id), &key, &scalars, &values.map(Some));
             (bytes, frame, key, scalars)
         });
         Self { dir }
