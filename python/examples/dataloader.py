@@ -47,7 +47,7 @@ def main(dataset: sp.Dataset) -> None:
         batches: DataLoader[sp.Batch] = DataLoader(iterable, batch_size=None, num_workers=workers)
         for epoch in range(2):
             iterable.set_epoch(epoch)
-            keys = [key for batch in batches for key in batch.keys]
+            keys = [key for batch in batches for key in batch.sample_keys]
             counts = f"{len(keys)} samples, {len(set(keys))} different"
             print(f"iterable, {workers} workers, epoch {epoch}: {counts}, first {keys[0]}")
         loader.close()

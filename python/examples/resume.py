@@ -39,7 +39,7 @@ def train(
     for step, batch in enumerate(loader):
         # Here the model would learn. Ranks wait for each other, as when gradients are averaged. Padding has an empty
         # key.
-        print(json.dumps([key for key in batch.keys if key]), file=seen, flush=True)
+        print(json.dumps([key for key in batch.sample_keys if key]), file=seen, flush=True)
         if run == "first" and step + 1 == KILLED_IN_STEP:
             threading.Event().wait()  # for the end
         together.wait()

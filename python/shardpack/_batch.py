@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, MutableMapping, Sequence, ValuesView
 from typing import Any, NoReturn
 
@@ -78,52 +79,52 @@ def _pinned(value: Any, *args: Any) -> Any:
 _PLAIN = (list, dict, str, bytes, int, float, type(None))
 
 
-class SampleKeys(list[str]):
-    """Keys of samples: a list. Called, it gives the names of the batch's fields, as the ``keys`` of any mapping does:
-    ``dict(batch)`` and ``model(**batch)`` call it.
-    """
-
-    __slots__ = ("_fields",)
-
-    def __init__(self, keys: Sequence[str], fields: list[str]) -> None:
-        super().__init__(keys)
-        self._fields = fields
-
-    def __call__(self) -> KeysView[str]:
-        return dict.fromkeys(self._fields).keys()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SampleKeys, (list(self), self._fields)
-
-
 _UNKNOWN = (
     "{}: expected a batch of a loader, found one that was made from its fields and has nothing else\n"
     "hint: iterate over the Loader itself: Accelerate and similar libraries need not prepare it"
 )
 
 
-class UnknownKeys(SampleKeys):
-    """Stands for the keys of a batch that was made of its fields."""
+class _Keys(Sequence[str]):
+    """What ``batch.keys`` is: called, it gives the names of the fields, as the ``keys`` of any mapping does. It was the
+    list of the samples' keys, too; where it is still used as such, it warns.
+    """
 
-    __slots__ = ()
+    __slots__ = ("_batch",)
 
-    def __iter__(self) -> NoReturn:
-        raise RuntimeError(_UNKNOWN.format("keys"))
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
 
-    def __len__(self) -> NoReturn:
-        raise RuntimeError(_UNKNOWN.format("keys"))
+    def __call__(self) -> KeysView[str]:
+        return dict.fromkeys(self._batch._names).keys()
 
-    def __getitem__(self, row: object) -> NoReturn:
-        raise RuntimeError(_UNKNOWN.format("keys"))
+    def _list(self) -> list[str]:
+        message = "batch.keys as the list of the samples' keys: use batch.sample_keys (batch.keys() names the fields)"
+        warnings.warn(message, DeprecationWarning, stacklevel=3)
+        return self._batch.sample_keys
+
+    def __len__(self) -> int:
+        return len(self._list())
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._list()[row]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._list())
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._list()
+
+    def __add__(self, other: list[str]) -> list[str]:
+        return self._list() + other
 
     def __eq__(self, other: object) -> bool:
-        return self is other
+        return self is other or self._list() == (list(other) if isinstance(other, _Keys) else other)
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return "UnknownKeys()"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return UnknownKeys, ((), self._fields)
+        return f"<keys of {self._batch!r}>"
 
 
 class Batch(MutableMapping[str, Any]):
@@ -135,16 +136,15 @@ class Batch(MutableMapping[str, Any]):
     another slot when all are taken (``stats()["extra_slots"]`` counts them). You may write into tensors.
 
     It is a mapping: ``dict(batch)``, ``model(**batch)``, ``batch.items()``, ``batch.get("label")``; values may be
-    replaced (``batch["image"] = augment(batch["image"])``) and added. Three things differ: ``len(batch)`` counts rows;
-    :attr:`keys` is the list of the samples' keys, which gives the names of the fields when it is called; and to iterate
-    over a batch is to take it apart (what iterates for names, as ``ChainMap`` does, takes ``dict(batch)``). With
-    ``Loader(…, fields=["image", "label"])`` it gives the values in that order, ``images, labels = batch``. Without
-    ``fields`` nobody has said the order, and it is a ``TypeError``. Like ``keys``, :attr:`mask` and :attr:`indices` are
-    attributes, so that no field can clash with them.
+    replaced (``batch["image"] = augment(batch["image"])``) and added. Two things differ: ``len(batch)`` counts rows, as
+    :attr:`rows` does; and to iterate over a batch is to take it apart (what iterates for names, as ``ChainMap`` does,
+    takes ``dict(batch)``). With ``Loader(…, fields=["image", "label"])`` it gives the values in that order,
+    ``images, labels = batch``. Without ``fields`` nobody has said the order, and it is a ``TypeError``.
+    :attr:`sample_keys`, :attr:`mask` and :attr:`indices` are attributes, so that no field can clash with them.
 
     Loaders make batches. ``Batch(fields)`` makes one of any mapping. Libraries that cut and join batches do this
-    (Accelerate, the Trainer of Hugging Face). Such a batch has fields only: asking it for keys, mask or indices is an
-    error.
+    (Accelerate, the Trainer of Hugging Face). Such a batch has fields only: asking it for sample keys, mask or indices is
+    an error.
     """
 
     # fmt: off
@@ -160,7 +160,7 @@ class Batch(MutableMapping[str, Any]):
     _names: list[str]
     _rows: int
     _values: dict[str, Any]
-    _keys: SampleKeys | None
+    _keys: list[str] | None
     _mask: Any
     _masked: bool
     _members: NDArray[np.uint64] | None
@@ -271,13 +271,23 @@ class Batch(MutableMapping[str, Any]):
         return self._whole().values()
 
     @property
-    def keys(self) -> SampleKeys:
-        """Key of the sample of each row; empty for padding. Called, the names of the fields."""
+    def keys(self) -> _Keys:
+        """``batch.keys()``: the names of the fields."""
+        return _Keys(self)
+
+    @property
+    def rows(self) -> int:
+        """Rows, padding included."""
+        return self._rows
+
+    @property
+    def sample_keys(self) -> list[str]:
+        """Key of the sample of each row; empty for padding."""
         if not self._is_lent:
-            return UnknownKeys((), self._names)
+            raise AttributeError(_UNKNOWN.format("sample_keys"))
         if self._keys is None:
             assert self._core is not None
-            self._keys = SampleKeys(self._core.keys(), self._names)
+            self._keys = self._core.keys()
         return self._keys
 
     @property
@@ -358,17 +368,15 @@ class Batch(MutableMapping[str, Any]):
         if not self._is_lent:
             return Batch(values)
         mask = None if self.mask is None else change(self.mask)
-        return _loose(self._rows, values, self.keys, mask, change(self.indices), self._unpacks)
+        return _loose(self._rows, values, self.sample_keys, mask, change(self.indices), self._unpacks)
 
     def __copy__(self) -> Batch:
         """The same rows and tensors. Replacing a value in one does not change the other. A ``DataLoader`` makes one."""
         batch = Batch.__new__(Batch)
         for name in Batch.__slots__:
             setattr(batch, name, getattr(self, name))
-        batch._names, batch._values, batch._keys = list(self._names), dict(self._values), None
+        batch._names, batch._values = list(self._names), dict(self._values)
         batch._is_collated = False
-        if self._keys is not None:
-            batch._keys = SampleKeys(self._keys, batch._names)
         return batch
 
     def copy(self) -> Batch:
@@ -379,7 +387,7 @@ class Batch(MutableMapping[str, Any]):
         # To another process: what a worker of a DataLoader sends is no view of the loader's memory any more.
         if not self._is_lent:
             return Batch, (self._whole(),)
-        return _loose, (self._rows, self._whole(), list(self.keys), self.mask, self.indices, self._unpacks)
+        return _loose, (self._rows, self._whole(), self.sample_keys, self.mask, self.indices, self._unpacks)
 
 
 def lend(
@@ -415,5 +423,5 @@ def _loose(
     """A batch of a loader that is no view of its memory any more."""
     batch = Batch(values)
     batch._rows, batch._is_lent, batch._unpacks = rows, True, unpacks
-    batch._keys, batch._mask, batch._indices = SampleKeys(keys, batch._names), mask, indices
+    batch._keys, batch._mask, batch._indices = list(keys), mask, indices
     return batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
@@ -37,8 +38,8 @@ def objects(label: int) -> tuple[str | None, dict[str, int], bytes]:
 def test_a_batch_is_a_mapping(mixed: sp.Dataset) -> None:
     batch = next(iter(sp.Loader(mixed, 8, image="center8", fields=["image", "label"])))
     assert isinstance(batch, Mapping)
-    assert list(batch.keys()) == ["image", "label"] and len(batch.keys) == 8
-    assert batch.keys == [mixed.keys[int(i)] for i in batch.indices] and isinstance(batch.keys, list)
+    assert list(batch.keys()) == ["image", "label"] and len(batch.sample_keys) == 8
+    assert batch.sample_keys == [mixed.keys[int(i)] for i in batch.indices] and isinstance(batch.sample_keys, list)
     plain = dict(batch)
     assert plain["image"] is batch["image"] and list(plain) == ["image", "label"]
 
@@ -53,6 +54,32 @@ def test_a_batch_is_a_mapping(mixed: sp.Dataset) -> None:
     assert batch == batch and batch != copy.copy(batch) and {batch}
 
 
+def test_keys_as_a_list_still_works_and_warns(mixed: sp.Dataset) -> None:
+    batch = next(iter(sp.Loader(mixed, 8, image="center8", fields=["image", "label"])))
+    keys = batch.sample_keys
+    uses: list[tuple[Any, Any]] = [
+        (lambda: list(batch.keys), keys),
+        (lambda: batch.keys[2:4], keys[2:4]),
+        (lambda: len(batch.keys), 8),
+        (lambda: keys[5] in batch.keys, True),
+        (lambda: batch.keys == keys, True),
+        (lambda: batch.keys == batch.keys, True),
+        (lambda: batch.keys + ["one"], [*keys, "one"]),
+        (lambda: sorted(batch.keys), sorted(keys)),
+    ]
+    for use, expected in uses:
+        with pytest.warns(DeprecationWarning, match="use batch.sample_keys") as warned:
+            assert use() == expected
+        assert warned[0].filename == __file__, "it points at the program's own line"
+    seen = alias = ["one"]
+    with pytest.warns(DeprecationWarning):
+        seen += batch.keys
+    assert seen is alias and seen == ["one", *keys]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(dict(batch)) == ["image", "label"] == list(batch.keys()) and batch.rows == 8
+
+
 def test_values_are_replaced_and_added(mixed: sp.Dataset) -> None:
     batch = next(iter(sp.Loader(mixed, 8, image="center8", fields=["image", "label"])))
     other = batch.copy()
@@ -60,7 +87,7 @@ def test_values_are_replaced_and_added(mixed: sp.Dataset) -> None:
     batch["weight"] = None
     assert batch["image"].max() <= 1 < other["image"].max() and "weight" not in other
     assert list(batch.keys()) == ["image", "label", "weight"] and list(other.keys()) == ["image", "label"]
-    assert batch["weight"] is None and other.keys == batch.keys and other["label"].base is not None
+    assert batch["weight"] is None and other.sample_keys == batch.sample_keys and other["label"].base is not None
     assert batch.pop("label") is not None and list(batch.keys()) == ["image", "weight"]
     for gone in ("label", "nothing"):
         with pytest.raises(KeyError):
@@ -68,7 +95,7 @@ def test_values_are_replaced_and_added(mixed: sp.Dataset) -> None:
     with pytest.raises(KeyError):
         batch["label"]
     again = pickle.loads(pickle.dumps(batch))
-    assert list(again.keys()) == ["image", "weight"] and again.keys == batch.keys
+    assert list(again.keys()) == ["image", "weight"] and again.sample_keys == batch.sample_keys
     again["more"] = 1
     assert list(again.keys()) == ["image", "weight", "more"]
 
@@ -103,12 +130,10 @@ def test_a_batch_of_fields_alone() -> None:
     batch = sp.Batch({"x": np.zeros((3, 2)), "y": [1, 2, 3]})
     for batch in (batch, copy.copy(batch), pickle.loads(pickle.dumps(batch))):
         assert len(batch) == 3 and list(batch.keys()) == ["x", "y"] and dict(batch)["y"] == [1, 2, 3]
-        for name in ("mask", "indices"):
+        for name in ("mask", "indices", "sample_keys"):
             assert not hasattr(batch, name), "None would say that every row is a sample"
-        with pytest.raises(RuntimeError, match="keys: .*\nhint"):
-            batch.keys[0]
-        with pytest.raises(RuntimeError):
-            len(batch.keys)
+        with pytest.raises(AttributeError, match="sample_keys: .*\nhint"):
+            batch.sample_keys
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -239,7 +264,7 @@ def test_a_dataloader_leaves_batches_as_they_are(mixed: sp.Dataset, workers: int
     for number, batch in enumerate(batches):
         images, labels = batch
         assert isinstance(batch, sp.Batch) and images.shape == (8, 8, 8, 3)
-        assert batch.keys == [mixed.keys[int(i)] for i in batch.indices] and labels is batch["label"]
+        assert batch.sample_keys == [mixed.keys[int(i)] for i in batch.indices] and labels is batch["label"]
     assert number == 5
 
 

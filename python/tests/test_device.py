@@ -100,7 +100,7 @@ def compare(dataset: Path | sp.Dataset, epochs: int = 1, rows: int = 16, **optio
         batches = 0
         for _ in range(epochs):
             for mine, theirs in zip(device, host, strict=True):
-                assert list(mine.keys) == list(theirs.keys)
+                assert list(mine.sample_keys) == list(theirs.sample_keys)
                 assert np.array_equal(mine.indices.cpu().numpy(), theirs.indices)
                 for name in theirs.keys():
                     same(mine[name], theirs[name])

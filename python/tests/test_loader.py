@@ -21,7 +21,7 @@ def dataset(photos: Path) -> sp.Dataset:
 
 def keys(loader: sp.Loader) -> list[str]:
     """The keys of one iteration."""
-    return [key for batch in loader for key in batch.keys]
+    return [key for batch in loader for key in batch.sample_keys]
 
 
 def test_a_batch_is_rows_of_fields(dataset: sp.Dataset) -> None:
@@ -32,7 +32,7 @@ def test_a_batch_is_rows_of_fields(dataset: sp.Dataset) -> None:
         assert batch["image"].shape == (16, 32, 32, 3) and batch["image"].dtype == np.uint8
         assert batch["label"].dtype == np.int64
         assert batch["label"].tolist() == [dataset[int(i)]["label"] for i in batch.indices]
-        assert batch.keys == [dataset.keys[int(i)] for i in batch.indices]
+        assert batch.sample_keys == [dataset.keys[int(i)] for i in batch.indices]
         assert batch.mask is None
         assert "image" in batch and "nothing" not in batch
         assert batch["image"] is batch["image"] is dict(batch.items())["image"]
@@ -78,10 +78,10 @@ def test_stored_bytes_come_as_they_are(dataset: sp.Dataset) -> None:
 def test_cubes_in_whole_and_in_part(cubes: Path, cube_values: list[np.ndarray]) -> None:
     dataset = sp.Dataset(cubes)
     for batch in sp.Loader(dataset, 8):
-        for key, cube in zip(batch.keys, batch["cube"], strict=True):
+        for key, cube in zip(batch.sample_keys, batch["cube"], strict=True):
             np.testing.assert_array_equal(cube, cube_values[int(Path(key).stem)])
     batch = next(iter(sp.Loader(dataset, 8, cube="center6x10", bands=[5, 2])))
-    for key, cube, mask in zip(batch.keys, batch["cube"], batch["mask"], strict=True):
+    for key, cube, mask in zip(batch.sample_keys, batch["cube"], batch["mask"], strict=True):
         number = int(Path(key).stem)
         np.testing.assert_array_equal(cube, cube_values[number][7:13, 10:20][..., [5, 2]])
         assert mask.shape == (6, 10) and (mask == number).all()
@@ -144,7 +144,7 @@ def test_ends(dataset: sp.Dataset) -> None:
     first, *_, last = sp.Loader(dataset, 16, image="center8", end="pad")
     assert first.mask.all() and first.mask.shape == (16,) and first.mask.dtype == np.bool_, "there in every batch"
     assert last.mask.tolist() == [True] * 12 + [False] * 4
-    assert last.indices[12:].tolist() == [-1] * 4 and last.keys[12:] == [""] * 4
+    assert last.indices[12:].tolist() == [-1] * 4 and last.sample_keys[12:] == [""] * 4
     assert not last["image"][12:].any()
     with pytest.raises(sp.UsageError, match="would be no batch\nhint"):
         sp.Loader(dataset, 64)
@@ -166,7 +166,7 @@ def test_a_state_goes_on_with_other_ranks_and_batch_sizes(dataset: sp.Dataset) -
     done = []
     for loader in loaders:
         iteration = iter(loader)
-        done += [key for _ in range(3) for key in next(iteration).keys]
+        done += [key for _ in range(3) for key in next(iteration).sample_keys]
     states = [json.loads(json.dumps(loader.state_dict())) for loader in loaders]
     assert states[0] == states[1] and states[0]["samples_consumed"] == 24
     rest = []
@@ -188,7 +188,7 @@ def test_the_loop_that_begins_also_resumes(dataset: sp.Dataset) -> None:
         for epoch in range(loader.epoch, 3):
             loader.set_epoch(epoch)
             for batch in loader:
-                seen += [(epoch, key) for key in batch.keys]
+                seen += [(epoch, key) for key in batch.sample_keys]
                 if len(seen) == stop * 8:
                     return seen, loader.state_dict()
         return seen, loader.state_dict()
@@ -231,7 +231,7 @@ def test_subsets_load(dataset: sp.Dataset) -> None:
     for batch in sp.Loader(owls, 8, end="pad"):
         assert batch.indices.dtype == np.int64 and (batch.indices == -1).tolist() == (~batch.mask).tolist()
         found = [owls.keys[int(i)] for i in batch.indices[batch.mask]]
-        assert found == [key for key in batch.keys if key], "numbers are those of the subset"
+        assert found == [key for key in batch.sample_keys if key], "numbers are those of the subset"
     assert sorted(i for batch in sp.Loader(owls, 5) for i in batch.indices) == list(range(20))
 
 
@@ -387,10 +387,10 @@ def test_pickles_of_loaders_and_batches(dataset: sp.Dataset) -> None:
     for _ in range(2):
         batch = next(iteration)
     copy = pickle.loads(pickle.dumps(loader))
-    assert [key for batch in copy for key in batch.keys] == [key for batch in iteration for key in batch.keys]
+    assert [key for batch in copy for key in batch.sample_keys] == [key for batch in iteration for key in batch.sample_keys]
     again = pickle.loads(pickle.dumps(batch))
     np.testing.assert_array_equal(again["image"], batch["image"])
-    assert again.keys == batch.keys and again.mask.all() and again.indices.tolist() == batch.indices.tolist()
+    assert again.sample_keys == batch.sample_keys and again.mask.all() and again.indices.tolist() == batch.indices.tolist()
     with pytest.raises(KeyError):
         again["nothing"]
     ragged = next(iter(sp.Loader(dataset, 4)))
@@ -408,7 +408,7 @@ def test_the_window_changes_no_batch(dataset: sp.Dataset) -> None:
     batches = {}
     for window in ("auto", "memory", "page-cache"):
         loader = sp.Loader(dataset, 7, window=window, seed=3, end="uneven")
-        batches[window] = [(list(batch.keys), batch["label"].tolist()) for batch in loader]
+        batches[window] = [(list(batch.sample_keys), batch["label"].tolist()) for batch in loader]
         stats = loader.stats()
         assert stats["window_in_page_cache"] == (window == "page-cache")
     assert batches["auto"] == batches["memory"] == batches["page-cache"]

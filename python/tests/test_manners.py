@@ -128,14 +128,14 @@ def test_a_loader_that_has_not_begun_works_in_a_fork(squares: Path) -> None:
     loader = sp.Loader(sp.Dataset(squares), 8, image="rrc32", seed=5)
     loader.set_epoch(2)
     expected = [
-        key for batch in sp.Loader(sp.Dataset(squares), 8, image="rrc32", seed=5, epoch=2) for key in batch.keys
+        key for batch in sp.Loader(sp.Dataset(squares), 8, image="rrc32", seed=5, epoch=2) for key in batch.sample_keys
     ]
     child = os.fork()
     if child == 0:
         signal.alarm(600)
-        os._exit(0 if [key for batch in loader for key in batch.keys] == expected else 1)
+        os._exit(0 if [key for batch in loader for key in batch.sample_keys] == expected else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert [key for batch in loader for key in batch.keys] == expected
+    assert [key for batch in loader for key in batch.sample_keys] == expected
 
 
 def test_a_thousand_epochs_take_no_more_memory(squares: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_thousand_epochs_take_no_more_memory(squares: Path) -> None:
         loader = sp.Loader(dataset.subset(range(16)), 4, image="rrc16", threads=2)
         for epoch in range(1000):
             for batch in loader:
-                batch["image"], batch["label"], batch.keys, batch.mask, batch.indices
+                batch["image"], batch["label"], batch.sample_keys, batch.mask, batch.indices
             if epoch == 200:
                 early = resident()
         assert loader.epoch == 1000 and loader.stats()["extra_slots"] == 0, loader.stats()

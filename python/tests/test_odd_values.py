@@ -59,7 +59,7 @@ def test_a_missing_value_is_told_from_zeros(odd: sp.Dataset) -> None:
 def test_indices_count_in_the_subset(odd: sp.Dataset) -> None:
     subset = odd.subset(lambda columns: columns["number"] % 3 == 0)
     for batch in sp.Loader(subset, 4, end="pad"):
-        for real, index, key in zip(batch.mask, batch.indices, batch.keys, strict=True):
+        for real, index, key in zip(batch.mask, batch.indices, batch.sample_keys, strict=True):
             assert (index == -1) == (not real)
             if real:
                 assert subset[int(index)]["__key__"] == key
@@ -93,7 +93,7 @@ def test_classes_are_weighed_by_label_or_by_name(tmp_path: Path) -> None:
             writer.write({"number": number, "label": number % 2})
     dataset = sp.Dataset(tmp_path / "out")
     by_label, by_name = (
-        [key for batch in sp.Loader(dataset, 8, weights=weights) for key in batch.keys]  # type: ignore[arg-type]
+        [key for batch in sp.Loader(dataset, 8, weights=weights) for key in batch.sample_keys]  # type: ignore[arg-type]
         for weights in ({0: 1.0, 1: 3.0}, {"cat": 1.0, "dog": 3.0})
     )
     assert by_label == by_name

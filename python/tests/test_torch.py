@@ -71,7 +71,7 @@ def test_masks_and_ragged_rows(photos: Path) -> None:
     assert last["image"][3].shape == tuple(last["image"].shapes[3])
     moved = last.to("cpu", torch.float32)
     assert moved["label"].dtype == torch.float32 and moved["image"][3].dtype == torch.float32
-    assert moved.keys == last.keys and len(moved) == 16
+    assert moved.sample_keys == last.sample_keys and len(moved) == 16
 
 
 def test_devices(dataset: sp.Dataset) -> None:
@@ -120,7 +120,7 @@ def test_iterable_style(dataset: sp.Dataset, start: str, workers: int) -> None:
         for batch in loader:
             assert batch["image"].shape == (len(batch), 16, 16, 3)
             assert batch["label"].tolist() == [dataset[int(i)]["label"] for i in batch.indices]
-            epoch_keys += batch.keys
+            epoch_keys += batch.sample_keys
         assert sorted(epoch_keys) == sorted(dataset.keys)
         epochs.append(epoch_keys)
     assert len(epochs) == 1 or epochs[0] != epochs[1]
@@ -129,7 +129,7 @@ def test_iterable_style(dataset: sp.Dataset, start: str, workers: int) -> None:
 def test_persistent_workers_count_epochs(dataset: sp.Dataset) -> None:
     batches = sp.torch.IterableDataset(sp.Loader(dataset, 8, image="center16", threads=1, end="uneven", to="torch"))
     loader = torch.utils.data.DataLoader(batches, batch_size=None, num_workers=2, persistent_workers=True, timeout=600)
-    epochs = [[key for batch in loader for key in batch.keys] for _ in range(3)]
+    epochs = [[key for batch in loader for key in batch.sample_keys] for _ in range(3)]
     assert all(sorted(epoch) == sorted(dataset.keys) for epoch in epochs)
     assert epochs[0] != epochs[1] != epochs[2]
 
@@ -138,7 +138,7 @@ def test_a_worker_does_not_begin_where_somebody_peeked(dataset: sp.Dataset) -> N
     loader = sp.Loader(dataset, 5, image="center16", threads=1, end="uneven", to="torch")
     next(iter(loader))
     there = pickle.loads(pickle.dumps(sp.torch.IterableDataset(loader)))
-    assert sorted(key for batch in there for key in batch.keys) == sorted(dataset.keys)
+    assert sorted(key for batch in there for key in batch.sample_keys) == sorted(dataset.keys)
 
 
 def test_a_worker_resumes_by_its_own_state(dataset: sp.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,10 +147,10 @@ def test_a_worker_resumes_by_its_own_state(dataset: sp.Dataset, monkeypatch: pyt
     loader = sp.Loader(dataset, 5, image="center16", threads=1, end="uneven", to="torch")
     first, second = sp.torch.IterableDataset(loader), sp.torch.IterableDataset(loader)
     batches = iter(first)
-    begun = [next(batches).keys for _ in range(2)]
+    begun = [next(batches).sample_keys for _ in range(2)]
     second.load_state_dict(first.state_dict())
-    rest = [batch.keys for batch in second]
-    assert rest == [batch.keys for batch in batches] and len(begun + rest) == 5
+    rest = [batch.sample_keys for batch in second]
+    assert rest == [batch.sample_keys for batch in batches] and len(begun + rest) == 5
     assert loader.state_dict()["samples_consumed"] == 0
 
 
@@ -227,8 +227,8 @@ def test_a_data_loader_keeps_batches_whole(dataset: sp.Dataset, workers: int) ->
     )
     count = 0
     for batch in through:
-        assert isinstance(batch, sp.Batch) and list(batch.keys())[:2] == ["image", "label"] and len(batch.keys) == 10
-        assert batch.indices[batch.mask].tolist() == [dataset.index_of(key) for key in batch.keys if key]
+        assert isinstance(batch, sp.Batch) and list(batch.keys())[:2] == ["image", "label"] and len(batch.sample_keys) == 10
+        assert batch.indices[batch.mask].tolist() == [dataset.index_of(key) for key in batch.sample_keys if key]
         count += int(batch.mask.sum())
     assert count == 48
 
@@ -248,7 +248,7 @@ def ranked(rank: int, address: str, path: Path, results: Any) -> None:
 
     dist.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=2)
     loader = sp.Loader(sp.Dataset(path), 4, image="center8", to="torch")
-    results.put((loader.rank, loader.world_size, [key for batch in loader for key in batch.keys]))
+    results.put((loader.rank, loader.world_size, [key for batch in loader for key in batch.sample_keys]))
     dist.destroy_process_group()
 
 
