@@ -83,8 +83,8 @@ fn pictures_text(figures: &Value) -> String {
         rows.push(("re-encoded", of(int("reencoded"))));
         rows.push(("quality", spread(&figures["quality"], 0)));
     }
-    rows.push(("in tiles", of(int("tiled"))));
-    for (name, label) in [("in_rows", "cut by rows only"), ("kept", "unchanged")] {
+    rows.push(("in segments", of(int("tiled"))));
+    for (name, label) in [("in_rows", "in whole rows"), ("kept", "unchanged")] {
         if int(name) > 0 {
             rows.push((label, of(int(name))));
         }

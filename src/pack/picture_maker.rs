@@ -154,8 +154,8 @@ impl PictureMaker {
                 #[allow(clippy::cast_possible_truncation, reason = "a score has three digits")]
                 let score = made.score.map_or(f32::NAN, |score| score as f32);
                 let (quality, outcome) = match made.outcome {
-                    ReencodeOutcome::Encoded { quality, interval, tiles_per_row, tile_rows } => {
-                        (quality, TileOutcome::Tiled { interval, tiles_per_row, tile_rows })
+                    ReencodeOutcome::Encoded { quality, interval, tiles_per_row, segments } => {
+                        (quality, TileOutcome::Tiled { interval, tiles_per_row, segments })
                     }
                     ReencodeOutcome::Source(outcome) => (0, outcome),
                 };
@@ -176,7 +176,7 @@ impl PictureMaker {
             }
             figures.pixels_checked = true;
         }
-        let gpu_jpeg = JpegHeader::parse(&self.made).is_ok_and(|header| header.hardware_decodable());
+        let gpu_jpeg = JpegHeader::parse(&self.made).is_ok_and(|header| header.device_decodable());
         Ok(Stored {
             body: Body::Bytes(&self.made),
             width,
@@ -230,7 +230,7 @@ impl PictureMaker {
         };
         #[allow(clippy::cast_possible_truncation, reason = "a score has three digits")]
         let score = made.score.map_or(f32::NAN, |score| score as f32);
-        let gpu_jpeg = JpegHeader::parse(&self.made).is_ok_and(|header| header.hardware_decodable());
+        let gpu_jpeg = JpegHeader::parse(&self.made).is_ok_and(|header| header.device_decodable());
         Ok(Stored {
             body: Body::Bytes(&self.made),
             width: made.width,

@@ -4,7 +4,7 @@
 //! | column | dtype | |
 //! |---|---|---|
 //! | `image.source_bytes` | u64 | size of the source file |
-//! | `image.tiles_per_row` | u16 | tiles side by side; 1 = tiles as wide as the picture; 0 = the source's own bytes |
+//! | `image.tiles_per_row` | u16 | restart segments in a row of MCUs, rounded up; 1 = as wide as the picture; 0 = the source's own bytes |
 //! | `image.pixels_checked` | bool | decoded and found equal to the source |
 //! | `image.quality` | u8 | quality of the encoder; 0 = not re-encoded. With `reencode` only |
 //! | `image.score` | f32 | SSIMULACRA2 against the source; NaN = not scored. With `reencode` only |

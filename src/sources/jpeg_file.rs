@@ -24,7 +24,7 @@ pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
         height: header.height.into(),
         deep: false,
         jpeg: Some(JpegFacts {
-            gpu_jpeg: header.hardware_decodable(),
+            gpu_jpeg: header.device_decodable(),
             rare,
             progressive: header.is_progressive(),
             components: u8::try_from(header.components().len()).unwrap_or(0),

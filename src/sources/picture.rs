@@ -32,8 +32,8 @@ pub struct Picture {
 /// What the rest of the program needs to know about a JPEG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JpegFacts {
-    /// Whether the GPU's fixed-function engine should decode it: see
-    /// [`hardware_decodable`](shardpack_codec::jpeg::JpegHeader::hardware_decodable).
+    /// Whether a GPU decodes it: see
+    /// [`device_decodable`](shardpack_codec::jpeg::JpegHeader::device_decodable).
     pub gpu_jpeg: bool,
     /// The feature that few decoders read, if there is one: the lossless or the hierarchical
     /// process, arithmetic coding, 12 bits, two components. The picture is kept like any other, and

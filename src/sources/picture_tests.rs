@@ -199,15 +199,13 @@ proptest! {
 #[test]
 fn a_thousand_photos_are_whole() {
     let Some(data) = shared_data() else { return };
-    let (mut pixels, mut trailing, mut gpu) = (0, 0, 0);
+    let (mut pixels, mut trailing) = (0, 0);
     for folder in std::fs::read_dir(data.join("imagenet-sample")).unwrap() {
         for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
             let picture = probe_picture(&std::fs::read(file.unwrap().path()).unwrap()).unwrap().unwrap();
             pixels += u64::from(picture.width) * u64::from(picture.height);
             trailing += u64::from(picture.jpeg.unwrap().trailing_bytes > 0);
-            gpu += u64::from(picture.jpeg.unwrap().gpu_jpeg);
         }
     }
     assert_eq!((pixels / 100_000, trailing), (2017, 0));
-    assert!(gpu >= 990, "{gpu}");
 }

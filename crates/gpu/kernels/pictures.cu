@@ -147,6 +147,7 @@ KERNEL(picture_weights, WeightsParams, 128) {
             span.size = 1;
             p.spans[axis.spans + n] = span;
             p.weights[axis.weights + n * axis.taps] = 1 << 14;
+            p.weights[axis.weights + n * axis.taps + 1] = 0;
         }
         if (threadIdx.x == 0) p.precisions[blockIdx.x] = 14;
         return;
@@ -181,6 +182,8 @@ KERNEL(picture_weights, WeightsParams, 128) {
             if (sum != 0.0) w = w / sum;
             p.weights[axis.weights + n * axis.taps + k] = (i16)round(w * unit);
         }
+        // They are read in pairs.
+        if (span.size & 1) p.weights[axis.weights + n * axis.taps + span.size] = 0;
     }
     if (threadIdx.x == 0) p.precisions[blockIdx.x] = precision;
 }
@@ -340,31 +343,54 @@ struct PixelsParams {
 };
 
 struct PixelsShared {
-    Array<u32, TILE_PIXELS> pixels;
-    Array<u32, TILE_BETWEEN> between;
+    alignas(16) Array<u32, TILE_PIXELS> pixels;
+    alignas(16) Array<u32, TILE_BETWEEN> between;
 };
+
+// Four pixels side by side, the first of them at a multiple of four.
+template <u32 N> FN uint4& four_of(Array<u32, N>& pixels, u32 at) { return *(uint4*)&pixels[at]; }
+
+// Goes through a grid of `width` columns, PIXEL_THREADS places at a time.
+struct Walk {
+    u32 x, y, step_x, step_y, width;
+};
+
+FN Walk walk_of(u32 width) {
+    Walk w;
+    w.width = width;
+    w.y = threadIdx.x / width;
+    w.x = threadIdx.x - w.y * width;
+    w.step_y = PIXEL_THREADS / width;
+    w.step_x = PIXEL_THREADS - w.step_y * width;
+    return w;
+}
+
+FN void step(Walk& w) {
+    w.x += w.step_x;
+    w.y += w.step_y;
+    if (w.x >= w.width) {
+        w.x -= w.width;
+        w.y++;
+    }
+}
 
 // Three sums of weighted levels.
 struct Sums {
     u32 red, green, blue;
 };
 
+FN Sums sums_of(u32 precision) {
+    u32 half = 1u << (precision - 1);
+    return Sums{half, half, half};
+}
+
 // Adds two pixels, weighted by the lower and the upper half of `weights`: three instructions each, where one at a time takes six.
+// Weights are not negative.
 FN void add(Sums& sums, u32 one, u32 other, u32 weights) {
     u32 red_green = __byte_perm(one, other, 0x5140), blue = __byte_perm(one, other, 0x6262);
     sums.red = dot_lower(weights, red_green, sums.red);
     sums.green = dot_upper(weights, red_green, sums.green);
     sums.blue = dot_lower(weights, blue, sums.blue);
-}
-
-// The sum of `count` pixels, `step` apart, each with its weight. Weights are not negative.
-template <u32 N> FN Sums sum_of(Array<u32, N>& pixels, u32 first, u32 step, Ptr<const i16> weights, u32 count, u32 precision) {
-    u32 half = 1u << (precision - 1), k = 0;
-    Sums sums = {half, half, half};
-    for (; k + 2 <= count; k += 2)
-        add(sums, pixels[first + k * step], pixels[first + (k + 1) * step], (u32)weights[k] | (u32)weights[k + 1] << 16);
-    if (k < count) add(sums, pixels[first + k * step], 0, (u32)weights[k]);
-    return sums;
 }
 
 FN u32 rounded(const Sums& sums, u32 precision) {
@@ -383,54 +409,81 @@ FN void put(Ptr<u8> out, const Output& how, u64 at, u32 channel, u32 value) {
     else cast<float>(out)[at] = x;
 }
 
-// Makes a tile of the output in each block: pixels of the source, then columns, then rows resized, as fast_image_resize does it for
-// 8 bits: what is between the two is rounded to 8 bits, too.
+// Makes a tile of the output in each block: pixels of the source, each once; then columns, then rows resized, as fast_image_resize does
+// it for 8 bits: what is between the two is rounded to 8 bits, too. Whatever is the same for several pixels is looked up for four of
+// them: the chroma around four neighbours of a row, a row's weights for four columns, a column's weights for four rows.
 KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
     SHARED(PixelsShared, s);
     Tile tile = p.tiles[blockIdx.x];
     const Picture& pic = p.pictures[tile.picture];
-    u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const u32 warps = PIXEL_THREADS / 32;
     u32 left = (tile.place & 0xFFFF) * pic.tile_width, top = (tile.place >> 16) * pic.tile_height;
     u32 columns = min(pic.tile_width, pic.x.out - left), rows = min(pic.tile_height, pic.y.out - top);
     Ptr<const Span> across = p.spans + pic.x.spans + left;
     Ptr<const Span> down = p.spans + pic.y.spans + top;
-    u32 x0 = across[0].start, width = across[columns - 1].start + across[columns - 1].size - x0;
+    // Of the picture. Columns begin and end at multiples of four.
+    u32 x0 = (pic.window_x + across[0].start) & ~3u;
+    u32 width = (pic.window_x + across[columns - 1].start + across[columns - 1].size - x0 + 3) & ~3u;
     u32 y0 = down[0].start, height = down[rows - 1].start + down[rows - 1].size - y0;
     if (width > TILE_PIXELS || height > TILE_PIXELS || width * height > TILE_PIXELS || width * rows > TILE_BETWEEN) {
         if (threadIdx.x == 0) atomicOr(p.status + tile.picture, ODD_TILE);
         return;
     }
-    for (u32 y = warp; y < height; y += warps)
-        for (u32 x = lane; x < width; x += 32)
-            s.pixels[y * width + x] = pixel_at(p.planes, pic, pic.window_x + x0 + x, pic.window_y + y0 + y);
+    for (Walk w = walk_of(width / 4); w.y < height; step(w))
+        four_of(s.pixels, w.y * width + w.x * 4) = pixels_at(p.planes, pic, x0 + w.x * 4, pic.window_y + y0 + w.y);
     __syncthreads();
     u32 precision = p.precisions[tile.picture * 2 + 1];
-    for (u32 r = warp; r < rows; r += warps) {
-        Span span = down[r];
-        Ptr<const i16> weights = p.weights + pic.y.weights + (top + r) * pic.y.taps;
-        for (u32 x = lane; x < width; x += 32) {
-            u32 first = (span.start - y0) * width + x;
-            s.between[r * width + x] = rounded(sum_of(s.pixels, first, width, weights, span.size, precision), precision);
+    for (Walk w = walk_of(width / 4); w.y < rows; step(w)) {
+        Span span = down[w.y];
+        Ptr<const u32> weights = cast<const u32>(p.weights + (pic.y.weights + (top + w.y) * pic.y.taps));
+        u32 at = (span.start - y0) * width + w.x * 4;
+        Sums a = sums_of(precision), b = a, c = a, d = a;
+        for (u32 k = 0; k < span.size; k += 2, at += 2 * width) {
+            u32 pair = weights[k / 2];
+            uint4 one = four_of(s.pixels, at);
+            // The last weight may have no other: then it is zero.
+            uint4 other = four_of(s.pixels, k + 1 < span.size ? at + width : at);
+            add(a, one.x, other.x, pair);
+            add(b, one.y, other.y, pair);
+            add(c, one.z, other.z, pair);
+            add(d, one.w, other.w, pair);
         }
+        four_of(s.between, w.y * width + w.x * 4) =
+            make_uint4(rounded(a, precision), rounded(b, precision), rounded(c, precision), rounded(d, precision));
     }
     __syncthreads();
     precision = p.precisions[tile.picture * 2];
-    u64 plane = (u64)pic.out_width * pic.out_height;
-    for (u32 r = warp; r < rows; r += warps) {
-        for (u32 c = lane; c < columns; c += 32) {
-            Span span = across[c];
-            Ptr<const i16> weights = p.weights + pic.x.weights + (left + c) * pic.x.taps;
-            u32 from = r * width + span.start - x0;
-            u32 pixel = rounded(sum_of(s.between, from, 1, weights, span.size, precision), precision);
-            u32 x = left + c, y = top + r;
-            if (pic.turn & MIRRORED_X) x = pic.x.out - 1 - x;
-            if (pic.turn & MIRRORED_Y) y = pic.y.out - 1 - y;
-            u64 at = pic.turn & TRANSPOSED ? (u64)x * pic.out_width + y : (u64)y * pic.out_width + x;
-            u64 first = p.output.channels_first ? pic.out + at : pic.out + at * 3, step = p.output.channels_first ? plane : 1;
-            put(p.out, p.output, first, 0, pixel & 255);
-            put(p.out, p.output, first + step, 1, pixel >> 8 & 255);
-            put(p.out, p.output, first + 2 * step, 2, pixel >> 16);
+    // How far the next pixel is, to the right and below, in the turned output.
+    u64 beside = pic.turn & TRANSPOSED ? pic.out_width : 1, below = pic.turn & TRANSPOSED ? 1 : pic.out_width;
+    u64 channel = p.output.channels_first ? (u64)pic.out_width * pic.out_height : 1, pixel = p.output.channels_first ? 1 : 3;
+    for (Walk w = walk_of(columns); w.y * 4 < rows; step(w)) {
+        Span span = across[w.x];
+        Ptr<const u32> weights = cast<const u32>(p.weights + (pic.x.weights + (left + w.x) * pic.x.taps));
+        u32 at = w.y * 4 * width + pic.window_x + span.start - x0;
+        // Where a row is missing, the one above it is computed again.
+        u32 lines = min(rows - w.y * 4, 4u), line[4];
+        Sums sums[4];
+#pragma unroll
+        for (u32 r = 0; r < 4; r++) {
+            line[r] = at + min(r, lines - 1) * width;
+            sums[r] = sums_of(precision);
+        }
+        for (u32 k = 0; k < span.size; k += 2) {
+            u32 pair = weights[k / 2], behind = k + 1 < span.size ? k + 1 : k;
+#pragma unroll
+            for (u32 r = 0; r < 4; r++) add(sums[r], s.between[line[r] + k], s.between[line[r] + behind], pair);
+        }
+        u32 x = left + w.x, y = top + w.y * 4;
+        if (pic.turn & MIRRORED_X) x = pic.x.out - 1 - x;
+        if (pic.turn & MIRRORED_Y) y = pic.y.out - 1 - y;
+        u64 to = pic.out + (x * beside + y * below) * pixel;
+#pragma unroll
+        for (u32 r = 0; r < 4; r++) {
+            if (r >= lines) break;
+            u32 rgb = rounded(sums[r], precision);
+            put(p.out, p.output, to, 0, rgb & 255);
+            put(p.out, p.output, to + channel, 1, rgb >> 8 & 255);
+            put(p.out, p.output, to + 2 * channel, 2, rgb >> 16);
+            to += pic.turn & MIRRORED_Y ? 0 - below * pixel : below * pixel;
         }
     }
 }

@@ -27,7 +27,7 @@ struct Axis {
     double end;
     u32 out;       // Pixels of the output.
     u32 in;        // Pixels of the window.
-    u32 taps;      // Weights kept for each pixel of the output.
+    u32 taps;      // Weights kept for each pixel of the output, an even number.
     u32 spans;     // Its first span.
     u32 weights;   // Its first weight.
     u32 copies;    // Not 0: pixels are copied, from `start` on.

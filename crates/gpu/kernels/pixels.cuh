@@ -1,39 +1,15 @@
 // Pixels from samples: upsampling and colours, to the bit as libjpeg's (jdsample.c "fancy", jdcolor.c).
+// Four neighbours of a row are made together, the first of them at a multiple of four.
 #pragma once
 #include "pictures.cuh"
 
-// A sample of a plane that is kept block by block, `across` blocks in a row.
-FN u32 sample_at(Ptr<const u8> planes, u32 first, u32 across, u32 x, u32 y) {
-    return planes[((u64)first + (y >> 3) * across + (x >> 3)) * 64 + (y & 7) * 8 + (x & 7)];
-}
-
-// Chroma at a pixel of the picture. At the picture's edges the outermost sample is repeated.
-FN u32 chroma_at(Ptr<const u8> planes, const Picture& pic, u32 first, u32 x, u32 y) {
-    u32 across = pic.right - pic.left, x0 = pic.left * 8, y0 = pic.top * 8;
-    if (pic.h == 1 && pic.v == 1) return sample_at(planes, first, across, x - x0, y - y0);
-    u32 cx = x / pic.h, cy = y / pic.v;
-    // The neighbour on the pixel's side.
-    u32 nx = x & 1 ? min(cx + 1, pic.chroma_width - 1) : (cx ? cx - 1 : 0);
-    u32 ny = y & 1 ? min(cy + 1, pic.chroma_height - 1) : (cy ? cy - 1 : 0);
-    u32 near = sample_at(planes, first, across, cx - x0, cy - y0);
-    if (pic.v == 1) {
-        u32 far = sample_at(planes, first, across, nx - x0, cy - y0);
-        return (3 * near + far + (x & 1 ? 2 : 1)) >> 2;
-    }
-    u32 below = sample_at(planes, first, across, cx - x0, ny - y0);
-    if (pic.h == 1) return (3 * near + below + (y & 1 ? 2 : 1)) >> 2;
-    u32 beside = sample_at(planes, first, across, nx - x0, cy - y0);
-    u32 across_corner = sample_at(planes, first, across, nx - x0, ny - y0);
-    u32 sum = 3 * near + below, other = 3 * beside + across_corner;
-    return (3 * sum + other + (x & 1 ? 7 : 8)) >> 4;
-}
+#define EVEN_BYTES 0x00FF00FFu
 
 FN u32 level(i32 value) { return (u32)min(max(value, 0), 255); }
 
-// Red, green and blue from the lowest byte on.
-FN u32 rgb_of(i32 y, i32 cb, i32 cr) {
-    cb -= 128;
-    cr -= 128;
+// Red, green and blue from the lowest byte on. `chroma`: blue in the lower half, red in the upper.
+FN u32 rgb_of(u32 luma, u32 chroma) {
+    i32 y = (i32)luma, cb = (i32)(chroma & 0xFFFF) - 128, cr = (i32)(chroma >> 16) - 128;
     // As libjpeg-turbo: the upper half of a product of 16 bits each, doubled and rounded.
     i32 red = y + cr + (((2 * cr * 26345 >> 16) + 1) >> 1);
     i32 green = y - cr + ((18734 * cr - 22554 * cb + 32768) >> 16);
@@ -41,10 +17,87 @@ FN u32 rgb_of(i32 y, i32 cb, i32 cr) {
     return level(red) | level(green) << 8 | level(blue) << 16;
 }
 
-// The pixel at (x, y) of the picture.
-FN u32 pixel_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
-    u32 luma = sample_at(planes, pic.planes[0], (pic.right - pic.left) * pic.h, x - pic.left * pic.h * 8, y - pic.top * pic.v * 8);
-    if (pic.components == 1) return luma * 0x010101u;
-    u32 cb = chroma_at(planes, pic, pic.planes[1], x, y), cr = chroma_at(planes, pic, pic.planes[2], x, y);
-    return rgb_of((i32)luma, (i32)cb, (i32)cr);
+// A plane's row of samples, which is kept block by block: sample x is at place_in_row(x). `across`: blocks in a row.
+FN Ptr<const u8> row_of(Ptr<const u8> planes, u32 first, u32 across, u32 y) {
+    return planes + (((u64)first + (y >> 3) * across) * 64 + (y & 7) * 8);
+}
+
+FN u32 place_in_row(u32 x) { return (x >> 3) * 64 + (x & 7); }
+
+// Sums of chroma, blue in the lower half and red in the upper.
+struct Four {
+    u32 a, b, c, d;
+};
+
+FN Four weighted(const Four& near, const Four& far) {
+    return Four{3 * near.a + far.a, 3 * near.b + far.b, 3 * near.c + far.c, 3 * near.d + far.d};
+}
+
+// Four samples of both planes.
+FN Four four_at(Ptr<const u8> blue, Ptr<const u8> red, u32 place) {
+    u32 cb = *cast<const u32>(blue + place), cr = *cast<const u32>(red + place);
+    return Four{__byte_perm(cb, cr, 0x4440) & EVEN_BYTES, __byte_perm(cb, cr, 0x5551) & EVEN_BYTES,
+                __byte_perm(cb, cr, 0x6662) & EVEN_BYTES, __byte_perm(cb, cr, 0x7773) & EVEN_BYTES};
+}
+
+// Places of two samples side by side, and of their neighbours.
+struct Places {
+    u32 before, pair, behind;
+    bool ends;  // The second of the two is beyond the picture: the first one stands for it.
+};
+
+FN Four pair_at(Ptr<const u8> blue, Ptr<const u8> red, const Places& at) {
+    u32 cb = *cast<const u16>(blue + at.pair), cr = *cast<const u16>(red + at.pair);
+    Four all;
+    all.a = blue[at.before] | (u32)red[at.before] << 16;
+    all.b = (cb | cr << 16) & EVEN_BYTES;
+    all.c = at.ends ? all.b : (cb >> 8 | cr << 8) & EVEN_BYTES;
+    all.d = blue[at.behind] | (u32)red[at.behind] << 16;
+    return all;
+}
+
+// Chroma of the four pixels from (x, y) of the picture on.
+FN Four chroma_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
+    u32 across = pic.right - pic.left, cy = y / pic.v - pic.top * 8, x0 = pic.left * 8;
+    Ptr<const u8> blue = row_of(planes, pic.planes[1], across, cy), red = row_of(planes, pic.planes[2], across, cy);
+    Ptr<const u8> far_blue = blue, far_red = red;
+    if (pic.v == 2) {
+        // The neighbour on the pixel's side. At the picture's edges the outermost sample is repeated.
+        u32 row = y / 2, ny = (y & 1 ? min(row + 1, pic.chroma_height - 1) : (row ? row - 1 : 0)) - pic.top * 8;
+        far_blue = row_of(planes, pic.planes[1], across, ny);
+        far_red = row_of(planes, pic.planes[2], across, ny);
+    }
+    if (pic.h == 1) {
+        u32 place = place_in_row(x - x0);
+        Four near = four_at(blue, red, place);
+        if (pic.v == 1) return near;
+        Four sum = weighted(near, four_at(far_blue, far_red, place));
+        u32 half = y & 1 ? 0x00020002u : 0x00010001u;
+        return Four{(sum.a + half) >> 2 & EVEN_BYTES, (sum.b + half) >> 2 & EVEN_BYTES, (sum.c + half) >> 2 & EVEN_BYTES,
+                    (sum.d + half) >> 2 & EVEN_BYTES};
+    }
+    // Pixels that nobody asked for may have neighbours beyond those that are kept: any will do.
+    u32 cx = x / 2, last = min(pic.chroma_width, pic.right * 8) - 1;
+    Places at = {place_in_row(max(cx, x0 + 1) - 1 - x0), place_in_row(cx - x0), place_in_row(min(cx + 2, last) - x0), cx >= last};
+    Four sum = pair_at(blue, red, at);
+    u32 even = 0x00010001u, odd = 0x00020002u, shift = 2;
+    if (pic.v == 2) {
+        sum = weighted(sum, pair_at(far_blue, far_red, at));
+        even = 0x00080008u;
+        odd = 0x00070007u;
+        shift = 4;
+    }
+    return Four{(3 * sum.b + sum.a + even) >> shift & EVEN_BYTES, (3 * sum.b + sum.c + odd) >> shift & EVEN_BYTES,
+                (3 * sum.c + sum.b + even) >> shift & EVEN_BYTES, (3 * sum.c + sum.d + odd) >> shift & EVEN_BYTES};
+}
+
+// The four pixels from (x, y) of the picture on, x a multiple of four. Beyond the picture, and beyond what is kept of it, they mean
+// nothing.
+FN uint4 pixels_at(Ptr<const u8> planes, const Picture& pic, u32 x, u32 y) {
+    Ptr<const u8> row = row_of(planes, pic.planes[0], (pic.right - pic.left) * pic.h, y - pic.top * pic.v * 8);
+    u32 luma = *cast<const u32>(row + place_in_row(x - pic.left * pic.h * 8));
+    u32 y0 = luma & 255, y1 = luma >> 8 & 255, y2 = luma >> 16 & 255, y3 = luma >> 24;
+    if (pic.components == 1) return make_uint4(y0 * 0x010101u, y1 * 0x010101u, y2 * 0x010101u, y3 * 0x010101u);
+    Four chroma = chroma_at(planes, pic, x, y);
+    return make_uint4(rgb_of(y0, chroma.a), rgb_of(y1, chroma.b), rgb_of(y2, chroma.c), rgb_of(y3, chroma.d));
 }

@@ -293,6 +293,9 @@ impl JpegHeader {
         self.scan_components == self.component_count
     }
 
+    /// Most blocks of a segment that a thread of a device decodes.
+    pub const DEVICE_SEGMENT_BLOCKS: u32 = 2048;
+
     /// Whether it is sequential, Huffman-coded, of 8 bits and in one scan: what our own decoder and
     /// the device take, if its subsampling is usual.
     #[must_use]
@@ -347,23 +350,27 @@ impl JpegHeader {
         }
     }
 
-    /// Whether the GPU's CUDA decoders can read it: Huffman-coded, baseline or progressive, 8 bits,
-    /// gray or 4:4:4, 4:2:2, 4:2:0, 4:4:0.
+    /// Whether the kernels for a GPU decode it: Huffman-coded, sequential, 8 bits, in one scan; gray,
+    /// or YCbCr of 4:4:4, 4:2:2, 4:2:0, 4:4:0; with restart markers so near that no segment has more
+    /// than [`DEVICE_SEGMENT_BLOCKS`](Self::DEVICE_SEGMENT_BLOCKS) blocks. The host decodes the
+    /// others.
     #[must_use]
-    pub fn gpu_decodable(&self) -> bool {
-        matches!(self.sof, 0 | 2)
-            && self.precision == 8
+    pub fn device_decodable(&self) -> bool {
+        let Some([h, v, components]) = self.sampling().mcu() else { return false };
+        let columns = u32::from(self.width).div_ceil(8 * h);
+        let mcus = columns * u32::from(self.height).div_ceil(8 * v);
+        let segment = match u32::from(self.restart_interval) {
+            0 => mcus,
+            interval => interval.min(mcus),
+        };
+        let blocks = if components == 1 { 1 } else { h * v + 2 };
+        // In so narrow a row, libjpeg does not interpolate.
+        let narrow = h == 2 && u32::from(self.width).div_ceil(2) <= 2;
+        self.is_plain()
             && self.stray_bytes == 0
             && !self.is_rgb()
-            && self.sampling().mcu().is_some()
-    }
-
-    /// Whether the GPU's fixed-function engine should be able to read it:
-    /// [`gpu_decodable`](Self::gpu_decodable), and baseline, in one scan. When it comes to
-    /// decoding, ask the GPU library itself.
-    #[must_use]
-    pub fn hardware_decodable(&self) -> bool {
-        self.gpu_decodable() && self.is_baseline() && self.is_in_one_scan()
+            && !narrow
+            && segment.saturating_mul(blocks) <= Self::DEVICE_SEGMENT_BLOCKS
     }
 }
 

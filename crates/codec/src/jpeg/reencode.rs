@@ -35,10 +35,11 @@ pub enum ReencodeOutcome {
         quality: u8,
         /// MCUs between restart markers.
         interval: u16,
-        /// Tiles side by side.
+        /// Segments in a row of MCUs, rounded up: tiles side by side, if the interval divides the
+        /// row.
         tiles_per_row: u32,
-        /// Tiles one above the other.
-        tile_rows: u32,
+        /// Segments of the picture.
+        segments: u32,
     },
     /// The source, tiled or kept. Re-encoded it would not have been smaller, or it is already as
     /// coarse as requested, or it cannot be decoded to colours or grey.
@@ -276,8 +277,8 @@ impl JpegReencoder {
             outcome: ReencodeOutcome::Encoded {
                 quality,
                 interval,
-                tiles_per_row: grid.columns / u32::from(interval),
-                tile_rows: grid.rows,
+                tiles_per_row: grid.columns.div_ceil(u32::from(interval)),
+                segments: (grid.columns * grid.rows).div_ceil(u32::from(interval)),
             },
             width: size.0,
             height: size.1,
@@ -443,14 +444,15 @@ fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Turn) -> Sub
 
 /// The MCUs of a picture that is not encoded yet.
 const fn grid(subsampling: Subsampling, (width, height): (u32, u32)) -> McuGrid {
-    let (mcu_width, mcu_height) = match subsampling {
-        Subsampling::S444 | Subsampling::Gray => (8, 8),
-        Subsampling::S422 => (16, 8),
-        Subsampling::S420 => (16, 16),
-        Subsampling::S440 => (8, 16),
-        Subsampling::S411 => (32, 8),
+    let (mcu_width, mcu_height, blocks) = match subsampling {
+        Subsampling::Gray => (8, 8, 1),
+        Subsampling::S444 => (8, 8, 3),
+        Subsampling::S422 => (16, 8, 4),
+        Subsampling::S420 => (16, 16, 6),
+        Subsampling::S440 => (8, 16, 4),
+        Subsampling::S411 => (32, 8, 6),
     };
-    McuGrid { columns: width.div_ceil(mcu_width), rows: height.div_ceil(mcu_height), mcu_width, mcu_height }
+    McuGrid { columns: width.div_ceil(mcu_width), rows: height.div_ceil(mcu_height), mcu_width, mcu_height, blocks }
 }
 
 /// About the size of a photo: 0.2 bytes per pixel at quality 80. Tiles must be chosen before the

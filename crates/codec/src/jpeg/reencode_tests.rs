@@ -36,14 +36,16 @@ fn mean_difference(a: &[u8], b: &[u8]) -> f64 {
 
 #[track_caller]
 fn check_tiles(done: Reencoded, stored: &[u8]) {
-    let ReencodeOutcome::Encoded { interval, tiles_per_row, tile_rows, .. } = done.outcome else {
+    let ReencodeOutcome::Encoded { interval, tiles_per_row, segments, .. } = done.outcome else {
         panic!("not encoded: {:?}", done.outcome)
     };
     let header = JpegHeader::parse(stored).unwrap();
     let grid = McuGrid::of(&header);
     assert!(header.is_baseline() && usize::from(header.scan_components) == header.components().len());
     assert_eq!((header.restart_interval, header.orientation), (interval, None));
-    assert_eq!((u32::from(interval) * tiles_per_row, tile_rows), (grid.columns, grid.rows));
+    let mcus = grid.columns * grid.rows;
+    let counted = [grid.columns, mcus].map(|n| n.div_ceil(u32::from(interval)));
+    assert_eq!([tiles_per_row, segments], counted);
     assert_eq!((u32::from(header.width), u32::from(header.height)), (done.width, done.height));
     assert_eq!((done.orientation, done.applied), (1, 1));
 }

@@ -1,8 +1,9 @@
 //! Lossless tiling: any usual JPEG becomes a baseline JPEG with one scan, and restart markers cut
-//! the scan into a grid of tiles.
+//! the scan into segments that are decoded each for itself.
 //!
 //! The DCT coefficients are copied and coded anew, so that every decoder gives exactly the same
-//! pixels for both. Rectangles of tiles can then be cut out by copying bytes ([`cut`](super::cut)).
+//! pixels for both. Most segments are a grid of tiles, of which rectangles can be cut out by copying
+//! bytes ([`cut`](super::cut)).
 #![deny(clippy::indexing_slicing)]
 
 use super::interval::{Interval, McuGrid};
@@ -61,10 +62,11 @@ pub enum TileOutcome {
     Tiled {
         /// MCUs between restart markers.
         interval: u16,
-        /// Tiles side by side.
+        /// Segments in a row of MCUs, rounded up: tiles side by side, if the interval divides the
+        /// row.
         tiles_per_row: u32,
-        /// Tiles one above the other: rows of MCUs.
-        tile_rows: u32,
+        /// Segments of the picture.
+        segments: u32,
     },
     /// The source byte for byte, including metadata and bytes after the end of the image.
     Kept(KeepReason),
@@ -174,8 +176,8 @@ impl JpegTiler {
             Ok(interval) => Ok(Tiled {
                 outcome: TileOutcome::Tiled {
                     interval,
-                    tiles_per_row: grid.columns / u32::from(interval),
-                    tile_rows: grid.rows,
+                    tiles_per_row: grid.columns.div_ceil(u32::from(interval)),
+                    segments: (grid.columns * grid.rows).div_ceil(u32::from(interval)),
                 },
                 width: if turned { header.height } else { header.width }.into(),
                 height: if turned { header.width } else { header.height }.into(),

@@ -22,17 +22,19 @@ fn lenient() -> TileOptions {
 
 #[track_caller]
 fn check_tiles(source: &[u8], tiled: Tiled, stored: &[u8]) {
-    let TileOutcome::Tiled { interval, tiles_per_row, tile_rows } = tiled.outcome else {
+    let TileOutcome::Tiled { interval, tiles_per_row, segments } = tiled.outcome else {
         panic!("kept: {:?}", tiled.outcome)
     };
     let header = JpegHeader::parse(stored).unwrap();
     assert!(header.is_baseline() && usize::from(header.scan_components) == header.components().len());
     assert_eq!(header.restart_interval, interval);
     let grid = McuGrid::of(&header);
-    assert_eq!((u32::from(interval) * tiles_per_row, tile_rows), (grid.columns, grid.rows));
+    let mcus = grid.columns * grid.rows;
+    let counted = [grid.columns, mcus].map(|n| n.div_ceil(u32::from(interval)));
+    assert_eq!([tiles_per_row, segments], counted);
     let markers =
         stored[header.scan_offset as usize..].windows(2).filter(|w| w[0] == 0xFF && (0xD0..=0xD7).contains(&w[1]));
-    assert_eq!(markers.count() as u32, tiles_per_row * tile_rows - 1);
+    assert_eq!(markers.count() as u32, segments - 1);
     assert!(stored.ends_with(b"\xFF\xD9"));
     assert_eq!((tiled.width, tiled.height), (u32::from(header.width), u32::from(header.height)));
     assert!(PixelCheck::new().same(source, stored, tiled.applied, &Limits::default()).unwrap());
@@ -218,7 +220,7 @@ fn a_picture_that_grows_is_kept() {
     assert!(row < auto);
     let max_growth = (row + auto) / 2.0 / source.len() as f64 - 1.0;
     let (tiled, _) = tile(&source, &TileOptions { max_growth, ..Default::default() }).unwrap();
-    assert_eq!(tiled.outcome, TileOutcome::Tiled { interval: 32, tiles_per_row: 1, tile_rows: 16 });
+    assert_eq!(tiled.outcome, TileOutcome::Tiled { interval: 32, tiles_per_row: 1, segments: 16 });
     let asked = TileOptions { max_growth, interval: Interval::Mcus(1), ..Default::default() };
     assert_eq!(tile(&source, &asked).unwrap().0.outcome, TileOutcome::Kept(KeepReason::Larger));
 }

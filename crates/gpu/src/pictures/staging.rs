@@ -3,7 +3,7 @@
 use super::assembly::{Totals, assemble};
 use super::needs::{Entry, Needs};
 use super::{Batch, Output, Reason};
-use shardpack_codec::jpeg::Rendering;
+use shardpack_codec::jpeg::{JpegHeader, Rendering};
 
 /// What is staged, and what is left to the host.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,7 +21,7 @@ pub struct StagingOptions {
 
 impl Default for StagingOptions {
     fn default() -> Self {
-        Self { output: Output::default(), scaled: false, max_segment_blocks: 2048 }
+        Self { output: Output::default(), scaled: false, max_segment_blocks: JpegHeader::DEVICE_SEGMENT_BLOCKS }
     }
 }
 

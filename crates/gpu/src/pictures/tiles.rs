@@ -3,12 +3,12 @@
 use super::record::{TILE_BETWEEN, TILE_PIXELS};
 use shardpack_codec::jpeg::ResizedAxis;
 
-/// Most rows of a tile: more make each block longer, and a batch fewer blocks.
-const MAX_ROWS: u32 = 16;
+/// Rows of a tile: more would make each block longer, and a batch fewer blocks.
+const ROWS: [u32; 6] = [32, 16, 8, 4, 2, 1];
 
-/// Weights that are kept for each pixel of an axis.
+/// Weights that are kept for each pixel of an axis: an even number, as they are read in pairs.
 pub(super) fn taps(axis: &ResizedAxis) -> u32 {
-    if axis.copies { 1 } else { whole(radius(axis).ceil()) * 2 + 1 }
+    if axis.copies { 2 } else { whole(radius(axis).ceil()) * 2 + 2 }
 }
 
 /// Most pixels of the source that `count` neighbours on the axis are made of.
@@ -39,23 +39,31 @@ const fn whole(value: f64) -> u32 {
     value as u32
 }
 
-/// Columns and rows of a tile. `None` if not even one pixel's source fits.
+/// Columns and rows of a tile: those of least work among what fits. `None` if not even one pixel's
+/// source does.
 pub(super) fn tile(x: &ResizedAxis, y: &ResizedAxis) -> Option<(u32, u32)> {
-    let (mut columns, mut rows) = (x.resized, y.resized.min(MAX_ROWS));
-    loop {
-        let (width, height) = (reach(x, columns), reach(y, rows));
-        if width.checked_mul(height)? <= TILE_PIXELS && width.checked_mul(rows)? <= TILE_BETWEEN {
-            return Some((columns, rows));
-        }
-        // Wide tiles waste less at their edges than high ones do: rows go first, down to a few.
-        if rows > 4 || (columns <= 32 && rows > 1) {
-            rows = rows.div_ceil(2);
-        } else if columns > 1 {
-            columns = columns.div_ceil(2);
-        } else {
-            return None;
+    let heights = ROWS.map(|rows| (rows.min(y.resized), reach(y, rows.min(y.resized))));
+    let mut best = None;
+    let halves = std::iter::successors(Some(x.resized), |&columns| (columns > 1).then(|| columns.div_ceil(2)));
+    for columns in halves {
+        // Threads take four columns of the source at a time.
+        let width = reach(x, columns).saturating_add(3).next_multiple_of(4);
+        for (rows, height) in heights {
+            let fits = |rows: u32, most: u32| width.checked_mul(rows).is_some_and(|pixels| pixels <= most);
+            if !fits(height, TILE_PIXELS) || !fits(rows, TILE_BETWEEN) {
+                continue;
+            }
+            // A pixel of the source takes twice the work of one between the two passes, as does one
+            // of the output, four rows of which are made together.
+            let tiles = u64::from(x.resized.div_ceil(columns)) * u64::from(y.resized.div_ceil(rows));
+            let output = columns * rows.next_multiple_of(4);
+            let work = tiles * u64::from(2 * width * height + width * rows + 2 * output);
+            if best.is_none_or(|(least, _)| work < least) {
+                best = Some((work, (columns, rows)));
+            }
         }
     }
+    best.map(|(_, tile)| tile)
 }
 
 #[cfg(test)]
@@ -70,12 +78,13 @@ mod tests {
     #[test]
     fn tiles_fit_and_no_more_than_needed() {
         let crop = axis(0.0, 290.0, 290, 224);
-        let (columns, rows) = tile(&crop, &crop).unwrap();
-        assert!(columns == 224 && rows >= 8, "{columns} × {rows}");
-        assert!(reach(&crop, columns) * reach(&crop, rows) <= TILE_PIXELS);
+        assert_eq!(tile(&crop, &crop), Some((56, 32)));
+        assert!((reach(&crop, 56) + 6) * reach(&crop, 32) <= TILE_PIXELS);
         let wide = axis(0.0, 65_535.0, 65_535, 65_535);
         let (columns, rows) = tile(&wide, &wide).unwrap();
         assert!(columns * rows <= TILE_BETWEEN && columns * rows * 4 > TILE_BETWEEN);
+        let single = axis(0.0, 1.0, 1, 1);
+        assert_eq!(tile(&single, &single), Some((1, 1)));
         let shrunk = axis(0.0, 4000.0, 4000, 20);
         assert_eq!(tile(&shrunk, &shrunk), None);
     }

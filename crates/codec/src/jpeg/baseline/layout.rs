@@ -7,7 +7,7 @@ use std::ops::Range;
 /// The largest number of segments in a band, so that few of them are decoded alone at its end.
 const BAND_SEGMENTS: usize = 6;
 /// Most rows of MCUs in a band: more would not fit the caches.
-const BAND_ROWS: usize = 4;
+pub(super) const BAND_ROWS: usize = 4;
 
 /// The parts of the picture, in MCUs unless stated otherwise.
 #[derive(Debug)]
@@ -28,18 +28,14 @@ pub(super) struct Layout {
     /// The picture's chroma, in samples.
     pub(super) chroma_width: usize,
     pub(super) chroma_height: usize,
-    /// Whether segments are tiles: parts of a single row.
-    pub(super) tiled: bool,
-    /// A segment, from left to right and from top to bottom.
-    pub(super) across: usize,
-    pub(super) down: usize,
+    /// MCUs of a segment; the last one may have fewer.
+    pub(super) interval: usize,
+    /// Whether segments are at most as long as a row. Then each is decoded as a whole; longer ones
+    /// are decoded row by row, as far as they are needed.
+    pub(super) short: bool,
     /// What samples are computed for: the window, and what upsampling needs around it.
     pub(super) shown_columns: Range<usize>,
     pub(super) shown_rows: Range<usize>,
-    /// What coefficients are decoded for: the segments touched by those samples, from their
-    /// beginning.
-    pub(super) decoded_columns: Range<usize>,
-    pub(super) decoded_rows: Range<usize>,
     /// Rows that are decoded together.
     pub(super) band: usize,
 }
@@ -67,20 +63,13 @@ impl Layout {
         };
         let shown_columns = span(window.x, window.right(), h, columns);
         let shown_rows = span(window.y, window.bottom(), v, rows);
-        let interval = usize::from(header.restart_interval);
-        let (tiled, across, down) = if interval == 0 || interval >= columns * rows {
-            (false, columns, rows)
-        } else if columns.is_multiple_of(interval) {
-            (true, interval, 1)
-        } else if interval.is_multiple_of(columns) {
-            (false, columns, interval / columns)
-        } else {
-            return None;
+        let interval = match usize::from(header.restart_interval) {
+            0 => columns * rows,
+            interval => interval.min(columns * rows),
         };
-        let decoded_columns = shown_columns.start / across * across..shown_columns.end.div_ceil(across) * across;
-        let decoded_rows = shown_rows.start / down * down..shown_rows.end;
-        let segments = decoded_columns.len() / across;
-        let band = if tiled { BAND_SEGMENTS.div_ceil(segments).min(BAND_ROWS) } else { 1 };
+        let short = interval <= columns;
+        let segments = shown_columns.len().div_ceil(interval);
+        let band = if short { BAND_SEGMENTS.div_ceil(segments).min(BAND_ROWS) } else { 1 };
         Some(Self {
             window,
             h,
@@ -91,15 +80,34 @@ impl Layout {
             rows,
             chroma_width,
             chroma_height,
-            tiled,
-            across,
-            down,
+            interval,
+            short,
             shown_columns,
             shown_rows,
-            decoded_columns,
-            decoded_rows,
             band,
         })
+    }
+
+    /// The MCUs of the n-th segment, counted row by row.
+    pub(super) fn mcus(&self, segment: usize) -> Range<usize> {
+        segment * self.interval..((segment + 1) * self.interval).min(self.columns * self.rows)
+    }
+
+    /// The segments that are decoded for a row: those that hold its shown MCUs, or all of its MCUs
+    /// if segments are longer than a row.
+    pub(super) fn segments(&self, row: usize) -> Range<usize> {
+        let columns = if self.short { self.shown_columns.clone() } else { 0..self.columns };
+        let first = row * self.columns;
+        (first + columns.start) / self.interval..(first + columns.end - 1) / self.interval + 1
+    }
+
+    /// The segments of a row that are not those of a row above it. Only its first one can be.
+    pub(super) fn new_segments(&self, row: usize) -> Range<usize> {
+        let Range { start, end } = self.segments(row);
+        match row.checked_sub(1).filter(|above| self.shown_rows.contains(above)) {
+            Some(above) => start.max(self.segments(above).end)..end,
+            None => start..end,
+        }
     }
 
     /// Blocks of a component in an MCU: side by side, and above each other.

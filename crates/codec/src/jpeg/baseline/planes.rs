@@ -87,15 +87,12 @@ impl Planes {
         let mut within = Within::new(simd);
         let mut out = [0; 64];
         let mcu = layout.blocks;
-        let per_row = layout.decoded_columns.len() * mcu;
-        let first = (layout.shown_columns.start - layout.decoded_columns.start) * mcu;
-        let shown = first..first + layout.shown_columns.len() * mcu;
-        let rows = band.blocks.chunks_exact(per_row).zip(band.lasts.chunks_exact(per_row));
-        for (row, (blocks, lasts)) in band.rows.clone().zip(rows) {
+        for (row, start) in band.rows.clone().zip(band.starts) {
             if row < layout.shown_rows.start {
                 continue;
             }
-            let (blocks, lasts) = (blocks.get(shown.clone())?, lasts.get(shown.clone())?);
+            let shown = start..start + layout.shown_columns.len() * mcu;
+            let (blocks, lasts) = (band.blocks.get(shown.clone())?, band.lasts.get(shown)?);
             for (column, (blocks, lasts)) in blocks.chunks_exact(mcu).zip(lasts.chunks_exact(mcu)).enumerate() {
                 let mut blocks = blocks.iter().zip(lasts);
                 let components = self.planes.iter_mut().zip(&tables.quantisers).enumerate().take(layout.components);

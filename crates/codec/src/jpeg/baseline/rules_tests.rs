@@ -350,3 +350,42 @@ fn only_what_is_decoded_counts() {
         assert_eq!(found == Verdict::Regular, expected, "row {shown}");
     }
 }
+
+/// Rows of three MCUs. The rectangle is in the middle column, so that some segments hold none of its
+/// MCUs, and some hold those of two rows.
+#[test]
+fn segments_that_straddle_rows_are_decoded_where_they_are_needed() {
+    let (columns, rows) = (3_usize, 4_usize);
+    let mcus = columns * rows;
+    for interval in 1..=mcus + 1 {
+        let segments = mcus.div_ceil(interval);
+        let of = |n: usize| n * interval..mcus.min((n + 1) * interval);
+        for damaged in 0..segments {
+            let bits = |n: usize| match n {
+                // A code that does not exist is in its last MCU.
+                n if n == damaged => flat(5).repeat(of(n).len() - 1) + "11111",
+                n => flat(5).repeat(of(n).len()),
+            };
+            let all = (0..segments).map(|n| packed(&bits(n))).collect();
+            let jpeg = Picture::of(columns as u16, rows as u16, interval as u16, all).bytes();
+            for row in 0..rows {
+                for height in 1..=rows - row {
+                    let found = judged(&jpeg, Rect { x: 8, y: row as u32 * 8, width: 8, height: height as u32 * 8 });
+                    let last = row + height - 1;
+                    let odd = if interval <= columns {
+                        (row..=last).any(|row| of(damaged).contains(&(row * columns + 1)))
+                    } else {
+                        // To the end of the last row, from the segment that begins the first one.
+                        let decoded = row * columns / interval * interval..(last + 1) * columns;
+                        decoded.contains(&(of(damaged).end - 1))
+                    };
+                    assert_eq!(
+                        found != Verdict::Regular,
+                        odd,
+                        "{interval}, segment {damaged}, {height} rows from {row}"
+                    );
+                }
+            }
+        }
+    }
+}

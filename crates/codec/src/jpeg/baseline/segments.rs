@@ -38,18 +38,16 @@ impl Segment<'_> {
 }
 
 impl Segments {
-    /// Finds and copies the segments of the layout's decoded MCUs. `None` unless the scan has
+    /// Finds and copies the segments that the layout decodes. `None` unless the scan has
     /// exactly the markers that it should have: RST0 to RST7 in turn, then EOI. The whole scan is
     /// checked, so that a lost marker is found wherever it was.
     pub(super) fn read(&mut self, scan: &[u8], layout: &Layout) -> Option<()> {
         self.bytes.clear();
         self.ends.clear();
-        let across = layout.columns / layout.across;
-        let columns = layout.decoded_columns.start / layout.across..layout.decoded_columns.end / layout.across;
-        let rows = layout.decoded_rows.start / layout.down..layout.decoded_rows.end.div_ceil(layout.down);
-        let last = across * layout.rows.div_ceil(layout.down) - 1;
-        let (mut index, mut column, mut row) = (0, 0, 0);
-        let mut kept = columns.start == 0 && rows.start == 0;
+        let last = (layout.columns * layout.rows - 1) / layout.interval;
+        let mut wanted = layout.shown_rows.clone().map(|row| layout.new_segments(row)).filter(|row| !row.is_empty());
+        let mut run = wanted.next()?;
+        let (mut index, mut kept) = (0, run.start == 0);
         let mut copied = 0;
         for at in memchr_iter(0xFF, scan) {
             let marker = *scan.get(at + 1)?;
@@ -73,11 +71,10 @@ impl Segments {
             }
             copied = at + 2;
             index += 1;
-            column += 1;
-            if column == across {
-                (column, row) = (0, row + 1);
+            if index == run.end {
+                run = wanted.next().unwrap_or(0..0);
             }
-            kept = columns.contains(&column) && rows.contains(&row);
+            kept = run.contains(&index);
         }
         None
     }

@@ -183,7 +183,14 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
         [&jpeg[..at], to, &jpeg[at + from.len()..]].concat()
     };
     let frame = [0xFF, 0xC0, 0, 17, 8];
-    let odd = |jpeg: &[u8], how: &Rendering, staging: &mut Staging<'_>| staging.push(jpeg, how).unwrap_err();
+    let odd = |jpeg: &[u8], how: &Rendering, staging: &mut Staging<'_>| {
+        let reason = staging.push(jpeg, how).unwrap_err();
+        // What the header alone tells is in a dataset's index.
+        if matches!(reason, Reason::Process | Reason::Colours | Reason::Sampling) {
+            assert!(!JpegHeader::parse(jpeg).unwrap().device_decodable(), "{reason:?}");
+        }
+        reason
+    };
     assert_eq!(odd(b"GIF", &whole, &mut staging), Reason::Header);
     assert_eq!(odd(&changed(&frame, &[0xFF, 0xC2, 0, 17, 8]), &whole, &mut staging), Reason::Process);
     assert_eq!(odd(&changed(&frame, &[0xFF, 0xC1, 0, 17, 12]), &whole, &mut staging), Reason::Process);
@@ -197,6 +204,14 @@ fn what_the_kernels_do_not_take_is_refused_with_a_reason() {
     assert_eq!(odd(&jpeg[..jpeg.len() - 2], &whole, &mut staging), Reason::Markers);
     let unmarked = Source { interval: 0, ..good }.encoded();
     assert_eq!(odd(&unmarked, &whole, &mut staging), Reason::LongSegments);
+    let wide = Source { size: (1024, 86), factors: (2, 2), interval: 0, detail: 0, seed: 1 };
+    for (interval, taken) in [(0, false), (341, true)] {
+        let jpeg = Source { interval, ..wide }.encoded();
+        let mut other = vec![0; 1 << 20];
+        let staged = Staging::new(&mut other, StagingOptions::default()).push(&jpeg, &whole);
+        assert_eq!(staged, if taken { Ok(0) } else { Err(Reason::LongSegments) });
+        assert_eq!(JpegHeader::parse(&jpeg).unwrap().device_decodable(), taken);
+    }
     let small = Rendering { view: View::resize(24, 32), ..Default::default() };
     let mut other = vec![0; 1 << 20];
     let scaled = StagingOptions { scaled: true, ..Default::default() };
