@@ -103,23 +103,24 @@ fn cpu_seconds() -> f64 {
 fn stored(dataset: &Dataset) -> Outcome<Vec<Stored>> {
     let fields = dataset.schema().fields();
     let field = fields.iter().find(|field| field.kind == FieldKind::Array).ok_or("no array in the dataset")?;
-    let mut all = Vec::new();
-    for sample in dataset.iter()? {
-        let sample = sample?;
-        let view = sample.view();
-        let value = view.field(&field.name)?.ok_or("a sample without the array")?;
-        let descriptor = sample.descriptor(&field.name)?;
-        let (number, record) = dataset.locate(sample.index())?;
+    let position = dataset.schema().stored_position(&field.name).ok_or("no array in the records")?;
+    let (mut all, mut buffer) = (Vec::new(), Vec::new());
+    for number in 0..dataset.shards().len() {
         let shard = dataset.shard(number)?;
-        let row = shard.row(record)?;
-        all.push(Stored {
-            codec: value.codec,
-            plain: ArrayDescriptor::plain(descriptor.stored, descriptor.shape),
-            payload: value.bytes.to_vec(),
-            file: shard.path().to_owned(),
-            offset: row.offset,
-            record_bytes: usize::try_from(row.length)?,
-        });
+        for record in 0..shard.len() {
+            let row = shard.row(record)?;
+            let value = shard.record(record, &mut buffer)?.fields.get(position).copied().flatten();
+            let value = value.ok_or("a sample without the array")?;
+            let descriptor = ArrayDescriptor::parse(value.descriptor, &Limits::default())?;
+            all.push(Stored {
+                codec: value.codec,
+                plain: ArrayDescriptor::plain(descriptor.stored, descriptor.shape),
+                payload: value.bytes.to_vec(),
+                file: shard.path().to_owned(),
+                offset: row.offset,
+                record_bytes: usize::try_from(row.length)?,
+            });
+        }
     }
     Ok(all)
 }

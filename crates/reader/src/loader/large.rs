@@ -251,8 +251,9 @@ impl Opening<'_> {
     /// Reads what is between the parts.
     fn keep(&self, frame: &Frame, head: &[u8], cuts: &Cuts) -> Option<Vec<Kept>> {
         let offset = self.shard.row(self.at.record).ok()?.offset;
-        let ends = cuts.parts.iter().map(|cut| cut.bytes.clone()).chain([frame.record_bytes..frame.record_bytes]);
-        let (mut kept, mut at, mut left) = (Vec::new(), 0, Self::MOST_KEPT * self.part_bytes as u64);
+        let end = std::iter::once(frame.record_bytes..frame.record_bytes);
+        let ends = cuts.parts.iter().map(|cut| cut.bytes.clone()).chain(end);
+        let (mut kept, mut at, mut left) = (Vec::new(), 0, Self::MOST_KEPT.saturating_mul(self.part_bytes as u64));
         for part in ends {
             let length = part.start.checked_sub(at)?;
             left = left.checked_sub(length)?;
@@ -264,7 +265,7 @@ impl Opening<'_> {
                 front.copy_from_slice(head.get(..known)?);
                 self.shard.file().read_exact_at(rest, offset.checked_add(at)?.checked_add(known as u64)?).ok()?;
                 let mut crc = crc32fast::Hasher::new();
-                crc.update(bytes.get(if at == 0 { FRAME_BYTES as usize } else { 0 }..)?);
+                crc.update(bytes.get(if at == 0 { size(FRAME_BYTES)? } else { 0 }..)?);
                 kept.push(Kept { start: at, bytes, crc });
             }
             at = part.end;
