@@ -116,7 +116,9 @@ impl ArrayDecoder {
         }
         let mut values = Values::new(descriptor, arrangement, piece, out);
         match arrangement.layout {
-            Layout::AsShape => blocks.for_each(stored_bytes, window, |block, bytes| values.take(block, bytes / width)),
+            Layout::AsShape => {
+                blocks.for_each(stored_bytes, window, |block, bytes| values.take(block, 0..bytes / width))
+            }
             Layout::BandMajor => {
                 let (blocks, block) = blocks.into_all(stored_bytes, width, stored, limits)?;
                 values.take_planes((&blocks, block), window)
@@ -159,6 +161,11 @@ impl ArrayDecoder {
             // At most: streams that are stored unchanged need none.
             (_, Layout::BandMajor) => stored.saturating_add(tile),
         })
+    }
+
+    /// What decoding a part takes.
+    pub(crate) const fn of_parts(&mut self) -> (&mut blosc2::Decoder, &mut Vec<u8>, &mut Vec<u8>) {
+        (&mut self.blosc2, &mut self.piece, &mut self.window)
     }
 
     /// Refuses what a payload of this length cannot hold under the limits, before memory is

@@ -7,7 +7,8 @@
 //! - [`ArrayOptions`] are a user's options. [`trial`] turns them into [`ArraySettings`], and
 //!   [`ArrayEncoder`] applies those to an [`Array`], or to data in a file ([`ArraySource`]).
 //! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor. For a [`Region`] it
-//!   decodes only the touched blocks.
+//!   decodes only the touched blocks. An [`ArraySplit`] is for several threads that decode one
+//!   large array.
 //! - [`PictureDecoder`] decodes pictures into the caller's memory, cropped and resized; [`jpeg`]
 //!   has everything about JPEGs.
 //! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
@@ -46,6 +47,7 @@ mod picture_open;
 mod region;
 mod settings;
 mod source;
+mod split;
 mod sums;
 mod trial;
 mod units;
@@ -67,5 +69,6 @@ pub use picture_decoder::PictureDecoder;
 pub use region::{Bands, Output, Region, RegionDecoded, RegionShape};
 pub use settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 pub use source::ArraySource;
+pub use split::{ArraySplit, Ends, SplitPart};
 pub use trial::{Candidate, MAX_TRIAL_SAMPLES, Trial, crop_for_trial, trial};
 pub use units::{Units, reserved_values};

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::header::check_crc;
 use crate::limits::Limits;
 use crate::name::{MAX_KEY_BYTES, check_key};
+use std::ops::Range;
 
 /// Size of a record's frame in bytes.
 pub const FRAME_BYTES: u64 = FRAME_LEN as u64;
@@ -117,6 +118,19 @@ pub struct FieldValue<'a> {
     pub descriptor: &'a [u8],
     /// The stored bytes.
     pub bytes: &'a [u8],
+}
+
+/// Where one stored field value is, as the head of its record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FieldPlace<'a> {
+    /// How the bytes are coded.
+    pub codec: Codec,
+    /// Bytes after decompression.
+    pub decoded_bytes: u64,
+    /// Media type of an image, array descriptor of an array, else empty.
+    pub descriptor: &'a [u8],
+    /// The stored bytes, from the start of the record.
+    pub bytes: Range<u64>,
 }
 
 /// A parsed record: slices of the given bytes.
@@ -267,6 +281,41 @@ impl<'a> Record<'a> {
             }
         }
         Err(Error::usage("stored field", format!("one below {}", frame.field_count), position))
+    }
+
+    /// Where the stored fields are, in schema order, read from the first [`Frame::head_bytes`]
+    /// bytes of a record; `None` where the sample has no value. Only the frame's own CRC32 is
+    /// checked: for a reader that takes the values of a large record apart, and compares the CRC32
+    /// of the body when it has them all.
+    ///
+    /// # Errors
+    /// `Format` if the head is too short for its fields, an entry is not valid, or the values do
+    /// not end where the record does.
+    pub fn places(frame: &Frame, head: &'a [u8]) -> Result<Vec<Option<FieldPlace<'a>>>> {
+        let mut head = Cursor::new(head, "record");
+        head.take(FRAME_BYTES)?;
+        let mut entries = Cursor::new(head.take(u64::from(frame.field_count) * FIELD_ENTRY_BYTES)?, "field table");
+        head.take(u64::from(frame.scalar_bytes))?;
+        let mut places = Vec::with_capacity(usize::from(frame.field_count));
+        let mut end = u64::from(frame.head_bytes);
+        for _ in 0..frame.field_count {
+            let Some(Entry { codec, descriptor_bytes, stored_bytes, decoded_bytes }) = Entry::parse(&mut entries)?
+            else {
+                places.push(None);
+                continue;
+            };
+            let descriptor = head.take(u64::from(descriptor_bytes))?;
+            let bytes = align_up(end).and_then(|start| Some(start..start.checked_add(stored_bytes)?));
+            let bytes = bytes.filter(|bytes| bytes.end <= frame.record_bytes).ok_or_else(|| {
+                Error::format("field value", format!("within {} bytes", frame.record_bytes), stored_bytes)
+            })?;
+            end = bytes.end;
+            places.push(Some(FieldPlace { codec, decoded_bytes, descriptor, bytes }));
+        }
+        if end != frame.record_bytes {
+            return Err(Error::format("record bytes", end, frame.record_bytes).at(16));
+        }
+        Ok(places)
     }
 
     /// Compares the CRC32 of the body with the one in the frame.

@@ -107,7 +107,8 @@ fn a_window_of_open_runs_gives_the_same_samples() {
             // Runs that are larger than the mean by which the window was measured have to go, and
             // to come back.
             0 => assert!(read < 2 * stored, "{read} bytes of {stored}"),
-            _ => assert_eq!(read, stored, "every run is read once"),
+            // Of records that are made in parts, the padding behind them is not read.
+            _ => assert!((stored - 64 * 121..=stored).contains(&read), "every run is read once: {read} of {stored}"),
         }
     }
 }

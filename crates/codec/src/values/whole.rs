@@ -6,6 +6,7 @@ use crate::decoder::grow;
 use crate::parts::{part, part_mut, split_mut};
 use crate::window::Block;
 use shardpack_format::{ArrayDescriptor, Dtype, Result, Transform};
+use std::ops::Range;
 
 /// Takes stored elements as they arrive and puts their values in their places.
 pub(crate) struct Values<'a> {
@@ -45,18 +46,19 @@ impl<'a> Values<'a> {
         Self { descriptor, arrangement, tables, piece, pixels, kept: 0, done: 0, out, size }
     }
 
-    /// Takes the `count` elements of a block in shape order, after those taken before.
-    pub(crate) fn take(&mut self, block: &Block<'_>, count: usize) -> Result<()> {
+    /// Takes these elements of a block in shape order, after those taken before.
+    pub(crate) fn take(&mut self, block: &Block<'_>, elements: Range<usize>) -> Result<()> {
         let Arrangement { bands, width, .. } = self.arrangement;
+        let Range { start: mut first, end: count } = elements;
         if is_as_stored(self.descriptor) {
+            let count = count.saturating_sub(first);
             let (before, rest) = split_mut(self.out, self.done * width, "elements before a block")?;
             let place = part_mut(rest, 0..count * width, "place of a block")?;
             let band = self.done % bands;
-            self.arrangement.read(block, 0, band, if band == 0 { &[] } else { before }, place)?;
+            self.arrangement.read(block, first, band, if band == 0 { &[] } else { before }, place)?;
             self.done += count;
             return Ok(());
         }
-        let mut first = 0;
         while first < count {
             let whole = (count - first) / bands * bands;
             if let (Block::Bytes(bytes), 0, true, 1..) = (block, self.kept, self.arrangement.is_identity(), whole) {

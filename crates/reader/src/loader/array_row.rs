@@ -5,7 +5,8 @@ use super::arrays::{Cut, too_large};
 use super::examples::loses;
 use super::fields::From;
 use super::work::{FieldOf, Recipe, limits_of_a_part};
-use shardpack_codec::{ArrayDecoder, Region, decoded_as};
+use shardpack_codec::blosc2::HEADER_BYTES;
+use shardpack_codec::{ArrayDecoder, ArraySplit, Ends, Region, decoded_as};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, FieldValue, Layout, Result, Transform};
 
 /// One thread's decoder of arrays, and its memory: used again for every row.
@@ -34,6 +35,11 @@ impl ArrayRows {
         };
         let fields = recipe.fields.plans.iter().map(|field| known(&field.from)).collect();
         Self { decoder: ArrayDecoder::new(), scratch: Vec::new(), fields, cut_size: None }
+    }
+
+    /// Decodes a part of an array.
+    pub(super) fn part(&mut self, split: &ArraySplit, number: usize, payload: &[u8], out: &mut [u8]) -> Result<Ends> {
+        self.decoder.decode_part(split, number, payload, out)
     }
 
     /// Begins a row.
@@ -69,6 +75,28 @@ impl ArrayRows {
         Ok((descriptor, region.as_ref()))
     }
 
+    /// How a payload of so many bytes, as long as the value says nothing but how it is stored, is
+    /// cut into parts for several threads; `None` if it has to be decoded as a whole, or would be
+    /// refused. `header` reads the header of a chunk at a place in the payload.
+    pub(super) fn split(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        value: &FieldValue<'_>,
+        (channels_first, dims): (bool, &[u64]),
+        (payload_bytes, part_bytes): (usize, usize),
+        header: impl FnMut(usize) -> Option<[u8; HEADER_BYTES]>,
+    ) -> Option<ArraySplit> {
+        let known = known(&mut self.fields, of).ok()?;
+        let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
+        let (descriptor, _) =
+            known.ask(recipe, of, value, (channels_first, None), expected, &mut self.cut_size).ok()?;
+        let limits = &of.shard.options().limits;
+        let turned = channels_first.then(|| turned(descriptor));
+        let descriptor = turned.as_ref().map_or(Some(descriptor), Option::as_ref)?;
+        ArraySplit::new(value.codec, descriptor, payload_bytes, part_bytes, limits, header)
+    }
+
     /// Decodes an array, or what `cut` leaves of it, into the whole of `out`. `dims` are the axes
     /// that the index promised for a ragged row.
     pub(super) fn decode(
@@ -92,13 +120,10 @@ impl ArrayRows {
         if !channels_first {
             return decoder.decode_into(value.codec, descriptor, value.bytes, out, limits);
         }
-        let &[height, width, channels] = &*descriptor.shape else {
+        let &[_, _, channels] = &*descriptor.shape else {
             return Err(Error::internal("axes of an array with bands first", 3, descriptor.shape.len()));
         };
-        if is_stored_channels_first(descriptor) {
-            // As stored: nothing to turn.
-            let turned =
-                ArrayDescriptor { layout: Layout::AsShape, shape: vec![channels, height, width], ..descriptor.clone() };
+        if let Some(turned) = turned(descriptor) {
             return decoder.decode_into(value.codec, &turned, value.bytes, out, limits);
         }
         if scratch.len() < out.len() {
@@ -188,9 +213,9 @@ pub(super) fn scratch_bytes(
         let bytes = ArrayDecoder::region_scratch_bytes(*codec, descriptor, &region)?;
         return Ok(scaled(bytes, row_bytes, region.shape_of(descriptor)?.bytes));
     }
-    let turned = ArrayDescriptor { layout: Layout::AsShape, ..descriptor.clone() };
+    let by_shape = ArrayDescriptor { layout: Layout::AsShape, ..descriptor.clone() };
     let (descriptor, also) = match channels_first {
-        true if is_stored_channels_first(descriptor) => (&turned, 0),
+        true if is_stored_channels_first(descriptor) => (&by_shape, 0),
         // The same, before it is turned.
         true => (descriptor, row_bytes),
         false => (descriptor, 0),
@@ -254,6 +279,27 @@ fn other_shape(of: &FieldOf<'_>, expected: &[u64], found: &[u64]) -> Error {
             Error::usage(what, expected, format!("{found:?}\n{hint}"))
         }
     }
+}
+
+/// What bands first are, if nothing has to be turned for it: stored just so.
+fn turned(descriptor: &ArrayDescriptor) -> Option<ArrayDescriptor> {
+    let &[height, width, channels] = &*descriptor.shape else { return None };
+    let turned =
+        || ArrayDescriptor { layout: Layout::AsShape, shape: vec![channels, height, width], ..descriptor.clone() };
+    is_stored_channels_first(descriptor).then(turned)
+}
+
+/// Whether large records of arrays like this one are cut into parts, and most bytes of a part that
+/// a thread has to have room for.
+pub(super) fn part_bytes(
+    (codec, descriptor): &(Codec, ArrayDescriptor),
+    (channels_first, cut): (bool, Option<&Cut>),
+    record_bytes: u64,
+) -> Option<u64> {
+    let turned = if channels_first { Some(turned(descriptor)?) } else { None };
+    let descriptor = turned.as_ref().unwrap_or(descriptor);
+    let takes = cut.is_none() && ArraySplit::takes(*codec, descriptor);
+    takes.then(|| ArraySplit::part_bytes(*codec, descriptor, record_bytes))
 }
 
 /// Whether the payload, decoded as if its shape were `[channels, height, width]`, is just that.

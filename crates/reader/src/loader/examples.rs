@@ -2,20 +2,19 @@
 //! does not matter which of them is the first.
 
 use super::options::LoaderOptions;
+use super::read;
 use super::work::{SampleAt, check, name};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
 use crate::shard::Shard;
 use shardpack_codec::{common_dtype, decoded_as};
-use shardpack_format::{ArrayDescriptor, Codec, Codes, Dtype, Error as FormatError, Frame, Limits, Record, Transform};
+use shardpack_format::{ArrayDescriptor, Codec, Codes, Dtype, Error as FormatError, Limits, Record, Transform};
 use std::sync::Arc;
 
 /// Most samples that are looked at; of smaller datasets all are.
 const MOST: u64 = 64;
 /// Most samples of one kind that are read whole, in search of one that is not damaged.
 const TRIES: usize = 16;
-/// Bytes of a record that are read for its head: most are shorter.
-const HEAD_BYTES: usize = 4096;
 
 /// Samples that differ in their element types or in how they are stored, one of each kind,
 /// ascending. At least one, and each is whole: heads alone are vouched for by nothing.
@@ -53,7 +52,7 @@ impl Examples {
         let mut buffer = Vec::new();
         for (kind, samples) in &kinds {
             let checked = samples.iter().take(TRIES).find_map(|&sample| {
-                let (codec, descriptor) = read(dataset, sample, position, limits, &mut buffer).ok()??;
+                let (codec, descriptor) = whole_record(dataset, sample, position, limits, &mut buffer).ok()??;
                 same_kind(kind, &descriptor).then_some(Example { sample, codec, descriptor })
             });
             whole.extend(checked);
@@ -139,7 +138,7 @@ fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
 }
 
 /// How a sample's array is stored, by its record, whose CRC32 was compared.
-fn read(
+fn whole_record(
     dataset: &Dataset,
     sample: u64,
     position: usize,
@@ -158,19 +157,7 @@ fn read(
 fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
-    let span = shard.span(&(record..record.saturating_add(1)))?;
-    let length = usize::try_from(span.end - span.start).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; length.min(HEAD_BYTES)];
-    shard.file().read_exact_at(&mut bytes, span.start)?;
-    let frame = Frame::parse(&bytes)?;
-    shard.index().check_frame(record, shard.identity().shard_number, &frame)?;
-    let wanted = usize::try_from(frame.head_bytes).unwrap_or(usize::MAX).min(length);
-    if wanted > bytes.len() {
-        // Bounded by the record, whose length the limits bound.
-        shard.check_length(record)?;
-        bytes.resize(wanted, 0);
-        shard.file().read_exact_at(&mut bytes, span.start)?;
-    }
+    let (frame, bytes) = read::head(&shard, record)?;
     let descriptor = Record::descriptor_at(&frame, &bytes, position)?;
     Ok(descriptor.map(|descriptor| ArrayDescriptor::parse(descriptor, limits)).transpose()?)
 }

@@ -1,6 +1,7 @@
 //! What a batch is made of: for each field where it comes from, its type, and how many bytes a row
 //! of it takes, known from the index alone.
 
+use super::array_row::part_bytes;
 use super::arrays::{self, Cut};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
 use super::stage::{FieldSource, FieldSpec};
@@ -11,6 +12,9 @@ use crate::scalar::Scalar;
 use crate::shard::Shard;
 use shardpack_codec::jpeg::{FloatTable, PixelLayout, Scaling, View};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema};
+
+/// Records of fewer parts are made by one thread: there is little to share.
+const LARGE_PARTS: u64 = 4;
 
 /// A column of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +67,28 @@ pub(super) enum From {
     Raw { position: usize },
 }
 
+impl From {
+    /// Position among the stored fields, of what comes out of a record.
+    pub(super) const fn position(&self) -> Option<usize> {
+        match self {
+            Self::Scalar(_) => None,
+            Self::Picture { position, .. } | Self::Array { position, .. } | Self::Raw { position } => Some(*position),
+        }
+    }
+
+    /// Whether large values of this field are made in parts.
+    fn is_in_parts(&self) -> bool {
+        match self {
+            Self::Raw { .. } => true,
+            Self::Array { channels_first, cut, stored, .. } => {
+                let how = (*channels_first, cut.as_ref());
+                !stored.is_empty() && stored.iter().all(|stored| part_bytes(stored, how, 0).is_some())
+            }
+            Self::Scalar(_) | Self::Picture { .. } => false,
+        }
+    }
+}
+
 /// How long a row is.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Size {
@@ -105,6 +131,8 @@ pub(super) struct Fields {
     /// Order of the axes of pictures, and how floats are made of their levels.
     pub(super) layout: PixelLayout,
     pub(super) scaling: Scaling,
+    /// Records of so many bytes and more are made in parts by several threads.
+    pub(super) large_bytes: Option<u64>,
 }
 
 impl FieldPlan {
@@ -185,7 +213,7 @@ impl Fields {
         let schema = dataset.schema();
         arrays::check(options)?;
         let scaling = options.scaling.unwrap_or(Scaling::UNIT);
-        let mut fields = Self { plans: Vec::new(), dims: 0, layout: options.layout, scaling };
+        let mut fields = Self { plans: Vec::new(), dims: 0, layout: options.layout, scaling, large_bytes: None };
         match &options.fields {
             None => {
                 let batched = |kind| matches!(kind, FieldKind::Scalar | FieldKind::Image | FieldKind::Array);
@@ -214,6 +242,10 @@ impl Fields {
             for plan in plans {
                 plan.staged = stage.takes(&plan.spec(*layout, *scaling));
             }
+        }
+        let (mut plans, part_bytes) = (fields.plans.iter(), options.part_bytes as u64);
+        if plans.any(|plan| plan.from.is_in_parts()) && !fields.plans.iter().any(|plan| plan.staged) {
+            fields.large_bytes = Some(part_bytes.saturating_mul(LARGE_PARTS));
         }
         Ok(fields)
     }

@@ -1,14 +1,17 @@
 //! What a thread does next, and what comes back from it.
 
+use super::large::Large;
 use super::plan::{Key, Plan};
 use super::read::{Loaded, ReadJob};
 use super::rows::{RowMut, Rows};
 use super::stage::Room;
+use super::work::SampleAt;
 use crate::error::Error;
 use std::sync::Arc;
 
-/// A row to be decoded.
-pub(super) struct Claim {
+/// Which row it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowOf {
     pub(super) generation: u64,
     pub(super) batch: u64,
     pub(super) row: u32,
@@ -16,6 +19,22 @@ pub(super) struct Claim {
     pub(super) record: u64,
     pub(super) repetition: u32,
     pub(super) key: Option<Key>,
+}
+
+impl RowOf {
+    pub(super) const fn at(&self, epoch: u32) -> SampleAt {
+        SampleAt { sample: self.sample, record: self.record, epoch, repetition: self.repetition }
+    }
+
+    pub(super) const fn done(self, fault: Option<Error>, missing: Vec<u32>) -> Outcome {
+        let Self { generation, batch, row, key, .. } = self;
+        Outcome { generation, batch, row, key, fault, missing }
+    }
+}
+
+/// A row to be decoded.
+pub(super) struct Claim {
+    pub(super) of: RowOf,
     pub(super) handle: RowMut,
     /// `None` for padding.
     pub(super) run: Option<Arc<Loaded>>,
@@ -32,14 +51,6 @@ pub(super) struct Outcome {
     pub(super) missing: Vec<u32>,
 }
 
-impl Claim {
-    /// Lets go of the row and of the run.
-    pub(super) fn done(self, fault: Option<Error>, missing: Vec<u32>) -> Outcome {
-        let Self { generation, batch, row, key, .. } = self;
-        Outcome { generation, batch, row, key, fault, missing }
-    }
-}
-
 /// The next useful thing to do.
 #[expect(
     clippy::large_enum_variant,
@@ -48,6 +59,8 @@ impl Claim {
 pub(super) enum Job {
     /// Rows were put into the thread's list.
     Decode,
+    /// Parts of a large record that others have begun.
+    Parts(Arc<Large>),
     Read(ReadJob),
     Plan(Plan),
     /// Make a slot.

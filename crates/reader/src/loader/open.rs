@@ -2,7 +2,7 @@
 //! have failed.
 
 use super::fault;
-use super::job::Claim;
+use super::job::{Claim, RowOf};
 use super::plan::Plan;
 use super::read::Loaded;
 use super::rows::{RowMut, Rows};
@@ -76,7 +76,7 @@ impl Open {
             let start = place.saturating_mul(stride);
             let axes = self.plan.dims.get(start..start.saturating_add(stride)).unwrap_or_default();
             dims.extend_from_slice(axes);
-            claims.push(Claim {
+            let of = RowOf {
                 generation: self.plan.generation,
                 batch: self.plan.number,
                 row,
@@ -85,9 +85,8 @@ impl Open {
                 repetition: planned.repetition,
                 // Nobody waits for what the page cache holds to be let go of.
                 key: read.filter(|read| run.is_some() && read.cached.is_none()).map(|read| read.key),
-                handle,
-                run,
-            });
+            };
+            claims.push(Claim { of, handle, run });
         }
     }
 }

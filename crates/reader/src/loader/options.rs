@@ -237,6 +237,12 @@ pub struct LoaderOptions {
     /// Bytes that may be read ahead of the samples being decoded, besides the window of the order.
     /// Default 32 MiB.
     pub read_ahead_bytes: u64,
+    /// Bytes of a part of a large record, about: records of four parts and more are read, checked
+    /// and decoded in parts, by all threads together, straight into their rows, where their values
+    /// can be (stored bytes, and arrays that come whole and are stored raw or by Blosc2, in the
+    /// order of their shape). What is loaded is the same. Default 1 MiB; `usize::MAX` leaves each
+    /// record to one thread.
+    pub part_bytes: usize,
     /// Where the window of the order is held. Default [`Window::Auto`].
     pub window: Window,
     /// Largest batch. Default 8 GiB. Sizes come from the index of the files, so this bounds what a
@@ -286,6 +292,7 @@ impl Default for LoaderOptions {
             threads: 0,
             slots: Self::default_slots(false),
             read_ahead_bytes: 32 << 20,
+            part_bytes: 1 << 20,
             window: Window::default(),
             max_batch_bytes: 8 << 30,
             on_corrupt: OnCorrupt::default(),

@@ -19,11 +19,13 @@ const WHOLE_BYTES: u64 = Runs::BYTES + Runs::BYTES / 2;
 pub(super) const MOST_BYTES: u64 = 2 * Runs::BYTES;
 
 /// The records of `records`, all of one shard, that are read together with `record`, one of them:
-/// at most [`MOST_BYTES`], or the record alone.
+/// at most [`MOST_BYTES`], or the record alone. One of `large` bytes or more is alone: several
+/// threads read it in parts.
 ///
 /// # Errors
 /// `Usage` if the shard has no such records.
-pub(super) fn piece(shard: &Shard, records: &Range<u64>, record: u64) -> Result<Range<u64>> {
+pub(super) fn piece(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Result<Range<u64>> {
+    let records = &between_large(shard, records, record, large);
     let span = shard.span(records)?;
     let bytes = span.end - span.start;
     if bytes <= WHOLE_BYTES || records.end - records.start == 1 {
@@ -47,6 +49,17 @@ pub(super) fn piece(shard: &Shard, records: &Range<u64>, record: u64) -> Result<
     Ok(first..end)
 }
 
+/// The records around `record` up to the next large ones; a large one alone.
+fn between_large(shard: &Shard, records: &Range<u64>, record: u64, large: Option<u64>) -> Range<u64> {
+    let Some(large) = large else { return records.clone() };
+    let is_large = |record: &u64| shard.index().row(*record).is_some_and(|row| row.length >= large);
+    if is_large(&record) {
+        return record..record + 1;
+    }
+    let start = (records.start..record).rev().find(is_large).map_or(records.start, |before| before + 1);
+    start..(record + 1..records.end).find(is_large).unwrap_or(records.end)
+}
+
 /// The first of `records` that is not `before`, of those that are sorted by it.
 fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
     let Range { mut start, mut end } = records.clone();
@@ -61,7 +74,12 @@ fn partition(records: &Range<u64>, before: impl Fn(u64) -> bool) -> u64 {
 ///
 /// # Errors
 /// As [`Dataset::shard`].
-pub(super) fn reads_of(dataset: &Dataset, samples: Range<u64>, mut each: impl FnMut(u64)) -> Result<()> {
+pub(super) fn reads_of(
+    dataset: &Dataset,
+    samples: Range<u64>,
+    large: Option<u64>,
+    mut each: impl FnMut(u64),
+) -> Result<()> {
     let mut at = samples.start;
     for (number, records) in records_of(dataset, samples) {
         let first = at - records.start;
@@ -71,7 +89,7 @@ pub(super) fn reads_of(dataset: &Dataset, samples: Range<u64>, mut each: impl Fn
         let mut record = records.start;
         while record < records.end {
             each(first + record);
-            record = piece(&shard, &records, record)?.end.max(record + 1);
+            record = piece(&shard, &records, record, large)?.end.max(record + 1);
         }
     }
     Ok(())

@@ -82,7 +82,8 @@ pub(super) struct PlannedRead {
     /// First of the rows; the others hang on it.
     pub(super) first_row: u32,
     pub(super) rows: usize,
-    /// Stands for the run, if the page cache holds it.
+    /// Stands for the run, if it is read when it is decoded: because the page cache holds it, or it
+    /// is a large record.
     pub(super) cached: Option<Arc<Loaded>>,
 }
 
@@ -98,6 +99,8 @@ pub(super) struct Planner {
     pub(super) held: Held,
     /// Shard by shard, what stands for its runs in the page cache.
     cached: Vec<Option<Arc<Loaded>>>,
+    /// The same for its large records.
+    large: Vec<Option<Arc<Loaded>>>,
     steps: Steps,
     next: u64,
     /// Reads that have begun, of which more samples will come.
@@ -124,6 +127,7 @@ impl Planner {
             generation: 0,
             held: Held::default(),
             cached: Vec::new(),
+            large: Vec::new(),
             steps,
             next: 0,
             open: HashMap::new(),
@@ -200,7 +204,9 @@ impl Planner {
         }
         if step.done && span.end - span.start > 1 && self.held == Held::Memory {
             // A shard that cannot be opened brings nothing that could be let go of.
-            let _ = pieces::reads_of(&self.dataset, span, |first| plan.closed.push((first, step.pass)));
+            let _ = pieces::reads_of(&self.dataset, span, self.fields.large_bytes, |first| {
+                plan.closed.push((first, step.pass))
+            });
         }
     }
 
@@ -212,8 +218,15 @@ impl Planner {
         let first = sample - record;
         let records = span.start.saturating_sub(first).min(record)
             ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
-        let cached = (self.held != Held::Memory).then(|| self.cached(number, &shard));
-        let records = if cached.is_some() { record..record + 1 } else { pieces::piece(&shard, &records, record)? };
+        let in_memory = self.held == Held::Memory;
+        let large = self.fields.large_bytes;
+        let records = if in_memory { pieces::piece(&shard, &records, record, large)? } else { record..record + 1 };
+        let row = shard.row(record)?;
+        let is_large = large.is_some_and(|bytes| row.length >= bytes);
+        let cached = (is_large || !in_memory).then(|| self.cached((number, is_large), &shard));
+        if is_large && in_memory {
+            plan.announced.push((Arc::clone(&shard), row.offset, row.length));
+        }
         let before = (self.sizes.len(), plan.dims.len());
         plan.dims.resize(before.1 + self.fields.dims, 0);
         for field in &self.fields.plans {
@@ -238,8 +251,11 @@ impl Planner {
                 plan.staged_bytes = plan.staged_bytes.saturating_add(usize::try_from(staged).unwrap_or(usize::MAX));
             }
         }
-        // All of a shard that the page cache holds is as one read.
-        let key = if cached.is_some() { (first, u64::MAX) } else { (first + records.start, step.pass) };
+        // All of a shard that is read when it is decoded is as one read; large records are another.
+        let key = match &cached {
+            Some(cached) => (first, u64::MAX - u64::from(cached.is_large)),
+            None => (first + records.start, step.pass),
+        };
         let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
         let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
         let read = *self.reads.entry(key).or_insert(count);
@@ -261,12 +277,14 @@ impl Planner {
         Ok(())
     }
 
-    fn cached(&mut self, number: usize, shard: &Arc<Shard>) -> Arc<Loaded> {
-        if self.cached.len() <= number {
-            self.cached.resize(number + 1, None);
+    fn cached(&mut self, (number, is_large): (usize, bool), shard: &Arc<Shard>) -> Arc<Loaded> {
+        let made = if is_large { &mut self.large } else { &mut self.cached };
+        if made.len() <= number {
+            made.resize(number + 1, None);
         }
-        let new = || Arc::new(Loaded::cached(Arc::clone(shard)));
-        match self.cached.get_mut(number) {
+        let new =
+            || Arc::new(if is_large { Loaded::large(Arc::clone(shard)) } else { Loaded::cached(Arc::clone(shard)) });
+        match made.get_mut(number) {
             Some(place) => Arc::clone(place.get_or_insert_with(new)),
             None => new(),
         }

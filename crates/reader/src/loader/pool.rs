@@ -1,10 +1,11 @@
 //! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that
 //! can be decoded, else the next run, else it sleeps.
 
-use super::job::{Claim, Job, Outcome, Want};
+use super::job::{Claim, Job, Outcome, RowOf, Want};
+use super::large::Large;
 use super::memory::Allocate;
 use super::plan::{Plan, Planner};
-use super::rows::Rows;
+use super::rows::{RowMut, Rows};
 use super::stage::{Refusals, Room, RowFault, Stage, Ticket};
 use super::state::State;
 use super::stats::{Counters, add, add_since};
@@ -123,6 +124,7 @@ impl Shared {
         loop {
             match self.next(&mut desk) {
                 Job::Decode => desk.decode(self),
+                Job::Parts(large) => desk.parts(self, &large),
                 Job::Read(mut job) => {
                     let start = Instant::now();
                     let result = job.read();
@@ -166,6 +168,17 @@ impl Shared {
         }
     }
 
+    /// A large record was opened: its parts are for all threads.
+    fn share(&self, large: Large) {
+        add(&self.counters.read_bytes, large.kept_bytes());
+        self.state().share(large);
+        self.work.notify_all();
+    }
+
+    fn clear(&self, row: &mut RowMut) {
+        (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
+    }
+
     fn submit(self: &Arc<Self>, generation: u64, batch: u64, slot: Arc<Rows>) {
         let ticket = Ticket { home: Arc::downgrade(self), generation, batch, slot: Some(Arc::clone(&slot)) };
         // Without a part on the device, or with a row that is still written, the ticket says that
@@ -198,7 +211,7 @@ impl Shared {
         }
         desk.dims.clear();
         loop {
-            match state.next(&mut desk.claims, &mut desk.dims) {
+            match state.next(&mut desk.claims, &mut desk.promised) {
                 Job::Wait(want) => {
                     let start = Instant::now();
                     state.asleep += 1;
@@ -272,44 +285,110 @@ impl Drop for Leaving<'_> {
 struct Desk {
     bench: Bench,
     claims: Vec<Claim>,
+    /// Axes of the ragged fields of these rows, as the index has them.
+    promised: Vec<u64>,
     outcomes: Vec<Outcome>,
+    /// The axes of those.
     dims: Vec<u64>,
 }
 
 impl Desk {
     fn new(shared: &Shared) -> Self {
         let bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-        Self { bench, claims: Vec::new(), outcomes: Vec::new(), dims: Vec::new() }
+        Self { bench, claims: Vec::new(), promised: Vec::new(), outcomes: Vec::new(), dims: Vec::new() }
     }
 
     fn decode(&mut self, shared: &Shared) {
-        let Self { bench, claims, outcomes, dims } = self;
         let stride = shared.recipe.fields.dims;
         let epoch = shared.epoch.load(Ordering::Relaxed);
-        for (i, mut claim) in claims.drain(..).enumerate() {
-            let dims = dims.get_mut(i * stride..(i + 1) * stride).unwrap_or_default();
-            let at = SampleAt { sample: claim.sample, record: claim.record, epoch, repetition: claim.repetition };
-            let Claim { handle, run, .. } = &mut claim;
-            let fault = run.as_ref().and_then(|run| {
-                let row = AssertUnwindSafe(|| bench.decode(shared.work(), run, at, handle, dims));
-                match catch_unwind(row) {
-                    Ok(result) => result.err(),
+        let mut claims = std::mem::take(&mut self.claims);
+        let mut promised = std::mem::take(&mut self.promised);
+        for (i, claim) in claims.drain(..).enumerate() {
+            let dims = promised.get_mut(i * stride..(i + 1) * stride).unwrap_or_default();
+            let Claim { of, mut handle, run } = claim;
+            if let Some(shard) = run.as_ref().filter(|run| run.is_large).and_then(|run| run.shard.as_ref()) {
+                let open = AssertUnwindSafe(|| self.bench.open(&shared.recipe, shard, (of, epoch), handle, dims));
+                match catch_unwind(open) {
+                    Ok(Ok(large)) => {
+                        shared.share(large);
+                        continue;
+                    }
+                    Ok(Err(row)) => handle = row,
                     Err(panic) => {
-                        // Whatever the decoders hold is not to be trusted any more.
-                        *bench = Bench::new(&shared.recipe, shared.stage.as_deref());
-                        Some(panicked(at.sample, &*panic))
+                        self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+                        self.post(of, Some(panicked(of.sample, &*panic)), dims);
+                        continue;
                     }
                 }
-            });
-            // Padding, and rows that may be skipped, are zero.
-            if fault.is_some() || claim.run.is_none() {
-                for field in 0..shared.recipe.fields.plans.len() {
-                    claim.handle.clear(field);
+            }
+            match run {
+                Some(run) => self.row(shared, (of, &mut handle), dims, |bench, at, row, dims| {
+                    bench.decode(shared.work(), &run, at, row, dims)
+                }),
+                None => {
+                    // Padding is zero.
+                    shared.clear(&mut handle);
+                    self.post(of, None, dims);
                 }
             }
-            let missing = if fault.is_none() { std::mem::take(&mut bench.missing) } else { Vec::new() };
-            outcomes.push(claim.done(fault, missing));
         }
+        promised.clear();
+        (self.claims, self.promised) = (claims, promised);
+    }
+
+    /// Works on parts of a large record until none is left, and completes it if it was the last to
+    /// do so.
+    fn parts(&mut self, shared: &Shared, large: &Large) {
+        while let Some(number) = large.take() {
+            let part = AssertUnwindSafe(|| self.bench.part(large, number, &shared.counters));
+            if catch_unwind(part).is_err() {
+                // Whatever the decoders hold is not to be trusted any more.
+                self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+                large.fail();
+            }
+            if !large.done(number) || large.is_abandoned() {
+                continue;
+            }
+            let Some((mut row, mut dims)) = large.take_row() else {
+                let error = Error::internal("row of a large record", "one that nobody else has", "none");
+                self.post(large.of, Some(error), &[]);
+                return;
+            };
+            self.row(shared, (large.of, &mut row), &mut dims, |bench, at, row, dims| {
+                bench.complete(shared.work(), large, at, row, dims)
+            });
+        }
+    }
+
+    /// Makes a row, and notes what became of it.
+    fn row(
+        &mut self,
+        shared: &Shared,
+        (of, row): (RowOf, &mut RowMut),
+        dims: &mut [u64],
+        make: impl FnOnce(&mut Bench, SampleAt, &mut RowMut, &mut [u64]) -> Result<()>,
+    ) {
+        let at = of.at(shared.epoch.load(Ordering::Relaxed));
+        let made = AssertUnwindSafe(|| make(&mut self.bench, at, row, dims));
+        let fault = match catch_unwind(made) {
+            Ok(result) => result.err(),
+            Err(panic) => {
+                // Whatever the decoders hold is not to be trusted any more.
+                self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+                Some(panicked(of.sample, &*panic))
+            }
+        };
+        // Rows that may be skipped are zero.
+        if fault.is_some() {
+            shared.clear(row);
+        }
+        self.post(of, fault, dims);
+    }
+
+    fn post(&mut self, of: RowOf, fault: Option<Error>, dims: &[u64]) {
+        let missing = if fault.is_none() { std::mem::take(&mut self.bench.missing) } else { Vec::new() };
+        self.dims.extend_from_slice(dims);
+        self.outcomes.push(of.done(fault, missing));
     }
 }
 

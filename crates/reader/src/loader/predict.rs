@@ -1,6 +1,6 @@
 //! How much memory a loader will take, before it takes any.
 
-use super::array_row::scratch_bytes;
+use super::array_row::{part_bytes, scratch_bytes};
 use super::cached::Held;
 use super::fields::{Fields, From, Size};
 use super::options::LoaderOptions;
@@ -24,6 +24,8 @@ pub(super) struct Predicted {
     pub(super) run_bytes: u64,
     /// The largest record.
     pub(super) record_bytes: u64,
+    /// The largest one that a thread reads alone.
+    alone_bytes: u64,
     /// Slots, and scratch of the threads.
     fixed: u64,
     /// What runs take in fact, of a small dataset.
@@ -37,7 +39,7 @@ impl Predicted {
         let reads = match held {
             Held::Memory => self.held,
             // Each thread reads to where it decodes out of.
-            Held::PageCache { .. } => self.record_bytes.saturating_mul(self.threads),
+            Held::PageCache { .. } => self.alone_bytes.saturating_mul(self.threads),
         };
         self.fixed.saturating_add(reads)
     }
@@ -102,6 +104,9 @@ pub(super) fn predict(
     let mut scratch = 0_u64;
     let length = |shard: &Shard, record| Some(shard.index().row(record)?.length);
     let records = options.stage.as_ref().map(|_| spread(dataset, rows, length)).transpose()?;
+    let open = epoch.open_reads_max(options.world_size.into());
+    let reads = reads(dataset, &open, sources, fields.large_bytes)?;
+    let mut parts = 0_u64;
     for field in &fields.plans {
         let (largest_row, batch) = match field.size {
             Size::Dense { bytes } => (bytes as u64, (bytes as u64).saturating_mul(rows)),
@@ -131,6 +136,10 @@ pub(super) fn predict(
             From::Array { channels_first, cut, stored, .. } => {
                 let how = (*channels_first, cut.as_ref());
                 // What is wrong with the part that is asked for is said when its batch comes.
+                let part = |stored| part_bytes(stored, how, reads.record);
+                if fields.large_bytes.is_some_and(|large| reads.record >= large) {
+                    parts = stored.iter().filter_map(part).fold(parts, u64::max);
+                }
                 let scratch = stored.iter().filter_map(|stored| scratch_bytes(stored, how, largest_row).ok());
                 scratch.max().unwrap_or(0)
             }
@@ -150,8 +159,8 @@ pub(super) fn predict(
     let staging = options.stage.as_ref().map_or(0, |stage| stage.host_bytes(&room));
     let slot_bytes = (room.host_bytes as u64).saturating_add(staging);
     let stored = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
-    let open = epoch.open_reads_max(options.world_size.into());
-    let reads = reads(dataset, &open, sources)?;
+    // What a thread reads parts of large records to.
+    scratch = scratch.saturating_add(if parts > 0 { size_class(parts) } else { 0 });
     let twice = reads.largest.saturating_mul(2 * threads as u64);
     let run_bytes = if open.iter().all(|open| open.samples <= 1) {
         // Samples that are read alone: a thread decodes what it has read, so each holds one, if
@@ -170,7 +179,8 @@ pub(super) fn predict(
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
     let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
-    Ok(Predicted { room, run_bytes, record_bytes: reads.record, fixed, held, threads })
+    let (record_bytes, alone_bytes) = (reads.record, reads.alone);
+    Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads })
 }
 
 /// What reads take.
@@ -181,17 +191,21 @@ struct Reads {
     largest: u64,
     /// The largest record.
     record: u64,
+    /// The largest one that is not made in parts.
+    alone: u64,
 }
 
 /// Measures the reads of an epoch by the indexes of up to [`SHARDS`] shards. Sizes of neighbours
-/// are summed up, because those of a run may all be large.
-fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Reads> {
+/// are summed up, because those of a run may all be large. Records of `large` bytes and more are
+/// read in parts, and wait nowhere.
+fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option<u64>) -> Result<Reads> {
     /// Shards that are looked at: all of most datasets, few enough to open one of 10⁸ samples in a
     /// second.
     const SHARDS: usize = 256;
     let step = dataset.shards().len().div_ceil(SHARDS).max(1);
     let mut spreads = vec![Spread::default(); open.len()];
-    let mut record = 0;
+    let (mut record, mut alone) = (0, 0);
+    let is_large = |bytes: u64| large.is_some_and(|large| bytes >= large);
     for (number, slot) in dataset.0.slots.iter().enumerate().step_by(step).filter(|(_, slot)| slot.samples > 0) {
         let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
         for (open, spread) in open.iter().zip(&mut spreads) {
@@ -202,19 +216,24 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources) -> Result<Rea
             while start < shard.len() {
                 let records = start..start.saturating_add(open.samples.max(1)).min(shard.len());
                 let span = shard.span(&records)?;
-                spread.add(size_class(span.end - span.start) as f64);
+                let lengths = records.clone().filter_map(|record| Some(shard.index().row(record)?.length));
+                let parts = lengths.filter(|&length| is_large(length)).fold(0, u64::saturating_add);
+                let bytes = (span.end - span.start).saturating_sub(parts);
+                spread.add(if parts > 0 && records.end - records.start == 1 { 0.0 } else { size_class(bytes) as f64 });
                 start = records.end;
             }
-            record = (0..shard.len())
-                .filter_map(|record| shard.index().row(record))
-                .map(|row| row.length)
-                .fold(record, u64::max);
+            let lengths = (0..shard.len()).filter_map(|record| Some(shard.index().row(record)?.length));
+            for length in lengths {
+                record = record.max(length);
+                alone = alone.max(if is_large(length) { 0 } else { length });
+            }
         }
     }
     let window = open.iter().zip(&spreads).map(|(open, spread)| whole(spread.batch(open.reads as f64)));
     let window = window.fold(0, u64::saturating_add);
     let run = spreads.iter().map(|spread| whole(spread.largest)).max().unwrap_or(0);
-    Ok(Reads { window, largest: size_class(record).max(run.min(pieces::MOST_BYTES)), record })
+    let largest = if alone > 0 { size_class(alone) } else { 0 };
+    Ok(Reads { window, largest: largest.max(run.min(pieces::MOST_BYTES)), record, alone })
 }
 
 /// Sizes of single records, or of what `size` says of them, and of any `rows` that are stored one

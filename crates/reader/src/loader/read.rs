@@ -5,6 +5,7 @@ use super::plan::Key;
 use crate::error::{Error, Result};
 use crate::fetch::slice;
 use crate::shard::{Shard, room};
+use shardpack_format::Frame;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ pub(super) struct Loaded {
     used: usize,
     /// Nothing is here: records are read when they are decoded.
     pub(super) is_cached: bool,
+    /// They are large: several threads share one.
+    pub(super) is_large: bool,
     /// Records that could not be read; the others are there.
     pub(super) faults: Vec<(u64, Error)>,
 }
@@ -27,6 +30,11 @@ impl Loaded {
     /// What stands for all runs of a shard that the page cache holds.
     pub(super) fn cached(shard: Arc<Shard>) -> Self {
         Self { shard: Some(shard), is_cached: true, ..Self::default() }
+    }
+
+    /// What stands for the large records of a shard.
+    pub(super) fn large(shard: Arc<Shard>) -> Self {
+        Self { is_large: true, ..Self::cached(shard) }
     }
 
     /// The bytes of a record, padding included.
@@ -108,6 +116,27 @@ fn read_one(shard: &Shard, record: u64, start: u64, buffer: &mut [u8], whole: &E
     let place = buffer.get_mut(range).ok_or_else(|| Error::internal("record", "inside the run", record))?;
     shard.file().read_exact_at(place, span.start)?;
     Ok(span.end - span.start)
+}
+
+/// Frame and head of a record, by its own CRC32 and the index: the body's was not compared.
+pub(super) fn head(shard: &Shard, record: u64) -> Result<(Frame, Vec<u8>)> {
+    /// Most heads are shorter.
+    const HEAD_BYTES: usize = 4 << 10;
+    let span = shard.span(&(record..record.saturating_add(1)))?;
+    let length = usize::try_from(span.end - span.start).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; length.min(HEAD_BYTES)];
+    shard.file().read_exact_at(&mut bytes, span.start)?;
+    let frame = Frame::parse(&bytes)?;
+    shard.index().check_frame(record, shard.identity().shard_number, &frame)?;
+    let wanted = usize::try_from(frame.head_bytes).unwrap_or(usize::MAX).min(length);
+    if wanted > bytes.len() {
+        // Bounded by the record, whose length the limits bound.
+        shard.check_length(record)?;
+        bytes.resize(wanted, 0);
+        shard.file().read_exact_at(&mut bytes, span.start)?;
+    }
+    bytes.truncate(wanted);
+    Ok((frame, bytes))
 }
 
 /// Size of the buffer for a run: steps of 6 to 12 %, and whole pages, so that buffers fit again and

@@ -8,6 +8,9 @@
 //! 2. It makes one handle for each row, and refuses parts that overlap or leave the block. So no
 //!    byte belongs to two handles.
 //! 3. A handle gives its bytes to one caller at a time (`&mut self`), and cannot be cloned.
+//!    A handle that was divided gives none ([`RowMut::divide`]): its parts do, each its own bytes.
+//!    Parts are checked to be disjoint and within the row. They share the handle, which can be had
+//!    alone (`Arc::into_inner`) only when all of them are dropped.
 //! 4. [`Rows::bytes`] lends everything for reading, if no handle is left; and none can come while
 //!    it is lent, because of rule 1.
 //! 5. [`Rows::memory`] gives a pointer under the same condition. Whoever hands it to another
@@ -69,6 +72,13 @@ impl std::fmt::Debug for Rows {
 pub(super) struct RowMut {
     block: Arc<Rows>,
     row: usize,
+}
+
+/// A part of a field of a row that was divided: the right to write it.
+pub(super) struct PartMut {
+    row: Arc<RowMut>,
+    /// In the block.
+    bytes: Range<usize>,
 }
 
 impl Rows {
@@ -173,12 +183,39 @@ impl RowMut {
         at.and_then(|at| self.block.parts.get(at)).cloned()
     }
 
+    /// Bytes of part `field` of this row; none of what is on the device.
+    pub(super) fn length(&self, field: usize) -> usize {
+        self.place(field).filter(|part| part.start < self.block.host).map_or(0, |part| part.len())
+    }
+
     /// Where part `field` of this row is, if that is on a device.
     pub(super) fn spot(&self, field: usize) -> Option<(Arc<dyn StageSlot>, Spot)> {
         let stage = self.block.stage()?;
         let bytes = self.place(field).filter(|part| part.start >= self.block.host)?;
         let number = |n: usize| u32::try_from(n).ok();
         Some((Arc::clone(stage), Spot { row: number(self.row)?, field: number(field)?, bytes }))
+    }
+
+    /// Divides the row among several threads. `parts` are fields, ascending, and ranges of the bytes
+    /// of each, ascending. The row itself comes back, undivided, if they are not, or are not in the
+    /// block.
+    pub(super) fn divide(self, parts: &[(usize, Range<usize>)]) -> Result<(Arc<Self>, Vec<PartMut>), Self> {
+        let mut ranges = Vec::with_capacity(parts.len());
+        let mut last = (0, 0);
+        for (field, range) in parts {
+            let Some(place) = self.place(*field).filter(|place| place.start < self.block.host) else {
+                return Err(self);
+            };
+            let free = if last.0 == *field { last.1 } else { 0 };
+            if *field < last.0 || range.start < free || range.end < range.start || range.end > place.end - place.start {
+                return Err(self);
+            }
+            last = (*field, range.end);
+            ranges.push(place.start + range.start..place.start + range.end);
+        }
+        let row = Arc::new(self);
+        let parts = ranges.into_iter().map(|bytes| PartMut { row: Arc::clone(&row), bytes }).collect();
+        Ok((row, parts))
     }
 
     /// Makes part `field` of this row zero, wherever it is.
@@ -196,6 +233,16 @@ impl RowMut {
         // SAFETY: `lend` has checked that the part is inside the block and overlaps no other; only
         // this handle has it, and it is borrowed mutably. Nobody reads while there are handles.
         unsafe { std::slice::from_raw_parts_mut(self.block.base.add(part.start), part.end - part.start) }
+    }
+}
+
+impl PartMut {
+    /// Its bytes.
+    pub(super) fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: `divide` has checked that the range is inside a field of the row, which is inside
+        // the block, and overlaps that of no other part; only this one has it, and it is borrowed
+        // mutably. The handle gives no bytes while a part shares it: that takes it mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.row.block.base.add(self.bytes.start), self.bytes.len()) }
     }
 }
 
@@ -309,6 +356,36 @@ mod tests {
         assert_eq!((handle.place(0), handle.part(1).len()), (Some(64..1000), 4));
         handles.clear();
         assert!(Rows::lend(&mut block, (1, 3), &[64..1000, 0..4], &mut handles).is_err(), "across the border");
+    }
+
+    #[test]
+    fn threads_share_a_row_and_give_it_back() {
+        let mut block = block(64);
+        let mut handles = Vec::new();
+        let fields = [0..4, 4..8, 8..40, 40..64];
+        assert!(Rows::lend(&mut block, (2, usize::MAX), &fields, &mut handles).unwrap());
+        let mut second = handles.swap_remove(1).unwrap();
+        drop(handles);
+        let overlapping = [[(0, 0..3), (0, 2..4)], [(1, 0..3), (0, 0..2)], [(0, 3..4), (0, 0..1)]];
+        for parts in overlapping.iter().map(|parts| &parts[..]).chain([&[(1, 0..25)][..], &[(2, 0..0)], &[(9, 0..0)]]) {
+            second = second.divide(parts).map(|_| ()).unwrap_err();
+        }
+        let parts = [(0, 1..3), (1, 0..10), (1, 10..10), (1, 12..24)];
+        let (row, parts) = second.divide(&parts).ok().unwrap();
+        let row = Arc::try_unwrap(row).map(|_| ()).expect_err("parts share it");
+        std::thread::scope(|scope| {
+            for (value, mut part) in (1_u8..).zip(parts) {
+                scope.spawn(move || part.bytes().fill(value));
+            }
+        });
+        assert!(Rows::bytes(&block).is_none(), "the row is still lent");
+        let mut row = Arc::into_inner(row).unwrap();
+        row.part(1)[10..12].fill(9);
+        drop(row);
+        let bytes = Rows::bytes(&block).unwrap();
+        assert_eq!(bytes[4..8], [0, 1, 1, 0]);
+        assert_eq!((&bytes[40..50], &bytes[50..52], &bytes[52..]), (&[2; 10][..], &[9; 2][..], &[4; 12][..]));
+        assert!(bytes[..4].iter().chain(&bytes[8..40]).all(|&byte| byte == 0), "the other row");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::fault;
 use super::job::{Claim, Job, Outcome, Want};
+use super::large::Large;
 use super::open::{Open, Phase, Work, judge};
 use super::options::OnCorrupt;
 use super::plan::{NONE, Plan};
@@ -30,6 +31,8 @@ pub(super) struct State {
     planning: bool,
     pub(super) exhausted: bool,
     batches: VecDeque<Open>,
+    /// Large records of which there are parts to be taken, as they were opened.
+    large: Vec<Arc<Large>>,
     runs: Runs,
     free: Vec<Arc<Rows>>,
     spare_plans: Vec<Plan>,
@@ -70,6 +73,7 @@ impl State {
             planning: false,
             exhausted: false,
             batches: VecDeque::new(),
+            large: Vec::new(),
             runs: Runs::new(limits.run_bytes),
             free: Vec::new(),
             spare_plans: Vec::new(),
@@ -107,6 +111,7 @@ impl State {
             self.spare_work.push(open.work);
             self.free.extend(open.slot);
         }
+        self.large.drain(..).for_each(|large| large.abandon());
         self.runs.restart(generation);
         if cached {
             self.runs.forget_free();
@@ -172,6 +177,11 @@ impl State {
         }
         if let Some(room) = missing {
             return Job::Allocate(room);
+        }
+        // Before another record is opened: those that were are done the sooner.
+        self.large.retain(|large| large.has_parts());
+        if let Some(large) = self.large.iter().min_by_key(|large| large.of.batch) {
+            return Job::Parts(Arc::clone(large));
         }
         let decodable = self.batches.iter().take_while(|open| open.slot.is_some()).find(|o| !o.work.ready.is_empty());
         let decodable = decodable.map(|open| open.plan.number);
@@ -283,12 +293,21 @@ impl State {
         self.free.push(Arc::new(slot));
     }
 
+    /// A large record was opened. Of an earlier epoch, it is dropped, and its row with it.
+    pub(super) fn share(&mut self, large: Large) {
+        if large.of.generation == self.generation {
+            self.large.push(Arc::new(large));
+        }
+    }
+
     fn claim(&mut self, number: u64, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
         let (stride, threads) = (self.limits.dims, self.limits.threads);
         let Some(open) = self.batch(number) else { return };
         // A share of what is there: many rows of a full batch, one by one at its end, so that all
         // threads finish together.
-        let count = open.work.ready.len().div_ceil(2 * threads).min(MAX_CHUNK);
+        // A large record is opened alone, because all threads come to help.
+        let large = open.work.ready.front().is_some_and(|(_, run)| run.as_ref().is_some_and(|run| run.is_large));
+        let count = if large { 1 } else { open.work.ready.len().div_ceil(2 * threads).min(MAX_CHUNK) };
         open.claim(count, stride, claims, dims);
     }
 

@@ -5,6 +5,8 @@ use super::array_row::ArrayRows;
 use super::arrays::Cut;
 use super::cached;
 use super::fields::{Col, FieldPlan, Fields, From};
+use super::job::RowOf;
+use super::large::{Large, Opening, PartBench};
 use super::options::LoaderOptions;
 use super::read::Loaded;
 use super::rows::RowMut;
@@ -27,12 +29,13 @@ pub(super) struct Recipe {
     pub(super) seed: u64,
     pub(super) layout: PixelLayout,
     pub(super) decode: DecodeOptions,
+    pub(super) part_bytes: usize,
 }
 
 impl Recipe {
     pub(super) fn new(fields: Arc<Fields>, seed: u64, options: &LoaderOptions) -> Self {
-        let LoaderOptions { layout, decode, .. } = options.clone();
-        Self { fields, seed, layout, decode }
+        let LoaderOptions { layout, decode, part_bytes, .. } = options.clone();
+        Self { fields, seed, layout, decode, part_bytes }
     }
 
     /// What random views and patches of a sample draw from.
@@ -61,6 +64,8 @@ pub(super) struct Bench {
     refused: Vec<u8>,
     /// The record, where the page cache holds its run.
     record: Vec<u8>,
+    /// What parts of large records are worked on with.
+    parts: PartBench,
     /// Fields of the last row that its sample has no value for, by number.
     pub(super) missing: Vec<u32>,
 }
@@ -88,6 +93,7 @@ impl Bench {
             levels: Vec::new(),
             refused: Vec::new(),
             record: Vec::new(),
+            parts: PartBench::default(),
             missing: Vec::new(),
         }
     }
@@ -102,12 +108,23 @@ impl Bench {
         row: &mut RowMut,
         dims: &mut [u64],
     ) -> Result<()> {
-        self.missing.clear();
-        let counters = common.counters;
         let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
-        if !run.is_cached {
-            return self.decode_record(common, run.record(shard, at.record)?, shard, at, row, dims);
+        if run.is_cached {
+            return self.decode_alone(common, shard, at, row, dims);
         }
+        self.decode_record(common, run.record(shard, at.record)?, shard, at, row, dims)
+    }
+
+    /// The same of a record that is read for it.
+    fn decode_alone(
+        &mut self,
+        common: Common<'_>,
+        shard: &Shard,
+        at: SampleAt,
+        row: &mut RowMut,
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let counters = common.counters;
         let start = Instant::now();
         let mut buffer = std::mem::take(&mut self.record);
         let result = cached::read(shard, at.record, &mut buffer).and_then(|bytes| {
@@ -115,8 +132,47 @@ impl Bench {
             add(&counters.read_bytes, bytes.len() as u64);
             self.decode_record(common, bytes, shard, at, row, dims)
         });
-        self.record = buffer;
+        // A large record is read here only if something is wrong with it: its memory is not kept.
+        if common.recipe.fields.large_bytes.is_none_or(|large| (buffer.len() as u64) < large) {
+            self.record = buffer;
+        }
         result
+    }
+
+    /// Opens a large record, to be made in parts; gives the row back if it is not for that.
+    pub(super) fn open(
+        &mut self,
+        recipe: &Recipe,
+        shard: &Arc<Shard>,
+        (of, epoch): (RowOf, u32),
+        row: RowMut,
+        dims: &[u64],
+    ) -> Result<Large, RowMut> {
+        let opening =
+            Opening { recipe, arrays: &mut self.arrays, shard, at: of.at(epoch), part_bytes: recipe.part_bytes };
+        opening.open(of, row, dims)
+    }
+
+    /// Works on a part of a large record.
+    pub(super) fn part(&mut self, large: &Large, number: usize, counters: &Counters) {
+        large.work(number, &mut self.arrays, &mut self.parts, counters);
+    }
+
+    /// Completes a row of which all parts are done; decodes it as any other if something is wrong.
+    pub(super) fn complete(
+        &mut self,
+        common: Common<'_>,
+        large: &Large,
+        at: SampleAt,
+        row: &mut RowMut,
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let promised = dims.to_vec();
+        if large.is_whole() && self.fields(common, Source::Parts(large), (large.shard(), at), row, dims).is_ok() {
+            return Ok(());
+        }
+        dims.copy_from_slice(&promised);
+        self.decode_alone(common, large.shard(), at, row, dims)
     }
 
     fn decode_record(
@@ -128,12 +184,25 @@ impl Bench {
         row: &mut RowMut,
         dims: &mut [u64],
     ) -> Result<()> {
+        let start = Instant::now();
+        let frame = check(shard, at.record, bytes).map_err(|error| name(shard, at, error))?;
+        add_since(&common.counters.crc, start);
+        self.fields(common, Source::Whole { frame: &frame, bytes }, (shard, at), row, dims)
+    }
+
+    /// Decodes all fields of a record that was checked.
+    fn fields(
+        &mut self,
+        common: Common<'_>,
+        source: Source<'_>,
+        (shard, at): (&Shard, SampleAt),
+        row: &mut RowMut,
+        dims: &mut [u64],
+    ) -> Result<()> {
         let Common { recipe, counters, .. } = common;
         let place = |error| name(shard, at, error);
         let start = Instant::now();
-        let frame = check(shard, at.record, bytes).map_err(place)?;
-        add_since(&counters.crc, start);
-        let start = Instant::now();
+        self.missing.clear();
         self.arrays.begin();
         let narrowed = self.pictures.narrowed();
         for (number, field) in recipe.fields.plans.iter().enumerate() {
@@ -141,7 +210,12 @@ impl Bench {
             let Some(dims) = dims.get_mut(field.dims_at..end) else {
                 return Err(place(FormatError::internal("axes of a row", end, dims.len())));
             };
-            let record = FieldOf { shard, frame: &frame, bytes, at, field, number };
+            if let Source::Parts(large) = source
+                && large.complete(number, row, dims).map_err(place)?
+            {
+                continue;
+            }
+            let record = FieldOf { shard, source, at, field, number };
             let spot = if field.staged { row.spot(number) } else { None };
             let there = match spot {
                 Some((slot, spot)) => self.staged(common, &record, (&*slot, &spot), dims),
@@ -333,11 +407,19 @@ pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
     }
 }
 
+/// What values are taken out of.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// A whole record.
+    Whole { frame: &'a Frame, bytes: &'a [u8] },
+    /// What was kept of one that was made in parts.
+    Parts(&'a Large),
+}
+
 /// A field of the record that is being decoded.
 pub(super) struct FieldOf<'a> {
     pub(super) shard: &'a Shard,
-    frame: &'a Frame,
-    bytes: &'a [u8],
+    pub(super) source: Source<'a>,
     pub(super) at: SampleAt,
     pub(super) field: &'a FieldPlan,
     pub(super) number: usize,
@@ -360,7 +442,10 @@ impl<'a> FieldOf<'a> {
     }
 
     fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
-        Record::field_at(self.frame, self.bytes, position, limits)
+        match self.source {
+            Source::Whole { frame, bytes } => Record::field_at(frame, bytes, position, limits),
+            Source::Parts(large) => large.value(position, limits),
+        }
     }
 }
 

@@ -18,10 +18,20 @@ use shardpack_reader::{Batch, Dataset, Loader, LoaderOptions, Tensor};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What tests begin from: the host; in `loader_staged.rs`, which has the same tests, a stage.
+/// Bytes of a part that make most records of the tests large.
+pub const SMALL_PART_BYTES: usize = 400;
+
+/// What tests begin from: the host; in `loader_staged.rs`, which has the same tests, a stage; in
+/// `loader_in_parts.rs`, which has them too, records of two kilobytes are large.
 pub fn base() -> LoaderOptions {
     let staged = module_path!().starts_with("loader_staged");
-    LoaderOptions { stage: staged.then(|| Arc::new(FakeStage::default()) as _), ..Default::default() }
+    let in_parts = module_path!().starts_with("loader_in_parts");
+    let default = LoaderOptions::default();
+    LoaderOptions {
+        stage: staged.then(|| Arc::new(FakeStage::default()) as _),
+        part_bytes: if in_parts { SMALL_PART_BYTES } else { default.part_bytes },
+        ..default
+    }
 }
 
 /// Rows of a field, wherever they are.
