@@ -53,6 +53,14 @@ class TiledJpeg(unittest.TestCase):
                 smaller += len(out) < len(jpeg)
         self.assertGreater(smaller, 300, "most of the rectangles leave tiles out")
 
+    def test_nothing_is_cut_where_markers_do_not_divide_the_row(self):
+        rng = random.Random(2)
+        file = io.BytesIO()
+        # Seven MCUs in a row.
+        picture(rng, 56, 40, "RGB").save(file, "JPEG", subsampling="4:4:4", restart_marker_blocks=3)
+        jpeg = file.getvalue()
+        self.assertEqual(cut_jpeg.cut(jpeg, 8, 8, 8, 8), (jpeg, (0, 0, 56, 40)))
+
     def test_the_worked_example(self):
         jpeg = (ROOT / "crates/codec/testdata/tiles.jpg").read_bytes()
         out, shown = cut_jpeg.cut(jpeg, 17, 17, 31, 15)

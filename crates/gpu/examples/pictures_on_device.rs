@@ -121,9 +121,10 @@ fn tiled(paths: &[PathBuf], blocks: u16) -> Vec<Vec<u8>> {
                         let source = std::fs::read(path).expect("a readable file");
                         let mut options = TileOptions::default();
                         if blocks > 0 {
-                            let luma = JpegHeader::parse(&source)
-                                .map_or(1, |h| u16::from(h.components()[0].h * h.components()[0].v));
-                            options.interval = Interval::Mcus((blocks / (luma + 2)).max(1));
+                            let mcu = JpegHeader::parse(&source).ok().and_then(|header| header.sampling().mcu());
+                            let [h, v, components] = mcu.unwrap_or([1; 3]);
+                            let mcu = if components == 1 { 1 } else { h * v + 2 };
+                            options.interval = Interval::Mcus((blocks / mcu as u16).max(1));
                         }
                         let mut out = Vec::new();
                         if tiler.tile(&source, &options, &mut out).is_ok() && !out.is_empty() {

@@ -62,10 +62,9 @@ FN u32 code_of(const Huffman& table, u32 bits) {
 
 // The value of the `size` bits behind a code of `length` bits; those that begin with 0 are negative.
 FN i32 value_of(u32 bits, u32 length, u32 size) {
-    u32 raw = (bits << length) >> 1 >> (31 - size);
-    i32 value = (i32)raw;
-    if (size && raw < 1u << (size - 1)) value -= (i32)(1u << size) - 1;
-    return value;
+    u32 left = bits << length;
+    i32 below = (i32)left < 0 ? 0 : 1 - (i32)(1u << size);
+    return (i32)(left >> 1 >> (31 - size)) + below;
 }
 
 // Whether a value is one that 16-bit arithmetic takes: what goes into a pass of the IDCT is within ±2^14.

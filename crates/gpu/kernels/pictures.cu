@@ -189,55 +189,76 @@ KERNEL(picture_weights, WeightsParams, 128) {
 }
 
 struct BytesParams {
-    Ptr<const u32> upload;
+    Ptr<const uint4> upload;
     Ptr<const Segment> segments;
     Ptr<u32> words;
     Ptr<u32> lengths;
     u32 count;
 };
 
+// A segment without stuffing, as far as it is written.
+struct Unstuffed {
+    Ptr<u32> to;
+    u32 carry, held;  // Bytes that do not fill a word yet, and how many.
+    u32 length;
+    bool skips;       // The last byte was FF: the next one is left out.
+};
+
+// Appends the first `count` of four bytes, the first of them lowest.
+FN void append(Unstuffed& out, u32 four, u32 count) {
+    u32 swapped = __byte_perm(four, 0, 0x0123);
+    bool has_ff = (((four & 0x7F7F7F7Fu) + 0x01010101u) & four & 0x80808080u) != 0;
+    if (count >= 4 && !has_ff && !out.skips) {
+        *out.to = __funnelshift_r(swapped, out.carry, out.held * 8);
+        out.to = out.to + 1;
+        out.carry = swapped;
+        out.length += 4;
+        return;
+    }
+    for (u32 k = 0; k < 4 && k < count; k++) {
+        u32 byte = swapped >> 24;
+        swapped <<= 8;
+        if (out.skips) {
+            out.skips = false;
+            continue;
+        }
+        out.skips = byte == 0xFF;
+        out.carry = out.carry << 8 | byte;
+        out.length++;
+        if (++out.held == 4) {
+            *out.to = out.carry;
+            out.to = out.to + 1;
+            out.held = 0;
+        }
+    }
+}
+
 // Takes the stuffing out of a segment in each thread: FF is followed by 00, which goes. Writes words with the first byte uppermost.
+// Reads sixteen bytes at a time: the segments of a warp are far apart, and each read takes the memory as long as one of four.
 KERNEL(picture_bytes, BytesParams, 128) {
     u32 n = blockIdx.x * blockDim.x + threadIdx.x;
     if (n >= p.count) return;
     Segment segment = p.segments[n];
     if (segment.number == END) return;
-    u32 bytes = p.segments[n + 1].offset - segment.offset - 2;
+    i32 bytes = (i32)(p.segments[n + 1].offset - segment.offset - 2);
     // A segment has as many words as its bytes and its marker begin, and one more: they never meet the next one's.
-    u32 to = (segment.offset >> 2) + n, from = segment.offset >> 2, shift = (segment.offset & 3) * 8;
-    u32 word = p.upload[from], carry = 0, held = 0, length = 0;
-    bool skips = false;
-    for (u32 at = 0; at < bytes; at += 4) {
-        from++;
-        u32 behind = p.upload[from];
-        u32 four = __funnelshift_r(word, behind, shift);
-        word = behind;
-        u32 swapped = __byte_perm(four, 0, 0x0123);
-        bool has_ff = (((four & 0x7F7F7F7Fu) + 0x01010101u) & four & 0x80808080u) != 0;
-        if (at + 4 <= bytes && !has_ff && !skips) {
-            p.words[to++] = __funnelshift_r(swapped, carry, held * 8);
-            carry = swapped;
-            length += 4;
-            continue;
-        }
-        for (u32 k = 0; k < 4 && at + k < bytes; k++) {
-            u32 byte = swapped >> 24;
-            swapped <<= 8;
-            if (skips) {
-                skips = false;
-                continue;
-            }
-            skips = byte == 0xFF;
-            carry = carry << 8 | byte;
-            length++;
-            if (++held == 4) {
-                p.words[to++] = carry;
-                held = 0;
-            }
+    Unstuffed out = {p.words + ((segment.offset >> 2) + n), 0, 0, 0, false};
+    u32 first = segment.offset >> 2, shift = (segment.offset & 3) * 8, word = 0;
+    Ptr<const uint4> quads = p.upload + first / 4;
+    // Where the four bytes begin that a word completes; before the segment, there are none.
+    i32 at = -4 - (i32)(first & 3) * 4;
+    while (at < bytes) {
+        uint4 quad = *quads;
+        quads = quads + 1;
+        u32 words[4] = {quad.x, quad.y, quad.z, quad.w};
+#pragma unroll
+        for (u32 k = 0; k < 4; k++, at += 4) {
+            if (at >= 0 && at < bytes) append(out, __funnelshift_r(word, words[k], shift), (u32)(bytes - at));
+            word = words[k];
         }
     }
-    if (held) p.words[to] = carry << (32 - held * 8);
-    p.lengths[n] = length;
+    if (out.held) *out.to = out.carry << (32 - out.held * 8);
+    p.lengths[n] = out.length;
 }
 
 struct BlocksParams {
