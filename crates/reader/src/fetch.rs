@@ -103,8 +103,8 @@ impl Dataset {
 fn sample_at(shard: &Arc<Shard>, index: u64, number: u64) -> Result<Sample> {
     let mut bytes = Vec::new();
     let parts = {
-        let padded = shard.read_record(number, &mut bytes)?;
-        Parts::of(&shard.check(number, padded, shard.crc())?, padded)?
+        let (padded, crc) = shard.read_with_crc(number, &mut bytes)?;
+        Parts::of(&shard.check(number, padded, crc)?, padded)?
     };
     bytes.truncate(parts.record_bytes());
     Ok(Sample::new(index, number, Arc::clone(shard), parts, bytes))

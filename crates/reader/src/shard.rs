@@ -6,9 +6,15 @@ use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::fs::open_regular;
 use crate::handles::ShardFile;
-use shardpack_format::{Error as FormatError, Footer, Identity, Index, Limits, Record, Row, SharedMetadata, align_up};
+use shardpack_format::{
+    Error as FormatError, FRAME_BYTES, Footer, Identity, Index, Limits, Record, Row, SharedMetadata, align_up,
+};
 use std::ops::Range;
 use std::path::Path;
+
+/// Bytes of a large record that are read at a time: they stay in the second-level cache until their
+/// CRC32 is known.
+pub(crate) const STEP_BYTES: usize = 256 << 10;
 
 /// How a shard is opened.
 ///
@@ -162,8 +168,42 @@ impl Shard {
     /// # Ok::<(), shardpack_reader::Error>(())
     /// ```
     pub fn record<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<Record<'b>> {
-        let bytes = self.read_record(record, buffer)?;
-        Ok(self.check(record, bytes, self.crc())?)
+        let (bytes, crc) = self.read_with_crc(record, buffer)?;
+        Ok(self.check(record, bytes, crc)?)
+    }
+
+    /// The bytes of a record, padding included, and where its CRC32 comes from: of a large one it is
+    /// computed while they are read.
+    pub(crate) fn read_with_crc<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<(&'b [u8], Crc)> {
+        self.check_length(record)?;
+        let span = self.span(&(record..record.saturating_add(1)))?;
+        let bytes = room(buffer, span.end - span.start)?;
+        let crc = match self.crc() {
+            Crc::Compute if bytes.len() > STEP_BYTES => self.read_hashing(record, bytes)?,
+            crc => {
+                self.file.read_exact_at(bytes, span.start)?;
+                crc
+            }
+        };
+        Ok((bytes, crc))
+    }
+
+    /// Reads a record, padding included, step by step, and computes the CRC32 of its body while the
+    /// bytes are in the cache.
+    pub(crate) fn read_hashing(&self, record: u64, bytes: &mut [u8]) -> Result<Crc> {
+        let row = self.row(record)?;
+        let length = usize::try_from(row.length).unwrap_or(usize::MAX);
+        let mut crc = crc32fast::Hasher::new();
+        let mut at = 0;
+        for step in bytes.chunks_mut(STEP_BYTES) {
+            self.file.read_exact_at(step, row.offset.saturating_add(at as u64))?;
+            let start = usize::try_from(FRAME_BYTES).unwrap_or(usize::MAX).saturating_sub(at).min(step.len());
+            let end = length.saturating_sub(at).min(step.len());
+            let body = step.get(start..end);
+            crc.update(body.ok_or_else(|| Error::internal("body of a record", start, end))?);
+            at += step.len();
+        }
+        Ok(Crc::Known(crc.finalize()))
     }
 
     pub(crate) const fn crc(&self) -> Crc {

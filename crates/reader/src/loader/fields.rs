@@ -303,6 +303,12 @@ impl Fields {
         Ok(())
     }
 
+    /// Where no record is large, nobody looks for them: the largest one has so many bytes.
+    pub(super) fn with_records_of(mut self, record_bytes: u64) -> Self {
+        self.large_bytes = self.large_bytes.filter(|&large| record_bytes >= large);
+        self
+    }
+
     /// Refuses a scaling that changes nothing.
     fn check_floats(&self, options: &LoaderOptions) -> Result<()> {
         let is_float = |plan: &FieldPlan| matches!(plan.from, From::Picture { floats: Some(_), .. });

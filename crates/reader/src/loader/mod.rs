@@ -23,16 +23,12 @@
 //!   batches gets more slots ([`Batch`]).
 //! - Where the page cache can hold the window, a thread reads each record itself, just before it
 //!   decodes it ([`Window`]): no run is in memory, and none is waited for.
-//! - A large record is made by all threads together, straight into its row: each part of it is read,
-//!   its CRC32 computed, and decoded, while it is in the cache of one core. The batch is not handed
-//!   out before the CRCs of all parts, joined, are that of the record
-//!   ([`LoaderOptions::part_bytes`]).
+//! - A large record ([`LoaderOptions::part_bytes`]) is made by all threads together, part by part.
 //! - With a [`stage`], rows are decoded on a device: threads hand it what it needs of a record, and a
 //!   batch is handed out when it is done there.
-//! - Memory is `slots × batch bytes + window + read ahead + scratch of the threads`
-//!   ([`Loader::predicted_bytes`]).
+//! - Memory ([`Loader::predicted_bytes`]): `slots × batch bytes + window + read ahead + scratch`.
 //!
-//! Why so: `docs/adr/0008-loader.md`; large records, `docs/adr/0017-large-records.md`.
+//! Why so: `docs/adr/0008-loader.md`; large records: `docs/adr/0017-large-records.md`.
 
 mod array_row;
 mod arrays;
@@ -45,6 +41,7 @@ mod job;
 mod large;
 mod memory;
 mod open;
+mod opening;
 mod options;
 mod parse;
 mod patch;
@@ -166,7 +163,7 @@ impl Loader {
             None => Arc::new(Order::of(dataset, options.seed).mode(options.mode)),
         };
         let sources = Sources::fit(dataset, &*sampling)?;
-        let mut fields = Fields::plan(dataset, &options)?;
+        let fields = Fields::plan(dataset, &options)?;
         let threads = match options.threads {
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get),
             threads => threads,
@@ -174,9 +171,7 @@ impl Loader {
         let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
         let predicted = predict::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
-        // Where no record is large, nobody looks for them.
-        fields.large_bytes = fields.large_bytes.filter(|&large| predicted.record_bytes >= large);
-        let fields = Arc::new(fields);
+        let fields = Arc::new(fields.with_records_of(predicted.record_bytes));
         let held = Held::decide(options.window, dataset, &predicted);
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());

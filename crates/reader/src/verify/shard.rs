@@ -4,13 +4,12 @@ use super::VerifyOptions;
 use super::fields::FieldChecker;
 use super::problem::Problem;
 use crate::check::Crc;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::fetch::slice;
 use crate::handles::ShardFile;
 use crate::shard::{Shard, room};
 use crate::stream::run_from;
 use sha2::{Digest, Sha256};
-use shardpack_format::FRAME_BYTES;
 use std::ops::Range;
 
 /// Bytes of one read: it fits a core's own cache, together with what the checks need.
@@ -94,8 +93,8 @@ impl Worker {
             shard.file().read_exact_at(bytes, span.start)?;
             Crc::Compute
         } else {
-            // One large record: its CRC32 is computed piece by piece while the bytes are hot.
-            Crc::Known(read_hashing(shard, run.start, span.start, bytes)?)
+            // One large record.
+            shard.read_hashing(run.start, bytes)?
         };
         if let Some(hasher) = hasher {
             hasher.update(&*bytes);
@@ -138,22 +137,6 @@ impl Outcome {
         self.damaged_samples += 1;
         self.problems.push(problem);
     }
-}
-
-/// Reads a record in pieces and returns the CRC32 of its body.
-fn read_hashing(shard: &Shard, record: u64, start: u64, bytes: &mut [u8]) -> Result<u32> {
-    let length = usize::try_from(shard.row(record)?.length).unwrap_or(usize::MAX);
-    let mut crc = crc32fast::Hasher::new();
-    let mut at = 0;
-    for piece in bytes.chunks_mut(PIECE_BYTES) {
-        shard.file().read_exact_at(piece, start.saturating_add(at as u64))?;
-        let body_start = usize::try_from(FRAME_BYTES).unwrap_or(usize::MAX).saturating_sub(at).min(piece.len());
-        let body_end = length.saturating_sub(at).min(piece.len());
-        let body = piece.get(body_start..body_end);
-        crc.update(body.ok_or_else(|| Error::internal("body of a record", body_start, body_end))?);
-        at += piece.len();
-    }
-    Ok(crc.finalize())
 }
 
 /// Feeds a range of the file that holds no records into a digest.
