@@ -17,6 +17,7 @@ pub mod collect;
 pub mod export;
 pub mod npy;
 pub mod pack;
+pub mod place;
 mod regular;
 pub mod salvage;
 pub mod sources;

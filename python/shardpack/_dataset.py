@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, SupportsIndex, TypeAlias, overload
@@ -22,6 +23,10 @@ that the sample does not have: ``None``. Figures that packing measured are no pa
 """
 
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9]*://")
+"""How a URL begins. A ``Path`` cannot hold one: it would drop a slash."""
+
+
 class Field(NamedTuple):
     """One field of a dataset's samples."""
 
@@ -34,23 +39,28 @@ class Field(NamedTuple):
 
 
 class Dataset:
-    """A packed dataset: a folder with a manifest, or a lone shard.
+    """A packed dataset: a folder with a manifest, or a lone shard, on this machine or in an object store.
 
     Samples are numbered as they are stored. Opening reads the manifest alone; shards are opened when they are first
     needed. All methods may be called from many threads at once, and release the GIL while they read and decode. A
-    dataset can be pickled: the pickle holds its path, and the id that must be found there. After a fork it opens its
-    files again.
+    dataset can be pickled: the pickle holds its path, the id that must be found there, and ``storage_options``. After
+    a fork it opens its files again.
 
     Parameters
     ----------
     path : str or os.PathLike
-        The dataset's folder, its manifest, or one shard.
+        The dataset's folder, its manifest, or one shard; or the URL of one, as text: ``"s3://bucket/train"``, also
+        ``gs://``, ``az://``, ``http://``, ``https://`` and ``file://``.
     verify_crc : bool, default True
         Whether the CRC32 of each record is compared before it is handed out.
     max_record : int or str, default "4GiB"
         Largest record and largest decoded field to accept, in bytes or as text such as ``"16GiB"``. It limits the
         memory that a file from a stranger can ask for. If a :class:`Loader` takes a patch or some bands of an array,
         only that part counts.
+    storage_options : mapping from str to str, optional
+        For a URL: how its store is reached (``"aws_region"``, ``"endpoint"``, ``"allow_http"``, …) and how patient
+        the reader is (``"stall_timeout"``, ``"max_attempts"``, ``"read_ahead_bytes"``, …). They come before what the
+        environment says (``AWS_REGION``, …), which is the better place for credentials. All names: docs/stores.md.
 
     Warns
     -----
@@ -82,13 +92,19 @@ class Dataset:
     _told = False
 
     def __init__(
-        self, path: str | os.PathLike[str], *, verify_crc: bool = True, max_record: Size = "4GiB"
+        self,
+        path: str | os.PathLike[str],
+        *,
+        verify_crc: bool = True,
+        max_record: Size = "4GiB",
+        storage_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._path = Path(path)
+        self._path: Path | str = path if isinstance(path, str) and _URL.match(path) else Path(path)
         self._verify_crc, self._max_record = verify_crc, size("max_record", max_record)
         # Files are opened when they are needed: by then the program may have gone to another folder.
-        self._place = self._path.absolute()
-        self._opened = _shardpack.Dataset(self._place, verify_crc, self._max_record)
+        self._place = self._path if isinstance(self._path, str) else self._path.absolute()
+        self._settings = _settings(storage_options)
+        self._opened = _shardpack.Dataset(self._place, verify_crc, self._max_record, self._settings)
         self._pid = os.getpid()
         self._columns = Columns(self)
 
@@ -96,12 +112,13 @@ class Dataset:
     def _core(self) -> _shardpack.Dataset:
         # In a fork, a thread that is not there may hold the lock of the open files.
         if os.getpid() != self._pid:
-            self._opened = _reopened(self._place, self._verify_crc, self._max_record, self._opened.id)._opened
+            again = _reopened(self._place, self._verify_crc, self._max_record, self._opened.id, dict(self._settings))
+            self._opened = again._opened
             self._pid = os.getpid()
         return self._opened
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self._place, self._verify_crc, self._max_record, self.id)
+        return _reopened, (self._place, self._verify_crc, self._max_record, self.id, dict(self._settings))
 
     def __len__(self) -> int:
         return len(self._core)
@@ -286,8 +303,8 @@ class Dataset:
         return self._core.fidelity()
 
     @property
-    def path(self) -> Path:
-        """The path that was opened."""
+    def path(self) -> Path | str:
+        """The path that was opened, or the URL, as text."""
         return self._path
 
     @property
@@ -510,9 +527,21 @@ def names(fields: Sequence[str] | None) -> list[str] | None:
     return None if fields is None else list(fields)
 
 
-def _reopened(path: Path, verify_crc: bool, max_record: int, expected: str) -> Dataset:
+def _settings(options: Mapping[str, Any] | None) -> list[tuple[str, str]]:
+    """Options of a store as text: ``True`` is ``"true"``."""
+    if options is None:
+        return []
+    if not isinstance(options, Mapping):
+        raise TypeError(f"storage_options: expected a mapping from names to values, found {type(options).__name__}")
+    text = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in options.items()}
+    return list(text.items())
+
+
+def _reopened(
+    path: Path | str, verify_crc: bool, max_record: int, expected: str, storage_options: Mapping[str, str] | None = None
+) -> Dataset:
     """A dataset in another process: the same one, or an error."""
-    dataset = Dataset(path, verify_crc=verify_crc, max_record=max_record)
+    dataset = Dataset(path, verify_crc=verify_crc, max_record=max_record, storage_options=storage_options)
     if dataset.id != expected:
         raise _shardpack.UsageError(
             f"`{path}`, opened again: expected dataset {expected}, found {dataset.id}\n"

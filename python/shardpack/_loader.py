@@ -449,6 +449,11 @@ class Loader:
         of more than 8 bits a sample, of which 8 are left. ``window_in_page_cache``
         is 1 where ``window`` came to that in the epoch at hand.
 
+        Of a dataset behind a URL, ``requests`` counts what its store was asked since the dataset was opened, by this
+        loader or by others, ``retried_requests`` what was asked again after an error or a time-out,
+        ``fetched_bytes`` what arrived. ``peak_requests_in_flight`` and ``peak_fetched_bytes_held`` are the most of
+        both at a time.
+
         If a device decodes, ``refused`` counts the rows that the host decoded in its place, by reason, and
         ``refused_first`` has up to three keys for each reason.
         """

@@ -12,7 +12,7 @@ use shardpack_codec::ArrayDecoder;
 use shardpack_format::{Dtype, Field};
 use shardpack_reader::{DatasetOptions, Error};
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
 /// An open dataset.
@@ -68,10 +68,16 @@ impl Dataset {
 #[pymethods]
 impl Dataset {
     #[new]
-    fn new(py: Python<'_>, path: PathBuf, verify_crc: bool, max_record: u64) -> PyResult<Self> {
+    fn new(
+        py: Python<'_>,
+        path: PathBuf,
+        verify_crc: bool,
+        max_record: u64,
+        settings: Vec<(String, String)>,
+    ) -> PyResult<Self> {
         let limits = shardpack::cli::read_limits(max_record);
         let options = DatasetOptions::new().verify_crc(verify_crc).limits(limits);
-        let inner = py.detach(|| options.open(path)).map_err(raise)?;
+        let inner = py.detach(|| shardpack::place::open(&path, &options, &settings)).map_err(raise)?;
         Ok(Self::over(inner))
     }
 
@@ -93,10 +99,15 @@ impl Dataset {
         usize::try_from(self.inner.len()).unwrap_or(usize::MAX)
     }
 
-    /// The path of the manifest, or of the lone shard.
+    /// The path or the URL of the manifest, or of the lone shard. A `pathlib.Path` of a URL would lose
+    /// one of its slashes.
     #[getter]
-    fn path(&self) -> &Path {
-        self.inner.path()
+    fn path<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let path = self.inner.path();
+        if shardpack::place::is_url(path) {
+            return Ok(path.to_string_lossy().into_pyobject(py)?.into_any());
+        }
+        Ok(path.into_pyobject(py)?.into_any())
     }
 
     /// The id that all shards share, in hexadecimal digits.

@@ -269,6 +269,12 @@ impl Loader {
             ("peak_rss_bytes", stats.peak_rss_bytes),
             ("predicted_bytes", stats.predicted_bytes),
             ("window_in_page_cache", u64::from(stats.window_in_page_cache)),
+            ("requests", stats.traffic.requests),
+            ("retried_requests", stats.traffic.retries),
+            ("hedged_requests", stats.traffic.hedges),
+            ("fetched_bytes", stats.traffic.fetched_bytes),
+            ("peak_requests_in_flight", stats.traffic.peak_in_flight),
+            ("peak_fetched_bytes_held", stats.traffic.peak_held_bytes),
         ];
         let figures = [
             ("read_s", stats.read_s),

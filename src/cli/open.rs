@@ -1,6 +1,7 @@
 //! Opening datasets for the commands that read.
 
 use super::sniff;
+use crate::place;
 use anyhow::Context;
 use shardpack_format::Limits;
 use shardpack_reader::{Dataset, DatasetOptions};
@@ -12,10 +13,10 @@ pub(super) fn limits(max_record: u64) -> Limits {
     Limits { max_record_bytes: max_record, max_decoded_bytes: max_record, ..Limits::default() }
 }
 
-/// Opens a dataset, its manifest, or a lone shard.
+/// Opens a dataset, its manifest, or a lone shard, at a path or a URL.
 pub(super) fn dataset(path: &Path, limits: &Limits) -> anyhow::Result<Dataset> {
     sniff::check(path)?;
-    DatasetOptions::new().limits(limits.clone()).open(path).context("cannot open the dataset")
+    place::open(path, &DatasetOptions::new().limits(limits.clone()), &[]).context("cannot open the dataset")
 }
 
 /// As many threads as there are cores.

@@ -9,6 +9,7 @@ use super::{Outcome, interrupt, show, summary, units};
 use crate::pack::{
     Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes, report_json,
 };
+use crate::place::refuse_url;
 use crate::sources::cubes::CubeOptions;
 use crate::sources::{BadInput, Kind, LabelsFrom, OnBadInput, SourceOptions};
 use anyhow::bail;
@@ -30,6 +31,8 @@ const SHOWN_SKIPPED: usize = 20;
 const SUBNORMAL_WARNING: f64 = 0.01;
 
 pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
+    refuse_url(&args.src, "pack")?;
+    refuse_url(&args.out, "pack")?;
     let mut options = options(args)?;
     let interrupt = interrupt::install(false)?;
     let cancel = &*interrupt.raised;
@@ -86,6 +89,7 @@ fn outcome_of(skipped: &[String]) -> Outcome {
 }
 
 pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
+    refuse_url(&args.out, "merge")?;
     let report = shardpack_writer::merge::<crate::pack::Tally>(&args.out)?;
     report.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
     if args.json {

@@ -2,6 +2,7 @@
 
 use super::args::SalvageArgs;
 use super::{Outcome, interrupt, open, show, sniff, units};
+use crate::place::refuse_url;
 use crate::salvage::{Survey, restore_manifest};
 use serde_json::json;
 use shardpack_writer::WriteOptions;
@@ -10,6 +11,8 @@ use shardpack_writer::WriteOptions;
 const SHOWN: usize = 50;
 
 pub(super) fn run(args: &SalvageArgs) -> anyhow::Result<Outcome> {
+    refuse_url(&args.dataset, "salvage")?;
+    refuse_url(&args.out, "salvage")?;
     sniff::check(&args.dataset)?;
     let limits = open::limits(args.max_record);
     if same_folder(args) {

@@ -4,11 +4,12 @@ use super::args::VerifyArgs;
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, sniff, units};
 use crate::pack::Tally;
+use crate::place;
 use crate::salvage::tally_of;
 use serde_json::{Value, json};
 use shardpack_codec::PictureCheck;
 use shardpack_format::{Error as FormatError, Limits, Manifest};
-use shardpack_reader::{DatasetOptions, OnProgress, Problem, Progress, Shard, VerifyOptions, VerifyReport, verify};
+use shardpack_reader::{DatasetOptions, OnProgress, Problem, Progress, Shard, VerifyOptions, VerifyReport};
 use shardpack_writer::Tally as _;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -71,10 +72,10 @@ pub fn check(
         ..VerifyOptions::default()
     };
     let start = Instant::now();
-    let mut report = verify(dataset, &options)?;
+    let mut report = place::verify(dataset, &options)?;
     let tallies = tallies.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !report.cancelled
-        && let Ok(opened) = DatasetOptions::new().limits(limits.clone()).open(dataset)
+        && let Ok(opened) = place::open(dataset, &DatasetOptions::new().limits(limits.clone()), &[])
         && let Some(manifest) = opened.manifest()
     {
         check_fidelity(&opened.path().to_string_lossy(), manifest, tallies, &mut report);

@@ -76,6 +76,7 @@ impl Dataset {
             dataset_id,
             metadata,
             source: None,
+            storage: None,
             slots,
             parts,
             options: first.0.options.clone(),

@@ -2,7 +2,7 @@
 
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::fs::{Folder, Storage, open_regular, read_exact_at};
+use crate::fs::{Folder, ReadAt, Storage, Traffic, open_regular, read_exact_at};
 use crate::handles::{Handles, ShardFile};
 use crate::keys::KeyTable;
 use crate::shard::{Shard, ShardOptions, room};
@@ -79,19 +79,13 @@ impl DatasetOptions {
     /// if the manifest, or the lone shard, is not as it should be.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
         let path = path.as_ref();
-        if std::fs::metadata(path).map_err(|e| Error::io(path, "open", e))?.is_dir() {
+        if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
             return self.open_in(Arc::new(Folder::open(path, self.follow_symlinks)?));
         }
         let file = open_regular(path)?;
-        let mut magic = [0; 8];
-        let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));
-        let (start, _) = magic.split_at_mut(known);
-        read_exact_at(&*file, path, start, 0)?;
-        // What a file is, its content says; the name decides only for what is neither.
-        let is_shard = magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard");
-        if is_shard {
+        if is_shard(&*file, path)? {
             let shard = Shard::from_file(ShardFile::open(path.into(), file), self.shard.clone(), None)?;
-            return Ok(Dataset::of_lone_shard(shard));
+            return Ok(Dataset::of_lone_shard(shard, None));
         }
         let manifest = read_manifest(&*file, path, &self.shard.limits)?;
         let folder = match path.parent() {
@@ -115,8 +109,23 @@ impl DatasetOptions {
         self.with_manifest(storage, path, manifest)
     }
 
+    /// Opens the manifest or the lone shard `name` of `storage`.
+    ///
+    /// # Errors
+    /// As [`DatasetOptions::open`].
+    pub fn open_file_in(&self, storage: Arc<dyn Storage>, name: &str) -> Result<Dataset> {
+        let path = storage.path().join(name);
+        let file = storage.open(name)?;
+        if !is_shard(&*file, &path)? {
+            let manifest = read_manifest(&*file, &path, &self.shard.limits)?;
+            return self.with_manifest(storage, path, manifest);
+        }
+        let shard = Shard::from_file(ShardFile::open(path, file), self.shard.clone(), None)?;
+        Ok(Dataset::of_lone_shard(shard, Some(storage)))
+    }
+
     fn with_manifest(&self, storage: Arc<dyn Storage>, path: PathBuf, manifest: Manifest) -> Result<Dataset> {
-        let handles = Arc::new(Handles::new(storage, self.max_open_files));
+        let handles = Arc::new(Handles::new(Arc::clone(&storage), self.max_open_files));
         let mut first = 0_u64;
         let slots = manifest.shards.iter().map(|entry| {
             let slot = Slot {
@@ -144,12 +153,34 @@ impl DatasetOptions {
             dataset_id: manifest.dataset_id,
             metadata,
             source: Some(FromManifest { handles, manifest }),
+            storage: Some(storage),
             slots,
             parts,
             options: self.shard.clone(),
             keys: OnceLock::new(),
             known: OnceLock::new(),
         })))
+    }
+}
+
+/// What a file is, its content says; the name decides only for what is neither shard nor manifest.
+fn is_shard(file: &dyn ReadAt, path: &Path) -> Result<bool> {
+    let mut magic = [0; 8];
+    let known = usize::try_from(file.len()).map_or(magic.len(), |len| len.min(magic.len()));
+    let (start, _) = magic.split_at_mut(known);
+    read_exact_at(file, path, start, 0)?;
+    Ok(magic == HEADER_MAGIC || path.extension().is_some_and(|e| e == "shard"))
+}
+
+/// Why nothing stands at a path, or what to do with it if it is no path at all.
+pub(crate) fn cannot_open(path: &Path, source: std::io::Error) -> Error {
+    let text = path.to_string_lossy();
+    match text.split_once("://") {
+        Some((scheme, _)) if !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+            let found = "a URL\nhint: datasets in object stores are opened by the crate shardpack-store";
+            Error::usage("dataset", "a path of this machine", found)
+        }
+        _ => Error::io(path, "open", source),
     }
 }
 
@@ -165,7 +196,7 @@ fn no_manifest(storage: &dyn Storage) -> Error {
     Error::usage(format!("`{}`", storage.path().display()), "a dataset: a folder with a manifest.json", found)
 }
 
-pub(crate) fn read_manifest(file: &dyn crate::fs::ReadAt, path: &Path, limits: &Limits) -> Result<Manifest> {
+pub(crate) fn read_manifest(file: &dyn ReadAt, path: &Path, limits: &Limits) -> Result<Manifest> {
     let in_file = |e: FormatError| Error::from(e.in_file(path.to_string_lossy()));
     if file.len() > limits.max_manifest_bytes {
         let limit = limits.max_manifest_bytes;
@@ -191,6 +222,9 @@ pub(crate) struct Inner {
     pub(crate) metadata: Metadata,
     /// `None` for a lone shard, and for several datasets as one.
     pub(crate) source: Option<FromManifest>,
+    /// Where its files are; `None` for a shard that was opened by its path, and for several
+    /// datasets as one.
+    pub(crate) storage: Option<Arc<dyn Storage>>,
     pub(crate) slots: Vec<Slot>,
     /// The samples of each dataset of several; of any other, all.
     pub(crate) parts: Vec<Range<u64>>,
@@ -257,7 +291,7 @@ impl Dataset {
         DatasetOptions::default().open(path)
     }
 
-    fn of_lone_shard(shard: Shard) -> Self {
+    fn of_lone_shard(shard: Shard, storage: Option<Arc<dyn Storage>>) -> Self {
         let slot =
             Slot { first: 0, samples: shard.len(), of: Of::Lone, shard: OnceLock::new(), damage: OnceLock::new() };
         let inner = Inner {
@@ -267,6 +301,7 @@ impl Dataset {
             parts: std::iter::once(0..shard.len()).collect(),
             metadata: shard.index().metadata().clone(),
             source: None,
+            storage,
             options: shard.options().clone(),
             slots: vec![slot],
             keys: OnceLock::new(),
@@ -401,6 +436,59 @@ impl Dataset {
         }
     }
 
+    /// The numbers of all shards, for those who open one after the other: the storage hears of each
+    /// some time before, and those behind a network come side by side.
+    pub fn shard_numbers(&self) -> impl Iterator<Item = usize> + '_ {
+        /// Enough to have many small requests on their way.
+        const AHEAD: usize = 64;
+        self.advise_shards(0..AHEAD.min(self.0.slots.len()));
+        (0..self.0.slots.len()).inspect(|number| {
+            let next = number.saturating_add(AHEAD);
+            self.advise_shards(next..next.saturating_add(1));
+        })
+    }
+
+    /// Tells the storage that these shards will be opened soon.
+    pub(crate) fn advise_shards(&self, numbers: Range<usize>) {
+        for slot in self.0.slots.get(numbers).unwrap_or_default() {
+            if slot.shard.get().is_some() || slot.damage.get().is_some() {
+                continue;
+            }
+            match (&slot.of, &self.0.storage) {
+                (Of::Part(part, number), _) => part.advise_shards(*number..number + 1),
+                (Of::Entry(entry), Some(storage)) => storage.advise_open(&entry.name),
+                _ => {}
+            }
+        }
+    }
+
+    /// The storages of all datasets that this one is made of.
+    fn storages(&self) -> Vec<&Arc<dyn Storage>> {
+        let mut storages: Vec<&Arc<dyn Storage>> = self.0.storage.iter().collect();
+        let mut last: Option<&Self> = None;
+        for slot in &self.0.slots {
+            if let Of::Part(part, _) = &slot.of
+                && !last.is_some_and(|last| Arc::ptr_eq(&last.0, &part.0))
+            {
+                last = Some(part);
+                storages.extend(part.storages());
+            }
+        }
+        storages
+    }
+
+    /// Bytes that the storage reads ahead in memory of its own, as it says; 0 on local disks.
+    #[must_use]
+    pub fn read_ahead_bytes(&self) -> u64 {
+        self.storages().iter().fold(0, |sum, storage| sum.saturating_add(storage.read_ahead_bytes()))
+    }
+
+    /// What the storage has asked of a network so far; zeros on local disks.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.storages().iter().fold(Traffic::default(), |sum, storage| sum.plus(storage.traffic()))
+    }
+
     fn open_shard(&self, source: &FromManifest, entry: &ShardEntry, number: usize) -> Result<Shard> {
         let file = ShardFile::pooled(&source.handles, &entry.name)?;
         let shard = Shard::from_file(file, self.0.options.clone(), self.0.known.get())?;
@@ -434,7 +522,7 @@ impl Dataset {
             return Err(Error::usage("field name", expected, format!("`{}`", name.escape_debug())));
         };
         let mut column = Column::new(dtype, Vec::new());
-        for number in 0..self.0.slots.len() {
+        for number in self.shard_numbers() {
             let shard = self.shard(number)?;
             // One shard left out would give every label after it to another sample.
             let of_shard = shard.index().column(position);

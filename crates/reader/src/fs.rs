@@ -69,8 +69,63 @@ pub trait Storage: Send + Sync + Debug {
     /// Names of the entries directly in the folder that end in `.shard`, sorted.
     ///
     /// # Errors
-    /// `Io` if the folder cannot be listed.
+    /// `Io` if the folder cannot be listed; of kind `Unsupported` if nothing there ever lists.
     fn shard_names(&self) -> Result<Vec<String>>;
+
+    /// How many bytes readers should announce ([`ReadAt::advise_soon`]) ahead of those that they
+    /// read: what a network needs to have many requests on their way. The storage holds at most so
+    /// much in memory of its own. 0, the default, where the system reads ahead by itself.
+    fn read_ahead_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Tells the storage that this file will be opened soon. A hint: it waits for nothing.
+    fn advise_open(&self, name: &str) {
+        let _ = name;
+    }
+
+    /// What was asked of a network so far; zeros, the default, where there is none.
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
+    }
+}
+
+/// What a storage has asked of a network since it was opened.
+///
+/// ```
+/// use shardpack_reader::Traffic;
+/// assert_eq!(Traffic::default().requests, 0);
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// Requests, those that were tried again counted once more.
+    pub requests: u64,
+    /// Requests that were tried again after an error, a time-out or an answer that was cut short.
+    pub retries: u64,
+    /// Requests that were asked a second time because the first was slow.
+    pub hedges: u64,
+    /// Bytes that arrived.
+    pub fetched_bytes: u64,
+    /// Most requests that were under way at a time.
+    pub peak_in_flight: u64,
+    /// Most bytes that were held for readers at a time.
+    pub peak_held_bytes: u64,
+}
+
+impl Traffic {
+    /// The traffic of several storages; peaks are added up, too, as if they came together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            retries: self.retries.saturating_add(other.retries),
+            hedges: self.hedges.saturating_add(other.hedges),
+            fetched_bytes: self.fetched_bytes.saturating_add(other.fetched_bytes),
+            peak_in_flight: self.peak_in_flight.saturating_add(other.peak_in_flight),
+            peak_held_bytes: self.peak_held_bytes.saturating_add(other.peak_held_bytes),
+        }
+    }
 }
 
 /// Fills `buffer` from `offset` on, whatever the pieces in which the bytes arrive.

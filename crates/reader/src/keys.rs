@@ -17,7 +17,7 @@ impl KeyTable {
     fn build(dataset: &Dataset) -> Result<Self> {
         let hasher = RandomState::new();
         let mut entries = Vec::new();
-        for (number, slot) in dataset.0.slots.iter().enumerate() {
+        for (number, slot) in dataset.shard_numbers().zip(&dataset.0.slots) {
             let shard = dataset.shard(number)?;
             let before = entries.len();
             let keys = (0..shard.len()).filter_map(|record| shard.index().key(record).map(|key| (record, key)));

@@ -19,6 +19,7 @@
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod ahead;
 mod anatomy;
 mod buffers;
 mod cache;
@@ -45,7 +46,7 @@ mod verify;
 pub use column::Column;
 pub use dataset::{Dataset, DatasetOptions, ShardInfo};
 pub use error::{Error, Result};
-pub use fs::{Folder, ReadAt, Storage, open_regular};
+pub use fs::{Folder, ReadAt, Storage, Traffic, open_regular};
 pub use loader::{
     Allocate, ArrayDtype, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, OnDevice,
     Place, SlotMemory, Tensor, Window, parse_bands, stage,
@@ -59,4 +60,6 @@ pub use shard::{Shard, ShardOptions};
 pub use shardpack_codec::{Array, ArrayDecoder, Bands};
 pub use shardpack_format::Limits;
 pub use stream::{Samples, Stream};
-pub use verify::{DecodePicture, OnProgress, OnShard, Problem, Progress, VerifyOptions, VerifyReport, verify};
+pub use verify::{
+    DecodePicture, OnProgress, OnShard, Problem, Progress, VerifyOptions, VerifyReport, verify, verify_in,
+};

@@ -1,6 +1,7 @@
 //! All samples in stored order, by large reads that run ahead of the consumer in threads of their
 //! own.
 
+use crate::ahead::Onward;
 use crate::buffers::{Buffers, RUNS_IN_FLIGHT};
 use crate::check::Crc;
 use crate::dataset::Dataset;
@@ -71,7 +72,8 @@ struct Current {
 ///
 /// Two threads read alternate runs ahead of the caller and compute their CRC32s while the bytes are
 /// in the cache; the caller's thread only walks. A few buffers of a run each are recycled among
-/// them. Memory: up to 24 MiB, or four times the largest record.
+/// them. Memory: up to 24 MiB, or four times the largest record, and what the storage reads ahead by
+/// itself ([`Dataset::read_ahead_bytes`]).
 ///
 /// ```no_run
 /// use shardpack_reader::Dataset;
@@ -102,7 +104,9 @@ impl Dataset {
     pub fn stream(&self) -> Result<Stream> {
         let (full_in, full) = sync_channel(RUNS_IN_FLIGHT);
         let empty = Arc::new(Buffers::default());
-        let plan = Arc::new(Mutex::new(Plan { dataset: self.clone(), slot: 0, shard: None, number: 0 }));
+        let onward = Onward::new(self);
+        let plan = Plan { dataset: self.clone(), slot: 0, shard: None, number: 0, read: 0, onward };
+        let plan = Arc::new(Mutex::new(plan));
         // Made first: if a thread cannot be started, dropping it ends those that were.
         let mut stream =
             Stream { full: Some(full), empty, threads: Vec::new(), early: BTreeMap::new(), next: 0, current: None };
@@ -136,6 +140,10 @@ struct Plan {
     shard: Option<(Place, u64)>,
     /// Number of the next delivery.
     number: u64,
+    /// Bytes of the runs so far.
+    read: u64,
+    /// Announces the runs to a storage that wants to hear of them.
+    onward: Option<Onward>,
 }
 
 /// Records to read, or why a shard has none, and the buffer for them.
@@ -153,6 +161,10 @@ impl Plan {
     /// waits for those behind it.
     fn job(&mut self, empty: &Buffers) -> Option<Job> {
         let (place, bytes) = self.place()?;
+        self.read = self.read.saturating_add(bytes);
+        if let Some(onward) = &mut self.onward {
+            onward.reach(self.read);
+        }
         let buffer = empty.take(bytes)?;
         let number = self.number;
         self.number += 1;

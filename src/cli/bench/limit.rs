@@ -22,6 +22,8 @@ const OVERSIZED: f64 = 2.5;
 pub(super) enum Limit {
     /// Reading, from a disk.
     Disk,
+    /// Reading, from an object store.
+    Network,
     /// Reading from the page cache, and copying.
     Memory,
     /// Comparing CRC32s.
@@ -45,6 +47,7 @@ impl Limit {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Disk => "disk",
+            Self::Network => "network",
             Self::Memory => "memory",
             Self::Crc => "crc",
             Self::Decode => "decode",
@@ -71,6 +74,8 @@ pub(super) struct Setting {
     pub(super) content: Content,
     /// Whether a device decodes.
     pub(super) on_device: bool,
+    /// Whether it is read from an object store.
+    pub(super) is_far: bool,
 }
 
 /// What is decoded.
@@ -111,7 +116,9 @@ pub(super) fn limit(epoch: &Epoch, setting: &Setting) -> Limit {
     let queued = epoch.queued_s.is_some_and(|seconds| seconds >= QUEUED * epoch.seconds * setting.threads as f64);
     // A quota takes cores away too, but does not show up as waiting for a core.
     let starved = queued || epoch.cpu_s < BUSY * (epoch.crc_s + epoch.decode_s);
-    if is(reading) && disk {
+    if is(reading) && setting.is_far {
+        Limit::Network
+    } else if is(reading) && disk {
         Limit::Disk
     } else if starved {
         Limit::Cores
@@ -149,6 +156,7 @@ pub(super) fn advice(limit: Limit, epoch: &Epoch, setting: &Setting) -> String {
     };
     match limit {
         Limit::Disk => disk(epoch, setting),
+        Limit::Network => network(epoch, setting),
         Limit::Memory => {
             let what = match setting.content {
                 Content::Stored => "nothing is decoded, so whatever is done with them will take longer",
@@ -237,6 +245,15 @@ fn disk(epoch: &Epoch, setting: &Setting) -> String {
         "the disk is the limit: it gave {rate}, while {cores}, {} busy, could take {needed}: {change}",
         percent(busy)
     )
+}
+
+fn network(epoch: &Epoch, setting: &Setting) -> String {
+    let change = match setting.single_reads {
+        true => "`--order windowed` asks for runs of 4 MiB instead of single samples",
+        false => "read from a machine that is nearer to the store, or copy the dataset to a disk",
+    };
+    let rate = units::rate(epoch.read_bytes, epoch.seconds);
+    format!("the network is the limit: it gave {rate}: {change}")
 }
 
 /// What makes decoding cheaper.

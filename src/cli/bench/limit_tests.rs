@@ -33,6 +33,7 @@ fn setting() -> Setting {
         memory_bytes: Some(1_000_000_000),
         content: Content::Pictures { side: None, tiled: true, short_side: Some(375.0) },
         on_device: false,
+        is_far: false,
     }
 }
 
@@ -95,6 +96,14 @@ fn figures_name_their_limit_and_what_to_change() {
             vec!["`pack --prefer size`"],
         ),
         ("disk", Epoch { disk_bytes: None, ..waiting }, s.clone(), vec!["it gave 50.0 MB/s"]),
+        ("network", waiting, Setting { is_far: true, ..s.clone() }, vec!["it gave 50.0 MB/s", "nearer to the store"]),
+        (
+            "network",
+            Epoch { disk_bytes: Some(0), ..waiting },
+            Setting { is_far: true, single_reads: true, ..s.clone() },
+            vec!["`--order windowed`"],
+        ),
+        ("decode", e, Setting { is_far: true, ..s.clone() }, vec!["decoding is the limit"]),
         // A disk that keeps up is not the limit, even if everything came from it.
         ("decode", Epoch { disk_bytes: Some(100_000_000), ..e }, s.clone(), vec!["decoding is the limit"]),
         (

@@ -58,7 +58,7 @@ fn load(args: &BenchArgs) -> anyhow::Result<Outcome> {
     bar.finish();
     let warm_up = (args.epochs > 1 && !args.cold).then(|| epochs.remove(0));
     let median = epoch::median(&epochs);
-    if args.cold && median.disk_bytes == Some(0) {
+    if args.cold && median.disk_bytes == Some(0) && setup.loader.dataset().traffic().requests == 0 {
         show::note(
             "note: nothing came from a disk in spite of `--cold`: the files are in memory (tmpfs), or their pages could not be dropped",
         );

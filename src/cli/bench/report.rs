@@ -7,6 +7,7 @@ use super::setup::Setup;
 use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{show, units};
 use serde_json::{Value, json};
+use shardpack_reader::Traffic;
 
 /// Everything that was measured.
 pub(super) struct Report<'a> {
@@ -35,7 +36,7 @@ impl Report<'_> {
     pub(super) fn to_json(&self) -> Value {
         let (median, setting, stats) = (&self.median, &self.setup.setting, self.setup.loader.stats());
         let options = self.setup.loader.options();
-        json!({
+        let mut report = json!({
             "samples_per_s": median.per_s(median.samples),
             "output_mb_per_s": median.per_s(median.output_bytes) / 1e6,
             "read_mb_per_s": median.per_s(median.read_bytes) / 1e6,
@@ -85,7 +86,9 @@ impl Report<'_> {
                 "window": self.args.window.name,
                 "cold": self.args.cold,
             },
-        })
+        });
+        report["network"] = network_json(&stats.traffic);
+        report
     }
 
     pub(super) fn to_text(&self) -> String {
@@ -197,13 +200,48 @@ impl Report<'_> {
         } else {
             "slots, window and read-ahead"
         };
-        format!(
-            "memory: {} at most, {} predicted ({} before the loader, {} for {held}){grown}\n",
-            units::bytes(stats.peak_rss_bytes),
-            units::bytes(self.setup.predicted_bytes()),
-            units::bytes(self.setup.resident_bytes),
-            units::bytes(stats.predicted_bytes),
-        )
+        network_text(&stats.traffic)
+            + &format!(
+                "memory: {} at most, {} predicted ({} before the loader, {} for {held}){grown}\n",
+                units::bytes(stats.peak_rss_bytes),
+                units::bytes(self.setup.predicted_bytes()),
+                units::bytes(self.setup.resident_bytes),
+                units::bytes(stats.predicted_bytes),
+            )
+    }
+}
+
+/// What was asked of a store, in all epochs; nothing of a local disk.
+pub(super) fn network_text(traffic: &Traffic) -> String {
+    if traffic.requests == 0 {
+        return String::new();
+    }
+    let hedges = match traffic.hedges {
+        0 => String::new(),
+        n => format!(", {} asked twice", units::count(n)),
+    };
+    format!(
+        "network: {} brought {}; {} tried again{hedges}; {} under way at most, {} held\n",
+        units::plural(traffic.requests, "request"),
+        units::bytes(traffic.fetched_bytes),
+        units::count(traffic.retries),
+        units::count(traffic.peak_in_flight),
+        units::bytes(traffic.peak_held_bytes),
+    )
+}
+
+/// The same for programs; `null` for a local disk.
+pub(super) fn network_json(traffic: &Traffic) -> Value {
+    match traffic.requests {
+        0 => Value::Null,
+        requests => json!({
+            "requests": requests,
+            "retried_requests": traffic.retries,
+            "hedged_requests": traffic.hedges,
+            "fetched_bytes": traffic.fetched_bytes,
+            "peak_requests_in_flight": traffic.peak_in_flight,
+            "peak_held_bytes": traffic.peak_held_bytes,
+        }),
     }
 }
 

@@ -62,7 +62,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         bail!("`--bands {}`: expected arrays that are decoded, found `--cube raw`", view.name);
     }
     // Read every index before measuring: that is not the loader's work.
-    for number in 0..dataset.shards().len() {
+    for number in dataset.shard_numbers() {
         dataset.shard(number)?;
     }
     let batch_size = match args.batch_size {
@@ -112,6 +112,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         memory_bytes: system::memory_bytes(),
         content,
         on_device: options.stage.is_some(),
+        is_far: dataset.read_ahead_bytes() > 0,
     };
     if args.cold {
         // The loader looks at the page cache when it is opened.

@@ -1,6 +1,7 @@
 //! `shardpack bench --stream`: how fast the records of a dataset come off the disk in stored order,
 //! without the loader.
 
+use super::report::{network_json, network_text};
 use crate::cli::args::BenchArgs;
 use crate::cli::{Outcome, open, show, units};
 use serde_json::json;
@@ -51,6 +52,7 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
             "epochs": args.epochs,
             "cold": args.cold,
             "decode": decodes,
+            "network": network_json(&dataset.traffic()),
         }))?;
     } else {
         let cache = if args.cold { "cold" } else { "warm" };
@@ -59,14 +61,16 @@ pub(super) fn run(args: &BenchArgs) -> anyhow::Result<Outcome> {
         } else {
             String::new()
         };
-        show::print(&format!(
-            "streamed {} in {}: {:.0} samples/s, {:.0} MB/s read{decoded} ({cache}, median of {})\n",
-            units::plural(median.samples, "sample"),
-            units::seconds(median.seconds),
-            rate(median.samples),
-            rate(median.read_bytes) / 1e6,
-            passes_text(args.epochs),
-        ))?;
+        show::print(
+            &(format!(
+                "streamed {} in {}: {:.0} samples/s, {:.0} MB/s read{decoded} ({cache}, median of {})\n",
+                units::plural(median.samples, "sample"),
+                units::seconds(median.seconds),
+                rate(median.samples),
+                rate(median.read_bytes) / 1e6,
+                passes_text(args.epochs),
+            ) + &network_text(&dataset.traffic())),
+        )?;
     }
     Ok(Outcome::Fine)
 }

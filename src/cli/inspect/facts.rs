@@ -65,7 +65,7 @@ impl Facts {
         let mut problems = Vec::new();
         // Each with the index of its first sample.
         let (mut shards, mut first) = (Vec::new(), 0);
-        for (number, info) in dataset.shards().enumerate() {
+        for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
             match dataset.shard(number) {
                 Ok(shard) => shards.push((first, shard)),
                 Err(error) => problems.push(show::in_flags(&error.to_string())),

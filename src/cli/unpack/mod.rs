@@ -53,7 +53,7 @@ pub(super) fn run(args: &UnpackArgs) -> anyhow::Result<Outcome> {
 /// Chooses the name of every file, and of the table, before the first one is written. Keys of shards that cannot be
 /// opened are left out: nothing is unpacked from them.
 fn names(dataset: &Dataset, columns: Option<&[String]>) -> anyhow::Result<(FileNames, String)> {
-    let shards: Vec<_> = (0..dataset.shards().len()).filter_map(|number| dataset.shard(number).ok()).collect();
+    let shards: Vec<_> = dataset.shard_numbers().filter_map(|number| dataset.shard(number).ok()).collect();
     // Text that came from a table of labels goes back into one.
     let in_table = |name: &String| columns.is_some_and(|columns| columns.contains(name));
     let keys = || shards.iter().flat_map(|shard| (0..shard.len()).filter_map(|record| shard.index().key(record)));

@@ -219,7 +219,7 @@ pub(super) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
 /// record.
 fn alike(dataset: &Dataset, columns: &[Col]) -> Result<bool> {
     let mut first: Option<Arc<Shard>> = None;
-    for (number, info) in dataset.shards().enumerate() {
+    for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
         if info.samples == 0 {
             continue;
         }

@@ -36,9 +36,10 @@ impl Examples {
         let count = dataset.len().min(MOST);
         let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
         let mut shapes: Vec<Vec<u64>> = Vec::new();
-        for i in 0..count {
-            // Both ends are among them.
-            let sample = i.saturating_mul(dataset.len() - 1) / (count - 1).max(1);
+        // Both ends are among them.
+        let samples = (0..count).map(|i| i.saturating_mul(dataset.len() - 1) / (count - 1).max(1));
+        announce(dataset, samples.clone());
+        for sample in samples {
             let Ok(Some(descriptor)) = head(dataset, sample, position, limits) else { continue };
             if !shapes.contains(&descriptor.shape) {
                 shapes.push(descriptor.shape.clone());
@@ -126,6 +127,23 @@ pub(super) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> 
     let expected = format!("values that {dtype}, the type of the batch, holds exactly");
     let found = format!("{}{special}\nhint: {hint}", descriptor.decoded);
     FormatError::usage(format!("element type of field `{field}`"), expected, found)
+}
+
+/// Tells a storage behind a network that the heads of these samples will be read: one wait for their
+/// shards and one for them, not one for each.
+fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
+    if dataset.read_ahead_bytes() == 0 {
+        return;
+    }
+    let places = samples.filter_map(|sample| dataset.locate(sample).ok());
+    places.clone().for_each(|(number, _)| dataset.advise_shards(number..number.saturating_add(1)));
+    for (number, record) in places {
+        // What cannot be opened is said by those who read it.
+        let Ok(shard) = dataset.shard(number) else { continue };
+        if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
+            handle.advise_soon(span.start, (span.end - span.start).min(read::HEAD_BYTES as u64));
+        }
+    }
 }
 
 /// Whether two arrays can be handed out as the same types, and are decoded alike.

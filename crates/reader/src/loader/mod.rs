@@ -52,6 +52,7 @@ mod predict;
 mod read;
 mod rows;
 mod runs;
+mod scout;
 mod sources;
 pub mod stage;
 mod state;
@@ -74,6 +75,7 @@ use cached::Held;
 use fields::Fields;
 use plan::Planner;
 use pool::{Pool, Shared};
+use scout::Scout;
 use sources::Sources;
 use state::{Bounds, State};
 use stats::seconds;
@@ -175,6 +177,10 @@ impl Loader {
         let held = Held::decide(options.window, dataset, &predicted);
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());
+        let mut scout = Scout::new(dataset, sources.clone(), fields.large_bytes);
+        if scout.is_wanted() {
+            scout.restart(0, Steps::new(sampling.epoch_of(&start)?, share.clone()));
+        }
         let mut planner = Planner::new(
             dataset.clone(),
             sources,
@@ -194,7 +200,7 @@ impl Loader {
         let recipe = Recipe::new(Arc::clone(&fields), sampling.seed(), &options);
         let shared = Arc::new(Shared::new(
             state,
-            planner,
+            (planner, scout),
             recipe,
             options.epoch,
             (Arc::clone(&options.memory), options.stage.clone()),
@@ -406,6 +412,8 @@ impl Loader {
             return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
         }
         let epoch = self.sampling.epoch_of(state)?;
+        let is_far = self.dataset.read_ahead_bytes() > 0;
+        let ahead = is_far.then(|| self.sampling.epoch_of(state)).transpose()?;
         self.share = Share::new(self.world, self.options.end, &*epoch, state);
         self.start = *state;
         self.delivered = 0;
@@ -419,6 +427,7 @@ impl Loader {
         planner.restart(Steps::new(epoch, self.share.clone()));
         planner.held = self.held;
         let generation = planner.generation;
+        self.shared.send_scout(generation, ahead.map(|epoch| Steps::new(epoch, self.share.clone())));
         // While the planner is held: no thread can plan for the new epoch before the state knows of
         // it.
         self.shared.restart(generation, state.epoch, self.held != Held::Memory);
@@ -456,6 +465,7 @@ impl Loader {
             queue_fill: if self.asked > 0 { self.found_ready as f64 / self.asked as f64 } else { 0.0 },
             peak_rss_bytes: stats::peak_rss_bytes(),
             predicted_bytes: self.predicted_bytes(),
+            traffic: self.dataset.traffic(),
             window_in_page_cache: self.held != Held::Memory,
             ..Default::default()
         };
@@ -491,8 +501,9 @@ impl Loader {
     }
 
     /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the
-    /// threads' scratch, and, where the page cache does not hold it ([`Window`]), the window of the
-    /// order with what is read ahead. Of several epochs, the one that takes most.
+    /// threads' scratch, what the storage holds ([`Dataset::read_ahead_bytes`]), and, where the page
+    /// cache does not hold it ([`Window`]), the window of the order with what is read ahead. Of
+    /// several epochs, the one that takes most.
     #[must_use]
     pub const fn predicted_bytes(&self) -> u64 {
         self.predicted_bytes

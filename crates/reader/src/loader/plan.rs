@@ -103,6 +103,8 @@ pub(super) struct Planner {
     large: Vec<Option<Arc<Loaded>>>,
     steps: Steps,
     next: u64,
+    /// How many reads have begun.
+    pub(super) begun: u64,
     /// Reads that have begun, of which more samples will come.
     open: HashMap<Key, Range<u64>>,
     /// Of the batch that is being planned.
@@ -130,6 +132,7 @@ impl Planner {
             large: Vec::new(),
             steps,
             next: 0,
+            begun: 0,
             open: HashMap::new(),
             reads: HashMap::new(),
             sizes: Vec::new(),
@@ -141,6 +144,7 @@ impl Planner {
         self.generation += 1;
         self.steps = steps;
         self.next = 0;
+        self.begun = 0;
         self.open.clear();
     }
 
@@ -176,6 +180,7 @@ impl Planner {
             let error = Error::usage("dataset of a sample", "one that is loaded", step.at.source);
             return self.put_nothing(plan, step.at.sample, Some(error));
         };
+        self.begun += u64::from(step.read.is_some());
         // From here on, samples are counted in the dataset that is loaded.
         let all = |sample: u64| source.start.saturating_add(sample);
         let sample = all(step.at.sample);

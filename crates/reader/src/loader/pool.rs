@@ -6,11 +6,13 @@ use super::large::Large;
 use super::memory::Allocate;
 use super::plan::{Plan, Planner};
 use super::rows::{RowMut, Rows};
+use super::scout::Scout;
 use super::stage::{Refusals, Room, RowFault, Stage, Ticket};
 use super::state::State;
 use super::stats::{Counters, add, add_since};
 use super::work::{Bench, Common, Recipe, SampleAt};
 use crate::error::{Error, Result};
+use crate::order::Steps;
 use crate::shard::Shard;
 use shardpack_format::Error as FormatError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,6 +33,9 @@ pub(super) struct Shared {
     /// A batch is done, or a thread has ended.
     done: Condvar,
     pub(super) planner: Mutex<Planner>,
+    scout: Mutex<Scout>,
+    /// Another epoch for the scout, which has not taken it up.
+    orders: Mutex<Option<(u64, Steps)>>,
     pub(super) counters: Counters,
     recipe: Recipe,
     /// Of the current generation; changed only between epochs.
@@ -58,7 +63,7 @@ pub(super) struct Pool {
 impl Shared {
     pub(super) fn new(
         state: State,
-        planner: Planner,
+        (planner, scout): (Planner, Scout),
         recipe: Recipe,
         epoch: u32,
         (memory, stage): (Arc<dyn Allocate>, Option<Arc<dyn Stage>>),
@@ -68,6 +73,8 @@ impl Shared {
             work: Condvar::new(),
             done: Condvar::new(),
             planner: Mutex::new(planner),
+            scout: Mutex::new(scout),
+            orders: Mutex::new(None),
             counters: Counters::default(),
             recipe,
             epoch: AtomicU32::new(epoch),
@@ -85,6 +92,23 @@ impl Shared {
 
     pub(super) fn planner(&self) -> MutexGuard<'_, Planner> {
         self.planner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the scout another epoch. Nobody waits here: the scout may be waiting for a shard.
+    pub(super) fn send_scout(&self, generation: u64, steps: Option<Steps>) {
+        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = steps.map(|steps| (generation, steps));
+    }
+
+    /// Announces what comes after the `begun` reads of the plan. One thread at a time, because it may
+    /// wait for shards to open: the others have better to do.
+    fn scout(&self, generation: u64, begun: u64) {
+        let Ok(mut scout) = self.scout.try_lock() else { return };
+        if let Some((generation, steps)) = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            scout.restart(generation, steps);
+        }
+        if scout.is_wanted() && scout.generation == generation {
+            scout.advance(begun);
+        }
     }
 
     pub(super) fn wait_done<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
@@ -235,7 +259,7 @@ impl Shared {
     }
 
     fn plan(&self, mut plan: Plan) {
-        let (generation, more) = {
+        let (generation, more, begun) = {
             let mut planner = self.planner();
             // The loader went on to another epoch before this thread came to plan: batches of that
             // one are planned by others, in their order.
@@ -243,7 +267,7 @@ impl Shared {
                 return;
             }
             let more = planner.fill(&mut plan);
-            (planner.generation, more)
+            (planner.generation, more, planner.begun)
         };
         plan.generation = generation;
         let mut fresh: Vec<(Arc<Shard>, u64, u64)> = Vec::new();
@@ -261,6 +285,7 @@ impl Shared {
         self.work.notify_all();
         // The caller waits for a batch, for a slot of it, or for the end.
         self.done.notify_all();
+        self.scout(generation, begun);
     }
 }
 

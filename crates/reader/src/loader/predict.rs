@@ -179,6 +179,7 @@ pub(super) fn predict(
     let held = run_bytes.min(stored.saturating_add(reads.largest.saturating_mul(2)));
     let threads = threads as u64;
     let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
+    let fixed = fixed.saturating_add(dataset.read_ahead_bytes());
     let (record_bytes, alone_bytes) = (reads.record, reads.alone);
     Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads })
 }
@@ -202,11 +203,16 @@ fn reads(dataset: &Dataset, open: &[OpenReads], sources: &Sources, large: Option
     /// Shards that are looked at: all of most datasets, few enough to open one of 10⁸ samples in a
     /// second.
     const SHARDS: usize = 256;
+    /// Shards that a storage hears of before they are opened.
+    const SHARDS_AHEAD: usize = 64;
     let step = dataset.shards().len().div_ceil(SHARDS).max(1);
     let mut spreads = vec![Spread::default(); open.len()];
     let (mut record, mut alone) = (0, 0);
     let is_large = |bytes: u64| large.is_some_and(|large| bytes >= large);
+    let advise = |number: usize| dataset.advise_shards(number..number.saturating_add(1));
+    (0..SHARDS_AHEAD).for_each(|place| advise(place.saturating_mul(step)));
     for (number, slot) in dataset.0.slots.iter().enumerate().step_by(step).filter(|(_, slot)| slot.samples > 0) {
+        advise(number.saturating_add(SHARDS_AHEAD.saturating_mul(step)));
         let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
         for (open, spread) in open.iter().zip(&mut spreads) {
             if !sources.samples(open.source).is_some_and(|samples| samples.contains(&slot.first)) {
@@ -247,7 +253,7 @@ fn spread(dataset: &Dataset, rows: u64, mut size: impl FnMut(&Shard, u64) -> Opt
     // One of `step` rows stands for all of them.
     let together = usize::try_from(rows).unwrap_or(usize::MAX).div_ceil(step);
     let (mut last, mut sum) = (VecDeque::new(), 0.0);
-    for (number, info) in dataset.shards().enumerate() {
+    for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
         if info.samples == 0 {
             continue;
         }

@@ -118,10 +118,11 @@ fn read_one(shard: &Shard, record: u64, start: u64, buffer: &mut [u8], whole: &E
     Ok(span.end - span.start)
 }
 
+/// Most heads are shorter.
+pub(super) const HEAD_BYTES: usize = 4 << 10;
+
 /// Frame and head of a record, by its own CRC32 and the index: the body's was not compared.
 pub(super) fn head(shard: &Shard, record: u64) -> Result<(Frame, Vec<u8>)> {
-    /// Most heads are shorter.
-    const HEAD_BYTES: usize = 4 << 10;
     let span = shard.span(&(record..record.saturating_add(1)))?;
     let length = usize::try_from(span.end - span.start).unwrap_or(usize::MAX);
     let mut bytes = vec![0; length.min(HEAD_BYTES)];

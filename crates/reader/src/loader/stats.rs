@@ -1,5 +1,6 @@
 //! What a loader has done so far, and what it waited for.
 
+use crate::fs::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,9 @@ pub struct LoaderStats {
     pub peak_rss_bytes: u64,
     /// What [`Loader::predicted_bytes`](super::Loader::predicted_bytes) says.
     pub predicted_bytes: u64,
+    /// What the storage of the dataset has asked of a network since it was opened, for whomever;
+    /// zeros on local disks.
+    pub traffic: Traffic,
 }
 
 /// Nanoseconds, bytes and pictures, counted by many threads.

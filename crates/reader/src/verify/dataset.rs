@@ -4,7 +4,7 @@ use super::problem::Problem;
 use super::unique::Unique;
 use super::work::{self, Target};
 use super::{VerifyOptions, VerifyReport};
-use crate::dataset::read_manifest;
+use crate::dataset::{cannot_open, read_manifest};
 use crate::error::{Error, Result};
 use crate::fs::{Folder, Storage, open_regular, read_exact_at};
 use crate::handles::{Handles, ShardFile};
@@ -12,6 +12,7 @@ use shardpack_format::{
     DatasetId, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, SharedMetadata,
 };
 use std::collections::HashSet;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -23,12 +24,36 @@ struct Found {
     manifest: Option<Manifest>,
     targets: Vec<Target>,
     report: VerifyReport,
+    /// `None` for a shard that was opened by its path.
+    storage: Option<Arc<dyn Storage>>,
 }
 
 pub(super) fn verify(path: &Path, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
-    let Found { manifest, targets, mut report } = find(path, options)?;
+    check(find(path, options)?, options)
+}
+
+pub(super) fn verify_in(
+    storage: Arc<dyn Storage>,
+    name: Option<&str>,
+    options: &VerifyOptions<'_>,
+) -> Result<VerifyReport> {
+    let manifest_name = name.unwrap_or(MANIFEST_NAME);
+    let path = storage.path().join(manifest_name);
+    let is_shard = path.extension().is_some_and(|e| e == "shard");
+    let found = if is_shard {
+        let target = Target::lone(ShardFile::open(path, storage.open(manifest_name)?));
+        Found { manifest: None, targets: vec![target], report: VerifyReport::default(), storage: Some(storage) }
+    } else {
+        let manifest = storage.open(manifest_name).and_then(|file| read_manifest(&*file, &path, &options.limits));
+        in_folder(storage, &path, manifest)?
+    };
+    check(found, options)
+}
+
+fn check(found: Found, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
+    let Found { manifest, targets, mut report, storage } = found;
     report.shards = targets.len() as u64;
-    let done = work::run(&targets, manifest.as_ref(), options)?;
+    let done = work::run(&targets, (manifest.as_ref(), storage.as_deref()), options)?;
     report.samples = done.outcome.samples;
     report.damaged_samples = done.outcome.damaged_samples;
     report.missing_samples = done.outcome.missing_samples;
@@ -41,12 +66,12 @@ pub(super) fn verify(path: &Path, options: &VerifyOptions<'_>) -> Result<VerifyR
 }
 
 fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
-    if std::fs::metadata(path).map_err(|e| Error::io(path, "open", e))?.is_dir() {
+    if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
         let folder = Folder::open(path, options.follow_symlinks)?;
         let manifest_path = path.join(MANIFEST_NAME);
         let manifest =
             folder.open(MANIFEST_NAME).and_then(|file| read_manifest(&*file, &manifest_path, &options.limits));
-        return in_folder(folder, &manifest_path, manifest);
+        return in_folder(Arc::new(folder), &manifest_path, manifest);
     }
     let file = open_regular(path)?;
     let mut magic = [0; 8];
@@ -54,30 +79,41 @@ fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
         || (file.len() >= 8 && read_exact_at(&*file, path, &mut magic, 0).is_ok() && magic == HEADER_MAGIC);
     if is_shard {
         let target = Target::lone(ShardFile::open(path.into(), file));
-        return Ok(Found { manifest: None, targets: vec![target], report: VerifyReport::default() });
+        return Ok(Found { manifest: None, targets: vec![target], report: VerifyReport::default(), storage: None });
     }
     let parent = path.parent().filter(|p| *p != Path::new("")).unwrap_or(Path::new("."));
     let folder = Folder::open(parent, options.follow_symlinks)?;
     let manifest = read_manifest(&*file, path, &options.limits);
-    in_folder(folder, path, manifest)
+    in_folder(Arc::new(folder), path, manifest)
 }
 
-fn in_folder(folder: Folder, manifest_path: &Path, manifest: Result<Manifest>) -> Result<Found> {
+fn in_folder(folder: Arc<dyn Storage>, manifest_path: &Path, manifest: Result<Manifest>) -> Result<Found> {
     let mut report = VerifyReport::default();
-    let present = folder.shard_names()?;
+    let present = match folder.shard_names() {
+        Ok(names) => names,
+        Err(Error::Io { source, .. }) if manifest.is_ok() && source.kind() == ErrorKind::Unsupported => {
+            report
+                .notes
+                .push("nothing there lists files: those that the manifest does not name were not looked for".into());
+            Vec::new()
+        }
+        // Why there is no manifest says more than why there is no list.
+        Err(error) => return Err(manifest.err().filter(|e| !e.is_about_data()).unwrap_or(error)),
+    };
     let folder_path = folder.path().to_owned();
-    let handles = Arc::new(Handles::new(Arc::new(folder), MAX_OPEN_FILES));
+    let storage = Some(Arc::clone(&folder));
+    let handles = Arc::new(Handles::new(folder, MAX_OPEN_FILES));
     let open = |name: &str, bytes| Target::pooled(&handles, name, folder_path.join(name), bytes);
     match manifest {
         Ok(manifest) => {
             let listed: HashSet<&str> = manifest.shards.iter().map(|s| s.name.as_str()).collect();
             let extra = present.iter().filter(|name| !listed.contains(name.as_str()));
-            report.notes = extra.map(|name| format!("`{name}` is not in the manifest: not verified")).collect();
+            report.notes.extend(extra.map(|name| format!("`{name}` is not in the manifest: not verified")));
             let targets = manifest.shards.iter().map(|entry| open(&entry.name, Some(entry.bytes))).collect();
-            Ok(Found { manifest: Some(manifest), targets, report })
+            Ok(Found { manifest: Some(manifest), targets, report, storage })
         }
         Err(error) if present.is_empty() && !error.is_about_data() => match error {
-            Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
                 let what = format!("`{}`", folder_path.display());
                 Err(Error::usage(what, "a dataset: a folder with a manifest.json", "neither manifest nor shards"))
             }
@@ -86,7 +122,12 @@ fn in_folder(folder: Folder, manifest_path: &Path, manifest: Result<Manifest>) -
         Err(error) => {
             // Without a manifest the shards still explain themselves.
             report.problems.push(Problem::new(manifest_path.to_string_lossy(), error));
-            Ok(Found { manifest: None, targets: present.iter().map(|name| open(name, None)).collect(), report })
+            Ok(Found {
+                manifest: None,
+                targets: present.iter().map(|name| open(name, None)).collect(),
+                report,
+                storage,
+            })
         }
     }
 }

@@ -15,9 +15,11 @@ pub use problem::Problem;
 pub(crate) use shard::hash_file;
 
 use crate::error::Result;
+use crate::fs::Storage;
 use crate::shard::Shard;
 use shardpack_format::Limits;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 /// Decodes a picture of a media type, handed in by the caller: picture decoders do not belong to
@@ -142,4 +144,12 @@ impl VerifyReport {
 /// ```
 pub fn verify(path: impl AsRef<Path>, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
     dataset::verify(path.as_ref(), options)
+}
+
+/// Verifies what stands in `storage`: the dataset, or, with a `name`, that manifest or lone shard.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_in(storage: Arc<dyn Storage>, name: Option<&str>, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
+    dataset::verify_in(storage, name, options)
 }

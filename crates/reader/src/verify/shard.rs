@@ -3,6 +3,7 @@
 use super::VerifyOptions;
 use super::fields::FieldChecker;
 use super::problem::Problem;
+use crate::ahead::Ahead;
 use crate::check::Crc;
 use crate::error::Result;
 use crate::fetch::slice;
@@ -32,25 +33,30 @@ pub(crate) struct Outcome {
 }
 
 impl Worker {
-    /// Checks the records of a span. `each_run` hears the bytes of each read, and says whether to
+    /// Checks the records of a span, of which up to `window` bytes are announced ahead. `each_run` hears the bytes of each read, and says whether to
     /// go on.
     pub(crate) fn check_records(
         &mut self,
         shard: &Shard,
-        records: Range<u64>,
+        (records, window): (Range<u64>, u64),
         options: &VerifyOptions<'_>,
         hasher: &mut Option<Sha256>,
         mut each_run: impl FnMut(u64, u64) -> bool,
     ) -> Outcome {
         let mut out = Outcome::default();
+        let mut ahead = None;
         if let Ok(handle) = shard.file().handle() {
             handle.advise_sequential();
+            ahead = shard.span(&records).ok().map(|span| Ahead::new(handle, span, window));
         }
         let mut next = records.start;
         while next < records.end {
             let run = run_from(shard, next, PIECE_BYTES as u64);
             let run = run.start..run.end.min(records.end);
             next = run.end;
+            if let (Some(ahead), Ok(row)) = (&mut ahead, shard.row(run.start)) {
+                ahead.reach(row.offset);
+            }
             let read = self.check_run(shard, &run, options, hasher.as_mut(), &mut out);
             if let Err(error) = read {
                 // A digest of what could be read says nothing.

@@ -6,6 +6,7 @@ use super::shard::{Outcome, Worker, hash_range};
 use super::{Progress, VerifyOptions};
 use crate::anatomy::Anatomy;
 use crate::error::{Error, Result};
+use crate::fs::Storage;
 use crate::handles::{Handles, ShardFile};
 use crate::salvage::walk::{Step, Walk};
 use crate::shard::{Shard, ShardOptions};
@@ -20,6 +21,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of one span: many for each thread and shard, each long enough to read in one sweep.
 const SPAN_BYTES: u64 = 64 << 20;
+/// Over a network: at the end of each span a thread waits for the first bytes of the next one.
+const FAR_SPAN_BYTES: u64 = 512 << 20;
+/// Shards that a storage hears of before they are opened.
+const SHARDS_AHEAD: usize = 16;
 
 /// One shard to verify.
 #[derive(Debug)]
@@ -89,7 +94,10 @@ pub(super) struct Done {
 struct Run<'a> {
     targets: &'a [Target],
     manifest: Option<&'a Manifest>,
+    storage: Option<&'a dyn Storage>,
     options: &'a VerifyOptions<'a>,
+    /// How far each thread announces what it will read.
+    window: u64,
     bytes_total: u64,
     bytes_done: AtomicU64,
     samples_done: AtomicU64,
@@ -99,21 +107,27 @@ struct Run<'a> {
 }
 
 /// Verifies all targets.
-pub(super) fn run(targets: &[Target], manifest: Option<&Manifest>, options: &VerifyOptions<'_>) -> Result<Done> {
+pub(super) fn run(
+    targets: &[Target],
+    (manifest, storage): (Option<&Manifest>, Option<&dyn Storage>),
+    options: &VerifyOptions<'_>,
+) -> Result<Done> {
+    let threads = match options.threads {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        n => n,
+    };
     let run = Run {
         targets,
         manifest,
+        storage,
         options,
+        window: storage.map_or(0, Storage::read_ahead_bytes) / threads as u64,
         bytes_total: targets.iter().map(|t| t.bytes).sum(),
         bytes_done: AtomicU64::new(0),
         samples_done: AtomicU64::new(0),
         queue: Mutex::default(),
         changed: Condvar::new(),
         done: Mutex::default(),
-    };
-    let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        n => n,
     };
     std::thread::scope(|scope| {
         for number in 1..threads {
@@ -192,12 +206,23 @@ impl Run<'_> {
                 let target = queue.next_target;
                 queue.next_target += 1;
                 queue.opening += 1;
+                self.advise(target);
                 return Some(Task::Open(target));
             }
             if queue.opening == 0 {
                 return None;
             }
             queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Tells the storage which shards come: all of the first few, then one more for each.
+    fn advise(&self, target: usize) {
+        let Some(storage) = self.storage else { return };
+        let first = if target == 0 { 0 } else { target.saturating_add(SHARDS_AHEAD) };
+        let next = target.saturating_add(SHARDS_AHEAD + 1).min(self.targets.len());
+        for target in self.targets.get(first.min(next)..next).unwrap_or_default() {
+            storage.advise_open(&target.name);
         }
     }
 
@@ -273,7 +298,11 @@ impl Run<'_> {
     fn spans(&self, target: usize, shard: &Arc<Shard>) -> Vec<Span> {
         let mut out = Vec::new();
         let mut next = 0;
-        let span_bytes = if self.options.digest { u64::MAX } else { SPAN_BYTES };
+        let span_bytes = match (self.options.digest, self.window) {
+            (true, _) => u64::MAX,
+            (false, 0) => SPAN_BYTES,
+            (false, _) => FAR_SPAN_BYTES,
+        };
         while next < shard.len() {
             let records = crate::stream::run_from(shard, next, span_bytes);
             next = records.end;
@@ -298,7 +327,8 @@ impl Run<'_> {
             }
         };
         ends(0..HEADER_BYTES, &mut hasher);
-        let outcome = worker.check_records(shard, records.clone(), self.options, &mut hasher, |bytes, samples| {
+        let work = (records.clone(), self.window);
+        let outcome = worker.check_records(shard, work, self.options, &mut hasher, |bytes, samples| {
             self.advance(bytes, samples);
             !is_cancelled(self.options)
         });

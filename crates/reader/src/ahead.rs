@@ -1,0 +1,84 @@
+//! Announcing what will be read, for storages that cannot know it: those behind a network.
+
+use crate::dataset::Dataset;
+use crate::fs::ReadAt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Bytes of one announcement: long enough that the wait for its first byte does not dominate, short
+/// enough that many are under way.
+pub(crate) const STEP_BYTES: u64 = 8 << 20;
+
+/// A range of one file that is read from front to back, announced some way ahead of the reader.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    file: Arc<dyn ReadAt>,
+    /// What is not announced yet.
+    rest: Range<u64>,
+    window: u64,
+}
+
+impl Ahead {
+    /// Announces up to `window` bytes ahead of where the reader is.
+    pub(crate) fn new(file: Arc<dyn ReadAt>, range: Range<u64>, window: u64) -> Self {
+        Self { file, rest: range, window }
+    }
+
+    /// The reader comes to `position`.
+    pub(crate) fn reach(&mut self, position: u64) {
+        let end = position.saturating_add(self.window).min(self.rest.end);
+        while self.window > 0 && self.rest.start < end {
+            let bytes = STEP_BYTES.min(self.rest.end - self.rest.start);
+            self.file.advise_soon(self.rest.start, bytes);
+            self.rest.start += bytes;
+        }
+    }
+}
+
+/// The records of a dataset in stored order, announced some way ahead of the reader: across the
+/// ends of shards, of which the next ones are opened before.
+#[derive(Debug)]
+pub(crate) struct Onward {
+    dataset: Dataset,
+    /// The next shard.
+    slot: usize,
+    current: Option<(Arc<dyn ReadAt>, Range<u64>)>,
+    window: u64,
+    announced: u64,
+}
+
+impl Onward {
+    /// Shards that the storage hears of before their turn.
+    const SHARDS: usize = 8;
+
+    /// `None` where nobody needs to be told.
+    pub(crate) fn new(dataset: &Dataset) -> Option<Self> {
+        let window = dataset.read_ahead_bytes();
+        (window > 0).then(|| Self { dataset: dataset.clone(), slot: 0, current: None, window, announced: 0 })
+    }
+
+    /// The reader has come past `read` bytes of records.
+    pub(crate) fn reach(&mut self, read: u64) {
+        let end = read.saturating_add(self.window);
+        while self.announced < end {
+            if let Some((file, rest)) = self.current.as_mut().filter(|(_, rest)| !rest.is_empty()) {
+                let bytes = STEP_BYTES.min(rest.end - rest.start).min(end - self.announced);
+                file.advise_soon(rest.start, bytes);
+                rest.start += bytes;
+                self.announced += bytes;
+                continue;
+            }
+            if self.slot >= self.dataset.shards().len() {
+                return;
+            }
+            let next = self.slot.saturating_add(1);
+            self.dataset.advise_shards(self.slot..next.saturating_add(Self::SHARDS).min(self.dataset.shards().len()));
+            // What cannot be opened is said when its turn comes.
+            self.current = self.dataset.shard(self.slot).ok().and_then(|shard| {
+                let records = shard.span(&(0..shard.len())).ok()?;
+                Some((shard.file().handle().ok()?, records))
+            });
+            self.slot = next;
+        }
+    }
+}

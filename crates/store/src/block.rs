@@ -1,0 +1,102 @@
+//! Bytes of one range on their way: arrived piece by piece, taken by whoever reads them.
+
+use crate::failure::Failure;
+use bytes::Bytes;
+use std::ops::Range;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// One range of an object.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) range: Range<u64>,
+    inner: Mutex<Inner>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// As they arrived, each with its place in the range: joined they would be copied twice.
+    pieces: Vec<(u64, Bytes)>,
+    arrived: u64,
+    failure: Option<Failure>,
+}
+
+impl Block {
+    pub(crate) fn new(range: Range<u64>) -> Self {
+        Self { range, inner: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in the bytes that follow those that are there.
+    pub(crate) fn push(&self, bytes: Bytes) {
+        let mut inner = self.inner();
+        let start = inner.arrived;
+        inner.arrived += bytes.len() as u64;
+        inner.pieces.push((start, bytes));
+        drop(inner);
+        self.changed.notify_all();
+    }
+
+    /// Nothing more will arrive, and why.
+    pub(crate) fn fail(&self, failure: Failure) {
+        self.inner().failure.get_or_insert(failure);
+        self.changed.notify_all();
+    }
+
+    /// Copies what has arrived from `offset` on, which lies in the range; waits until that is at
+    /// least one byte.
+    pub(crate) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<usize, Failure> {
+        let at = offset.saturating_sub(self.range.start);
+        let mut inner = self.inner();
+        while inner.arrived <= at {
+            if let Some(failure) = &inner.failure {
+                return Err(failure.clone());
+            }
+            inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        }
+        let first = inner.pieces.partition_point(|(start, _)| *start <= at).saturating_sub(1);
+        let mut done = 0_usize;
+        for (start, bytes) in inner.pieces.iter().skip(first) {
+            let skip = usize::try_from((at + done as u64).saturating_sub(*start)).unwrap_or(usize::MAX);
+            let from = bytes.get(skip..).unwrap_or_default();
+            let to = buffer.get_mut(done..).unwrap_or_default();
+            let count = from.len().min(to.len());
+            if let (Some(to), Some(from)) = (to.get_mut(..count), from.get(..count)) {
+                to.copy_from_slice(from);
+            }
+            done += count;
+            if done == buffer.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::ErrorKind;
+
+    #[test]
+    fn what_has_arrived_is_read_across_its_pieces() {
+        let block = Block::new(100..110);
+        for piece in [&b"abc"[..], b"", b"defg"] {
+            block.push(Bytes::copy_from_slice(piece));
+        }
+        let mut buffer = [0; 16];
+        for offset in 0..7 {
+            let read = block.read(&mut buffer, 100 + offset as u64).unwrap();
+            assert_eq!(&buffer[..read], &b"abcdefg"[offset..]);
+        }
+        let mut two = [0; 2];
+        assert_eq!(block.read(&mut two, 102).unwrap(), 2);
+        assert_eq!(&two, b"cd");
+        block.fail(Failure::last(ErrorKind::Other, "gone"));
+        assert_eq!(block.read(&mut two, 106).unwrap(), 1, "what is there is there");
+        assert_eq!(block.read(&mut two, 107).unwrap_err().words, "gone");
+    }
+}

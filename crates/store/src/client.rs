@@ -1,0 +1,290 @@
+//! The threads that fetch, and what they share with those who read.
+
+use crate::block::Block;
+use crate::failure::{Failure, usage};
+use crate::fetch::{Want, fetch};
+use crate::object::Pin;
+use crate::opening::{Opening, open};
+use crate::options::StoreOptions;
+use crate::state::{Known, Start, State};
+use crate::tuner::Tuner;
+use object_store::ObjectStore;
+use object_store::path::Path as Key;
+use shardpack_reader::{Error, Result, Traffic};
+use std::io::{self, ErrorKind};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Threads that fetch, at most: each moves more than a GB/s, without TLS.
+const THREADS: usize = 4;
+/// First bytes that are looked at to know which request is slow.
+const SAMPLES: usize = 256;
+
+/// Counted by many threads.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) requests: AtomicU64,
+    pub(crate) answers: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) hedges: AtomicU64,
+    pub(crate) bytes: AtomicU64,
+}
+
+/// What the threads that fetch share with those who read.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn ObjectStore>,
+    pub(crate) options: StoreOptions,
+    pub(crate) secrets: Vec<String>,
+    pub(crate) counters: Counters,
+    folder: Key,
+    begun: Instant,
+    state: Mutex<State>,
+    /// The last first bytes, and which of them comes next.
+    waits: Mutex<(Vec<Duration>, usize)>,
+    handle: Handle,
+}
+
+impl Shared {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The key of a file of the dataset.
+    pub(crate) fn key(&self, name: &str) -> Result<Key, Failure> {
+        let is_below = name.split('/').count() <= 2 && !name.split('/').any(|part| matches!(part, "" | "." | ".."));
+        let text = if self.folder.is_root() { name.to_owned() } else { format!("{}/{name}", self.folder) };
+        let key = Key::parse(text).ok().filter(|_| is_below);
+        key.ok_or_else(|| Failure::last(ErrorKind::InvalidInput, "the name is not one below the dataset's folder"))
+    }
+
+    /// How long a first byte takes that is slow beyond 99 of 100; `None` if nothing is asked twice.
+    pub(crate) fn slow_after(&self) -> Option<Duration> {
+        if !self.options.hedge {
+            return None;
+        }
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner).0.clone();
+        waits.sort_unstable();
+        (waits.len() >= 100).then(|| waits.get(waits.len() * 99 / 100).copied()).flatten()
+    }
+
+    pub(crate) fn first_byte_took(&self, wait: Duration) {
+        if !self.options.hedge {
+            return;
+        }
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        let (all, next) = &mut *waits;
+        match all.get_mut(*next) {
+            Some(place) => *place = wait,
+            None => all.push(wait),
+        }
+        *next = (*next + 1) % SAMPLES;
+    }
+
+    fn spawn(self: &Arc<Self>, start: Start) {
+        let shared = Arc::clone(self);
+        let ending = Ending { shared: Arc::clone(self), start: Some(start), bytes: 0, failure: None };
+        self.handle.spawn(async move {
+            // As a whole: else only copies of its fields would be taken in.
+            let mut ending = ending;
+            match &ending.start {
+                Some(Start::Block(pin, block)) => {
+                    let want = Want::Range(block.range.clone());
+                    let result = fetch(&shared, &pin.key, want, Some(pin), &mut |bytes| block.push(bytes)).await;
+                    ending.bytes = result.as_ref().map_or(0, |_| block.range.end - block.range.start);
+                    ending.failure = Some(result.err());
+                }
+                Some(Start::Open(name, opening)) => {
+                    let result = open(&shared, name).await;
+                    let failure = result.as_ref().err().cloned();
+                    opening.finish(result);
+                    ending.failure = Some(failure);
+                }
+                None => {}
+            }
+        });
+    }
+
+    /// Asks for whatever there is room for.
+    fn pump(self: &Arc<Self>) {
+        loop {
+            let start = self.state().next();
+            match start {
+                Some(start) => self.spawn(start),
+                None => return,
+            }
+        }
+    }
+}
+
+/// Says that a job is over, however it ended: whoever waits for it would wait for ever.
+struct Ending {
+    shared: Arc<Shared>,
+    start: Option<Start>,
+    bytes: u64,
+    /// `None` as long as it runs.
+    failure: Option<Option<Failure>>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let Some(start) = self.start.take() else { return };
+        let cut = || Some(Failure::last(ErrorKind::Other, "the request was given up"));
+        let failure = self.failure.take().unwrap_or_else(cut);
+        let now = self.shared.begun.elapsed();
+        {
+            let mut state = self.shared.state();
+            state.count_out(start.requests());
+            match &start {
+                Start::Block(pin, block) => {
+                    state.finished(pin, block, failure.is_none());
+                    let is_full = state.has_queue();
+                    state.tuner.done(now, self.bytes, is_full);
+                }
+                Start::Open(name, opening) => {
+                    if failure.is_some()
+                        && let Some(Known::Opening(known)) = state.names.get(name)
+                        && Arc::ptr_eq(known, opening)
+                    {
+                        state.names.remove(name);
+                    }
+                }
+            }
+        }
+        if let Some(failure) = failure {
+            match &start {
+                Start::Block(_, block) => block.fail(failure),
+                Start::Open(_, opening) => opening.finish(Err(failure)),
+            }
+        }
+        self.shared.pump();
+    }
+}
+
+/// A client of one store, for one folder in it. Dropped, it gives up what is on its way.
+#[derive(Debug)]
+pub(crate) struct Client {
+    shared: Arc<Shared>,
+    runtime: Option<Runtime>,
+    /// The process that started the threads: a fork of it has none.
+    pid: u32,
+}
+
+impl Client {
+    pub(crate) fn start(store: Arc<dyn ObjectStore>, folder: Key, options: &StoreOptions) -> io::Result<Self> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+        let runtime =
+            Builder::new_multi_thread().worker_threads(threads).thread_name("shardpack-store").enable_all().build()?;
+        let shared = Shared {
+            store,
+            secrets: options.secrets(),
+            options: options.clone(),
+            counters: Counters::default(),
+            folder,
+            begun: Instant::now(),
+            state: Mutex::new(State::new(options.read_ahead_bytes, Tuner::new(options.in_flight))),
+            waits: Mutex::default(),
+            handle: runtime.handle().clone(),
+        };
+        Ok(Self { shared: Arc::new(shared), runtime: Some(runtime), pid: std::process::id() })
+    }
+
+    /// In a fork, the threads are missing, and locks may be held for ever.
+    fn check_process(&self) -> io::Result<()> {
+        if self.pid == std::process::id() {
+            return Ok(());
+        }
+        let words = "the dataset was opened by the process that this one is a fork of\nhint: open it again after the fork, or start workers with spawn";
+        Err(io::Error::new(ErrorKind::Unsupported, words))
+    }
+
+    pub(crate) fn open(&self, name: &str) -> io::Result<Arc<Pin>> {
+        self.check_process()?;
+        let (known, start) = self.shared.state().want_open(name);
+        if let Some(start) = start {
+            self.shared.spawn(start);
+        }
+        let wait = |opening: Arc<Opening>| opening.wait().map_err(|failure| failure.io());
+        known.or_else(wait)
+    }
+
+    pub(crate) fn announce_open(&self, name: &str) {
+        if self.check_process().is_ok() {
+            self.shared.state().announce_open(name);
+            self.shared.pump();
+        }
+    }
+
+    pub(crate) fn announce(&self, pin: &Arc<Pin>, range: Range<u64>) {
+        if self.check_process().is_ok() {
+            self.shared.state().announce(pin, range);
+            self.shared.pump();
+        }
+    }
+
+    /// Reads what has arrived, waits for what is on its way, or asks.
+    pub(crate) fn read(&self, pin: &Arc<Pin>, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.check_process()?;
+        let end = offset.saturating_add(buffer.len() as u64).min(pin.size);
+        if offset >= end {
+            return Ok(0);
+        }
+        let (block, start) = self.shared.state().want(pin, offset..end);
+        if let Some(start) = start {
+            self.shared.spawn(start);
+            self.shared.pump();
+        }
+        let Some(block): Option<Arc<Block>> = block else { return Err(ErrorKind::NotFound.into()) };
+        let read = block.read(buffer, offset).map_err(|failure| failure.io())?;
+        self.shared.state().was_read(pin, &block, read as u64);
+        self.shared.pump();
+        Ok(read)
+    }
+
+    /// Waits for what a future of the store brings.
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> io::Result<T> {
+        self.check_process()?;
+        Ok(self.shared.handle.block_on(future))
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.shared.counters;
+        let mut traffic = Traffic::default();
+        traffic.requests = load(&counters.requests);
+        traffic.retries = load(&counters.retries);
+        traffic.hedges = load(&counters.hedges);
+        traffic.fetched_bytes = load(&counters.bytes);
+        if self.check_process().is_ok() {
+            let state = self.shared.state();
+            traffic.peak_in_flight = state.peak_in_flight as u64;
+            traffic.peak_held_bytes = state.peak_held;
+        }
+        traffic
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        if self.check_process().is_ok() {
+            runtime.shutdown_background();
+        } else {
+            // Its threads are in the other process, and so are those who hold its locks.
+            std::mem::forget(runtime);
+            std::mem::forget(Arc::clone(&self.shared));
+        }
+    }
+}
+
+/// What cannot be: said in the words of an error.
+pub(crate) fn cannot_start(name: &str, error: &io::Error) -> Error {
+    usage(format!("threads to read `{name}`"), "that the system starts them", error)
+}

@@ -1,0 +1,70 @@
+//! From a URL and options to a client of `object_store`.
+
+use crate::failure::{hide, usage};
+use crate::options::StoreOptions;
+use crate::place::Target;
+use crate::watch::Watched;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::http::HttpBuilder;
+use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig};
+use shardpack_reader::{Error, Result};
+use std::sync::Arc;
+use url::Position;
+
+/// Attempts are counted, paused and ended by us.
+fn no_retries() -> RetryConfig {
+    RetryConfig { max_retries: 0, ..RetryConfig::default() }
+}
+
+fn client(options: &StoreOptions) -> ClientOptions {
+    // The first byte and pauses have times of their own; a body may take as long as it flows.
+    ClientOptions::new().with_timeout_disabled().with_connect_timeout(options.connect_timeout)
+}
+
+/// One kind of builder: they are alike, and share no trait.
+macro_rules! build {
+    ($builder:ty, $key:ty, $target:expr, $options:expr) => {{
+        let mut builder = <$builder>::new().with_client_options(client($options)).with_retry(no_retries());
+        builder = builder.with_http_connector(Watched).with_url($target.url.to_string());
+        for (key, value) in $options.variables() {
+            if let Ok(key) = key.parse::<$key>() {
+                builder = builder.with_config(key, value);
+            }
+        }
+        for (key, value) in $options.settings() {
+            let key = key.parse::<$key>().map_err(|_| unknown($target, key))?;
+            builder = builder.with_config(key, value);
+        }
+        Arc::new(builder.build().map_err(|error| wrong($target, &error, $options))?)
+    }};
+}
+
+pub(crate) fn connect(target: &Target, options: &StoreOptions) -> Result<Arc<dyn ObjectStore>> {
+    Ok(match &target.scheme {
+        ObjectStoreScheme::AmazonS3 => build!(AmazonS3Builder, AmazonS3ConfigKey, target, options),
+        ObjectStoreScheme::GoogleCloudStorage => build!(GoogleCloudStorageBuilder, GoogleConfigKey, target, options),
+        ObjectStoreScheme::MicrosoftAzure => build!(MicrosoftAzureBuilder, AzureConfigKey, target, options),
+        _ => {
+            let base = target.url[..Position::BeforePath].to_owned();
+            // Who writes `http://` means it.
+            let client = client(options).with_allow_http(target.url.scheme() == "http");
+            let mut builder = HttpBuilder::new().with_url(base).with_client_options(client).with_retry(no_retries());
+            builder = builder.with_http_connector(Watched);
+            for (key, value) in options.settings() {
+                let key = key.parse::<ClientConfigKey>().map_err(|_| unknown(target, key))?;
+                builder = builder.with_config(key, value);
+            }
+            Arc::new(builder.build().map_err(|error| wrong(target, &error, options))?)
+        }
+    })
+}
+
+fn unknown(target: &Target, key: &str) -> Error {
+    usage(format!("option of the storage for `{}`", target.name), "one that it knows", format!("`{key}`"))
+}
+
+fn wrong(target: &Target, error: &object_store::Error, options: &StoreOptions) -> Error {
+    usage(format!("options of the storage for `{}`", target.name), "those of a store", hide(error, &options.secrets()))
+}

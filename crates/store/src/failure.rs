@@ -1,0 +1,145 @@
+//! Why a request failed, in words of our own: those of the crates below may hold the URL with its
+//! signature.
+
+use crate::watch::Refused;
+use object_store::client::{HttpError, HttpErrorKind};
+use shardpack_reader::Error;
+use std::error::Error as StdError;
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
+
+/// One failed attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: ErrorKind,
+    pub(crate) words: String,
+    /// Whether it is worth another attempt.
+    pub(crate) again: bool,
+    /// Whether the store says that it is asked too much.
+    pub(crate) slow_down: bool,
+}
+
+impl Failure {
+    /// One that another attempt cannot mend.
+    pub(crate) fn last(kind: ErrorKind, words: impl Into<String>) -> Self {
+        Self { kind, words: words.into(), again: false, slow_down: false }
+    }
+
+    /// One that another attempt may mend.
+    pub(crate) fn again(kind: ErrorKind, words: impl Into<String>) -> Self {
+        Self { again: true, ..Self::last(kind, words) }
+    }
+
+    pub(crate) fn io(&self) -> io::Error {
+        io::Error::new(self.kind, self.words.clone())
+    }
+
+    /// What an error of the store means.
+    pub(crate) fn of(error: &object_store::Error, secrets: &[String]) -> Self {
+        use object_store::Error as E;
+        match error {
+            E::NotFound { .. } => Self::last(ErrorKind::NotFound, "there is no such object"),
+            E::Precondition { .. } => Self::last(ErrorKind::InvalidData, CHANGED),
+            E::PermissionDenied { .. } => Self::last(
+                ErrorKind::PermissionDenied,
+                format!("the store refuses{}\nhint: are the credentials those of this store?", code(error)),
+            ),
+            E::Unauthenticated { .. } => {
+                let words =
+                    format!("the store asks for credentials{}\nhint: see docs/stores.md for their names", code(error));
+                Self::last(ErrorKind::PermissionDenied, words)
+            }
+            E::NotSupported { .. } | E::NotImplemented { .. } => {
+                Self::last(ErrorKind::Unsupported, "the store does not support it")
+            }
+            E::InvalidPath { .. } | E::UnknownConfigurationKey { .. } => {
+                Self::last(ErrorKind::InvalidInput, hide(innermost(error), secrets))
+            }
+            _ => Self::of_chain(error, secrets),
+        }
+    }
+
+    fn of_chain(error: &(dyn StdError + 'static), secrets: &[String]) -> Self {
+        if let Some(refused) = find::<Refused>(error) {
+            return refused.failure();
+        }
+        let words = hide(innermost(error), secrets);
+        let Some(http) = find::<HttpError>(error) else {
+            return Self::again(ErrorKind::Other, words);
+        };
+        match http.kind() {
+            // Another attempt meets the same certificate.
+            _ if words.contains("certificate") => Self::last(ErrorKind::Other, format!("no safe connection: {words}")),
+            HttpErrorKind::Connect => Self::again(ErrorKind::NotConnected, format!("cannot connect: {words}")),
+            HttpErrorKind::Timeout => Self::again(ErrorKind::TimedOut, format!("too slow: {words}")),
+            _ => Self::again(ErrorKind::ConnectionReset, format!("the connection broke: {words}")),
+        }
+    }
+}
+
+/// What is said of an object that is not the one that was first read.
+pub(crate) const CHANGED: &str =
+    "the object has changed since it was first read\nhint: write changed datasets under another name";
+
+pub(crate) fn usage(what: impl Into<String>, expected: impl Display, found: impl Display) -> Error {
+    Error::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string() }
+}
+
+/// The error below all others: it says what happened, those above where.
+fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {
+    let mut error = error;
+    while let Some(below) = error.source() {
+        error = below;
+    }
+    error
+}
+
+fn find<'e, T: StdError + 'static>(error: &'e (dyn StdError + 'static)) -> Option<&'e T> {
+    let mut error = Some(error);
+    while let Some(at) = error {
+        if let Some(found) = at.downcast_ref::<T>() {
+            return Some(found);
+        }
+        error = at.source();
+    }
+    None
+}
+
+/// What it says, in one line, without anything secret.
+pub(crate) fn hide(error: impl Display, secrets: &[String]) -> String {
+    let mut text = error.to_string();
+    for secret in secrets {
+        text = text.replace(secret.as_str(), "…");
+    }
+    // A signature stands in the query of a URL.
+    let words = text.split_whitespace().map(|word| match word.split_once('?') {
+        Some((url, _)) if url.contains("://") => url,
+        _ => word,
+    });
+    words.take(60).collect::<Vec<_>>().join(" ")
+}
+
+/// The code that S3 and those who speak like it put into the body of an answer: ` (AccessDenied)`.
+fn code(error: &object_store::Error) -> String {
+    let text = error.to_string();
+    let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
+    let is_word = |code: &&str| code.len() < 64 && code.bytes().all(|b| b.is_ascii_alphanumeric());
+    code.filter(is_word).map_or_else(String::new, |code| format!(" ({code})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_hold_no_secret() {
+        let secrets = ["hunter2".to_owned()];
+        let text = "error for https://host/key?X-Amz-Signature=abc with hunter2\n at once";
+        assert_eq!(hide(text, &secrets), "error for https://host/key with … at once");
+        let source = "<Error><Code>AccessDenied</Code><AWSAccessKeyId>AKIA</AWSAccessKeyId></Error>";
+        let error = object_store::Error::PermissionDenied { path: "p".into(), source: source.into() };
+        let failure = Failure::of(&error, &[]);
+        assert!(failure.words.contains("(AccessDenied)") && !failure.words.contains("AKIA"), "{}", failure.words);
+        assert!(!failure.again);
+    }
+}

@@ -1,0 +1,38 @@
+//! An object as a file that can be read at any offset.
+
+use crate::client::Client;
+use object_store::path::Path as Key;
+use shardpack_reader::ReadAt;
+use std::io;
+use std::sync::Arc;
+
+/// Which object it is: what any later answer must say, too.
+#[derive(Debug)]
+pub(crate) struct Pin {
+    pub(crate) id: u64,
+    pub(crate) key: Key,
+    pub(crate) size: u64,
+    pub(crate) e_tag: Option<String>,
+    pub(crate) modified: i64,
+}
+
+/// An open object.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) client: Arc<Client>,
+    pub(crate) pin: Arc<Pin>,
+}
+
+impl ReadAt for Object {
+    fn len(&self) -> u64 {
+        self.pin.size
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.client.read(&self.pin, buffer, offset)
+    }
+
+    fn advise_soon(&self, offset: u64, bytes: u64) {
+        self.client.announce(&self.pin, offset..offset.saturating_add(bytes));
+    }
+}

@@ -1,0 +1,172 @@
+//! How a store is reached, how long it may take, and how much is read ahead.
+
+use crate::failure::usage;
+use shardpack_reader::Result;
+use std::time::Duration;
+
+/// How a store is reached. Every field has a default.
+///
+/// Keys of the store itself (`aws_region`, `endpoint`, `allow_http`, …) are those of the crate
+/// `object_store`, by [`StoreOptions::environment`] in capitals, or by [`StoreOptions::set`].
+///
+/// ```
+/// use shardpack_store::StoreOptions;
+/// let mut options = StoreOptions::default().environment([("AWS_REGION".to_owned(), "eu-west-1".to_owned())]);
+/// options.set("stall_timeout", "30s")?;
+/// assert_eq!(options.stall_timeout.as_secs(), 30);
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// How long connecting may take. Default 5 s.
+    pub connect_timeout: Duration,
+    /// How long the first byte of an answer may take. Default 20 s.
+    pub first_byte_timeout: Duration,
+    /// How long an answer may pause. Default 20 s.
+    pub stall_timeout: Duration,
+    /// How often a range is asked for at most. Default 10; 3 as long as nothing was ever answered.
+    pub max_attempts: u32,
+    /// How long a range may be tried again. Default 3 min.
+    pub retry_timeout: Duration,
+    /// Pause before the second attempt; it doubles up to 100 times as much. Default 100 ms.
+    pub backoff: Duration,
+    /// Bytes that are on their way or wait to be read, at most. Default 256 MiB.
+    pub read_ahead_bytes: u64,
+    /// Fewest and most requests under way at a time: between them, the number follows the rate.
+    /// Default 8 and 256.
+    pub in_flight: (usize, usize),
+    /// Whether a request whose first byte takes longer than that of 99 in 100 is asked a second
+    /// time. Default false: it costs requests.
+    pub hedge: bool,
+    /// How the store itself is reached. Default: nothing is known but the URL.
+    pub keys: Keys,
+}
+
+/// Keys of a store, with their values, which nobody sees again.
+///
+/// ```
+/// use shardpack_store::StoreOptions;
+/// let mut options = StoreOptions::default();
+/// options.set("aws_secret_access_key", "hunter2")?;
+/// assert!(!format!("{:?}", options.keys).contains("hunter2"));
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct Keys {
+    environment: Vec<(String, String)>,
+    settings: Vec<(String, String)>,
+}
+
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.environment.iter().chain(&self.settings).map(|(key, _)| key)).finish()
+    }
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(5),
+            first_byte_timeout: Duration::from_secs(20),
+            stall_timeout: Duration::from_secs(20),
+            max_attempts: 10,
+            retry_timeout: Duration::from_secs(180),
+            backoff: Duration::from_millis(100),
+            read_ahead_bytes: 256 << 20,
+            in_flight: (8, 256),
+            hedge: false,
+            keys: Keys::default(),
+        }
+    }
+}
+
+impl StoreOptions {
+    /// Takes in those of the variables that configure a store: `AWS_…`, `GOOGLE_…`, `AZURE_…`. What
+    /// they do not know is left out, because other programs use such names too.
+    #[must_use]
+    pub fn environment(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
+        let ours = |key: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| key.starts_with(prefix));
+        self.keys.environment.extend(variables.into_iter().filter(|(key, _)| ours(key)));
+        self
+    }
+
+    /// Sets one option by its name: a field of this struct (`stall_timeout`, `read_ahead_bytes`,
+    /// `hedge`, …), or a key of the store.
+    ///
+    /// # Errors
+    /// `Usage` if the value of a field cannot be. Keys of the store are looked at when it is opened.
+    pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let wrong = |expected: &str| usage(format!("option `{key}` of the storage"), expected, format!("`{value}`"));
+        let time = || duration(value).ok_or_else(|| wrong("a time such as `500ms` or `20s`"));
+        let number = || value.parse::<u64>().ok().filter(|n| *n > 0).ok_or_else(|| wrong("a number above 0"));
+        match key {
+            "connect_timeout" => self.connect_timeout = time()?,
+            "first_byte_timeout" => self.first_byte_timeout = time()?,
+            "stall_timeout" => self.stall_timeout = time()?,
+            "retry_timeout" => self.retry_timeout = time()?,
+            "backoff" => self.backoff = time()?,
+            "max_attempts" => self.max_attempts = u32::try_from(number()?).unwrap_or(u32::MAX),
+            "read_ahead_bytes" => self.read_ahead_bytes = number()?,
+            "max_in_flight" => {
+                let most = usize::try_from(number()?).unwrap_or(usize::MAX);
+                self.in_flight = (self.in_flight.0.min(most), most);
+            }
+            "hedge" => self.hedge = value.parse().map_err(|_| wrong("`true` or `false`"))?,
+            _ => self.keys.settings.push((key.to_ascii_lowercase(), value.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Keys of the environment in lower case, with their values.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (String, &str)> {
+        self.keys.environment.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
+    }
+
+    pub(crate) fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.keys.settings.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// Values that no message may hold.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let all = self.keys.environment.iter().chain(&self.keys.settings);
+        let is_secret = |key: &str| {
+            let key = key.to_ascii_lowercase();
+            ["secret", "token", "key", "password", "credential", "sas"].iter().any(|word| key.contains(word))
+        };
+        all.filter(|(key, value)| is_secret(key) && value.len() > 3).map(|(_, value)| value.clone()).collect()
+    }
+}
+
+/// `500ms`, `20s`, `3min`, or a number of seconds.
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let number: f64 = digits.trim().parse().ok().filter(|n: &f64| *n > 0.0)?;
+    let unit = match text.get(digits.len()..)? {
+        "ms" => 1e-3,
+        "" | "s" => 1.0,
+        "m" | "min" => 60.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number * unit).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_checked_and_secrets_are_not_shown() {
+        let mut options = StoreOptions::default().environment([
+            ("AWS_SECRET_ACCESS_KEY".to_owned(), "hunter2".to_owned()),
+            ("HOME".to_owned(), "/root".to_owned()),
+        ]);
+        assert!(options.set("stall_timeout", "soon").is_err() && options.set("max_attempts", "0").is_err());
+        options.set("Azure_Storage_SAS_Token", "hunter3").unwrap();
+        options.set("first_byte_timeout", "250ms").unwrap();
+        options.set("max_in_flight", "4").unwrap();
+        assert_eq!((options.first_byte_timeout.as_millis(), options.in_flight), (250, (4, 4)));
+        assert_eq!(options.variables().count(), 1);
+        assert_eq!(options.secrets(), ["hunter2", "hunter3"]);
+        assert!(!format!("{options:?}").contains("hunter"));
+    }
+}

@@ -1,0 +1,110 @@
+//! A folder in a store, as the storage of a dataset.
+
+use crate::client::{Client, cannot_start};
+use crate::connect::connect;
+use crate::failure::{Failure, usage};
+use crate::object::Object;
+use crate::options::StoreOptions;
+use crate::place::Target;
+use object_store::ObjectStore;
+use object_store::path::Path as Key;
+use shardpack_reader::{Error, ReadAt, Result, Storage, Traffic};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A folder in an object store, for [`shardpack_reader::DatasetOptions::open_in`].
+///
+/// What readers announce is fetched at once: neighbours together, up to 16 MiB a request, as many
+/// requests as raise the rate, and never more bytes than
+/// [`read_ahead_bytes`](StoreOptions::read_ahead_bytes). A read takes what has arrived, waits for
+/// what is on its way, or asks by itself. It holds up to four threads until it is dropped.
+///
+/// ```
+/// use object_store::memory::InMemory;
+/// use shardpack_reader::DatasetOptions;
+/// use shardpack_store::{Remote, StoreOptions};
+/// use std::sync::Arc;
+/// let store = Arc::new(InMemory::new());
+/// let remote = Remote::new(store, "train", &StoreOptions::default())?;
+/// let error = DatasetOptions::new().open_in(Arc::new(remote)).unwrap_err();
+/// assert!(error.to_string().contains("neither manifest nor shards"));
+/// # Ok::<(), shardpack_reader::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Remote {
+    client: Arc<Client>,
+    path: PathBuf,
+    folder: Key,
+}
+
+impl Remote {
+    /// The folder `folder` of `store`, `""` for all of it. What retries the store makes by itself
+    /// are its own; those of `options` come on top.
+    ///
+    /// # Errors
+    /// `Usage` if the folder cannot be one, or no thread can be started.
+    pub fn new(store: Arc<dyn ObjectStore>, folder: &str, options: &StoreOptions) -> Result<Self> {
+        let key = Key::parse(folder).map_err(|error| usage("folder in the store", "a path", error))?;
+        Self::start(store, key, folder, options)
+    }
+
+    pub(crate) fn of_target(target: &Target, options: &StoreOptions) -> Result<Self> {
+        Self::start(connect(target, options)?, target.folder.clone(), &target.name, options)
+    }
+
+    fn start(store: Arc<dyn ObjectStore>, folder: Key, name: &str, options: &StoreOptions) -> Result<Self> {
+        let client = Client::start(store, folder.clone(), options).map_err(|error| cannot_start(name, &error))?;
+        Ok(Self { client: Arc::new(client), path: name.into(), folder })
+    }
+}
+
+fn failed(path: PathBuf, action: &'static str, source: io::Error) -> Error {
+    Error::Io { path, action, offset: None, source }
+}
+
+impl Storage for Remote {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn ReadAt>> {
+        let pin = self.client.open(name).map_err(|error| failed(self.path.join(name), "open", error))?;
+        Ok(Arc::new(Object { client: Arc::clone(&self.client), pin }))
+    }
+
+    fn shard_names(&self) -> Result<Vec<String>> {
+        let shared = self.client.shared();
+        let fail = |error| failed(self.path.clone(), "list", error);
+        let folder = (!self.folder.is_root()).then_some(&self.folder);
+        let most = shared.options.retry_timeout;
+        let list = async { tokio::time::timeout(most, shared.store.list_with_delimiter(folder)).await };
+        let listed = self.client.wait(list).map_err(fail)?;
+        let listed = listed.map_err(|_| fail(ErrorKind::TimedOut.into()))?;
+        let listed = listed.map_err(|error| {
+            let mut failure = Failure::of(&error, &shared.secrets);
+            // A server of files answers what it does not know with some status of 400 and more.
+            if self.path.to_string_lossy().starts_with("http") && failure.kind != ErrorKind::PermissionDenied {
+                failure.kind = ErrorKind::Unsupported;
+            }
+            fail(failure.io())
+        })?;
+        let names = listed.objects.iter().filter_map(|object| object.location.filename());
+        let is_shard = |name: &&str| name.ends_with(".shard") && !name.starts_with('.');
+        let mut names: Vec<String> = names.filter(is_shard).map(str::to_owned).collect();
+        names.sort();
+        Ok(names)
+    }
+
+    fn read_ahead_bytes(&self) -> u64 {
+        self.client.shared().options.read_ahead_bytes
+    }
+
+    fn advise_open(&self, name: &str) {
+        self.client.announce_open(name);
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.client.traffic()
+    }
+}

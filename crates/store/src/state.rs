@@ -1,0 +1,381 @@
+//! What is on its way, what waits for its turn, and what has arrived and waits for a reader.
+
+use crate::block::Block;
+use crate::object::Pin;
+use crate::opening::Opening;
+use crate::tuner::Tuner;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Ranges that are no further apart are asked for together: 1 MiB takes less time than another
+/// request.
+const GAP_BYTES: u64 = 1 << 20;
+/// What is longer than a request may be is cut into parts of this size, which flow side by side; of
+/// little memory, into an eighth of it.
+const PART_BYTES: u64 = 8 << 20;
+const LEAST_PART_BYTES: u64 = 64 << 10;
+/// A request may be as long as so many parts.
+const PARTS: u64 = 2;
+/// Jobs that may wait: what is announced beyond is forgotten, and asked for when it is read.
+const MOST_QUEUED: usize = 1 << 14;
+/// The end of a shard, with its footer, and its index if that is small.
+const TAIL_BYTES: u64 = 64 << 10;
+/// An index that is larger gets a request of its own.
+const MOST_TAIL_BYTES: u64 = 4 << 20;
+
+/// Object and offset.
+pub(crate) type At = (u64, u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Queued,
+    Fetching,
+    Done,
+}
+
+#[derive(Debug)]
+struct Entry {
+    block: Arc<Block>,
+    pin: Arc<Pin>,
+    phase: Phase,
+    /// Bytes that somebody announced: what lies between is read by nobody.
+    wanted: u64,
+    read: u64,
+    /// Age.
+    number: u64,
+}
+
+impl Entry {
+    fn len(&self) -> u64 {
+        self.block.range.end - self.block.range.start
+    }
+}
+
+/// What is known of a name.
+#[derive(Debug)]
+pub(crate) enum Known {
+    /// Announced, and not asked for.
+    Queued(Arc<Opening>),
+    Opening(Arc<Opening>),
+    Open(Arc<Pin>),
+}
+
+#[derive(Debug)]
+enum Job {
+    Block(At),
+    Open(String),
+}
+
+/// What is to be asked for now.
+#[derive(Debug)]
+pub(crate) enum Start {
+    Block(Arc<Pin>, Arc<Block>),
+    Open(String, Arc<Opening>),
+}
+
+impl Start {
+    /// Requests that it takes.
+    pub(crate) const fn requests(&self) -> usize {
+        match self {
+            Self::Block(..) => 1,
+            Self::Open(..) => 2,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    blocks: BTreeMap<At, Entry>,
+    queue: VecDeque<Job>,
+    pub(crate) names: HashMap<String, Known>,
+    pub(crate) tuner: Tuner,
+    in_flight: usize,
+    held: u64,
+    budget: u64,
+    part_bytes: u64,
+    count: u64,
+    tail_bytes: u64,
+    pub(crate) peak_in_flight: usize,
+    pub(crate) peak_held: u64,
+}
+
+impl State {
+    pub(crate) fn new(budget: u64, tuner: Tuner) -> Self {
+        Self {
+            blocks: BTreeMap::new(),
+            queue: VecDeque::new(),
+            names: HashMap::new(),
+            tuner,
+            in_flight: 0,
+            held: 0,
+            // A reader that comes to a range before its turn is not kept waiting: the rest is for it.
+            budget: budget - budget / 4,
+            part_bytes: (budget / 8).clamp(LEAST_PART_BYTES, PART_BYTES),
+            count: 0,
+            tail_bytes: TAIL_BYTES,
+            peak_in_flight: 0,
+            peak_held: 0,
+        }
+    }
+
+    fn number(&mut self) -> u64 {
+        self.count += 1;
+        self.count
+    }
+
+    /// What the next shard is asked for at its end.
+    pub(crate) const fn tail_bytes(&self) -> u64 {
+        self.tail_bytes
+    }
+
+    /// Notes what will be read: the parts of it that are not there, on their way or waiting.
+    pub(crate) fn announce(&mut self, pin: &Arc<Pin>, range: Range<u64>) {
+        let end = range.end.min(pin.size);
+        let mut at = range.start;
+        while at < end && self.queue.len() < MOST_QUEUED {
+            if let Some(entry) = self.covering(pin.id, at).and_then(|key| self.blocks.get(&key)) {
+                at = entry.block.range.end;
+                continue;
+            }
+            let next = self.blocks.range((pin.id, at)..(pin.id, end)).next().map_or(end, |((_, start), _)| *start);
+            self.add(pin, at..next);
+            at = next;
+        }
+    }
+
+    /// Adds a range of which nothing is known: to the one before it, if that still waits, or as new
+    /// ones.
+    fn add(&mut self, pin: &Arc<Pin>, range: Range<u64>) {
+        let most = PARTS * self.part_bytes;
+        let before = self.blocks.range((pin.id, 0)..(pin.id, range.start)).next_back().map(|(key, _)| *key);
+        if let Some(entry) = before.and_then(|key| self.blocks.get_mut(&key))
+            && entry.phase == Phase::Queued
+            && range.start.saturating_sub(entry.block.range.end) <= GAP_BYTES
+            && range.end - entry.block.range.start <= most
+        {
+            entry.wanted += range.end - range.start;
+            // Nobody waits for a block that is not asked for.
+            entry.block = Arc::new(Block::new(entry.block.range.start..range.end));
+            return;
+        }
+        let whole = range.end - range.start <= most;
+        let step = if whole { most } else { self.part_bytes };
+        let mut at = range.start;
+        while at < range.end {
+            let part = at..range.end.min(at.saturating_add(step));
+            at = part.end;
+            let key = self.put(pin, part, Phase::Queued);
+            self.queue.push_back(Job::Block(key));
+        }
+    }
+
+    fn put(&mut self, pin: &Arc<Pin>, range: Range<u64>, phase: Phase) -> At {
+        let key = (pin.id, range.start);
+        let entry = Entry {
+            wanted: range.end - range.start,
+            block: Arc::new(Block::new(range)),
+            pin: Arc::clone(pin),
+            phase,
+            read: 0,
+            number: self.number(),
+        };
+        self.blocks.insert(key, entry);
+        key
+    }
+
+    /// The entry that holds this byte.
+    fn covering(&self, id: u64, offset: u64) -> Option<At> {
+        let (key, entry) = self.blocks.range((id, 0)..=(id, offset)).next_back()?;
+        (entry.block.range.end > offset).then_some(*key)
+    }
+
+    /// The block that holds the first byte of `range`, and what has to be asked for at once: that
+    /// block, if nobody has asked for it. What follows in the range is announced.
+    pub(crate) fn want(&mut self, pin: &Arc<Pin>, range: Range<u64>) -> (Option<Arc<Block>>, Option<Start>) {
+        let mut late = false;
+        let key = match self.covering(pin.id, range.start) {
+            Some(key) => {
+                late = self.blocks.get(&key).is_some_and(|entry| entry.phase == Phase::Queued);
+                key
+            }
+            None => {
+                self.learn(pin, &range);
+                let next = self.blocks.range((pin.id, range.start)..(pin.id, range.end)).next();
+                let next = next.map_or(range.end, |((_, start), _)| *start);
+                let long = next - range.start > PARTS * self.part_bytes;
+                let end = if long { range.start + self.part_bytes } else { next };
+                self.put(pin, range.start..end, Phase::Queued)
+            }
+        };
+        let Some(entry) = self.blocks.get(&key) else { return (None, None) };
+        let (block, phase, number) = (Arc::clone(&entry.block), entry.phase, entry.number);
+        if block.range.end < range.end {
+            self.announce(pin, block.range.end..range.end);
+        }
+        if phase != Phase::Queued {
+            return (Some(block), None);
+        }
+        if late && self.held.saturating_add(block.range.end - block.range.start) > self.budget {
+            self.forget_before(number);
+        }
+        let start = self.start(key);
+        (Some(block), start)
+    }
+
+    /// An index that begins before the end of the shard that was fetched with it: the next one will
+    /// be as long.
+    fn learn(&mut self, pin: &Pin, range: &Range<u64>) {
+        const FOOTER_AND_MORE: u64 = 4096;
+        let from_end = pin.size - range.start.min(pin.size);
+        if range.end.saturating_add(FOOTER_AND_MORE) >= pin.size
+            && from_end > self.tail_bytes
+            && from_end <= MOST_TAIL_BYTES
+        {
+            // Indexes differ a little.
+            self.tail_bytes = (from_end + from_end / 8).next_multiple_of(4096).min(MOST_TAIL_BYTES);
+        }
+    }
+
+    /// What was announced before, has arrived and was never read, while something announced later
+    /// is wanted: its reader is gone. Half of it goes, because order is not that strict.
+    fn forget_before(&mut self, number: u64) {
+        let stale = |entry: &&Entry| entry.phase == Phase::Done && entry.read == 0 && entry.number < number;
+        let mut ages: Vec<u64> = self.blocks.values().filter(stale).map(|entry| entry.number).collect();
+        ages.sort_unstable();
+        let Some(&last) = ages.get(ages.len() / 2) else { return };
+        let keys = self.blocks.iter().filter(|(_, entry)| stale(entry) && entry.number <= last);
+        for key in keys.map(|(key, _)| *key).collect::<Vec<_>>() {
+            self.remove(key);
+        }
+    }
+
+    fn start(&mut self, key: At) -> Option<Start> {
+        let entry = self.blocks.get_mut(&key)?;
+        entry.phase = Phase::Fetching;
+        let (pin, block, len) = (Arc::clone(&entry.pin), Arc::clone(&entry.block), entry.len());
+        self.hold(len);
+        Some(self.count_in(Start::Block(pin, block)))
+    }
+
+    fn hold(&mut self, bytes: u64) {
+        self.held = self.held.saturating_add(bytes);
+        self.peak_held = self.peak_held.max(self.held);
+    }
+
+    fn count_in(&mut self, start: Start) -> Start {
+        self.in_flight += start.requests();
+        self.peak_in_flight = self.peak_in_flight.max(self.in_flight);
+        start
+    }
+
+    /// The next job that there is room for.
+    pub(crate) fn next(&mut self) -> Option<Start> {
+        while self.in_flight < self.tuner.limit() {
+            match self.queue.front()? {
+                Job::Open(name) => {
+                    let Some(known) = self.names.get_mut(name).filter(|known| matches!(known, Known::Queued(_))) else {
+                        self.queue.pop_front();
+                        continue;
+                    };
+                    let Known::Queued(opening) = known else { continue };
+                    let opening = Arc::clone(opening);
+                    *known = Known::Opening(Arc::clone(&opening));
+                    let name = name.clone();
+                    self.queue.pop_front();
+                    return Some(self.count_in(Start::Open(name, opening)));
+                }
+                Job::Block(key) => {
+                    let key = *key;
+                    let Some(entry) = self.blocks.get(&key).filter(|entry| entry.phase == Phase::Queued) else {
+                        self.queue.pop_front();
+                        continue;
+                    };
+                    if self.held > 0 && self.held.saturating_add(entry.len()) > self.budget {
+                        return None;
+                    }
+                    self.queue.pop_front();
+                    return self.start(key);
+                }
+            }
+        }
+        None
+    }
+
+    pub(crate) fn has_queue(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
+    /// Requests are done.
+    pub(crate) fn count_out(&mut self, requests: usize) {
+        self.in_flight = self.in_flight.saturating_sub(requests);
+    }
+
+    /// A block has arrived as a whole, or never will.
+    pub(crate) fn finished(&mut self, pin: &Pin, block: &Arc<Block>, ok: bool) {
+        let key = (pin.id, block.range.start);
+        let Some(entry) = self.blocks.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.block, block)) else { return };
+        entry.phase = Phase::Done;
+        // Who reads later asks anew.
+        if !ok || entry.read >= entry.wanted {
+            self.remove(key);
+        }
+    }
+
+    /// Bytes of a block were read: once all were, it goes.
+    pub(crate) fn was_read(&mut self, pin: &Pin, block: &Arc<Block>, bytes: u64) {
+        let key = (pin.id, block.range.start);
+        let Some(entry) = self.blocks.get_mut(&key).filter(|entry| Arc::ptr_eq(&entry.block, block)) else { return };
+        entry.read = entry.read.saturating_add(bytes);
+        if entry.phase == Phase::Done && entry.read >= entry.wanted {
+            self.remove(key);
+        }
+    }
+
+    fn remove(&mut self, key: At) {
+        if let Some(entry) = self.blocks.remove(&key)
+            && entry.phase != Phase::Queued
+        {
+            self.held = self.held.saturating_sub(entry.len());
+        }
+    }
+
+    /// Takes in bytes that came with the opening of an object.
+    pub(crate) fn put_arrived(&mut self, pin: &Arc<Pin>, start: u64, pieces: Vec<bytes::Bytes>) {
+        let len: u64 = pieces.iter().map(|piece| piece.len() as u64).sum();
+        if len == 0 || self.covering(pin.id, start).is_some() {
+            return;
+        }
+        let key = self.put(pin, start..start.saturating_add(len), Phase::Done);
+        self.hold(len);
+        if let Some(entry) = self.blocks.get(&key) {
+            pieces.into_iter().for_each(|piece| entry.block.push(piece));
+        }
+    }
+
+    /// Notes that a name will be opened.
+    pub(crate) fn announce_open(&mut self, name: &str) {
+        if self.names.contains_key(name) || self.queue.len() >= MOST_QUEUED {
+            return;
+        }
+        self.names.insert(name.to_owned(), Known::Queued(Arc::default()));
+        self.queue.push_back(Job::Open(name.to_owned()));
+    }
+
+    /// What is known of a name, and, if nobody has asked for it, that it has to be opened at once.
+    pub(crate) fn want_open(&mut self, name: &str) -> (Result<Arc<Pin>, Arc<Opening>>, Option<Start>) {
+        let opening = match self.names.get(name) {
+            Some(Known::Open(pin)) => return (Ok(Arc::clone(pin)), None),
+            Some(Known::Opening(opening)) => return (Err(Arc::clone(opening)), None),
+            Some(Known::Queued(opening)) => Arc::clone(opening),
+            None => Arc::default(),
+        };
+        self.names.insert(name.to_owned(), Known::Opening(Arc::clone(&opening)));
+        let start = self.count_in(Start::Open(name.to_owned(), Arc::clone(&opening)));
+        (Err(opening), Some(start))
+    }
+
+    pub(crate) fn next_id(&mut self) -> u64 {
+        self.number()
+    }
+}

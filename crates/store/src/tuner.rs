@@ -1,0 +1,133 @@
+//! How many requests may be under way: as many as raise the rate.
+//!
+//! A network and a store have some number of requests beyond which more bring nothing. It is found
+//! by trying: half as many again, and back if the rate did not follow.
+
+use std::time::Duration;
+
+/// Gain of rate that is worth half as many requests again.
+const WORTH: f64 = 1.05;
+/// Periods to wait after a try that brought nothing.
+const HOLD: u32 = 8;
+/// Requests of one period, at least.
+const PERIOD: usize = 8;
+
+/// Decides by what it is told: it has no clock.
+#[derive(Debug)]
+pub(crate) struct Tuner {
+    limit: usize,
+    least: usize,
+    most: usize,
+    /// The number before the last try, and the rate with it.
+    before: Option<(usize, f64)>,
+    hold: u32,
+    since: Option<Duration>,
+    bytes: u64,
+    requests: usize,
+}
+
+impl Tuner {
+    pub(crate) fn new((least, most): (usize, usize)) -> Self {
+        let least = least.max(1);
+        let most = most.max(least);
+        let limit = 32.clamp(least, most);
+        Self { limit, least, most, before: None, hold: 0, since: None, bytes: 0, requests: 0 }
+    }
+
+    pub(crate) const fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// A request has brought `bytes`. `is_full`: others wait for their turn, so the limit is what
+    /// bounds the rate.
+    pub(crate) fn done(&mut self, now: Duration, bytes: u64, is_full: bool) {
+        let Some(since) = self.since.filter(|_| is_full) else {
+            self.begin(now);
+            return;
+        };
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.requests += 1;
+        // Two generations of requests: those that were under way when the limit changed say little.
+        if self.requests < (2 * self.limit).max(PERIOD) {
+            return;
+        }
+        let seconds = now.saturating_sub(since).as_secs_f64();
+        if seconds > 0.0 {
+            self.judge(self.bytes as f64 / seconds);
+        }
+        self.begin(now);
+    }
+
+    fn judge(&mut self, rate: f64) {
+        match self.before.take() {
+            Some((before, old)) if rate < old * WORTH => {
+                self.limit = before;
+                self.hold = HOLD;
+            }
+            _ if self.hold > 0 => self.hold -= 1,
+            _ if self.limit < self.most => {
+                self.before = Some((self.limit, rate));
+                self.limit = (self.limit + self.limit.div_ceil(2)).min(self.most);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin(&mut self, now: Duration) {
+        (self.since, self.bytes, self.requests) = (Some(now), 0, 0);
+    }
+
+    /// The store says that it is asked too much.
+    pub(crate) fn slow_down(&mut self) {
+        self.limit = (self.limit / 2).max(self.least);
+        (self.before, self.hold, self.since) = (None, HOLD, None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets it run on a network where a request of 4 MiB takes `latency` and flows at `each`, all of
+    /// them together at `all` bytes a second at most: the limit it comes to.
+    fn settle(latency: f64, each: f64, all: f64) -> usize {
+        let mut tuner = Tuner::new((8, 256));
+        let (bytes, mut now) = (4_u64 << 20, 0.0);
+        for _ in 0..20_000 {
+            let alone = tuner.limit() as f64 * bytes as f64 / (latency + bytes as f64 / each);
+            now += bytes as f64 / alone.min(all);
+            tuner.done(Duration::from_secs_f64(now), bytes, true);
+        }
+        // A try may be under way.
+        tuner.before.map_or(tuner.limit(), |(before, _)| before)
+    }
+
+    #[test]
+    fn as_many_as_raise_the_rate() {
+        // 100 ms and 90 MB/s each: 28.6 MB/s a request. A line of 1 GB/s is full with 36 of them.
+        let narrow = settle(0.1, 90e6, 1e9);
+        assert!((32..=72).contains(&narrow), "{narrow}");
+        let wide = settle(0.1, 90e6, 20e9);
+        assert_eq!(wide, 256);
+    }
+
+    #[test]
+    fn what_is_too_much_is_halved_and_bounds_hold() {
+        let mut tuner = Tuner::new((8, 256));
+        for expected in [16, 8, 8] {
+            tuner.slow_down();
+            assert_eq!(tuner.limit(), expected);
+        }
+        assert_eq!(Tuner::new((0, 0)).limit(), 1);
+        assert_eq!(Tuner::new((8, 20)).limit(), 20);
+    }
+
+    #[test]
+    fn a_reader_that_is_the_limit_teaches_nothing() {
+        let mut tuner = Tuner::new((8, 256));
+        for second in 0..1000 {
+            tuner.done(Duration::from_secs(second), 1, false);
+        }
+        assert_eq!(tuner.limit(), 32);
+    }
+}

@@ -1,0 +1,120 @@
+//! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
+
+use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
+use std::path::Path;
+
+/// Options of a store by their names: see `docs/stores.md`. They come before what the environment
+/// says.
+pub type Settings = [(String, String)];
+
+/// Whether this is a URL: a scheme of letters and digits before `://`.
+///
+/// ```
+/// assert!(shardpack::place::is_url("s3://bucket/train".as_ref()));
+/// assert!(!shardpack::place::is_url("train".as_ref()));
+/// ```
+#[must_use]
+pub fn is_url(path: &Path) -> bool {
+    let text = path.to_string_lossy();
+    text.split_once("://").is_some_and(|(scheme, _)| {
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(|b| b.is_ascii_alphanumeric())
+    })
+}
+
+/// Opens the dataset at a path or a URL. The environment says how a store is reached, as far as
+/// `settings` do not.
+///
+/// # Errors
+/// As [`DatasetOptions::open`]; `Usage` for settings where there is no store, for a URL that is not
+/// understood, and for every URL where the feature `store` is off; `Io` if the store does not
+/// answer.
+pub fn open(path: &Path, options: &DatasetOptions, settings: &Settings) -> Result<Dataset> {
+    match url(path, settings)? {
+        None => options.open(path),
+        Some(url) => remote::open(&url, options, settings),
+    }
+}
+
+/// Verifies what is at a path or a URL.
+///
+/// # Errors
+/// As [`open`], and as [`shardpack_reader::verify`].
+pub fn verify(path: &Path, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
+    match url(path, &[])? {
+        None => shardpack_reader::verify(path, options),
+        Some(url) => remote::verify(&url, options),
+    }
+}
+
+fn usage(what: &str, expected: &str, found: &str) -> shardpack_reader::Error {
+    let [what, expected, found] = [what, expected, found].map(str::to_owned);
+    shardpack_reader::Error::Usage { what, expected, found }
+}
+
+fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
+    if !is_url(path) {
+        return match settings.first() {
+            None => Ok(None),
+            Some((key, _)) => {
+                Err(usage("options of the storage", "none for a path of this machine", &format!("`{key}`")))
+            }
+        };
+    }
+    let text = path.to_str().map(str::to_owned);
+    text.map(Some).ok_or_else(|| usage("URL", "UTF-8", "other bytes"))
+}
+
+/// Refuses a URL where only a folder will do. `what` is the command.
+///
+/// # Errors
+/// If it is one.
+pub(crate) fn refuse_url(path: &Path, what: &str) -> anyhow::Result<()> {
+    if is_url(path) {
+        anyhow::bail!(
+            "`{what}` works on folders of this machine, not on URLs\nhint: copy the dataset here first, or mount the store"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(feature = "store")]
+mod remote {
+    use super::Settings;
+    use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
+    use shardpack_store::StoreOptions;
+
+    fn options(settings: &Settings) -> Result<StoreOptions> {
+        let text = |(key, value): (std::ffi::OsString, std::ffi::OsString)| {
+            Some((key.into_string().ok()?, value.into_string().ok()?))
+        };
+        let mut options = StoreOptions::default().environment(std::env::vars_os().filter_map(text));
+        settings.iter().try_for_each(|(key, value)| options.set(key, value))?;
+        Ok(options)
+    }
+
+    pub(super) fn open(url: &str, dataset: &DatasetOptions, settings: &Settings) -> Result<Dataset> {
+        shardpack_store::open(url, dataset, &options(settings)?)
+    }
+
+    pub(super) fn verify(url: &str, verify: &VerifyOptions<'_>) -> Result<VerifyReport> {
+        shardpack_store::verify(url, verify, &options(&[])?)
+    }
+}
+
+#[cfg(not(feature = "store"))]
+mod remote {
+    use super::{Settings, usage};
+    use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
+
+    fn off() -> Error {
+        usage("dataset", "a path of this machine", "a URL\nhint: this program was built without the feature `store`")
+    }
+
+    pub(super) fn open(_: &str, _: &DatasetOptions, _: &Settings) -> Result<Dataset> {
+        Err(off())
+    }
+
+    pub(super) fn verify(_: &str, _: &VerifyOptions<'_>) -> Result<VerifyReport> {
+        Err(off())
+    }
+}

@@ -1,0 +1,89 @@
+"""Datasets behind a URL, as a user of the command meets them."""
+
+import http.server
+import threading
+import unittest
+
+from ranges import Server
+from support import CommandTest, cubes, digests, pictures
+
+
+class Stores(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.dataset = self.tmp / "train"
+        self.ok("pack", pictures(self.tmp / "photos", 12), self.dataset, "--shard-size", "64KiB")
+
+    def test_everything_that_reads_takes_a_url(self):
+        with Server(self.dataset) as server:
+            here, there = (self.ok("inspect", path, "--json").json() for path in (self.dataset, server.url))
+            self.assertEqual(here, there)
+            self.assertGreater(len(here["shards"]), 1)
+            for sample in ("0", "11"):
+                here, there = (self.ok("cat", path, sample).bytes for path in (self.dataset, server.url))
+                self.assertEqual(here, there)
+            verified = self.ok("verify", server.url, "--deep", "--digest", "--json").json()
+            self.assertTrue(verified["whole"])
+            self.assertEqual(verified["samples"], 12)
+            self.ok("unpack", self.dataset, self.tmp / "here")
+            self.ok("unpack", server.url, self.tmp / "there")
+            self.assertEqual(digests(self.tmp / "here"), digests(self.tmp / "there"))
+            for options in (("--stream",), ("--image", "raw")):
+                bench = self.ok("bench", server.url, "--epochs", "1", "--json", *options).json()
+                self.assertEqual(bench["samples"], 12)
+                self.assertGreater(bench["network"]["requests"], 2)
+                self.assertEqual(bench["network"]["retried_requests"], 0)
+                self.assertIn("network: ", self.ok("bench", server.url, "--epochs", "1", *options).out)
+            shard = self.ok("inspect", f"{server.url}/shard-00000.shard", "--json").json()
+            self.assertLess(shard["samples"], 12)
+            self.assertIsNone(self.ok("bench", self.dataset, "--epochs", "1", "--json").json()["network"])
+            self.ok("inspect", self.dataset.as_uri())
+
+    def test_damage_is_found_over_the_network(self):
+        shard = self.dataset / "shard-00001.shard"
+        data = bytearray(shard.read_bytes())
+        data[len(data) // 2] ^= 0x10
+        shard.write_bytes(data)
+        with Server(self.dataset) as server:
+            here, there = (self.expect(1, "verify", path, "--json").json() for path in (self.dataset, server.url))
+            place = {problem.pop("file") for problem in there["problems"]}
+            self.assertEqual(place, {f"{server.url}/shard-00001.shard"})
+            for problem in here["problems"]:
+                problem.pop("file")
+            self.assertEqual(here["problems"], there["problems"])
+
+    def test_what_cannot_be_is_said(self):
+        for args in (
+            ("salvage", "s3://bucket/train", self.tmp / "out"),
+            ("salvage", self.dataset, "s3://bucket/out"),
+            ("pack", cubes(self.tmp / "cubes"), "s3://bucket/out"),
+            ("pack", "s3://bucket/photos", self.tmp / "out"),
+            ("merge", "gs://bucket/out"),
+        ):
+            self.assertIn("works on folders of this machine, not on URLs", self.expect(2, *args).err)
+        self.assertIn("ftp://", self.expect(2, "inspect", "ftp://host/train").err)
+        secret = self.expect(2, "inspect", "https://user:hunter2@host/train").err
+        self.assertIn("without credentials", secret)
+        self.assertNotIn("hunter2", secret)
+        with Server(self.tmp) as server:
+            self.assertIn("neither manifest nor shards", self.expect(2, "inspect", server.url).err)
+        self.assertIn("cannot connect", self.expect(2, "inspect", server.url).err)
+
+    def test_a_server_without_ranges_is_refused(self):
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def __init__(handler, *args):
+                super().__init__(*args, directory=str(self.dataset))
+
+            def log_message(self, *args):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        url = f"http://127.0.0.1:{server.server_port}"
+        self.assertIn("the server ignores ranges", self.expect(2, "cat", url, "0").err)
+
+
+if __name__ == "__main__":
+    unittest.main()
