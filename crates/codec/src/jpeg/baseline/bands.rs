@@ -71,7 +71,7 @@ impl Bands {
         }
         let shown = layout.shown_rows.start;
         let mcu = layout.mcus(layout.segments(shown).start).start;
-        let row = if layout.short { shown } else { mcu.checked_div(layout.columns)? };
+        let row = if layout.short { shown } else { mcu / layout.columns };
         let predictions = [0; 3];
         Some(Reading { layout, segments, phases, bands: self, row, size: 0, index: 0, mcu, current: None, predictions })
     }
@@ -154,7 +154,7 @@ impl<'a> Reading<'a> {
         blocks.get_mut(..self.size)?.fill([0; 64]);
         let phases = self.phases.get(..mcu)?;
         while self.mcu < end {
-            let mcus = layout.mcus(self.mcu.checked_div(layout.interval)?);
+            let mcus = layout.mcus(self.mcu / layout.interval);
             let segment = match self.current.take() {
                 Some(segment) if self.mcu > mcus.start => segment,
                 before => {
