@@ -1,5 +1,6 @@
 //! What a thread does next, and what comes back from it.
 
+use super::mend::Mend;
 use super::plan::{Key, Plan};
 use super::read::{Loaded, ReadJob};
 use super::rows::{RowMut, Rows};
@@ -30,13 +31,15 @@ pub(super) struct Outcome {
     pub(super) fault: Option<Error>,
     /// Fields that the sample has no value for.
     pub(super) missing: Vec<u32>,
+    /// Fields that the stage has taken.
+    pub(super) staged: u64,
 }
 
 impl Claim {
     /// Lets go of the row and of the run.
-    pub(super) fn done(self, fault: Option<Error>, missing: Vec<u32>) -> Outcome {
+    pub(super) fn done(self, fault: Option<Error>, missing: Vec<u32>, staged: u64) -> Outcome {
         let Self { generation, batch, row, key, .. } = self;
-        Outcome { generation, batch, row, key, fault, missing }
+        Outcome { generation, batch, row, key, fault, missing, staged }
     }
 }
 
@@ -50,10 +53,14 @@ pub(super) enum Job {
     Decode,
     Read(ReadJob),
     Plan(Plan),
-    /// Make a slot.
-    Allocate(Room),
+    /// Make a slot, once the one that it replaces is gone.
+    Allocate(Room, Option<Arc<Rows>>),
+    /// Let go of slots that nobody needs any more: on a device that may take a while.
+    Free(Vec<Arc<Rows>>),
     /// Hand a batch of this generation and number, whose rows are prepared, to the stage.
     Submit(u64, u64, Arc<Rows>),
+    /// Decode what the device could not.
+    Mend(Mend),
     /// Nothing, for want of data, or of a slot.
     Wait(Want),
     Exit,
