@@ -4,7 +4,8 @@
 #   scripts/gpu.sh FOLDER            FOLDER holds JPEGs, in folders or not
 #   scripts/gpu.sh FOLDER --check-only
 #
-# With compute-sanitizer on the PATH, a small batch is run under memcheck and racecheck too.
+# With compute-sanitizer on the PATH, a small batch is run under all of its tools too. With an installed wheel
+# (scripts/package.sh), the tests of the Python package that need a device are run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -19,6 +20,13 @@ run=target/release/examples/pictures_on_device
 "$run" "$@"
 # SHARDPACK_CUBES can name datasets of cubes, with colons between them: their arrays are compared as well.
 cargo test --release --quiet --package shardpack-gpu --test device_cubes --test device_loader -- --nocapture
+python=python3
+[[ -x .venv-package/bin/python ]] && python=.venv-package/bin/python
+if "$python" -c 'import pytest, shardpack, torch' 2>/dev/null; then
+  "$python" -m pytest -q -rs python/tests/test_device.py
+else
+  echo "gpu: $python has no wheel, or no PyTorch or pytest: python/tests/test_device.py is left out" >&2
+fi
 if [[ "${2:-}" != --check-only ]]; then
   target/release/examples/cube_rate
   # SHARDPACK_DATASET can name a dataset of pictures: it is loaded by 1, 4 and all threads.
@@ -30,7 +38,7 @@ if [[ "${2:-}" != --check-only ]]; then
   fi
 fi
 if command -v compute-sanitizer >/dev/null 2>&1; then
-  for tool in memcheck racecheck; do
+  for tool in memcheck racecheck initcheck synccheck; do
     echo "gpu: compute-sanitizer, $tool"
     compute-sanitizer --tool "$tool" --error-exitcode 3 "$run" "$1" --small
   done

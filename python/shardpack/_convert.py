@@ -19,6 +19,11 @@ Convert: TypeAlias = Callable[["_shardpack.Tensor | NDArray[Any]"], Any]
 """Makes a framework's tensor of what the loader, or NumPy, holds."""
 
 
+def finish(convert: Convert) -> None:
+    """Waits for copies that are under way, and lets go of what was copied."""
+    getattr(convert, "finish", lambda: None)()
+
+
 def converter(to: Framework, device: str) -> Convert:
     """How tensors get to framework ``to`` and to ``device``: by DLPack, or NumPy's array interface, and from the CPU
     to another device by the framework's own copy. What is on the device is not copied.
@@ -89,6 +94,7 @@ def _to_jax(device: str) -> Convert:
         array = jax.dlpack.from_dlpack(tensor if wide else _narrow(tensor))
         return array if place is None else jax.device_put(array, place)
 
+    convert.finish = lent.finish  # type: ignore[attr-defined]
     return convert
 
 
@@ -117,6 +123,11 @@ class _Lent:
             self._seeds[device] = jax.device_put(np.int32(0), device)
         self._held.append((self._seeds[device] + 1, view))
         return copy
+
+    def finish(self) -> None:
+        while self._held:
+            self._held[0][0].block_until_ready()
+            self._held.popleft()
 
 
 def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDArray[Any]:

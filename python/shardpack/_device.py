@@ -31,8 +31,10 @@ def stage_for(decode: str, to: Framework | None, device: str) -> _shardpack.Stag
         return _shardpack.Stage(number)
     except RuntimeError as error:
         reason = str(error).partition("\nhint:")[0]
-        if decode == "device":
-            raise RuntimeError(f"cannot decode on {device}: {reason}") from None
+        # A machine without a GPU is no error. One whose driver refuses has a GPU that was asked for.
+        if decode == "device" or not isinstance(error, _shardpack.NoDeviceError):
+            hint = "" if decode == "device" else f"\n{_MEANT}"
+            raise RuntimeError(f"cannot decode on {device}: {reason}{hint}") from None
         _warn.warn(f"{device} does not decode, the host does: {reason}\n{_MEANT}")
         return None
 

@@ -31,7 +31,7 @@ from shardpack._arguments import (
     _weights,
 )
 from shardpack._batch import Batch, lend
-from shardpack._convert import Convert, Framework, converter
+from shardpack._convert import Convert, Framework, converter, finish
 from shardpack._dataset import Dataset
 from shardpack._device import check_process, stage_for
 from shardpack._options import Options, State
@@ -282,10 +282,15 @@ class Loader:
         before = self._options
         if world_size > 1 and (rank, world_size) != (before.rank, before.world_size):
             self._options = replace(before, rank=rank, world_size=world_size)
+            if self._stage is not None:
+                # Its memory on the device: there may not be room for two loaders.
+                self._core.close()
             try:
                 self._core = self._open()
             except BaseException:
                 self._options = before
+                if self._stage is not None:
+                    self._core = self._open()
                 raise
 
     def _ready(self) -> _shardpack.Loader:
@@ -454,8 +459,9 @@ class Loader:
         ``fetched_bytes`` what arrived. ``peak_requests_in_flight`` and ``peak_fetched_bytes_held`` are the most of
         both at a time.
 
-        If a device decodes, ``refused`` counts the rows that the host decoded in its place, by reason, and
-        ``refused_first`` has up to three keys for each reason.
+        If a device decodes, ``device_rows`` counts what it has decoded, each field of a sample on its own. ``refused``
+        counts the rows that the host decoded in its place, by reason, and ``refused_first`` has up to three keys for
+        each reason. ``grown_slots`` counts slots that needed more memory than was predicted.
         """
         core = self._ready()
         refusals = core.refusals()
@@ -474,6 +480,7 @@ class Loader:
     def close(self) -> None:
         """Ends the threads; the loader cannot be used any more. Batches that you hold stay valid."""
         if not self._closed and os.getpid() == self._pid:
+            finish(self._convert)
             self._core.close()
         self._closed = True
         # The last batch takes the device with it.

@@ -19,6 +19,7 @@ __all__ = [
     "LimitError",
     "Loader",
     "MAX_RECORD_BYTES",
+    "NoDeviceError",
     "Stage",
     "Tensor",
     "UsageError",
@@ -38,6 +39,9 @@ class FormatError(ValueError):
 
 class LimitError(ValueError):
     """The bytes of a file ask for more than the limits allow: more memory, more samples."""
+
+class NoDeviceError(RuntimeError):
+    """There is no CUDA driver on this machine, or no device of this number."""
 
 class UsageError(ValueError):
     """An argument does not fit the dataset, or another argument."""

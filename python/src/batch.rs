@@ -1,7 +1,7 @@
 //! Batches and their tensors: views into a slot of the loader, by DLPack, by NumPy's array interface,
 //! and by the one for CUDA.
 
-use crate::device::{self, LEGACY};
+use crate::device;
 use crate::dlpack::{self, CPU, CUDA, Part, Place};
 use crate::errors::raise;
 use crate::values::vector;
@@ -10,6 +10,7 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use shardpack_format::Dtype;
+use shardpack_reader::stage::StreamHandle;
 use std::ptr::NonNull;
 
 /// A batch of the loader. Its slot is returned when this object, and every tensor made from it, is
@@ -68,7 +69,7 @@ impl Batch {
     /// A consumer works with the batch in this stream of its device: the slot waits for what is in
     /// there when the batch is given back.
     fn used_on(&self, stream: u64) {
-        self.inner.used_on(device::waited_for(stream));
+        self.inner.used_on(dlpack::stream(device::waited_for(stream)));
     }
 
     /// Whether rows of the field differ in size.
@@ -182,7 +183,7 @@ impl Tensor {
         if here.0 == CUDA
             && let Some(stream) = device::stream(stream.as_ref())?
         {
-            self.batch.used_on(stream);
+            self.batch.used_on(dlpack::stream(stream));
         }
         let part = Part { batch: &self.batch, place, dtype: self.dtype, shape: &self.shape };
         dlpack::export(py, &part, max_version.is_some_and(|(major, _)| major >= 1))
@@ -216,7 +217,7 @@ impl Tensor {
         let Place::Device { device: (CUDA, _), address } = self.place() else {
             return Err(PyAttributeError::new_err("CUDA array interface: the tensor is not on a CUDA device"));
         };
-        self.batch.used_on(LEGACY);
+        self.batch.used_on(StreamHandle::LEGACY);
         // By its definition, the address of nothing is 0.
         let address = if self.shape.contains(&0) { 0 } else { address };
         let dict = self.interface(py, usize::try_from(address)?)?;

@@ -1,8 +1,10 @@
 //! Devices: what decodes there, and the streams in which others use what was decoded.
 
+use crate::errors::NoDeviceError;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use shardpack_gpu::CudaStage;
+use shardpack_gpu::driver::GpuError;
 use std::sync::Arc;
 
 /// The legacy default stream, by the driver and by DLPack.
@@ -23,8 +25,11 @@ impl Stage {
     #[new]
     fn new(py: Python<'_>, number: u32) -> PyResult<Self> {
         let opened = py.detach(|| CudaStage::open(number));
-        let inner = Arc::new(opened.map_err(|error| PyRuntimeError::new_err(error.to_string()))?);
-        Ok(Self { inner, number })
+        let inner = opened.map_err(|error| match error {
+            GpuError::NoDriver | GpuError::NoDevice { .. } => NoDeviceError::new_err(error.to_string()),
+            other => PyRuntimeError::new_err(other.to_string()),
+        });
+        Ok(Self { inner: Arc::new(inner?), number })
     }
 
     /// The number of the device, as the driver counts.

@@ -17,6 +17,8 @@
 //!    whole when the batch is handed out, so that no stream has to wait for it. Which streams the
 //!    slot has to wait for before it is used again, [`Batch::used_on`] is told before a capsule is
 //!    made.
+//! 6. A stream is what Python says it is, as for every library that takes one by DLPack, and lives
+//!    until the batch is gone: `Batch.used_on` and docs/gpu.md ask for it.
 //!
 //! [`Tensor::memory`]: shardpack_reader::Tensor::memory
 //! [`Tensor::bytes`]: shardpack_reader::Tensor::bytes
@@ -27,8 +29,15 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use shardpack_format::Dtype;
 use shardpack_reader::Batch;
+use shardpack_reader::stage::StreamHandle;
 use std::ffi::{CStr, c_void};
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
+
+/// The stream of this handle, which a framework has passed on from its user.
+pub(crate) const fn stream(handle: u64) -> StreamHandle {
+    // SAFETY: rule 6. A number that is none cannot be told from one that is.
+    unsafe { StreamHandle::new(handle) }
+}
 
 const NAME: &CStr = c"dltensor";
 const NAME_VERSIONED: &CStr = c"dltensor_versioned";

@@ -17,6 +17,12 @@ create_exception!(
     PyValueError,
     "The bytes of a file ask for more than the limits allow: more memory, more samples."
 );
+create_exception!(
+    shardpack,
+    NoDeviceError,
+    PyRuntimeError,
+    "There is no CUDA driver on this machine, or no device of this number."
+);
 create_exception!(shardpack, UsageError, PyValueError, "An argument does not fit the dataset, or another argument.");
 
 /// The text without the hint that names a limit: no argument of packing raises that limit.

@@ -32,7 +32,7 @@ mod _shardpack {
     #[pymodule_export]
     use crate::device::Stage;
     #[pymodule_export]
-    use crate::errors::{FormatError, LimitError, UsageError};
+    use crate::errors::{FormatError, LimitError, NoDeviceError, UsageError};
     #[pymodule_export]
     use crate::loader::Loader;
     #[pymodule_export]

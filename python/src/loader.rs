@@ -265,6 +265,7 @@ impl Loader {
             ("narrowed_pictures", stats.narrowed_pictures),
             ("extra_slots", stats.extra_slots),
             ("grown_slots", stats.grown_slots),
+            ("device_rows", stats.device_rows),
             ("peak_run_bytes", stats.peak_run_bytes),
             ("peak_rss_bytes", stats.peak_rss_bytes),
             ("predicted_bytes", stats.predicted_bytes),

@@ -121,7 +121,7 @@ def framework(monkeypatch: pytest.MonkeyPatch) -> None:
     """A framework that needs no GPU, in the place of PyTorch; there is no driver."""
 
     def no_driver(number: int) -> None:
-        raise RuntimeError(f"device {number}: no driver\nhint: there are drivers")
+        raise _shardpack.NoDeviceError(f"device {number}: no driver\nhint: there are drivers")
 
     monkeypatch.setattr(_convert, "_to_torch", lambda device: np.asarray)
     monkeypatch.setattr(_shardpack, "Stage", no_driver)
@@ -156,6 +156,27 @@ def test_who_means_the_host_is_not_warned_and_who_means_the_device_gets_an_error
         sp.Loader(sp.Dataset(photos), 20, to="torch", device="cuda:3", decode="device")
 
 
+@pytest.mark.usefixtures("framework")
+def test_a_driver_that_refuses_is_an_error(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuses(number: int) -> None:
+        raise RuntimeError("cuModuleLoadData: CUDA_ERROR_OUT_OF_MEMORY: out of memory")
+
+    monkeypatch.setattr(_shardpack, "Stage", refuses)
+    with pytest.raises(RuntimeError, match='cannot decode on cuda:1: cuModuleLoadData.*\nhint: decode="host"'):
+        sp.Loader(sp.Dataset(photos), 20, to="torch", device="cuda:1")
+
+
+def test_copies_under_way_are_waited_for_at_the_end() -> None:
+    """JAX is lent the memory of batches until its copies are done, and no longer than until the loader is closed."""
+    waited: list[int] = []
+    lent = _convert._Lent()
+    for number in range(3):
+        ready = SimpleNamespace(is_ready=lambda: False, block_until_ready=lambda number=number: waited.append(number))
+        lent._held.append((ready, object()))
+    lent.finish()
+    assert waited == [0, 1, 2] and not lent._held
+
+
 def test_this_machine_has_a_device_or_a_reason(photos: Path) -> None:
     """The driver itself, not one that a test stands in for."""
     try:
@@ -164,7 +185,7 @@ def test_this_machine_has_a_device_or_a_reason(photos: Path) -> None:
         assert str(error).strip(), "a reason in words"
     else:
         assert device.number == 0
-    with pytest.raises(RuntimeError):
+    with pytest.raises(_shardpack.NoDeviceError):
         _shardpack.Stage(4000)
 
 

@@ -5,6 +5,7 @@ Each test needs a GPU and PyTorch, some JAX or CuPy as well; what is missing is 
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import io
 import os
@@ -13,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,7 @@ def why_not() -> str | None:
     """Why there is no device to test with."""
     try:
         _shardpack.Stage(0)
-    except RuntimeError as error:
+    except _shardpack.NoDeviceError as error:
         return str(error).splitlines()[0]
     try:
         import torch
@@ -110,6 +112,55 @@ def compare(dataset: Path | sp.Dataset, epochs: int = 1, rows: int = 16, **optio
         return device.stats()
 
 
+# The device that a thread works on
+
+
+def current() -> int:
+    """The driver's context of this thread; 0 if it has none."""
+    driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+    assert driver.cuCtxGetCurrent(ctypes.byref(context)) == 0
+    return context.value or 0
+
+
+def test_the_callers_device_stays_the_current_one(big: Path) -> None:
+    seen: list[int] = []
+
+    def work() -> None:
+        seen.append(current())
+        # Without a framework that would choose a device: the bytes are not looked at.
+        stage = _shardpack.Stage(0)
+        seen.append(current())
+        device = loader(big, 16, image="rrc32")
+        seen.append(current())
+        batch = next(iter(device))
+        batch.used_on(1)
+        seen.append(current())
+        del batch
+        device.close()
+        del device, stage
+        seen.append(current())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [0] * 5, "the thread has no device of its own"
+
+
+def test_a_loader_of_another_device_does_not_choose_it(big: Path) -> None:
+    import torch
+
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one device only")
+    torch.cuda.set_device(1)
+    try:
+        with loader(big, 16, image="rrc32") as device:
+            for batch in device:
+                del batch
+                assert torch.cuda.current_device() == 1
+    finally:
+        torch.cuda.set_device(0)
+
+
 # What is in a batch
 
 
@@ -130,6 +181,7 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
     stats = compare(big, image="rrc224", epochs=2)
     refused = sum(stats["refused"].values())
     print("refused:", stats["refused"], stats["refused_first"])
+    assert stats["device_rows"] == 2 * BIG - refused, "every row was decoded by one of the two"
     assert refused <= BIG // 4, f"the host decoded {refused} of {2 * BIG} rows: {stats['refused']}"
     assert set(stats["refused"]) == set(stats["refused_first"])
     assert all(0 < len(keys) <= 3 for keys in stats["refused_first"].values())
@@ -166,7 +218,8 @@ def test_cubes_as_they_are_packed_for_a_device(tmp_path: Path, cube_values: list
     for codec in ("blosc2-lz4", "blosc2-zstd", "zstd", "raw"):
         out = pack(source, tmp_path / codec, "--values", "keep", "--codec", codec)
         stats = compare(out, rows=6, dtype="float32")
-        print(codec, "refused:", stats["refused"])
+        # One cube of each sample that is in a batch, and nothing is left to the host.
+        assert (stats["refused"], stats["device_rows"]) == ({}, len(cube_values) // 6 * 6), codec
 
 
 def test_fields_that_the_device_does_not_decode(big: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ use datasets::{Disk, Harm, assert_same, epoch, seen, ways};
 use shardpack_gpu::CudaStage;
 use shardpack_gpu::driver::GpuError;
 use shardpack_reader::LoaderOptions;
+use shardpack_reader::stage::{Stage, StreamHandle};
 use std::sync::Arc;
 
 fn stage() -> Option<Arc<CudaStage>> {
@@ -49,6 +50,7 @@ fn epochs_are_the_hosts() {
         (Disk::alike(200, Harm::None), "alike"),
         (Disk::varied(200, Harm::None), "varied"),
         (Disk::alike(200, Harm::Damaged), "damaged"),
+        (Disk::scattered(200), "damaged pictures"),
     ] {
         for (name, options) in ways() {
             for (batch_size, threads) in [(7, 3), (64, 8)] {
@@ -63,7 +65,7 @@ fn epochs_are_the_hosts() {
             }
         }
     }
-    println!("slots that had to grow: {}", stage.growths());
+    println!("slots that had to grow: {}", Stage::growths(&*stage));
 }
 
 #[test]
@@ -74,11 +76,11 @@ fn a_batch_stays_as_it_is_while_it_is_held() {
     let mut host = disk.loader(options.clone());
     let expected = epoch(&mut host);
     let mut device = disk.loader(staged(&stage, &options));
-    // Two are held while others are loaded; the streams are those that every process has.
+    // Two are held while others are loaded; the stream is one that every process has.
     let mut held = Vec::new();
     for _ in 0..expected.len() {
         let batch = device.next_batch().unwrap().unwrap();
-        (0..3).for_each(|stream| batch.used_on(stream));
+        batch.used_on(StreamHandle::LEGACY);
         held.push(batch);
         if held.len() == 2 {
             let batch = held.remove(0);

@@ -23,12 +23,13 @@ mod loader_support;
 mod loader_trouble;
 mod support;
 
-use loader_support::fake_stage::{FakeStage, Trouble};
-use loader_support::{Disk, RowOf, base, epoch, seen};
+use loader_support::fake_stage::{FakeStage, Hook, Trouble};
+use loader_support::{Disk, Made, RowOf, base, epoch, seen};
 use shardpack_codec::jpeg::{PixelLayout, Scaling, View};
 use shardpack_format::Dtype;
 use shardpack_reader::order::{End, Mode};
-use shardpack_reader::{ArrayDtype, Error, ImageMode, Loader, LoaderOptions, OnCorrupt};
+use shardpack_reader::stage::StreamHandle;
+use shardpack_reader::{ArrayDtype, Error, ImageMode, Loader, LoaderOptions, OnCorrupt, Window};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -91,7 +92,7 @@ fn a_field_says_where_it_is() {
     assert!(cube.bytes().is_empty(), "it is only on the device");
     assert_eq!(label.bytes(), label.all(), "the host has decoded it, and it is on the device too");
     assert_eq!(label.on_device().unwrap().bytes, 6 * 8);
-    batch.used_on(77);
+    batch.used_on(StreamHandle::LEGACY);
     let counts = stage.counts();
     assert_eq!(counts.released.load(Ordering::Relaxed), 0);
     let kept = batch.clone();
@@ -99,7 +100,7 @@ fn a_field_says_where_it_is() {
     assert_eq!(counts.released.load(Ordering::Relaxed), 0, "a clone holds it");
     drop(kept);
     assert_eq!(counts.released.load(Ordering::Relaxed), 1);
-    assert_eq!(*counts.streams.lock().unwrap(), [77]);
+    assert_eq!(*counts.streams.lock().unwrap(), [1]);
     assert!(loader.predicted_device_bytes() >= 3 * place.bytes as u64);
 }
 
@@ -118,41 +119,120 @@ fn refusals_are_counted_and_named() {
     assert!(refusals[0].first[0].starts_with("sample-0"));
 }
 
-/// A row that fails on the device is that row's error, or skipped; its neighbours are as ever.
+/// What the device finds odd, when it is too late to refuse it, the host decodes from a record that
+/// is read again.
 #[test]
-fn a_fault_on_the_device_harms_its_row_alone() {
+fn odd_rows_are_decoded_by_the_host() {
     let disk = Disk::varied(&[24]);
-    let bad = 11;
-    let length = disk.samples[bad].jpeg().len();
-    let same: Vec<u64> = disk.samples.iter().filter(|made| made.jpeg().len() == length).map(|made| made.id).collect();
-    let (staged, _) = options(Trouble::FailsOn(length));
-    let expected = epoch(&mut Loader::open(&disk.open(), on_host(&staged)).unwrap());
-
-    let mut loader = Loader::open(&disk.open(), staged.clone()).unwrap();
-    let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).collect();
-    assert_eq!(results.len(), 4);
-    let errors: Vec<String> = results.iter().filter_map(|r| r.as_ref().err()).map(ToString::to_string).collect();
-    assert!(!errors.is_empty());
-    for error in errors {
-        assert!(error.contains("sample-0") && error.contains("a stream that ends early"), "{error}");
+    let length = disk.samples[11].jpeg().len();
+    let odd = disk.samples.iter().filter(|made| made.jpeg().len() == length).count() as u64;
+    for window in [Window::Memory, Window::PageCache] {
+        let (staged, _) = options(Trouble::OddOn(length));
+        let staged = LoaderOptions { window, ..staged };
+        let mut host = Loader::open(&disk.open(), on_host(&staged)).unwrap();
+        let mut device = Loader::open(&disk.open(), staged).unwrap();
+        for number in 0..2 {
+            host.set_epoch(number).unwrap();
+            device.set_epoch(number).unwrap();
+            assert!(epoch(&mut device) == epoch(&mut host), "epoch {number}");
+        }
+        // Of these, one in seven was refused before the device saw it.
+        let refusals = device.refusals();
+        let of = |reason: &str| refusals.iter().find(|refusal| refusal.reason == reason).unwrap();
+        let found = of("a stream that ends early");
+        assert!((1..=2 * odd).contains(&found.rows), "{} of {}", found.rows, 2 * odd);
+        assert!(found.first[0].starts_with("sample-0"));
+        // A picture and a cube of each sample, in both epochs.
+        let refused = found.rows + of("one of seven").rows;
+        assert_eq!(device.stats().device_rows, 2 * 2 * 24 - refused);
     }
+}
 
-    let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 24 }, ..staged };
+/// Nothing is left of a sample that is skipped so late: not the fields that are whole, nor those of
+/// the host.
+#[test]
+fn what_cannot_be_read_again_is_skipped() {
+    let disk = Arc::new(Disk::alike(&[12]));
+    let (staged, stage) = options(Trouble::OddOn(disk.samples[0].jpeg().len()));
+    let hurt = Arc::clone(&disk);
+    *stage.counts().first.lock().unwrap() = Some(Hook(Box::new(move || (0..12).for_each(|id| hurt.hurt(id)))));
+    let skip = LoaderOptions { on_corrupt: OnCorrupt::Skip { max: 12 }, window: Window::Memory, ..staged };
     let mut loader = Loader::open(&disk.open(), skip).unwrap();
-    let batches: Vec<_> = std::iter::from_fn(|| loader.next_batch()).map(|b| seen(&b.unwrap())).collect();
-    let mut skipped = 0;
-    for (batch, expected) in batches.iter().zip(&expected) {
-        for (row, &index) in batch.0.iter().enumerate() {
-            if batch.1[row] {
-                assert!(batch.2.iter().zip(&expected.2).all(|(a, b)| a.2[row] == b.2[row]), "sample {index}");
-            } else {
-                skipped += 1;
-                assert!(same.contains(&index));
-                assert!(batch.2.iter().filter(|f| f.0 == "image").all(|f| f.2[row].iter().all(|&b| b == 0)));
+    let batches = epoch(&mut loader);
+    let skipped: usize = batches.iter().map(|(_, mask, _)| mask.iter().filter(|&&there| !there).count()).sum();
+    assert!(skipped > 0 && loader.stats().skipped == skipped as u64);
+    assert!(loader.refusals().iter().any(|refusal| refusal.reason == "a stream that ends early"));
+    for (_, mask, fields) in &batches {
+        for (name, _, rows) in fields {
+            for (row, there) in rows.iter().zip(mask) {
+                assert!(*there || row.iter().all(|&byte| byte == 0), "`{name}` of a skipped sample");
             }
         }
     }
-    assert!(skipped > 0 && loader.stats().skipped == skipped);
+}
+
+/// For want of memory, one batch is an error; those after it come.
+#[test]
+fn a_batch_that_the_device_has_no_memory_for_is_one_error() {
+    let disk = Disk::alike(&[30]);
+    let (staged, _) = options(Trouble::FullAt(2));
+    let expected = epoch(&mut Loader::open(&disk.open(), on_host(&staged)).unwrap());
+    let mut loader = Loader::open(&disk.open(), staged).unwrap();
+    let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.map(|b| seen(&b))).collect();
+    assert_eq!(results.len(), expected.len());
+    let mut errors = Vec::new();
+    for (found, expected) in results.iter().zip(&expected) {
+        match found {
+            Ok(found) => assert!(found == expected),
+            Err(error) => errors.push(error.to_string()),
+        }
+    }
+    assert_eq!(errors.len(), 1, "{errors:?}");
+    assert!(errors[0].contains("9 bytes needed, 5 free"), "{errors:?}");
+    loader.set_epoch(1).unwrap();
+    assert_eq!(epoch(&mut loader).len(), expected.len(), "the loader goes on");
+}
+
+/// A slot that does not get larger is an error of the batch that needs it larger.
+#[test]
+fn a_slot_that_cannot_grow_is_an_error_of_its_batch() {
+    // One of 300 is so large that no batch is expected to hold it.
+    let disk = Disk::new(&[300], |id| {
+        let side = if id == 150 { 96 } else { 8 };
+        Made { id, height: side, width: side, said_height: side, half: false }
+    });
+    let (staged, _) = options(Trouble::None);
+    let staged = LoaderOptions { batch_size: 2, slots: 2, mode: Mode::Full, ..staged };
+    let slots = |stage: &FakeStage| stage.counts().slots.load(Ordering::Relaxed);
+    let grown = Arc::new(FakeStage::default());
+    let staged = LoaderOptions { stage: Some(Arc::clone(&grown) as _), ..staged };
+    let batches = epoch(&mut Loader::open(&disk.open(), staged.clone()).unwrap()).len();
+    assert!(slots(&grown) > 2, "one batch is larger than was predicted");
+
+    let tight = Arc::new(FakeStage::with(Trouble::NoMoreThan(40_000)));
+    let staged = LoaderOptions { stage: Some(Arc::clone(&tight) as _), ..staged };
+    let mut loader = Loader::open(&disk.open(), staged).unwrap();
+    let results: Vec<_> = std::iter::from_fn(|| loader.next_batch()).map(|batch| batch.map(drop)).collect();
+    assert_eq!(results.len(), batches);
+    let errors: Vec<String> = results.iter().filter_map(|r| r.as_ref().err()).map(ToString::to_string).collect();
+    assert!(errors.len() == 1 && errors[0].contains("3 bytes wanted, 2 free"), "{errors:?}");
+    assert_eq!(slots(&tight), 3, "in place of the one that went for a larger one");
+}
+
+/// To let go of memory on a device waits for the device: no consumer does it, and nobody with the
+/// loader's lock.
+#[test]
+fn threads_of_the_loader_let_go_of_slots() {
+    let disk = Disk::alike(&[60]);
+    let (staged, stage) = options(Trouble::None);
+    let mut loader = Loader::open(&disk.open(), LoaderOptions { slots: 2, ..staged }).unwrap();
+    let kept: Vec<_> = (0..5).map(|_| loader.next_batch().unwrap().unwrap()).collect();
+    assert!(loader.stats().extra_slots > 0);
+    drop(kept);
+    // What was made beyond the two goes while the epoch goes on.
+    while loader.next_batch().is_some() {}
+    let dropped = stage.counts().dropped.lock().unwrap().clone();
+    assert!(!dropped.is_empty() && dropped.iter().all(|name| name == "shardpack-load"), "{dropped:?}");
 }
 
 #[test]
@@ -174,10 +254,13 @@ fn a_lost_device_is_one_error_and_the_end() {
 #[test]
 fn no_memory_on_the_device_is_an_error_with_figures() {
     let disk = Disk::alike(&[6]);
-    let (staged, _) = options(Trouble::NoMemory);
-    let error = Loader::open(&disk.open(), staged).unwrap().next_batch().unwrap().unwrap_err();
+    let (staged, _) = options(Trouble::NoMemory(2));
+    // When it opens, not when a batch comes.
+    let error = Loader::open(&disk.open(), staged).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
-    assert!(error.to_string().contains("3 bytes wanted, 2 free"), "{error}");
+    let text = error.to_string();
+    assert!(text.contains("slot 3 of 3") && text.contains("3 bytes wanted, 2 free"), "{text}");
+    assert!(text.contains("\nhint: take fewer slots"), "{text}");
 }
 
 /// Left in the middle, begun again, dropped with work in flight.

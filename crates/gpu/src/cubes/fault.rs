@@ -29,14 +29,23 @@ impl Fault {
             _ => Some(Self::Lz4 { stream: status & 0x0FFF_FFFF }),
         }
     }
+
+    /// Its kind, whichever stream it is in.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Lz4 { .. } => "damaged lz4 block",
+            Self::FixedPoint => "fixed-point element: more bits than the array has",
+            Self::Boolean => "boolean: expected 0 or 1, found another byte",
+        }
+    }
 }
 
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Lz4 { stream } => write!(f, "stream {stream}: damaged lz4 block"),
-            Self::FixedPoint => f.write_str("fixed-point element: more bits than the array has"),
-            Self::Boolean => f.write_str("boolean: expected 0 or 1, found another byte"),
+            Self::Lz4 { stream } => write!(f, "stream {stream}: {}", self.reason()),
+            Self::FixedPoint | Self::Boolean => f.write_str(self.reason()),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 use super::error::GpuError;
 use cudarc::driver::{result, sys};
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// A device.
@@ -126,7 +127,7 @@ impl Device {
     /// # Errors
     /// `Driver` if the driver refuses.
     pub fn free_bytes(&self) -> Result<(u64, u64), GpuError> {
-        self.bind()?;
+        let _current = self.bind()?;
         let (free, total) = result::mem_get_info().map_err(GpuError::of("cuMemGetInfo"))?;
         Ok((free as u64, total as u64))
     }
@@ -136,18 +137,40 @@ impl Device {
     /// # Errors
     /// `Driver` if something that was launched has failed, or the device is lost.
     pub fn synchronize(&self) -> Result<(), GpuError> {
-        self.bind()?;
+        let _current = self.bind()?;
         result::ctx::synchronize().map_err(GpuError::of("cuCtxSynchronize"))
     }
 
-    /// Makes the context that of this thread, as each call of the driver wants it. In a fork of the
+    /// Whether this process is a fork of the one that opened it.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.context.is_forked()
+    }
+
+    /// Makes the context that of this thread, as each call of the driver wants it, until the result
+    /// is dropped: the thread may be a caller's, who works on another device. In a fork of the
     /// process that opened the device, calls would crash: this is the error that keeps from them.
-    pub(super) fn bind(&self) -> Result<(), GpuError> {
+    pub(super) fn bind(&self) -> Result<Current, GpuError> {
         if self.context.is_forked() {
             return Err(GpuError::Forked);
         }
         // SAFETY: the context lives as long as `self`.
-        unsafe { result::ctx::set_current(self.context.handle) }.map_err(GpuError::of("cuCtxSetCurrent"))
+        let pushed = unsafe { sys::cuCtxPushCurrent_v2(self.context.handle) };
+        pushed.result().map_err(GpuError::of("cuCtxPushCurrent"))?;
+        Ok(Current(PhantomData))
+    }
+}
+
+/// A context that is that of this thread; when this is dropped, the former one is again.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct Current(PhantomData<*const ()>);
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        let mut popped = std::ptr::null_mut();
+        // SAFETY: `bind` has pushed it in this thread, which the value cannot leave. An error has
+        // nobody to go to.
+        _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut popped) };
     }
 }
 

@@ -22,7 +22,7 @@ impl Memory {
     /// # Errors
     /// `OutOfMemory` with figures; `Driver` if the driver refuses.
     pub fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
-        device.bind()?;
+        let _current = device.bind()?;
         // SAFETY: freed once, in `drop`.
         match unsafe { result::malloc_sync(len.max(1)) } {
             Ok(address) => Ok(Self { device: device.clone(), address, len }),
@@ -52,9 +52,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // What still uses it comes to its end first. In a fork there is nothing to free.
-        if self.device.bind().is_err() {
-            return;
-        }
+        let Ok(_current) = self.device.bind() else { return };
         _ = self.device.synchronize();
         // SAFETY: allocated in `new`, freed once.
         _ = unsafe { result::free_sync(self.address) };
@@ -84,7 +82,7 @@ impl Pinned {
     /// # Errors
     /// `OutOfMemory` with figures; `Driver` if the driver refuses.
     pub fn new(device: &Device, len: usize) -> Result<Self, GpuError> {
-        device.bind()?;
+        let _current = device.bind()?;
         // Of every context of the process; cached by the host, which reads what it wrote.
         // SAFETY: freed once, in `drop`.
         let bytes = match unsafe { result::malloc_host(len.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) } {
@@ -171,9 +169,7 @@ unsafe impl Block for Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        if self.device.bind().is_err() {
-            return;
-        }
+        let Ok(_current) = self.device.bind() else { return };
         if self.is_copying {
             _ = self.copied.synchronize();
         }

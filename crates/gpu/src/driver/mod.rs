@@ -5,9 +5,12 @@
 //! not handed out before the copy is done, and memory is not freed while the device may still use
 //! it.
 //!
-//! Kernels are this crate's own. They check what they read where it could be damaged, and the
-//! numbers that they go by are checked by the host: that is why launching one is safe for the host,
-//! whatever the bytes.
+//! Kernels are this crate's own, and only it can launch them. They check what they read where it
+//! could be damaged, and the numbers that they go by are checked by the host: that is why launching
+//! one is safe for the host, whatever the bytes.
+//!
+//! A call makes the device's context that of the calling thread, and the former one again before it
+//! returns.
 
 mod arena;
 mod device;

@@ -27,7 +27,7 @@ impl Module {
     /// `Driver` if the driver does not take the PTX (an older driver than 525, a device before
     /// compute capability 7.5), or a kernel is missing.
     pub(crate) fn load(device: &Device, ptx: &str, names: &[&'static str]) -> Result<Self, GpuError> {
-        device.bind()?;
+        let _current = device.bind()?;
         let refused = |call| GpuError::of(call)(result::DriverError(sys::CUresult::CUDA_ERROR_INVALID_PTX));
         let text = CString::new(ptx).map_err(|_| refused("PTX with a zero in it"))?;
         // SAFETY: a string with a zero at its end.

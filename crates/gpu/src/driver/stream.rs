@@ -5,6 +5,7 @@ use super::arena::Block;
 use super::error::{GpuError, within};
 use super::{Device, Launch, Memory, Module, Pinned};
 use cudarc::driver::{result, sys};
+use shardpack_reader::stage::StreamHandle;
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -26,7 +27,7 @@ impl Stream {
     /// # Errors
     /// `Driver` if the driver refuses.
     pub fn new(device: &Device) -> Result<Self, GpuError> {
-        device.bind()?;
+        let _current = device.bind()?;
         let handle =
             result::stream::create(result::stream::StreamKind::NonBlocking).map_err(GpuError::of("cuStreamCreate"))?;
         Ok(Self { device: device.clone(), handle })
@@ -43,7 +44,7 @@ impl Stream {
         if count == 0 {
             return Ok(());
         }
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: both ranges are within their memory. `from` hands out nothing and is not freed
         // before the event that is recorded next; `to` is not freed before the device is idle.
         unsafe {
@@ -65,7 +66,7 @@ impl Stream {
         if count == 0 {
             return Ok(());
         }
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: as for `upload`. The call takes the place and the length of the slice only.
         unsafe {
             let to = std::slice::from_raw_parts_mut(to.start().as_ptr().add(at), count);
@@ -84,7 +85,7 @@ impl Stream {
         if from.is_empty() {
             return Ok(());
         }
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: the range is within its memory. `from` is borrowed until the copy is done.
         let copied = unsafe { result::memcpy_htod_async(to.address() + at as u64, from, self.handle) };
         self.synchronize()?;
@@ -100,7 +101,7 @@ impl Stream {
         if to.is_empty() {
             return Ok(());
         }
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: the range is within its memory. `to` is borrowed until the copy is done.
         let copied = unsafe { result::memcpy_dtoh_async(to, from.address() + at as u64, self.handle) };
         self.synchronize()?;
@@ -116,24 +117,25 @@ impl Stream {
         if range.is_empty() {
             return Ok(());
         }
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: the range is within its memory, which is not freed before the device is idle.
         unsafe { result::memset_d8_async(memory.address() + range.start as u64, 0, range.len(), self.handle) }
             .map_err(GpuError::of("cuMemsetD8Async"))
     }
 
-    /// Launches a kernel of `module`.
+    /// Launches a kernel of `module`. Nobody outside of this crate can: the addresses among the
+    /// parameters are the word of whoever wrote them.
     ///
     /// # Errors
     /// `Driver` if there is no such kernel, or the driver refuses. What the kernel itself does
     /// wrong is an error of a later call.
-    pub fn run(&self, module: &Module, launch: &Launch) -> Result<(), GpuError> {
+    pub(crate) fn run(&self, module: &Module, launch: &Launch) -> Result<(), GpuError> {
         let ([x, y, z], [a, b, c]) = (launch.grid, launch.block);
         if x == 0 || y == 0 || z == 0 {
             return Ok(());
         }
         let kernel = module.kernel(launch.kernel)?;
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         let mut params = [launch.params.words().as_ptr().cast_mut().cast::<c_void>()];
         // SAFETY: the kernel is of a module that is never unloaded, and takes one struct, of which
         // the driver copies as many bytes as the kernel declares: `Params` has room for the
@@ -147,7 +149,7 @@ impl Stream {
     /// # Errors
     /// `Driver` if the driver refuses.
     pub fn wait(&self, event: &Event) -> Result<(), GpuError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: both handles live.
         unsafe { result::stream::wait_event(self.handle, event.handle, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
             .map_err(GpuError::of("cuStreamWaitEvent"))
@@ -158,7 +160,7 @@ impl Stream {
     /// # Errors
     /// `Driver` if something that was launched has failed, or the device is lost.
     pub fn synchronize(&self) -> Result<(), GpuError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: the handle lives.
         unsafe { result::stream::synchronize(self.handle) }.map_err(GpuError::of("cuStreamSynchronize"))
     }
@@ -166,9 +168,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.device.bind().is_err() {
-            return;
-        }
+        let Ok(_current) = self.device.bind() else { return };
         // SAFETY: created in `new`, destroyed once; the driver keeps what is still in it.
         _ = unsafe { result::stream::destroy(self.handle) };
     }
@@ -196,7 +196,7 @@ impl Event {
     }
 
     fn with(device: &Device, flags: sys::CUevent_flags) -> Result<Self, GpuError> {
-        device.bind()?;
+        let _current = device.bind()?;
         let handle = result::event::create(flags).map_err(GpuError::of("cuEventCreate"))?;
         Ok(Self { device: device.clone(), handle })
     }
@@ -206,24 +206,20 @@ impl Event {
     /// # Errors
     /// `Driver` if the driver refuses.
     pub fn record(&self, stream: &Stream) -> Result<(), GpuError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: both handles live.
         unsafe { result::event::record(self.handle, stream.handle) }.map_err(GpuError::of("cuEventRecord"))
     }
 
     /// Happens once all that somebody else put into a stream of the same context so far is done.
-    /// `handle` is the driver's: 0 and 1 are the default stream, 2 that of this thread.
-    ///
-    /// This trusts the caller as every library does that takes streams as numbers: a number that is
-    /// no stream can end the process, in the driver.
     ///
     /// # Errors
     /// `Driver` if the driver refuses.
-    pub fn record_foreign(&self, handle: u64) -> Result<(), GpuError> {
-        self.device.bind()?;
-        let stream = std::ptr::with_exposed_provenance_mut::<sys::CUstream_st>(usize::try_from(handle).unwrap_or(0));
-        // SAFETY: our event lives. The stream is its owner's word, see above; the driver reads
-        // nothing else by it.
+    pub fn record_foreign(&self, stream: StreamHandle) -> Result<(), GpuError> {
+        let _current = self.device.bind()?;
+        let stream =
+            std::ptr::with_exposed_provenance_mut::<sys::CUstream_st>(usize::try_from(stream.handle()).unwrap_or(0));
+        // SAFETY: our event lives. So does the stream: whoever made its handle has promised it.
         unsafe { result::event::record(self.handle, stream) }.map_err(GpuError::of("cuEventRecord"))
     }
 
@@ -232,7 +228,7 @@ impl Event {
     /// # Errors
     /// `Driver` if something that was launched has failed, or the device is lost.
     pub fn synchronize(&self) -> Result<(), GpuError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: the handle lives.
         unsafe { result::event::synchronize(self.handle) }.map_err(GpuError::of("cuEventSynchronize"))
     }
@@ -242,7 +238,7 @@ impl Event {
     /// # Errors
     /// `Driver` if one of them was never recorded, or has not happened.
     pub fn milliseconds_to(&self, later: &Self) -> Result<f32, GpuError> {
-        self.device.bind()?;
+        let _current = self.device.bind()?;
         // SAFETY: both handles live.
         unsafe { result::event::elapsed(self.handle, later.handle) }.map_err(GpuError::of("cuEventElapsedTime"))
     }
@@ -250,9 +246,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        if self.device.bind().is_err() {
-            return;
-        }
+        let Ok(_current) = self.device.bind() else { return };
         // SAFETY: created in `with`, destroyed once; the driver keeps it while it is in use.
         _ = unsafe { result::event::destroy(self.handle) };
     }

@@ -124,6 +124,8 @@ pub enum Reason {
     /// It shrinks so much that the host decodes it at a smaller scale, or that a pixel of the
     /// output is made of too many.
     Shrinks,
+    /// It has more pixels than [`StagingOptions::max_bytes`] allows.
+    Limit,
     /// The view cannot be taken of this picture.
     View(String),
     /// There is no room left in the staging memory, or the picture is larger than what 32 bits
@@ -142,6 +144,7 @@ impl fmt::Display for Reason {
             Self::Markers => "restart markers that are missing or odd",
             Self::LongSegments => "too few restart markers",
             Self::Shrinks => "shrinks too much",
+            Self::Limit => "larger than the limits allow",
             Self::View(why) => return write!(f, "view: {why}"),
             Self::Full => "no room left in the staging memory",
         })

@@ -59,6 +59,9 @@ impl<'a> Needs<'a> {
         if header.stray_bytes > 0 {
             return Err(Reason::Header);
         }
+        if u64::from(header.width) * u64::from(header.height) * 4 > options.max_bytes {
+            return Err(Reason::Limit);
+        }
         let frame = Frame::of(&header, options)?;
         let place = Placement::new(how, header.width.into(), header.height.into())
             .map_err(|error| Reason::View(error.to_string()))?;

@@ -47,8 +47,9 @@ fn runs(frame: &Frame, shown: &Shown) -> impl Iterator<Item = RangeInclusive<u32
 /// Appends the segments that `shown` needs, and an end, to `found`, and to `ranges` the parts of the
 /// scan that hold them. Offsets count the bytes of these parts, which are returned.
 ///
-/// `scan` begins with the first entropy-coded byte. Markers are looked at up to the last segment
-/// that is needed; they must be RST0 to RST7 in turn, and EOI behind the last segment of all.
+/// `scan` begins with the first entropy-coded byte. All of its markers must be RST0 to RST7 in turn,
+/// and EOI behind the last segment, also where nothing is needed: the host refuses a picture that
+/// has lost one, whatever is shown of it (docs/entropy-segments.md, rules 2 and 3).
 pub(super) fn select(
     scan: &[u8],
     frame: &Frame,
@@ -58,7 +59,7 @@ pub(super) fn select(
 ) -> Result<usize, Reason> {
     let final_segment = (frame.columns * frame.rows - 1) / frame.interval;
     let mut runs = runs(frame, shown);
-    let mut run = runs.next().ok_or(Reason::Markers)?;
+    let mut run = runs.next();
     let (mut index, mut start, mut run_start, mut bytes) = (0, 0, 0, 0);
     let offset = |at: usize| u32::try_from(at).map_err(|_| Reason::Full);
     for marked in memchr_iter(0xFF, scan) {
@@ -70,23 +71,21 @@ pub(super) fn select(
         if u32::from(marker) != expected {
             return Err(Reason::Markers);
         }
-        if index == *run.start() {
-            run_start = start;
-        }
         let behind = marked + 2;
-        if run.contains(&index) {
-            found.push(Segment { offset: offset(bytes + start - run_start)?, number: index });
-        }
-        if index == *run.end() {
-            ranges.push(run_start..behind);
-            bytes += behind - run_start;
-            match runs.next() {
-                Some(next) => run = next,
-                None => {
-                    found.push(Segment { offset: offset(bytes)?, number: END });
-                    return Ok(bytes);
-                }
+        if let Some(needed) = run.as_ref().filter(|run| run.contains(&index)) {
+            if index == *needed.start() {
+                run_start = start;
             }
+            found.push(Segment { offset: offset(bytes + start - run_start)?, number: index });
+            if index == *needed.end() {
+                ranges.push(run_start..behind);
+                bytes += behind - run_start;
+                run = runs.next();
+            }
+        }
+        if index == final_segment {
+            found.push(Segment { offset: offset(bytes)?, number: END });
+            return if run.is_none() { Ok(bytes) } else { Err(Reason::Markers) };
         }
         start = behind;
         index += 1;

@@ -7,6 +7,7 @@ use crate::cubes::{self, Fault, Work};
 use crate::driver::{Arena, Block, Launch};
 use crate::pictures::{self, Batch, Regions};
 use shardpack_reader::stage::{RowFault, Spot};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Everything about a batch but the bytes.
@@ -25,8 +26,6 @@ pub(super) struct Assembled {
     cubes: Work,
     /// Where the rows of the two go, in the order of their status words.
     spots: [Vec<Spot>; 2],
-    /// All that was prepared or handed over of each row.
-    places: Vec<(u32, Range<usize>)>,
 }
 
 /// Bytes that the host has made.
@@ -61,9 +60,7 @@ impl Assembled {
         let (mut host, mut zero) = (vec![(0, host)], Vec::new());
         let (mut pictures, mut cubes, mut spots) = (Vec::new(), Vec::new(), [const { Vec::new() }; 2]);
         let [picture_spots, cube_spots] = &mut spots;
-        let mut places = Vec::new();
         for (spot, fate) in rows {
-            places.push((spot.row, spot.bytes.clone()));
             match fate {
                 Fate::Host(bytes) => host.push((spot.bytes.start, bytes)),
                 Fate::Zero => zero.push(spot.bytes),
@@ -85,7 +82,7 @@ impl Assembled {
         let slot_bytes = usize::try_from(cubes.slot_bytes()).unwrap_or(usize::MAX);
         let (regions, memory_bytes) = pictures.layout(slot_bytes);
         let upload_bytes = start + tables.len();
-        Ok((Self { upload_bytes, memory_bytes, host, zero, pictures, regions, cubes, spots, places }, tables))
+        Ok((Self { upload_bytes, memory_bytes, host, zero, pictures, regions, cubes, spots }, tables))
     }
 
     /// What is launched, in this order, with the slot's memory and the output at these addresses:
@@ -104,25 +101,19 @@ impl Assembled {
         [pictures..pictures + STATUS_BYTES * self.pictures.rows().len(), self.cubes.statuses()]
     }
 
-    /// What the status words say, and which bytes of the output are zero then: all of these rows,
-    /// whichever of their fields is damaged.
-    pub(super) fn faults(&self, words: [&[u8]; 2]) -> (Vec<RowFault>, Vec<Range<usize>>) {
+    /// What the status words say.
+    pub(super) fn faults(&self, words: [&[u8]; 2]) -> Vec<RowFault> {
         let mut faults = Vec::new();
         let [pictures, cubes] = &self.spots;
         let [picture_words, cube_words] = words.map(|words| words.as_chunks::<STATUS_BYTES>().0);
-        let mut add = |spots: &[Spot], words: &[[u8; STATUS_BYTES]], says: fn(u32) -> Option<String>| {
+        let mut add = |spots: &[Spot], words: &[[u8; STATUS_BYTES]], says: fn(u32) -> Option<&'static str>| {
             for (spot, word) in spots.iter().zip(words) {
-                let error = says(u32::from_le_bytes(*word));
-                faults.extend(error.map(|error| RowFault { row: spot.row, field: spot.field, error }));
+                let reason = says(u32::from_le_bytes(*word)).map(Cow::Borrowed);
+                faults.extend(reason.map(|reason| RowFault { row: spot.row, field: spot.field, reason }));
             }
         };
-        add(pictures, picture_words, |word| Batch::fault(word).map(str::to_owned));
-        add(cubes, cube_words, |word| Fault::of(word).map(|fault| fault.to_string()));
-        let of_fault = |(row, _): &&(u32, _)| faults.iter().any(|fault| fault.row == *row);
-        let zero = match faults.is_empty() {
-            true => Vec::new(),
-            false => self.places.iter().filter(of_fault).map(|(_, place)| place.clone()).collect(),
-        };
-        (faults, zero)
+        add(pictures, picture_words, Batch::fault);
+        add(cubes, cube_words, |word| Fault::of(word).map(|fault| fault.reason()));
+        faults
     }
 }

@@ -2,7 +2,7 @@
 
 use super::slot::CudaSlot;
 use crate::driver::GpuError;
-use shardpack_reader::stage::Ticket;
+use shardpack_reader::stage::{Failure, Ticket};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -45,7 +45,7 @@ impl Completions {
 
 fn run(receiver: &Receiver<Message>) {
     while let Ok(Message::Submitted(slot, ticket)) = receiver.recv() {
-        let result = slot.finish().map_err(|error| error.to_string());
+        let result = slot.finish().map_err(|error| Failure::Device(error.to_string()));
         // Before the loader looks for a slot that nobody uses.
         drop(slot);
         ticket.done(result);

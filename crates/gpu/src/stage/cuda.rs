@@ -2,10 +2,11 @@
 
 use super::completion::Completions;
 use super::fill::Fill;
+use super::kernels::Kernels;
 use super::slot::{CudaSlot, ROW_STATUS_BYTES};
-use crate::cubes::{self, CubeKernels};
-use crate::driver::{Device, GpuError, Module, Pinned};
-use crate::pictures::{Dtype, PictureDecoder};
+use crate::cubes;
+use crate::driver::{Device, GpuError, Pinned};
+use crate::pictures::Dtype;
 use shardpack_codec::ZstdDecoder;
 use shardpack_format::Codec;
 use shardpack_reader::stage::{DeviceId, FieldSource, FieldSpec, Room, Stage, StageSlot};
@@ -42,8 +43,7 @@ pub struct CudaStage {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) device: Device,
-    pub(super) pictures: Arc<Module>,
-    pub(super) cubes: CubeKernels,
+    pub(super) kernels: Arc<Kernels>,
     /// How often a slot needed more memory than it was made with.
     pub(super) grown: AtomicU64,
 }
@@ -57,15 +57,14 @@ impl Shared {
 
 impl CudaStage {
     /// Opens a device by its number, and lets the driver compile the kernels for it, or take them
-    /// from its cache: a second or two the first time.
+    /// from its cache: a second or two the first time. Stages of one device that are open at the same
+    /// time share them.
     ///
     /// # Errors
     /// `NoDriver`, or `NoDevice` if there are not so many; `Driver` if the driver refuses.
     pub fn open(number: u32) -> Result<Self, GpuError> {
-        let device = Device::open(number)?;
-        let pictures = PictureDecoder::module(&device)?;
-        let cubes = CubeKernels::load(&device)?;
-        let shared = Arc::new(Shared { device, pictures, cubes, grown: AtomicU64::new(0) });
+        let kernels = Kernels::of(number)?;
+        let shared = Arc::new(Shared { device: kernels.device.clone(), kernels, grown: AtomicU64::new(0) });
         Ok(Self { shared, completions: Completions::start()? })
     }
 
@@ -73,13 +72,6 @@ impl CudaStage {
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.shared.device
-    }
-
-    /// How often a batch needed more memory on the device than [`Stage::device_bytes`] says: then
-    /// its slot got more.
-    #[must_use]
-    pub fn growths(&self) -> u64 {
-        self.shared.grown.load(Ordering::Relaxed)
     }
 }
 
@@ -111,6 +103,10 @@ impl Stage for CudaStage {
             CudaSlot::new(Arc::clone(&self.shared), self.completions.sender(), *room, fill, memory_bytes(room))
         });
         slot.map(|slot| Arc::new(slot) as Arc<dyn StageSlot>).map_err(io::Error::other)
+    }
+
+    fn growths(&self) -> u64 {
+        self.shared.grown.load(Ordering::Relaxed)
     }
 
     fn bench(&self) -> Box<dyn Any + Send> {

@@ -6,7 +6,7 @@ use crate::driver::{Arena, Block, GpuError};
 use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
 use shardpack_codec::ZstdDecoder;
 use shardpack_format::Error;
-use shardpack_reader::stage::{Prepared, Spot, Value};
+use shardpack_reader::stage::{Failure, Prepared, Spot, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -26,6 +26,8 @@ pub(super) struct Fill<M> {
     scratch: AtomicU64,
     /// Bytes of staging memory that are kept for fields of the host.
     host_bytes: usize,
+    /// Why the device still has the staging memory, if it has failed.
+    lost: Mutex<Option<GpuError>>,
 }
 
 /// What is to become of each row and field. In order, so that a batch does not depend on which
@@ -66,6 +68,7 @@ impl<M: Block> Fill<M> {
             rows: Mutex::default(),
             scratch: AtomicU64::new(0),
             host_bytes,
+            lost: Mutex::default(),
         };
         fill.begin(0);
         Ok(fill)
@@ -81,9 +84,9 @@ impl<M: Block> Fill<M> {
     /// Begins a batch.
     pub(super) fn begin(&self, output_bytes: usize) {
         let mut arena = self.alone();
-        // If the device has failed nothing can be claimed: all rows are refused, and the driver's
-        // word is heard when the batch is submitted.
-        _ = arena.reset();
+        // If the device has failed, nothing can be claimed: all rows are refused, and the driver's
+        // word is said when the batch is assembled.
+        *self.lost() = arena.reset().err();
         if let Some(constants) = arena.claim(cubes::CONSTANT_BYTES) {
             cubes::write_constants(constants.bytes);
         }
@@ -105,10 +108,11 @@ impl<M: Block> Fill<M> {
             return Err("a place that is not in the batch".into());
         }
         match *value {
-            Value::Picture { bytes, how, dtype, scaling, .. } => {
+            Value::Picture { bytes, how, dtype, scaling, limits, .. } => {
                 let dtype = pictures::Dtype::of(dtype).ok_or("a type that the device does not write")?;
                 let output = Output { dtype, layout: how.layout, scaling: *scaling };
-                let options = StagingOptions { output, ..StagingOptions::default() };
+                let max_bytes = limits.max_decoded_bytes;
+                let options = StagingOptions { output, max_bytes, ..StagingOptions::default() };
                 self.picture(spot, pictures::Needs::of(bytes, how, &options).map_err(reason)?).map(Some)
             }
             Value::Array { codec, descriptor, bytes, region, limits } => {
@@ -177,14 +181,23 @@ impl<M: Block> Fill<M> {
 
     /// All rows are prepared: writes the tables. `host` are the first bytes of the output. Returns
     /// the staging memory with it; nothing more can be prepared before the next [`begin`](Self::begin).
-    pub(super) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), String> {
+    ///
+    /// # Errors
+    /// `Device` if it has failed, and still has the staging memory; `Batch` if this batch is more
+    /// than can be assembled.
+    pub(super) fn assemble(&self, host: &[u8]) -> Result<(Assembled, Upload<'_, M>), Failure> {
+        if let Some(error) = &*self.lost() {
+            return Err(Failure::Device(error.to_string()));
+        }
         let mut arena = self.alone();
         arena.release();
         let host = Host::copy(&arena, host);
         let fates = std::mem::take(&mut self.rows().fates);
         let scratch = scratch_start(&arena)..self.scratch.load(Ordering::Relaxed);
-        let (assembled, tables) = Assembled::new(fates.into_values(), host, arena.used(), scratch)?;
-        let to = arena.claim(tables.len()).ok_or("no room left for tables in the staging memory")?;
+        let assembled = Assembled::new(fates.into_values(), host, arena.used(), scratch);
+        let (assembled, tables) = assembled.map_err(Failure::Batch)?;
+        let full = || Failure::Batch("no room left for tables in the staging memory".to_owned());
+        let to = arena.claim(tables.len()).ok_or_else(full)?;
         to.bytes.copy_from_slice(&tables);
         Ok((assembled, Upload(arena)))
     }
@@ -195,6 +208,10 @@ impl<M: Block> Fill<M> {
 
     fn rows(&self) -> MutexGuard<'_, Rows> {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Option<GpuError>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, Arena<M>> {

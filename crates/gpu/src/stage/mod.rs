@@ -14,6 +14,7 @@ mod assembled;
 mod completion;
 mod cuda;
 mod fill;
+mod kernels;
 mod slot;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use super::fill::{Fill, Upload};
 use crate::config::STATUS_BYTES;
 use crate::driver::{Event, GpuError, Memory, Pinned, Stream};
 use shardpack_codec::ZstdDecoder;
-use shardpack_reader::stage::{Prepared, Room, RowFault, Spot, StageSlot, Ticket, Value};
+use shardpack_reader::stage::{Failure, Prepared, Room, RowFault, Spot, StageSlot, StreamHandle, Ticket, Value};
 use std::any::Any;
 use std::io;
 use std::mem;
@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Bytes for the status words of a row: those of four fields.
 pub(super) const ROW_STATUS_BYTES: usize = 4 * STATUS_BYTES;
+
+const HINT: &str = "hint: take fewer slots (`prefetch` in Python), or smaller batches";
 
 /// A slot of the ring, and the batch in it.
 pub(super) struct CudaSlot {
@@ -43,8 +45,7 @@ struct Work {
 /// Who uses the output.
 #[derive(Debug, Default)]
 struct Consumers {
-    /// The driver's handles of their streams.
-    streams: Vec<u64>,
+    streams: Vec<StreamHandle>,
     /// Happen when the batches that were given back are not used any more.
     unused: Vec<Event>,
     /// A stream that could not be asked: then the whole device is waited for.
@@ -84,19 +85,41 @@ impl CudaSlot {
     }
 
     /// Puts all of a batch into the stream.
-    fn start(&self, host: &[u8]) -> Result<(), String> {
+    fn start(&self, host: &[u8]) -> Result<(), Failure> {
         let (batch, upload) = self.fill.assemble(host)?;
         let mut work = locked(&self.work);
-        self.enqueue(&mut work, &batch, upload).map_err(|error| error.to_string())?;
+        self.enqueue(&mut work, &batch, upload).map_err(|error| match error {
+            GpuError::OutOfMemory { .. } => Failure::Batch(format!("{error}\n{HINT}")),
+            error => Failure::Device(error.to_string()),
+        })?;
         work.batch = Some(batch);
         Ok(())
     }
 
+    /// Gives a batch as much memory as it needs. If there is not enough beside what the slot has,
+    /// that goes first; if there is not enough even so, the next batch asks again.
+    fn grow(&self, work: &mut Work, needed: usize) -> Result<(), GpuError> {
+        if needed <= work.memory.len() {
+            return Ok(());
+        }
+        let device = &self.shared.device;
+        work.memory = match Memory::new(device, needed.saturating_add(needed / 8)) {
+            Err(GpuError::OutOfMemory { .. }) => {
+                work.memory = Memory::new(device, 1)?;
+                Memory::new(device, needed)?
+            }
+            grown => grown?,
+        };
+        self.shared.grown.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
     fn enqueue(&self, work: &mut Work, batch: &Assembled, mut upload: Upload<'_, Pinned>) -> Result<(), GpuError> {
-        let (device, stream) = (&self.shared.device, &self.stream);
-        if batch.memory_bytes > work.memory.len() {
-            work.memory = Memory::new(device, batch.memory_bytes + batch.memory_bytes / 8)?;
-            self.shared.grown.fetch_add(1, Ordering::Relaxed);
+        let stream = &self.stream;
+        self.grow(work, batch.memory_bytes)?;
+        let [pictures, cubes] = batch.statuses();
+        if work.status.len() < pictures.len() + cubes.len() {
+            work.status = Pinned::new(&self.shared.device, pictures.len() + cubes.len())?;
         }
         let staging = upload.memory();
         stream.upload(staging, 0..batch.upload_bytes, &work.memory, 0)?;
@@ -111,15 +134,11 @@ impl CudaSlot {
                 Host::Heap(bytes) => stream.write(bytes, &self.output, *at)?,
             }
         }
-        let [pictures, cubes] = batch.launches(work.memory.address(), self.output.address());
-        for (module, launches) in [(&*self.shared.pictures, pictures), (self.shared.cubes.module(), cubes)] {
+        let launches = batch.launches(work.memory.address(), self.output.address());
+        for (module, launches) in self.shared.kernels.modules().into_iter().zip(launches) {
             for launch in launches {
                 stream.run(module, &launch)?;
             }
-        }
-        let [pictures, cubes] = batch.statuses();
-        if work.status.len() < pictures.len() + cubes.len() {
-            work.status = Pinned::new(device, pictures.len() + cubes.len())?;
         }
         stream.download(&work.memory, pictures.clone(), &mut work.status, 0)?;
         stream.download(&work.memory, cubes, &mut work.status, pictures.len())?;
@@ -139,21 +158,14 @@ impl CudaSlot {
         Ok(())
     }
 
-    /// Waits until the batch is decoded. Rows that could not be are zero then.
+    /// Waits until the batch is decoded, and says which rows could not be.
     pub(super) fn finish(&self) -> Result<Vec<RowFault>, GpuError> {
         let Work { status, done, batch, .. } = &mut *locked(&self.work);
         done.synchronize()?;
         let Some(batch) = batch.take() else { return Ok(Vec::new()) };
         let [pictures, cubes] = batch.statuses().map(|range| range.len());
         let (picture_words, rest) = status.bytes_mut()?.split_at_checked(pictures).unwrap_or_default();
-        let (faults, zero) = batch.faults([picture_words, rest.get(..cubes).unwrap_or_default()]);
-        for range in &zero {
-            self.stream.zero(&self.output, range.clone())?;
-        }
-        if !zero.is_empty() {
-            self.stream.synchronize()?;
-        }
-        Ok(faults)
+        Ok(batch.faults([picture_words, rest.get(..cubes).unwrap_or_default()]))
     }
 }
 
@@ -186,12 +198,12 @@ impl StageSlot for CudaSlot {
     }
 
     fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket) {
-        if let Err(text) = self.start(host) {
-            return ticket.done(Err(text));
+        if let Err(failure) = self.start(host) {
+            return ticket.done(Err(failure));
         }
         let completions = self.completions.clone();
         if let Err(SendError(Message::Submitted(_, ticket))) = completions.send(Message::Submitted(self, ticket)) {
-            ticket.done(Err("the stage is closed".to_owned()));
+            ticket.done(Err(Failure::Device("the stage is closed".to_owned())));
         }
     }
 
@@ -199,7 +211,7 @@ impl StageSlot for CudaSlot {
         self.output.address()
     }
 
-    fn used_on(&self, stream: u64) {
+    fn used_on(&self, stream: StreamHandle) {
         let mut consumers = locked(&self.consumers);
         if !consumers.streams.contains(&stream) {
             consumers.streams.push(stream);
@@ -219,5 +231,9 @@ impl StageSlot for CudaSlot {
 
     fn read(&self, from: usize, to: &mut [u8]) -> io::Result<()> {
         self.stream.read(&self.output, from, to).map_err(io::Error::other)
+    }
+
+    fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write(bytes, &self.output, to).map_err(io::Error::other)
     }
 }

@@ -4,7 +4,7 @@ use super::fields::{FieldPlan, Fields, Size};
 use super::plan::Plan;
 use super::pool::Shared;
 use super::rows::Rows;
-use super::stage::DeviceId;
+use super::stage::{DeviceId, StreamHandle};
 use super::work::{SampleAt, draw_key};
 use crate::dataset::Dataset;
 use crate::error::{Error, Result};
@@ -176,10 +176,10 @@ impl Batch {
         self.0.slot.as_ref()?.stage().map(|stage| stage.device())
     }
 
-    /// Notes that the batch is used on this stream of its device, by the driver's handle: when it
-    /// is dropped, its slot is filled again only after what is in that stream then. Without a
-    /// stage there is nothing to note.
-    pub fn used_on(&self, stream: u64) {
+    /// Notes that the batch is used on this stream of its device: when it is dropped, its slot is
+    /// filled again only after what is in that stream then. Without a stage there is nothing to
+    /// note.
+    pub fn used_on(&self, stream: StreamHandle) {
         if let Some(stage) = self.0.slot.as_ref().and_then(|slot| slot.stage()) {
             stage.used_on(stream);
         }

@@ -1,6 +1,7 @@
 //! What a thread does next, and what comes back from it.
 
 use super::large::Large;
+use super::mend::Mend;
 use super::plan::{Key, Plan};
 use super::read::{Loaded, ReadJob};
 use super::rows::{RowMut, Rows};
@@ -26,9 +27,9 @@ impl RowOf {
         SampleAt { sample: self.sample, record: self.record, epoch, repetition: self.repetition }
     }
 
-    pub(super) const fn done(self, fault: Option<Error>, missing: Vec<u32>) -> Outcome {
+    pub(super) const fn done(self, fault: Option<Error>, missing: Vec<u32>, staged: u64) -> Outcome {
         let Self { generation, batch, row, key, .. } = self;
-        Outcome { generation, batch, row, key, fault, missing }
+        Outcome { generation, batch, row, key, fault, missing, staged }
     }
 }
 
@@ -49,6 +50,8 @@ pub(super) struct Outcome {
     pub(super) fault: Option<Error>,
     /// Fields that the sample has no value for.
     pub(super) missing: Vec<u32>,
+    /// Fields that the stage has taken.
+    pub(super) staged: u64,
 }
 
 /// The next useful thing to do.
@@ -63,10 +66,14 @@ pub(super) enum Job {
     Parts(Arc<Large>),
     Read(ReadJob),
     Plan(Plan),
-    /// Make a slot.
-    Allocate(Room),
+    /// Make a slot, once the one that it replaces is gone.
+    Allocate(Room, Option<Arc<Rows>>),
+    /// Let go of slots that nobody needs any more: on a device that may take a while.
+    Free(Vec<Arc<Rows>>),
     /// Hand a batch of this generation and number, whose rows are prepared, to the stage.
     Submit(u64, u64, Arc<Rows>),
+    /// Decode what the device could not.
+    Mend(Mend),
     /// Nothing, for want of data, or of a slot.
     Wait(Want),
     Exit,

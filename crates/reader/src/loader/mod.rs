@@ -40,6 +40,7 @@ mod fields;
 mod job;
 mod large;
 mod memory;
+mod mend;
 mod open;
 mod opening;
 mod options;
@@ -57,6 +58,7 @@ mod sources;
 pub mod stage;
 mod state;
 mod stats;
+mod stream;
 mod views;
 mod work;
 
@@ -78,7 +80,6 @@ use pool::{Pool, Shared};
 use scout::Scout;
 use sources::Sources;
 use state::{Bounds, State};
-use stats::seconds;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -150,7 +151,8 @@ impl Loader {
     ///
     /// # Errors
     /// `Usage` if the options contradict each other or the dataset, such as a sampling of samples
-    /// that it does not have; else as [`Dataset::get`].
+    /// that it does not have; `Io` if the device of a stage has no memory for the slots; else as
+    /// [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
         let mut options = options;
         options.decode.limits = dataset.limits().clone();
@@ -205,6 +207,9 @@ impl Loader {
             options.epoch,
             (Arc::clone(&options.memory), options.stage.clone()),
         ));
+        if options.stage.is_some() {
+            shared.fill_ring(options.slots, &predicted.room)?;
+        }
         Ok(Self {
             dataset: dataset.clone(),
             options,
@@ -447,39 +452,6 @@ impl Loader {
         self.restore(&Progress { epoch, samples_consumed: 0, ..self.start })
     }
 
-    /// Figures since the loader was opened.
-    #[must_use]
-    pub fn stats(&self) -> LoaderStats {
-        let counters = &self.shared.counters;
-        let mut stats = LoaderStats {
-            batches: self.batches,
-            output_bytes: self.handed_bytes,
-            read_bytes: counters.read_bytes.load(std::sync::atomic::Ordering::Relaxed),
-            narrowed_pictures: self.narrowed_pictures(),
-            read_s: seconds(&counters.read),
-            crc_s: seconds(&counters.crc),
-            decode_s: seconds(&counters.decode),
-            idle_for_consumer_s: seconds(&counters.idle_for_consumer),
-            idle_for_data_s: seconds(&counters.idle_for_data),
-            consumer_wait_s: self.waited.as_secs_f64(),
-            queue_fill: if self.asked > 0 { self.found_ready as f64 / self.asked as f64 } else { 0.0 },
-            peak_rss_bytes: stats::peak_rss_bytes(),
-            predicted_bytes: self.predicted_bytes(),
-            traffic: self.dataset.traffic(),
-            window_in_page_cache: self.held != Held::Memory,
-            ..Default::default()
-        };
-        if !self.shared.is_forked() {
-            let state = self.shared.state();
-            stats.samples = state.samples;
-            stats.skipped = state.skipped;
-            stats.extra_slots = state.extra_slots;
-            stats.grown_slots = state.grown_slots;
-            stats.peak_run_bytes = state.peak_run_bytes();
-        }
-        stats
-    }
-
     /// Pictures so far that have more than 8 bits a sample, of which 8 are left in the batches: as
     /// in [`LoaderStats`], at next to no cost.
     #[must_use]
@@ -487,7 +459,7 @@ impl Loader {
         self.shared.counters.narrowed.load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// Rows so far that the stage refused and the host decoded, by reason.
+    /// Rows so far that the stage refused or found odd, and that the host decoded, by reason.
     #[must_use]
     pub fn refusals(&self) -> Vec<stage::Refusal> {
         self.shared.refusals.list()

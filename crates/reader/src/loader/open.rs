@@ -6,6 +6,7 @@ use super::job::{Claim, RowOf};
 use super::plan::Plan;
 use super::read::Loaded;
 use super::rows::{RowMut, Rows};
+use super::stage::RowFault;
 use crate::error::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -27,6 +28,10 @@ pub(super) enum Phase {
     Filling,
     /// The device decodes it.
     Submitted,
+    /// The device has found some values odd ([`Work::odd`]).
+    Odd,
+    /// The host decodes these.
+    Mending,
     /// It is on the device.
     Done,
 }
@@ -38,6 +43,10 @@ pub(super) struct Work {
     /// Rows whose run is in memory, with that run.
     pub(super) ready: VecDeque<(u32, Option<Arc<Loaded>>)>,
     pub(super) faults: Vec<(u32, Error)>,
+    /// What the device could not decode.
+    pub(super) odd: Vec<RowFault>,
+    /// Values that were given to the device.
+    pub(super) staged: u64,
 }
 
 impl Open {
@@ -100,8 +109,6 @@ pub(super) fn judge(plan: &mut Plan, work: &mut Work, allowed: u64, stride: usiz
     work.faults.append(&mut plan.faults);
     // By row, so that which error it is does not depend on the threads.
     work.faults.sort_by_key(|(row, _)| *row);
-    // A device says it of each field; it is one sample all the same.
-    work.faults.dedup_by_key(|(row, _)| *row);
     let mut skipped = 0;
     for (row, error) in work.faults.drain(..) {
         if !fault::is_local(&error) || skipped >= allowed {
@@ -125,5 +132,7 @@ impl Work {
         self.handles.clear();
         self.ready.clear();
         self.faults.clear();
+        self.odd.clear();
+        self.staged = 0;
     }
 }

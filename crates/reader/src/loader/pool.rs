@@ -4,10 +4,11 @@
 use super::job::{Claim, Job, Outcome, RowOf, Want};
 use super::large::Large;
 use super::memory::Allocate;
+use super::mend::Mend;
 use super::plan::{Plan, Planner};
 use super::rows::{RowMut, Rows};
 use super::scout::Scout;
-use super::stage::{Refusals, Room, RowFault, Stage, Ticket};
+use super::stage::{Ending, Refusals, Room, Stage, Ticket};
 use super::state::State;
 use super::stats::{Counters, add, add_since};
 use super::work::{Bench, Common, Recipe, SampleAt};
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::order::Steps;
 use crate::shard::Shard;
 use shardpack_format::Error as FormatError;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -158,37 +160,30 @@ impl Shared {
                     self.work.notify_all();
                 }
                 Job::Plan(plan) => self.plan(plan),
-                Job::Allocate(room) => self.allocate(&room),
+                Job::Allocate(room, replaced) => self.allocate(&room, replaced),
+                Job::Free(slots) => drop(slots),
                 Job::Submit(generation, batch, slot) => self.submit(generation, batch, slot),
+                Job::Mend(mend) => desk.mend(self, mend),
                 Job::Wait(_) => {}
                 Job::Exit => return,
             }
         }
     }
 
-    fn allocate(&self, room: &Room) {
+    /// A slot; an error of the inner kind if there is no memory for it.
+    fn slot(&self, room: &Room) -> Result<io::Result<Rows>> {
         let bytes = room.host_bytes;
         let made = self.memory.allocate(bytes).map(Rows::new).and_then(|rows| match &self.stage {
             Some(stage) => Ok(rows.beside(stage.slot(room)?)),
             None => Ok(rows),
         });
         match made {
-            // A slot that is too small would be asked for again and again.
+            // It would be asked for again and again.
             Ok(slot) if !slot.holds(room) => {
                 let found = format!("{} bytes", slot.len());
-                let what = "memory for a batch";
-                self.state().broken = Some(Error::usage(what, format!("{bytes} bytes"), found));
-                self.done.notify_all();
+                Err(Error::usage("memory for a batch", format!("{bytes} bytes"), found))
             }
-            Ok(slot) => {
-                self.state().add_slot(slot);
-                self.work.notify_all();
-            }
-            Err(error) => {
-                self.state().no_memory(room.output_bytes, error);
-                self.work.notify_all();
-                self.done.notify_all();
-            }
+            made => Ok(made),
         }
     }
 
@@ -201,6 +196,46 @@ impl Shared {
 
     fn clear(&self, row: &mut RowMut) {
         (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
+    }
+
+    /// Makes all slots on a device: what does not fit is known before the first batch.
+    ///
+    /// # Errors
+    /// `Io` with the stage's figures if there is no memory for them.
+    pub(super) fn fill_ring(&self, slots: usize, room: &Room) -> Result<()> {
+        for number in 1..=slots {
+            let made = self.slot(room)?.map_err(|error| {
+                let hint = "hint: take fewer slots (`prefetch` in Python), or smaller batches";
+                let path = format!("memory of slot {number} of {slots}, {} bytes of output each", room.output_bytes);
+                Error::io(path, "allocate it", io::Error::new(error.kind(), format!("{error}\n{hint}")))
+            })?;
+            self.state().new_slot(made);
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, room: &Room, replaced: Option<Arc<Rows>>) {
+        // It goes first: there may not be room for both.
+        let before = replaced.map(|slot| slot.room());
+        let made = self.slot(room);
+        // The ring keeps as many slots as it had.
+        let again = match (&made, before) {
+            (Ok(Err(_)), Some(room)) => self.slot(&room).ok().and_then(io::Result::ok),
+            _ => None,
+        };
+        let mut state = self.state();
+        if before.is_some() {
+            state.grown();
+        }
+        match made {
+            Ok(Ok(slot)) => state.add_slot(slot),
+            Ok(Err(error)) => state.no_memory(room.output_bytes, error),
+            Err(error) => state.broken = Some(error),
+        }
+        again.into_iter().for_each(|slot| state.new_slot(slot));
+        drop(state);
+        self.work.notify_all();
+        self.done.notify_all();
     }
 
     fn submit(self: &Arc<Self>, generation: u64, batch: u64, slot: Arc<Rows>) {
@@ -218,8 +253,8 @@ impl Shared {
     }
 
     /// A batch is done on the device, or the device has failed.
-    pub(super) fn completed(&self, generation: u64, batch: u64, result: Result<Vec<RowFault>>) {
-        self.state().completed(generation, batch, result);
+    pub(super) fn completed(&self, generation: u64, batch: u64, ending: Ending) {
+        self.state().completed(generation, batch, ending);
         self.work.notify_all();
         self.done.notify_all();
     }
@@ -411,9 +446,35 @@ impl Desk {
     }
 
     fn post(&mut self, of: RowOf, fault: Option<Error>, dims: &[u64]) {
-        let missing = if fault.is_none() { std::mem::take(&mut self.bench.missing) } else { Vec::new() };
+        let (missing, staged) = (std::mem::take(&mut self.bench.missing), std::mem::take(&mut self.bench.taken));
+        let (missing, staged) = if fault.is_none() { (missing, staged) } else { (Vec::new(), 0) };
         self.dims.extend_from_slice(dims);
-        self.outcomes.push(of.done(fault, missing));
+        self.outcomes.push(of.done(fault, missing, staged));
+    }
+
+    /// Has the host decode what the device found odd.
+    fn mend(&mut self, shared: &Shared, mend: Mend) {
+        let epoch = shared.epoch.load(Ordering::Relaxed);
+        let fields = shared.recipe.fields.plans.len();
+        let Mend { generation, batch, rows } = mend;
+        let mended = rows.into_iter().map(|mut odd| {
+            let bench = &mut self.bench;
+            let row = AssertUnwindSafe(|| bench.mend(shared.work(), epoch, &mut odd));
+            let mut fault = catch_unwind(row).map_or_else(
+                |panic| {
+                    self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+                    Some(panicked(odd.sample, &*panic))
+                },
+                Result::err,
+            );
+            if fault.is_some() {
+                fault = odd.erase(fields).err().or(fault);
+            }
+            odd.done(fault)
+        });
+        let mended = mended.collect();
+        shared.state().mended(generation, batch, mended);
+        shared.done.notify_all();
     }
 }
 

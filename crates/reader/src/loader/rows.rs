@@ -115,6 +115,12 @@ impl Rows {
         self.len >= room.host_bytes && self.stage.as_ref().is_none_or(|stage| stage.room().holds(room))
     }
 
+    /// What it was made for.
+    pub(super) fn room(&self) -> Room {
+        let host = Room { host_bytes: self.len, ..Room::default() };
+        self.stage.as_ref().map_or(host, |stage| stage.room())
+    }
+
     /// Divides the block into `rows` rows and appends a handle for each to `handles`. `parts` are
     /// field by field those of each row; the ones from `host` on are on the device. `false`, and
     /// nothing happens, if somebody still uses the block.
@@ -223,6 +229,19 @@ impl RowMut {
         match self.spot(field) {
             Some((stage, spot)) => stage.clear(&spot),
             None => self.part(field).fill(0),
+        }
+    }
+
+    /// Makes part `field` of this row zero of a batch that is on the device already: there, and in
+    /// the block.
+    ///
+    /// # Errors
+    /// As [`StageSlot::write`].
+    pub(super) fn erase(&mut self, field: usize) -> std::io::Result<()> {
+        self.part(field).fill(0);
+        match (self.block.stage(), self.place(field)) {
+            (Some(stage), Some(place)) => stage.write(place.start, &vec![0; place.len()]),
+            _ => Ok(()),
         }
     }
 

@@ -7,18 +7,20 @@
 //! filling    threads check records; for each field that the stage takes they call `prepare`, which
 //!            copies what the device needs into staging memory; the host decodes the other fields
 //! submitted  one thread calls `submit`, without any lock; copies and kernels go on by themselves
-//! done       the stage calls `Ticket::done`: the consumer gets the batch
+//! done       the stage calls `Ticket::done`; the host decodes what the device found odd, and
+//!            writes it to its place; the consumer gets the batch
 //! ```
 //!
-//! A row that a stage refuses is decoded by the host and handed over ([`StageSlot::put`]), so that a
-//! batch is the same whoever decodes it.
+//! A row that a stage refuses is decoded by the host and handed over ([`StageSlot::put`]), and so is
+//! one that it finds odd later ([`StageSlot::write`]): a batch is the same whoever decodes it.
 
 use super::pool::Shared;
 use super::rows::Rows;
+pub use super::stream::StreamHandle;
 use crate::error::{Error, Result};
 use shardpack_codec::Region;
 use shardpack_codec::jpeg::{PixelLayout, Rendering, Scaling, View};
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error as FormatError, Limits};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use std::any::Any;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -49,12 +51,19 @@ pub trait Stage: Send + Sync + fmt::Debug {
     /// Bytes that a slot takes on the host: staging memory.
     fn host_bytes(&self, room: &Room) -> u64;
 
-    /// Makes the part of a slot that is on the device. Called by a thread of the loader, which may
-    /// wait.
+    /// Makes the part of a slot that is on the device. Called when the loader opens, for each of its
+    /// slots, and later by a thread of the loader, if a batch needs a larger one. May wait.
     ///
     /// # Errors
-    /// Whatever keeps it from being had; it becomes the error of the batch that needed it.
+    /// Whatever keeps it from being had; it becomes the error of opening, or of the batch that
+    /// needed it.
     fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>>;
+
+    /// How often a batch needed more memory on the device than [`Stage::device_bytes`] says, and
+    /// its slot got it.
+    fn growths(&self) -> u64 {
+        0
+    }
 
     /// What one thread works with: scratch memory, used again for every row.
     fn bench(&self) -> Box<dyn Any + Send>;
@@ -95,9 +104,9 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// Address of the output on the device.
     fn address(&self) -> u64;
 
-    /// A consumer uses the output on this stream of the device, by the driver's handle: the next
-    /// batch in this slot waits for what is in that stream when the batch is given back.
-    fn used_on(&self, stream: u64);
+    /// A consumer uses the output on this stream of the device: the next batch in this slot waits
+    /// for what is in that stream when the batch is given back.
+    fn used_on(&self, stream: StreamHandle);
 
     /// The consumer has given the batch back.
     fn release(&self);
@@ -107,6 +116,13 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// # Errors
     /// The device's, or the range is not in the output.
     fn read(&self, from: usize, to: &mut [u8]) -> io::Result<()>;
+
+    /// Copies to a part of the output, and waits for it. Called by a thread of the loader for a
+    /// batch that is done, before the consumer gets it.
+    ///
+    /// # Errors
+    /// The device's, or the range is not in the output.
+    fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()>;
 }
 
 /// A device, as DLPack names it.
@@ -223,6 +239,8 @@ pub enum Value<'a> {
         dtype: Dtype,
         /// How floats are made of levels.
         scaling: &'a Scaling,
+        /// What decoding may take.
+        limits: &'a Limits,
     },
     /// An array.
     Array {
@@ -249,15 +267,36 @@ pub enum Prepared {
     Refused(Cow<'static, str>),
 }
 
-/// A row that could not be decoded on the device. Its bytes in the output are zero.
+/// A value that the device took and found odd. The host decodes it, or says what is wrong with it;
+/// what its bytes in the output are until then does not matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowFault {
     /// The row.
     pub row: u32,
     /// The field, by its number.
     pub field: u32,
-    /// What is wrong with its value.
-    pub error: String,
+    /// What the device found. Reasons are counted, so they name no sample.
+    pub reason: Cow<'static, str>,
+}
+
+/// Why a batch is not on the device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// It cannot be had, for want of memory: an error of this batch. The loader goes on.
+    Batch(String),
+    /// The device has failed, and nothing more can be decoded on it: the end of the loader.
+    Device(String),
+}
+
+/// What became of a batch that was submitted.
+#[derive(Debug)]
+pub(super) enum Ending {
+    /// It is on the device, but for these values.
+    Decoded(Vec<RowFault>),
+    /// It is an error.
+    Failed(Error),
+    /// Nothing more will be decoded.
+    Lost(Error),
 }
 
 /// A batch that was submitted. Whoever drops it without [`Ticket::done`] breaks the loader, in
@@ -277,40 +316,37 @@ impl fmt::Debug for Ticket {
 }
 
 impl Ticket {
-    /// The batch is on the device, but for these rows; or the device has failed, and nothing more
-    /// can be decoded on it.
-    pub fn done(mut self, result: Result<Vec<RowFault>, String>) {
-        let result = result.map_err(|text| device_failed(self.batch, &text));
-        self.end(result);
+    /// The batch is on the device, but for these values; or why it is not.
+    pub fn done(mut self, result: Result<Vec<RowFault>, Failure>) {
+        let error = |text: String| Error::io(format!("batch {}", self.batch), DECODE, io::Error::other(text));
+        let ending = match result {
+            Ok(faults) => Ending::Decoded(faults),
+            Err(Failure::Batch(text)) => Ending::Failed(error(text)),
+            Err(Failure::Device(text)) => Ending::Lost(error(text)),
+        };
+        self.end(ending);
     }
 
-    fn end(&mut self, result: Result<Vec<RowFault>>) {
+    fn end(&mut self, ending: Ending) {
         // Before threads look for a slot that nobody uses.
         let Some(slot) = self.slot.take() else { return };
         drop(slot);
         if let Some(home) = self.home.upgrade() {
-            home.completed(self.generation, self.batch, result);
+            home.completed(self.generation, self.batch, ending);
         }
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.end(Err(Error::internal("batch on the device", "one that is done or has failed", "one that was dropped")));
+        let found = "one that was dropped";
+        self.end(Ending::Lost(Error::internal("batch on the device", "one that is done or has failed", found)));
     }
 }
 
-fn device_failed(batch: u64, text: &str) -> Error {
-    Error::io(format!("batch {batch}"), "decode it on the device", io::Error::other(text.to_owned()))
-}
+const DECODE: &str = "decode it on the device";
 
-impl RowFault {
-    pub(super) fn error(&self) -> FormatError {
-        FormatError::format("value decoded on the device", "one that is whole", &self.error)
-    }
-}
-
-/// Rows that a stage refused, for one reason; the host decoded them.
+/// Rows that a stage refused, or found odd, for one reason; the host decoded them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Refusal {
     /// The reason, as the stage says it.

@@ -4,13 +4,14 @@
 use super::fault;
 use super::job::{Claim, Job, Outcome, Want};
 use super::large::Large;
+use super::mend::Mended;
 use super::open::{Open, Phase, Work, judge};
 use super::options::OnCorrupt;
 use super::plan::{NONE, Plan};
 use super::read::ReadJob;
 use super::rows::Rows;
 use super::runs::Runs;
-use super::stage::{Room, RowFault};
+use super::stage::{Ending, Room};
 use crate::error::{Error, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,11 +43,16 @@ pub(super) struct State {
     /// Slots in the caller's hands.
     lent: usize,
     extra: usize,
+    /// Whether a larger slot is being made in place of another.
+    growing: bool,
+    /// Slots that nobody needs any more.
+    discarded: Vec<Arc<Rows>>,
     limits: Bounds,
     pub(super) samples: u64,
     pub(super) skipped: u64,
     pub(super) extra_slots: u64,
     pub(super) grown_slots: u64,
+    pub(super) device_rows: u64,
 }
 
 /// What a loader was told, as far as the state needs it.
@@ -81,11 +87,14 @@ impl State {
             slots: 0,
             lent: 0,
             extra: 0,
+            growing: false,
+            discarded: Vec::new(),
             limits,
             samples: 0,
             skipped: 0,
             extra_slots: 0,
             grown_slots: 0,
+            device_rows: 0,
         }
     }
 
@@ -136,6 +145,7 @@ impl State {
             }
             let Some(open) = self.batch(outcome.batch) else { continue };
             open.left = open.left.saturating_sub(1);
+            open.work.staged += outcome.staged;
             finished |= open.is_done();
             if let Some(error) = outcome.fault {
                 open.work.faults.push((outcome.row, error));
@@ -165,18 +175,33 @@ impl State {
             plan.generation = self.generation;
             return Job::Plan(plan);
         }
-        let missing = self.attach();
-        if self.broken.is_some() {
-            return Job::Exit;
+        if !self.discarded.is_empty() {
+            return Job::Free(std::mem::take(&mut self.discarded));
         }
+        // What the device waits for, or the consumer, comes first.
         if let Some(open) = self.batches.iter_mut().find(|open| open.is_to_submit())
             && let Some(slot) = &open.slot
         {
             open.phase = Phase::Submitted;
             return Job::Submit(open.plan.generation, open.plan.number, Arc::clone(slot));
         }
-        if let Some(room) = missing {
-            return Job::Allocate(room);
+        let dims_of_row = self.limits.dims;
+        for open in self.batches.iter_mut().filter(|open| open.phase == Phase::Odd) {
+            match open.mend(dims_of_row) {
+                Ok(Some(mend)) => return Job::Mend(mend),
+                Ok(None) => {}
+                Err(error) => {
+                    self.broken = Some(error);
+                    return Job::Exit;
+                }
+            }
+        }
+        let missing = self.attach();
+        if self.broken.is_some() {
+            return Job::Exit;
+        }
+        if let Some((room, replaced)) = missing {
+            return Job::Allocate(room, replaced);
         }
         // Before another record is opened: those that were are done the sooner.
         self.large.retain(|large| large.has_parts());
@@ -210,8 +235,8 @@ impl State {
     }
 
     /// Gives slots to the batches that have none, in order. The room of a slot that has to be made,
-    /// if there is one.
-    fn attach(&mut self) -> Option<Room> {
+    /// if there is one, and the slot that it replaces.
+    fn attach(&mut self) -> Option<(Room, Option<Arc<Rows>>)> {
         let allowed = self.limits.slots + self.extra;
         for open in self.batches.iter_mut().filter(|open| open.slot.is_none() && !open.has_failed()) {
             let room = open.plan.room();
@@ -236,13 +261,18 @@ impl State {
             }
             if self.slots < allowed {
                 self.slots += 1;
-                return Some(room.max(self.limits.room));
+                return Some((room.max(self.limits.room), None));
             }
-            // One that is too small, and in nobody's hands, makes room for a larger one.
+            // One that is too small, and in nobody's hands, makes room for a larger one. For one batch
+            // after the other: what fails would be the error of another batch.
+            if self.growing {
+                return None;
+            }
             let place = self.free.iter().position(|slot| !slot.holds(&room) && Arc::strong_count(slot) == 1)?;
-            self.free.swap_remove(place);
+            let replaced = self.free.swap_remove(place);
             self.grown_slots += 1;
-            return Some(room.grown().max(self.limits.room));
+            self.growing = true;
+            return Some((room.grown().max(self.limits.room), Some(replaced)));
         }
         None
     }
@@ -265,27 +295,37 @@ impl State {
 
     /// Takes in what became of a batch on the device. One of an earlier epoch only gives its slot
     /// back.
-    pub(super) fn completed(&mut self, generation: u64, number: u64, result: Result<Vec<RowFault>>) {
-        let faults = match result {
-            Ok(faults) => faults,
-            Err(error) => {
-                self.broken.get_or_insert(error);
-                return;
-            }
-        };
+    pub(super) fn completed(&mut self, generation: u64, number: u64, ending: Ending) {
+        if let Ending::Lost(error) = ending {
+            self.broken.get_or_insert(error);
+            return;
+        }
         if generation != self.generation {
             return;
         }
-        let Some(open) = self.batch(number) else { return };
-        open.phase = Phase::Done;
-        for fault in faults {
-            let row = usize::try_from(fault.row).ok().and_then(|row| open.plan.rows.get(row));
-            let read = row.and_then(|row| Some((row.record, open.plan.reads.get(usize::try_from(row.read).ok()?)?)));
-            let error = match read {
-                Some((record, read)) => read.shard.in_record(record, fault.error()).into(),
-                None => Error::internal("row that failed on the device", "one of the batch", fault.row),
-            };
-            open.work.faults.push((fault.row, error));
+        let Some(open) = batch_of(&mut self.batches, number) else { return };
+        match ending {
+            Ending::Decoded(faults) => {
+                self.device_rows += open.work.staged.saturating_sub(faults.len() as u64);
+                open.phase = if faults.is_empty() { Phase::Done } else { Phase::Odd };
+                open.work.odd = faults;
+            }
+            Ending::Failed(error) => {
+                open.phase = Phase::Done;
+                open.plan.error.get_or_insert(error);
+            }
+            Ending::Lost(_) => {}
+        }
+    }
+
+    /// Takes in what the host has made of what the device could not decode.
+    pub(super) fn mended(&mut self, generation: u64, number: u64, rows: Vec<Mended>) {
+        if generation != self.generation {
+            return;
+        }
+        let stride = self.limits.dims;
+        if let Some(open) = self.batch(number) {
+            open.mended(rows, stride);
         }
     }
 
@@ -298,6 +338,17 @@ impl State {
         if large.of.generation == self.generation {
             self.large.push(Arc::new(large));
         }
+    }
+
+    /// One is made in place of another, or cannot be.
+    pub(super) const fn grown(&mut self) {
+        self.growing = false;
+    }
+
+    /// One that no batch has asked for.
+    pub(super) fn new_slot(&mut self, slot: Rows) {
+        self.slots += 1;
+        self.add_slot(slot);
     }
 
     fn claim(&mut self, number: u64, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
@@ -425,6 +476,7 @@ impl State {
         if self.extra > 0 && self.slots > self.limits.slots {
             self.extra -= 1;
             self.slots -= 1;
+            self.discarded.push(slot);
         } else {
             self.free.push(slot);
         }

@@ -1,5 +1,7 @@
 //! What a loader has done so far, and what it waited for.
 
+use super::Loader;
+use super::cached::Held;
 use crate::fs::Traffic;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -45,8 +47,12 @@ pub struct LoaderStats {
     /// Slots made beyond [`LoaderOptions::slots`](super::LoaderOptions::slots), because the caller
     /// kept all the others.
     pub extra_slots: u64,
-    /// Slots made anew because a ragged batch was larger than any before.
+    /// Slots made anew because a ragged batch was larger than any before, and slots that got more
+    /// memory on a device than was predicted.
     pub grown_slots: u64,
+    /// Rows that a device has decoded, of each field on its own. Those that the host decoded in its
+    /// place are not among them ([`Loader::refusals`](super::Loader::refusals)).
+    pub device_rows: u64,
     /// Most bytes that the buffers of runs took.
     pub peak_run_bytes: u64,
     /// Whether the window of the epoch at hand is in the page cache, and not in memory of the
@@ -59,6 +65,42 @@ pub struct LoaderStats {
     /// What the storage of the dataset has asked of a network since it was opened, for whomever;
     /// zeros on local disks.
     pub traffic: Traffic,
+}
+
+impl Loader {
+    /// Figures since the loader was opened.
+    #[must_use]
+    pub fn stats(&self) -> LoaderStats {
+        let counters = &self.shared.counters;
+        let mut stats = LoaderStats {
+            batches: self.batches,
+            output_bytes: self.handed_bytes,
+            read_bytes: counters.read_bytes.load(Ordering::Relaxed),
+            narrowed_pictures: self.narrowed_pictures(),
+            read_s: seconds(&counters.read),
+            crc_s: seconds(&counters.crc),
+            decode_s: seconds(&counters.decode),
+            idle_for_consumer_s: seconds(&counters.idle_for_consumer),
+            idle_for_data_s: seconds(&counters.idle_for_data),
+            consumer_wait_s: self.waited.as_secs_f64(),
+            queue_fill: if self.asked > 0 { self.found_ready as f64 / self.asked as f64 } else { 0.0 },
+            peak_rss_bytes: peak_rss_bytes(),
+            predicted_bytes: self.predicted_bytes(),
+            traffic: self.dataset.traffic(),
+            window_in_page_cache: self.held != Held::Memory,
+            ..Default::default()
+        };
+        if !self.shared.is_forked() {
+            let state = self.shared.state();
+            stats.samples = state.samples;
+            stats.skipped = state.skipped;
+            stats.extra_slots = state.extra_slots;
+            stats.grown_slots = state.grown_slots + self.options.stage.as_ref().map_or(0, |stage| stage.growths());
+            stats.device_rows = state.device_rows;
+            stats.peak_run_bytes = state.peak_run_bytes();
+        }
+        stats
+    }
 }
 
 /// Nanoseconds, bytes and pictures, counted by many threads.

@@ -7,6 +7,7 @@ use super::cached;
 use super::fields::{Col, FieldPlan, Fields, From};
 use super::job::RowOf;
 use super::large::{Large, PartBench};
+use super::mend::OddRow;
 use super::opening::Opening;
 use super::options::LoaderOptions;
 use super::read::Loaded;
@@ -69,6 +70,8 @@ pub(super) struct Bench {
     parts: PartBench,
     /// Fields of the last row that its sample has no value for, by number.
     pub(super) missing: Vec<u32>,
+    /// How many fields of the last row the stage has taken.
+    pub(super) taken: u64,
 }
 
 /// The sample of a row.
@@ -96,6 +99,7 @@ impl Bench {
             record: Vec::new(),
             parts: PartBench::default(),
             missing: Vec::new(),
+            taken: 0,
         }
     }
 
@@ -204,6 +208,7 @@ impl Bench {
         let place = |error| name(shard, at, error);
         let start = Instant::now();
         self.missing.clear();
+        self.taken = 0;
         self.arrays.begin();
         let narrowed = self.pictures.narrowed();
         for (number, field) in recipe.fields.plans.iter().enumerate() {
@@ -251,7 +256,8 @@ impl Bench {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
                 let (dtype, scaling) = (of.field.dtype, &recipe.fields.scaling);
-                let value = Value::Picture { media_type, bytes: value.bytes, how: &how, dtype, scaling };
+                let limits = &recipe.decode.limits;
+                let value = Value::Picture { media_type, bytes: value.bytes, how: &how, dtype, scaling, limits };
                 slot.prepare(spot, &value, &mut *self.stage)
             }
             From::Array { position, channels_first, cut, .. } => {
@@ -269,16 +275,61 @@ impl Bench {
                 if let Some(size) = size {
                     set_size(dims, size.map(u64::from), recipe.layout);
                 }
+                self.taken += 1;
                 return Ok(true);
             }
             Prepared::Refused(reason) => reason,
         };
         common.refusals.add(reason, || of.shard.index().key(of.at.record).unwrap_or_default().to_owned());
+        self.for_device(recipe, of, spot.bytes.len(), dims, |row| slot.put(spot, row))
+    }
+
+    /// Decodes again, on the host, what the device found odd: from a record that was read anew.
+    pub(super) fn decode_again(
+        &mut self,
+        common: Common<'_>,
+        bytes: &[u8],
+        shard: &Shard,
+        at: SampleAt,
+        odd: &mut OddRow,
+    ) -> Result<()> {
+        let Common { recipe, .. } = common;
+        let place = |error| name(shard, at, error);
+        let frame = check(shard, at.record, bytes).map_err(place)?;
+        self.arrays.begin();
+        for (number, _) in &odd.fields {
+            let number = usize::try_from(*number).unwrap_or(usize::MAX);
+            let found = recipe.fields.plans.get(number).zip(odd.handle.spot(number));
+            let Some((field, (slot, spot))) = found else {
+                return Err(Error::internal("field that the device found odd", "one of the device", number));
+            };
+            let axes = if field.is_ragged() { field.shape.len() } else { 0 };
+            let dims = odd.dims.get_mut(field.dims_at..field.dims_at.saturating_add(axes)).unwrap_or_default();
+            let of = FieldOf { shard, source: Source::Whole { frame: &frame, bytes }, at, field, number };
+            let write = |row: &[u8]| slot.write(spot.bytes.start, row);
+            let there = self.for_device(recipe, &of, spot.bytes.len(), dims, write);
+            if !there.map_err(|e| place(name_field(&field.name, e)))? {
+                return Err(Error::internal("field that the device found odd", "a value of its sample", "none"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes a field of so many bytes, and gives it to `keep`; false, and nothing is given, if the
+    /// sample has no value for it.
+    fn for_device(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        row_bytes: usize,
+        dims: &mut [u64],
+        keep: impl FnOnce(&[u8]) -> std::io::Result<()>,
+    ) -> Result<bool, FormatError> {
         let mut row = std::mem::take(&mut self.refused);
         row.clear();
-        row.resize(spot.bytes.len(), 0);
+        row.resize(row_bytes, 0);
         let result = self.field(recipe, of, &mut row, dims).and_then(|there| {
-            let kept = if there { slot.put(spot, &row) } else { Ok(()) };
+            let kept = if there { keep(&row) } else { Ok(()) };
             kept.map_err(|e| FormatError::internal("row for the device", "room for it", e)).map(|()| there)
         });
         self.refused = row;

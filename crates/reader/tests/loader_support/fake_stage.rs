@@ -7,7 +7,8 @@ use shardpack_codec::jpeg::{DecodeOptions, FloatTable, PixelLayout, Rendering, S
 use shardpack_codec::{ArrayDecoder, PictureDecoder, Region};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_reader::stage::{
-    DeviceId, FieldSource, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, Ticket, Value,
+    DeviceId, Failure, FieldSource, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StreamHandle, Ticket,
+    Value,
 };
 use std::any::Any;
 use std::io;
@@ -27,10 +28,14 @@ pub enum Trouble {
     LostAt(u64),
     /// This submission is dropped.
     DropsAt(u64),
-    /// No slot can be made.
-    NoMemory,
-    /// Values of this sample's length fail when they are decoded.
-    FailsOn(usize),
+    /// No more slots than these can be made.
+    NoMemory(usize),
+    /// No slot for more bytes of output can be made.
+    NoMoreThan(usize),
+    /// There is no memory for this submission.
+    FullAt(u64),
+    /// Values of this sample's length are odd.
+    OddOn(usize),
     /// Nothing is taken, by name.
     RefusesAll,
 }
@@ -49,6 +54,18 @@ pub struct Counts {
     pub submitted: AtomicU64,
     pub released: AtomicU64,
     pub streams: Mutex<Vec<u64>>,
+    /// Names of the threads in which slots were dropped.
+    pub dropped: Mutex<Vec<String>>,
+    /// What happens before the first batch is decoded.
+    pub first: Mutex<Option<Hook>>,
+}
+
+pub struct Hook(pub Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hook")
+    }
 }
 
 struct Submission {
@@ -120,7 +137,12 @@ fn play(submissions: &Receiver<Submission>, trouble: Trouble) {
         for Submission { slot, host, ticket } in waiting {
             count += 1;
             match trouble {
-                Trouble::LostAt(at) if count >= at => ticket.done(Err("the device fell off the bus".into())),
+                Trouble::LostAt(at) if count >= at => {
+                    ticket.done(Err(Failure::Device("the device fell off the bus".into())));
+                }
+                Trouble::FullAt(at) if count == at => {
+                    ticket.done(Err(Failure::Batch("9 bytes needed, 5 free on the device".into())));
+                }
                 Trouble::DropsAt(at) if count == at => drop(ticket),
                 _ => {
                     let faults = slot.run(&host);
@@ -154,7 +176,13 @@ impl Stage for FakeStage {
     }
 
     fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
-        if self.trouble == Trouble::NoMemory {
+        let made = self.counts.slots.load(Ordering::Relaxed);
+        let is_full = match self.trouble {
+            Trouble::NoMemory(most) => made >= most,
+            Trouble::NoMoreThan(most) => room.output_bytes > most,
+            _ => false,
+        };
+        if is_full {
             return Err(io::Error::other("no memory on the device: 3 bytes wanted, 2 free"));
         }
         self.counts.slots.fetch_add(1, Ordering::Relaxed);
@@ -197,7 +225,7 @@ impl StageSlot for FakeSlot {
             return Prepared::Refused("one of seven".into());
         }
         let (job, bytes, size) = match *value {
-            Value::Picture { media_type, bytes, how, dtype, scaling } => {
+            Value::Picture { media_type, bytes, how, dtype, scaling, .. } => {
                 let mut decoder = PictureDecoder::new(DecodeOptions::default());
                 let mut levels = vec![0; spot.bytes.len() / dtype.bytes() as usize];
                 // A device reads the header only; here decoding tells what is too odd to take.
@@ -242,8 +270,8 @@ impl StageSlot for FakeSlot {
         0x1000
     }
 
-    fn used_on(&self, stream: u64) {
-        self.counts.streams.lock().unwrap().push(stream);
+    fn used_on(&self, stream: StreamHandle) {
+        self.counts.streams.lock().unwrap().push(stream.handle());
     }
 
     fn release(&self) {
@@ -256,19 +284,38 @@ impl StageSlot for FakeSlot {
         to.copy_from_slice(inner.out.get(range).ok_or_else(|| io::Error::other("outside of the output"))?);
         Ok(())
     }
+
+    fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()> {
+        let mut inner = self.inner.lock().unwrap();
+        let range = Range { start: to, end: to + bytes.len() };
+        let to = inner.out.get_mut(range).ok_or_else(|| io::Error::other("outside of the output"))?;
+        to.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl Drop for FakeSlot {
+    fn drop(&mut self) {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        self.counts.dropped.lock().unwrap().push(name);
+    }
 }
 
 impl FakeSlot {
     fn run(&self, host: &[u8]) -> Vec<RowFault> {
+        if let Some(Hook(hook)) = self.counts.first.lock().unwrap().take() {
+            hook();
+        }
         let mut inner = self.inner.lock().unwrap();
         let Inner { out, jobs, .. } = &mut *inner;
         out[..host.len()].copy_from_slice(host);
         let mut faults = Vec::new();
         for (spot, job) in jobs.drain(..) {
             let to = &mut out[spot.bytes.clone()];
-            if let Err(error) = self.decode(job, to) {
-                to.fill(0);
-                faults.push(RowFault { row: spot.row, field: spot.field, error });
+            if let Err(reason) = self.decode(job, to) {
+                // Whatever was written by then.
+                to.fill(0x77);
+                faults.push(RowFault { row: spot.row, field: spot.field, reason: reason.into() });
             }
         }
         faults
@@ -279,7 +326,7 @@ impl FakeSlot {
             Job::Zero => to.fill(0),
             Job::Bytes(bytes) => to.copy_from_slice(&bytes),
             Job::Picture { media_type, bytes, how, dtype, scaling } => {
-                if self.trouble == Trouble::FailsOn(bytes.len()) {
+                if self.trouble == Trouble::OddOn(bytes.len()) {
                     return Err("a stream that ends early".into());
                 }
                 let mut decoder = PictureDecoder::new(DecodeOptions::default());

@@ -209,3 +209,20 @@ impl Source {
         scan.out
     }
 }
+
+/// Changes a few bytes: entropy-coded ones, mostly; tables too.
+#[allow(dead_code, reason = "an example has this file too, and makes whole pictures")]
+pub(crate) fn damage(random: &mut Random, jpeg: &mut Vec<u8>) {
+    let scan = shardpack_codec::jpeg::JpegHeader::parse(jpeg).unwrap().scan_offset as usize;
+    for _ in 0..1 + random.below(3) {
+        let from = if random.below(8) == 0 { 2 } else { scan };
+        let at = from + random.below((jpeg.len() - from) as u32) as usize;
+        match random.below(6) {
+            0 => jpeg[at] ^= 1 << random.below(8),
+            1 => jpeg.insert(at, random.next() as u8),
+            2 => drop(jpeg.remove(at)),
+            3 => jpeg[at] = 0xFF,
+            _ => jpeg[at] = random.next() as u8,
+        }
+    }
+}

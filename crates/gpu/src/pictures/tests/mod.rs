@@ -4,7 +4,7 @@ mod damage;
 pub(crate) mod jpegs;
 
 use super::*;
-use jpegs::{Random, Source};
+use jpegs::{Random, Source, damage};
 use proptest::prelude::*;
 use shardpack_codec::jpeg::{DecodeOptions, DrawKey, JpegDecoder, JpegHeader, Rect, Rendering, View};
 use shardpack_gpu_play::{Device, MANNERS, Manner};
@@ -32,7 +32,16 @@ fn play(batch: &Batch, memory: &[u8], manner: Manner) -> Result<Played, String> 
 fn by_host(jpeg: &[u8], how: &Rendering, row: &Row, output: &Output) -> Result<Vec<u8>, shardpack_format::Error> {
     // Cut out of the whole picture: in a few columns at its right edge, libjpeg-turbo replicates
     // chroma that it interpolates in the whole picture.
-    let options = DecodeOptions { scaled: false, partial: false, ..Default::default() };
+    decoded(DecodeOptions { scaled: false, partial: false, ..Default::default() }, jpeg, how, row, output)
+}
+
+fn decoded(
+    options: DecodeOptions,
+    jpeg: &[u8],
+    how: &Rendering,
+    row: &Row,
+    output: &Output,
+) -> Result<Vec<u8>, shardpack_format::Error> {
     let mut levels = vec![0; row.height as usize * row.width as usize * 3];
     JpegDecoder::new(options).decode_into(jpeg, how, &mut levels)?;
     let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! Datasets of pictures, cubes and masks, and what loaders make of them; for tests on devices too.
 
 use super::generate::{Fill, array};
-use super::jpegs::{Random, Source};
+use super::jpegs::{Random, Source, damage};
 use super::loader_support::{record, write};
 use super::support::scratch;
 use shardpack_codec::jpeg::{PixelLayout, Scaling, View};
@@ -22,6 +22,8 @@ pub(crate) enum Harm {
     /// Every fifth sample has damaged entropy-coded bytes, every seventh a damaged cube. Checksums
     /// are right.
     Damaged,
+    /// A few bytes of two in three pictures `image` are others, anywhere. Checksums are right.
+    Scattered,
 }
 
 fn settings(n: u64) -> ArraySettings {
@@ -45,8 +47,10 @@ fn settings(n: u64) -> ArraySettings {
 /// A JPEG of this size, gray or of any sampling.
 fn jpeg(height: u32, width: u32, seed: u64) -> Vec<u8> {
     let factors = [(2, 2), (2, 1), (0, 0), (1, 1), (1, 2)][seed as usize % 5];
-    let (size, interval) = ((width as u16, height as u16), 1 + (seed % 7) as u16);
-    Source { size, factors, interval, detail: 12, seed }.encoded()
+    // In rows of 64 pixels, tiles or whole rows: where segments straddle rows, the host looks at parts
+    // of a damaged picture that are not shown.
+    let interval = if width == 64 { 1 << (seed % 4) } else { 1 + (seed % 7) as u16 };
+    Source { size: (width as u16, height as u16), factors, interval, detail: 12, seed }.encoded()
 }
 
 impl Disk {
@@ -71,6 +75,9 @@ impl Disk {
             let mask = array(Dtype::U8, vec![height.into(), width.into()], Fill::Bits(2), id as u32);
             let mask = ArrayEncoder::new(settings(1)).unwrap().encode(&mask, None).unwrap();
             let mut image = jpeg(height, width, id);
+            if harm == Harm::Scattered && id % 3 > 0 {
+                damage(&mut Random(id), &mut image);
+            }
             if harm == Harm::Damaged {
                 let random = &mut Random(id);
                 if id % 5 == 2 {
@@ -108,6 +115,10 @@ impl Disk {
         Self::new(count, |_| [48, 64], harm)
     }
 
+    pub(crate) fn scattered(count: u64) -> Self {
+        Self::new(count, |_| [37, 64], Harm::Scattered)
+    }
+
     pub(crate) fn varied(count: u64, harm: Harm) -> Self {
         // One in eleven is so narrow that libjpeg does not interpolate: not for the kernels.
         Self::new(
@@ -137,18 +148,14 @@ pub(crate) fn seen(batch: &Batch) -> Seen {
     let field = |field: shardpack_reader::Tensor<'_>| {
         let shapes: Vec<_> = (0..batch.len()).map(|row| field.row_shape(row).unwrap().to_vec()).collect();
         let (all, offsets) = (field.to_host().unwrap(), field.offsets());
-        let rows = offsets.zip(&shapes).zip(batch.mask()).map(|((at, shape), there)| {
+        let rows = offsets.zip(&shapes).map(|(at, shape)| {
             let bytes = field.dtype().array_bytes(shape).unwrap() as usize;
-            // Of a row that only the device found damaged, the columns of the index are there.
-            if *there || !COLUMNS.contains(&field.name()) { all[at..at + bytes].to_vec() } else { Vec::new() }
+            all[at..at + bytes].to_vec()
         });
         (field.name().to_owned(), shapes.clone(), rows.collect())
     };
     Seen { indices: batch.indices().to_vec(), mask: batch.mask().to_vec(), fields: batch.fields().map(field).collect() }
 }
-
-/// Fields of the index.
-const COLUMNS: [&str; 4] = ["label", "height", "width", "channels"];
 
 /// One epoch.
 pub(crate) fn epoch(loader: &mut Loader) -> Vec<Seen> {

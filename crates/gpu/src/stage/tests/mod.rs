@@ -16,11 +16,11 @@ use crate::stage::fill::Fill;
 use datasets::{Disk, Harm, assert_same, epoch, ways};
 use played::{PlayedStage, play};
 use shardpack_codec::ZstdDecoder;
-use shardpack_codec::jpeg::{PixelLayout, Rendering, Scaling};
+use shardpack_codec::jpeg::{PixelLayout, Rendering, Scaling, View};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
-use shardpack_reader::LoaderOptions;
-use shardpack_reader::stage::{Prepared, Spot, Value};
+use shardpack_reader::stage::{Prepared, Spot, Stage, Value};
+use shardpack_reader::{DatasetOptions, ImageMode, Loader, LoaderOptions, OnCorrupt};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,7 +41,11 @@ fn compare(disk: &Disk, tight: u64, check: impl Fn(&str, &PlayedStage)) {
             assert_same(&epoch(&mut staged), &epoch(&mut host), name);
         }
         let refused: u64 = staged.refusals().iter().map(|refusal| refusal.rows).sum();
-        assert_eq!(refused, of(&stage.counts.refused), "{name}: {:?}", staged.refusals());
+        let expected = of(&stage.counts.refused) + of(&stage.counts.faults);
+        assert_eq!(refused, expected, "{name}: {:?}", staged.refusals());
+        // Of a sample that is skipped, what the device has taken is not counted.
+        let (stats, decoded) = (staged.stats(), of(&stage.counts.taken) - of(&stage.counts.faults));
+        assert!(stats.device_rows == decoded || stats.skipped > 0 && stats.device_rows < decoded, "{name}");
         check(name, &stage);
     }
 }
@@ -70,6 +74,62 @@ fn damage_harms_its_row_alone() {
             assert!(of(&stage.counts.faults) > 0, "the device finds some of it");
         }
     });
+}
+
+/// Pictures that are damaged in any way, but for their checksums: the host's pixels, or its errors.
+/// Where the device has found them odd, the host decodes them after all.
+#[test]
+fn damaged_pictures_are_the_hosts() {
+    let views = [View::whole(), View::random_resized_crop(24, 20), View::center_crop(30, 21, 28)];
+    for (view, manner) in views.into_iter().zip([0, 1, 0]) {
+        let disk = Disk::scattered(90);
+        let stage = Arc::new(PlayedStage::new(manner, 1));
+        let names = ["image", "label"].map(str::to_owned);
+        let options = LoaderOptions {
+            batch_size: 9,
+            threads: 2,
+            image: ImageMode::View(view),
+            fields: Some(names.to_vec()),
+            on_corrupt: OnCorrupt::Skip { max: 1000 },
+            ..LoaderOptions::default()
+        };
+        let (mut host, mut staged) = (
+            disk.loader(options.clone()),
+            disk.loader(LoaderOptions { stage: Some(Arc::clone(&stage) as _), ..options }),
+        );
+        for number in 0..2 {
+            host.set_epoch(number).unwrap();
+            staged.set_epoch(number).unwrap();
+            assert_same(&epoch(&mut staged), &epoch(&mut host), &format!("{view:?}"));
+        }
+        let (skipped, faults) = (staged.stats().skipped, of(&stage.counts.faults));
+        assert!(faults > 10 && skipped > 0, "{faults} were odd, {skipped} are damaged");
+        assert!(staged.refusals().iter().any(|refusal| refusal.reason.starts_with("entropy-coded segment")));
+    }
+}
+
+/// Pixels of a whole picture count, whatever is shown of it.
+#[test]
+fn limits_are_those_of_the_host() {
+    let disk = Disk::alike(8, Harm::None);
+    let options = LoaderOptions {
+        batch_size: 4,
+        threads: 1,
+        image: ImageMode::View(View::center_crop(16, 16, 16)),
+        fields: Some(vec!["image".to_owned()]),
+        ..LoaderOptions::default()
+    };
+    let first = |limit: u64, stage: Option<Arc<dyn Stage>>| {
+        let limits = Limits { max_decoded_bytes: limit, ..Limits::default() };
+        let dataset = DatasetOptions::new().limits(limits).open(disk.dir.path()).unwrap();
+        let mut loader = Loader::open(&dataset, LoaderOptions { stage, ..options.clone() }).unwrap();
+        loader.next_batch().unwrap().map(|batch| datasets::seen(&batch)).map_err(|error| error.to_string())
+    };
+    for (limit, is_allowed) in [(48 * 64 * 4, true), (48 * 64 * 4 - 1, false)] {
+        let staged = first(limit, Some(Arc::new(PlayedStage::new(0, 1))));
+        assert_eq!(staged.is_ok(), is_allowed);
+        assert!(staged == first(limit, None));
+    }
 }
 
 #[test]
@@ -103,7 +163,8 @@ fn rows_may_be_staged_in_any_order() {
             let bytes = usize::from(width) * usize::from(height) * 3;
             let place = spot(n as u32, 0, n << 14..(n << 14) + bytes);
             let (bytes, dtype, scaling) = (pictures[n].as_slice(), Dtype::U8, &Scaling::UNIT);
-            let value = Value::Picture { media_type: "image/jpeg", bytes, how: &how, dtype, scaling };
+            let limits = &Limits::default();
+            let value = Value::Picture { media_type: "image/jpeg", bytes, how: &how, dtype, scaling, limits };
             let taken = Prepared::Taken(Some([height.into(), width.into()]));
             assert_eq!(fill.prepare(&place, &value, &mut ZstdDecoder::default()), taken);
         }
@@ -163,7 +224,8 @@ fn what_the_device_does_not_write_is_refused() {
     let jpeg = jpegs::Source { size: (16, 8), factors: (0, 0), interval: 1, detail: 3, seed: 1 }.encoded();
     let how = Rendering { layout: PixelLayout::HeightWidthChannels, ..Rendering::default() };
     let mut refused = |bytes: &[u8], dtype, range| {
-        let value = Value::Picture { media_type: "image/jpeg", bytes, how: &how, dtype, scaling: &Scaling::UNIT };
+        let (scaling, limits) = (&Scaling::UNIT, &Limits::default());
+        let value = Value::Picture { media_type: "image/jpeg", bytes, how: &how, dtype, scaling, limits };
         match fill.prepare(&spot(0, 0, range), &value, zstd) {
             Prepared::Taken(size) => format!("{size:?}"),
             Prepared::Refused(reason) => reason.into_owned(),

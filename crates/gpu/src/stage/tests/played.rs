@@ -6,7 +6,9 @@ use crate::stage::cuda::{staged_bytes, takes};
 use crate::stage::fill::{Fill, Upload};
 use shardpack_codec::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
-use shardpack_reader::stage::{DeviceId, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, Ticket, Value};
+use shardpack_reader::stage::{
+    DeviceId, Failure, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StreamHandle, Ticket, Value,
+};
 use std::any::Any;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -104,14 +106,11 @@ pub(super) fn play(batch: &Assembled, staging: &[u8], output_bytes: usize, manne
         device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
     }
     let words = batch.statuses().map(|range| device.bytes(memory)[range].to_vec());
-    let (faults, zero) = batch.faults([&words[0], &words[1]]);
-    let mut out = device.bytes(output).to_vec();
-    zero.into_iter().for_each(|range| out[range].fill(0));
-    (out, faults)
+    (device.bytes(output).to_vec(), batch.faults([&words[0], &words[1]]))
 }
 
 impl PlayedSlot {
-    fn start(&self, host: &[u8]) -> Result<(Assembled, Vec<u8>), String> {
+    fn start(&self, host: &[u8]) -> Result<(Assembled, Vec<u8>), Failure> {
         let (batch, mut upload): (_, Upload<'_, Heap>) = self.fill.assemble(host)?;
         let staging = upload.memory().bytes_mut().to_vec();
         Ok((batch, staging))
@@ -165,7 +164,7 @@ impl StageSlot for PlayedSlot {
         self.output.lock().unwrap().as_ptr().expose_provenance() as u64
     }
 
-    fn used_on(&self, _: u64) {}
+    fn used_on(&self, _: StreamHandle) {}
 
     fn release(&self) {}
 
@@ -173,6 +172,12 @@ impl StageSlot for PlayedSlot {
         let output = self.output.lock().unwrap();
         let bytes = output.get(from..from + to.len()).ok_or(io::ErrorKind::InvalidInput)?;
         to.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()> {
+        let mut output = self.output.lock().unwrap();
+        output.get_mut(to..to + bytes.len()).ok_or(io::ErrorKind::InvalidInput)?.copy_from_slice(bytes);
         Ok(())
     }
 }

@@ -1,0 +1,66 @@
+//! The kernels of a device, loaded once for all loaders of the process.
+
+use crate::cubes::CubeKernels;
+use crate::driver::{Device, GpuError, Module};
+use crate::pictures::PictureDecoder;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
+
+/// A device, and what the driver has compiled for it.
+#[derive(Debug)]
+pub(super) struct Kernels {
+    pub(super) device: Device,
+    pictures: Arc<Module>,
+    cubes: CubeKernels,
+}
+
+/// By the number of the device. They go with the last stage that uses them: nothing here keeps a
+/// device open.
+static LOADED: Mutex<BTreeMap<u32, Weak<Kernels>>> = Mutex::new(BTreeMap::new());
+
+impl Kernels {
+    /// Those of a device, by its number.
+    ///
+    /// # Errors
+    /// As [`CudaStage::open`](super::CudaStage::open).
+    pub(super) fn of(number: u32) -> Result<Arc<Self>, GpuError> {
+        let mut loaded = match LOADED.try_lock() {
+            Ok(loaded) => loaded,
+            Err(TryLockError::Poisoned(poisoned)) => PoisonError::into_inner(poisoned),
+            // Another thread is loading. In a fork of the process, that thread is not there.
+            Err(TryLockError::WouldBlock) => return Self::load(number),
+        };
+        let known = loaded.get(&number).and_then(Weak::upgrade);
+        if let Some(kernels) = known.filter(|kernels| !kernels.device.is_forked()) {
+            return Ok(kernels);
+        }
+        let kernels = Self::load(number)?;
+        loaded.insert(number, Arc::downgrade(&kernels));
+        Ok(kernels)
+    }
+
+    fn load(number: u32) -> Result<Arc<Self>, GpuError> {
+        let device = Device::open(number)?;
+        let pictures = PictureDecoder::module(&device)?;
+        let cubes = CubeKernels::load(&device)?;
+        Ok(Arc::new(Self { device, pictures, cubes }))
+    }
+
+    /// Those for pictures, and those for cubes.
+    pub(super) fn modules(&self) -> [&Module; 2] {
+        [&self.pictures, self.cubes.module()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_has_one_set_of_kernels() {
+        match (Kernels::of(0), Kernels::of(0)) {
+            (Ok(first), Ok(second)) => assert!(Arc::ptr_eq(&first, &second)),
+            (first, second) => assert_eq!(first.unwrap_err(), second.unwrap_err(), "no device, twice"),
+        }
+    }
+}
