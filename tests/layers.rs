@@ -16,7 +16,18 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-writer", &["shardpack-format", "shardpack-codec"]),
     ("shardpack-gpu", &["shardpack-format", "shardpack-codec", "shardpack-reader"]),
     ("shardpack-gpu-play", &[]),
-    ("shardpack", &["shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer", "shardpack-gpu"]),
+    ("shardpack-report", &[]),
+    (
+        "shardpack",
+        &[
+            "shardpack-format",
+            "shardpack-codec",
+            "shardpack-reader",
+            "shardpack-writer",
+            "shardpack-gpu",
+            "shardpack-report",
+        ],
+    ),
     (
         "shardpack-python",
         &["shardpack", "shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer", "shardpack-gpu"],
