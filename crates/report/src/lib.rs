@@ -3,7 +3,7 @@
 //! - [`data::Report`] is everything that was measured. As JSON it is what `shardpack report --json`
 //!   prints, and what is embedded in the page.
 //! - [`stats`] has percentiles, the prediction of a whole from a sample, Bjøntegaard deltas and the
-//!   Pareto front.
+//!   Pareto front; [`want`], the rule by which a candidate is recommended.
 //!
 //! Nothing here opens a file or knows a codec: data in, text out.
 #![forbid(unsafe_code)]
@@ -19,3 +19,5 @@
 )]
 
 pub mod data;
+pub mod stats;
+pub mod want;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// One way to store the samples, and what it did to those that were drawn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// Its number for people and for `pack --recipe`, from 1.
     pub number: u32,
@@ -77,7 +77,7 @@ pub struct Failure {
 pub struct Distribution {
     /// Samples that have the value.
     pub count: u64,
-    /// Their mean, weighted as the whole set is made up.
+    /// Their mean.
     pub mean: f64,
     /// The worst.
     pub worst: f64,
