@@ -5,6 +5,7 @@ use super::bench::{
     ArrayView, BandsView, DeviceArg, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype,
     parse_view, parse_window,
 };
+use super::report::args::ReportArgs;
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub(super) enum Command {
     Cat(CatArgs),
     Salvage(SalvageArgs),
     Bench(Box<BenchArgs>),
+    Report(Box<ReportArgs>),
 }
 
 /// Convert a folder of pictures or cubes into a dataset, once.

@@ -9,6 +9,7 @@ mod open;
 mod options;
 mod pack;
 mod progress;
+mod report;
 mod salvage;
 mod show;
 mod sniff;
@@ -60,9 +61,9 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
             return code;
         }
     };
-    // `pack` and `merge` refuse their output folder or their input, never a dataset that is being
+    // `pack`, `merge` and `report` refuse their output or their input, never a dataset that is being
     // read.
-    let reads = !matches!(cli.command, Command::Pack(_) | Command::Merge(_));
+    let reads = !matches!(cli.command, Command::Pack(_) | Command::Merge(_) | Command::Report(_));
     let outcome = match cli.command {
         Command::Pack(args) => pack::run(&args),
         Command::Merge(args) => pack::merge(&args),
@@ -72,6 +73,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
         Command::Cat(args) => cat::run(&args),
         Command::Salvage(args) => salvage::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Report(args) => report::run(&args),
     };
     match outcome {
         Ok(Outcome::Fine) => 0,
