@@ -72,6 +72,9 @@ pub(super) struct PackArgs {
     /// file shows it), or skip them, list them, and end with exit code 1
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     pub on_bad_input: BadInputArg,
+    /// Store samples as a candidate of `shardpack report` does, such as `report.html#2`
+    #[arg(long, value_name = "REPORT#N")]
+    pub recipe: Option<String>,
 
     /// How to store JPEG pictures
     #[arg(long, value_enum, default_value = "tile", help_heading = "Pictures")]

@@ -9,6 +9,7 @@ mod open;
 mod options;
 mod pack;
 mod progress;
+mod recipe;
 mod report;
 mod salvage;
 mod show;
@@ -52,14 +53,21 @@ pub fn main() -> ExitCode {
 /// assert_eq!(shardpack::cli::main_from(["shardpack", "inspect", "no/such/folder"]), 2);
 /// ```
 pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -> u8 {
-    let cli = match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let cli = match parse(&args) {
         Ok(cli) => cli,
-        Err(error) => {
-            // `--help` and `--version` also arrive here, with stdout and code 0.
-            let code = if error.use_stderr() { 2 } else { 0 };
-            let _ = error.print();
-            return code;
-        }
+        Err(error) => match error.downcast::<clap::Error>() {
+            Ok(error) => {
+                // `--help` and `--version` also arrive here, with stdout and code 0.
+                let code = if error.use_stderr() { 2 } else { 0 };
+                let _ = error.print();
+                return code;
+            }
+            Err(error) => {
+                show::error(&error);
+                return 2;
+            }
+        },
     };
     // `pack`, `merge` and `report` refuse their output or their input, never a dataset that is being
     // read.
@@ -84,5 +92,18 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
             show::error(&error);
             if reads && show::is_about_data(&error) { 1 } else { 2 }
         }
+    }
+}
+
+/// Parses a command line that begins with the program's name. What `pack --recipe` names is parsed
+/// with the options of that recipe.
+fn parse(args: &[OsString]) -> anyhow::Result<Cli> {
+    let cli = Cli::try_parse_from(args)?;
+    match &cli.command {
+        Command::Pack(pack) => match &pack.recipe {
+            Some(recipe) => Ok(Cli::try_parse_from(recipe::inserted(args, recipe)?)?),
+            None => Ok(cli),
+        },
+        _ => Ok(cli),
     }
 }

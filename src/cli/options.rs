@@ -3,7 +3,7 @@
 use super::args::Cli;
 use super::args::Command::Pack;
 use crate::pack::PackOptions;
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use shardpack_format::Limits;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -80,8 +80,12 @@ pub fn pack_options<T: Into<OsString>>(
     args: impl IntoIterator<Item = T>,
 ) -> anyhow::Result<(PathBuf, PathBuf, PackOptions)> {
     let own = ["shardpack", "pack"].into_iter().map(OsString::from);
-    let cli = Cli::try_parse_from(own.chain(args.into_iter().map(Into::into))).map_err(|error| {
-        let text = error.to_string();
+    let command_line: Vec<OsString> = own.chain(args.into_iter().map(Into::into)).collect();
+    let cli = super::parse(&command_line).map_err(|error| {
+        let text = match error.downcast::<clap::Error>() {
+            Ok(error) => error.to_string(),
+            Err(error) => return error,
+        };
         // Drop the pointer to a help text that the caller does not have.
         let text = text.strip_prefix("error: ").unwrap_or(&text);
         let text = text.split("\n\nUsage: ").next().unwrap_or_default();

@@ -270,7 +270,7 @@ fn not_measured(content: Content, interrupted: bool) -> Vec<String> {
     all
 }
 
-fn machine(threads: usize) -> Machine {
+pub(super) fn machine(threads: usize) -> Machine {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let processor = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     Machine {
@@ -281,7 +281,7 @@ fn machine(threads: usize) -> Machine {
 }
 
 /// Today's date in UTC.
-fn today() -> String {
+pub(super) fn today() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     date_of(since.as_secs() / 86_400)
 }

@@ -9,6 +9,7 @@ mod assemble;
 mod budget;
 mod cpu_time;
 mod cubes;
+mod dataset;
 mod draw;
 mod false_colour;
 mod gallery;
@@ -20,6 +21,7 @@ mod record;
 
 pub(crate) use assemble::{quoted, two_digits};
 pub use cubes::CubeTraits;
+pub use dataset::{MOST_ROWS, of_dataset};
 pub use draw::default_samples;
 
 use crate::pack::{PackOptions, SampleEncoder};

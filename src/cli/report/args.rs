@@ -12,10 +12,13 @@ use std::path::PathBuf;
 /// predictions for the whole set with their intervals, the worst samples to look at, and how all of
 /// it was found. Nothing is packed and nothing in SRC is changed.
 ///
+/// Of a dataset (SRC with a manifest, or a lone shard), the page shows its recipe, the fidelity that
+/// packing measured, sizes and scores of its samples, and the worst of them.
+///
 /// Interrupted (Ctrl-C), it writes the page with what was measured by then.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Folder (or single file) of pictures or cubes
+    /// Folder (or single file) of pictures or cubes, or a dataset
     pub src: PathBuf,
     /// The page to write [default: report.html; with --json none]
     #[arg(long, short, value_name = "FILE")]

@@ -3,7 +3,7 @@
 pub(super) mod args;
 mod file;
 mod ladder;
-mod page_file;
+pub(super) mod page_file;
 mod text;
 
 use super::args::{KindArg, WhenArg};
@@ -14,6 +14,7 @@ use crate::sources::cubes::CubeOptions;
 use crate::sources::{Kind, SourceOptions};
 use anyhow::{Context, bail};
 use args::ReportArgs;
+use shardpack_format::MANIFEST_NAME;
 use shardpack_report::data::Report;
 use shardpack_report::want::Want;
 use std::path::Path;
@@ -81,6 +82,9 @@ pub(super) fn make(
     }
     let src = text_of(&args.src, "SRC")?;
     let common = common(args)?;
+    if is_dataset(&args.src) {
+        return of_dataset(args, want, src, &Hooks { on_progress, cancel });
+    }
     // Before the sources are listed: a file of candidates may be wrong.
     let own = args.candidates.as_deref().map(file::read).transpose()?;
     let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
@@ -92,6 +96,38 @@ pub(super) fn make(
     measure(args, &opened, &plans, want, &Given { src, common, threads }, &Hooks { on_progress, cancel })
 }
 
+/// Whether there is a manifest, or the file is a shard: then it is packed already.
+fn is_dataset(path: &Path) -> bool {
+    path.join(MANIFEST_NAME).is_file()
+        || path.file_name().is_some_and(|name| name == MANIFEST_NAME)
+        || path.extension().is_some_and(|extension| extension == "shard")
+}
+
+fn of_dataset(args: &ReportArgs, want: Vec<Want>, source: String, hooks: &Hooks<'_>) -> anyhow::Result<Report> {
+    let of_sources = args.candidates.is_some()
+        || !(args.quality.is_empty() && args.target.is_empty() && args.subsampling.is_empty())
+        || !(args.short_side.is_empty() && args.long_side.is_empty() && args.max_error.is_empty())
+        || !args.codec.is_empty()
+        || !common(args)?.is_empty();
+    if of_sources {
+        bail!("`{source}` is a dataset: options on candidates and on reading sources are for sources");
+    }
+    let dataset = open::dataset(&args.src, &open::limits(super::MAX_RECORD_BYTES))?;
+    let options = ReportOptions {
+        samples: args.samples,
+        seed: args.seed,
+        want,
+        gallery: 0,
+        threads: args.threads.unwrap_or_else(open::all_cores).max(1),
+        memory_bytes: args.memory,
+        source,
+        command: command(args, ""),
+        pack_command: String::new(),
+    };
+    report::of_dataset(&dataset, &options, hooks)
+}
+
+/// What the arguments say about the source.
 struct Given {
     src: String,
     common: Vec<String>,

@@ -33,6 +33,12 @@ fn is_report(path: &Path) -> bool {
     read.is_ok() && start.windows(MARK.len()).any(|window| window == MARK)
 }
 
+/// The JSON that a page embeds.
+pub(in crate::cli) fn data_of_page(page: &str) -> Option<&str> {
+    let (_, rest) = page.split_once("<script id=\"report-data\" type=\"application/json\">")?;
+    Some(rest.split_once("</script>")?.0)
+}
+
 /// Writes the page under a temporary name, and renames it once it is on the disk.
 pub(super) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

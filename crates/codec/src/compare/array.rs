@@ -64,7 +64,8 @@ pub struct ArrayDifference {
     /// Mean over at most 32 bands, evenly spread, each with its own range. `None` if no band has
     /// one, or a side is shorter than seven pixels.
     pub ssim: Option<f64>,
-    /// Mean spectral angle, degrees. `None` if no pixel has one: spectra of one band, or with holes.
+    /// Mean spectral angle, degrees, of each pixel over the bands that have a value. `None` if no
+    /// pixel has two of them.
     pub mean_angle: Option<f64>,
     /// Pixels whose angle was measured.
     pub spectra: u64,
@@ -87,7 +88,8 @@ pub struct ArrayDifference {
     pub products: [Vec<f64>; 3],
 }
 
-/// Compares `decoded` with `source`, both `[height, width, bands]` of the same type.
+/// Compares `decoded` with `source`, both `[height, width, bands]`. Their types may differ: values
+/// count.
 ///
 /// ```
 /// use shardpack_codec::{Array, compare::{DifferenceOptions, compare_arrays}};
@@ -100,31 +102,29 @@ pub struct ArrayDifference {
 /// ```
 ///
 /// # Errors
-/// `Usage` if shapes or types differ, or there are not three axes.
+/// `Usage` if shapes differ, or there are not three axes.
 pub fn compare_arrays(
     source: &Array,
     decoded: &Array,
     no_data: Option<f64>,
     options: DifferenceOptions,
 ) -> Result<ArrayDifference> {
-    let (&[height, width, bands], true) =
-        (source.shape(), source.shape() == decoded.shape() && source.dtype() == decoded.dtype())
-    else {
-        let found = format!("{:?} {} and {:?} {}", source.shape(), source.dtype(), decoded.shape(), decoded.dtype());
-        return Err(Error::usage("arrays to compare", "two of one type and shape with three axes", found));
+    let (&[height, width, bands], true) = (source.shape(), source.shape() == decoded.shape()) else {
+        let found = format!("{:?} and {:?}", source.shape(), decoded.shape());
+        return Err(Error::usage("arrays to compare", "two of one shape with three axes", found));
     };
     let size = |axis: u64| usize::try_from(axis).map_err(|_| Error::usage("axis", "what memory holds", axis));
     let (height, width, bands) = (size(height)?, size(width)?, size(bands)?);
     let mut meter = Meter::new(height, width, bands, no_data, options);
-    let row_bytes = (width * bands * source.dtype().size()).max(1);
-    let rows = source.bytes().chunks_exact(row_bytes).zip(decoded.bytes().chunks_exact(row_bytes));
+    let row = |array: &Array| (width * bands * array.dtype().size()).max(1);
+    let rows = source.bytes().chunks_exact(row(source)).zip(decoded.bytes().chunks_exact(row(decoded)));
     for (y, (u, v)) in rows.enumerate() {
-        let (u, v) = (floats_of(source.dtype(), u), floats_of(source.dtype(), v));
+        let (u, v) = (floats_of(source.dtype(), u), floats_of(decoded.dtype(), v));
         meter.row(y, &u, &v);
     }
     let mut found = meter.finish();
-    found.identical = source.bytes() == decoded.bytes();
-    found.ssim = if found.identical { Some(1.0) } else { ssim(source, decoded, no_data, width, bands) };
+    found.identical = source.dtype() == decoded.dtype() && source.bytes() == decoded.bytes();
+    found.ssim = if found.altered == 0 { Some(1.0) } else { ssim(source, decoded, no_data, width, bands) };
     Ok(found)
 }
 
@@ -138,6 +138,8 @@ struct Meter {
     /// Every how many pixels an angle is kept, and every how many values an error.
     keep: (usize, usize),
     block: Block,
+    /// Spectra without their holes.
+    spectra: (Vec<f64>, Vec<f64>),
 }
 
 impl Meter {
@@ -153,6 +155,7 @@ impl Meter {
             high: f64::NEG_INFINITY,
             keep: (every(pixels), every(pixels.saturating_mul(bands))),
             block: Block::new(height, width, bands, options.lags),
+            spectra: Default::default(),
         }
     }
 
@@ -160,9 +163,9 @@ impl Meter {
         let bands = self.bands.max(1);
         for (x, (u, v)) in source.chunks_exact(bands).zip(decoded.chunks_exact(bands)).enumerate() {
             let pixel = y * self.width + x;
-            let whole = self.values(pixel, u, v);
+            self.values(pixel, u, v);
             self.block.take(y, x, u, v);
-            if let Some(degrees) = angle(u, v).filter(|_| whole) {
+            if let Some(degrees) = self.angle(u, v) {
                 let here = PixelAngle { row: y as u64, column: x as u64, degrees };
                 self.found.spectra += 1;
                 self.found.sum_angle += degrees;
@@ -176,15 +179,30 @@ impl Meter {
         }
     }
 
-    /// Takes the values of one pixel, and says whether all are finite and there is no no-data.
-    fn values(&mut self, pixel: usize, u: &[f64], v: &[f64]) -> bool {
+    /// The angle between two spectra, over the bands that have a value in both.
+    fn angle(&mut self, u: &[f64], v: &[f64]) -> Option<f64> {
+        let no_data = self.no_data;
+        let known = |u: &f64, v: &f64| u.is_finite() && v.is_finite() && no_data != Some(*u);
+        if u.iter().zip(v).all(|(u, v)| known(u, v)) {
+            return angle(u, v);
+        }
+        let (a, b) = &mut self.spectra;
+        a.clear();
+        b.clear();
+        for (u, v) in u.iter().zip(v).filter(|(u, v)| known(u, v)) {
+            a.push(*u);
+            b.push(*v);
+        }
+        angle(a, b)
+    }
+
+    /// Takes the values of one pixel.
+    fn values(&mut self, pixel: usize, u: &[f64], v: &[f64]) {
         let found = &mut self.found;
-        let mut whole = true;
         for (band, ((&u, &v), sums)) in u.iter().zip(v).zip(&mut found.bands).enumerate() {
             found.values += 1;
             found.altered += u64::from(u.to_bits() != v.to_bits() && !(u.is_nan() && v.is_nan()) && u != v);
             if !u.is_finite() || !v.is_finite() || self.no_data == Some(u) {
-                whole = false;
                 continue;
             }
             (self.low, self.high) = (self.low.min(u), self.high.max(u));
@@ -203,7 +221,6 @@ impl Meter {
                 found.errors.push(error);
             }
         }
-        whole
     }
 
     #[allow(clippy::cast_precision_loss, reason = "means")]
@@ -360,6 +377,16 @@ mod tests {
         let other = cube([1, 2, 2], [5.0, 1.0, 2.0, 3.0]);
         let found = compare_arrays(&marked, &other, Some(-9.0), DifferenceOptions::default()).unwrap();
         assert_eq!((found.altered, found.max_abs_error, found.spectra), (1, 0.0, 1));
+        // Types may differ: values count.
+        let wide: Vec<u8> = [-9.0_f64, 1.0, 2.0, 3.0].into_iter().flat_map(f64::to_le_bytes).collect();
+        let wide = Array::new(Dtype::F64, vec![1, 2, 2], wide).unwrap();
+        let found = compare_arrays(&wide, &marked, None, DifferenceOptions::default()).unwrap();
+        assert_eq!((found.altered, found.identical, found.ssim), (0, false, Some(1.0)));
+        // A hole in one band leaves the angle of the others.
+        let holed = cube([1, 1, 3], [f32::NAN, 1.0, 0.0]);
+        let turned = cube([1, 1, 3], [f32::NAN, 0.0, 1.0]);
+        let found = compare_arrays(&holed, &turned, None, DifferenceOptions::default()).unwrap();
+        assert!((found.mean_angle.unwrap() - 90.0).abs() < 1e-9);
         assert!(compare_arrays(&marked, &nan, None, DifferenceOptions::default()).is_err());
     }
 }
