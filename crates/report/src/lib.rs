@@ -4,6 +4,7 @@
 //!   prints, and what is embedded in the page.
 //! - [`stats`] has percentiles, the prediction of a whole from a sample, Bjøntegaard deltas and the
 //!   Pareto front; [`want`], the rule by which a candidate is recommended.
+//! - [`page`] makes the page of it, [`fragment`] the piece that a notebook shows.
 //!
 //! Nothing here opens a file or knows a codec: data in, text out.
 #![forbid(unsafe_code)]
@@ -18,6 +19,12 @@
     )
 )]
 
+pub mod conclude;
 pub mod data;
+mod page;
+mod plot;
 pub mod stats;
 pub mod want;
+mod words;
+
+pub use page::{fragment, page};
