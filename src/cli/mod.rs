@@ -19,7 +19,8 @@ mod units;
 mod unpack;
 mod verify;
 
-pub use options::{Flag, MAX_RECORD_BYTES, pack_flags, pack_options, read_limits, size};
+pub use options::{Flag, MAX_RECORD_BYTES, pack_flags, pack_options, read_limits, report_flags, size};
+pub use report::{Reported, report};
 pub use verify::{Checked, check};
 
 use args::{Cli, Command};

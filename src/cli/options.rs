@@ -26,8 +26,22 @@ pub struct Flag {
 /// ```
 #[must_use]
 pub fn pack_flags() -> Vec<Flag> {
+    flags("pack")
+}
+
+/// The long options of `shardpack report`, as [`pack_flags`].
+///
+/// ```
+/// assert!(shardpack::cli::report_flags().iter().any(|flag| flag.name == "samples" && flag.takes_value));
+/// ```
+#[must_use]
+pub fn report_flags() -> Vec<Flag> {
+    flags("report")
+}
+
+fn flags(subcommand: &str) -> Vec<Flag> {
     let command = Cli::command();
-    let arguments = command.find_subcommand("pack").into_iter().flat_map(clap::Command::get_arguments);
+    let arguments = command.find_subcommand(subcommand).into_iter().flat_map(clap::Command::get_arguments);
     let flags = arguments.filter_map(|argument| {
         let name = argument.get_long().filter(|name| !matches!(*name, "json" | "help"))?;
         Some(Flag { name: name.to_owned(), takes_value: argument.get_action().takes_values() })
@@ -81,7 +95,18 @@ pub fn pack_options<T: Into<OsString>>(
 ) -> anyhow::Result<(PathBuf, PathBuf, PackOptions)> {
     let own = ["shardpack", "pack"].into_iter().map(OsString::from);
     let command_line: Vec<OsString> = own.chain(args.into_iter().map(Into::into)).collect();
-    let cli = super::parse(&command_line).map_err(|error| {
+    match parsed(&command_line)? {
+        Pack(args) => {
+            let options = super::pack::options(&args)?;
+            Ok((args.src, args.out, options))
+        }
+        _ => anyhow::bail!("expected the arguments of `pack`"),
+    }
+}
+
+/// Parses a command line that begins with the program's name, for programs that call the commands.
+pub(super) fn parsed(command_line: &[OsString]) -> anyhow::Result<super::args::Command> {
+    let cli = super::parse(command_line).map_err(|error| {
         let text = match error.downcast::<clap::Error>() {
             Ok(error) => error.to_string(),
             Err(error) => return error,
@@ -91,13 +116,7 @@ pub fn pack_options<T: Into<OsString>>(
         let text = text.split("\n\nUsage: ").next().unwrap_or_default();
         anyhow::anyhow!("{}", text.split("\n\nFor more information").next().unwrap_or_default().trim_end())
     })?;
-    match cli.command {
-        Pack(args) => {
-            let options = super::pack::options(&args)?;
-            Ok((args.src, args.out, options))
-        }
-        _ => anyhow::bail!("expected the arguments of `pack`"),
-    }
+    Ok(cli.command)
 }
 
 #[cfg(test)]

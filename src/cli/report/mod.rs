@@ -6,7 +6,7 @@ mod ladder;
 pub(super) mod page_file;
 mod text;
 
-use super::args::{KindArg, WhenArg};
+use super::args::{Command, KindArg, WhenArg};
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, units};
 use crate::report::{self, Hooks, Opened, Plan, ReportOptions, quoted};
@@ -17,12 +17,53 @@ use args::ReportArgs;
 use shardpack_format::MANIFEST_NAME;
 use shardpack_report::data::Report;
 use shardpack_report::want::Want;
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The page's name if none is given.
 const PAGE: &str = "report.html";
+
+/// Data of a report, and a piece of HTML with its verdict and its curve, for a notebook.
+#[derive(Debug)]
+pub struct Reported {
+    /// What `--json` prints.
+    pub data: Report,
+    /// For a notebook.
+    pub fragment: String,
+}
+
+/// Runs `shardpack report ARGS…` without printing. The page is written if the arguments name a file.
+///
+/// ```
+/// # use std::sync::{Arc, atomic::AtomicBool};
+/// let error = shardpack::cli::report(["no/such/folder"], &|_, _, _| {}, &Arc::new(AtomicBool::new(false))).unwrap_err();
+/// assert!(error.to_string().contains("no/such/folder"));
+/// ```
+///
+/// # Errors
+/// If the command would refuse the arguments, or nothing could be measured.
+pub fn report<T: Into<OsString>>(
+    args: impl IntoIterator<Item = T>,
+    on_progress: &(dyn Fn(u64, u64, &'static str) + Sync),
+    cancel: &Arc<AtomicBool>,
+) -> anyhow::Result<Reported> {
+    let own = ["shardpack", "report"].into_iter().map(OsString::from);
+    let command_line: Vec<OsString> = own.chain(args.into_iter().map(Into::into)).collect();
+    let Command::Report(args) = super::options::parsed(&command_line)? else {
+        bail!("expected the arguments of `report`");
+    };
+    if let Some(page) = &args.output {
+        page_file::check(page, args.force)?;
+    }
+    let data = make(&args, on_progress, cancel)?;
+    if let Some(page) = &args.output {
+        page_file::write(page, &shardpack_report::page(&data))?;
+    }
+    let fragment = shardpack_report::fragment(&data);
+    Ok(Reported { data, fragment })
+}
 
 pub(super) fn run(args: &ReportArgs) -> anyhow::Result<Outcome> {
     let page = args.output.clone().or_else(|| (!args.json).then(|| PAGE.into()));

@@ -144,4 +144,40 @@ mod tests {
         assert!(reference.compare(&[0; 6]).is_err());
         assert!(PictureReference::new(Vec::new(), (0, 0)).is_err());
     }
+
+    /// Scores of the reference program (cloudinary/ssimulacra2) as `fast-ssim2` 0.9.1 publishes them
+    /// in `src/reference_data.rs`: grey 128 against a lighter grey, by side and shift.
+    const SHIFTED: [(u32, [(u8, f64); 5]); 4] = [
+        (32, [(1, 97.749_214), (5, 98.808_274), (10, 96.531_141), (20, 93.798_232), (50, 85.014_096)]),
+        (64, [(1, 97.986_721), (5, 91.523_577), (10, 80.242_894), (20, 56.058_556), (50, -8.759_423)]),
+        (128, [(1, 96.789_207), (5, 88.540_709), (10, 77.842_963), (20, 54.278_839), (50, -9.823_833)]),
+        (256, [(1, 96.150_271), (5, 89.732_094), (10, 80.291_491), (20, 59.778_929), (50, -0.390_858)]),
+    ];
+
+    #[test]
+    fn scores_are_those_of_the_reference_program() {
+        let mut pairs = 0;
+        let mut check = |source: Vec<u8>, other: &[u8], side: u32, expected: f64| {
+            let found = PictureReference::new(source, (side, side)).unwrap().compare(other).unwrap().ssimulacra2;
+            assert!((found - expected).abs() < 0.05, "{side}: {found}, expected {expected}");
+            pairs += 1;
+        };
+        for (side, shifts) in SHIFTED {
+            let count = (side * side * 3) as usize;
+            for (shift, expected) in shifts {
+                check(vec![128; count], &vec![128 + shift; count], side, expected);
+            }
+        }
+        // A gradient, and noise, against grey.
+        let gradient = (0..64 * 64).flat_map(|i| [(i % 64 * 255 / 63) as u8; 3]).collect();
+        check(gradient, &[128; 64 * 64 * 3], 64, -64.568_721);
+        let mut state = 42_u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as u8
+        };
+        let noise = (0..64 * 64 * 3).map(|_| next()).collect();
+        check(noise, &[128; 64 * 64 * 3], 64, -47.335_726);
+        assert_eq!(pairs, 22);
+    }
 }
