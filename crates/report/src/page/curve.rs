@@ -2,7 +2,7 @@
 
 use super::alternative::{Data, figure};
 use super::heading;
-use super::view::{View, axis_name, plotted};
+use super::view::{Statistic, View, axis_name, plotted};
 use crate::data::{Better, Candidate, Content, Measure, Subject};
 use crate::plot::scale::{Kind, Label};
 use crate::plot::scatter::{Level, Point, Scatter, Zone};
@@ -107,7 +107,7 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
     };
     let missing = view.report.candidates.len() - points.len();
     let caption = html! {
-        (better) " A mark stands at " (statistic.name()) "; the shade from there reaches to p90, which one sample in ten surpasses. "
+        (better) " A mark stands at " @if statistic == Statistic::Worst { "the worst sample" } @else { (statistic.name()) } "; the shade from there reaches to p90, which one sample in ten surpasses. "
         @if points.iter().filter(|p| p.front).count() > 1 { "The broad grey line is the front: no candidate is at once smaller and better than those on it. " }
         @if points.iter().any(|p| p.chosen) { "The ring is the recommended one. " }
         @if measure == Measure::Ssimulacra2 { "The named ranges are those of SSIMULACRA2’s authors. " }

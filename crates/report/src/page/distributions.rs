@@ -15,6 +15,9 @@ use maud::{Markup, html};
 /// Samples that are marked as the worst.
 const WORST: usize = 5;
 
+/// Dots that a class has about: its worst samples, then every so manieth.
+const DOTS: usize = 60;
+
 /// Classes that have a row.
 const CLASSES: usize = 24;
 
@@ -140,15 +143,14 @@ fn candidates(view: &View<'_>, measure: Measure) -> Markup {
             chosen: view.is_chosen(c),
         })
         .collect();
-    let columns: [(&str, fn(&Distribution) -> f64); 5] =
-        [("worst", |s| s.worst), ("p1", |s| s.p1), ("p10", |s| s.p10), ("median", |s| s.median), ("p90", |s| s.p90)];
+    let columns = ["worst", "p1", "p10", "median", "p90"];
+    let cells = |s: &Distribution| [s.worst, s.p1, s.p10, s.median, s.p90];
     let data = Data {
-        head: std::iter::once("candidate").chain(columns.map(|(name, _)| name)).map(str::to_owned).collect(),
+        head: std::iter::once("candidate").chain(columns).map(str::to_owned).collect(),
         rows: with
             .iter()
             .map(|(c, s)| {
-                let cells = columns.iter().map(|(_, of)| words::score_and_unit(measure, of(s)));
-                std::iter::once(View::title(c)).chain(cells).collect()
+                std::iter::once(View::title(c)).chain(cells(s).map(|v| words::score_and_unit(measure, v))).collect()
             })
             .collect(),
     };
@@ -212,6 +214,9 @@ fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
             label: name(*class),
             dots: values
                 .iter()
+                .enumerate()
+                .filter(|(i, _)| *i < WORST || i % (values.len() / DOTS + 1) == 0)
+                .map(|(_, value)| value)
                 .map(|(sample, v)| {
                     (plotted(measure, *v), format!("{}: {}", view.key(*sample), words::score_and_unit(measure, *v)))
                 })
@@ -243,6 +248,9 @@ fn classes(view: &View<'_>, chosen: &Candidate, measure: Measure) -> Markup {
     };
     let caption = html! {
         "A dot is a sample. The class with the worst sample comes first."
+        @if classes.iter().any(|(_, values)| values.len() > DOTS) {
+            " Of a class with many samples the worst are drawn, and some of the others."
+        }
         @if total > CLASSES { " " (total - CLASSES) " more classes were drawn." }
     };
     figure("By class", &both(|size| plot.draw(size)), &caption, Some(&data))

@@ -82,7 +82,7 @@ fn unreadable(view: &View<'_>) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Sources that could not be read" {
             table id="unreadable" class="wordy" {
-                caption { strong { "Sources that could not be read. " } "They are in no figure of this page." }
+                caption { span { strong { "Sources that could not be read. " } "They are in no figure of this page." } }
                 thead { tr { th scope="col" { "source" } th scope="col" { "why" } } }
                 tbody {
                     @for source in all.iter().take(UNREADABLE) {

@@ -59,7 +59,7 @@
     };
     slider.addEventListener("input", show);
     const label = original.parentNode.querySelector(".label");
-    label.textContent += ", drag to lay it over the stored one";
+    label.textContent = "original | stored: drag";
     original.parentNode.append(over, edge, slider);
     show();
   }

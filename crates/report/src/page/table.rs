@@ -123,7 +123,7 @@ fn table(title: &str, caption: &str, view: &View<'_>, columns: Vec<Column<'_>>) 
     html! {
         div class="scroll" tabindex="0" role="region" aria-label=(title) {
             table class="candidates sortable" {
-                caption { strong { (title) ". " } (caption) }
+                caption { span { strong { (title) ". " } (caption) } }
                 colgroup {}
                 @for (_, span) in &groups { colgroup span=(span) {} }
                 thead {

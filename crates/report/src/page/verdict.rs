@@ -1,7 +1,7 @@
 //! The verdict: one recommendation, its reason, its rule, and the command to copy.
 
 use super::view::{Statistic, View};
-use crate::data::{Candidate, Subject};
+use crate::data::{Better, Candidate, Subject};
 use crate::words::{self, NBSP};
 use maud::{Markup, html};
 
@@ -139,8 +139,10 @@ fn rule(view: &View<'_>) -> Markup {
             }
             @if verdict.want_given { "You set it with " code { "--want" } "." }
             @else { "This is the default; set another one with " code { "--want" } "." }
-            @if view.measure.is_some() {
-                " p10 is the value that one sample in ten does not reach. A mean would hide the samples that suffer."
+            @if let Some(measure) = view.measure {
+                " p10 is the value that one sample in ten "
+                @if measure.better() == Better::Higher { "does not reach" } @else { "exceeds" }
+                ". A mean would hide the samples that suffer."
             }
         }
     }

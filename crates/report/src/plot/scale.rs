@@ -59,10 +59,10 @@ impl Scale {
     /// A scale for `values`, from pixel `from` to pixel `to`, with about `ticks` ticks. Without a
     /// finite value it goes from 0 to 1.
     pub(crate) fn new(kind: Kind, values: &[f64], from: f64, to: f64, ticks: u32) -> Self {
-        if kind == Kind::Log {
-            if let Some(scale) = Self::log(values, from, to) {
-                return scale;
-            }
+        if kind == Kind::Log
+            && let Some(scale) = Self::log(values, from, to)
+        {
+            return scale;
         }
         let (mut low, mut high) = range(values.iter().copied()).unwrap_or((0.0, 1.0));
         if kind == Kind::FromZero {
