@@ -2,17 +2,17 @@
 # Install what the build and the demo need, and nothing that is there already. Asks nothing; says what it does.
 #
 #   scripts/setup.sh            system packages, then the Python environment in .venv
-#   scripts/setup.sh --tests    also what the tests and the benches import
+#   scripts/setup.sh --tests    also what the tests and the benches import, and the browser that the tests open a page in
 #   scripts/setup.sh --check    install nothing: exit 0 if everything is there, else say what is missing and exit 2
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . scripts/environment.sh
 
-check_only=no lists=(scripts/requirements.txt)
+check_only=no for_tests=no lists=(scripts/requirements.txt)
 for argument; do
   case $argument in
     --check) check_only=yes ;;
-    --tests) lists+=(scripts/requirements-tests.txt) ;;
+    --tests) for_tests=yes lists+=(scripts/requirements-tests.txt) ;;
     *) echo "setup: unknown argument: $argument" >&2; echo "hint: there are --tests and --check" >&2; exit 2 ;;
   esac
 done
@@ -20,6 +20,7 @@ done
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$1" >&2; shift; (($# == 0)) || printf '%s\n' "$@" >&2; exit 2; }
 have() { command -v "$1" >/dev/null 2>&1; }
+may_install() { ((EUID == 0)) || { have sudo && sudo -n true 2>/dev/null; }; }
 
 # Rust comes first: this script does not install it, and a build that cannot start needs nothing else.
 wanted_rust=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
@@ -53,6 +54,8 @@ missing_packages() {
   compiles cc c && compiles c++ c++ && have make || echo build-essential
   cmake --version >/dev/null 2>&1 || echo cmake # libjpeg-turbo is built with it
   nasm -v >/dev/null 2>&1 || echo nasm          # libjpeg-turbo's vector code
+  # The tests open the page of `shardpack report` in it. Where it cannot be installed, they are skipped.
+  if [[ $for_tests == yes ]] && ! chromium --version >/dev/null 2>&1 && have apt-get && may_install; then echo chromium; fi
   local python
   python=$(find_python)
   if [[ -z $python ]]; then

@@ -1,5 +1,5 @@
-//! The shardpack command as a library: sources, packing, collecting, export and the command line
-//! itself.
+//! The shardpack command as a library: sources, packing, collecting, export, reports and the
+//! command line itself.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
@@ -19,6 +19,7 @@ pub mod npy;
 pub mod pack;
 pub mod place;
 mod regular;
+pub mod report;
 pub mod salvage;
 pub mod sources;
 

@@ -17,6 +17,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-gpu", &["shardpack-format", "shardpack-codec", "shardpack-reader"]),
     ("shardpack-gpu-play", &[]),
     ("shardpack-store", &["shardpack-reader"]),
+    ("shardpack-report", &[]),
     (
         "shardpack",
         &[
@@ -26,6 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "shardpack-writer",
             "shardpack-gpu",
             "shardpack-store",
+            "shardpack-report",
         ],
     ),
     (

@@ -15,6 +15,7 @@ from shardpack._dataset import Concat, Dataset, Field, Sample, Subset, concat
 from shardpack._index import Indices
 from shardpack._loader import Loader, Shuffle, Weights
 from shardpack._pack import PackOptions, StorageOptions, merge, pack, verify
+from shardpack._report import Report, ReportOptions, report
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
 from shardpack._writer import Writer
 from shardpack.convert import SourceError, convert
@@ -31,6 +32,8 @@ __all__ = [
     "Loader",
     "PackOptions",
     "Ragged",
+    "Report",
+    "ReportOptions",
     "Sample",
     "Shuffle",
     "SourceError",
@@ -45,6 +48,7 @@ __all__ = [
     "export",
     "merge",
     "pack",
+    "report",
     "verify",
 ]
 

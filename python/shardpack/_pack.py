@@ -84,6 +84,8 @@ class PackOptions(StorageOptions, total=False):
     """Folder of label masks, paired with the samples by stem."""
     on_bad_input: Literal["stop", "skip"]
     """What to do about files that cannot be packed."""
+    recipe: str
+    """Store samples as a candidate of a report does: ``"report.html#2"``."""
     variable: str
     """Variable to read from ``.mat`` and ``.npz`` files."""
     spatial: tuple[int, int] | str
@@ -103,7 +105,7 @@ _SIZE = (int, str)
 _SWITCH = (bool,)
 # One entry for each long option of the command; a test holds the two together.
 _TYPES: dict[str, tuple[type, ...]] = {
-    "kind": _WORDS, "labels": _PATH, "class_folders": _WORDS, "masks": _PATH, "on_bad_input": _WORDS,
+    "kind": _WORDS, "labels": _PATH, "class_folders": _WORDS, "masks": _PATH, "on_bad_input": _WORDS, "recipe": _WORDS,
     "jpeg": _WORDS, "quality": _COUNT, "target": _WORDS, "subsampling": _WORDS, "short_side": _COUNT, "long_side": _COUNT, "score": _WORDS,
     "check_pixels": _WORDS, "upright": _SWITCH, "keep_metadata": _SWITCH,
     "values": _WORDS, "max_error": (float, int), "codec": _WORDS, "level": _COUNT, "filter": _WORDS, "layout": _WORDS, "band_difference": _WORDS,

@@ -14,6 +14,7 @@ mod dlpack;
 mod errors;
 mod loader;
 mod pack;
+mod report;
 mod values;
 mod watch;
 mod words;
@@ -37,6 +38,8 @@ mod _shardpack {
     use crate::loader::Loader;
     #[pymodule_export]
     use crate::pack::{merge, pack, pack_flags, size, verify};
+    #[pymodule_export]
+    use crate::report::{report, report_flags};
     #[pymodule_export]
     use crate::writer::{Writer, is_mask};
 

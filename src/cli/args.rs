@@ -5,6 +5,7 @@ use super::bench::{
     ArrayView, BandsView, DeviceArg, DtypeView, PictureView, WindowView, parse_array_view, parse_bands, parse_dtype,
     parse_view, parse_window,
 };
+use super::report::args::ReportArgs;
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -34,6 +35,7 @@ pub(super) enum Command {
     Cat(CatArgs),
     Salvage(SalvageArgs),
     Bench(Box<BenchArgs>),
+    Report(Box<ReportArgs>),
 }
 
 /// Convert a folder of pictures or cubes into a dataset, once.
@@ -70,6 +72,9 @@ pub(super) struct PackArgs {
     /// file shows it), or skip them, list them, and end with exit code 1
     #[arg(long, value_name = "POLICY", default_value = "stop")]
     pub on_bad_input: BadInputArg,
+    /// Store samples as a candidate of `shardpack report` does, such as `report.html#2`
+    #[arg(long, value_name = "REPORT#N")]
+    pub recipe: Option<String>,
 
     /// How to store JPEG pictures
     #[arg(long, value_enum, default_value = "tile", help_heading = "Pictures")]

@@ -1,5 +1,5 @@
 //! Ctrl-C and SIGTERM: the first asks the command to stop, and the process ends at most two seconds
-//! later. A second one ends it at once.
+//! later, unless it still has a result to write. A second one ends it at once.
 
 use crate::pack::SampleError;
 use crate::sources::cubes::CubeError;
@@ -32,6 +32,16 @@ pub(super) fn is_cancelled(error: &anyhow::Error) -> bool {
 
 /// Installs the handler; `graceful` as in [`Interrupt::graceful`].
 pub(super) fn install(graceful: bool) -> anyhow::Result<Arc<Interrupt>> {
+    install_with(graceful, Some(GRACE))
+}
+
+/// Installs a handler that lets the command finish what it has begun, however long that takes: for
+/// a command that still has a result to write. A second signal ends it at once.
+pub(super) fn install_patient() -> anyhow::Result<Arc<Interrupt>> {
+    install_with(true, None)
+}
+
+fn install_with(graceful: bool, grace: Option<Duration>) -> anyhow::Result<Arc<Interrupt>> {
     let interrupt = Arc::new(Interrupt { raised: Arc::default(), graceful: AtomicBool::new(graceful) });
     let shared = Arc::clone(&interrupt);
     ctrlc::set_handler(move || {
@@ -39,10 +49,12 @@ pub(super) fn install(graceful: bool) -> anyhow::Result<Arc<Interrupt>> {
         if shared.raised.swap(true, Ordering::SeqCst) || !shared.graceful.load(Ordering::SeqCst) {
             std::process::exit(EXIT_CODE);
         }
-        std::thread::spawn(|| {
-            std::thread::sleep(GRACE);
-            std::process::exit(EXIT_CODE);
-        });
+        if let Some(grace) = grace {
+            std::thread::spawn(move || {
+                std::thread::sleep(grace);
+                std::process::exit(EXIT_CODE);
+            });
+        }
     })?;
     Ok(interrupt)
 }

@@ -9,6 +9,8 @@ mod open;
 mod options;
 mod pack;
 mod progress;
+mod recipe;
+mod report;
 mod salvage;
 mod show;
 mod sniff;
@@ -17,7 +19,8 @@ mod units;
 mod unpack;
 mod verify;
 
-pub use options::{Flag, MAX_RECORD_BYTES, pack_flags, pack_options, read_limits, size};
+pub use options::{Flag, MAX_RECORD_BYTES, pack_flags, pack_options, read_limits, report_flags, size};
+pub use report::{Reported, report};
 pub use verify::{Checked, check};
 
 use args::{Cli, Command};
@@ -51,18 +54,25 @@ pub fn main() -> ExitCode {
 /// assert_eq!(shardpack::cli::main_from(["shardpack", "inspect", "no/such/folder"]), 2);
 /// ```
 pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -> u8 {
-    let cli = match Cli::try_parse_from(args) {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    let cli = match parse(&args) {
         Ok(cli) => cli,
-        Err(error) => {
-            // `--help` and `--version` also arrive here, with stdout and code 0.
-            let code = if error.use_stderr() { 2 } else { 0 };
-            let _ = error.print();
-            return code;
-        }
+        Err(error) => match error.downcast::<clap::Error>() {
+            Ok(error) => {
+                // `--help` and `--version` also arrive here, with stdout and code 0.
+                let code = if error.use_stderr() { 2 } else { 0 };
+                let _ = error.print();
+                return code;
+            }
+            Err(error) => {
+                show::error(&error);
+                return 2;
+            }
+        },
     };
-    // `pack` and `merge` refuse their output folder or their input, never a dataset that is being
+    // `pack`, `merge` and `report` refuse their output or their input, never a dataset that is being
     // read.
-    let reads = !matches!(cli.command, Command::Pack(_) | Command::Merge(_));
+    let reads = !matches!(cli.command, Command::Pack(_) | Command::Merge(_) | Command::Report(_));
     let outcome = match cli.command {
         Command::Pack(args) => pack::run(&args),
         Command::Merge(args) => pack::merge(&args),
@@ -72,6 +82,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
         Command::Cat(args) => cat::run(&args),
         Command::Salvage(args) => salvage::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Report(args) => report::run(&args),
     };
     match outcome {
         Ok(Outcome::Fine) => 0,
@@ -82,5 +93,18 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
             show::error(&error);
             if reads && show::is_about_data(&error) { 1 } else { 2 }
         }
+    }
+}
+
+/// Parses a command line that begins with the program's name. What `pack --recipe` names is parsed
+/// with the options of that recipe.
+fn parse(args: &[OsString]) -> anyhow::Result<Cli> {
+    let cli = Cli::try_parse_from(args)?;
+    match &cli.command {
+        Command::Pack(pack) => match &pack.recipe {
+            Some(recipe) => Ok(Cli::try_parse_from(recipe::inserted(args, recipe)?)?),
+            None => Ok(cli),
+        },
+        _ => Ok(cli),
     }
 }

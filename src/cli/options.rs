@@ -3,7 +3,7 @@
 use super::args::Cli;
 use super::args::Command::Pack;
 use crate::pack::PackOptions;
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use shardpack_format::Limits;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,8 +26,22 @@ pub struct Flag {
 /// ```
 #[must_use]
 pub fn pack_flags() -> Vec<Flag> {
+    flags("pack")
+}
+
+/// The long options of `shardpack report`, as [`pack_flags`].
+///
+/// ```
+/// assert!(shardpack::cli::report_flags().iter().any(|flag| flag.name == "samples" && flag.takes_value));
+/// ```
+#[must_use]
+pub fn report_flags() -> Vec<Flag> {
+    flags("report")
+}
+
+fn flags(subcommand: &str) -> Vec<Flag> {
     let command = Cli::command();
-    let arguments = command.find_subcommand("pack").into_iter().flat_map(clap::Command::get_arguments);
+    let arguments = command.find_subcommand(subcommand).into_iter().flat_map(clap::Command::get_arguments);
     let flags = arguments.filter_map(|argument| {
         let name = argument.get_long().filter(|name| !matches!(*name, "json" | "help"))?;
         Some(Flag { name: name.to_owned(), takes_value: argument.get_action().takes_values() })
@@ -80,20 +94,29 @@ pub fn pack_options<T: Into<OsString>>(
     args: impl IntoIterator<Item = T>,
 ) -> anyhow::Result<(PathBuf, PathBuf, PackOptions)> {
     let own = ["shardpack", "pack"].into_iter().map(OsString::from);
-    let cli = Cli::try_parse_from(own.chain(args.into_iter().map(Into::into))).map_err(|error| {
-        let text = error.to_string();
-        // Drop the pointer to a help text that the caller does not have.
-        let text = text.strip_prefix("error: ").unwrap_or(&text);
-        let text = text.split("\n\nUsage: ").next().unwrap_or_default();
-        anyhow::anyhow!("{}", text.split("\n\nFor more information").next().unwrap_or_default().trim_end())
-    })?;
-    match cli.command {
+    let command_line: Vec<OsString> = own.chain(args.into_iter().map(Into::into)).collect();
+    match parsed(&command_line)? {
         Pack(args) => {
             let options = super::pack::options(&args)?;
             Ok((args.src, args.out, options))
         }
         _ => anyhow::bail!("expected the arguments of `pack`"),
     }
+}
+
+/// Parses a command line that begins with the program's name, for programs that call the commands.
+pub(super) fn parsed(command_line: &[OsString]) -> anyhow::Result<super::args::Command> {
+    let cli = super::parse(command_line).map_err(|error| {
+        let text = match error.downcast::<clap::Error>() {
+            Ok(error) => error.to_string(),
+            Err(error) => return error,
+        };
+        // Drop the pointer to a help text that the caller does not have.
+        let text = text.strip_prefix("error: ").unwrap_or(&text);
+        let text = text.split("\n\nUsage: ").next().unwrap_or_default();
+        anyhow::anyhow!("{}", text.split("\n\nFor more information").next().unwrap_or_default().trim_end())
+    })?;
+    Ok(cli.command)
 }
 
 #[cfg(test)]

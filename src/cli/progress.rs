@@ -28,6 +28,21 @@ impl Bar {
         Self { bar, start: Instant::now() }
     }
 
+    /// A bar over steps of work, whose number is told with each.
+    pub(super) fn of_steps(verb: &'static str) -> Self {
+        Self::new(verb, 1)
+    }
+
+    /// Reports how many steps of what are done.
+    pub(super) fn step(&self, done: u64, of: u64, what: &'static str) {
+        if self.bar.is_hidden() {
+            return;
+        }
+        self.bar.set_length(of.max(1));
+        self.bar.set_position(done);
+        self.bar.set_message(format!("{what}: {done} of {of}"));
+    }
+
     /// Reports how far reading is: samples and bytes so far.
     pub(super) fn read(&self, samples: u64, bytes: u64) {
         self.show(samples, bytes, bytes, String::new());

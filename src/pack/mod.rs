@@ -10,6 +10,7 @@ mod options;
 pub(crate) mod picture_maker;
 mod picture_sizes;
 pub(crate) mod picture_totals;
+mod sample_encoder;
 mod schema;
 pub(crate) mod stored_value;
 mod tables;
@@ -19,6 +20,7 @@ pub(crate) use copy::copy_record;
 pub use json::{peak_rss_bytes, report_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
 pub use picture_totals::PictureTotals;
+pub(crate) use sample_encoder::SampleEncoder;
 
 use crate::sources::words::plural;
 use crate::sources::{self, BadInput, Kind, LabelsFrom, Listing, SourceError};

@@ -250,9 +250,10 @@ impl PictureMaker {
     }
 }
 
-const PNG: &str = "image/png";
+pub(crate) const PNG: &str = "image/png";
 
-fn write_png(pixels: Pixels<'_>, out: &mut Vec<u8>) -> Result<(), png::EncodingError> {
+/// Appends a PNG of the pixels.
+pub(crate) fn write_png(pixels: Pixels<'_>, out: &mut Vec<u8>) -> Result<(), png::EncodingError> {
     let mut encoder = png::Encoder::new(out, pixels.width, pixels.height);
     encoder.set_color(if pixels.channels == 1 { png::ColorType::Grayscale } else { png::ColorType::Rgb });
     encoder.set_depth(png::BitDepth::Eight);

@@ -11,6 +11,7 @@
 //!   large array.
 //! - [`PictureDecoder`] decodes pictures into the caller's memory, cropped and resized; [`jpeg`]
 //!   has everything about JPEGs.
+//! - [`compare`] tells how much decoded pictures and arrays differ from their sources.
 //! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
 //! - [`blosc2`] has the walker over Blosc2 chunks, for programs that decode them elsewhere.
 #![deny(unsafe_code)]
@@ -29,6 +30,7 @@ mod arrange;
 mod array;
 pub mod blosc2;
 mod bytes;
+pub mod compare;
 mod cost;
 mod decoder;
 mod element;

@@ -54,6 +54,7 @@ pub use render::{PixelLayout, Rendering};
 pub(crate) use render::{Plan, Renderer, grown, trim};
 pub(crate) use resize::Pixels;
 pub use scaling::{FloatTable, Scaling};
+pub(crate) use score::Reference;
 pub use score::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;

@@ -344,6 +344,13 @@ impl JpegReencoder {
         Ok(())
     }
 
+    /// `rgb` shrunk as before encoding.
+    pub(crate) fn shrunk(&mut self, rgb: Vec<u8>, from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>> {
+        self.pixels = rgb;
+        self.shrink(from, to)?;
+        Ok(std::mem::take(&mut self.pixels))
+    }
+
     fn shrink(&mut self, from: (u32, u32), to: (u32, u32)) -> Result<()> {
         if from == to {
             return Ok(());

@@ -26,16 +26,16 @@ pub const SCORE_BYTES_PER_PIXEL: u64 = 115;
 pub(super) const IDENTICAL: f64 = 100.0;
 
 /// A picture to compare others with. Its half of the work is done once.
-pub(super) struct Reference(Ssimulacra2Reference);
+pub(crate) struct Reference(Ssimulacra2Reference);
 
 impl Reference {
     /// Prepares `rgb`, rows without gaps; for a large picture, its centre.
-    pub(super) fn new(rgb: &[u8], size: (u32, u32)) -> Result<Self> {
+    pub(crate) fn new(rgb: &[u8], size: (u32, u32)) -> Result<Self> {
         Ssimulacra2Reference::new(&slice(rgb, size)?).map(Self).map_err(|e| unfit(size, e))
     }
 
     /// The score of another picture of the same size.
-    pub(super) fn score(&self, rgb: &[u8], size: (u32, u32)) -> Result<f64> {
+    pub(crate) fn score(&self, rgb: &[u8], size: (u32, u32)) -> Result<f64> {
         self.0.compare(&slice(rgb, size)?).map_err(|e| unfit(size, e))
     }
 }

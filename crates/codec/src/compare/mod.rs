@@ -1,0 +1,18 @@
+//! How much decoded samples differ from their sources: for whoever weighs fidelity against bytes.
+//!
+//! Packing measures its own figures while it encodes ([`Fidelity`](crate::Fidelity), and a score
+//! for pictures). This module compares any two pictures or arrays afterwards, and takes more time
+//! for more figures. `docs/report.md` has the definitions and their sources.
+
+mod array;
+mod decibels;
+mod elements;
+mod noise;
+mod picture;
+mod ssim;
+
+pub use array::{ArrayDifference, BandDifferences, DifferenceOptions, PixelAngle, compare_arrays};
+pub use elements::floats_of;
+pub use noise::band_noise;
+pub use picture::{PictureDifference, PictureReference, ReferencePixels};
+pub use ssim::mean_ssim;

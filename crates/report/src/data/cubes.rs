@@ -1,0 +1,95 @@
+//! What is measured on cubes only: where in the spectrum and in the picture the error is.
+
+use serde::{Deserialize, Serialize};
+
+/// What one candidate does to cubes, band by band and pixel by pixel.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CubePanel {
+    /// The candidate, as a position in [`Report::candidates`](super::Report::candidates).
+    pub candidate: usize,
+    /// Unit of the wavelengths, such as `nm`; empty if the bands are numbered only.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub wavelength_unit: String,
+    /// The error in each band, over all samples that were drawn. Empty if the samples differ in
+    /// their number of bands.
+    pub bands: Vec<BandError>,
+    /// Spectra before and after.
+    pub spectra: Vec<SpectrumPair>,
+    /// Spectral angles of the pixels, degrees.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub angles: Option<Histogram>,
+    /// Errors of the values (stored − original), in their unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errors: Option<Histogram>,
+    /// The bound that the recipe promises for the absolute error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<f64>,
+    /// Correlation of the error with itself, k rows further, at position k − 1. Near 0 means noise;
+    /// anything else is structure that training could learn.
+    pub autocorrelation_rows: Vec<f64>,
+    /// The same, k columns further.
+    pub autocorrelation_columns: Vec<f64>,
+    /// The same, k bands further.
+    pub autocorrelation_bands: Vec<f64>,
+}
+
+/// The error in one band.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct BandError {
+    /// Its wavelength, if the sources say it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wavelength: Option<f64>,
+    /// Root of the mean square error.
+    pub rmse: f64,
+    /// Mean absolute error.
+    pub mean_abs_error: f64,
+    /// Largest absolute error.
+    pub max_abs_error: f64,
+    /// Mean of the source's values, for scale.
+    pub mean: f64,
+    /// Estimated noise of the source in this band, in the same unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub noise: Option<f64>,
+}
+
+/// One pixel's spectrum before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpectrumPair {
+    /// The sample, as a position in [`Report::samples`](super::Report::samples).
+    pub sample: usize,
+    /// Row of the pixel.
+    pub row: u64,
+    /// Column of the pixel.
+    pub column: u64,
+    /// Why this pixel.
+    pub why: Why,
+    /// Angle between the two, degrees.
+    pub angle: f64,
+    /// The source's values, band by band; `None` for NaN, infinities and no-data.
+    pub original: Vec<Option<f64>>,
+    /// The stored values.
+    pub stored: Vec<Option<f64>>,
+}
+
+/// Why something was picked to be shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// The worst there is.
+    Worst,
+    /// In the middle.
+    Median,
+    /// Drawn at random.
+    Random,
+}
+
+/// Counts between equally spaced edges.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// Left edge of the first bin.
+    pub low: f64,
+    /// Right edge of the last bin.
+    pub high: f64,
+    /// Values in each bin. A value on an inner edge belongs to the bin on its right.
+    pub counts: Vec<u64>,
+}

@@ -1,0 +1,60 @@
+//! Pictures to look at: original, stored and difference of one region of one sample.
+
+use super::{Measure, Why};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One region of one sample, before and after.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GalleryItem {
+    /// The candidate, as a position in [`Report::candidates`](super::Report::candidates).
+    pub candidate: usize,
+    /// The sample, as a position in [`Report::samples`](super::Report::samples).
+    pub sample: usize,
+    /// Why this sample.
+    pub why: Why,
+    /// The region in the stored picture: where the two differ most.
+    pub region: Rect,
+    /// The measures of the whole sample.
+    pub scores: BTreeMap<Measure, f64>,
+    /// By how much differences are multiplied in `difference`.
+    pub difference_factor: f64,
+    /// The bands shown as red, green and blue, of cubes only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub bands: Vec<u64>,
+    /// The region as it was. If the candidate resizes: after resizing without loss.
+    #[serde(skip)]
+    pub original: Picture,
+    /// The region as it decodes.
+    #[serde(skip)]
+    pub stored: Picture,
+    /// Their difference, times the factor, around mid grey.
+    #[serde(skip)]
+    pub difference: Picture,
+}
+
+/// Part of a picture, in pixels.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rect {
+    /// First column.
+    pub x: u32,
+    /// First row.
+    pub y: u32,
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+/// An encoded picture. The page embeds it; the JSON leaves it out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Picture {
+    /// `image/png` or `image/jpeg`.
+    pub media_type: &'static str,
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+    /// The file.
+    pub bytes: Vec<u8>,
+}

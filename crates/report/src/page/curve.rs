@@ -1,0 +1,168 @@
+//! The curve: bytes against fidelity, and its twin, bytes against the decode rate.
+
+use super::alternative::{Data, figure};
+use super::heading;
+use super::view::{Statistic, View, axis_name, plotted};
+use crate::data::{Better, Candidate, Content, Measure, Subject};
+use crate::plot::scale::{Kind, Label};
+use crate::plot::scatter::{Level, Point, Scatter, Zone};
+use crate::plot::{both, mark};
+use crate::words;
+use maud::{Markup, html};
+
+/// What SSIMULACRA2's authors call its ranges.
+const BANDS: &[Zone] = &[
+    Zone { low: 50.0, high: 70.0, name: "medium" },
+    Zone { low: 70.0, high: 80.0, name: "high" },
+    Zone { low: 80.0, high: 90.0, name: "very high" },
+    Zone { low: 90.0, high: 100.0, name: "visually lossless" },
+];
+
+/// Nothing for a dataset, which is a single point, and where no candidate was measured.
+pub(super) fn section(view: &View<'_>) -> Option<Markup> {
+    if view.report.subject == Subject::Dataset || view.report.candidates.iter().all(|c| c.bytes.is_none()) {
+        return None;
+    }
+    let measures: Vec<Measure> = match view.report.content {
+        Content::Pictures => view.measure.into_iter().collect(),
+        Content::Cubes => {
+            let more = [Measure::MaxAbsError, Measure::SpectralAngle].into_iter().filter(|m| Some(*m) != view.measure);
+            let taken = |m: &Measure| view.report.candidates.iter().any(|c| c.scores.contains_key(m));
+            view.measure.into_iter().chain(more).filter(taken).collect()
+        }
+    };
+    Some(html! {
+        (heading("curve", "What a byte buys"))
+        p {
+            "Each mark is a candidate, with its number in the " a href="#table" { "table" }
+            ". Candidates of one ladder are joined."
+        }
+        (mark::legend(&view.groups))
+        @for measure in &measures { (fidelity(view, *measure)) }
+        (rates(view))
+    })
+}
+
+/// A mark for every candidate with a size and a `y`.
+fn points(view: &View<'_>, y: impl Fn(&Candidate) -> Option<(f64, Option<f64>, String)>) -> Vec<Point> {
+    let of = |candidate: &Candidate| {
+        let bytes = candidate.bytes?.mean;
+        let (y, to, said) = y(candidate)?;
+        Some(Point {
+            x: bytes,
+            y,
+            to,
+            series: view.series(candidate),
+            label: candidate.number.to_string(),
+            tip: format!("{}: {} a sample, {said}", View::title(candidate), words::bytes(bytes)),
+            chosen: view.is_chosen(candidate),
+            front: candidate.on_front,
+        })
+    };
+    view.report.candidates.iter().filter_map(of).collect()
+}
+
+fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
+    let statistic = view.statistic(measure);
+    let mut points = points(view, |candidate| {
+        let spread = candidate.scores.get(&measure)?;
+        let said = format!(
+            "{} {} {}, worst {}",
+            measure.title(),
+            statistic.name(),
+            words::score_and_unit(measure, statistic.of(spread)),
+            words::score_and_unit(measure, spread.worst)
+        );
+        Some((plotted(measure, statistic.of(spread)), Some(plotted(measure, spread.p90)), said))
+    });
+    if Some(measure) != view.measure {
+        // The front is that of the page's measure.
+        points.iter_mut().for_each(|p| p.front = false);
+    }
+    let levels: Vec<Level> = view
+        .levels(measure)
+        .into_iter()
+        .map(|(y, want)| Level { y: plotted(measure, y), name: format!("wanted: {want}") })
+        .collect();
+    let xs: Vec<f64> = points.iter().map(|p| p.x).collect();
+    let ys: Vec<f64> = points.iter().map(|p| p.y).collect();
+    let y_kind = match measure {
+        Measure::Ssimulacra2 | Measure::Ssim | Measure::Psnr => Kind::Linear,
+        _ => Kind::of(&ys),
+    };
+    let name = axis_name(measure, statistic);
+    let better = if measure.better() == Better::Higher { "Up and left is better." } else { "Down and left is better." };
+    let alternative = format!(
+        "Plot of {}: bytes a sample against {name}. {better} {} The numbers are in the table of candidates.",
+        words::plural(points.len() as u64, "candidate"),
+        chosen_said(&points)
+    );
+    let scatter = Scatter {
+        points: &points,
+        x: (Kind::of(&xs), Label::Bytes, "bytes a sample"),
+        y: (y_kind, Label::Number, &name),
+        zones: if measure == Measure::Ssimulacra2 { BANDS } else { &[] },
+        levels: &levels,
+        alternative: &alternative,
+    };
+    let missing = view.report.candidates.len() - points.len();
+    let caption = html! {
+        (better) " A mark stands at " @if statistic == Statistic::Worst { "the worst sample" } @else { (statistic.name()) } "; the shade from there reaches to p90, which one sample in ten surpasses. "
+        @if points.iter().filter(|p| p.front).count() > 1 { "The broad grey line is the front: no candidate is at once smaller and better than those on it. " }
+        @if points.iter().any(|p| p.chosen) { "The ring is the recommended one. " }
+        @if measure == Measure::Ssimulacra2 { "The named ranges are those of SSIMULACRA2’s authors. " }
+        @if missing > 0 { (words::plural(missing as u64, "candidate")) " without this measure " @if missing == 1 { "is" } @else { "are" } " not shown." }
+    };
+    let title = format!("Bytes against {}", lowered(measure.title()));
+    figure(&title, &both(|size| scatter.draw(size)), &caption, None)
+}
+
+/// A title within a sentence: abbreviations stay as they are.
+pub(super) fn lowered(title: &str) -> String {
+    let mut chars = title.chars();
+    match (chars.next(), chars.clone().next()) {
+        (Some(first), Some(second)) if second.is_lowercase() => first.to_lowercase().chain(chars).collect(),
+        _ => title.to_owned(),
+    }
+}
+
+fn chosen_said(points: &[Point]) -> String {
+    points.iter().find(|p| p.chosen).map_or_else(String::new, |p| format!("Recommended: {}.", p.tip))
+}
+
+/// Bytes against how fast samples decode.
+fn rates(view: &View<'_>) -> Markup {
+    let all = view.report.candidates.iter().any(|c| c.rates.decode_all_cores_per_s.is_some());
+    let points = points(view, |candidate| {
+        let rate = if all { candidate.rates.decode_all_cores_per_s } else { candidate.rates.decode_one_core_per_s }?;
+        Some((rate, None, format!("{} samples decoded a second", words::significant(rate, 3))))
+    });
+    if points.is_empty() {
+        return html! {};
+    }
+    let cores = if all { "all cores" } else { "one core" };
+    let name = format!("samples decoded a second, {cores}");
+    let alternative = format!("Plot: bytes a sample against {name}. {}", chosen_said(&points));
+    let xs: Vec<f64> = points.iter().map(|p| p.x).collect();
+    let ys: Vec<f64> = points.iter().map(|p| p.y).collect();
+    let points: Vec<Point> = points.into_iter().map(|p| Point { front: false, ..p }).collect();
+    let scatter = Scatter {
+        points: &points,
+        x: (Kind::of(&xs), Label::Bytes, "bytes a sample"),
+        y: (Kind::of(&ys), Label::Number, &name),
+        zones: &[],
+        levels: &[],
+        alternative: &alternative,
+    };
+    let data = Data {
+        head: ["candidate", "bytes a sample", &name].map(str::to_owned).into(),
+        rows: points
+            .iter()
+            .map(|p| vec![format!("#{}", p.label), words::bytes(p.x), words::significant(p.y, 3)])
+            .collect(),
+    };
+    let caption = html! {
+        "Up and left is better. From memory into memory, with the decoders that the loader uses; reading files is not in it."
+    };
+    figure("Bytes against decode rate", &both(|size| scatter.draw(size)), &caption, Some(&data))
+}

@@ -1,0 +1,144 @@
+//! The page: one HTML file that needs nothing else.
+//!
+//! It reads without its script. The script adds hints at the pointer, sorting, a slider over two
+//! pictures and buttons. A content security policy lets this one script and this one style sheet
+//! in, by their digests, and forbids every request. So even text that escaped its escaping could not
+//! run. Every string goes through maud, which escapes it.
+
+mod alternative;
+mod cubes;
+mod curve;
+mod distributions;
+mod gallery;
+mod metric;
+mod provenance;
+mod table;
+mod verdict;
+mod view;
+
+use crate::data::{Report, Subject};
+use base64::Engine;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+use view::View;
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// Most bytes of data that the page embeds beside its tables and plots.
+const DATA_BYTES: usize = 600_000;
+
+/// The whole page, a UTF-8 file.
+#[must_use]
+pub fn page(report: &Report) -> String {
+    let view = View::new(report);
+    let sections = sections(&view);
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy());
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="generator" content={ "shardpack " (report.provenance.version) };
+                title { "shardpack report: " (report.source) }
+                link rel="icon" href="data:,";
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                div class="shardpack-report" {
+                    a class="skip" href="#verdict" { "Skip to the verdict" }
+                    header class="page-head" {
+                        p class="eyebrow" { strong { "shardpack report" } " " span { (report.source) } }
+                        nav aria-label="Sections" {
+                            ul { @for section in &sections { li { a href={ "#" (section.id) } { (section.name) } } } }
+                        }
+                    }
+                    main {
+                        @for section in &sections {
+                            section id=(section.id) aria-labelledby={ (section.id) "-title" } { (section.content) }
+                        }
+                    }
+                }
+                script id="report-data" type="application/json" { (PreEscaped(data(report))) }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// The verdict and the curve, for a notebook: a piece of HTML with its own style, without a script.
+#[must_use]
+pub fn fragment(report: &Report) -> String {
+    let view = View::new(report);
+    html! {
+        div class="shardpack-report fragment" {
+            style { (PreEscaped(STYLE)) }
+            section { (verdict::section(&view)) }
+            @if let Some(curve) = curve::section(&view) { section { (curve) } }
+        }
+    }
+    .into_string()
+}
+
+struct Section {
+    id: &'static str,
+    name: &'static str,
+    content: Markup,
+}
+
+/// The sections that have something to show, in the order of the page.
+fn sections(view: &View<'_>) -> Vec<Section> {
+    let table = match view.report.subject {
+        Subject::Sources => "Candidates",
+        Subject::Dataset => "Figures",
+    };
+    let all = [
+        ("verdict", "Verdict", Some(verdict::section(view))),
+        ("curve", "Curve", curve::section(view)),
+        ("table", table, Some(table::section(view))),
+        ("distributions", "Distributions", distributions::section(view)),
+        ("gallery", "Gallery", gallery::section(view)),
+        ("cubes", "Cubes", cubes::section(view)),
+        ("metric", "Your metric", metric::section(view)),
+        ("provenance", "Provenance", Some(provenance::section(view))),
+    ];
+    all.into_iter().filter_map(|(id, name, content)| Some(Section { id, name, content: content? })).collect()
+}
+
+/// A section's heading, to which its link leads.
+fn heading(id: &str, text: &str) -> Markup {
+    html! { h2 id={ (id) "-title" } { a href={ "#" (id) } { (text) } } }
+}
+
+fn policy() -> String {
+    let digest = |text: &str| base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text.as_bytes()));
+    format!(
+        "default-src 'none'; img-src data:; style-src 'sha256-{}'; script-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
+        digest(STYLE),
+        digest(SCRIPT)
+    )
+}
+
+/// The report as JSON that may stand in a script element. A large one goes without its rows, and
+/// says so: then they are in the file of `--json` only.
+fn data(report: &Report) -> String {
+    // `</script>` and `<!--` would end or change the element; JSON may write `<` as an escape.
+    let json = |report: &Report| serde_json::to_string(report).unwrap_or_default().replace('<', "\\u003c");
+    let whole = json(report);
+    if whole.len() <= DATA_BYTES {
+        return whole;
+    }
+    let mut short = report.clone();
+    short.notes.push(ROWS_LEFT_OUT.into());
+    for candidate in &mut short.candidates {
+        candidate.rows.clear();
+    }
+    json(&short)
+}
+
+/// The note in data without rows.
+const ROWS_LEFT_OUT: &str = "The rows of single samples are left out of the page's data: they are many. \
+     `shardpack report --json` has them.";

@@ -1,0 +1,104 @@
+//! Plots as SVG: axes, marks, and what is drawn with them. They know numbers and labels, not what
+//! these mean.
+//!
+//! Colours, type and line widths come from the page's style sheet, by class. A plot is drawn for a
+//! width in pixels; where a page may be narrower than that, it draws the plot twice ([`Size`]).
+
+pub(crate) mod axes;
+pub(crate) mod histogram;
+pub(crate) mod lines;
+pub(crate) mod mark;
+pub(crate) mod rows;
+pub(crate) mod scale;
+pub(crate) mod scatter;
+
+use maud::{Markup, html};
+
+/// Pixels of a plot, and its place on the page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) width: u16,
+    pub(crate) height: u16,
+    /// Class of the drawing: on which screens it is shown.
+    pub(crate) class: &'static str,
+}
+
+impl Size {
+    /// For a page that is wide enough.
+    pub(crate) const WIDE: Self = Self { width: 820, height: 440, class: "wide" };
+    /// The same plot for a telephone.
+    pub(crate) const NARROW: Self = Self { width: 358, height: 340, class: "narrow" };
+    /// Half of a wide page or the whole of a narrow one.
+    pub(crate) const HALF: Self = Self { width: 368, height: 230, class: "half" };
+
+    pub(crate) fn width(self) -> f64 {
+        f64::from(self.width)
+    }
+
+    pub(crate) fn height(self) -> f64 {
+        f64::from(self.height)
+    }
+}
+
+/// The drawing around `content`, with its text alternative.
+pub(crate) fn svg(size: Size, alternative: &str, content: &Markup) -> Markup {
+    html! {
+        svg class={ "plot " (size.class) } viewBox={ "0 0 " (size.width) " " (size.height) }
+            width=(size.width) height=(size.height) role="img" aria-label=(alternative) { (content) }
+    }
+}
+
+/// Draws a plot for wide and for narrow pages; the style sheet shows one of them.
+pub(crate) fn both(draw: impl Fn(Size) -> Markup) -> Markup {
+    html! { (draw(Size::WIDE)) (draw(Size::NARROW)) }
+}
+
+/// A coordinate, to a tenth of a pixel.
+pub(crate) fn px(value: f64) -> String {
+    let text = format!("{value:.1}");
+    match text.strip_suffix(".0") {
+        Some("-0") => "0".into(),
+        Some(whole) => whole.into(),
+        None => text,
+    }
+}
+
+/// The outline of a path through points.
+pub(crate) fn path(points: impl IntoIterator<Item = (f64, f64)>) -> String {
+    let mut d = String::new();
+    for (x, y) in points {
+        d.push(if d.is_empty() { 'M' } else { 'L' });
+        d.push_str(&px(x));
+        d.push(' ');
+        d.push_str(&px(y));
+    }
+    d
+}
+
+/// About how wide a text is at 12 pixels.
+pub(crate) fn text_width(text: &str) -> f64 {
+    text.chars().map(|c| if matches!(c, '.' | ',' | 'i' | 'l' | 'I' | ' ' | '\u{a0}' | ':') { 3.6 } else { 7.0 }).sum()
+}
+
+/// The start of a text that is too long, with an ellipsis.
+pub(crate) fn shortened(text: &str, chars: usize) -> String {
+    if text.chars().count() <= chars {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(chars.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coordinates_are_short() {
+        assert_eq!([0.04, -0.04, 12.0, 12.34, -3.96].map(px), ["0", "0", "12", "12.3", "-4"]);
+        assert_eq!(path([(0.0, 1.0), (2.5, 3.0)]), "M0 1L2.5 3");
+        assert_eq!(shortened("ab😀de", 4), "ab😀…");
+        assert_eq!(shortened("abc", 3), "abc");
+    }
+}

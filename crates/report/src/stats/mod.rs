@@ -1,0 +1,11 @@
+//! Statistics on what was measured: percentiles, the whole from a sample, curves, the front.
+
+mod bjontegaard;
+mod pareto;
+mod spread;
+mod whole;
+
+pub use bjontegaard::bjontegaard_percent;
+pub use pareto::pareto_front;
+pub use spread::{distribution, histogram};
+pub use whole::{Drawn, Stratum, needed, predict};

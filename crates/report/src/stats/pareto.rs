@@ -1,0 +1,39 @@
+//! The Pareto front: the candidates that no other beats on both axes.
+
+use crate::data::Better;
+
+/// For each point (bytes, score) whether it is on the front: no other is at once no larger and no
+/// worse, and better in one of the two. Points without a score are not on it.
+///
+/// ```
+/// use shardpack_report::data::Better;
+/// use shardpack_report::stats::pareto_front;
+/// let points = [(100.0, Some(99.0)), (50.0, Some(80.0)), (60.0, Some(75.0)), (10.0, None)];
+/// assert_eq!(pareto_front(&points, Better::Higher), [true, true, false, false]);
+/// ```
+#[must_use]
+pub fn pareto_front(points: &[(f64, Option<f64>)], better: Better) -> Vec<bool> {
+    let good = |score: f64| if better == Better::Higher { score } else { -score };
+    let beats = |(bytes, score): (f64, f64), (other_bytes, other): (f64, f64)| {
+        bytes <= other_bytes && good(score) >= good(other) && (bytes < other_bytes || good(score) > good(other))
+    };
+    let scored = |point: &(f64, Option<f64>)| Some((point.0, point.1?));
+    points
+        .iter()
+        .map(|point| scored(point).is_some_and(|mine| !points.iter().filter_map(scored).any(|p| beats(p, mine))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_points_are_both_on_it_and_small_errors_are_good() {
+        assert_eq!(pareto_front(&[(5.0, Some(1.0)), (5.0, Some(1.0))], Better::Higher), [true, true]);
+        assert_eq!(
+            pareto_front(&[(5.0, Some(0.1)), (9.0, Some(0.0)), (9.0, Some(0.2))], Better::Lower),
+            [true, true, false]
+        );
+    }
+}

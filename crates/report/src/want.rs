@@ -1,0 +1,216 @@
+//! The rule behind the verdict: conditions such as `ssimulacra2.p10>=80`, and the choice by them.
+
+use crate::data::{Better, Candidate, Distribution, Measure};
+use std::fmt;
+
+/// A condition on a candidate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Want {
+    subject: Subject,
+    at_least: bool,
+    value: f64,
+    text: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Subject {
+    /// Predicted bytes of the whole set.
+    Size,
+    Score(Measure, Statistic),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Statistic {
+    Worst,
+    P1,
+    P10,
+    Median,
+}
+
+impl Statistic {
+    fn of(self, spread: &Distribution) -> f64 {
+        match self {
+            Self::Worst => spread.worst,
+            Self::P1 => spread.p1,
+            Self::P10 => spread.p10,
+            Self::Median => spread.median,
+        }
+    }
+}
+
+impl fmt::Display for Want {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Want {
+    /// Reads `MEASURE[.worst|.p1|.p10|.median]>=VALUE`, the same with `<=`, or `size<=BYTES`. Without
+    /// a statistic the worst sample counts. `size_of` reads a number of bytes with its unit.
+    ///
+    /// ```
+    /// use shardpack_report::want::Want;
+    /// let bytes = |text: &str| text.parse().map_err(|_| String::from("no number"));
+    /// assert_eq!(Want::parse("ssimulacra2.p10 >= 80", &bytes).unwrap().to_string(), "ssimulacra2.p10>=80");
+    /// assert!(Want::parse("ssimulacra2.mean>=80", &bytes).unwrap_err().contains("hint"));
+    /// ```
+    ///
+    /// # Errors
+    /// What was expected, and what was found.
+    pub fn parse(text: &str, size_of: &dyn Fn(&str) -> Result<u64, String>) -> Result<Self, String> {
+        let fail = || {
+            let found = text.escape_debug();
+            format!(
+                "expected a condition such as ssimulacra2.p10>=80, max_abs_error<=0.002 or size<=30GB, found `{found}`"
+            )
+        };
+        let (at_least, (left, right)) = match (text.split_once(">="), text.split_once("<=")) {
+            (Some(parts), None) => (true, parts),
+            (None, Some(parts)) => (false, parts),
+            _ => return Err(fail()),
+        };
+        let (left, right) = (left.trim(), right.trim());
+        let normal = format!("{left}{}{right}", if at_least { ">=" } else { "<=" });
+        if left == "size" {
+            if at_least {
+                return Err(format!("expected size<=BYTES, found `{}`", text.escape_debug()));
+            }
+            #[allow(clippy::cast_precision_loss, reason = "compared with a prediction")]
+            let value = size_of(right)? as f64;
+            return Ok(Self { subject: Subject::Size, at_least, value, text: normal });
+        }
+        let (measure, statistic) = left.split_once('.').unwrap_or((left, "worst"));
+        let measure: Measure = measure.parse()?;
+        let statistic = match statistic {
+            "worst" => Statistic::Worst,
+            "p1" => Statistic::P1,
+            "p10" => Statistic::P10,
+            "median" => Statistic::Median,
+            "mean" => {
+                return Err(format!(
+                    "a mean hides the samples that suffer: expected {measure}.worst, .p1, .p10 or .median\n\
+                     hint: `{measure}.p10` is what nine of ten samples reach"
+                ));
+            }
+            other => {
+                return Err(format!(
+                    "expected {measure}.worst, .p1, .p10 or .median, found `{}`",
+                    other.escape_debug()
+                ));
+            }
+        };
+        if at_least != (measure.better() == Better::Higher) {
+            let (sign, end) = if at_least { ("<=", "small") } else { (">=", "large") };
+            return Err(format!("of {measure} the good end is the {end} one: expected `{sign}`, found `{normal}`"));
+        }
+        let value: f64 = right.parse().ok().filter(|value: &f64| value.is_finite()).ok_or_else(fail)?;
+        Ok(Self { subject: Subject::Score(measure, statistic), at_least, value, text: normal })
+    }
+
+    /// Whether a candidate meets it. One that lost nothing meets every condition on a measure; one
+    /// on which the measure was not taken does not.
+    #[must_use]
+    pub fn is_met(&self, candidate: &Candidate) -> bool {
+        let value = match self.subject {
+            Subject::Size => candidate.predictions.bytes.map(|bytes| bytes.value),
+            Subject::Score(..) if candidate.lossless => return true,
+            Subject::Score(measure, statistic) => candidate.scores.get(&measure).map(|spread| statistic.of(spread)),
+        };
+        value.is_some_and(|value| if self.at_least { value >= self.value } else { value <= self.value })
+    }
+
+    /// The measure that it is about, if any.
+    #[must_use]
+    pub const fn measure(&self) -> Option<Measure> {
+        match self.subject {
+            Subject::Size => None,
+            Subject::Score(measure, _) => Some(measure),
+        }
+    }
+}
+
+/// The recommended candidate, and whether it meets all conditions: of those that do, the one with
+/// the smallest prediction. If none does, the smallest that loses nothing, else the one that meets
+/// most. Candidates that cannot store every sample are never chosen while another can.
+#[must_use]
+pub fn choose(candidates: &[Candidate], wants: &[Want]) -> Option<(usize, bool)> {
+    let met = |candidate: &Candidate| wants.iter().filter(|want| want.is_met(candidate)).count();
+    let bytes = |candidate: &Candidate| candidate.predictions.bytes.map_or(f64::INFINITY, |bytes| bytes.value);
+    let key = |candidate: &Candidate| {
+        let all = met(candidate) == wants.len();
+        let rank = match (all, candidate.lossless) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2 + wants.len() - met(candidate),
+        };
+        (!candidate.failures.is_empty(), rank)
+    };
+    candidates
+        .iter()
+        .enumerate()
+        .filter(|(_, candidate)| !candidate.rows.is_empty())
+        .min_by(|(_, a), (_, b)| key(a).cmp(&key(b)).then(bytes(a).total_cmp(&bytes(b))))
+        .map(|(position, candidate)| (position, candidate.failures.is_empty() && met(candidate) == wants.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Estimate, Failure, Row};
+
+    fn want(text: &str) -> Result<Want, String> {
+        Want::parse(text, &|bytes| bytes.strip_suffix("GB").unwrap_or(bytes).parse().map_err(|_| "no size".to_owned()))
+    }
+
+    fn candidate(bytes: f64, score: f64) -> Candidate {
+        let spread = Distribution { count: 1, p10: score, worst: score - 5.0, ..Distribution::default() };
+        Candidate {
+            rows: vec![Row::default()],
+            scores: [(Measure::Ssimulacra2, spread)].into(),
+            predictions: crate::data::Predictions {
+                bytes: Some(Estimate { value: bytes, low: bytes, high: bytes }),
+                ..Default::default()
+            },
+            ..Candidate::default()
+        }
+    }
+
+    #[test]
+    fn conditions_are_read_and_wrong_ones_named() {
+        assert_eq!(want(" size <= 30GB ").unwrap().to_string(), "size<=30GB");
+        assert_eq!(want("max_abs_error<=0.002").unwrap().measure(), Some(Measure::MaxAbsError));
+        for (text, part) in [
+            ("ssimulacra2", "expected a condition"),
+            ("ssim2>=3", "found `ssim2`"),
+            ("ssimulacra2.p10<=80", "good end is the large one"),
+            ("spectral_angle>=1", "good end is the small one"),
+            ("ssimulacra2.p11>=80", "found `p11`"),
+            ("ssimulacra2.p10>=nan", "expected a condition"),
+            ("size>=3", "size<=BYTES"),
+            ("size<=lots", "no size"),
+        ] {
+            let error = want(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_smallest_that_meets_all_is_chosen() {
+        let all = [candidate(100.0, 95.0), candidate(50.0, 82.0), candidate(40.0, 79.0)];
+        let p10 = [want("ssimulacra2.p10>=80").unwrap()];
+        assert_eq!(choose(&all, &p10), Some((1, true)));
+        assert_eq!(choose(&all, &[want("ssimulacra2>=80").unwrap()]), Some((0, true)));
+        assert_eq!(choose(&all, &[]), Some((2, true)));
+        assert!(!choose(&all, &[p10[0].clone(), want("size<=10").unwrap()]).unwrap().1);
+        assert_eq!(choose(&[], &p10), None);
+        // What loses nothing meets every score, and stands in where nothing else does.
+        let tile = Candidate { lossless: true, ..candidate(120.0, 100.0) };
+        let strict = [want("ssimulacra2>=99").unwrap()];
+        assert_eq!(choose(&[all[0].clone(), tile.clone()], &strict), Some((1, true)));
+        let impossible = [want("size<=1").unwrap()];
+        assert_eq!(choose(&[all[0].clone(), tile], &impossible), Some((1, false)));
+        // A candidate that cannot store some sample comes last.
+        let failing = Candidate { failures: vec![Failure { sample: 0, reason: "x".into() }], ..candidate(1.0, 100.0) };
+        assert_eq!(choose(&[failing, all[0].clone()], &p10), Some((1, true)));
+    }
+}

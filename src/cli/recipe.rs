@@ -1,0 +1,78 @@
+//! `pack --recipe REPORT#N`: the options of a candidate that a report has measured.
+
+use super::report::page_file::data_of_page;
+use anyhow::{Context, bail};
+use serde_json::Value;
+use shardpack_report::data::VERSION;
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::Path;
+
+/// Largest report that is read: a page with its gallery is a twentieth of that.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The arguments of candidate N of the report in `REPORT#N`, a page or what `--json` printed.
+///
+/// # Errors
+/// If there is no such file or candidate.
+pub(super) fn arguments(recipe: &str) -> anyhow::Result<Vec<OsString>> {
+    let expected = || {
+        format!(
+            "--recipe: expected a report and the number of a candidate such as report.html#2, found `{}`",
+            recipe.escape_debug()
+        )
+    };
+    let (path, number) = recipe.rsplit_once('#').with_context(expected)?;
+    let number: u64 = number.parse().ok().filter(|&number| number > 0).with_context(expected)?;
+    let report = read(Path::new(path)).with_context(|| format!("--recipe: cannot read the report `{path}`"))?;
+    let candidates = report.get("candidates").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let is_wanted = |candidate: &&Value| candidate.get("number").and_then(Value::as_u64) == Some(number);
+    let Some(candidate) = candidates.iter().find(is_wanted) else {
+        let names = candidates.iter().filter_map(|candidate| {
+            Some(format!("{} {}", candidate.get("number")?, candidate.get("name")?.as_str()?.escape_debug()))
+        });
+        let names: Vec<_> = names.collect();
+        bail!(
+            "--recipe: expected the number of a candidate in `{path}`, found {number}\nhint: there are {}",
+            names.join(", ")
+        );
+    };
+    let arguments = candidate.get("arguments").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let own: Option<Vec<OsString>> = arguments.iter().map(|argument| argument.as_str().map(OsString::from)).collect();
+    let own = own.with_context(|| {
+        format!("--recipe: expected arguments in candidate {number} of `{path}`, found other values")
+    })?;
+    // They come from a file: nothing but options, so that none is taken for a path.
+    if let Some(other) = own.iter().find(|argument| !argument.to_string_lossy().starts_with("--") || argument.len() < 3)
+    {
+        bail!("--recipe: expected options of `pack` in candidate {number} of `{path}`, found `{}`", other.display());
+    }
+    if own.is_empty() {
+        bail!("--recipe: candidate {number} of `{path}` has no options: it is what a dataset holds already");
+    }
+    Ok(own)
+}
+
+fn read(path: &Path) -> anyhow::Result<Value> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        bail!("expected at most {MAX_BYTES} bytes");
+    }
+    let data = if text.trim_start().starts_with('{') { text.as_str() } else { data_of_page(&text).unwrap_or_default() };
+    let report: Value = serde_json::from_str(data)
+        .ok()
+        .with_context(|| "expected a page of `shardpack report`, or what its `--json` prints, found neither")?;
+    match report.get("shardpack_report").and_then(Value::as_u64) {
+        Some(version) if version == u64::from(VERSION) => Ok(report),
+        Some(version) => bail!("expected a report of version {VERSION}, found version {version}"),
+        None => bail!("expected a report, found other JSON"),
+    }
+}
+
+/// The command line with the options of the recipe in front of its own.
+pub(super) fn inserted(command_line: &[OsString], recipe: &str) -> anyhow::Result<Vec<OsString>> {
+    let own = arguments(recipe)?;
+    let (start, rest) = command_line.split_at(command_line.len().min(2));
+    Ok([start, &own, rest].concat())
+}

@@ -1,0 +1,118 @@
+//! The arguments of `shardpack report`.
+
+use super::super::args::{CodecArg, FilterArg, KindArg, SubsamplingArg, WhenArg};
+use super::super::units::{parse_bytes, parse_spatial, parse_target, parse_threads};
+use clap::Args;
+use std::path::PathBuf;
+
+/// Show what a lossy choice costs, on one page, before a dataset is packed.
+///
+/// Draws a sample of the sources, encodes it under a set of candidates as `pack` would, decodes and
+/// scores it, and writes one HTML file: a recommended recipe with its reason, bytes against score,
+/// predictions for the whole set with their intervals, the worst samples to look at, and how all of
+/// it was found. Nothing is packed and nothing in SRC is changed.
+///
+/// Of a dataset (SRC with a manifest, or a lone shard), the page shows its recipe, the fidelity that
+/// packing measured, sizes and scores of its samples, and the worst of them.
+///
+/// Interrupted (Ctrl-C), it writes the page with what was measured by then.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// Folder (or single file) of pictures or cubes, or a dataset
+    pub src: PathBuf,
+    /// The page to write [default: report.html; with --json none]
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// The data as one JSON object on stdout. Pictures are on the page only
+    #[arg(long)]
+    pub json: bool,
+    /// Replace a file at FILE that is no report
+    #[arg(long)]
+    pub force: bool,
+
+    /// Samples to draw, spread over the classes or folders [default: as many as it takes to know the
+    /// predicted size to ±2 %, from 64 to 512]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Sample")]
+    pub samples: Option<u64>,
+    /// Seed of the draw
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Sample")]
+    pub seed: u64,
+    /// Samples in the gallery: N of the worst, and N at random
+    #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u8).range(0..=100), help_heading = "Sample")]
+    pub gallery: u8,
+
+    /// A condition on the recommended candidate, such as `ssimulacra2.p10>=80`, `max_abs_error<=0.002`
+    /// or `size<=30GB`; all that are given must hold. Measures: ssimulacra2, psnr, ssim,
+    /// spectral_angle, max_abs_error, max_rel_error, altered; of each the worst sample counts, or .p1,
+    /// .p10 or .median [default: ssimulacra2.p10>=80 for pictures; for cubes an error no larger than
+    /// their noise]
+    #[arg(long, value_name = "COND", help_heading = "Verdict")]
+    pub want: Vec<String>,
+
+    /// Candidates of your own, instead of the default ones: a TOML file with a `[[candidate]]` for
+    /// each, whose keys are `name` and the long options of `pack`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quality", "target", "subsampling", "short_side", "long_side", "max_error", "codec", "filter"], help_heading = "Candidates")]
+    pub candidates: Option<PathBuf>,
+    /// Qualities to re-encode pictures at, separated by commas
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=100), help_heading = "Candidates")]
+    pub quality: Vec<u8>,
+    /// Scores to re-encode each picture to, such as `ssimulacra2=80,ssimulacra2=70`
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_target, help_heading = "Candidates")]
+    pub target: Vec<f64>,
+    /// Chroma subsamplings of re-encoded pictures
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, help_heading = "Candidates")]
+    pub subsampling: Vec<SubsamplingArg>,
+    /// Shorter sides to shrink re-encoded pictures to
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_535), conflicts_with = "long_side", help_heading = "Candidates")]
+    pub short_side: Vec<u32>,
+    /// Longer sides to shrink re-encoded pictures to
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=65_535), help_heading = "Candidates")]
+    pub long_side: Vec<u32>,
+    /// Largest errors for cubes in fixed point, in the units of the data [default: from half of the
+    /// noise to four times the noise]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Candidates")]
+    pub max_error: Vec<f64>,
+    /// Codecs of cubes, beside what `auto` chooses
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_enum, help_heading = "Candidates")]
+    pub codec: Vec<CodecArg>,
+    /// Filters before these codecs
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        value_enum,
+        requires = "codec",
+        help_heading = "Candidates"
+    )]
+    pub filter: Vec<FilterArg>,
+
+    /// What SRC holds [default: told from the contents of the files]
+    #[arg(long, help_heading = "Sources")]
+    pub kind: Option<KindArg>,
+    /// Table of labels, as for `pack`
+    #[arg(long, value_name = "FILE", help_heading = "Sources")]
+    pub labels: Option<PathBuf>,
+    /// Use the names of first-level folders as labels, as for `pack`
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Sources")]
+    pub class_folders: WhenArg,
+    /// Folder of label masks, as for `pack`
+    #[arg(long, value_name = "DIR", help_heading = "Sources")]
+    pub masks: Option<PathBuf>,
+    /// Variable to read from .mat, .npz and HDF5 files
+    #[arg(long, value_name = "NAME", help_heading = "Sources")]
+    pub variable: Option<String>,
+    /// Height and width of 2-D arrays in .mat files
+    #[arg(long, value_name = "HxW", value_parser = parse_spatial, help_heading = "Sources")]
+    pub spatial: Option<(u64, u64)>,
+    /// Largest cube to accept, in decoded bytes
+    #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes, help_heading = "Sources")]
+    pub max_cube: u64,
+
+    /// Worker threads [default: all cores]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    pub threads: Option<usize>,
+    /// Limit on the memory of samples that are being measured [default: enough for one sample on
+    /// each thread, and one more]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub memory: Option<u64>,
+}

@@ -1,0 +1,133 @@
+//! Candidates from a TOML file: what `--candidates` names.
+//!
+//! ```toml
+//! [[candidate]]
+//! name = "small"            # optional
+//! jpeg = "reencode"         # the long options of `pack`
+//! quality = 70
+//! short-side = 256
+//! ```
+
+use super::ladder::Rung;
+use anyhow::{Context, bail};
+use std::path::Path;
+use toml::{Table, Value};
+
+/// Largest file, and most candidates: each takes as long as all samples do.
+const MAX_BYTES: u64 = 1 << 20;
+const MOST: usize = 256;
+
+/// Options of `pack` that say how samples are stored. Others are the same for all candidates.
+const STORAGE: [&str; 20] = [
+    "jpeg",
+    "quality",
+    "target",
+    "subsampling",
+    "short-side",
+    "long-side",
+    "score",
+    "check-pixels",
+    "upright",
+    "keep-metadata",
+    "values",
+    "max-error",
+    "codec",
+    "level",
+    "filter",
+    "layout",
+    "band-difference",
+    "prefer",
+    "shard-size",
+    "seed",
+];
+
+/// The candidates of a file.
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Rung>> {
+    let context = || format!("cannot read the candidates in `{}`", path.display());
+    let bytes = std::fs::metadata(path).with_context(context)?.len();
+    if bytes > MAX_BYTES {
+        bail!("candidates: expected a file of at most {MAX_BYTES} bytes, found {bytes}: `{}`", path.display());
+    }
+    parse(&std::fs::read_to_string(path).with_context(context)?).with_context(context)
+}
+
+fn parse(text: &str) -> anyhow::Result<Vec<Rung>> {
+    const EXAMPLE: &str = "hint: [[candidate]], then a line such as jpeg = \"reencode\" for each option of `pack`";
+    let table: Table =
+        text.parse().map_err(|error: toml::de::Error| anyhow::anyhow!("{}", error.to_string().trim_end()))?;
+    if let Some(other) = table.keys().find(|key| *key != "candidate") {
+        bail!("expected [[candidate]] only, found `{}`\n{EXAMPLE}", other.escape_debug());
+    }
+    let Some(Value::Array(all)) = table.get("candidate") else {
+        bail!("expected a [[candidate]] for each, found none\n{EXAMPLE}");
+    };
+    if all.len() > MOST {
+        bail!("expected at most {MOST} candidates, found {}", all.len());
+    }
+    let rungs: Vec<Rung> = all.iter().enumerate().map(|(i, one)| rung(i + 1, one)).collect::<anyhow::Result<_>>()?;
+    for (i, rung) in rungs.iter().enumerate() {
+        if rungs.iter().take(i).any(|before| before.name == rung.name) {
+            bail!("candidate {}: expected a name of its own, found `{}` again", i + 1, rung.name.escape_debug());
+        }
+    }
+    Ok(rungs)
+}
+
+fn rung(number: usize, value: &Value) -> anyhow::Result<Rung> {
+    let Value::Table(table) = value else { bail!("candidate {number}: expected a table, found {}", value.type_str()) };
+    let (mut name, mut flags) = (None, Vec::new());
+    for (key, value) in table {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Integer(number) => number.to_string(),
+            Value::Float(number) => number.to_string(),
+            // A switch that is off is the default.
+            Value::Boolean(false) => continue,
+            Value::Boolean(true) => "true".to_owned(),
+            other => bail!(
+                "candidate {number}: `{}`: expected text, a number or a boolean, found {}",
+                key.escape_debug(),
+                other.type_str()
+            ),
+        };
+        let option = key.replace('_', "-");
+        match option.as_str() {
+            "name" => name = Some(text),
+            known if STORAGE.contains(&known) => flags.push((option, text)),
+            _ => bail!(
+                "candidate {number}: expected an option of `pack` on how samples are stored, found `{}`\nhint: there are {}",
+                key.escape_debug(),
+                STORAGE.join(", ")
+            ),
+        }
+    }
+    let words = || flags.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ");
+    let name = name.unwrap_or_else(|| if flags.is_empty() { format!("candidate {number}") } else { words() });
+    Ok(Rung { group: name.clone(), name, flags })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_are_read_and_wrong_ones_named() {
+        let rungs = parse("[[candidate]]\nname = \"s\"\njpeg = \"reencode\"\nquality = 70\nkeep_metadata = true\nupright = false\n[[candidate]]\nvalues = \"keep\"").unwrap();
+        let names: Vec<_> = rungs.iter().map(|rung| rung.name.as_str()).collect();
+        assert_eq!(names, ["s", "values keep"]);
+        let flags = [("jpeg", "reencode"), ("quality", "70"), ("keep-metadata", "true")];
+        assert_eq!(rungs[0].flags, flags.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        for (text, part) in [
+            ("", "expected a [[candidate]]"),
+            ("[[candidates]]\njpeg = 1", "found `candidates`"),
+            ("candidate = 3", "expected a [[candidate]]"),
+            ("[[candidate]]\nout = \"x\"", "found `out`"),
+            ("[[candidate]]\nquality = [1]", "found array"),
+            ("[[candidate]]\nname = \"a\"\n[[candidate]]\nname = \"a\"", "found `a` again"),
+            ("[[candidate]\n", "TOML parse error"),
+        ] {
+            let error = format!("{:#}", parse(text).err().unwrap());
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

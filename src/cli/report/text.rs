@@ -1,0 +1,72 @@
+//! What the command prints: the verdict and the candidates, in a few lines.
+
+use super::super::{show, units};
+use shardpack_report::conclude::main_measure;
+use shardpack_report::data::{Better, Candidate, Report};
+use std::path::Path;
+
+/// How many sources that cannot be read are listed.
+const SHOWN: usize = 20;
+
+/// The summary on stdout.
+pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
+    let verdict = &report.verdict;
+    let drawn = report.samples.len() as u64;
+    // The page keeps numbers and units on one line by spaces that a terminal need not have.
+    let sentence = |text: &str| show::plain(&text.replace('\u{a0}', " "));
+    let mut out = format!("{}\n{}\n", sentence(&verdict.sentence), sentence(&verdict.reason));
+    let measure = main_measure(report.content);
+    let (first, last) = match measure.better() {
+        Better::Higher => ("p10", "worst"),
+        Better::Lower => ("p10", "largest"),
+    };
+    let title = measure.title();
+    let header = ["#", "candidate", "predicted", "±", first, last, "decoded/s"];
+    let rows: Vec<Vec<String>> = report.candidates.iter().enumerate().map(|(i, one)| row(report, i, one)).collect();
+    out +=
+        &format!("{title} and size of {} of {}\n", units::plural(drawn, "sample"), units::count(report.whole.samples));
+    out += &show::table(&header, &rows);
+    if !verdict.command.is_empty() {
+        out += &format!("pack with it: {}\n", show::plain(&verdict.command));
+    }
+    if let Some(page) = page {
+        out += &format!("the page: {}\n", show::plain(&page.display().to_string()));
+    }
+    out
+}
+
+fn row(report: &Report, position: usize, candidate: &Candidate) -> Vec<String> {
+    let measure = main_measure(report.content);
+    let mark = if report.verdict.chosen == Some(position) { "*" } else { "" };
+    let spread = candidate.scores.get(&measure);
+    let score = |value: Option<f64>| match (candidate.lossless, value) {
+        (true, _) => "lossless".to_owned(),
+        (false, Some(value)) => units::significant(value, 3),
+        (false, None) => "-".to_owned(),
+    };
+    let bytes = candidate.predictions.bytes;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size for people")]
+    let size = bytes.map_or_else(|| "-".to_owned(), |bytes| units::bytes(bytes.value as u64));
+    vec![
+        format!("{}{mark}", candidate.number),
+        show::plain(&candidate.name),
+        size,
+        bytes.map_or_else(|| "-".to_owned(), |bytes| format!("{:.1} %", bytes.half_width() * 100.0)),
+        score(spread.map(|spread| spread.p10)),
+        score(spread.map(|spread| spread.worst)),
+        candidate.rates.decode_all_cores_per_s.map_or_else(|| "-".to_owned(), |rate| units::significant(rate, 3)),
+    ]
+}
+
+/// The sources that could not be read, for stderr.
+pub(super) fn unreadable(report: &Report) -> String {
+    let count = report.unreadable.len();
+    let mut out = format!("could not read {}:", units::plural(count as u64, "source"));
+    for one in report.unreadable.iter().take(SHOWN) {
+        out += &format!("\n  {}: {}", show::plain(&one.path), show::plain(&one.reason));
+    }
+    match count.saturating_sub(SHOWN) {
+        0 => out,
+        more => out + &format!("\n  … and {more} more (--json lists all)"),
+    }
+}

@@ -1,0 +1,65 @@
+//! The memory that samples in flight may take.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+
+/// Bytes that threads share. A sample above the whole budget waits until it is alone.
+pub(super) struct Budget {
+    most: u64,
+    taken: Mutex<u64>,
+    freed: Condvar,
+}
+
+/// Bytes taken from a budget, given back at the end.
+pub(super) struct Taken<'a> {
+    budget: &'a Budget,
+    bytes: u64,
+}
+
+impl Budget {
+    pub(super) fn new(most: u64) -> Self {
+        Self { most, taken: Mutex::new(0), freed: Condvar::new() }
+    }
+
+    /// Waits until `bytes` are free.
+    pub(super) fn take(&self, bytes: u64) -> Taken<'_> {
+        let bytes = bytes.min(self.most);
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self
+            .freed
+            .wait_while(taken, |taken| taken.saturating_add(bytes) > self.most)
+            .unwrap_or_else(PoisonError::into_inner);
+        *taken += bytes;
+        Taken { budget: self, bytes }
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        *self.budget.taken.lock().unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        self.budget.freed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Budget;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn never_more_than_there_is_and_a_large_one_alone() {
+        let (budget, now) = (Budget::new(10), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for bytes in [4, 4, 4, 100, 3, 7] {
+                let (budget, now) = (&budget, &now);
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        let _taken = budget.take(bytes);
+                        let held = bytes.min(10);
+                        assert!(now.fetch_add(held, Ordering::SeqCst) + held <= 10);
+                        now.fetch_sub(held, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+    }
+}

@@ -1,0 +1,302 @@
+"""`shardpack report`: the page and its data, for sources of every kind and for datasets."""
+
+import json
+import os
+import signal
+import time
+import unittest
+
+import numpy as np
+from support import CommandTest, catches, cubes, jpeg, pictures, png, start, wait_until
+
+QUICK = ["--samples", "4", "--gallery", "1"]
+
+
+class ReportTest(CommandTest):
+    def report(self, src, *args, code=0):
+        """The data of a report, and the page, which holds the same data."""
+        page = self.tmp / "page.html"
+        found = self.expect(code, "report", src, "-o", page, "--json", *args).json()
+        text = page.read_text(encoding="utf-8")
+        embedded = text.split('<script id="report-data" type="application/json">')[1].split("</script>")[0]
+        self.assertEqual(json.loads(embedded)["verdict"], found["verdict"])
+        return found, text
+
+    def size_of(self, dataset):
+        return sum(path.stat().st_size for path in dataset.glob("*.shard"))
+
+
+class Pictures(ReportTest):
+    def test_a_report_names_candidates_figures_and_a_recipe(self):
+        found, _ = self.report(pictures(self.tmp / "in", 12), *QUICK, "--threads", "2")
+        names = [candidate["name"] for candidate in found["candidates"]]
+        self.assertEqual(names[0], "tile")
+        self.assertEqual(len(names), 8)
+        self.assertTrue(found["candidates"][0]["lossless"])
+        for candidate in found["candidates"]:
+            self.assertEqual([row["sample"] for row in candidate["rows"]], [0, 1, 2, 3])
+            bytes_ = candidate["predictions"]["bytes"]
+            self.assertLess(bytes_["low"], bytes_["value"])
+            self.assertLess(bytes_["value"], bytes_["high"])
+            self.assertGreater(candidate["rates"]["decode_all_cores_per_s"], 0)
+            spread = candidate["scores"]["ssimulacra2"]
+            self.assertLessEqual(spread["worst"], spread["p10"])
+            self.assertLessEqual(spread["p10"], spread["best"])
+        lossy = [candidate["scores"]["ssimulacra2"]["mean"] for candidate in found["candidates"][1:5]]
+        self.assertEqual(lossy, sorted(lossy, reverse=True))
+        self.assertEqual((found["whole"]["samples"], found["provenance"]["drawn"]), (12, 4))
+        self.assertIn("--samples=4", found["provenance"]["command"])
+        # The same seed draws the same samples, and figures are the same to the last digit.
+        again, _ = self.report(self.tmp / "in", *QUICK, "--threads", "1")
+        self.assertEqual([c["rows"] for c in again["candidates"]], [c["rows"] for c in found["candidates"]])
+        other, _ = self.report(self.tmp / "in", *QUICK, "--seed", "1")
+        self.assertNotEqual(other["samples"], found["samples"])
+
+    def test_the_prediction_holds_what_pack_writes(self):
+        source = pictures(self.tmp / "in", 60, 4)
+        options = ["--samples", "30", "--gallery", "0", "--quality", "90,70", "--subsampling", "keep,420"]
+        found, _ = self.report(source, *options)
+        self.assertEqual(len(found["candidates"]), 5)
+        for candidate in found["candidates"]:
+            out = self.tmp / f"out{candidate['number']}"
+            self.ok("pack", source, out, "--recipe", f"{self.tmp / 'page.html'}#{candidate['number']}")
+            bytes_ = candidate["predictions"]["bytes"]
+            self.assertLess(bytes_["low"], self.size_of(out), candidate["name"])
+            self.assertLess(self.size_of(out), bytes_["high"], candidate["name"])
+
+    def test_a_recipe_packs_as_its_command_does(self):
+        source = pictures(self.tmp / "in", 6)
+        data = self.tmp / "report.json"
+        found = self.ok("report", source, *QUICK, "--json", "--quality", "60")
+        data.write_text(found.out)
+        self.assertFalse((self.tmp / "report.html").exists())
+        self.ok("pack", source, self.tmp / "a", "--recipe", f"{data}#2")
+        self.ok("pack", source, self.tmp / "b", "--jpeg", "reencode", "--quality", "60")
+        self.assertSameTree(self.tmp / "a", self.tmp / "b")
+        for recipe, part in [
+            (f"{data}#9", "there are 1 tile, 2 q60"),
+            (f"{data}#two", "such as report.html#2"),
+            (str(data), "such as report.html#2"),
+            (f"{source}#1", "cannot read the report"),
+            (f"{self.tmp / 'a' / 'manifest.json'}#1", "found other JSON"),
+        ]:
+            refused = self.expect(2, "pack", source, self.tmp / "c", "--recipe", recipe)
+            self.assertIn(part, refused.err)
+        twice = self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#2", "--quality", "3")
+        self.assertIn("--quality", twice.err)
+        # A recipe is options and nothing else.
+        evil = json.loads(found.out)
+        evil["candidates"][0]["arguments"] = ["/etc"]
+        data.write_text(json.dumps(evil))
+        self.assertIn("found `/etc`", self.expect(2, "pack", source, self.tmp / "c", "--recipe", f"{data}#1").err)
+
+    def test_conditions_choose(self):
+        source = pictures(self.tmp / "in", 6)
+        verdict = lambda *want: self.report(source, *QUICK, "--quality", "95,30", *want)[0]["verdict"]
+        self.assertEqual(verdict("--want", "ssimulacra2>=-999")["chosen"], 2)
+        strict = verdict("--want", "ssimulacra2.p10>=99.99")
+        self.assertEqual((strict["chosen"], strict["met"]), (0, True))
+        impossible = verdict("--want", "size<=1B", "--want", "psnr>=10")
+        self.assertEqual((impossible["chosen"], impossible["met"]), (0, False))
+        self.assertEqual(impossible["want"], ["size<=1B", "psnr>=10"])
+        for want in ["ssimulacra2.mean>=3", "size>=3", "nonsense", "ssimulacra2<=3"]:
+            self.assertIn("--want", self.expect(2, "report", source, "--want", want).err)
+
+    def test_candidates_from_a_file(self):
+        source, file = pictures(self.tmp / "in", 6), self.tmp / "c.toml"
+        file.write_text('[[candidate]]\nname = "<b>mine</b>"\njpeg = "reencode"\nquality = 55\nshort-side = 32\n[[candidate]]\njpeg = "keep"\n')
+        found, page = self.report(source, *QUICK, "--candidates", file)
+        self.assertEqual([candidate["name"] for candidate in found["candidates"]], ["<b>mine</b>", "jpeg keep"])
+        self.assertFalse(found["candidates"][0]["lossless"])
+        self.assertNotIn("<b>mine", page)
+        file.write_text("[[candidate]]\nquality = 55\n")
+        refused = self.expect(2, "report", source, "--candidates", file)
+        self.assertIn("candidate `quality 55`", refused.err)
+        self.assertIn("--jpeg reencode", refused.err)
+
+    def test_hostile_names_stay_text(self):
+        folder = self.tmp / "in" / "a&b"
+        folder.mkdir(parents=True)
+        names = ["<script>alert(1)</script>.jpg".replace("/", "\u2215"), "'\"--><img src=x onerror=alert(2)>.jpg", "${x}{{y}}\u202e.jpg"]
+        for i, name in enumerate(names):
+            (folder / name).write_bytes(jpeg(i))
+        found, page = self.report(self.tmp / "in", "--gallery", "3", "--quality", "50")
+        self.assertEqual(len(found["samples"]), 3)
+        self.assertNotIn("<script>alert", page)
+        self.assertNotIn("<img src=x", page)
+
+    def test_one_sample_equal_samples_and_pictures_of_one_pixel(self):
+        from PIL import Image
+
+        one = self.tmp / "one"
+        one.mkdir()
+        (one / "a.jpg").write_bytes(jpeg(1))
+        found, _ = self.report(one)
+        self.assertEqual(found["provenance"]["drawn"], 1)
+        bytes_ = found["candidates"][0]["predictions"]["bytes"]
+        self.ok("pack", one, self.tmp / "packed")
+        self.assertLessEqual(abs(self.size_of(self.tmp / "packed") - bytes_["value"]), 4096)
+        equal = self.tmp / "equal"
+        equal.mkdir()
+        for i in range(9):
+            (equal / f"{i}.jpg").write_bytes(jpeg(1))
+        found, _ = self.report(equal, *QUICK)
+        spread = found["candidates"][1]["scores"]["ssimulacra2"]
+        self.assertEqual(spread["worst"], spread["best"])
+        dots = self.tmp / "dots"
+        dots.mkdir()
+        for i in range(3):
+            Image.new("RGB", (1, 1), (i * 90, 3, 200)).save(dots / f"{i}.jpg")
+        found, _ = self.report(dots, "--quality", "30")
+        self.assertEqual(len(found["candidates"][1]["rows"]), 3)
+
+    def test_what_cannot_be_read_is_listed(self):
+        source = pictures(self.tmp / "in", 6)
+        (source / "class 0" / "empty.jpg").write_bytes(b"")
+        (source / "class 0" / "text.jpg").write_bytes(b"not a picture")
+        cut = jpeg(3)
+        (source / "class 0" / "cut.jpg").write_bytes(cut[: len(cut) // 2])
+        found, page = self.report(source, "--quality", "70", code=1)
+        paths = [one["path"].split("/")[1] for one in found["unreadable"]]
+        self.assertEqual(paths, ["cut.jpg", "empty.jpg", "text.jpg"])
+        self.assertIn("could not be read", page)
+        self.assertIn("--on-bad-input skip", found["verdict"]["command"])
+        bad = self.tmp / "bad"
+        bad.mkdir()
+        (bad / "a.jpg").write_bytes(b"not a picture")
+        self.expect(2, "report", bad, "-o", self.tmp / "none.html")
+        self.assertFalse((self.tmp / "none.html").exists())
+
+    def test_pictures_of_other_kinds_keep_their_bytes(self):
+        source = self.tmp / "in"
+        source.mkdir()
+        (source / "a.png").write_bytes(png(1))
+        (source / "b.jpg").write_bytes(jpeg(1))
+        found, _ = self.report(source, "--quality", "50", "--short-side", "16")
+        self.assertEqual(len(found["candidates"][1]["rows"]), 2)
+        self.assertEqual(found["candidates"][1]["rows"][0]["scores"]["ssimulacra2"], 100)
+
+    def test_a_file_that_is_no_report_is_not_replaced(self):
+        source, page = pictures(self.tmp / "in", 3), self.tmp / "report.html"
+        page.write_text("my thesis")
+        refused = self.expect(2, "report", source, *QUICK, "-o", page)
+        self.assertIn("is no report", refused.err)
+        self.assertEqual(page.read_text(), "my thesis")
+        self.ok("report", source, *QUICK, "--quality", "50", "-o", page, "--force")
+        self.ok("report", source, *QUICK, "--quality", "50", "-o", page)
+        self.assertIn("no folder", self.expect(2, "report", source, "-o", self.tmp / "no" / "a.html").err)
+
+    def test_options_of_the_other_kind_are_refused(self):
+        source = pictures(self.tmp / "in", 3)
+        self.assertIn("are for cubes", self.expect(2, "report", source, "--max-error", "0.1", "-o", self.tmp / "a.html").err)
+
+    def test_an_interrupted_run_reports_what_it_has(self):
+        source = self.tmp / "in"
+        source.mkdir()
+        content = jpeg(1, 512, 768)
+        for i in range(200):
+            (source / f"{i:03}.jpg").write_bytes(content)
+        process = start("report", source, "--samples", "200", "--threads", "1", "-o", self.tmp / "page.html", "--json", "--target", "ssimulacra2=90,ssimulacra2=80")
+        self.addCleanup(process.kill)
+        # Minutes of work. Whether the first sample is done by then makes no difference.
+        self.assertTrue(wait_until(lambda: catches(process, signal.SIGINT), process))
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=300)
+        self.assertEqual(process.returncode, 130, err)
+        if out:
+            found = json.loads(out)
+            part = found["provenance"]["interrupted"]
+            self.assertLess(part["done"], part["of"])
+            self.assertEqual(len(found["samples"]), part["done"])
+            self.assertIn("Interrupted", (self.tmp / "page.html").read_text())
+        else:
+            self.assertIn(b"before anything was measured", err)
+
+
+class Cubes(ReportTest):
+    def test_cubes_have_errors_spectra_and_a_bound(self):
+        found, _ = self.report(cubes(self.tmp / "in", 5))
+        by_name = {candidate["name"]: candidate for candidate in found["candidates"]}
+        self.assertTrue(by_name["keep"]["lossless"])
+        fixed = [candidate for candidate in found["candidates"] if candidate["group"] == "fixed"]
+        self.assertEqual(len(fixed), 4)
+        for candidate in fixed:
+            bound = float(candidate["options"]["max-error"])
+            worst = candidate["scores"]["max_abs_error"]["worst"]
+            self.assertLessEqual(worst, bound)
+            self.assertGreater(worst, bound / 2)
+            for measure in ["psnr", "ssim", "spectral_angle", "max_rel_error", "altered"]:
+                self.assertIn(measure, candidate["scores"])
+        # The noise that was put in is 0.01.
+        want = found["verdict"]["want"][0]
+        self.assertTrue(want.startswith("max_abs_error<="))
+        self.assertTrue(0.005 < float(want.split("=")[1]) < 0.02, want)
+        panel = found["cubes"][0]
+        self.assertEqual(len(panel["bands"]), 17)
+        self.assertEqual([pair["why"] for pair in panel["spectra"]], ["worst", "median"])
+        self.assertLess(abs(panel["autocorrelation_columns"][0]), 0.2)
+
+    def test_figures_are_those_of_numpy(self):
+        source = cubes(self.tmp / "in", 1)
+        self.report(source, "--max-error", "0.02")
+        found, _ = self.report(source, "--max-error", "0.02")
+        number = next(c["number"] for c in found["candidates"] if c["name"] == "fixed ±0.02")
+        scores = {name: spread["worst"] for name, spread in found["candidates"][number - 1]["scores"].items()}
+        self.ok("pack", source, self.tmp / "out", "--recipe", f"{self.tmp / 'page.html'}#{number}")
+        self.ok("unpack", self.tmp / "out", self.tmp / "back")
+        before = np.load(source / "cube000.npy").astype(np.float64)
+        after = np.load(self.tmp / "back" / "cube000.npy").astype(np.float64)
+        error = after - before
+        self.assertAlmostEqual(scores["max_abs_error"], np.abs(error).max(), 12)
+        self.assertAlmostEqual(scores["max_rel_error"], (np.abs(error) / np.abs(before)).max(), 12)
+        self.assertAlmostEqual(scores["psnr"], 10 * np.log10(np.ptp(before) ** 2 / (error**2).mean()), 9)
+        cosine = (before * after).sum(2) / np.linalg.norm(before, axis=2) / np.linalg.norm(after, axis=2)
+        self.assertAlmostEqual(scores["spectral_angle"], np.degrees(np.arccos(cosine)).mean(), 6)
+        self.assertAlmostEqual(scores["altered"], (before != after).mean(), 12)
+
+    def test_nothing_but_nan_and_integers(self):
+        nan = self.tmp / "nan"
+        nan.mkdir()
+        np.save(nan / "a.npy", np.full((8, 9, 5), np.nan, np.float32))
+        found, _ = self.report(nan)
+        self.assertTrue(found["candidates"][0]["lossless"])
+        self.assertEqual(found["verdict"]["want"], ["altered<=0"])
+        found, _ = self.report(cubes(self.tmp / "int", 3, dtype=np.uint8))
+        self.assertTrue(all(candidate["lossless"] for candidate in found["candidates"]))
+        self.assertNotIn("gallery", found)
+
+    def test_the_prediction_holds_what_pack_writes(self):
+        source = cubes(self.tmp / "in", 12)
+        found, _ = self.report(source, "--samples", "6", "--max-error", "0.01,0.1")
+        for candidate in found["candidates"]:
+            out = self.tmp / f"out{candidate['number']}"
+            self.ok("pack", source, out, "--recipe", f"{self.tmp / 'page.html'}#{candidate['number']}")
+            bytes_ = candidate["predictions"]["bytes"]
+            self.assertLess(bytes_["low"], self.size_of(out), candidate["name"])
+            self.assertLess(self.size_of(out), bytes_["high"], candidate["name"])
+
+
+class Datasets(ReportTest):
+    def test_a_dataset_tells_what_packing_measured(self):
+        source = pictures(self.tmp / "in", 9)
+        self.ok("pack", source, self.tmp / "out", "--jpeg", "reencode", "--quality", "60", "--score", "all")
+        found, _ = self.report(self.tmp / "out")
+        self.assertEqual((found["subject"], len(found["samples"])), ("dataset", 9))
+        self.assertEqual(found["candidates"][0]["name"], "reencode q60")
+        scores = self.ok("inspect", self.tmp / "out", "--json").json()["fidelity"]["image"]["ssimulacra2"]
+        self.assertAlmostEqual(found["candidates"][0]["scores"]["ssimulacra2"]["worst"], scores["min"], 4)
+        self.assertIn("has no options", self.expect(2, "pack", source, self.tmp / "b", "--recipe", f"{self.tmp / 'page.html'}#1").err)
+        self.assertIn("is a dataset", self.expect(2, "report", self.tmp / "out", "--quality", "3", "-o", self.tmp / "a.html").err)
+
+    def test_cubes_and_a_shard_that_is_gone(self):
+        self.ok("pack", cubes(self.tmp / "in", 8), self.tmp / "out", "--values", "f16", "--shard-size", "20KiB")
+        found, _ = self.report(self.tmp / "out")
+        self.assertGreater(found["candidates"][0]["scores"]["max_abs_error"]["worst"], 0)
+        os.remove(sorted((self.tmp / "out").glob("*.shard"))[1])
+        found, _ = self.report(self.tmp / "out", code=1)
+        self.assertEqual(len(found["unreadable"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
