@@ -16,13 +16,13 @@ use std::ptr::NonNull;
 /// gone.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Batch {
-    pub(crate) inner: shardpack_reader::Batch,
+    pub(crate) inner: shardpack_loader::Batch,
 }
 
 /// A field of a batch: a C-contiguous tensor, in memory of this process or of a device.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Tensor {
-    batch: shardpack_reader::Batch,
+    batch: shardpack_loader::Batch,
     field: String,
     dtype: Dtype,
     shape: Vec<u64>,
@@ -101,7 +101,7 @@ impl Batch {
 type Rows<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
 impl Batch {
-    fn field(&self, name: &str) -> PyResult<shardpack_reader::Tensor<'_>> {
+    fn field(&self, name: &str) -> PyResult<shardpack_loader::Tensor<'_>> {
         self.inner.field(name).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 }

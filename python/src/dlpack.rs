@@ -18,15 +18,15 @@
 //!    slot has to wait for before it is used again, [`Batch::used_on`] is told before a capsule is
 //!    made.
 //!
-//! [`Tensor::memory`]: shardpack_reader::Tensor::memory
-//! [`Tensor::bytes`]: shardpack_reader::Tensor::bytes
+//! [`Tensor::memory`]: shardpack_loader::Tensor::memory
+//! [`Tensor::bytes`]: shardpack_loader::Tensor::bytes
 #![allow(unsafe_code)]
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use shardpack_format::Dtype;
-use shardpack_reader::Batch;
+use shardpack_loader::Batch;
 use std::ffi::{CStr, c_void};
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 

@@ -1,7 +1,7 @@
 //! What a block of threads makes of the output: as much as its source fits into shared memory.
 
 use super::record::{TILE_BETWEEN, TILE_PIXELS};
-use shardpack_codec::jpeg::ResizedAxis;
+use shardpack_jpeg::ResizedAxis;
 
 /// Most rows of a tile: more make each block longer, and a batch fewer blocks.
 const MAX_ROWS: u32 = 16;

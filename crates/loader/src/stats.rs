@@ -1,0 +1,94 @@
+//! What a loader has done so far, and what it waited for.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Figures of a loader since it was opened. Seconds are summed over the threads of its pool.
+///
+/// ```
+/// use shardpack_loader::LoaderStats;
+/// let stats = LoaderStats::default();
+/// assert_eq!((stats.batches, stats.decode_s), (0, 0.0));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LoaderStats {
+    /// Batches that were handed out, those that were errors included.
+    pub batches: u64,
+    /// Samples that were handed out.
+    pub samples: u64,
+    /// Bytes read from the files.
+    pub read_bytes: u64,
+    /// Bytes of the batches that were handed out.
+    pub output_bytes: u64,
+    /// Seconds spent in reads, waiting for the disk included.
+    pub read_s: f64,
+    /// Seconds spent comparing CRC32s.
+    pub crc_s: f64,
+    /// Seconds spent decoding and copying into slots.
+    pub decode_s: f64,
+    /// Seconds for which threads had nothing to do because every slot was filled: the consumer is
+    /// the limit.
+    pub idle_for_consumer_s: f64,
+    /// Seconds for which threads had nothing to do because what they need was being read: the disk
+    /// is the limit.
+    pub idle_for_data_s: f64,
+    /// Seconds for which the caller waited in `next_batch`: the loader is the limit.
+    pub consumer_wait_s: f64,
+    /// Batches that were ready, on average, when the caller asked for one.
+    pub queue_fill: f64,
+    /// Pictures of more than 8 bits a sample, of which 8 are left in the batches.
+    pub narrowed_pictures: u64,
+    /// Damaged samples that were skipped.
+    pub skipped: u64,
+    /// Slots made beyond [`LoaderOptions::slots`](super::LoaderOptions::slots), because the caller
+    /// kept all the others.
+    pub extra_slots: u64,
+    /// Slots made anew because a ragged batch was larger than any before.
+    pub grown_slots: u64,
+    /// Most bytes that the buffers of runs took.
+    pub peak_run_bytes: u64,
+    /// Whether the window of the epoch at hand is in the page cache, and not in memory of the
+    /// loader.
+    pub window_in_page_cache: bool,
+    /// Peak memory of the process in bytes, as the system counts it; 0 where it does not say.
+    pub peak_rss_bytes: u64,
+    /// What [`Loader::predicted_bytes`](super::Loader::predicted_bytes) says.
+    pub predicted_bytes: u64,
+}
+
+/// Nanoseconds, bytes and pictures, counted by many threads.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) read_bytes: AtomicU64,
+    pub(super) read: AtomicU64,
+    pub(super) crc: AtomicU64,
+    pub(super) decode: AtomicU64,
+    pub(super) narrowed: AtomicU64,
+    pub(super) idle_for_consumer: AtomicU64,
+    pub(super) idle_for_data: AtomicU64,
+}
+
+pub(super) fn add(counter: &AtomicU64, value: u64) {
+    counter.fetch_add(value, Ordering::Relaxed);
+}
+
+pub(super) fn add_since(counter: &AtomicU64, start: Instant) {
+    add(counter, nanoseconds(start.elapsed()));
+}
+
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn seconds(counter: &AtomicU64) -> f64 {
+    counter.load(Ordering::Relaxed) as f64 / 1e9
+}
+
+/// Peak resident memory of this process.
+pub(super) fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
+}
