@@ -1,8 +1,8 @@
 //! JPEGs for training loops: the header walk, cutting by restart markers, decoding into a slot,
 //! tiling and re-encoding, and the fence around libjpeg-turbo.
 //!
-//! - [`JpegTiler`] puts restart markers into a JPEG on its coefficients, [`JpegReencoder`] makes a
-//!   smaller one, and says what that costs.
+//! - [`JpegTiler`] puts restart markers into a JPEG on its coefficients. With the feature `encode`,
+//!   `JpegReencoder` makes a smaller one, and says what that costs.
 //! - [`cut()`] cuts a rectangle out of a tiled JPEG by copying bytes.
 //! - [`JpegDecoder`] decodes into the caller's memory: cropped, resized, turned, flipped. A [`View`]
 //!   says what; random ones are drawn by a [`DrawKey`].
@@ -41,13 +41,16 @@ mod orientation;
 mod picture;
 mod picture_decoder;
 mod picture_open;
+#[cfg(feature = "encode")]
 mod quantisation;
 mod rect;
+#[cfg(feature = "encode")]
 mod reencode;
 mod render;
 mod resize;
 mod scaling;
 mod scan;
+#[cfg(feature = "encode")]
 mod score;
 #[cfg(test)]
 mod sources;
@@ -72,11 +75,13 @@ pub(crate) use orientation::Turn;
 pub use picture::PictureCheck;
 pub use picture_decoder::PictureDecoder;
 pub use rect::Rect;
+#[cfg(feature = "encode")]
 pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
 pub use render::{PixelLayout, Rendering};
 pub(crate) use render::{Plan, Renderer, grown, trim};
 pub(crate) use resize::Pixels;
 pub use scaling::{FloatTable, Scaling};
+#[cfg(feature = "encode")]
 pub use score::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
 pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
 pub use turbo::Scale;

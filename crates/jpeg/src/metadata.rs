@@ -4,7 +4,6 @@
 //! lost out of the source, and [`with_metadata`] puts it back.
 #![deny(clippy::indexing_slicing)]
 
-use super::end_of_image;
 use super::header::{Walk, exif_orientation_at};
 use super::tile::parse;
 use shardpack_base::parts::part_mut;
@@ -188,8 +187,9 @@ pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
 }
 
 /// Bytes of the picture alone: without metadata segments, and without what follows its end.
+#[cfg(feature = "encode")]
 pub(super) fn picture_bytes(jpeg: &[u8], scan_offset: u64) -> usize {
-    let end = end_of_image(jpeg, scan_offset).and_then(|end| usize::try_from(end).ok()).unwrap_or(jpeg.len());
+    let end = super::end_of_image(jpeg, scan_offset).and_then(|end| usize::try_from(end).ok()).unwrap_or(jpeg.len());
     let metadata = |marker: u8| matches!(marker, 0xE1..=0xED | 0xEF | 0xFE);
     let segments = segments(jpeg).filter(|&(marker, ..)| metadata(marker));
     end.saturating_sub(segments.map(|(_, body, _)| body.len() + 4).sum())

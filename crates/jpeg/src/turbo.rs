@@ -20,7 +20,9 @@ mod kinds;
 #[cfg(test)]
 pub(crate) use kinds::Process;
 pub use kinds::Scale;
-pub(crate) use kinds::{Bounds, Color, Encoding, Frame, Operation, PixelFormat, Subsampling, Transcoding, Warnings};
+pub(crate) use kinds::{Bounds, Color, Frame, Operation, PixelFormat, Transcoding, Warnings};
+#[cfg(any(test, feature = "encode"))]
+pub(crate) use kinds::{Encoding, Subsampling};
 
 use super::header::scans;
 use super::tile::parse;
@@ -398,12 +400,14 @@ impl Transcoder {
 }
 
 /// Encodes pictures. Holds no data of a picture.
+#[cfg(any(test, feature = "encode"))]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Compressor {
     #[cfg(test)]
     process: Option<Process>,
 }
 
+#[cfg(any(test, feature = "encode"))]
 impl Compressor {
     pub(crate) fn new() -> Self {
         Self::default()

@@ -1,7 +1,7 @@
 //! The memory that a loader takes beside what it predicts: one epoch, in a process that does
 //! nothing else.
 //!
-//! `cargo run --release -p shardpack-reader --example loader_memory -- DATASET full|crop|raw
+//! `cargo run --release -p shardpack-loader --example loader_memory -- DATASET full|crop|raw
 //! [BATCH_SIZE] [THREADS]`
 //!
 //! What counts is the growth of the process's peak from before the loader was opened, with the

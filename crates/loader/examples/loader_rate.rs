@@ -2,7 +2,7 @@
 //! on the same pictures in memory, with nothing else to do, on as many threads; and a plain loop of
 //! reads over the same files.
 //!
-//! `cargo run --release -p shardpack-reader --example loader_rate -- DATASET [THREADS] [ROUNDS]
+//! `cargo run --release -p shardpack-loader --example loader_rate -- DATASET [THREADS] [ROUNDS]
 //! [cold]`
 //!
 //! Medians of `ROUNDS` (default 5), all measures in turn in each, after a round that does not

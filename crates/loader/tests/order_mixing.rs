@@ -1,7 +1,7 @@
 //! How well the windowed order mixes, beside a full permutation and beside a shuffle buffer of the
 //! same memory.
 //!
-//! The table in `docs/order.md`: `cargo test --release -p shardpack-reader --test order_mixing --
+//! The table in `docs/order.md`: `cargo test --release -p shardpack-loader --test order_mixing --
 //! --ignored --nocapture`
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 

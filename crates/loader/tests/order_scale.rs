@@ -81,7 +81,7 @@ fn a_hundred_million_samples_come_once() {
     println!("{SAMPLES} samples in {:.1} s", begin.elapsed().as_secs_f64());
 }
 
-/// `cargo test --release -p shardpack-reader --test order_scale -- --ignored --nocapture table`
+/// `cargo test --release -p shardpack-loader --test order_scale -- --ignored --nocapture table`
 #[test]
 #[ignore = "prints the table of docs/order.md"]
 fn table_of_world_sizes() {

@@ -170,6 +170,7 @@ pub(crate) enum Operation {
 }
 
 /// Chroma subsampling of an encoder.
+#[cfg(any(test, feature = "encode"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Subsampling {
@@ -194,6 +195,7 @@ pub(crate) struct Transcoding {
 }
 
 /// Options of an encoder: always baseline, one scan, optimised Huffman tables.
+#[cfg(any(test, feature = "encode"))]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Encoding {
     /// libjpeg's quality, 1..=100.

@@ -1,6 +1,6 @@
 //! Times decoding a whole cube as in the loader, against decoding only the payload.
 //!
-//! `cargo run --release -p shardpack-array --example cube_rate [ROUNDS [NPY]]`: medians of ROUNDS
+//! `cargo run --release -p shardpack-array --example array_rate [ROUNDS [NPY]]`: medians of ROUNDS
 //! (default 5) times three cubes, in processor time of one thread; the sides take turns. The cube
 //! is a synthetic one of 480 × 640 × 100, or `NPY`, a file of little-endian float32. *Alone* is
 //! what the payload decodes to, as it is: no differences undone, no order of the axes, no element
