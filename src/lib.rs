@@ -1,5 +1,5 @@
-//! The shardpack command as a library: sources, packing, collecting, export, reports and the
-//! command line itself.
+//! The `shardpack` command as a library: arguments, progress, printing. The Python package runs it,
+//! too.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
@@ -13,16 +13,4 @@
 )]
 
 pub mod cli;
-pub mod collect;
-pub mod export;
-pub mod npy;
-pub mod pack;
 pub mod place;
-mod regular;
-pub mod report;
-pub mod salvage;
-pub mod sources;
-
-#[cfg(test)]
-#[path = "../tests/bounded/mod.rs"]
-mod bounded;

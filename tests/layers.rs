@@ -11,28 +11,62 @@ use std::process::Command;
 /// point down only.
 const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-format", &[]),
-    ("shardpack-codec", &["shardpack-format"]),
-    ("shardpack-reader", &["shardpack-format", "shardpack-codec"]),
-    ("shardpack-writer", &["shardpack-format", "shardpack-codec"]),
-    ("shardpack-gpu", &["shardpack-format", "shardpack-codec", "shardpack-reader"]),
+    ("shardpack-base", &["shardpack-format"]),
+    ("shardpack-jpeg", &["shardpack-format", "shardpack-base"]),
+    ("shardpack-array", &["shardpack-format", "shardpack-base"]),
+    ("shardpack-writer", &["shardpack-format"]),
+    ("shardpack-reader", &["shardpack-format", "shardpack-jpeg", "shardpack-array"]),
+    (
+        "shardpack-loader",
+        &["shardpack-format", "shardpack-base", "shardpack-jpeg", "shardpack-array", "shardpack-reader"],
+    ),
+    (
+        "shardpack-gpu",
+        &["shardpack-format", "shardpack-jpeg", "shardpack-array", "shardpack-reader", "shardpack-loader"],
+    ),
     ("shardpack-gpu-play", &[]),
     ("shardpack-store", &["shardpack-reader"]),
     ("shardpack-report", &[]),
     (
-        "shardpack",
+        "shardpack-pack",
         &[
             "shardpack-format",
-            "shardpack-codec",
+            "shardpack-base",
+            "shardpack-jpeg",
+            "shardpack-array",
             "shardpack-reader",
             "shardpack-writer",
-            "shardpack-gpu",
-            "shardpack-store",
             "shardpack-report",
         ],
     ),
     (
+        "shardpack",
+        &[
+            "shardpack-format",
+            "shardpack-jpeg",
+            "shardpack-array",
+            "shardpack-reader",
+            "shardpack-loader",
+            "shardpack-writer",
+            "shardpack-gpu",
+            "shardpack-store",
+            "shardpack-report",
+            "shardpack-pack",
+        ],
+    ),
+    (
         "shardpack-python",
-        &["shardpack", "shardpack-format", "shardpack-codec", "shardpack-reader", "shardpack-writer", "shardpack-gpu"],
+        &[
+            "shardpack",
+            "shardpack-format",
+            "shardpack-jpeg",
+            "shardpack-array",
+            "shardpack-reader",
+            "shardpack-loader",
+            "shardpack-writer",
+            "shardpack-gpu",
+            "shardpack-pack",
+        ],
     ),
 ];
 
@@ -40,12 +74,12 @@ const ARROWS: &[(&str, &[&str])] = &[
 /// driver, those around the rows of a batch and the streams that others use it in, the one around
 /// the C structs by which Python's frameworks take tensors, and the call by which tests run kernels on the CPU.
 const UNSAFE_ALLOWED: &[&str] = &[
-    "crates/codec/src/blosc2/ffi.rs",
-    "crates/codec/src/jpeg/turbo.rs",
+    "crates/array/src/blosc2/ffi.rs",
+    "crates/jpeg/src/turbo.rs",
     "crates/gpu/src/driver/",
     "crates/gpu-play/src/ffi.rs",
-    "crates/reader/src/loader/rows.rs",
-    "crates/reader/src/loader/stream.rs",
+    "crates/loader/src/rows.rs",
+    "crates/loader/src/stream.rs",
     "python/src/dlpack.rs",
 ];
 

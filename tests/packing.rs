@@ -4,10 +4,10 @@
 mod making;
 
 use making::{contents, cube, run, write_cubes, write_npy};
-use shardpack::pack::{Jpeg, PackOptions, PictureOptions};
-use shardpack::sources::{OnBadInput, SourceOptions};
-use shardpack_codec::Array;
+use shardpack_array::Array;
 use shardpack_format::Dtype;
+use shardpack_pack::pack::{Jpeg, PackOptions, PictureOptions};
+use shardpack_pack::sources::{OnBadInput, SourceOptions};
 use std::fs;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn pictures_that_come_damaged_are_named() {
     let scratch = tempfile::tempdir().unwrap();
     let (src, out) = (scratch.path().join("src"), scratch.path().join("out"));
     fs::create_dir(&src).unwrap();
-    let whole = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/codec/testdata/tiles.jpg")).unwrap();
+    let whole = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/jpeg/testdata/tiles.jpg")).unwrap();
     let marker = whole.windows(2).position(|pair| pair == [0xFF, 0xD2]).unwrap();
     let swapped = [&whole[..marker], &[0xFF, 0xD5], &whole[marker + 2..]].concat();
     let cut = [&whole[..marker], &[0xFF, 0xD9]].concat();
@@ -121,7 +121,7 @@ fn what_cannot_be_meant_is_refused() {
     // A bound that is missing, and one that no float32 can keep.
     let out = scratch.path().join("out");
     let mut options = PackOptions::default();
-    options.arrays.values = shardpack_codec::Values::Fixed;
+    options.arrays.values = shardpack_array::Values::Fixed;
     let error = run(&src, &out, &options).unwrap_err().to_string();
     assert!(
         error.ends_with("expected a largest error, found none\nhint: `--max-error E` sets it, in the data's units")

@@ -7,10 +7,10 @@ mod making;
 use making::texts::pictures;
 use making::{contents, run, write_cubes};
 use serde_json::Value;
-use shardpack::pack::PackOptions;
-use shardpack::salvage::{Survey, restore_manifest};
-use shardpack::sources::SourceOptions;
 use shardpack_format::{FOOTER_BYTES, Limits, MANIFEST_NAME};
+use shardpack_pack::pack::PackOptions;
+use shardpack_pack::salvage::{Survey, restore_manifest};
+use shardpack_pack::sources::SourceOptions;
 use shardpack_reader::{VerifyOptions, verify};
 use shardpack_writer::{Report, WriteOptions};
 use std::fs;
@@ -57,7 +57,7 @@ fn a_bad_manifest_costs_nothing() {
     }
 }
 
-fn contents_of_good() -> Vec<(String, shardpack_codec::Array)> {
+fn contents_of_good() -> Vec<(String, shardpack_array::Array)> {
     let (_scratch, dataset, _) = packed();
     contents(&dataset)
 }

@@ -2,18 +2,18 @@
 //! after whatever it has met.
 
 use crate::shard::limits;
-use shardpack_codec::jpeg::{
+use shardpack_format::Result;
+use shardpack_jpeg::{
     CutPlan, DecodeOptions, JpegDecoder, JpegHeader, JpegTiler, Rect, Rendering, Scale, TileOptions, Tiled, View,
     end_of_image,
 };
-use shardpack_codec::{PictureCheck, PictureDecoder};
-use shardpack_format::Result;
+use shardpack_jpeg::{PictureCheck, PictureDecoder};
 
 /// Bytes behind the JPEG that say what is cut out of it: four numbers of a rectangle, and a scale.
 const REQUEST_BYTES: usize = 9;
 
 /// A tiled JPEG of six tiles.
-pub const TILES: &[u8] = include_bytes!("../../crates/codec/testdata/tiles.jpg");
+pub const TILES: &[u8] = include_bytes!("../../crates/jpeg/testdata/tiles.jpg");
 
 /// A tiled JPEG of six tiles, and what to cut out of it.
 pub fn tiled() -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Payloads of arrays, as the encoder makes them, and their decoding: the way to the C libraries.
 
 use crate::shard::limits;
-use shardpack_codec::{Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error};
 
 /// Each coder and filter once, over an array with a short last block and a part that does not

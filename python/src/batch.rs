@@ -10,20 +10,20 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use shardpack_format::Dtype;
-use shardpack_reader::stage::StreamHandle;
+use shardpack_loader::stage::StreamHandle;
 use std::ptr::NonNull;
 
 /// A batch of the loader. Its slot is returned when this object, and every tensor made from it, is
 /// gone.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Batch {
-    pub(crate) inner: shardpack_reader::Batch,
+    pub(crate) inner: shardpack_loader::Batch,
 }
 
 /// A field of a batch: a C-contiguous tensor, in memory of this process or of a device.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Tensor {
-    batch: shardpack_reader::Batch,
+    batch: shardpack_loader::Batch,
     field: String,
     dtype: Dtype,
     shape: Vec<u64>,
@@ -102,7 +102,7 @@ impl Batch {
 type Rows<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
 impl Batch {
-    fn field(&self, name: &str) -> PyResult<shardpack_reader::Tensor<'_>> {
+    fn field(&self, name: &str) -> PyResult<shardpack_loader::Tensor<'_>> {
         self.inner.field(name).ok_or_else(|| PyKeyError::new_err(name.to_owned()))
     }
 }

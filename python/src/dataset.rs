@@ -6,10 +6,10 @@ use numpy::PyArray1;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use shardpack::export::{Content, content};
-use shardpack::pack::is_figure;
-use shardpack_codec::ArrayDecoder;
+use shardpack_array::ArrayDecoder;
 use shardpack_format::{Dtype, Field};
+use shardpack_pack::export::{Content, content};
+use shardpack_pack::pack::is_figure;
 use shardpack_reader::{DatasetOptions, Error};
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -91,7 +91,7 @@ impl Dataset {
     /// Names of the array fields whose arrays differ in shape and whose shapes are not in the
     /// index.
     fn varying_arrays(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let names = py.detach(|| self.inner.varying_arrays()).map_err(raise)?;
+        let names = py.detach(|| shardpack_loader::varying_arrays(&self.inner)).map_err(raise)?;
         Ok(names.into_iter().map(str::to_owned).collect())
     }
 

@@ -20,16 +20,16 @@
 //! 6. A stream is what Python says it is, as for every library that takes one by DLPack, and lives
 //!    until the batch is gone: `Batch.used_on` and docs/gpu.md ask for it.
 //!
-//! [`Tensor::memory`]: shardpack_reader::Tensor::memory
-//! [`Tensor::bytes`]: shardpack_reader::Tensor::bytes
+//! [`Tensor::memory`]: shardpack_loader::Tensor::memory
+//! [`Tensor::bytes`]: shardpack_loader::Tensor::bytes
 #![allow(unsafe_code)]
 
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use shardpack_format::Dtype;
-use shardpack_reader::Batch;
-use shardpack_reader::stage::StreamHandle;
+use shardpack_loader::Batch;
+use shardpack_loader::stage::StreamHandle;
 use std::ffi::{CStr, c_void};
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 

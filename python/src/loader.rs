@@ -9,10 +9,11 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use shardpack_codec::jpeg::{PixelLayout, Scaling};
-use shardpack_reader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
-use shardpack_reader::stage;
-use shardpack_reader::{ArrayDtype, Bands, LoaderOptions, OnCorrupt, parse_bands};
+use shardpack_jpeg::{PixelLayout, Scaling};
+use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
+use shardpack_loader::stage;
+use shardpack_loader::{ArrayDtype, LoaderOptions, OnCorrupt, parse_bands};
+use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
@@ -24,7 +25,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// A loader of the library, or `None` once it is closed.
 #[pyclass(module = "shardpack._shardpack", frozen)]
 pub(crate) struct Loader {
-    inner: Mutex<Option<shardpack_reader::Loader>>,
+    inner: Mutex<Option<shardpack_loader::Loader>>,
     /// The process that made it.
     pid: u32,
 }
@@ -180,7 +181,7 @@ impl Loader {
     fn new(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Options<'_>) -> PyResult<Self> {
         let dataset = dataset.get().inner.clone();
         let options = options.loader_options(&dataset)?;
-        let inner = py.detach(|| shardpack_reader::Loader::open(&dataset, options)).map_err(raise)?;
+        let inner = py.detach(|| shardpack_loader::Loader::open(&dataset, options)).map_err(raise)?;
         Ok(Self { inner: Mutex::new(Some(inner)), pid: std::process::id() })
     }
 
@@ -320,7 +321,7 @@ impl Loader {
     fn with<T: Send>(
         &self,
         py: Python<'_>,
-        work: impl FnOnce(&mut shardpack_reader::Loader) -> T + Send,
+        work: impl FnOnce(&mut shardpack_loader::Loader) -> T + Send,
     ) -> PyResult<T> {
         self.check_process()?;
         py.detach(|| {

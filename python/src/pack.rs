@@ -3,7 +3,7 @@
 use crate::watch::watch;
 use crate::words::raise_any;
 use pyo3::prelude::*;
-use shardpack::pack::{Hooks, Tally};
+use shardpack_pack::pack::{Hooks, Tally};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) fn pack(
     let packed = watch(py, progress, crate::writer::describe, |cancel, tell| {
         options.source.cancel = Some(Arc::clone(cancel));
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
-        shardpack::pack::pack(&src, &out, &options, &hooks)
+        shardpack_pack::pack::pack(&src, &out, &options, &hooks)
     })?;
     let packed = packed.map_err(|e| raise_any(&e))?;
     let notes = packed.notes.iter().map(|note| crate::words::in_keywords(note)).collect();
@@ -43,7 +43,7 @@ pub(crate) fn size(text: &str) -> PyResult<u64> {
 pub(crate) fn merge(py: Python<'_>, out: PathBuf) -> PyResult<String> {
     let report = py.detach(|| shardpack_writer::merge::<Tally>(&out));
     let report = report.map_err(|e| raise_any(&e.into()))?;
-    Ok(shardpack::pack::report_json(&report).to_string())
+    Ok(shardpack_pack::pack::report_json(&report).to_string())
 }
 
 /// Verifies a dataset. Returns the object that `shardpack verify --json` prints, as text.

@@ -5,8 +5,9 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyDict};
-use shardpack_codec::{Array, ArrayDecoder, PictureDecoder};
+use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{Dtype, Field, FieldKind, Limits};
+use shardpack_jpeg::PictureDecoder;
 use shardpack_reader::{Error, RecordView, Sample, Scalar};
 
 /// One value of a sample, on its way to Python.
@@ -36,7 +37,7 @@ pub(crate) struct Decoders {
 
 impl Decoders {
     pub(crate) fn new(limits: Limits) -> Self {
-        let options = shardpack_codec::jpeg::DecodeOptions { limits, ..Default::default() };
+        let options = shardpack_jpeg::DecodeOptions { limits, ..Default::default() };
         Self { arrays: ArrayDecoder::new(), pictures: PictureDecoder::new(options), narrowed: Vec::new() }
     }
 

@@ -4,8 +4,8 @@
 use crate::errors::{FormatError, LimitError, UsageError, without_limits};
 use pyo3::exceptions::{PyBlockingIOError, PyOSError};
 use pyo3::prelude::*;
-use shardpack::collect::CollectError;
-use shardpack::pack::SampleError;
+use shardpack_pack::collect::CollectError;
+use shardpack_pack::pack::SampleError;
 use std::io;
 use std::path::Path;
 

@@ -7,9 +7,9 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use shardpack::collect::{CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
-use shardpack_codec::Array;
+use shardpack_array::Array;
 use shardpack_format::Dtype;
+use shardpack_pack::collect::{CollectError, CollectOptions, Collector, Kind, Number, Sample, Value};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 

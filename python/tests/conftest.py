@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,9 @@ from PIL import Image
 PHOTOS = 60
 CUBES = 24
 CLASSES = ("cat", "dog", "owl")
+
+# A job in the background ignores Ctrl-C, and so do the programs that it starts: those of the tests must not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def command() -> list[str]:

@@ -2,10 +2,10 @@
 
 use super::args::CatArgs;
 use super::{Outcome, open, show};
-use crate::export::{self, Content, Pending, Placed};
 use anyhow::{Context, anyhow, bail};
 use serde_json::{Map, Value, json};
 use shardpack_format::{ArrayDescriptor, FieldKind, Limits};
+use shardpack_pack::export::{self, Content, Pending, Placed};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, IsTerminal, Write};

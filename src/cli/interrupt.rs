@@ -1,8 +1,8 @@
 //! Ctrl-C and SIGTERM: the first asks the command to stop, and the process ends at most two seconds
 //! later, unless it still has a result to write. A second one ends it at once.
 
-use crate::pack::SampleError;
-use crate::sources::cubes::CubeError;
+use shardpack_pack::pack::SampleError;
+use shardpack_pack::sources::cubes::CubeError;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

@@ -2,9 +2,9 @@
 
 use super::args::Cli;
 use super::args::Command::Pack;
-use crate::pack::PackOptions;
 use clap::CommandFactory;
 use shardpack_format::Limits;
+use shardpack_pack::pack::PackOptions;
 use std::ffi::OsString;
 use std::path::PathBuf;
 

@@ -6,17 +6,17 @@ use super::args::{
 };
 use super::progress::Bar;
 use super::{Outcome, interrupt, show, summary, units};
-use crate::pack::{
-    Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes, report_json,
-};
 use crate::place::refuse_url;
-use crate::sources::cubes::CubeOptions;
-use crate::sources::{BadInput, Kind, LabelsFrom, OnBadInput, SourceOptions};
 use anyhow::bail;
 use serde_json::Value;
-use shardpack_codec::jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
-use shardpack_codec::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
+use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, Prefer, Trial, Values};
 use shardpack_format::MANIFEST_NAME;
+use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
+use shardpack_pack::pack::{
+    Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes, report_json,
+};
+use shardpack_pack::sources::cubes::CubeOptions;
+use shardpack_pack::sources::{BadInput, Kind, LabelsFrom, OnBadInput, SourceOptions};
 use shardpack_writer::{Outcome as Written, Part, Report};
 use std::cell::OnceCell;
 use std::path::Path;
@@ -90,7 +90,7 @@ fn outcome_of(skipped: &[String]) -> Outcome {
 
 pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
     refuse_url(&args.out, "merge")?;
-    let report = shardpack_writer::merge::<crate::pack::Tally>(&args.out)?;
+    let report = shardpack_writer::merge::<shardpack_pack::pack::Tally>(&args.out)?;
     report.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
     if args.json {
         show::json(&report_json(&report))?;

@@ -3,8 +3,8 @@
 use super::args::SalvageArgs;
 use super::{Outcome, interrupt, open, show, sniff, units};
 use crate::place::refuse_url;
-use crate::salvage::{Survey, restore_manifest};
 use serde_json::json;
+use shardpack_pack::salvage::{Survey, restore_manifest};
 use shardpack_writer::WriteOptions;
 
 /// How many losses the text lists; `--json` has them all.

@@ -2,7 +2,7 @@
 
 use super::{show, units};
 use serde_json::Value;
-use shardpack_codec::ArraySettings;
+use shardpack_array::ArraySettings;
 
 /// A recipe entry on one line.
 pub(super) fn recipe_value(value: &Value) -> String {

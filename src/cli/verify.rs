@@ -3,12 +3,12 @@
 use super::args::VerifyArgs;
 use super::progress::Bar;
 use super::{Outcome, interrupt, open, show, sniff, units};
-use crate::pack::Tally;
 use crate::place;
-use crate::salvage::tally_of;
 use serde_json::{Value, json};
-use shardpack_codec::PictureCheck;
 use shardpack_format::{Error as FormatError, Limits, Manifest};
+use shardpack_jpeg::PictureCheck;
+use shardpack_pack::pack::Tally;
+use shardpack_pack::salvage::tally_of;
 use shardpack_reader::{DatasetOptions, OnProgress, Problem, Progress, Shard, VerifyOptions, VerifyReport};
 use shardpack_writer::Tally as _;
 use std::cell::RefCell;

@@ -3,9 +3,9 @@
 
 pub mod texts;
 
-use shardpack::pack::{Hooks, PackOptions, PackReport, pack};
-use shardpack_codec::{Array, ArrayDecoder};
+use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::Dtype;
+use shardpack_pack::pack::{Hooks, PackOptions, PackReport, pack};
 use shardpack_reader::Dataset;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -19,7 +19,7 @@ pub fn cube(seed: u8) -> Array {
 
 pub fn write_npy(path: &Path, array: &Array) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    std::fs::write(path, [&shardpack::npy::header(array), array.bytes()].concat()).unwrap();
+    std::fs::write(path, [&shardpack_pack::npy::header(array), array.bytes()].concat()).unwrap();
 }
 
 /// `count` cubes, `cube0.npy` and so on.

@@ -62,7 +62,7 @@ class TiledJpeg(unittest.TestCase):
         self.assertEqual(cut_jpeg.cut(jpeg, 8, 8, 8, 8), (jpeg, (0, 0, 56, 40)))
 
     def test_the_worked_example(self):
-        jpeg = (ROOT / "crates/codec/testdata/tiles.jpg").read_bytes()
+        jpeg = (ROOT / "crates/jpeg/testdata/tiles.jpg").read_bytes()
         out, shown = cut_jpeg.cut(jpeg, 17, 17, 31, 15)
         self.assertEqual((len(out), shown), (305, (16, 16, 32, 16)))
         page = (ROOT / "docs/tiled-jpeg.md").read_text(encoding="utf-8")

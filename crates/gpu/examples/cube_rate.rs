@@ -8,7 +8,7 @@
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use half::f16;
-use shardpack_codec::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodedArray, Filter, ValueRule};
+use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodedArray, Filter, ValueRule};
 use shardpack_format::{Dtype, Limits};
 use shardpack_gpu::cubes::{As, CubeKernels, Fault, Payload, Stager, Work};
 use shardpack_gpu::driver::{Device, GpuError, Memory, Pinned, Stream};

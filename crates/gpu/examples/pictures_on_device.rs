@@ -11,11 +11,11 @@
 mod jpegs;
 
 use jpegs::{Random, Source};
-use shardpack_codec::jpeg::{
-    DecodeOptions, DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Rendering, TileOptions, View,
-};
 use shardpack_gpu::driver::{Device, GpuError, Module};
 use shardpack_gpu::pictures::{Batch, Dtype, Output, PictureDecoder, Scaling, Staging, StagingOptions};
+use shardpack_jpeg::{
+    DecodeOptions, DrawKey, Interval, JpegDecoder, JpegHeader, JpegTiler, PixelLayout, Rendering, TileOptions, View,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Decodes on a GPU what shardpack stores.
 //!
 //! Kernels of our own, in CUDA C; their PTX is in the crate, and the driver is found at run time,
-//! so that a build needs no CUDA. Results are those of the host's decoders in `shardpack-codec`, to
+//! so that a build needs no CUDA. Results are those of the host's decoders in `shardpack-array`, to
 //! the bit: every kernel is compiled for the CPU too, and compared there (`shardpack-gpu-play`).
 #![deny(unsafe_code)]
 #![cfg_attr(

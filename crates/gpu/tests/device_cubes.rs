@@ -14,7 +14,7 @@
 mod generate;
 
 use generate::{Fill, array, region};
-use shardpack_codec::{
+use shardpack_array::{
     Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Region, ValueRule,
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, FieldKind, Layout, Limits};
@@ -122,7 +122,7 @@ impl Bench {
     }
 }
 
-fn encode(array: &Array, filter: Filter, layout: ArrayLayout, band_difference: bool) -> shardpack_codec::EncodedArray {
+fn encode(array: &Array, filter: Filter, layout: ArrayLayout, band_difference: bool) -> shardpack_array::EncodedArray {
     let coder = Coder::Blosc2Lz4;
     let settings = ArraySettings { values: ValueRule::Keep, coder, level: None, filter, band_difference, layout };
     ArrayEncoder::new(settings).unwrap().encode(array, None).unwrap()

@@ -16,7 +16,7 @@ mod datasets;
 mod generate;
 #[path = "../src/pictures/tests/jpegs.rs"]
 mod jpegs;
-#[path = "../../reader/tests/loader_support/mod.rs"]
+#[path = "../../loader/tests/loader_support/mod.rs"]
 mod loader_support;
 #[path = "../../reader/tests/support/mod.rs"]
 mod support;
@@ -24,8 +24,8 @@ mod support;
 use datasets::{Disk, Harm, assert_same, epoch, seen, ways};
 use shardpack_gpu::CudaStage;
 use shardpack_gpu::driver::GpuError;
-use shardpack_reader::LoaderOptions;
-use shardpack_reader::stage::{Stage, StreamHandle};
+use shardpack_loader::LoaderOptions;
+use shardpack_loader::stage::{Stage, StreamHandle};
 use std::sync::Arc;
 
 fn stage() -> Option<Arc<CudaStage>> {

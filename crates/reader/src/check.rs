@@ -6,7 +6,7 @@ use shardpack_format::{Error, FRAME_BYTES, Frame, Record};
 
 /// Where a record's CRC32 comes from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Crc {
+pub enum Crc {
     /// Compute it over the bytes.
     Compute,
     /// It was computed while the bytes came in.

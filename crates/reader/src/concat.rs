@@ -17,23 +17,8 @@ impl Dataset {
     /// it asks the dataset that is meant. There is no manifest; the recipe is theirs if it is one,
     /// else empty. Limits are each dataset's own, those of decoders the first one's.
     ///
-    /// A [`Mixture`](crate::order::Mixture) of orders of the same datasets, in the same order, then
-    /// says how often each of them comes:
-    ///
-    /// ```no_run
-    /// use shardpack_reader::order::{Mixture, Order};
-    /// use shardpack_reader::{Dataset, Loader, LoaderOptions};
-    /// use std::sync::Arc;
-    /// let (photos, sketches) = (Dataset::open("photos")?, Dataset::open("sketches")?);
-    /// let mixture = Mixture::new(
-    ///     vec![(Arc::new(Order::of(&photos, 42)), 0.7), (Arc::new(Order::of(&sketches, 42)), 0.3)],
-    ///     42,
-    /// )?;
-    /// let both = Dataset::concat(&[photos, sketches])?;
-    /// let options = LoaderOptions { sampling: Some(Arc::new(mixture)), ..Default::default() };
-    /// let mut loader = Loader::open(&both, options)?;
-    /// # Ok::<(), shardpack_reader::Error>(())
-    /// ```
+    /// The loader takes them by a mixture of their orders (`Mixture` of `shardpack-loader`), which says
+    /// how often each of them comes.
     ///
     /// # Errors
     /// `Usage` if there is none, or if a schema or the classes differ: it says where.

@@ -380,6 +380,25 @@ impl Dataset {
         self.0.slots.iter().map(|slot| self.info(slot))
     }
 
+    /// The samples in shard `number`; empty if there is no such shard. Opens nothing.
+    #[must_use]
+    pub fn samples_in(&self, number: usize) -> Range<u64> {
+        self.0.slots.get(number).map_or(0..0, |slot| slot.first..slot.first + slot.samples)
+    }
+
+    /// Where `samples` are stored: for each shard that holds some of them, its number, and their
+    /// records there. Opens nothing.
+    pub fn records_of(&self, samples: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> + '_ {
+        let (slots, end) = (&self.0.slots, samples.end);
+        let from = slots.partition_point(|slot| slot.first + slot.samples <= samples.start);
+        let touched = slots.iter().enumerate().skip(from).take_while(move |(_, slot)| slot.first < end);
+        touched.filter_map(move |(number, slot)| {
+            let records =
+                samples.start.max(slot.first) - slot.first..samples.end.min(slot.first + slot.samples) - slot.first;
+            (!records.is_empty()).then_some((number, records))
+        })
+    }
+
     fn info(&self, slot: &Slot) -> ShardInfo {
         match &slot.of {
             Of::Entry(entry) => ShardInfo { name: entry.name.clone(), bytes: entry.bytes, samples: entry.samples },
@@ -428,7 +447,10 @@ impl Dataset {
 
     /// As [`Dataset::shard`]; `None` if the shard is damaged, for those who look at all shards and
     /// can do without one: what is wrong is said when a sample of it is asked for.
-    pub(crate) fn shard_unless_damaged(&self, number: usize) -> Result<Option<Arc<Shard>>> {
+    ///
+    /// # Errors
+    /// `Io` if it cannot be read.
+    pub fn shard_unless_damaged(&self, number: usize) -> Result<Option<Arc<Shard>>> {
         match self.shard(number) {
             Ok(shard) => Ok(Some(shard)),
             Err(error) if error.is_about_data() => Ok(None),
@@ -449,7 +471,7 @@ impl Dataset {
     }
 
     /// Tells the storage that these shards will be opened soon.
-    pub(crate) fn advise_shards(&self, numbers: Range<usize>) {
+    pub fn advise_shards(&self, numbers: Range<usize>) {
         for slot in self.0.slots.get(numbers).unwrap_or_default() {
             if slot.shard.get().is_some() || slot.damage.get().is_some() {
                 continue;
@@ -500,7 +522,10 @@ impl Dataset {
     }
 
     /// The shard that holds sample `index`, and the record's number there.
-    pub(crate) fn locate(&self, index: u64) -> Result<(usize, u64)> {
+    ///
+    /// # Errors
+    /// `Usage` past the end.
+    pub fn locate(&self, index: u64) -> Result<(usize, u64)> {
         // Among shards without samples, which share their first index with the next one, the last
         // is the one that holds it.
         let after = self.0.slots.partition_point(|slot| slot.first <= index);

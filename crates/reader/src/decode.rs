@@ -1,16 +1,17 @@
-//! Field values decoded: arrays, text, bytes, by the codecs of `shardpack_codec`. Which field may
+//! Field values decoded: arrays, text, bytes, by the codecs of `shardpack_array`. Which field may
 //! use which codec was checked with the record.
 
 use crate::error::Result;
 use crate::sample::{RecordView, Sample};
 use crate::scalar::Scalar;
-use shardpack_codec::jpeg::{DecodeOptions, JpegHeader, Rendering};
-use shardpack_codec::{Array, ArrayDecoder, PictureDecoder, decode_bytes};
+use shardpack_array::{Array, ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldKind};
+use shardpack_jpeg::PictureDecoder;
+use shardpack_jpeg::{DecodeOptions, JpegHeader, Rendering};
 
 /// Exif orientation of a picture, 1..=8: what the packer found, or, in datasets that do not say,
 /// what a JPEG itself says.
-pub(crate) fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u8 {
+pub fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u8 {
     let orientation = match stored {
         Some(stored) => u8::try_from(stored).unwrap_or(0),
         None if !is_jpeg => 1,
@@ -20,7 +21,7 @@ pub(crate) fn orientation(stored: Option<i64>, is_jpeg: bool, bytes: &[u8]) -> u
 }
 
 /// Puts the field's name before what is wrong with it.
-pub(crate) fn name_field(name: &str, error: FormatError) -> FormatError {
+pub fn name_field(name: &str, error: FormatError) -> FormatError {
     match error {
         FormatError::Format { place, what, expected, found } => {
             FormatError::Format { place, what: format!("field `{name}`: {what}"), expected, found }

@@ -66,23 +66,18 @@ impl From<format::Error> for Error {
 }
 
 impl Error {
-    pub(crate) fn io(path: impl Into<PathBuf>, action: &'static str, source: io::Error) -> Self {
+    /// A call of the system that failed: what it was to do with `path`.
+    pub fn io(path: impl Into<PathBuf>, action: &'static str, source: io::Error) -> Self {
         Self::Io { path: path.into(), action, offset: None, source }
     }
 
-    pub(crate) fn usage(
-        what: impl Into<String>,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
-    ) -> Self {
+    /// The caller asked for what cannot be.
+    pub fn usage(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
         Self::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string() }
     }
 
-    pub(crate) fn internal(
-        what: impl Into<String>,
-        expected: impl std::fmt::Display,
-        found: impl std::fmt::Display,
-    ) -> Self {
+    /// Something that the code itself rules out.
+    pub fn internal(what: impl Into<String>, expected: impl std::fmt::Display, found: impl std::fmt::Display) -> Self {
         Self::Internal(format::Error::internal(what, expected, found))
     }
 

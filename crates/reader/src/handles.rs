@@ -90,7 +90,7 @@ fn out_of_handles(error: &Error) -> bool {
 
 /// One shard's bytes: a file that stays open, or one that is opened again when it is needed.
 #[derive(Debug, Clone)]
-pub(crate) struct ShardFile {
+pub struct ShardFile {
     path: Arc<Path>,
     len: u64,
     source: Source,
@@ -114,16 +114,18 @@ impl ShardFile {
         Ok(Self { path: path.into(), len, source: Source::Pooled(Arc::clone(handles), name) })
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// The file as the user would name it, for messages.
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(crate) const fn len(&self) -> u64 {
+    /// Bytes of the file.
+    pub const fn len(&self) -> u64 {
         self.len
     }
 
     /// The file, open until the caller drops it.
-    pub(crate) fn handle(&self) -> Result<Arc<dyn ReadAt>> {
+    pub fn handle(&self) -> Result<Arc<dyn ReadAt>> {
         match &self.source {
             Source::Open(file) => Ok(Arc::clone(file)),
             Source::Pooled(handles, name) => {
@@ -142,7 +144,11 @@ impl ShardFile {
         }
     }
 
-    pub(crate) fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+    /// Fills `buffer` from `offset` on.
+    ///
+    /// # Errors
+    /// `Io` if the file ends before, or cannot be read.
+    pub fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         read_exact_at(&*self.handle()?, &self.path, buffer, offset)
     }
 }

@@ -14,8 +14,7 @@
 //! byte that is handed out was compared with its CRC32, unless the caller asked not to. Nothing
 //! here trusts a file: lengths are compared with [`Limits`] before memory is taken, names cannot
 //! leave the dataset's folder, and no bytes make it panic.
-// Unsafe stands in one file, the fence around the rows of a batch.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
@@ -33,9 +32,7 @@ mod fetch;
 mod fs;
 mod handles;
 mod keys;
-mod loader;
 pub mod mask_names;
-pub mod order;
 mod salvage;
 mod sample;
 mod scalar;
@@ -47,19 +44,25 @@ pub use column::Column;
 pub use dataset::{Dataset, DatasetOptions, ShardInfo};
 pub use error::{Error, Result};
 pub use fs::{Folder, ReadAt, Storage, Traffic, open_regular};
-pub use loader::{
-    Allocate, ArrayDtype, Batch, CubeMode, Heap, ImageMode, Loader, LoaderOptions, LoaderStats, OnCorrupt, OnDevice,
-    Place, SlotMemory, Tensor, Window, parse_bands, stage,
-};
 pub use salvage::{
     Lost, MetadataSource, Rebuilt, SalvageFolder, SalvageScan, SalvageSource, Salvaged, WholeRecord, rebuild_manifest,
 };
 pub use sample::{Image, RecordView, Sample};
 pub use scalar::Scalar;
 pub use shard::{Shard, ShardOptions};
-pub use shardpack_codec::{Array, ArrayDecoder, Bands};
+pub use shardpack_array::{Array, ArrayDecoder, Bands};
 pub use shardpack_format::Limits;
 pub use stream::{Samples, Stream};
 pub use verify::{
     DecodePicture, OnProgress, OnShard, Problem, Progress, VerifyOptions, VerifyReport, verify, verify_in,
 };
+
+/// For crates that bring records into memory on their own, as the loader does: what a record's bytes
+/// pass on the way.
+pub mod raw {
+    pub use crate::check::Crc;
+    pub use crate::decode::{name_field, orientation};
+    pub use crate::fetch::slice;
+    pub use crate::handles::ShardFile;
+    pub use crate::shard::{STEP_BYTES, room};
+}

@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Bytes of a large record that are read at a time: they stay in the second-level cache until their
 /// CRC32 is known.
-pub(crate) const STEP_BYTES: usize = 256 << 10;
+pub const STEP_BYTES: usize = 256 << 10;
 
 /// How a shard is opened.
 ///
@@ -206,21 +206,23 @@ impl Shard {
         Ok(Crc::Known(crc.finalize()))
     }
 
-    pub(crate) const fn crc(&self) -> Crc {
+    /// How the options want the CRC32 of records.
+    pub const fn crc(&self) -> Crc {
         if self.options.check_crc { Crc::Compute } else { Crc::Skip }
     }
 
-    pub(crate) const fn file(&self) -> &ShardFile {
+    /// The file, to read from it.
+    pub const fn file(&self) -> &ShardFile {
         &self.file
     }
 
     /// Checks the bytes of a record, padding included; errors name everything that is known of it.
-    pub(crate) fn check<'b>(&self, record: u64, bytes: &'b [u8], crc: Crc) -> Result<Record<'b>, FormatError> {
+    pub fn check<'b>(&self, record: u64, bytes: &'b [u8], crc: Crc) -> Result<Record<'b>, FormatError> {
         check_record(self, record, bytes, crc).map_err(|e| self.name_record(record, e))
     }
 
     /// Adds file, record, key and offset to an error found in the bytes of a record.
-    pub(crate) fn in_record(&self, record: u64, error: FormatError) -> FormatError {
+    pub fn in_record(&self, record: u64, error: FormatError) -> FormatError {
         let offset = self.index.row(record).map_or(0, |row| row.offset);
         self.name_record(record, error.at(offset))
     }
@@ -234,7 +236,7 @@ impl Shard {
     }
 
     /// Bytes from the start of the first record to the end of the last one's padding.
-    pub(crate) fn span(&self, records: &Range<u64>) -> Result<Range<u64>> {
+    pub fn span(&self, records: &Range<u64>) -> Result<Range<u64>> {
         let (Some(last), false) = (records.end.checked_sub(1), records.is_empty()) else { return Ok(0..0) };
         let (first, last) = (self.row(records.start)?, self.row(last)?);
         // The index was checked: no sum overflows, and every end is inside the file.
@@ -244,7 +246,7 @@ impl Shard {
     }
 
     /// Refuses a record over the limits before memory is taken for it.
-    pub(crate) fn check_length(&self, record: u64) -> Result<()> {
+    pub fn check_length(&self, record: u64) -> Result<()> {
         let limit = self.options.limits.max_record_bytes;
         let length = self.row(record)?.length;
         if length <= limit {
@@ -254,7 +256,7 @@ impl Shard {
     }
 
     /// The bytes of a record, padding included, unchecked.
-    pub(crate) fn read_record<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
+    pub fn read_record<'b>(&self, record: u64, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         self.check_length(record)?;
         let span = self.span(&(record..record.saturating_add(1)))?;
         let bytes = room(buffer, span.end - span.start)?;
@@ -265,7 +267,7 @@ impl Shard {
 
 /// The first `bytes` bytes of a buffer that grows when it must and keeps its length otherwise, so
 /// that it is not zeroed again for every read.
-pub(crate) fn room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
+pub fn room(buffer: &mut Vec<u8>, bytes: u64) -> Result<&mut [u8]> {
     let too_large = || Error::usage("buffer", "a size that fits in memory", format!("{bytes} bytes"));
     let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
     if buffer.len() < bytes {

@@ -7,7 +7,8 @@
 mod server;
 
 use server::{Answer, Server};
-use shardpack_reader::{Dataset, DatasetOptions, Loader, LoaderOptions};
+use shardpack_loader::{Loader, LoaderOptions};
+use shardpack_reader::{Dataset, DatasetOptions};
 use shardpack_store::{StoreOptions, open};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -53,7 +54,7 @@ fn stream(dataset: &Dataset) {
 }
 
 fn load(dataset: &Dataset) {
-    let options = LoaderOptions { batch_size: 4, cube: shardpack_reader::CubeMode::Raw, ..Default::default() };
+    let options = LoaderOptions { batch_size: 4, cube: shardpack_loader::CubeMode::Raw, ..Default::default() };
     let mut loader = Loader::open(dataset, options).unwrap();
     while let Some(batch) = loader.next_batch() {
         batch.unwrap();

@@ -1,7 +1,7 @@
 //! Over HTTP everything is as from the disk, whatever the server does on the way.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-#[path = "../../reader/tests/loader_support/mod.rs"]
+#[path = "../../loader/tests/loader_support/mod.rs"]
 mod loader_support;
 mod server;
 #[path = "../../reader/tests/support/mod.rs"]
@@ -9,7 +9,8 @@ mod support;
 
 use loader_support::{Disk, epoch};
 use server::{Answer, Request, Server};
-use shardpack_reader::{Dataset, DatasetOptions, Loader, LoaderOptions, VerifyOptions, verify};
+use shardpack_loader::{Loader, LoaderOptions};
+use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions, verify};
 use shardpack_store::{StoreOptions, open};
 use std::time::Duration;
 
@@ -224,7 +225,7 @@ fn a_loader_keeps_many_requests_on_their_way() {
     let server = Server::start(disk.path(), |_| Answer::Late(30));
     let remote = opened(&server, &options());
     let options =
-        LoaderOptions { batch_size: 4, threads: 2, mode: shardpack_reader::order::Mode::Full, ..Default::default() };
+        LoaderOptions { batch_size: 4, threads: 2, mode: shardpack_loader::order::Mode::Full, ..Default::default() };
     let mut loader = Loader::open(&remote, options.clone()).unwrap();
     assert!(loader.predicted_bytes() > remote.read_ahead_bytes());
     let mut local = Loader::open(&disk.open(), options).unwrap();

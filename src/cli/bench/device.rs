@@ -3,10 +3,10 @@
 use super::view::DtypeView;
 use anyhow::{Context, bail};
 use serde_json::{Value, json};
-use shardpack_codec::jpeg::Scaling;
 use shardpack_gpu::CudaStage;
-use shardpack_reader::Loader;
-use shardpack_reader::stage::Stage;
+use shardpack_jpeg::Scaling;
+use shardpack_loader::Loader;
+use shardpack_loader::stage::Stage;
 use std::str::FromStr;
 use std::sync::Arc;
 

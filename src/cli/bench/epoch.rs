@@ -2,7 +2,7 @@
 
 use super::system;
 use crate::cli::progress::Bar;
-use shardpack_reader::{Loader, LoaderStats};
+use shardpack_loader::{Loader, LoaderStats};
 use std::time::Instant;
 
 /// What one epoch moved, and where its time went. Seconds of threads are summed over the loader's

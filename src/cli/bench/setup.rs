@@ -7,8 +7,9 @@ use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{open, units};
 use anyhow::bail;
 use shardpack_format::{ArrayDescriptor, FieldKind};
-use shardpack_reader::order::{End, Mode};
-use shardpack_reader::{ArrayDtype, Bands, CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt};
+use shardpack_loader::order::{End, Mode};
+use shardpack_loader::{ArrayDtype, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt};
+use shardpack_reader::{Bands, Dataset};
 
 /// Default number of samples in a batch, and the most bytes that its arrays may take.
 const BATCH_SIZE: u32 = 32;
@@ -229,7 +230,7 @@ fn has_room(needed: u64, available: Option<u64>) -> anyhow::Result<()> {
 mod tests {
     use super::*;
     use shardpack_format::Dtype;
-    use shardpack_reader::Place;
+    use shardpack_loader::Place;
 
     #[test]
     fn a_part_of_an_array_takes_the_bytes_of_the_part() {

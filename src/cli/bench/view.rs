@@ -1,8 +1,9 @@
 //! `--image`, `--cube`, `--bands`, `--dtype` and `--window`: what they mean to the loader, and as
 //! they were typed.
 
-use shardpack_codec::jpeg::View;
-use shardpack_reader::{ArrayDtype, Bands, CubeMode, Error, ImageMode, Window};
+use shardpack_jpeg::View;
+use shardpack_loader::{ArrayDtype, CubeMode, ImageMode, Window};
+use shardpack_reader::{Bands, Error};
 
 /// What `--image` asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,7 +86,7 @@ pub(in crate::cli) fn parse_array_view(text: &str) -> Result<ArrayView, Error> {
 
 /// Reads `10..50`, without 50, and `3,7,12`.
 pub(in crate::cli) fn parse_bands(text: &str) -> Result<BandsView, Error> {
-    Ok(BandsView { name: text.into(), bands: shardpack_reader::parse_bands(text)? })
+    Ok(BandsView { name: text.into(), bands: shardpack_loader::parse_bands(text)? })
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 
 use super::first::{ArrayFacts, Wavelengths};
 use crate::cli::{show, units};
-use crate::pack::is_figure;
 use shardpack_format::{Field, FieldKind};
+use shardpack_pack::pack::is_figure;
 use shardpack_reader::{Dataset, Sample, Scalar, Shard};
 use std::sync::Arc;
 

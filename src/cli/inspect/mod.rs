@@ -6,10 +6,10 @@ mod first;
 
 use super::args::InspectArgs;
 use super::{Outcome, open, show, summary, units};
-use crate::pack::is_figure;
 use facts::{Facts, Span};
 use serde_json::{Map, Value, json};
 use shardpack_format::FieldKind;
+use shardpack_pack::pack::is_figure;
 use shardpack_reader::Dataset;
 
 /// How many classes and shards the text names; `--json` has them all.

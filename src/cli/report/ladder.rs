@@ -2,9 +2,9 @@
 
 use super::super::args::{CodecArg, FilterArg, SubsamplingArg};
 use super::args::ReportArgs;
-use crate::report::{CubeTraits, Plan, two_digits};
-use crate::sources::Kind;
 use clap::ValueEnum;
+use shardpack_pack::report::{CubeTraits, Plan, two_digits};
+use shardpack_pack::sources::Kind;
 
 /// Options of `pack` by their long names.
 type Flags = Vec<(String, String)>;

@@ -2,9 +2,9 @@
 
 use super::work::Tally;
 use crate::cli::show;
-use crate::export::{Pending, Placed};
 use anyhow::Context;
 use serde_json::{Map, Value, json};
+use shardpack_pack::export::{Pending, Placed};
 use shardpack_reader::{Dataset, RecordView, Scalar};
 use std::collections::HashSet;
 use std::io::{BufWriter, Write};
@@ -110,7 +110,7 @@ fn row(dataset: &Dataset, columns: &[String], view: &RecordView<'_>) -> anyhow::
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sources::{SourceOptions, Values, enumerate};
+    use shardpack_pack::sources::{SourceOptions, Values, enumerate};
 
     #[test]
     fn the_table_gives_way_to_folders() {

@@ -1,9 +1,9 @@
 //! The threads that decode samples and write their files.
 
 use crate::cli::show;
-use crate::export::{self, FileField, FileNames, Placed};
 use anyhow::{Context, bail};
 use shardpack_format::{Error as FormatError, check_key};
+use shardpack_pack::export::{self, FileField, FileNames, Placed};
 use shardpack_reader::{ArrayDecoder, Dataset, RecordView, Sample};
 use std::collections::BTreeMap;
 use std::fs;

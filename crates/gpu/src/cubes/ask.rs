@@ -2,7 +2,7 @@
 //! bands of a cube `[rows, columns, bands]`.
 
 use super::wire::{Pick, chunk_bands};
-use shardpack_codec::{Bands, Output, Region};
+use shardpack_array::{Bands, Output, Region};
 use shardpack_format::{ArrayDescriptor, Codes, Error, Layout, Result, Transform};
 
 /// An array as a cube, and the part of it that comes out.

@@ -7,7 +7,7 @@ use super::needs::{Entry, Needs};
 use super::place::{CONSTANT_BYTES, write_constants};
 use super::wire::{BLOCK_ELEMENTS, CubeRow, PieceTask, Plane, StreamTask, Wire};
 use super::work::{Work, assemble};
-use shardpack_codec::{Region, ZstdDecoder};
+use shardpack_array::{Region, ZstdDecoder};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, Transform};
 
 /// Places in a slot that tables and scratch begin at.
@@ -44,7 +44,7 @@ pub struct Staged {
 /// A batch in the making, in the part of a slot that is uploaded.
 ///
 /// ```
-/// use shardpack_codec::{Array, ArrayEncoder, ArrayOptions, trial};
+/// use shardpack_array::{Array, ArrayEncoder, ArrayOptions, trial};
 /// use shardpack_format::{Dtype, Limits};
 /// use shardpack_gpu::cubes::{As, Payload, Stager};
 ///

@@ -7,7 +7,7 @@
 //! codes, the type and the order of the output, and of each array no more than the region that is
 //! asked for. What zstd has coded is decoded by the host into the slot.
 //!
-//! The values are those of [`ArrayDecoder`](shardpack_codec::ArrayDecoder), to the bit; in a
+//! The values are those of [`ArrayDecoder`](shardpack_array::ArrayDecoder), to the bit; in a
 //! shorter float, those of [`As::cast`].
 
 mod ask;

@@ -6,8 +6,8 @@ use super::element::{As, ElementType};
 use super::place::{Placer, Room, Tasks};
 use super::wire::{CubeRow, Mode, PieceTask, Plane, StreamTask, Wire, chunk_bands};
 use crate::config::STATUS_BYTES;
-use shardpack_codec::blosc2::{Content, HEADER_BYTES, StreamCoder, StreamKind};
-use shardpack_codec::{Region, Units, ZstdDecoder, reserved_values};
+use shardpack_array::blosc2::{Content, HEADER_BYTES, StreamCoder, StreamKind};
+use shardpack_array::{Region, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
 
 /// Chunks of bands that a warp takes where nothing ties one to the next.

@@ -6,8 +6,8 @@
 //! decoded to scratch; bit planes, and differences of bytes, are turned there in place.
 
 use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
-use shardpack_codec::blosc2::{Chunk, Content, Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
-use shardpack_codec::{UNIT_BYTES, Units, ZstdDecoder};
+use shardpack_array::blosc2::{Chunk, Content, Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
+use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
 use shardpack_format::{Error, Result};
 
 /// The bytes 0 to 255, at the start of a slot.

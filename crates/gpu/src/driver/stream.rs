@@ -5,7 +5,7 @@ use super::arena::Block;
 use super::error::{GpuError, within};
 use super::{Device, Launch, Memory, Module, Pinned};
 use cudarc::driver::{result, sys};
-use shardpack_reader::stage::StreamHandle;
+use shardpack_loader::stage::StreamHandle;
 use std::ffi::c_void;
 use std::ops::Range;
 

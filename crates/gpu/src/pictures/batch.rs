@@ -4,7 +4,7 @@ use super::assembly::Totals;
 use super::record::{DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PIXEL_THREADS, TILE_BYTES};
 use super::{Dtype, Output};
 use crate::driver::{Launch, Params};
-use shardpack_codec::jpeg::PixelLayout;
+use shardpack_jpeg::PixelLayout;
 
 /// Where the tables stand among the uploaded bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

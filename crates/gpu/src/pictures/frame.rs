@@ -1,7 +1,7 @@
 //! The grid of a picture's MCUs, and which of them a view needs.
 
 use super::{Reason, StagingOptions};
-use shardpack_codec::jpeg::{JpegHeader, Placement};
+use shardpack_jpeg::{JpegHeader, Placement};
 
 /// What a picture's frame header says, in MCUs unless it says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! that a picture is decoded by hundreds of them. What the kernels do not take is refused with a
 //! [`Reason`], and decoded on the host.
 //!
-//! The pixels are those of [`JpegDecoder`](shardpack_codec::jpeg::JpegDecoder): libjpeg-turbo's
+//! The pixels are those of [`JpegDecoder`](shardpack_jpeg::JpegDecoder): libjpeg-turbo's
 //! accurate IDCT, triangle upsampling and colours, and the same fixed-point resizing. Floats are
 //! made of these by [`Scaling`]. A row whose segments are damaged is flagged in the batch's status
 //! words, and holds anything; the other rows are as ever.
@@ -28,9 +28,9 @@ pub(crate) use needs::{Entry, Needs};
 pub use record::{CONFIG, KERNELS};
 pub use staging::{Staging, StagingOptions};
 
-pub use shardpack_codec::jpeg::Scaling;
+pub use shardpack_jpeg::Scaling;
 
-use shardpack_codec::jpeg::PixelLayout;
+use shardpack_jpeg::PixelLayout;
 use std::fmt;
 
 /// The type of the output's elements.

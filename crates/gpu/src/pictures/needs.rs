@@ -5,7 +5,7 @@ use super::frame::{Frame, Shown};
 use super::record::{CODE_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
 use super::segments::{Segment, select};
 use super::{Output, Reason, StagingOptions, tiles};
-use shardpack_codec::jpeg::{Coding, JpegHeader, Placement, Rendering, StoredCode};
+use shardpack_jpeg::{Coding, JpegHeader, Placement, Rendering, StoredCode};
 use std::ops::Range;
 
 /// What the device needs of a picture: known, and not copied yet.

@@ -2,7 +2,7 @@
 
 use super::assembly::Totals;
 use super::needs::Entry;
-use shardpack_codec::jpeg::ResizedAxis;
+use shardpack_jpeg::ResizedAxis;
 
 /// What the kernel `pictures_config` says if host and kernels agree: sizes of the structs, then the
 /// constants.

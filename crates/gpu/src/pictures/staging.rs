@@ -3,7 +3,7 @@
 use super::assembly::{Totals, assemble};
 use super::needs::{Entry, Needs};
 use super::{Batch, Output, Reason};
-use shardpack_codec::jpeg::{JpegHeader, Rendering};
+use shardpack_jpeg::{JpegHeader, Rendering};
 
 /// What is staged, and what is left to the host.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,7 +36,7 @@ impl Default for StagingOptions {
 /// Pictures of a batch on their way to the device.
 ///
 /// ```
-/// use shardpack_codec::jpeg::Rendering;
+/// use shardpack_jpeg::Rendering;
 /// use shardpack_gpu::pictures::{Reason, Staging, StagingOptions};
 /// let mut memory = vec![0; 1 << 20];
 /// let mut staging = Staging::new(&mut memory, StagingOptions::default());

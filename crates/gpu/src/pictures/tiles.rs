@@ -1,7 +1,7 @@
 //! What a block of threads makes of the output: as much as its source fits into shared memory.
 
 use super::record::{TILE_BETWEEN, TILE_PIXELS};
-use shardpack_codec::jpeg::ResizedAxis;
+use shardpack_jpeg::ResizedAxis;
 
 /// Rows of a tile: more would make each block longer, and a batch fewer blocks.
 const ROWS: [u32; 6] = [32, 16, 8, 4, 2, 1];

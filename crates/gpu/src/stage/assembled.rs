@@ -6,7 +6,7 @@ use crate::config::STATUS_BYTES;
 use crate::cubes::{self, Fault, Work};
 use crate::driver::{Arena, Block, Launch};
 use crate::pictures::{self, Batch, Regions};
-use shardpack_reader::stage::{RowFault, Spot};
+use shardpack_loader::stage::{RowFault, Spot};
 use std::borrow::Cow;
 use std::ops::Range;
 

@@ -2,7 +2,7 @@
 
 use super::slot::CudaSlot;
 use crate::driver::GpuError;
-use shardpack_reader::stage::{Failure, Ticket};
+use shardpack_loader::stage::{Failure, Ticket};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};

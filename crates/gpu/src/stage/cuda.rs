@@ -7,9 +7,9 @@ use super::slot::{CudaSlot, ROW_STATUS_BYTES};
 use crate::cubes;
 use crate::driver::{Device, GpuError, Pinned};
 use crate::pictures::Dtype;
-use shardpack_codec::ZstdDecoder;
+use shardpack_array::ZstdDecoder;
 use shardpack_format::Codec;
-use shardpack_reader::stage::{DeviceId, FieldSource, FieldSpec, Room, Stage, StageSlot};
+use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Room, Stage, StageSlot};
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const CUDA: i32 = 2;
 /// ```
 /// use shardpack_gpu::CudaStage;
 /// use shardpack_gpu::driver::GpuError;
-/// use shardpack_reader::LoaderOptions;
+/// use shardpack_loader::LoaderOptions;
 /// use std::sync::Arc;
 /// let stage = match CudaStage::open(0) {
 ///     Ok(stage) => Some(Arc::new(stage) as _),

@@ -6,8 +6,8 @@ use super::cuda::Shared;
 use super::fill::{Fill, Upload};
 use crate::config::STATUS_BYTES;
 use crate::driver::{Event, GpuError, Memory, Pinned, Stream};
-use shardpack_codec::ZstdDecoder;
-use shardpack_reader::stage::{Failure, Prepared, Room, RowFault, Spot, StageSlot, StreamHandle, Ticket, Value};
+use shardpack_array::ZstdDecoder;
+use shardpack_loader::stage::{Failure, Prepared, Room, RowFault, Spot, StageSlot, StreamHandle, Ticket, Value};
 use std::any::Any;
 use std::io;
 use std::mem;
@@ -174,7 +174,7 @@ impl StageSlot for CudaSlot {
         self.room
     }
 
-    fn device(&self) -> shardpack_reader::stage::DeviceId {
+    fn device(&self) -> shardpack_loader::stage::DeviceId {
         self.shared.id()
     }
 

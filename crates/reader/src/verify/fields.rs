@@ -6,7 +6,7 @@ use crate::decode::name_field;
 use crate::sample::image_of;
 use crate::scalar::Scalar;
 use crate::shard::{Shard, room};
-use shardpack_codec::{ArrayDecoder, decode_bytes};
+use shardpack_array::{ArrayDecoder, decode_bytes};
 use shardpack_format::{ArrayDescriptor, Dtype, Error, FieldKind, FieldValue, Limits, Record, check_json};
 
 /// Checks the fields of records; keeps its scratch memory between them.

@@ -5,7 +5,7 @@ use super::generate::{Fill, array};
 use super::harness::{Item, play};
 use crate::cubes::{As, Fault, Payload, Stager};
 use proptest::prelude::*;
-use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Region, ValueRule};
+use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Region, ValueRule};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits, Transform};
 use shardpack_gpu_play::MANNERS;
 

@@ -1,7 +1,7 @@
 //! Arrays of every kind, and parts of them; for tests on devices too.
 
 use half::f16;
-use shardpack_codec::{Array, Bands, Output, Region};
+use shardpack_array::{Array, Bands, Output, Region};
 use shardpack_format::{Dtype, Layout};
 
 /// How an array's elements are made.

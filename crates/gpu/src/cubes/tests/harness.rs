@@ -1,7 +1,7 @@
 //! Batches on the played device, and what the host makes of the same.
 
 use crate::cubes::{As, Fault, Payload, Stager};
-use shardpack_codec::{ArrayDecoder, EncodedArray, Region};
+use shardpack_array::{ArrayDecoder, EncodedArray, Region};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits};
 use shardpack_gpu_play::{Device, Manner};
 

@@ -2,7 +2,7 @@
 
 use super::generate::{Fill, array};
 use proptest::prelude::*;
-use shardpack_codec::{Array, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+use shardpack_array::{Array, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 use shardpack_format::Dtype;
 
 fn coders() -> impl Strategy<Value = (Coder, Option<i32>)> {

@@ -7,7 +7,7 @@ use crate::cubes::kernels::config;
 use crate::cubes::wire::CONFIG;
 use crate::cubes::{As, ElementType, Stager};
 use proptest::prelude::*;
-use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Region, ValueRule, decoded_as};
+use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Region, ValueRule, decoded_as};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Layout};
 use shardpack_gpu_play::{Device, MANNERS};
 

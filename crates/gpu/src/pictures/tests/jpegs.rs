@@ -213,7 +213,7 @@ impl Source {
 /// Changes a few bytes: entropy-coded ones, mostly; tables too.
 #[allow(dead_code, reason = "an example has this file too, and makes whole pictures")]
 pub(crate) fn damage(random: &mut Random, jpeg: &mut Vec<u8>) {
-    let scan = shardpack_codec::jpeg::JpegHeader::parse(jpeg).unwrap().scan_offset as usize;
+    let scan = shardpack_jpeg::JpegHeader::parse(jpeg).unwrap().scan_offset as usize;
     for _ in 0..1 + random.below(3) {
         let from = if random.below(8) == 0 { 2 } else { scan };
         let at = from + random.below((jpeg.len() - from) as u32) as usize;

@@ -6,8 +6,8 @@ pub(crate) mod jpegs;
 use super::*;
 use jpegs::{Random, Source, damage};
 use proptest::prelude::*;
-use shardpack_codec::jpeg::{DecodeOptions, DrawKey, JpegDecoder, JpegHeader, Rect, Rendering, View};
 use shardpack_gpu_play::{Device, MANNERS, Manner};
+use shardpack_jpeg::{DecodeOptions, DrawKey, JpegDecoder, JpegHeader, Rect, Rendering, View};
 
 /// Output and status words of a batch.
 #[derive(Debug, PartialEq)]

@@ -4,11 +4,12 @@ use super::generate::{Fill, array};
 use super::jpegs::{Random, Source, damage};
 use super::loader_support::{record, write};
 use super::support::scratch;
-use shardpack_codec::jpeg::{PixelLayout, Scaling, View};
-use shardpack_codec::{ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Filter, ValueRule};
+use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Filter, ValueRule};
 use shardpack_format::{self as format, Codec, Dtype, FieldKind, Schema};
-use shardpack_reader::order::End;
-use shardpack_reader::{ArrayDtype, Batch, CubeMode, Dataset, ImageMode, Loader, LoaderOptions, OnCorrupt, Place};
+use shardpack_jpeg::{PixelLayout, Scaling, View};
+use shardpack_loader::order::End;
+use shardpack_loader::{ArrayDtype, Batch, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, Place};
+use shardpack_reader::Dataset;
 
 /// A dataset on disk.
 pub(crate) struct Disk {
@@ -145,7 +146,7 @@ pub(crate) struct Seen {
 type Field = (String, Vec<Vec<u64>>, Vec<Vec<u8>>);
 
 pub(crate) fn seen(batch: &Batch) -> Seen {
-    let field = |field: shardpack_reader::Tensor<'_>| {
+    let field = |field: shardpack_loader::Tensor<'_>| {
         let shapes: Vec<_> = (0..batch.len()).map(|row| field.row_shape(row).unwrap().to_vec()).collect();
         let (all, offsets) = (field.to_host().unwrap(), field.offsets());
         let rows = offsets.zip(&shapes).map(|(at, shape)| {

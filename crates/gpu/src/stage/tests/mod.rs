@@ -6,7 +6,7 @@ mod played;
 
 use crate::cubes::tests::generate;
 use crate::pictures::tests::jpegs;
-#[path = "../../../../reader/tests/loader_support/mod.rs"]
+#[path = "../../../../loader/tests/loader_support/mod.rs"]
 mod loader_support;
 #[path = "../../../../reader/tests/support/mod.rs"]
 mod support;
@@ -15,12 +15,13 @@ use crate::driver::Heap;
 use crate::stage::fill::Fill;
 use datasets::{Disk, Harm, assert_same, epoch, ways};
 use played::{PlayedStage, play};
-use shardpack_codec::ZstdDecoder;
-use shardpack_codec::jpeg::{PixelLayout, Rendering, Scaling, View};
+use shardpack_array::ZstdDecoder;
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
-use shardpack_reader::stage::{Prepared, Spot, Stage, Value};
-use shardpack_reader::{DatasetOptions, ImageMode, Loader, LoaderOptions, OnCorrupt};
+use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
+use shardpack_loader::stage::{Prepared, Spot, Stage, Value};
+use shardpack_loader::{ImageMode, Loader, LoaderOptions, OnCorrupt};
+use shardpack_reader::DatasetOptions;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

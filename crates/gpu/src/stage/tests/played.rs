@@ -4,9 +4,9 @@ use crate::driver::Heap;
 use crate::stage::assembled::{Assembled, Host};
 use crate::stage::cuda::{staged_bytes, takes};
 use crate::stage::fill::{Fill, Upload};
-use shardpack_codec::ZstdDecoder;
+use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
-use shardpack_reader::stage::{
+use shardpack_loader::stage::{
     DeviceId, Failure, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StreamHandle, Ticket, Value,
 };
 use std::any::Any;

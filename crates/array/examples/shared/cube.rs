@@ -1,0 +1,46 @@
+//! Shared by the examples that time cubes: the cube, the clock, and the median.
+
+#[path = "clock.rs"]
+mod clock;
+
+pub(crate) use clock::now;
+use shardpack_array::Array;
+use shardpack_format::Dtype;
+use std::error::Error;
+
+/// Height, width and bands.
+pub(crate) const SHAPE: [u64; 3] = [480, 640, 100];
+
+/// The median, the slower one of two.
+pub(crate) fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// Smooth spectra in shares that vary over the picture, with 1 % noise: almost the same as the
+/// cubes of `benches/cubes.py`.
+pub(crate) fn synthetic() -> Result<Array, Box<dyn Error>> {
+    let [height, width, bands] = SHAPE;
+    let mut state = 1_u32;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as f32 / u32::MAX as f32 - 0.5
+    };
+    let mut bytes = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            let (y, x) = (y as f32 / 40.0, x as f32 / 40.0);
+            let share = 0.5 + 0.5 * (y.sin() * x.cos());
+            for band in 0..bands {
+                let b = band as f32 / 12.0;
+                let value = share * (0.5 + 0.3 * b.sin()) + (1.0 - share) * (0.4 + 0.2 * (1.7 * b).cos());
+                // Four uniform numbers make a bell of standard deviation 0.01.
+                let bell: f32 = (0..4).map(|_| noise()).sum();
+                bytes.extend((value * (1.0 + 0.017 * bell)).to_le_bytes());
+            }
+        }
+    }
+    Ok(Array::new(Dtype::F32, SHAPE.to_vec(), bytes)?)
+}

@@ -1,0 +1,57 @@
+//! A dense array in memory, given by sources and returned by decoders.
+
+use shardpack_format::{Dtype, Error, Result};
+
+/// A C-contiguous, little-endian array that owns its bytes.
+///
+/// ```
+/// use shardpack_array::Array;
+/// use shardpack_format::Dtype;
+/// let array = Array::new(Dtype::U16, vec![2, 3], vec![0; 12])?;
+/// assert_eq!(array.shape(), [2, 3]);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Array {
+    dtype: Dtype,
+    shape: Vec<u64>,
+    bytes: Vec<u8>,
+}
+
+impl Array {
+    /// Wraps `bytes`, which must be exactly the elements of `shape`, outermost axis first.
+    ///
+    /// # Errors
+    /// `Usage` if the length does not fit the shape; `Format` if the shape overflows.
+    pub fn new(dtype: Dtype, shape: Vec<u64>, bytes: Vec<u8>) -> Result<Self> {
+        let expected = dtype.array_bytes(&shape)?;
+        if bytes.len() as u64 != expected {
+            return Err(Error::usage("array bytes", format!("{expected} for {shape:?} {dtype}"), bytes.len()));
+        }
+        Ok(Self { dtype, shape, bytes })
+    }
+
+    /// Element type.
+    #[must_use]
+    pub const fn dtype(&self) -> Dtype {
+        self.dtype
+    }
+
+    /// Shape, outermost axis first: `[height, width, channels]` for a cube.
+    #[must_use]
+    pub fn shape(&self) -> &[u64] {
+        &self.shape
+    }
+
+    /// The elements' bytes, little-endian.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Returns the elements' bytes and gives up the array.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}

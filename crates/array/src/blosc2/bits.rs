@@ -1,0 +1,206 @@
+//! Bit planes of a byte plane: row `k` of eight has bit `k` of every byte. A byte of a row has the
+//! bits of eight bytes, that of the first one lowest.
+
+use super::shuffle::{join8, split8};
+use fearless_simd::prelude::{Bytes, Simd, SimdBase};
+use fearless_simd::{Level, dispatch, u8x64, u64x8};
+use shardpack_base::parts::part;
+use shardpack_format::{Error, Result};
+
+/// Bytes of a row that are made at a time: a cache line, from 512 bytes of the plane.
+const LANES: usize = 64;
+
+/// Squares of 1, 2 and 4 bits are swapped across the diagonal: how far apart they are, and where
+/// the lower ones are.
+const SWAPS: [(u32, u64); 3] = [(7, 0x00AA_00AA_00AA_00AA), (14, 0x0000_CCCC_0000_CCCC), (28, 0x0000_0000_F0F0_F0F0)];
+
+/// Fills `rows`, as long as `plane`, with the bit planes of `plane`, a multiple of 8 bytes long.
+pub(super) fn of(plane: &[u8], rows: &mut [u8]) -> Result<()> {
+    check(plane.len(), rows.len())?;
+    let found = rows.len();
+    dispatch!(Level::new(), simd => rows_of(simd, plane, rows)).ok_or_else(|| beyond(found))
+}
+
+/// Fills `plane`, as long as `rows`, with the bytes whose bit planes are `rows`.
+pub(super) fn undo(rows: &[u8], plane: &mut [u8]) -> Result<()> {
+    check(rows.len(), plane.len())?;
+    dispatch!(Level::new(), simd => plane_of(simd, rows, plane)).ok_or_else(|| beyond(rows.len()))
+}
+
+/// Fails if a plane and its rows have different lengths, or no whole eights.
+fn check(from: usize, to: usize) -> Result<()> {
+    if from == to && from.is_multiple_of(8) {
+        return Ok(());
+    }
+    Err(Error::internal("bit planes", "as many bytes as the plane, in eights", format!("{from} and {to}")))
+}
+
+#[cold]
+fn beyond(rows: usize) -> Error {
+    Error::internal("bit planes", "eight rows of the same length", rows)
+}
+
+/// Number of the items of a block of `bytes`. They must be whole, and have as many bytes as the
+/// `other` block.
+fn items_of(bytes: usize, item: usize, other: usize) -> Result<usize> {
+    match bytes.checked_rem(item) {
+        Some(0) if bytes == other => Ok(bytes / item),
+        _ => Err(Error::internal("block of bit planes", format!("{other} bytes in items of {item}"), bytes)),
+    }
+}
+
+/// Fills `out` with the bit planes of a block, which is given both as byte planes, `item` of them,
+/// and as items. Items in whole groups of eight become bit planes. The rest stay items, at the end.
+pub(super) fn of_block(items: &[u8], planes: &[u8], item: usize, out: &mut [u8]) -> Result<()> {
+    items_of(planes.len(), item, items.len())?;
+    let count = items_of(items.len(), item, out.len())?;
+    let eights = count - count % 8;
+    let (rows, rest) = out.split_at_mut(eights * item);
+    for (plane, rows) in planes.chunks_exact(count.max(1)).zip(rows.chunks_exact_mut(eights.max(1))) {
+        of(part(plane, 0..eights, "byte plane")?, rows)?;
+    }
+    rest.copy_from_slice(part(items, eights * item..items.len(), "items after the last eight")?);
+    Ok(())
+}
+
+/// Fills `planes` with the byte planes of a block, from its bit planes and the items at its end,
+/// both in `block`.
+pub(super) fn undo_block(block: &[u8], item: usize, planes: &mut [u8]) -> Result<()> {
+    let count = items_of(block.len(), item, planes.len())?;
+    let eights = count - count % 8;
+    let (rows, rest) = block.split_at(eights * item);
+    for (j, plane) in planes.chunks_exact_mut(count.max(1)).enumerate() {
+        let (plane, last) = plane.split_at_mut(eights);
+        undo(part(rows, j * eights..(j + 1) * eights, "bit planes of a plane")?, plane)?;
+        // At most seven items.
+        for (to, from) in last.iter_mut().zip(rest.iter().skip(j).step_by(item)) {
+            *to = *from;
+        }
+    }
+    Ok(())
+}
+
+#[inline(always)]
+fn rows_of<S: Simd>(simd: S, plane: &[u8], rows: &mut [u8]) -> Option<()> {
+    let mut rows = rows_mut(rows);
+    let mut parts = plane.chunks_exact(8 * LANES);
+    let mut done = 0;
+    for part in &mut parts {
+        let mut vectors = [u8x64::splat(simd, 0); 8];
+        // A part has eight vectors.
+        for (vector, bytes) in vectors.iter_mut().zip(part.as_chunks().0) {
+            *vector = transposed(simd, u8x64::load_array_ref(simd, bytes));
+        }
+        for (vector, row) in split8(vectors).into_iter().zip(&mut rows) {
+            vector.store_array(row.get_mut(done..)?.first_chunk_mut()?);
+        }
+        done += LANES;
+    }
+    for (m, bytes) in parts.remainder().as_chunks().0.iter().enumerate() {
+        let bits = transposed8(*bytes);
+        for (bits, row) in bits.into_iter().zip(&mut rows) {
+            *row.get_mut(done + m)? = bits;
+        }
+    }
+    Some(())
+}
+
+#[inline(always)]
+fn plane_of<S: Simd>(simd: S, rows: &[u8], plane: &mut [u8]) -> Option<()> {
+    let rows = rows_ref(rows);
+    let mut parts = plane.chunks_exact_mut(8 * LANES);
+    let mut done = 0;
+    for part in &mut parts {
+        let mut vectors = [u8x64::splat(simd, 0); 8];
+        for (vector, row) in vectors.iter_mut().zip(rows) {
+            *vector = u8x64::load_array_ref(simd, row.get(done..)?.first_chunk()?);
+        }
+        for (vector, to) in join8(vectors).into_iter().zip(part.as_chunks_mut().0) {
+            transposed(simd, vector).store_array(to);
+        }
+        done += LANES;
+    }
+    for (m, to) in parts.into_remainder().as_chunks_mut().0.iter_mut().enumerate() {
+        let mut bytes = [0; 8];
+        for (byte, row) in bytes.iter_mut().zip(rows) {
+            *byte = *row.get(done + m)?;
+        }
+        *to = transposed8(bytes);
+    }
+    Some(())
+}
+
+/// Transposes each group of eight bytes as a square of bits.
+#[inline(always)]
+fn transposed<S: Simd>(simd: S, bytes: u8x64<S>) -> u8x64<S> {
+    let mut x: u64x8<S> = bytes.bitcast();
+    for (shift, mask) in SWAPS {
+        let differ = (x ^ (x >> shift)) & u64x8::splat(simd, mask);
+        x = x ^ differ ^ (differ << shift);
+    }
+    x.bitcast()
+}
+
+fn transposed8(bytes: [u8; 8]) -> [u8; 8] {
+    let mut x = u64::from_le_bytes(bytes);
+    for (shift, mask) in SWAPS {
+        let differ = (x ^ (x >> shift)) & mask;
+        x ^= differ ^ (differ << shift);
+    }
+    x.to_le_bytes()
+}
+
+/// The eight rows, which are empty if there are none.
+fn rows_ref(rows: &[u8]) -> [&[u8]; 8] {
+    let mut parts = rows.chunks_exact((rows.len() / 8).max(1));
+    std::array::from_fn(|_| parts.next().unwrap_or_default())
+}
+
+/// The same, to be written.
+fn rows_mut(rows: &mut [u8]) -> [&mut [u8]; 8] {
+    let mut parts = rows.chunks_exact_mut((rows.len() / 8).max(1));
+    std::array::from_fn(|_| parts.next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn rows_have_a_bit_of_each_byte(eights in 0..300_usize, seed: u64) {
+            let mut state = seed | 1;
+            let plane: Vec<u8> = (0..8 * eights)
+                .map(|_| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (state >> 56) as u8
+                })
+                .collect();
+            let mut rows = vec![0xEE; plane.len()];
+            of(&plane, &mut rows).unwrap();
+            let slow: Vec<u8> = (0..8)
+                .flat_map(|k| plane.chunks(8).map(move |eight| (0..8).map(|i| (eight[i] >> k & 1) << i).sum()))
+                .collect();
+            prop_assert_eq!(&rows, &slow);
+            let mut back = vec![0xEE; plane.len()];
+            undo(&rows, &mut back).unwrap();
+            prop_assert_eq!(back, plane);
+        }
+    }
+
+    #[test]
+    fn lengths_that_do_not_fit_are_errors() {
+        let is_internal = |result: Result<()>| matches!(result, Err(Error::Internal { .. }));
+        for (from, to) in [(8, 16), (16, 8), (12, 12), (0, 8)] {
+            assert!(is_internal(of(&vec![1; from], &mut vec![0; to])), "{from} and {to}");
+            assert!(is_internal(undo(&vec![1; from], &mut vec![0; to])), "{from} and {to}");
+        }
+        for (from, item, to) in [(32, 2, 16), (16, 2, 32), (33, 2, 33), (32, 0, 32)] {
+            let mut out = vec![0; to];
+            assert!(is_internal(undo_block(&vec![1; from], item, &mut out)), "{from} by {item} and {to}");
+            assert!(is_internal(of_block(&vec![1; from], &vec![1; from], item, &mut out)), "{from} by {item} and {to}");
+        }
+        assert!(is_internal(of_block(&[1; 32], &[1; 16], 2, &mut [0; 32])), "planes of another length");
+    }
+}

@@ -1,0 +1,390 @@
+//! A walker over one Blosc2 chunk (spec §5.3): it checks every length before a decoder, on the CPU
+//! or on a GPU, sees the bytes.
+//!
+//! It accepts what the specification allows a writer, which is less than c-blosc2 can make:
+//! extended header, version 5, LZ4 or zstd, blocks of 64 KiB × item size, always split, blocks in
+//! order without holes, and only a shuffle and a byte delta as filters.
+
+use crate::zstd_frame;
+use shardpack_base::parts::rest;
+use shardpack_format::{Error, Result};
+
+/// Bytes of the extended header.
+pub const HEADER_BYTES: usize = 32;
+/// Bytes of one stream of a full block, decoded.
+pub const STREAM_BYTES: usize = 64 << 10;
+
+pub(super) const VERSION: u8 = 5;
+pub(super) const CODER_VERSION: u8 = 1;
+pub(super) const FLAG_COPIED: u8 = 0x02;
+const FLAG_DELTA: u8 = 0x08;
+const FLAG_NOT_SPLIT: u8 = 0x10;
+pub(super) const FLAGS_EXTENDED: u8 = 0x05;
+pub(super) const FILTER_SHUFFLE: u8 = 1;
+pub(super) const FILTER_BITSHUFFLE: u8 = 2;
+pub(super) const FILTER_BYTE_DELTA: u8 = 35;
+/// Above the low half of the header's last byte.
+pub(super) const SPECIAL_ZEROS: u8 = 1;
+
+/// Coder of the streams of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamCoder {
+    /// LZ4 blocks.
+    Lz4,
+    /// One zstd frame per stream.
+    Zstd,
+}
+
+/// Filters of a chunk, in the order in which a writer applies them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Filters {
+    /// What happens to the bytes or bits of a block's items.
+    pub shuffle: Shuffle,
+    /// Whether each byte of a plane is then replaced by its difference from the one before it.
+    pub byte_delta: bool,
+}
+
+/// First filter of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shuffle {
+    /// None.
+    None,
+    /// Byte planes: all first bytes of the block's items, then all second bytes, …
+    Bytes,
+    /// Bit planes.
+    Bits,
+}
+
+/// How one stream is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamKind {
+    /// By the chunk's coder.
+    Coded,
+    /// Unchanged.
+    Stored,
+    /// As a run of this byte; nothing is stored.
+    Run(u8),
+}
+
+/// One independent stream: a byte plane of a full block, or the whole short last block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stream {
+    /// How it is stored.
+    pub kind: StreamKind,
+    /// Where its bytes start, from the start of the chunk.
+    pub offset: usize,
+    /// Number of its bytes.
+    pub bytes: usize,
+    /// Where its output goes in the decoded but still filtered unit.
+    pub out_offset: usize,
+    /// Number of bytes that it decodes to.
+    pub out_bytes: usize,
+}
+
+/// What a chunk holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// Coded blocks.
+    Blocks {
+        /// Coder of the streams.
+        coder: StreamCoder,
+        /// Filters to undo, block by block.
+        filters: Filters,
+        /// Bytes of every block except a short last one.
+        block_bytes: usize,
+        /// The streams, in order.
+        streams: Vec<Stream>,
+    },
+    /// The unit itself, after the header.
+    Stored,
+    /// One item repeated: zeros, NaN or another value. The bytes of the item are the first
+    /// `item_bytes` ones.
+    Repeated([u8; 8]),
+}
+
+/// A chunk that was walked and is valid.
+///
+/// ```
+/// use shardpack_array::blosc2::{Chunk, Content};
+/// // A special chunk of four zero bytes.
+/// let mut bytes = [0_u8; 32];
+/// bytes[..4].copy_from_slice(&[5, 1, 0x25, 1]);
+/// bytes[4] = 4; // decoded bytes
+/// bytes[8] = 4; // block size
+/// bytes[12] = 32; // stored bytes
+/// bytes[31] = 1 << 4;
+/// let chunk = Chunk::parse(&bytes, 1, 4)?;
+/// assert_eq!(*chunk.content(), Content::Repeated([0; 8]));
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    bytes: &'a [u8],
+    content: Content,
+}
+
+impl<'a> Chunk<'a> {
+    /// Walks the chunk at the start of `bytes`; more may follow it. `item_bytes` is the size of a
+    /// stored element, `unit_bytes` what the chunk must decode to.
+    ///
+    /// # Errors
+    /// `Format`, with the offset within `bytes`, if it is not a chunk as the specification
+    /// requires.
+    pub fn parse(bytes: &'a [u8], item_bytes: u8, unit_bytes: usize) -> Result<Self> {
+        Self::parse_reusing(bytes, item_bytes, unit_bytes, &mut Vec::new())
+    }
+
+    /// Like [`Chunk::parse`], but the list of streams reuses the memory of `streams`, whose content
+    /// is dropped; [`Chunk::into_streams`] returns it.
+    pub(crate) fn parse_reusing(
+        bytes: &'a [u8],
+        item_bytes: u8,
+        unit_bytes: usize,
+        streams: &mut Vec<Stream>,
+    ) -> Result<Self> {
+        let header = first(bytes)?;
+        let &[version, coder_version, flags, typesize, sizes @ .., reserved, flags2] = header;
+        let [n0, n1, n2, n3, b0, b1, b2, b3, c0, c1, c2, c3, pipeline @ ..] = sizes;
+        let [f0, f1, f2, f3, f4, f5, coder_id, coder_meta, filters_meta @ ..] = pipeline;
+        let filters = [f0, f1, f2, f3, f4, f5];
+        let is = |what: &'static str, offset: u64, found: u64, expected: u64| match found == expected {
+            true => Ok(()),
+            false => Err(Error::format(what, expected, found).at(offset)),
+        };
+        is("blosc2 version", 0, version.into(), VERSION.into())?;
+        is("blosc2 coder version", 1, coder_version.into(), CODER_VERSION.into())?;
+        if flags & FLAGS_EXTENDED != FLAGS_EXTENDED || flags & FLAG_DELTA != 0 {
+            let expected = "an extended header and no delta filter";
+            return Err(Error::format("blosc2 flags", expected, format!("{flags:#04x}")).at(2));
+        }
+        is("blosc2 item size", 3, typesize.into(), item_bytes.into())?;
+        is("blosc2 decoded size", 4, u32::from_le_bytes([n0, n1, n2, n3]).into(), unit_bytes as u64)?;
+        let block_bytes = u32::from_le_bytes([b0, b1, b2, b3]);
+        let chunk = sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?;
+        is("blosc2 coder parameter", 23, coder_meta.into(), 0)?;
+        is("blosc2 reserved byte", 30, reserved.into(), 0)?;
+        if flags2 & 0x8F != 0 {
+            let expected = "no dictionary, big-endian, lazy or instrumented chunk";
+            return Err(Error::format("blosc2 flags, second byte", expected, format!("{flags2:#04x}")).at(31));
+        }
+        let item = usize::from(item_bytes);
+        if item == 0 || item > 8 || unit_bytes == 0 || !unit_bytes.is_multiple_of(item) {
+            return Err(Error::format("blosc2 decoded size", format!("a multiple of {item}, above 0"), unit_bytes));
+        }
+        let body = rest(chunk, HEADER_BYTES, "body of a blosc2 chunk")?;
+        let content = match (flags2 >> 4, flags & FLAG_COPIED != 0) {
+            (0, true) => {
+                is("blosc2 chunk size of a stored unit", 12, body.len() as u64, unit_bytes as u64)?;
+                Content::Stored
+            }
+            (0, false) => {
+                let coder = coder(flags >> 5, coder_id)?;
+                is("blosc2 split mode", 2, (flags & FLAG_NOT_SPLIT).into(), 0)?;
+                let filters = pipeline_of(filters, filters_meta, item_bytes)?;
+                let block = unit_bytes.min(STREAM_BYTES * item);
+                is("blosc2 block size", 8, block_bytes.into(), block as u64)?;
+                walk_blocks(chunk, coder, unit_bytes, block, item, streams)?;
+                Content::Blocks { coder, filters, block_bytes: block, streams: std::mem::take(streams) }
+            }
+            (special, _) => Content::Repeated(repeated(special, body, item_bytes)?),
+        };
+        Ok(Self { bytes: chunk, content })
+    }
+
+    /// Length of the chunk at the start of `bytes`, from its header and without further checks: for
+    /// skipping a chunk that is not needed.
+    pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
+        let &[_, _, _, _, _, _, _, _, _, _, _, _, c0, c1, c2, c3, ..] = first(bytes)?;
+        Ok(sized(bytes, u32::from_le_bytes([c0, c1, c2, c3]))?.len())
+    }
+
+    /// The list of streams, to reuse its memory.
+    pub(crate) fn into_streams(self) -> Option<Vec<Stream>> {
+        match self.content {
+            Content::Blocks { streams, .. } => Some(streams),
+            Content::Stored | Content::Repeated(_) => None,
+        }
+    }
+
+    /// The chunk's bytes, header included.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub const fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// Bytes that the streams' coder will make, without runs and stored streams.
+    #[must_use]
+    pub fn coded_out_bytes(&self) -> u64 {
+        match &self.content {
+            Content::Blocks { streams, .. } => {
+                streams.iter().filter(|s| s.kind == StreamKind::Coded).map(|s| s.out_bytes as u64).sum()
+            }
+            Content::Stored | Content::Repeated(_) => 0,
+        }
+    }
+}
+
+fn first(bytes: &[u8]) -> Result<&[u8; HEADER_BYTES]> {
+    bytes
+        .first_chunk()
+        .ok_or_else(|| Error::format("blosc2 header", format!("{HEADER_BYTES} bytes"), bytes.len()).at(0))
+}
+
+/// The chunk at the start of `bytes`, which claims to have `chunk_bytes`.
+fn sized(bytes: &[u8], chunk_bytes: u32) -> Result<&[u8]> {
+    usize::try_from(chunk_bytes).ok().filter(|&n| n >= HEADER_BYTES).and_then(|n| bytes.get(..n)).ok_or_else(|| {
+        Error::format("blosc2 chunk size", format!("{HEADER_BYTES}..={}", bytes.len()), chunk_bytes).at(12)
+    })
+}
+
+/// Format number in the flags (bits 5..8) and coder number in byte 22 must agree.
+fn coder(format: u8, id: u8) -> Result<StreamCoder> {
+    match (format, id) {
+        (1, 1 | 2) => Ok(StreamCoder::Lz4),
+        (4, 5) => Ok(StreamCoder::Zstd),
+        _ => Err(Error::format(
+            "blosc2 coder",
+            "lz4 (1, with 1 or 2) or zstd (4, with 5)",
+            format!("{format}, with {id}"),
+        )
+        .at(2)),
+    }
+}
+
+fn pipeline_of(filters: [u8; 6], metas: [u8; 6], item_bytes: u8) -> Result<Filters> {
+    let (mut shuffle, mut byte_delta) = (Shuffle::None, false);
+    for (filter, meta) in filters.into_iter().zip(metas) {
+        match filter {
+            0 => {}
+            FILTER_SHUFFLE | FILTER_BITSHUFFLE if shuffle == Shuffle::None && !byte_delta => {
+                shuffle = if filter == FILTER_SHUFFLE { Shuffle::Bytes } else { Shuffle::Bits };
+            }
+            // A stride other than the item size would leave the tail of each block unwritten.
+            FILTER_BYTE_DELTA if shuffle != Shuffle::Bits && !byte_delta && meta == item_bytes => byte_delta = true,
+            _ => {
+                let expected = "none, 1 (shuffle), 2 (bit shuffle), or [1 and] 35 (byte delta by the item size)";
+                return Err(Error::format("blosc2 filters", expected, format!("{filters:?} {metas:?}")).at(16));
+            }
+        }
+    }
+    Ok(Filters { shuffle, byte_delta })
+}
+
+fn repeated(special: u8, body: &[u8], item_bytes: u8) -> Result<[u8; 8]> {
+    let mut item = [0; 8];
+    let stored = match (special, item_bytes) {
+        (1, _) => 0,
+        (2, 4) => {
+            item[..4].copy_from_slice(&0x7FC0_0000_u32.to_le_bytes());
+            0
+        }
+        (2, 8) => {
+            item = 0x7FF8_0000_0000_0000_u64.to_le_bytes();
+            0
+        }
+        (3, n) => {
+            for (to, from) in item.iter_mut().take(n.into()).zip(body) {
+                *to = *from;
+            }
+            n
+        }
+        _ => {
+            let expected = "1 (zeros), 2 (NaN, items of 4 or 8 bytes) or 3 (one value)";
+            return Err(Error::format("blosc2 special chunk", expected, special).at(31));
+        }
+    };
+    if body.len() == usize::from(stored) {
+        return Ok(item);
+    }
+    Err(Error::format(
+        "blosc2 chunk size of a special chunk",
+        HEADER_BYTES + usize::from(stored),
+        HEADER_BYTES + body.len(),
+    )
+    .at(12))
+}
+
+/// Walks the table of block starts and the streams: in order, without holes, to the last byte.
+fn walk_blocks(
+    chunk: &[u8],
+    coder: StreamCoder,
+    unit: usize,
+    block: usize,
+    item: usize,
+    streams: &mut Vec<Stream>,
+) -> Result<()> {
+    streams.clear();
+    let blocks = unit.div_ceil(block);
+    let starts = chunk.get(HEADER_BYTES..HEADER_BYTES + 4 * blocks).ok_or_else(|| {
+        Error::format(
+            "blosc2 block starts",
+            format!("{blocks} of 4 bytes"),
+            format!("{} bytes", chunk.len() - HEADER_BYTES),
+        )
+        .at(HEADER_BYTES as u64)
+    })?;
+    let mut pos = HEADER_BYTES + 4 * blocks;
+    let mut out_offset = 0;
+    streams.reserve(blocks * item);
+    for (i, start) in starts.as_chunks().0.iter().enumerate() {
+        let start = u32::from_le_bytes(*start);
+        if u64::from(start) != pos as u64 {
+            return Err(Error::format("blosc2 block start", pos, start).at((HEADER_BYTES + 4 * i) as u64));
+        }
+        let here = block.min(unit - out_offset);
+        // A short last block is one stream. Every other block has one stream for each byte of an
+        // item.
+        let count = if here == block { item } else { 1 };
+        for _ in 0..count {
+            let stream = walk_stream(chunk, pos, coder, out_offset, here / count)?;
+            pos = stream.offset + stream.bytes;
+            out_offset += stream.out_bytes;
+            streams.push(stream);
+        }
+    }
+    if pos != chunk.len() {
+        return Err(Error::format("blosc2 chunk size", pos, chunk.len()).at(12));
+    }
+    Ok(())
+}
+
+fn walk_stream(chunk: &[u8], at: usize, coder: StreamCoder, out_offset: usize, out_bytes: usize) -> Result<Stream> {
+    let truncated = |needed: String| Error::format("blosc2 stream", needed, chunk.len() - at).at(at as u64);
+    let stream = rest(chunk, at, "stream of a blosc2 chunk")?;
+    let (size, data) = stream.split_first_chunk().ok_or_else(|| truncated("4 bytes of size".into()))?;
+    let size = i32::from_le_bytes(*size);
+    let offset = at + 4;
+    let Ok(bytes) = usize::try_from(size) else {
+        // A run: minus the byte, then a token with bit 0 set.
+        let value = u8::try_from(-i64::from(size));
+        return match (value, data.first()) {
+            (Ok(value), Some(1)) => {
+                Ok(Stream { kind: StreamKind::Run(value), offset, bytes: 1, out_offset, out_bytes })
+            }
+            _ => Err(Error::format("blosc2 run", "-255..=-1 and the token 1", format!("{size}")).at(at as u64)),
+        };
+    };
+    if bytes == 0 {
+        return Ok(Stream { kind: StreamKind::Run(0), offset, bytes: 0, out_offset, out_bytes });
+    }
+    let data = data.get(..bytes).ok_or_else(|| truncated(format!("{bytes} bytes")))?;
+    let kind = if bytes == out_bytes { StreamKind::Stored } else { StreamKind::Coded };
+    if bytes > out_bytes {
+        return Err(Error::format("blosc2 stream size", format!("at most {out_bytes}"), bytes).at(at as u64));
+    }
+    if kind == StreamKind::Coded && coder == StreamCoder::Zstd {
+        let frame = zstd_frame::walk(data).map_err(|e| e.at(offset as u64))?;
+        if frame.len != bytes || frame.content_bytes != out_bytes as u64 {
+            let expected = format!("one zstd frame of {bytes} bytes for {out_bytes}");
+            let found = format!("{} bytes for {}", frame.len, frame.content_bytes);
+            return Err(Error::format("blosc2 stream", expected, found).at(offset as u64));
+        }
+    }
+    Ok(Stream { kind, offset, bytes, out_offset, out_bytes })
+}

@@ -1,0 +1,111 @@
+//! Chunks to units (spec §5.3).
+
+use super::planes::{self, Coders, Planes};
+use super::{Chunk, Content, HEADER_BYTES, STREAM_BYTES, Shuffle};
+use crate::decoder::grow;
+use shardpack_base::parts::{part, split_mut};
+use shardpack_format::{Error, Result};
+
+/// Decodes chunks. Keeps its contexts and its scratch (two blocks) for the next call.
+#[derive(Default)]
+pub(crate) struct Decoder {
+    coders: Coders,
+    planes: Vec<u8>,
+}
+
+impl Decoder {
+    /// Decodes a chunk that was parsed for `out.len()` bytes of items of `item_bytes`.
+    pub(crate) fn decode(&mut self, chunk: &Chunk<'_>, item_bytes: u8, out: &mut [u8]) -> Result<()> {
+        match chunk.content() {
+            Content::Stored => match chunk.bytes().get(HEADER_BYTES..) {
+                Some(body) if body.len() == out.len() => out.copy_from_slice(body),
+                _ => return Err(Error::format("blosc2 stored unit", out.len(), chunk.bytes().len())),
+            },
+            Content::Repeated(item) => {
+                let size = usize::from(item_bytes);
+                let item = part(item, 0..size, "bytes of a repeated item")?;
+                for to in out.chunks_mut(size.max(1)) {
+                    to.copy_from_slice(part(item, 0..to.len(), "bytes of a repeated item")?);
+                }
+            }
+            Content::Blocks { block_bytes, .. } => {
+                for (number, out) in out.chunks_mut(*block_bytes).enumerate() {
+                    self.decode_block(chunk, item_bytes, number, out)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes block `number` of a parsed chunk of blocks; `out` is as long as the block.
+    pub(crate) fn decode_block(
+        &mut self,
+        chunk: &Chunk<'_>,
+        item_bytes: u8,
+        number: usize,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let item = usize::from(item_bytes).max(1);
+        if in_place(chunk, item) {
+            let streams = planes::of_block(chunk, number, item);
+            let streams = streams.ok_or_else(|| Error::internal("blosc2 block", "streams of it", number))?;
+            self.coders.streams(chunk, streams, out)?;
+            planes::undo_delta(chunk, out.len() / item, out)?;
+            return Ok(());
+        }
+        match self.planes(chunk, item_bytes, number)? {
+            Some(planes) if planes.items() * item == out.len() => planes.join(0, out),
+            planes => {
+                let found = planes.map_or(0, |planes| planes.items() * item);
+                Err(Error::format("blosc2 block", format!("{} bytes", out.len()), found))
+            }
+        }
+    }
+
+    /// Decodes block `number` of a parsed chunk to its byte planes; `None` if its streams are not
+    /// byte planes.
+    pub(crate) fn planes<'a>(
+        &'a mut self,
+        chunk: &Chunk<'a>,
+        item_bytes: u8,
+        number: usize,
+    ) -> Result<Option<Planes<'a>>> {
+        let item = usize::from(item_bytes);
+        let Some(streams) = planes::streams(chunk, number, item) else { return Ok(None) };
+        let scratch = grow(&mut self.planes, STREAM_BYTES * item);
+        planes::decode(chunk, streams, item, &mut self.coders, scratch).map(Some)
+    }
+
+    /// The same with the caller's scratch, so that many blocks can be kept. Takes as much of it as
+    /// needed.
+    pub(crate) fn planes_in<'a>(
+        &mut self,
+        chunk: &Chunk<'a>,
+        item_bytes: u8,
+        number: usize,
+        scratch: &mut &'a mut [u8],
+    ) -> Result<Option<Planes<'a>>> {
+        let item = usize::from(item_bytes);
+        let Some(streams) = planes::streams(chunk, number, item) else { return Ok(None) };
+        let bytes = planes::scratch_bytes(chunk, streams);
+        let (here, rest) = split_mut(std::mem::take(scratch), bytes, "scratch of a blosc2 block")?;
+        *scratch = rest;
+        planes::decode(chunk, streams, item, &mut self.coders, here).map(Some)
+    }
+
+    /// Room for any block of items of `item` bytes. Call it before the first block to allocate
+    /// memory only once.
+    pub(crate) fn room(&mut self, item: usize) -> &mut [u8] {
+        grow(&mut self.planes, STREAM_BYTES * item)
+    }
+}
+
+/// Whether the decoded streams already are the items, with no planes to put together.
+fn in_place(chunk: &Chunk<'_>, item: usize) -> bool {
+    match chunk.content() {
+        Content::Blocks { filters, .. } => {
+            filters.shuffle == Shuffle::None || (item == 1 && filters.shuffle == Shuffle::Bytes)
+        }
+        Content::Stored | Content::Repeated(_) => false,
+    }
+}

@@ -1,0 +1,189 @@
+//! Byte strings: plain zstd frames (spec §5.2), units of 4 MiB each, and fields of text or JSON.
+
+use crate::zstd_frame;
+use shardpack_base::parts::{part, rest};
+use shardpack_format::{Codec, Error, Limits, Result};
+
+/// Bytes of a unit: the piece of a payload that one zstd frame or one Blosc2 chunk holds. The last
+/// unit may be shorter.
+pub const UNIT_BYTES: usize = 4 << 20;
+/// Payloads that decode to no more than this may expand without limit.
+pub(crate) const EXPANSION_FREE_BYTES: u64 = 1 << 20;
+/// A writer stays below the default of [`Limits::max_expansion`], so that readers with default
+/// limits accept its output.
+const WRITER_MAX_EXPANSION: u64 = 1000;
+
+/// Level for text and JSON: far past the knee of the curve, and such fields are small.
+const TEXT_LEVEL: i32 = 9;
+
+/// Makes zstd frames; keeps its context for the next call.
+pub(crate) struct ZstdEncoder {
+    context: zstd::bulk::Compressor<'static>,
+}
+
+impl ZstdEncoder {
+    pub(crate) fn new(level: i32) -> Result<Self> {
+        let failed = |e: std::io::Error| Error::usage("zstd encoder", "a context", e);
+        let mut context = zstd::bulk::Compressor::new(level).map_err(failed)?;
+        context.include_contentsize(true).map_err(failed)?;
+        context.include_checksum(false).map_err(failed)?;
+        context.include_dictid(false).map_err(failed)?;
+        Ok(Self { context })
+    }
+
+    /// Appends one frame that holds `unit`.
+    pub(crate) fn encode(&mut self, unit: &[u8], out: &mut Vec<u8>) -> Result<()> {
+        let start = out.len();
+        out.resize(start + zstd::zstd_safe::compress_bound(unit.len()), 0);
+        let (_, place) = out.split_at_mut(start);
+        let written = self
+            .context
+            .compress_to_buffer(unit, place)
+            .map_err(|e| Error::usage("zstd encoder", format!("a frame of {} bytes", unit.len()), e));
+        out.truncate(start + written.as_ref().map_or(0, |n| *n));
+        written.map(|_| ())
+    }
+}
+
+/// Decodes frames; keeps its context for the next call.
+#[derive(Default)]
+pub struct ZstdDecoder {
+    context: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+impl ZstdDecoder {
+    /// Decodes the frames of `payload`, one for each unit, into `out`.
+    pub(crate) fn decode(&mut self, payload: &[u8], out: &mut [u8], limits: &Limits) -> Result<()> {
+        check_expansion(out.len() as u64, out.len() as u64, payload.len() as u64, limits)?;
+        let mut pos = 0;
+        for unit in out.chunks_mut(UNIT_BYTES) {
+            pos += {
+                let bytes = rest(payload, pos, "payload after its frames")?;
+                self.decode_unit(bytes, unit).map_err(|e| e.at(pos as u64))?
+            };
+        }
+        end_of(payload, pos)
+    }
+
+    /// Length of the frame at the start of `bytes`; more may follow it.
+    pub(crate) fn length(bytes: &[u8]) -> Result<usize> {
+        Ok(zstd_frame::walk(bytes)?.len)
+    }
+
+    /// Decodes the frame at the start of `bytes`, which must hold exactly `unit`; more may follow
+    /// it. Returns the frame's length.
+    ///
+    /// # Errors
+    /// `Format` if it is no frame as the specification asks for, is damaged, or holds another
+    /// number of bytes.
+    pub fn decode_unit(&mut self, bytes: &[u8], unit: &mut [u8]) -> Result<usize> {
+        let frame = zstd_frame::walk(bytes)?;
+        if frame.content_bytes != unit.len() as u64 {
+            return Err(Error::format("zstd content size", unit.len(), frame.content_bytes));
+        }
+        let context = match &mut self.context {
+            Some(context) => context,
+            slot @ None => {
+                slot.insert(zstd::bulk::Decompressor::new().map_err(|e| Error::usage("zstd decoder", "a context", e))?)
+            }
+        };
+        let bytes = part(bytes, 0..frame.len, "bytes of a zstd frame")?;
+        let length = unit.len();
+        let expected = |found: String| Error::format("zstd frame", format!("a frame of {length} bytes"), found);
+        match context.decompress_to_buffer(bytes, unit) {
+            Ok(n) if n == length => Ok(frame.len),
+            Ok(n) => Err(expected(format!("{n} bytes"))),
+            Err(e) => Err(expected(e.to_string())),
+        }
+    }
+}
+
+pub(crate) fn end_of(payload: &[u8], pos: usize) -> Result<()> {
+    if pos == payload.len() {
+        return Ok(());
+    }
+    Err(Error::format("payload", "its end", format!("{} bytes more", payload.len() - pos)).at(pos as u64))
+}
+
+/// Fails if a field of `decoded` bytes expands too much for its `payload`. `coded` of these bytes
+/// are made by a coder (not runs).
+pub(crate) fn check_expansion(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
+    if decoded > limits.max_decoded_bytes {
+        return Err(Error::limit("decoded field", "max_decoded_bytes", limits.max_decoded_bytes, decoded));
+    }
+    check_coded(decoded, coded, payload, limits)
+}
+
+/// The second half of [`check_expansion`], for callers that decode only part of the field.
+pub(crate) fn check_coded(decoded: u64, coded: u64, payload: u64, limits: &Limits) -> Result<()> {
+    if decoded > EXPANSION_FREE_BYTES && coded > limits.max_expansion.saturating_mul(payload) {
+        return Err(Error::limit(
+            "decoded bytes for each stored",
+            "max_expansion",
+            limits.max_expansion,
+            coded / payload.max(1),
+        ));
+    }
+    Ok(())
+}
+
+/// Whether a reader with default limits would refuse such a payload.
+pub(crate) fn expands_too_far(decoded: u64, coded: u64, payload: u64) -> bool {
+    decoded > EXPANSION_FREE_BYTES && coded > WRITER_MAX_EXPANSION.saturating_mul(payload)
+}
+
+/// Encodes a byte string (text, JSON): as zstd if that is smaller, else unchanged. The same bytes
+/// give the same result everywhere.
+///
+/// ```
+/// use shardpack_array::{decode_bytes, encode_bytes};
+/// use shardpack_format::{Codec, Limits};
+/// let text = "wavelength 500 nm, ".repeat(20);
+/// let (codec, payload) = encode_bytes(text.as_bytes())?;
+/// assert_eq!(codec, Codec::Zstd);
+/// assert_eq!(decode_bytes(codec, &payload, text.len() as u64, &Limits::default())?, text.as_bytes());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+///
+/// # Errors
+/// `Usage` if zstd has no memory left.
+pub fn encode_bytes(bytes: &[u8]) -> Result<(Codec, Vec<u8>)> {
+    let mut encoder = ZstdEncoder::new(TEXT_LEVEL)?;
+    let mut out = Vec::new();
+    for unit in bytes.chunks(UNIT_BYTES) {
+        encoder.encode(unit, &mut out)?;
+    }
+    let length = bytes.len() as u64;
+    if out.len() >= bytes.len() || expands_too_far(length, length, out.len() as u64) {
+        return Ok((Codec::Raw, bytes.to_vec()));
+    }
+    out.shrink_to_fit();
+    Ok((Codec::Zstd, out))
+}
+
+/// Decodes a byte string of exactly `decoded_len` bytes, coded as `Raw` or `Zstd`.
+///
+/// # Errors
+/// `Format` if the payload is damaged, decodes to another length, or the codec is not for byte
+/// strings; `Limit` if `decoded_len` is over `limits.max_decoded_bytes` or too large for such a
+/// small payload.
+pub fn decode_bytes(codec: Codec, payload: &[u8], decoded_len: u64, limits: &Limits) -> Result<Vec<u8>> {
+    let length = usize::try_from(decoded_len)
+        .map_err(|_| Error::limit("decoded field", "max_decoded_bytes", usize::MAX as u64, decoded_len))?;
+    match codec {
+        Codec::Raw => {
+            check_expansion(decoded_len, 0, payload.len() as u64, limits)?;
+            if payload.len() != length {
+                return Err(Error::format("raw payload", format!("{decoded_len} bytes"), payload.len()));
+            }
+            Ok(payload.to_vec())
+        }
+        Codec::Zstd => {
+            check_expansion(decoded_len, decoded_len, payload.len() as u64, limits)?;
+            let mut out = vec![0; length];
+            ZstdDecoder::default().decode(payload, &mut out, limits)?;
+            Ok(out)
+        }
+        _ => Err(Error::format("codec of a byte string", "raw or zstd", codec)),
+    }
+}

@@ -1,0 +1,144 @@
+//! Stored elements on their way to a coder: passed on unit by unit as they are made, so that they
+//! need not all be in memory.
+
+use crate::bytes::UNIT_BYTES;
+use crate::error::EncodeResult;
+use crate::source::{ArraySource, BLOCK_BYTES, byte_count};
+use shardpack_base::parts::{item_bytes, part};
+use shardpack_format::Result;
+
+/// Takes stored elements in units of [`UNIT_BYTES`]; the last one may be shorter.
+pub(crate) trait Units {
+    /// Forgets what it was given: other elements replace it, or none.
+    fn begin(&mut self);
+    /// Takes the next unit, of elements of `item_bytes` each.
+    fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()>;
+}
+
+/// For callers that want all elements in one piece.
+impl Units for Vec<u8> {
+    fn begin(&mut self) {
+        self.clear();
+    }
+
+    fn unit(&mut self, unit: &[u8], _: u8) -> Result<()> {
+        self.extend_from_slice(unit);
+        Ok(())
+    }
+}
+
+/// Memory that is reused for the next array.
+#[derive(Default)]
+pub(crate) struct Scratch {
+    /// The unit that is being filled, and the rest of a piece that extends beyond it.
+    pending: Vec<u8>,
+    /// All elements, if their order needs them all at once.
+    whole: Vec<u8>,
+}
+
+/// The elements of one array.
+pub(crate) struct Elements<'a> {
+    units: &'a mut dyn Units,
+    scratch: &'a mut Scratch,
+    /// Valid bytes in `pending`.
+    filled: usize,
+    /// Bytes of all elements.
+    total: usize,
+    /// Whether they are moved to their places in `whole`.
+    out_of_order: bool,
+    item_bytes: u8,
+}
+
+impl<'a> Elements<'a> {
+    pub(crate) fn new(units: &'a mut dyn Units, scratch: &'a mut Scratch) -> Self {
+        Self { units, scratch, filled: 0, total: 0, out_of_order: false, item_bytes: 1 }
+    }
+
+    /// Begins, or begins again: `total` bytes of elements of `width` bytes each.
+    pub(crate) fn begin(&mut self, width: usize, total: usize) -> Result<()> {
+        self.filled = 0;
+        self.total = total;
+        self.out_of_order = false;
+        self.item_bytes = item_bytes(width)?;
+        self.units.begin();
+        Ok(())
+    }
+
+    /// All elements of an array unchanged. Each byte is shown to `look`, in order, just before the
+    /// coder takes it.
+    pub(crate) fn take_all(
+        &mut self,
+        array: &dyn ArraySource,
+        width: usize,
+        mut look: impl FnMut(&[u8]) -> EncodeResult<()>,
+    ) -> EncodeResult<()> {
+        let total = byte_count(array);
+        self.begin(width, total)?;
+        if let Some(bytes) = array.bytes() {
+            for unit in bytes.chunks(UNIT_BYTES) {
+                look(unit)?;
+                self.units.unit(unit, self.item_bytes)?;
+            }
+            return Ok(());
+        }
+        let mut offset = 0;
+        while offset < total {
+            let block = self.room(BLOCK_BYTES.min(total - offset));
+            array.read_at(offset as u64, block)?;
+            look(block)?;
+            let length = block.len();
+            self.filled(length)?;
+            offset += length;
+        }
+        self.finish()
+    }
+
+    /// Room for the next `length` bytes, whose content is unspecified.
+    pub(crate) fn room(&mut self, length: usize) -> &mut [u8] {
+        let end = self.filled + length;
+        if self.scratch.pending.len() < end {
+            self.scratch.pending.resize(end, 0);
+        }
+        // Never beyond the end: it has just grown.
+        self.scratch.pending.split_at_mut(end).0.split_at_mut(self.filled).1
+    }
+
+    /// The next `length` bytes are now in the room that was requested.
+    pub(crate) fn filled(&mut self, length: usize) -> EncodeResult<()> {
+        self.filled += length;
+        let pending = part(&self.scratch.pending, 0..self.filled, "elements for a coder")?;
+        let (units, rest) = pending.as_chunks::<UNIT_BYTES>();
+        if units.is_empty() {
+            return Ok(());
+        }
+        for unit in units {
+            self.units.unit(unit, self.item_bytes)?;
+        }
+        let (end, rest) = (self.filled, rest.len());
+        self.scratch.pending.copy_within(end - rest..end, 0);
+        self.filled = rest;
+        Ok(())
+    }
+
+    /// Room for all elements: use it instead of [`Elements::room`] if they do not come in order.
+    pub(crate) fn whole(&mut self) -> &mut [u8] {
+        // Not cleared first: every byte is written anyway, and zeros would be a useless pass over
+        // memory.
+        self.scratch.whole.resize(self.total, 0);
+        self.out_of_order = true;
+        &mut self.scratch.whole
+    }
+
+    /// Passes on the rest.
+    pub(crate) fn finish(&mut self) -> EncodeResult<()> {
+        if self.out_of_order {
+            for unit in self.scratch.whole.chunks(UNIT_BYTES) {
+                self.units.unit(unit, self.item_bytes)?;
+            }
+        }
+        match part(&self.scratch.pending, 0..self.filled, "elements for a coder")? {
+            [] => Ok(()),
+            rest => Ok(self.units.unit(rest, self.item_bytes)?),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Arrays to payloads.
+
+use crate::array::Array;
+use crate::blosc2::{self, Blosc2Coder};
+use crate::bytes::{UNIT_BYTES, ZstdEncoder, expands_too_far};
+use crate::elements::{Elements, Scratch, Units};
+use crate::error::EncodeResult;
+use crate::fidelity::Fidelity;
+use crate::settings::{ArraySettings, Coder, Filter};
+use crate::source::ArraySource;
+use crate::values::{self, Request, Stored};
+use shardpack_base::parts::{item_bytes, rest};
+use shardpack_format::{ArrayDescriptor, Codec, Result};
+
+/// One array as a shard stores it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EncodedArray {
+    /// Codec of the payload. `Raw` if the requested coder does not make it smaller.
+    pub codec: Codec,
+    /// What the payload means.
+    pub descriptor: ArrayDescriptor,
+    /// The stored bytes.
+    pub payload: Vec<u8>,
+    /// What the values lost.
+    pub fidelity: Fidelity,
+}
+
+/// What [`ArrayEncoder::encode_into`] reports about the payload that it has appended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredArray {
+    /// Codec of the payload. `Raw` if the requested coder does not make it smaller.
+    pub codec: Codec,
+    /// What the payload means.
+    pub descriptor: ArrayDescriptor,
+    /// What the values lost.
+    pub fidelity: Fidelity,
+}
+
+/// Encodes arrays with fixed settings. Each thread has its own: it keeps the coder's contexts and
+/// its scratch memory, a few MiB. For band-major payloads the scratch has the size of the largest
+/// array's stored elements.
+///
+/// The same settings and array give the same bytes, whatever was encoded before.
+///
+/// ```
+/// use shardpack_array::{Array, ArrayDecoder, ArrayEncoder, ArrayOptions};
+/// use shardpack_format::{Dtype, Limits};
+///
+/// let cube = Array::new(Dtype::F32, vec![2, 3, 4], (0..24_u8).flat_map(|i| f32::from(i).to_le_bytes()).collect())?;
+/// let settings = shardpack_array::trial(&[(&cube, None)], &ArrayOptions::default())?.settings;
+/// let encoded = ArrayEncoder::new(settings)?.encode(&cube, None)?;
+/// assert_eq!(encoded.descriptor.stored, Dtype::U8); // integers, so no value is lost
+/// let back = ArrayDecoder::new().decode(encoded.codec, &encoded.descriptor, &encoded.payload, &Limits::default())?;
+/// assert_eq!(back, cube);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct ArrayEncoder {
+    settings: ArraySettings,
+    bulk: Bulk,
+    /// For payloads that would expand further than a reader's limits allow: LZ4 cannot.
+    fallback: Option<Bulk>,
+    scratch: Scratch,
+}
+
+enum Bulk {
+    Blosc2(blosc2::Encoder),
+    Zstd(ZstdEncoder),
+    Raw,
+}
+
+impl ArrayEncoder {
+    /// An encoder for these settings.
+    ///
+    /// # Errors
+    /// `Usage` if they contradict each other (see [`ArraySettings::check`]).
+    pub fn new(settings: ArraySettings) -> Result<Self> {
+        settings.check()?;
+        let blosc2 = |coder| blosc2::Encoder::new(coder, settings.level, settings.filter).map(Bulk::Blosc2);
+        let bulk = match (settings.coder, settings.level) {
+            (Coder::Blosc2Lz4, _) => blosc2(Blosc2Coder::Lz4)?,
+            (Coder::Blosc2Lz4hc, _) => blosc2(Blosc2Coder::Lz4hc)?,
+            (Coder::Blosc2Zstd, _) => blosc2(Blosc2Coder::Zstd)?,
+            (Coder::Zstd, level) => Bulk::Zstd(ZstdEncoder::new(level.unwrap_or(3))?),
+            (Coder::Raw, _) => Bulk::Raw,
+        };
+        Ok(Self { settings, bulk, fallback: None, scratch: Scratch::default() })
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn settings(&self) -> &ArraySettings {
+        &self.settings
+    }
+
+    /// Encodes `array`. Elements equal to `no_data` are kept apart from the values; `no_data` is
+    /// first converted to the array's own type.
+    ///
+    /// # Errors
+    /// [`EncodeError::OutOfRange`](crate::EncodeError::OutOfRange) and
+    /// [`EncodeError::ErrorBound`](crate::EncodeError::ErrorBound) if the values do not fit the
+    /// settings.
+    pub fn encode(&mut self, array: &Array, no_data: Option<f64>) -> EncodeResult<EncodedArray> {
+        let mut encoded = self.encode_reusing(array, no_data, Vec::new())?;
+        encoded.payload.shrink_to_fit();
+        Ok(encoded)
+    }
+
+    /// Like [`ArrayEncoder::encode`], but the payload reuses the memory of `buffer`, whose content
+    /// is dropped. Reusing pages saves more time than LZ4 takes.
+    ///
+    /// # Errors
+    /// As [`ArrayEncoder::encode`].
+    pub fn encode_reusing(
+        &mut self,
+        array: &Array,
+        no_data: Option<f64>,
+        buffer: Vec<u8>,
+    ) -> EncodeResult<EncodedArray> {
+        let mut payload = buffer;
+        payload.clear();
+        let StoredArray { codec, descriptor, fidelity } = self.encode_into(array, no_data, &mut payload)?;
+        Ok(EncodedArray { codec, descriptor, payload, fidelity })
+    }
+
+    /// Appends the payload of `array` to `out`, so that a record can be built in place. Elements
+    /// equal to `no_data` are kept apart from the values.
+    ///
+    /// The array is read a few hundred KiB at a time. It is read once for encoding; before that up
+    /// to the first fraction, if floats may be integers, and completely for fixed point and if
+    /// integers may be narrowed; and once more if the payload is no smaller than the elements.
+    /// After an error, `out` holds its old content, and perhaps some of the payload.
+    ///
+    /// # Errors
+    /// As [`ArrayEncoder::encode`], and those of the source.
+    pub fn encode_into(
+        &mut self,
+        array: &dyn ArraySource,
+        no_data: Option<f64>,
+        out: &mut Vec<u8>,
+    ) -> EncodeResult<StoredArray> {
+        let ArraySettings { values, layout, band_difference, .. } = self.settings;
+        let request = Request { rule: values, layout: layout.into(), difference: band_difference, no_data };
+        let (scratch, mut raw) = (&mut self.scratch, Bulk::Raw);
+        let mut payload = Payload::new(out, &mut self.bulk);
+        let stored = values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
+        let mut codec = payload.bulk.codec();
+        if payload.expands_too_far() {
+            payload.bulk = fallback(&mut self.fallback, &self.settings)?;
+            codec = payload.bulk.codec();
+            values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
+        }
+        if codec != Codec::Raw && payload.is_no_smaller() {
+            codec = Codec::Raw;
+            payload.bulk = &mut raw;
+            values::store(array, &request, &mut Elements::new(&mut payload, scratch))?;
+        }
+        let Stored { decoded, stored, transform, no_data, codes, arrangement, fidelity } = stored;
+        let descriptor = ArrayDescriptor {
+            decoded,
+            stored,
+            transform,
+            band_difference: arrangement.difference,
+            layout: arrangement.layout,
+            shape: array.shape().to_vec(),
+            no_data,
+            codes,
+        };
+        Ok(StoredArray { codec, descriptor, fidelity })
+    }
+
+    /// Overwrites `payload` with the coder's output for `elements`, arranged, of `width` bytes
+    /// each. Also returns how many of their bytes a reader's coder will have to make: runs and
+    /// bytes stored unchanged do not count.
+    pub(crate) fn code(&mut self, elements: &[u8], width: usize, payload: &mut Vec<u8>) -> Result<(Codec, u64)> {
+        let item_bytes = item_bytes(width)?;
+        payload.clear();
+        let mut raw = Bulk::Raw;
+        let mut payload = Payload::new(payload, &mut self.bulk);
+        payload.all(elements, item_bytes)?;
+        if payload.expands_too_far() {
+            payload.bulk = fallback(&mut self.fallback, &self.settings)?;
+            payload.all(elements, item_bytes)?;
+        }
+        if payload.bulk.codec() != Codec::Raw && payload.is_no_smaller() {
+            payload.bulk = &mut raw;
+            payload.all(elements, item_bytes)?;
+        }
+        Ok((payload.bulk.codec(), payload.coded))
+    }
+}
+
+/// The coder for payloads that would expand too much with the requested one.
+fn fallback<'a>(slot: &'a mut Option<Bulk>, settings: &ArraySettings) -> Result<&'a mut Bulk> {
+    let filter = if settings.coder.is_blosc2() { settings.filter } else { Filter::None };
+    Ok(match slot {
+        Some(fallback) => fallback,
+        slot @ None => slot.insert(Bulk::Blosc2(blosc2::Encoder::new(Blosc2Coder::Lz4, None, filter)?)),
+    })
+}
+
+/// A payload while it is being made, at the end of `out`.
+struct Payload<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+    bulk: &'a mut Bulk,
+    /// Bytes of the elements.
+    decoded: usize,
+    /// How many of them a reader's coder will have to make.
+    coded: u64,
+}
+
+impl<'a> Payload<'a> {
+    fn new(out: &'a mut Vec<u8>, bulk: &'a mut Bulk) -> Self {
+        Self { start: out.len(), out, bulk, decoded: 0, coded: 0 }
+    }
+
+    fn all(&mut self, elements: &[u8], item_bytes: u8) -> Result<()> {
+        self.begin();
+        elements.chunks(UNIT_BYTES).try_for_each(|unit| self.unit(unit, item_bytes))
+    }
+
+    fn bytes(&self) -> usize {
+        self.out.len() - self.start
+    }
+
+    fn expands_too_far(&self) -> bool {
+        expands_too_far(self.decoded as u64, self.coded, self.bytes() as u64)
+    }
+
+    fn is_no_smaller(&self) -> bool {
+        self.bytes() >= self.decoded
+    }
+}
+
+impl Units for Payload<'_> {
+    fn begin(&mut self) {
+        self.out.truncate(self.start);
+        (self.decoded, self.coded) = (0, 0);
+    }
+
+    fn unit(&mut self, unit: &[u8], item_bytes: u8) -> Result<()> {
+        self.decoded += unit.len();
+        self.coded += self.bulk.encode(unit, item_bytes, self.out)?;
+        Ok(())
+    }
+}
+
+impl Bulk {
+    const fn codec(&self) -> Codec {
+        match self {
+            Self::Blosc2(_) => Codec::Blosc2,
+            Self::Zstd(_) => Codec::Zstd,
+            Self::Raw => Codec::Raw,
+        }
+    }
+
+    /// Appends the coded `unit`; returns how many of its bytes a reader's coder will have to make.
+    fn encode(&mut self, unit: &[u8], item_bytes: u8, payload: &mut Vec<u8>) -> Result<u64> {
+        let start = payload.len();
+        match self {
+            Self::Blosc2(encoder) => encoder.encode(unit, item_bytes, payload)?,
+            Self::Zstd(encoder) => encoder.encode(unit, payload)?,
+            Self::Raw => payload.extend_from_slice(unit),
+        }
+        Ok(match self {
+            // Walking the chunk proves that a reader will accept it, at no noticeable cost.
+            Self::Blosc2(_) => {
+                let bytes = rest(payload, start, "chunk that was just made")?;
+                blosc2::Chunk::parse(bytes, item_bytes, unit.len())?.coded_out_bytes()
+            }
+            Self::Zstd(_) => unit.len() as u64,
+            Self::Raw => 0,
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! Arrays in another element type, if no value changes by it.
+
+use half::f16;
+use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
+
+/// The descriptor that makes a decoder return the array of `descriptor` as `dtype`. `None` if a
+/// value could change. This depends on the values that the stored elements can have: a float32
+/// array that is stored as float16 can be returned as float16 exactly, and one that is stored as
+/// uint8 as any integer type except int8.
+///
+/// The result is only for decoders: it need not be a descriptor that a file may hold.
+///
+/// ```
+/// use shardpack_array::decoded_as;
+/// use shardpack_format::{ArrayDescriptor, Dtype};
+/// let counts = ArrayDescriptor::plain(Dtype::U16, vec![4, 5, 6]);
+/// assert_eq!(decoded_as(&counts, Dtype::F32).unwrap().decoded_bytes()?, 480);
+/// assert_eq!(decoded_as(&counts, Dtype::F16), None, "65,535 is no float16");
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[must_use]
+pub fn decoded_as(descriptor: &ArrayDescriptor, dtype: Dtype) -> Option<ArrayDescriptor> {
+    let ArrayDescriptor { decoded, stored, ref transform, codes, .. } = *descriptor;
+    if dtype == decoded {
+        return Some(descriptor.clone());
+    }
+    let transform = match transform {
+        Transform::Fixed { .. } => (dtype == Dtype::F64).then(|| transform.clone())?,
+        Transform::None | Transform::F16 | Transform::Integer => {
+            // `decoded` holds every value of the stored elements: the writer has made sure of that.
+            let fits = holds(stored, dtype) || holds(decoded, dtype);
+            match stored {
+                _ if !fits => return None,
+                _ if stored == dtype => Transform::None,
+                Dtype::F16 => Transform::F16,
+                Dtype::F32 | Dtype::F64 => Transform::None,
+                _ => Transform::Integer,
+            }
+        }
+        _ => return None,
+    };
+    // Special values are float32 or float64; a no-data value has the precision of that type.
+    let no_data = descriptor.no_data.map(|value| round(value, decoded));
+    let special = codes != Codes::default();
+    let kept = |value: f64| dtype.is_float() && (value.is_nan() || round(value, dtype).to_bits() == value.to_bits());
+    if special && (!dtype.is_float() || codes.no_data.is_some() && !kept(no_data.unwrap_or(f64::NAN))) {
+        return None;
+    }
+    // A verbatim copy would not replace reserved patterns.
+    let transform = match transform {
+        Transform::None if special && stored == Dtype::F16 => Transform::F16,
+        Transform::None if special => return None,
+        transform => transform,
+    };
+    Some(ArrayDescriptor { decoded: dtype, transform, no_data, ..descriptor.clone() })
+}
+
+/// One type in which arrays of these descriptors can be returned without changing a value: the type
+/// that all have; else, of the types that occur, the one that holds the most of the others; else
+/// the smallest, integers first. `None` if no type holds all, or if there are no arrays.
+///
+/// ```
+/// use shardpack_array::common_dtype;
+/// use shardpack_format::{ArrayDescriptor, Dtype};
+/// let plain = |dtype| ArrayDescriptor::plain(dtype, vec![2]);
+/// assert_eq!(common_dtype(&[plain(Dtype::U16), plain(Dtype::F32)]), Some(Dtype::F32));
+/// assert_eq!(common_dtype(&[plain(Dtype::U8), plain(Dtype::I8)]), Some(Dtype::I16));
+/// assert_eq!(common_dtype(&[plain(Dtype::U64), plain(Dtype::I8)]), None);
+/// ```
+#[must_use]
+pub fn common_dtype(descriptors: &[ArrayDescriptor]) -> Option<Dtype> {
+    let fits_all = |dtype: &&Dtype| descriptors.iter().all(|descriptor| decoded_as(descriptor, **dtype).is_some());
+    let occurs = |dtype: Dtype| descriptors.iter().any(|descriptor| descriptor.decoded == dtype);
+    let held =
+        |dtype: Dtype| ORDER.iter().filter(|&&from| occurs(from) && (from == dtype || holds(from, dtype))).count();
+    let mut best: Option<Dtype> = None;
+    for &dtype in ORDER.iter().filter(|&&dtype| occurs(dtype)).filter(fits_all) {
+        if best.is_none_or(|best| held(dtype) > held(best)) {
+            best = Some(dtype);
+        }
+    }
+    best.or_else(|| ORDER.iter().find(fits_all).copied().filter(|_| !descriptors.is_empty()))
+}
+
+/// All types, the smallest first, integers before floats.
+const ORDER: &[Dtype] = &[
+    Dtype::Bool,
+    Dtype::U8,
+    Dtype::I8,
+    Dtype::U16,
+    Dtype::I16,
+    Dtype::U32,
+    Dtype::I32,
+    Dtype::U64,
+    Dtype::I64,
+    Dtype::F16,
+    Dtype::F32,
+    Dtype::F64,
+];
+
+/// Whether every value of type `from` is one of type `to`.
+fn holds(from: Dtype, to: Dtype) -> bool {
+    /// Bits of magnitude that are exact, and whether there are negative numbers; `None` for floats
+    /// as a source.
+    const fn integer(dtype: Dtype) -> Option<(u64, bool)> {
+        match dtype {
+            Dtype::Bool => Some((1, false)),
+            Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => Some((8 * dtype.bytes(), false)),
+            Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => Some((8 * dtype.bytes() - 1, true)),
+            _ => None,
+        }
+    }
+    let mantissa = match to {
+        Dtype::F16 => 11,
+        Dtype::F32 => 24,
+        Dtype::F64 => 53,
+        _ => 0,
+    };
+    match (integer(from), integer(to)) {
+        _ if from == to => true,
+        (_, Some(_)) if to == Dtype::Bool => false,
+        (Some((bits, signed)), Some((room, has_sign))) => bits <= room && (has_sign || !signed),
+        (Some((bits, _)), None) => bits <= mantissa,
+        (None, None) => from.bytes() < to.bytes(),
+        _ => false,
+    }
+}
+
+/// Rounds to the precision of a floating-point type.
+#[expect(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+fn round(value: f64, dtype: Dtype) -> f64 {
+    match dtype {
+        Dtype::F16 => f16::from_f64(value).to_f64(),
+        Dtype::F32 => f64::from(value as f32),
+        _ => value,
+    }
+}
+
+#[cfg(test)]
+mod tests;

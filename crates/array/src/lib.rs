@@ -1,0 +1,63 @@
+//! Bytes to arrays and back, on the CPU.
+//!
+//! Everything between the values of an array and the bytes of a shard (spec §4 and §5): a value
+//! transform, the order of the axes and the band difference, and a codec. This crate knows nothing
+//! about files or shards.
+//!
+//! - [`ArrayOptions`] are a user's options. [`trial`] turns them into [`ArraySettings`], and
+//!   [`ArrayEncoder`] applies those to an [`Array`], or to data in a file ([`ArraySource`]).
+//! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor. For a [`Region`] it
+//!   decodes only the touched blocks. An [`ArraySplit`] is for several threads that decode one
+//!   large array.
+//! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
+//! - [`blosc2`] has the walker over Blosc2 chunks, for programs that decode them elsewhere.
+#![deny(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
+
+mod arrange;
+mod array;
+pub mod blosc2;
+mod bytes;
+mod cost;
+mod decoder;
+mod element;
+mod elements;
+mod encoder;
+mod error;
+mod exact;
+mod fidelity;
+mod options;
+mod region;
+mod settings;
+mod source;
+mod split;
+mod sums;
+mod trial;
+mod units;
+mod values;
+mod window;
+mod zstd_frame;
+
+pub use array::Array;
+pub use bytes::{UNIT_BYTES, ZstdDecoder, decode_bytes, encode_bytes};
+pub use decoder::ArrayDecoder;
+pub use encoder::{ArrayEncoder, EncodedArray, StoredArray};
+pub use error::{EncodeError, EncodeResult};
+pub use exact::{common_dtype, decoded_as};
+pub use fidelity::{F16_MIN_NORMAL, Fidelity};
+pub use options::{ArrayOptions, BandDifference, Prefer, Values};
+pub use region::{Bands, Output, Region, RegionDecoded, RegionShape};
+pub use settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+pub use source::ArraySource;
+pub use split::{ArraySplit, Ends, SplitPart};
+pub use trial::{Candidate, MAX_TRIAL_SAMPLES, Trial, crop_for_trial, trial};
+pub use units::{Units, reserved_values};

@@ -1,0 +1,131 @@
+//! A user's options, with `Auto` for choices that the data may decide.
+
+use crate::settings::{ArrayLayout, Coder, Filter, ValueRule, check_max_error};
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Error, Result};
+
+/// What to do with the values of float arrays.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Values {
+    /// Integers held as floats become the smallest exact integer type. Other float32 and float64
+    /// become float16, or fixed point if there is an error bound and fixed point is smaller or
+    /// float16 cannot keep it.
+    #[default]
+    Auto,
+    /// Unchanged.
+    Keep,
+    /// float16.
+    F16,
+    /// Fixed point within `max_error`.
+    Fixed,
+}
+
+/// Difference along the last axis.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BandDifference {
+    /// If it helps.
+    #[default]
+    Auto,
+    /// Always, for stored elements of one or two bytes.
+    On,
+    /// Never.
+    Off,
+}
+
+/// What matters most if the data decide.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Prefer {
+    /// The shortest predicted time to read and decode.
+    #[default]
+    Speed,
+    /// The fewest bytes.
+    Size,
+}
+
+/// Options for storing arrays; `None` leaves a choice to the [trial](crate::trial).
+///
+/// ```
+/// use shardpack_array::{ArrayOptions, Coder, Values};
+/// let options = ArrayOptions { values: Values::Fixed, max_error: Some(0.01), coder: Some(Coder::Blosc2Zstd), ..Default::default() };
+/// assert!(options.check().is_ok());
+/// assert!(ArrayOptions { lossless: true, ..options }.check().is_err());
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct ArrayOptions {
+    /// Values of float arrays. Default auto.
+    pub values: Values,
+    /// Largest absolute error, in the data's units: required for fixed, allowed with auto.
+    pub max_error: Option<f64>,
+    /// No value may change (masks, labels): with auto, arrays that are not exact as integers are
+    /// stored unchanged. Default false.
+    pub lossless: bool,
+    /// Difference along the last axis. Default auto.
+    pub band_difference: BandDifference,
+    /// Codec.
+    pub coder: Option<Coder>,
+    /// The codec's own level; needs `coder`. Default 9 for LZ4HC, 1 for zstd in Blosc2, 3 for plain
+    /// zstd.
+    pub level: Option<i32>,
+    /// Filter before the coder, inside Blosc2.
+    pub filter: Option<Filter>,
+    /// Order of the axes.
+    pub layout: Option<ArrayLayout>,
+    /// What the trial optimises. Default speed.
+    pub prefer: Prefer,
+}
+
+impl ArrayOptions {
+    /// Fails if the options contradict each other.
+    ///
+    /// # Errors
+    /// `Usage`, naming the two.
+    pub fn check(&self) -> Result<()> {
+        match (self.coder, self.level) {
+            (Some(coder), Some(level)) => coder.check_level(Some(level))?,
+            (None, Some(level)) => {
+                let found = format!("{level} without one\nhint: name one with `--codec`");
+                return Err(Error::usage("level", "a codec that it belongs to", found));
+            }
+            (_, None) => {}
+        }
+        if let (Some(coder), Some(filter)) = (self.coder, self.filter)
+            && filter != Filter::None
+            && !coder.is_blosc2()
+        {
+            return Err(Error::usage(format!("filter of {coder}"), "none: filters belong to blosc2", filter));
+        }
+        match (self.values, self.max_error) {
+            (Values::Fixed, None) => Err(Error::usage(
+                "fixed-point values",
+                "a largest error",
+                "none\nhint: `--max-error E` sets it, in the data's units",
+            )),
+            (Values::Keep | Values::F16, Some(max_error)) => {
+                Err(Error::usage("largest error", "values auto or fixed", format!("{max_error} with keep or f16")))
+            }
+            (_, Some(max_error)) => check_max_error(max_error),
+            (_, None) => Ok(()),
+        }?;
+        if self.lossless && (matches!(self.values, Values::F16 | Values::Fixed) || self.max_error.is_some()) {
+            return Err(Error::usage("lossless storage", "values auto or keep, and no error bound", "a lossy choice"));
+        }
+        Ok(())
+    }
+
+    /// The value rules that match the options; more than one only for auto with an error bound.
+    pub(crate) fn rules(&self) -> Vec<ValueRule> {
+        match (self.values, self.max_error) {
+            (Values::Keep, _) => vec![ValueRule::Keep],
+            (Values::Auto, _) if self.lossless => vec![ValueRule::IntegerOrKeep],
+            (Values::Auto, None) => vec![ValueRule::IntegerOrF16],
+            (Values::Auto, Some(max_error)) => {
+                vec![ValueRule::IntegerOrFixed { max_error }, ValueRule::IntegerOrF16OrFixed { max_error }]
+            }
+            (Values::Fixed, Some(max_error)) => vec![ValueRule::Fixed { max_error }],
+            (Values::F16, _) | (Values::Fixed, None) => vec![ValueRule::F16],
+        }
+    }
+}

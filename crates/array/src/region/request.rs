@@ -1,0 +1,159 @@
+//! What a caller requests with a region, and what it gets.
+
+use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout, Result};
+use std::ops::Range;
+
+/// Which bands of the pixels.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Bands {
+    /// All, in order.
+    #[default]
+    All,
+    /// Those from `start` up to, but not including, `end`.
+    Range(Range<u64>),
+    /// These, in this order; a band may occur more than once.
+    List(Vec<u64>),
+}
+
+/// Which elements to return.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// The values, in the array's own type (`descriptor.decoded`).
+    #[default]
+    Source,
+    /// The stored elements (of type `descriptor.stored`) after undoing the band difference: float16
+    /// stays float16, and only half as many bytes move. The caller has to apply transforms and
+    /// handle reserved codes. In float16 the code of a no-data value is a NaN.
+    Stored,
+}
+
+/// A rectangle of pixels and some of the bands of an array `[height, width, channels]`. An array of
+/// two axes has one band, 0.
+///
+/// ```
+/// use shardpack_array::{Bands, Output, Region};
+/// use shardpack_format::{ArrayDescriptor, Dtype, Layout};
+/// let cube = ArrayDescriptor::plain(Dtype::F32, vec![480, 640, 100]);
+/// let region = Region { bands: Bands::List(vec![7, 3]), layout: Layout::BandMajor, ..Region::new(10, 20, 64, 32) };
+/// let shape = region.shape_of(&cube)?;
+/// assert_eq!((shape.dtype, shape.shape, shape.bytes), (Dtype::F32, [2, 64, 32], 16_384));
+/// assert!(Region::new(417, 0, 64, 64).shape_of(&cube).is_err());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Region {
+    /// First row.
+    pub y: u64,
+    /// First column.
+    pub x: u64,
+    /// Number of rows.
+    pub height: u64,
+    /// Number of columns.
+    pub width: u64,
+    /// Bands.
+    pub bands: Bands,
+    /// Values or stored elements.
+    pub output: Output,
+    /// Order of the axes of the output: `[height, width, bands]`, or `[bands, height, width]` if
+    /// band-major.
+    pub layout: Layout,
+}
+
+/// What a region decodes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionShape {
+    /// Type of the elements.
+    pub dtype: Dtype,
+    /// Axes: `[height, width, bands]`, or `[bands, height, width]`.
+    pub shape: [u64; 3],
+    /// Bytes of all elements.
+    pub bytes: u64,
+}
+
+/// What was done for a region.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RegionDecoded {
+    /// What `out` now holds.
+    pub shape: RegionShape,
+    /// Blosc2 blocks, or units of plain zstd, that were decoded, even if only in part. Units stored
+    /// unchanged or as one repeated value need no decoding.
+    pub blocks_decoded: u64,
+    /// Blocks or units of the whole payload; none if it is raw.
+    pub blocks: u64,
+}
+
+impl Region {
+    /// All bands of a rectangle, as values, in the order `[height, width, bands]`.
+    #[must_use]
+    pub const fn new(y: u64, x: u64, height: u64, width: u64) -> Self {
+        Self { y, x, height, width, bands: Bands::All, output: Output::Source, layout: Layout::AsShape }
+    }
+
+    /// The whole of an array.
+    ///
+    /// # Errors
+    /// `Usage` if the array has neither two nor three axes.
+    pub fn whole(descriptor: &ArrayDescriptor) -> Result<Self> {
+        let [height, width, _] = cube_shape(descriptor)?;
+        Ok(Self::new(0, 0, height, width))
+    }
+
+    /// Type, shape and length of the output.
+    ///
+    /// # Errors
+    /// `Usage` if the region is not within the array, or the array has neither two nor three axes;
+    /// `Format` if a size overflows.
+    pub fn shape_of(&self, descriptor: &ArrayDescriptor) -> Result<RegionShape> {
+        let [height, width, channels] = cube_shape(descriptor)?;
+        within("rows of a region", self.y, self.height, height)?;
+        within("columns of a region", self.x, self.width, width)?;
+        let bands = match &self.bands {
+            Bands::All => channels,
+            Bands::Range(range) => {
+                let count = range.end.checked_sub(range.start);
+                let count =
+                    count.ok_or_else(|| Error::usage("bands of a region", "start..end", format!("{range:?}")))?;
+                within("bands of a region", range.start, count, channels)?;
+                count
+            }
+            Bands::List(list) => {
+                if let Some(band) = list.iter().find(|band| **band >= channels) {
+                    return Err(Error::usage("band of a region", format!("below {channels}"), band));
+                }
+                list.len() as u64
+            }
+        };
+        if descriptor.shape.len() == 2 && bands != 1 {
+            return Err(Error::usage("bands of a region", "one, of an array of two axes", bands));
+        }
+        let shape = match self.layout {
+            Layout::AsShape => [self.height, self.width, bands],
+            Layout::BandMajor => [bands, self.height, self.width],
+        };
+        let dtype = match self.output {
+            Output::Source => descriptor.decoded,
+            Output::Stored => descriptor.stored,
+        };
+        Ok(RegionShape { dtype, shape, bytes: dtype.array_bytes(&shape)? })
+    }
+}
+
+/// The array as `[height, width, channels]`.
+fn cube_shape(descriptor: &ArrayDescriptor) -> Result<[u64; 3]> {
+    match descriptor.shape[..] {
+        [height, width] => Ok([height, width, 1]),
+        [height, width, channels] => Ok([height, width, channels]),
+        _ => Err(Error::usage(
+            "array to take a region of",
+            "[height, width] or [height, width, channels]",
+            format!("{:?}", descriptor.shape),
+        )),
+    }
+}
+
+fn within(what: &'static str, first: u64, count: u64, length: u64) -> Result<()> {
+    match first.checked_add(count) {
+        Some(end) if end <= length => Ok(()),
+        _ => Err(Error::usage(what, format!("within 0..{length}"), format!("{count} from {first} on"))),
+    }
+}

@@ -1,0 +1,300 @@
+//! The stored bytes of a payload in a range, with as little decoding as the codec allows.
+
+use crate::blosc2::{self, Chunk, Content, STREAM_BYTES, StreamKind, planes};
+use crate::bytes::{UNIT_BYTES, ZstdDecoder, check_coded, end_of};
+use crate::decoder::grow;
+use shardpack_base::parts::{item_bytes, part, rest, split_mut};
+use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
+use std::ops::Range;
+
+/// Memory that one region leaves for the next.
+#[derive(Default)]
+pub(super) struct SourceScratch {
+    /// The block that was decoded last: of a Blosc2 chunk 64 KiB for each byte of an element, of
+    /// plain zstd 4 MiB.
+    block: Vec<u8>,
+    streams: Vec<blosc2::Stream>,
+}
+
+/// Reads a payload's stored bytes, which must be requested in ascending order.
+///
+/// Units before a touched one are skipped by their length alone. A touched Blosc2 chunk is walked
+/// completely before any of it is decoded.
+pub(super) struct Source<'p, 's> {
+    kind: Kind<'s>,
+    payload: &'p [u8],
+    /// Bytes of an element.
+    width: usize,
+    stored_bytes: usize,
+    limits: &'s Limits,
+    scratch: &'s mut SourceScratch,
+    /// Number of the current unit, and where in the payload it starts.
+    unit: usize,
+    at: usize,
+    chunk: Option<Chunk<'p>>,
+    /// Where the block in `scratch.block` starts. If it still is byte planes, also how many bytes
+    /// of each are there.
+    loaded: Option<(usize, Option<usize>)>,
+    coded: u64,
+    decoded: u64,
+}
+
+/// Stored bytes in a range.
+pub(super) type Run = Range<usize>;
+
+enum Kind<'s> {
+    Raw,
+    Zstd(&'s mut ZstdDecoder),
+    Blosc2(&'s mut blosc2::Decoder),
+}
+
+impl<'p, 's> Source<'p, 's> {
+    /// Fails if the payload is too short for the array, or if the array has no elements and the
+    /// payload has bytes.
+    pub(super) fn new(
+        codec: Codec,
+        descriptor: &ArrayDescriptor,
+        payload: &'p [u8],
+        limits: &'s Limits,
+        (blosc2, zstd, scratch): (&'s mut blosc2::Decoder, &'s mut ZstdDecoder, &'s mut SourceScratch),
+    ) -> Result<Self> {
+        let stored = descriptor.stored_bytes()?;
+        let width = descriptor.stored.size();
+        let stored_bytes = usize::try_from(stored)
+            .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
+        let kind = match codec {
+            Codec::Raw => Kind::Raw,
+            Codec::Zstd => Kind::Zstd(zstd),
+            Codec::Blosc2 => {
+                // The first region may need little of each block, and a later one all of it.
+                blosc2.room(width);
+                Kind::Blosc2(blosc2)
+            }
+            _ => return Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
+        };
+        let units = stored_bytes.div_ceil(UNIT_BYTES);
+        let fits = match kind {
+            Kind::Raw => payload.len() == stored_bytes,
+            Kind::Zstd(_) => payload.len() >= units,
+            Kind::Blosc2(_) => payload.len() / blosc2::HEADER_BYTES >= units,
+        };
+        if !fits {
+            let found = format!("{} bytes", payload.len());
+            return Err(Error::format("payload", format!("that of {stored_bytes} stored bytes"), found));
+        }
+        if stored_bytes == 0 {
+            end_of(payload, 0)?;
+        }
+        let source = Self {
+            kind,
+            payload,
+            width,
+            stored_bytes,
+            limits,
+            scratch,
+            unit: 0,
+            at: 0,
+            chunk: None,
+            loaded: None,
+            coded: 0,
+            decoded: 0,
+        };
+        Ok(source)
+    }
+
+    /// Blocks, or units of plain zstd, of the whole payload.
+    pub(super) fn blocks(&self) -> u64 {
+        match self.kind {
+            Kind::Raw => 0,
+            // A unit is a whole number of blocks.
+            Kind::Zstd(_) | Kind::Blosc2(_) => self.stored_bytes.div_ceil(self.block_bytes()) as u64,
+        }
+    }
+
+    /// Decoded bytes of a full block.
+    fn block_bytes(&self) -> usize {
+        match self.kind {
+            Kind::Zstd(_) => UNIT_BYTES,
+            Kind::Raw | Kind::Blosc2(_) => STREAM_BYTES * self.width,
+        }
+    }
+
+    /// Fills `out` with the stored bytes of `runs`, one after the other. All are whole elements,
+    /// and none starts before the one before it ends.
+    pub(super) fn read(&mut self, mut runs: impl Iterator<Item = Run> + Clone, out: &mut [u8]) -> Result<()> {
+        let mut rest = out;
+        loop {
+            let ahead = runs.clone();
+            let Some(run) = runs.next() else { return Ok(()) };
+            let mut start = run.start;
+            while start < run.end {
+                if matches!(self.kind, Kind::Raw) {
+                    let (here, tail) = split_mut(rest, run.len(), "place of a run")?;
+                    here.copy_from_slice(self.payload.get(run.clone()).ok_or_else(|| self.beyond(run.end))?);
+                    rest = tail;
+                    break;
+                }
+                let first = start - start % self.block_bytes();
+                let block = first..self.stored_bytes.min(first + self.block_bytes());
+                let count = run.end.min(block.end).saturating_sub(start);
+                if count == 0 {
+                    return Err(self.beyond(run.end));
+                }
+                let (here, tail) = split_mut(rest, count, "place of a run")?;
+                if self.loaded.is_none_or(|(loaded, _)| loaded != first) {
+                    self.enter(start / UNIT_BYTES)?;
+                    self.block(start, &block, ahead.clone(), here)?;
+                }
+                match self.loaded {
+                    Some((loaded, Some(count))) if loaded == first => {
+                        planes::of(&self.scratch.block, self.width, count).join((start - first) / self.width, here)?;
+                    }
+                    Some((loaded, None)) if loaded == first => {
+                        let from = self.scratch.block.get(start - first..start - first + count);
+                        here.copy_from_slice(from.ok_or_else(|| self.beyond(run.end))?);
+                    }
+                    // Then the bytes are in their place already.
+                    None => {}
+                    Some((loaded, _)) => return Err(Error::internal("block of a region", first, loaded)),
+                }
+                rest = tail;
+                start += count;
+            }
+        }
+    }
+
+    /// Either fills `out` with the bytes from `start` on, or loads the block that contains them, as
+    /// far as `runs` need it.
+    fn block(
+        &mut self,
+        start: usize,
+        block: &Range<usize>,
+        runs: impl Iterator<Item = Run>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let (offset, unit_start) = (start % UNIT_BYTES, self.unit * UNIT_BYTES);
+        let number = (block.start - unit_start) / self.block_bytes();
+        match self.chunk.as_ref().map(Chunk::content) {
+            Some(Content::Stored) => {
+                let body = self.chunk.as_ref().and_then(|chunk| chunk.bytes().get(blosc2::HEADER_BYTES + offset..));
+                let body = body.and_then(|body| body.get(..out.len())).ok_or_else(|| self.beyond(start))?;
+                out.copy_from_slice(body);
+                return Ok(());
+            }
+            Some(Content::Repeated(item)) => {
+                let item = part(item, 0..self.width, "bytes of a repeated item")?;
+                for to in out.chunks_mut(self.width) {
+                    to.copy_from_slice(part(item, 0..to.len(), "bytes of a repeated item")?);
+                }
+                return Ok(());
+            }
+            Some(Content::Blocks { streams, .. }) => {
+                // A block has as many streams as an element has bytes; a short last one has one
+                // (spec §5.3).
+                let streams = streams.iter().skip(number * self.width).take(self.width);
+                let coded = streams.filter(|stream| stream.kind == StreamKind::Coded);
+                self.coded += coded.map(|stream| stream.out_bytes as u64).sum::<u64>();
+            }
+            None => self.coded += block.len() as u64,
+        }
+        check_coded(self.stored_bytes as u64, self.coded, self.payload.len() as u64, self.limits)?;
+        // A block that is needed completely is decoded directly to its destination.
+        let whole = out.len() == block.len();
+        self.loaded = None;
+        let mut in_planes = None;
+        match (&mut self.kind, &self.chunk) {
+            (Kind::Blosc2(decoder), Some(chunk)) => {
+                let (needed, end) = need(block, runs);
+                let few = !whole && needed <= block.len() / 2;
+                let streams = planes::streams(chunk, number, self.width).filter(|_| few);
+                match streams.filter(|streams| planes::can_stop(chunk, streams, self.width)) {
+                    Some(streams) => {
+                        let count = (end - block.start) / self.width;
+                        in_planes = Some(count);
+                        planes::decode_first(chunk, streams, count, &mut self.scratch.block)
+                    }
+                    None => {
+                        let to = if whole { out } else { grow(&mut self.scratch.block, block.len()) };
+                        decoder.decode_block(chunk, item_bytes(self.width)?, number, to)
+                    }
+                }
+            }
+            (Kind::Zstd(decoder), _) => {
+                let to = if whole { out } else { grow(&mut self.scratch.block, block.len()) };
+                let bytes = rest(self.payload, self.at, "payload after its units")?;
+                decoder.decode_unit(bytes, to).map(|_| ())
+            }
+            (Kind::Blosc2(_), None) | (Kind::Raw, _) => {
+                return Err(Error::internal("block of a region", "within a unit that was entered", number));
+            }
+        }
+        .map_err(|e| e.at(self.at as u64))?;
+        self.decoded += 1;
+        if !whole {
+            self.loaded = Some((block.start, in_planes));
+        }
+        Ok(())
+    }
+
+    /// Moves on to a unit and, if it is a chunk, into it.
+    fn enter(&mut self, unit: usize) -> Result<()> {
+        self.walk_to(unit)?;
+        if matches!(self.kind, Kind::Blosc2(_)) && self.chunk.is_none() {
+            let item_bytes = item_bytes(self.width)?;
+            let length =
+                self.stored_bytes.checked_sub(unit * UNIT_BYTES).ok_or_else(|| self.beyond(unit * UNIT_BYTES))?;
+            let length = UNIT_BYTES.min(length);
+            let bytes = rest(self.payload, self.at, "payload after its units")?;
+            let chunk = Chunk::parse_reusing(bytes, item_bytes, length, &mut self.scratch.streams);
+            self.chunk = Some(chunk.map_err(|e| e.at(self.at as u64))?);
+        }
+        Ok(())
+    }
+
+    /// Skips all units before this one.
+    fn walk_to(&mut self, unit: usize) -> Result<()> {
+        while self.unit < unit {
+            let bytes = rest(self.payload, self.at, "payload after its units")?;
+            let length = match (&self.kind, self.chunk.take()) {
+                (Kind::Raw, _) => UNIT_BYTES.min(bytes.len()),
+                (Kind::Zstd(_), _) => ZstdDecoder::length(bytes).map_err(|e| e.at(self.at as u64))?,
+                (Kind::Blosc2(_), Some(chunk)) => {
+                    let length = chunk.bytes().len();
+                    if let Some(streams) = chunk.into_streams() {
+                        self.scratch.streams = streams;
+                    }
+                    length
+                }
+                (Kind::Blosc2(_), None) => Chunk::length(bytes).map_err(|e| e.at(self.at as u64))?,
+            };
+            self.at += length;
+            self.unit += 1;
+        }
+        Ok(())
+    }
+
+    /// Walks to the end, which must be the end of the payload, and returns how many blocks were
+    /// decoded.
+    pub(super) fn finish(&mut self) -> Result<u64> {
+        self.walk_to(self.stored_bytes.div_ceil(UNIT_BYTES))?;
+        if !matches!(self.kind, Kind::Raw) {
+            end_of(self.payload, self.at)?;
+        }
+        Ok(self.decoded)
+    }
+
+    /// A plan never asks for such bytes.
+    fn beyond(&self, end: usize) -> Error {
+        Error::internal("stored bytes", format!("at most {}", self.stored_bytes), end)
+    }
+}
+
+/// How many bytes of `block` the first of `runs` need, up to the first run beyond it; and where the
+/// last of them ends.
+fn need(block: &Range<usize>, runs: impl Iterator<Item = Run>) -> (usize, usize) {
+    let here = runs.take_while(|run| run.start < block.end);
+    here.fold((0, block.start), |(needed, _), run| {
+        let end = run.end.min(block.end);
+        (needed + end.saturating_sub(run.start.max(block.start)), end)
+    })
+}

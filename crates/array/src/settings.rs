@@ -1,0 +1,279 @@
+//! Settings: every choice about storing arrays, as recorded in the recipe.
+
+use crate::blosc2::ZSTD_LEVELS;
+use serde::{Deserialize, Serialize};
+use shardpack_format::{Error, Layout, Result};
+use std::fmt;
+
+/// What happens to the values of an array (spec §4.3). The rule is applied to each array
+/// separately, and the array's descriptor records the result.
+///
+/// Integers and booleans are never lossy: under every rule except `Keep` they are stored as the
+/// smallest integer type that holds them.
+///
+/// No rule turns a value into the no-data value: exactly the no-data elements decode to it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum ValueRule {
+    /// Stored unchanged.
+    Keep,
+    /// The smallest exact integer type if there is one, else unchanged. Lossless.
+    IntegerOrKeep,
+    /// The smallest exact integer type if there is one, else float16; unchanged if a value would
+    /// round to the no-data value.
+    IntegerOrF16,
+    /// The smallest exact integer type if there is one; else float16 if it keeps the bound and
+    /// no-data apart; else fixed point.
+    IntegerOrF16OrFixed {
+        /// Largest absolute error, in the data's units.
+        max_error: f64,
+    },
+    /// The smallest exact integer type if there is one, else fixed point.
+    IntegerOrFixed {
+        /// Largest absolute error, in the data's units.
+        max_error: f64,
+    },
+    /// Floats become float16; an error if a value would become infinite or no-data.
+    F16,
+    /// Floats become fixed point.
+    Fixed {
+        /// Largest absolute error, in the data's units.
+        max_error: f64,
+    },
+}
+
+impl ValueRule {
+    /// Whether no value is ever altered.
+    #[must_use]
+    pub const fn is_lossless(self) -> bool {
+        matches!(self, Self::Keep | Self::IntegerOrKeep)
+    }
+}
+
+/// In the words of the command's options, as all settings.
+impl fmt::Display for ValueRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep => f.write_str("values keep"),
+            Self::IntegerOrKeep => f.write_str("values auto, lossless"),
+            Self::IntegerOrF16 => f.write_str("values auto"),
+            Self::IntegerOrF16OrFixed { max_error } => write!(f, "values auto ±{max_error}"),
+            Self::IntegerOrFixed { max_error } => write!(f, "values auto ±{max_error}, no float16"),
+            Self::F16 => f.write_str("values f16"),
+            Self::Fixed { max_error } => write!(f, "values fixed ±{max_error}"),
+        }
+    }
+}
+
+/// Codec of the payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Coder {
+    /// Blosc2 chunks of LZ4 streams.
+    #[serde(rename = "blosc2-lz4")]
+    Blosc2Lz4,
+    /// Blosc2 chunks of LZ4 streams with a longer search: slow to write, just as fast to read.
+    #[serde(rename = "blosc2-lz4hc")]
+    Blosc2Lz4hc,
+    /// Blosc2 chunks of zstd streams.
+    #[serde(rename = "blosc2-zstd")]
+    Blosc2Zstd,
+    /// Plain zstd frames.
+    Zstd,
+    /// The bytes themselves.
+    Raw,
+}
+
+impl Coder {
+    /// Name, as in the recipe and the command.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blosc2Lz4 => "blosc2-lz4",
+            Self::Blosc2Lz4hc => "blosc2-lz4hc",
+            Self::Blosc2Zstd => "blosc2-zstd",
+            Self::Zstd => "zstd",
+            Self::Raw => "raw",
+        }
+    }
+
+    /// Whether the payload is Blosc2 chunks.
+    #[must_use]
+    pub const fn is_blosc2(self) -> bool {
+        matches!(self, Self::Blosc2Lz4 | Self::Blosc2Lz4hc | Self::Blosc2Zstd)
+    }
+
+    /// The default level; `None` if the coder has no levels.
+    #[must_use]
+    pub const fn default_level(self) -> Option<i32> {
+        match self {
+            Self::Blosc2Lz4hc => Some(9),
+            Self::Blosc2Zstd => Some(1),
+            Self::Zstd => Some(3),
+            Self::Blosc2Lz4 | Self::Raw => None,
+        }
+    }
+
+    /// Fails unless `level` is one of this coder's levels.
+    ///
+    /// # Errors
+    /// `Usage`, with the available levels.
+    pub fn check_level(self, level: Option<i32>) -> Result<()> {
+        let (fits, expected) = match self {
+            Self::Blosc2Lz4 | Self::Raw => (level.is_none(), "none: it has only one".to_owned()),
+            Self::Blosc2Lz4hc => (level.is_some_and(|l| (1..=9).contains(&l)), "1..=9".into()),
+            Self::Blosc2Zstd => (
+                level.is_some_and(|l| ZSTD_LEVELS.contains(&l)),
+                format!("one of the zstd levels that Blosc2 can reach, {ZSTD_LEVELS:?}"),
+            ),
+            Self::Zstd => (level.is_some_and(|l| (1..=22).contains(&l)), "1..=22".into()),
+        };
+        if fits {
+            return Ok(());
+        }
+        Err(Error::usage(format!("level of {self}"), expected, level.map_or("none".into(), |l| l.to_string())))
+    }
+}
+
+impl fmt::Display for Coder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Filter before the coder, inside Blosc2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Filter {
+    /// None.
+    None,
+    /// Byte planes.
+    Shuffle,
+    /// Bit planes.
+    Bitshuffle,
+    /// Byte planes, then the difference of each byte from the one before it.
+    Bytedelta,
+}
+
+impl Filter {
+    /// Name, as in the recipe and the command.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Shuffle => "shuffle",
+            Self::Bitshuffle => "bitshuffle",
+            Self::Bytedelta => "bytedelta",
+        }
+    }
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Every choice about how arrays of one field are stored.
+///
+/// ```
+/// use shardpack_array::{ArraySettings, Coder, Filter, ValueRule};
+/// let settings = ArraySettings {
+///     values: ValueRule::IntegerOrF16,
+///     coder: Coder::Blosc2Zstd,
+///     level: Some(1),
+///     filter: Filter::Shuffle,
+///     band_difference: false,
+///     layout: shardpack_array::ArrayLayout::AsShape,
+/// };
+/// assert_eq!(settings.to_string(), "values auto, blosc2-zstd level 1, shuffle, as-given");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ArraySettings {
+    /// What happens to the values.
+    pub values: ValueRule,
+    /// Codec of the payload.
+    #[serde(rename = "codec")]
+    pub coder: Coder,
+    /// The coder's own level; none if it has no levels.
+    pub level: Option<i32>,
+    /// Filter; [`Filter::None`] outside Blosc2.
+    pub filter: Filter,
+    /// Whether stored elements of one or two bytes are stored as differences along the last axis.
+    /// Wider ones never are.
+    pub band_difference: bool,
+    /// Order of the axes of the payload.
+    pub layout: ArrayLayout,
+}
+
+/// Order of the axes of the payload, by its name in the settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrayLayout {
+    /// As the shape says.
+    AsShape,
+    /// The last axis first. Arrays of fewer than two axes do not change.
+    BandMajor,
+}
+
+impl From<ArrayLayout> for Layout {
+    fn from(layout: ArrayLayout) -> Self {
+        match layout {
+            ArrayLayout::AsShape => Self::AsShape,
+            ArrayLayout::BandMajor => Self::BandMajor,
+        }
+    }
+}
+
+impl ArraySettings {
+    /// Fails if the parts contradict each other.
+    ///
+    /// # Errors
+    /// `Usage` for a level that the coder lacks, a filter outside Blosc2, or an error bound that is
+    /// not positive and finite.
+    pub fn check(&self) -> Result<()> {
+        self.coder.check_level(self.level)?;
+        if self.filter != Filter::None && !self.coder.is_blosc2() {
+            return Err(Error::usage(
+                format!("filter of {}", self.coder),
+                "none: filters belong to Blosc2",
+                self.filter,
+            ));
+        }
+        match self.values {
+            ValueRule::Fixed { max_error }
+            | ValueRule::IntegerOrFixed { max_error }
+            | ValueRule::IntegerOrF16OrFixed { max_error } => check_max_error(max_error),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(crate) fn check_max_error(max_error: f64) -> Result<()> {
+    if max_error.is_finite() && max_error > 0.0 {
+        return Ok(());
+    }
+    Err(Error::usage("largest error of fixed-point values", "a finite number above 0", max_error))
+}
+
+impl fmt::Display for ArraySettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.values, self.coder)?;
+        if let Some(level) = self.level {
+            write!(f, " level {level}")?;
+        }
+        if self.coder.is_blosc2() {
+            write!(f, ", {}", if self.filter == Filter::None { "no filter" } else { self.filter.name() })?;
+        }
+        if self.band_difference {
+            f.write_str(", band difference")?;
+        }
+        f.write_str(match self.layout {
+            ArrayLayout::AsShape => ", as-given",
+            ArrayLayout::BandMajor => ", band-major",
+        })
+    }
+}

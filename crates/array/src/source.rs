@@ -1,0 +1,130 @@
+//! Where the bytes of an array to be stored come from: memory, or a file that is read while it is
+//! coded.
+
+use crate::array::Array;
+use crate::error::{EncodeError, EncodeResult};
+use shardpack_base::parts::part_mut;
+use shardpack_format::Dtype;
+
+/// Bytes that are read at once: a block and its coded form fit the second-level cache.
+pub(crate) const BLOCK_BYTES: usize = 256 << 10;
+
+/// An array that can be read by offset, more than once: C-contiguous and little-endian, like
+/// [`Array`].
+///
+/// An encoder needs only a few MiB of an array at a time. An array in a file need not be in memory
+/// as well.
+///
+/// ```
+/// use shardpack_array::{ArrayEncoder, ArrayOptions, ArraySource, EncodeError, EncodeResult, trial};
+/// use shardpack_format::{Dtype, Result};
+///
+/// /// The integers from 0 on, which stand nowhere.
+/// struct Counter([u64; 1]);
+///
+/// impl ArraySource for Counter {
+///     fn dtype(&self) -> Dtype {
+///         Dtype::U8
+///     }
+///     fn shape(&self) -> &[u64] {
+///         &self.0
+///     }
+///     fn read_at(&self, offset: u64, out: &mut [u8]) -> EncodeResult<()> {
+///         for (to, at) in out.iter_mut().zip(offset..) {
+///             *to = at.to_le_bytes()[0];
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let settings = trial(&[], &ArrayOptions::default())?.settings;
+/// let mut payload = Vec::new();
+/// let stored = ArrayEncoder::new(settings)?.encode_into(&Counter([1000]), None, &mut payload)?;
+/// assert_eq!(stored.descriptor.shape, [1000]);
+/// assert!(payload.len() < 500);
+/// # Ok::<(), EncodeError>(())
+/// ```
+pub trait ArraySource {
+    /// Element type.
+    fn dtype(&self) -> Dtype;
+
+    /// Shape, outermost axis first. The product of the axes and the element's size must be below
+    /// 2⁶³.
+    fn shape(&self) -> &[u64];
+
+    /// All bytes, if they are in memory: then they are not copied.
+    fn bytes(&self) -> Option<&[u8]> {
+        None
+    }
+
+    /// Fills `out` with the bytes from `offset` on. Called in order, for as many passes over the
+    /// array as the settings need.
+    ///
+    /// # Errors
+    /// [`EncodeError::Source`] if they cannot be read.
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> EncodeResult<()>;
+}
+
+impl ArraySource for Array {
+    fn dtype(&self) -> Dtype {
+        Self::dtype(self)
+    }
+
+    fn shape(&self) -> &[u64] {
+        Self::shape(self)
+    }
+
+    fn bytes(&self) -> Option<&[u8]> {
+        Some(Self::bytes(self))
+    }
+
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> EncodeResult<()> {
+        let from = usize::try_from(offset).ok().and_then(|at| Self::bytes(self).get(at..)?.get(..out.len()));
+        let missing = || EncodeError::Source(format!("{} bytes at offset {offset} of an array in memory", out.len()));
+        out.copy_from_slice(from.ok_or_else(missing)?);
+        Ok(())
+    }
+}
+
+/// Bytes of the array.
+pub(crate) fn byte_count(array: &dyn ArraySource) -> usize {
+    let bytes = array.bytes().map(<[u8]>::len);
+    // No source can fill a shape that overflows: it ends at the first read.
+    bytes.unwrap_or_else(|| {
+        array.dtype().array_bytes(array.shape()).map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX))
+    })
+}
+
+/// Elements of the array.
+pub(crate) fn element_count(array: &dyn ArraySource) -> usize {
+    byte_count(array) / array.dtype().size()
+}
+
+/// Calls `each` with all bytes in order, `block_bytes` at a time (the last time fewer), until it
+/// returns false.
+pub(crate) fn for_each_block(
+    array: &dyn ArraySource,
+    block_bytes: usize,
+    mut each: impl FnMut(&[u8]) -> EncodeResult<bool>,
+) -> EncodeResult<()> {
+    if let Some(bytes) = array.bytes() {
+        for block in bytes.chunks(block_bytes) {
+            if !each(block)? {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    let total = byte_count(array);
+    let mut block = vec![0; block_bytes.min(total)];
+    let mut offset = 0;
+    while offset < total {
+        let block = part_mut(&mut block, 0..block_bytes.min(total - offset), "block of an array")?;
+        array.read_at(offset as u64, block)?;
+        if !each(block)? {
+            break;
+        }
+        offset += block.len();
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! A payload taken apart but not decoded: for those who decode it elsewhere, on a GPU.
+
+use crate::blosc2::{Chunk, HEADER_BYTES};
+use crate::bytes::{UNIT_BYTES, check_expansion, end_of};
+use crate::decoder::check_size;
+use crate::values::{check_tables, special_bits};
+use crate::zstd_frame;
+use shardpack_base::parts::{item_bytes, part, rest};
+use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result};
+
+/// The units of an array's payload (spec §5), in order. All but the last hold [`UNIT_BYTES`] of
+/// stored elements.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Units<'a> {
+    /// Not coded: the stored elements.
+    Raw(&'a [u8]),
+    /// Zstd frames.
+    Zstd(Vec<&'a [u8]>),
+    /// Blosc2 chunks.
+    Blosc2(Vec<Chunk<'a>>),
+}
+
+impl<'a> Units<'a> {
+    /// Walks `payload` and checks all that
+    /// [`ArrayDecoder::decode_into`](crate::ArrayDecoder::decode_into) checks before it decodes the
+    /// first byte.
+    ///
+    /// ```
+    /// use shardpack_array::Units;
+    /// use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
+    /// let descriptor = ArrayDescriptor::plain(Dtype::U16, vec![1, 1, 3]);
+    /// let units = Units::walk(Codec::Raw, &descriptor, &[1, 0, 2, 0, 3, 0], &Limits::default())?;
+    /// assert_eq!(units, Units::Raw(&[1, 0, 2, 0, 3, 0]));
+    /// assert!(Units::walk(Codec::Raw, &descriptor, &[1, 0, 2], &Limits::default()).is_err());
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Format` if the payload is no such units, or not of the array's length, or its codec is not
+    /// for arrays; `Limit` if the array is over `limits.max_decoded_bytes`, or over 1 MiB and more
+    /// than `limits.max_expansion` times its payload.
+    pub fn walk(codec: Codec, descriptor: &ArrayDescriptor, payload: &'a [u8], limits: &Limits) -> Result<Self> {
+        let stored = descriptor.stored_bytes()?;
+        check_size(descriptor.decoded_bytes()?.max(stored), limits)?;
+        let width = descriptor.stored.size();
+        let bytes = usize::try_from(stored)
+            .map_err(|_| Error::limit("stored array", "max_decoded_bytes", usize::MAX as u64, stored))?;
+        check_tables(descriptor, usize::try_from(descriptor.bands()).unwrap_or(1).max(1))?;
+        if descriptor.band_difference && width > 2 {
+            return Err(Error::format("band difference", "stored elements of 1 or 2 bytes", descriptor.stored));
+        }
+        match codec {
+            Codec::Raw if payload.len() == bytes => Ok(Self::Raw(payload)),
+            Codec::Raw => Err(Error::format("raw payload", format!("{bytes} bytes"), payload.len())),
+            Codec::Zstd => walk_frames(payload, bytes, limits).map(Self::Zstd),
+            Codec::Blosc2 => walk_chunks(payload, width, bytes, limits).map(Self::Blosc2),
+            _ => Err(Error::format("codec of an array", "raw, zstd or blosc2", codec)),
+        }
+    }
+}
+
+/// Walks all chunks of a payload of `stored_bytes`, one for each unit.
+pub(crate) fn walk_chunks<'a>(
+    payload: &'a [u8],
+    width: usize,
+    stored_bytes: usize,
+    limits: &Limits,
+) -> Result<Vec<Chunk<'a>>> {
+    let item_bytes = item_bytes(width)?;
+    // No more than the payload has room for, whatever its array is said to be.
+    let mut chunks = Vec::with_capacity(stored_bytes.div_ceil(UNIT_BYTES).min(payload.len() / HEADER_BYTES));
+    let (mut pos, mut coded, mut left) = (0, 0, stored_bytes);
+    while left > 0 {
+        let unit = left.min(UNIT_BYTES);
+        let bytes = rest(payload, pos, "payload after its chunks")?;
+        let chunk = Chunk::parse(bytes, item_bytes, unit).map_err(|e| e.at(pos as u64))?;
+        coded += chunk.coded_out_bytes();
+        pos += chunk.bytes().len();
+        left -= unit;
+        chunks.push(chunk);
+    }
+    end_of(payload, pos)?;
+    check_expansion(stored_bytes as u64, coded, payload.len() as u64, limits)?;
+    Ok(chunks)
+}
+
+fn walk_frames<'a>(payload: &'a [u8], stored_bytes: usize, limits: &Limits) -> Result<Vec<&'a [u8]>> {
+    check_expansion(stored_bytes as u64, stored_bytes as u64, payload.len() as u64, limits)?;
+    let mut frames = Vec::new();
+    let (mut pos, mut left) = (0, stored_bytes);
+    while left > 0 {
+        let unit = left.min(UNIT_BYTES);
+        let bytes = rest(payload, pos, "payload after its frames")?;
+        let frame = zstd_frame::walk(bytes).map_err(|e| e.at(pos as u64))?;
+        if frame.content_bytes != unit as u64 {
+            return Err(Error::format("zstd content size", unit, frame.content_bytes).at(pos as u64));
+        }
+        frames.push(part(bytes, 0..frame.len, "bytes of a zstd frame")?);
+        pos += frame.len;
+        left -= unit;
+    }
+    end_of(payload, pos)?;
+    Ok(frames)
+}
+
+/// The reserved patterns of stored elements (spec §4.2) and the bits, in the decoded type, of the
+/// values that they stand for: NaN, no-data, +∞ and −∞.
+///
+/// ```
+/// use shardpack_array::reserved_values;
+/// use shardpack_format::{ArrayDescriptor, Codes, Dtype, Transform};
+/// let counts = ArrayDescriptor::plain(Dtype::U16, vec![4]);
+/// assert_eq!(reserved_values(&counts), [None; 4]);
+/// let codes = Codes { nan: Some(0xFFFF), ..Codes::default() };
+/// let floats = ArrayDescriptor { decoded: Dtype::F32, transform: Transform::Integer, codes, ..counts };
+/// assert_eq!(reserved_values(&floats)[0], Some((0xFFFF, 0x7FC0_0000)));
+/// ```
+#[must_use]
+pub fn reserved_values(descriptor: &ArrayDescriptor) -> [Option<(u32, u64)>; 4] {
+    let codes = descriptor.codes;
+    let no_data = descriptor.no_data.unwrap_or(f64::NAN);
+    [
+        (codes.nan, f64::NAN),
+        (codes.no_data, no_data),
+        (codes.pos_inf, f64::INFINITY),
+        (codes.neg_inf, f64::NEG_INFINITY),
+    ]
+    .map(|(code, value)| code.map(|code| (code, special_bits(value, descriptor.decoded))))
+}

@@ -1,0 +1,291 @@
+//! From stored elements to values (spec §4.3).
+
+use super::halves;
+use crate::element::Element;
+use half::f16;
+use shardpack_base::parts::{check_length, part, part_mut};
+use shardpack_format::{ArrayDescriptor, Codes, Dtype, Error, Result, Transform};
+
+/// Elements of a run: all its buffers together fit the first-level cache.
+const RUN: usize = 512;
+
+/// Band tables of a fixed-point array, repeated to the length of a piece, so that loops run over
+/// pieces, not over the bands of a pixel.
+#[derive(Default)]
+pub(crate) struct Tables {
+    scale: Vec<f32>,
+    offset: Vec<f32>,
+    /// Largest stored element that may occur.
+    top: u16,
+}
+
+impl Tables {
+    pub(crate) fn new(descriptor: &ArrayDescriptor, piece_pixels: usize) -> Self {
+        match &descriptor.transform {
+            Transform::Fixed { bits, scale, offset } => {
+                Self { scale: scale.repeat(piece_pixels), offset: offset.repeat(piece_pixels), top: top(*bits) }
+            }
+            _ => Self::default(),
+        }
+    }
+
+    /// Sets the tables to only `bands`, in that order, and keeps their memory.
+    pub(crate) fn refill(
+        &mut self,
+        descriptor: &ArrayDescriptor,
+        bands: impl Iterator<Item = usize>,
+        piece_pixels: usize,
+    ) -> Result<()> {
+        self.scale.clear();
+        self.offset.clear();
+        // Other transforms have no tables.
+        let Transform::Fixed { bits, scale, offset } = &descriptor.transform else { return Ok(()) };
+        self.top = top(*bits);
+        for band in bands {
+            let entry = scale.get(band).zip(offset.get(band));
+            let (scale, offset) = entry.ok_or_else(|| Error::internal("band of a table", scale.len(), band))?;
+            self.scale.push(*scale);
+            self.offset.push(*offset);
+        }
+        let count = self.scale.len();
+        for _ in 1..piece_pixels {
+            self.scale.extend_from_within(..count);
+            self.offset.extend_from_within(..count);
+        }
+        Ok(())
+    }
+}
+
+/// Largest element with this many bits.
+fn top(bits: u8) -> u16 {
+    u16::MAX >> 16_u8.saturating_sub(bits).min(15)
+}
+
+/// Fails unless the band tables have one entry for each of `bands`. [`ArrayDescriptor::parse`]
+/// checks this; a descriptor made by hand may not.
+pub(crate) fn check_tables(descriptor: &ArrayDescriptor, bands: usize) -> Result<()> {
+    match &descriptor.transform {
+        Transform::Fixed { scale, offset, .. } if scale.len() != bands || offset.len() != bands => {
+            Err(Error::usage("band table", format!("{bands} entries"), format!("{} and {}", scale.len(), offset.len())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Decodes whole pixels: `stored` elements in shape order, with differences undone, into the bytes
+/// of the same number of decoded elements.
+pub(crate) fn decode_piece(descriptor: &ArrayDescriptor, tables: &Tables, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    // The loops below end with the shorter one.
+    let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
+    if !stored.len().is_multiple_of(width) || stored.len() / width * size != out.len() {
+        let expected = format!("{size} for each {width} of {}", stored.len());
+        return Err(Error::internal("bytes of decoded elements", expected, out.len()));
+    }
+    match (&descriptor.transform, descriptor.stored, descriptor.decoded) {
+        (Transform::None, from, to) if from == to => copy_checked(from, stored, out)?,
+        (Transform::F16, Dtype::F16, Dtype::F16) => out.copy_from_slice(stored),
+        (Transform::F16, Dtype::F16, Dtype::F32) => halves::widen(stored, out),
+        (Transform::F16, Dtype::F16, Dtype::F64) => convert(f16::to_f64, stored, out),
+        (Transform::None, Dtype::F32, Dtype::F64) => convert(|value: f32| f64::from(value), stored, out),
+        (Transform::Fixed { .. }, from, Dtype::F64) => {
+            // Rounded to float32 as the specification requires, then widened.
+            let mut narrow = [0; 4 * RUN];
+            let rows = stored.chunks(width * RUN).zip(out.chunks_mut(8 * RUN)).enumerate();
+            for (run, (stored, out)) in rows {
+                let narrow = part_mut(&mut narrow, 0..4 * (stored.len() / width), "float32 of a run")?;
+                fixed(from, tables, run * RUN, stored, narrow)?;
+                convert(|value: f32| f64::from(value), narrow, out);
+            }
+        }
+        (Transform::Fixed { .. }, from, Dtype::F32) => fixed(from, tables, 0, stored, out)?,
+        (Transform::Integer, Dtype::Bool, to) => {
+            check_booleans(stored)?;
+            integers(Dtype::U8, to, stored, out)?;
+        }
+        (Transform::Integer, from, to) => integers(from, to, stored, out)?,
+        (_, from, to) => {
+            return Err(Error::format("array dtypes", "a pair that the transform allows", format!("{from} for {to}")));
+        }
+    }
+    if descriptor.codes != Codes::default() {
+        put_codes(descriptor, stored, out)?;
+    }
+    Ok(())
+}
+
+/// Passes elements on unchanged; only a boolean can be invalid.
+pub(crate) fn copy_checked(dtype: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    check_length("bytes of elements", stored.len(), out.len())?;
+    out.copy_from_slice(stored);
+    if dtype == Dtype::Bool { check_booleans(stored) } else { Ok(()) }
+}
+
+fn check_booleans(stored: &[u8]) -> Result<()> {
+    if stored.iter().fold(false, |any, b| any | (*b > 1)) {
+        return Err(Error::format("boolean", "0 or 1", "another byte"));
+    }
+    Ok(())
+}
+
+/// Elements from number `first` of the piece on.
+fn fixed(from: Dtype, tables: &Tables, first: usize, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    match from {
+        Dtype::U8 => fixed_of::<u8>(tables, first, stored, out),
+        Dtype::U16 => fixed_of::<u16>(tables, first, stored, out),
+        _ => Err(Error::format("stored type of fixed point", "uint8 or uint16", from)),
+    }
+}
+
+fn fixed_of<S: Element + Default + Into<u16>>(
+    tables: &Tables,
+    first: usize,
+    stored: &[u8],
+    out: &mut [u8],
+) -> Result<()> {
+    let (mut from, mut to) = ([S::default(); RUN], [0.0_f32; RUN]);
+    let mut top = 0_u16;
+    let elements = first..first + stored.len() / size_of::<S>();
+    let offset = part(&tables.offset, elements.clone(), "offsets of a piece")?;
+    let bands = offset.chunks(RUN).zip(part(&tables.scale, elements, "scales of a piece")?.chunks(RUN));
+    for ((stored, out), (offset, scale)) in stored.chunks(size_of::<S>() * RUN).zip(out.chunks_mut(4 * RUN)).zip(bands)
+    {
+        let count = stored.len() / size_of::<S>();
+        S::load(stored, &mut from);
+        for (((step, offset), scale), to) in from.iter().take(count).zip(offset).zip(scale).zip(&mut to) {
+            let step: u16 = (*step).into();
+            top = top.max(step);
+            *to = offset + f32::from(step) * scale;
+        }
+        f32::store(&to, out);
+    }
+    if top > tables.top {
+        return Err(Error::format("fixed-point element", format!("at most {}", tables.top), top));
+    }
+    Ok(())
+}
+
+fn integers(from: Dtype, to: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    match from {
+        Dtype::U8 => widen::<u8>(to, stored, out),
+        Dtype::I8 => widen::<i8>(to, stored, out),
+        Dtype::U16 => widen::<u16>(to, stored, out),
+        Dtype::I16 => widen::<i16>(to, stored, out),
+        Dtype::U32 => widen::<u32>(to, stored, out),
+        Dtype::I32 => widen::<i32>(to, stored, out),
+        Dtype::U64 => widen::<u64>(to, stored, out),
+        Dtype::I64 => widen::<i64>(to, stored, out),
+        _ => Err(Error::format("stored type of the integer transform", "an integer type", from)),
+    }
+}
+
+fn widen<S: Widen>(to: Dtype, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    match to {
+        Dtype::U8 => convert(S::to_u8, stored, out),
+        Dtype::I8 => convert(S::to_i8, stored, out),
+        Dtype::U16 => convert(S::to_u16, stored, out),
+        Dtype::I16 => convert(S::to_i16, stored, out),
+        Dtype::U32 => convert(S::to_u32, stored, out),
+        Dtype::I32 => convert(S::to_i32, stored, out),
+        Dtype::U64 => convert(S::to_u64, stored, out),
+        Dtype::I64 => convert(S::to_i64, stored, out),
+        Dtype::F16 => convert(|s: S| f16::from_f32(s.to_f32()), stored, out),
+        Dtype::F32 => convert(S::to_f32, stored, out),
+        Dtype::F64 => convert(S::to_f64, stored, out),
+        _ => return Err(Error::format("decoded type of the integer transform", "a number", to)),
+    }
+    Ok(())
+}
+
+fn convert<S: Element + Default, D: Element + Default>(each: impl Fn(S) -> D, stored: &[u8], out: &mut [u8]) {
+    let (mut from, mut to) = ([S::default(); RUN], [D::default(); RUN]);
+    for (stored, out) in stored.chunks(size_of::<S>() * RUN).zip(out.chunks_mut(size_of::<D>() * RUN)) {
+        S::load(stored, &mut from);
+        for (from, to) in from.iter().zip(&mut to) {
+            *to = each(*from);
+        }
+        D::store(&to, out);
+    }
+}
+
+/// Integers to every other type. The writer has checked that no value changes. Values from a
+/// malicious file wrap around, which does no harm.
+trait Widen: Element + Default {
+    fn to_u8(self) -> u8;
+    fn to_i8(self) -> i8;
+    fn to_u16(self) -> u16;
+    fn to_i16(self) -> i16;
+    fn to_u32(self) -> u32;
+    fn to_i32(self) -> i32;
+    fn to_u64(self) -> u64;
+    fn to_i64(self) -> i64;
+    fn to_f32(self) -> f32;
+    fn to_f64(self) -> f64;
+}
+
+macro_rules! widen {
+    ($($type:ty),*) => {
+        $(
+        #[allow(
+            clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, clippy::cast_possible_wrap,
+            clippy::cast_lossless, clippy::unnecessary_cast, reason = "see the trait"
+        )]
+        impl Widen for $type {
+            fn to_u8(self) -> u8 { self as u8 }
+            fn to_i8(self) -> i8 { self as i8 }
+            fn to_u16(self) -> u16 { self as u16 }
+            fn to_i16(self) -> i16 { self as i16 }
+            fn to_u32(self) -> u32 { self as u32 }
+            fn to_i32(self) -> i32 { self as i32 }
+            fn to_u64(self) -> u64 { self as u64 }
+            fn to_i64(self) -> i64 { self as i64 }
+            fn to_f32(self) -> f32 { self as f32 }
+            fn to_f64(self) -> f64 { self as f64 }
+        }
+        )*
+    };
+}
+
+widen!(u8, i8, u16, i16, u32, i32, u64, i64);
+
+/// Replaces the elements whose stored pattern is reserved.
+fn put_codes(descriptor: &ArrayDescriptor, stored: &[u8], out: &mut [u8]) -> Result<()> {
+    let (width, size) = (descriptor.stored.size(), descriptor.decoded.size());
+    let no_data = descriptor.no_data.unwrap_or(f64::NAN);
+    let codes = descriptor.codes;
+    let pairs = [
+        (codes.nan, f64::NAN),
+        (codes.no_data, no_data),
+        (codes.pos_inf, f64::INFINITY),
+        (codes.neg_inf, f64::NEG_INFINITY),
+    ];
+    for (code, value) in pairs {
+        let Some(code) = code else { continue };
+        let (pattern, value) = (code.to_le_bytes(), special_bytes(value, descriptor.decoded));
+        let pattern = part(&pattern, 0..width, "pattern of a special value")?;
+        let value = part(&value, 0..size, "bytes of a special value")?;
+        for (stored, out) in stored.chunks_exact(width).zip(out.chunks_exact_mut(size)) {
+            if stored == pattern {
+                out.copy_from_slice(value);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn special_bytes(value: f64, dtype: Dtype) -> [u8; 8] {
+    special_bits(value, dtype).to_le_bytes()
+}
+
+/// The bits of a special value. NaN is the quiet one with positive sign and zero payload, whatever
+/// the processor's own is.
+#[allow(clippy::cast_possible_truncation, reason = "the writer rounds the no-data value in the same way")]
+pub(crate) fn special_bits(value: f64, dtype: Dtype) -> u64 {
+    match (dtype, value.is_nan()) {
+        (Dtype::F16, true) => 0x7E00,
+        (Dtype::F16, false) => f16::from_f64(value).to_bits().into(),
+        (Dtype::F32, true) => 0x7FC0_0000,
+        (Dtype::F32, false) => (value as f32).to_bits().into(),
+        (_, true) => 0x7FF8_0000_0000_0000,
+        (_, false) => value.to_bits(),
+    }
+}

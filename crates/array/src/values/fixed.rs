@@ -1,0 +1,282 @@
+//! Error-bounded fixed point: unsigned integers of 8 to 16 bits with an offset for each band.
+
+use super::{Job, Stored, arrangement, is_plain};
+use crate::element::{Element, Float};
+use crate::elements::Elements;
+use crate::error::{EncodeError, EncodeResult};
+use crate::fidelity::Meter;
+use crate::settings::check_max_error;
+use crate::source::{BLOCK_BYTES, for_each_block};
+use shardpack_base::vectorised;
+use shardpack_format::{Codes, Dtype, Error, Transform};
+
+/// 2⁵²: the double nearest to x + 2⁵² has the integer nearest to x, ties to even, in its low bits.
+const ROUND: f64 = 4_503_599_627_370_496.0;
+
+/// The result of one pass over an array.
+struct Ranges {
+    /// Smallest finite value of each band that is not no-data; +∞ if it has none.
+    min: Vec<f64>,
+    max: Vec<f64>,
+    nan: bool,
+    no_data: bool,
+    pos_inf: bool,
+    neg_inf: bool,
+}
+
+/// How the values are quantised.
+struct Plan {
+    scale: f32,
+    offset: Vec<f32>,
+    bits: u8,
+    codes: Codes,
+}
+
+pub(super) fn store<T: Float>(job: &Job<'_, T>, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+    check_max_error(max_error)?;
+    let bands = arrangement(job.array, Dtype::U16, job.request).bands;
+    let no_data = job.decoded_no_data();
+    let plan = Plan::new(&Ranges::of(job, bands)?, max_error, no_data)?;
+    let stored = if plan.bits == 8 { Dtype::U8 } else { Dtype::U16 };
+    let arrangement = arrangement(job.array, stored, job.request);
+    let mut meter = Meter::new(job.no_data, job.spectrum());
+    // The offsets repeated for a whole piece, so that the loops below run over pieces, not over the
+    // bands of one pixel.
+    let offsets = plan.offset.repeat(arrangement.piece_pixels());
+    let inverse = 1.0 / f64::from(plan.scale);
+    let mut decoded = Vec::new();
+    let mut steps = Vec::new();
+    let mut first = 0_u64;
+    job.for_each_piece(&arrangement, elements, |source, out| {
+        decoded.resize(source.len(), 0.0_f32);
+        steps.resize(source.len(), 0_u16);
+        vectorised(
+            #[inline(always)]
+            || {
+                quantise(source, &offsets, inverse, &mut steps);
+                decode(&steps, &offsets, plan.scale, &mut decoded);
+            },
+        );
+        let plain = is_plain(source, job.no_data);
+        if !plain {
+            for ((&value, step), decoded) in source.iter().zip(&mut steps).zip(&mut decoded) {
+                let v = value.to_f64();
+                let (code, special) = if job.no_data == Some(value) {
+                    (plan.codes.no_data, no_data.unwrap_or(f32::NAN))
+                } else if v.is_nan() {
+                    (plan.codes.nan, f32::NAN)
+                } else if v == f64::INFINITY {
+                    (plan.codes.pos_inf, f32::INFINITY)
+                } else if v == f64::NEG_INFINITY {
+                    (plan.codes.neg_inf, f32::NEG_INFINITY)
+                } else {
+                    continue;
+                };
+                let code = code.and_then(|c| u16::try_from(c).ok());
+                *step = code.ok_or_else(|| Error::internal("special value", "a code for it", v))?;
+                *decoded = special;
+            }
+        }
+        if let Some(no_data) = no_data {
+            job.check_apart(source, &decoded, first, no_data)?;
+        }
+        first += source.len() as u64;
+        meter.add(source, &decoded, plain, false);
+        if stored == Dtype::U8 {
+            for (step, out) in steps.iter().zip(out) {
+                *out = step.to_le_bytes()[0];
+            }
+        } else {
+            u16::store(&steps, out);
+        }
+        Ok(())
+    })?;
+    let fidelity = meter.total;
+    // Measured on every value as a reader will decode it: the calculation before this is only a
+    // plan.
+    if fidelity.max_abs_error > max_error {
+        return Err(EncodeError::ErrorBound { max_error, smallest: round_up(fidelity.max_abs_error) });
+    }
+    let scale = vec![plan.scale; bands];
+    Ok(Stored {
+        decoded: Dtype::F32,
+        stored,
+        transform: Transform::Fixed { bits: plan.bits, scale, offset: plan.offset },
+        no_data: no_data.map(f64::from),
+        codes: plan.codes,
+        arrangement,
+        fidelity,
+    })
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the low 16 bits are what is asked for")]
+#[inline(always)]
+fn quantise<T: Float>(source: &[T], offsets: &[f32], inverse: f64, steps: &mut [u16]) {
+    for ((value, offset), step) in source.iter().zip(offsets).zip(steps) {
+        *step = ((value.to_f64() - f64::from(*offset)) * inverse + ROUND).to_bits() as u16;
+    }
+}
+
+/// The formula of spec §4.3, each operation rounded to float32.
+#[inline(always)]
+pub(super) fn decode(steps: &[u16], offsets: &[f32], scale: f32, out: &mut [f32]) {
+    for ((step, offset), out) in steps.iter().zip(offsets).zip(out) {
+        *out = offset + f32::from(*step) * scale;
+    }
+}
+
+impl Ranges {
+    fn of<T: Float>(job: &Job<'_, T>, bands: usize) -> EncodeResult<Self> {
+        let mut out = Self {
+            min: vec![f64::INFINITY; bands],
+            max: vec![f64::NEG_INFINITY; bands],
+            nan: false,
+            no_data: false,
+            pos_inf: false,
+            neg_inf: false,
+        };
+        let mut values = vec![T::default(); bands];
+        let pixel_bytes = bands * job.width;
+        for_each_block(job.array, (BLOCK_BYTES / pixel_bytes).max(1) * pixel_bytes, |block| {
+            for bytes in block.chunks(pixel_bytes) {
+                (job.load)(bytes, &mut values);
+                let plain = is_plain(&values, job.no_data);
+                for ((value, min), max) in values.iter().zip(&mut out.min).zip(&mut out.max) {
+                    let v = value.to_f64();
+                    if plain || (v.is_finite() && job.no_data != Some(*value)) {
+                        *min = if v < *min { v } else { *min };
+                        *max = if v > *max { v } else { *max };
+                    }
+                }
+                if !plain {
+                    for &value in &values {
+                        let v = value.to_f64();
+                        if job.no_data == Some(value) {
+                            out.no_data = true;
+                        } else {
+                            out.nan |= v.is_nan();
+                            out.pos_inf |= v == f64::INFINITY;
+                            out.neg_inf |= v == f64::NEG_INFINITY;
+                        }
+                    }
+                }
+            }
+            Ok(true)
+        })?;
+        Ok(out)
+    }
+}
+
+impl Plan {
+    /// A reader computes `fl(offset + fl(q × scale))`. Compared to the real number, `q` loses half
+    /// a step, and the two roundings lose at most 2⁻²⁴ of the range and of the magnitude. So the
+    /// step is 2·(bound − those), rounded down to float32.
+    ///
+    /// No step of any band may equal `no_data`: offsets are lowered if one would. That takes part
+    /// of one more step, and less of the rounding errors than the spare that the scale leaves.
+    fn new(ranges: &Ranges, max_error: f64, no_data: Option<f32>) -> EncodeResult<Self> {
+        // One percent more for the products of these small terms.
+        let rounding = 1.01 * 2_f64.powi(-24);
+        let (mut offset, mut range, mut slack) = (Vec::with_capacity(ranges.min.len()), 0.0_f64, 0.0_f64);
+        for (&min, &max) in ranges.min.iter().zip(&ranges.max) {
+            let low = if min <= max { below(min) } else { 0.0 };
+            if min <= max {
+                range = range.max(max - f64::from(low));
+                slack = slack.max((max - f64::from(low) + min.abs().max(max.abs())) * rounding);
+            }
+            offset.push(low);
+        }
+        let reserved =
+            [ranges.nan, ranges.no_data, ranges.pos_inf, ranges.neg_inf].map(usize::from).iter().sum::<usize>();
+        #[allow(clippy::cast_precision_loss, reason = "at most 4")]
+        let top = 65_535.0 - reserved as f64;
+        let spare_steps = if no_data.is_some() { 1.5 } else { 0.5 };
+        let refused = || {
+            let smallest = round_up((range / (2.0 * (top - spare_steps)) + slack) * (1.0 + 32.0 * rounding));
+            EncodeError::ErrorBound { max_error, smallest: smallest.max(round_up(slack * 1.25)) }
+        };
+        let scale = below((2.0 * (max_error * (1.0 - 8.0 * rounding) - slack)).min(f64::from(f32::MAX)));
+        let sound = scale > 0.0 && scale.is_normal() && offset.iter().all(|o| o.is_finite());
+        if !sound {
+            return Err(refused());
+        }
+        let mut steps = (range / f64::from(scale)).round_ties_even() + 1.0;
+        if let Some(no_data) = no_data {
+            for ((&min, &max), offset) in ranges.min.iter().zip(&ranges.max).zip(&mut offset) {
+                if min <= max {
+                    *offset = apart(*offset, scale, max, no_data);
+                    steps = steps.max(((max - f64::from(*offset)) / f64::from(scale)).round_ties_even() + 1.0);
+                }
+            }
+        }
+        #[allow(clippy::cast_precision_loss, reason = "at most 65536")]
+        let bits = (8..=16_u8).find(|bits| steps + reserved as f64 <= f64::from(1_u32 << bits)).ok_or_else(refused)?;
+        let mut next = 1_u32 << bits;
+        let mut code = |used: bool| {
+            used.then(|| {
+                next -= 1;
+                next
+            })
+        };
+        let codes = Codes {
+            nan: code(ranges.nan),
+            no_data: code(ranges.no_data),
+            pos_inf: code(ranges.pos_inf),
+            neg_inf: code(ranges.neg_inf),
+        };
+        Ok(Self { scale, offset, bits, codes })
+    }
+}
+
+/// Returns `offset`, or if `no_data` is one of the steps from there to `max`, a value lower by a
+/// part of a step, so that `no_data` is between two steps.
+///
+/// If float32 is as coarse as the steps, this may be impossible: [`Job::check_apart`] decides in
+/// the end.
+fn apart(offset: f32, scale: f32, max: f64, no_data: f32) -> f32 {
+    let hits = |offset: f32| {
+        let near = ((f64::from(no_data) - f64::from(offset)) / f64::from(scale)).round();
+        let last = ((max - f64::from(offset)) / f64::from(scale)).round() + 1.0;
+        // Two on each side for the roundings of the division and of the reader's formula.
+        (-2..=2).map(|i| near + f64::from(i)).filter(|q| (0.0..=last).contains(q)).any(|q| {
+            let mut decoded = [0.0];
+            decode(&[low_16(q)], &[offset], scale, &mut decoded);
+            decoded == [no_data]
+        })
+    };
+    if !hits(offset) {
+        return offset;
+    }
+    let lower = [0.5, 0.25, 0.75].map(|part| offset - part * scale);
+    lower.into_iter().find(|lower| lower.is_finite() && !hits(*lower)).unwrap_or(offset)
+}
+
+/// A step that is known to be a 16-bit integer.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+fn low_16(step: f64) -> u16 {
+    step as u16
+}
+
+/// The largest float32 that is not above `value`, never −0.
+#[allow(clippy::cast_possible_truncation, reason = "rounding is what is asked for")]
+fn below(value: f64) -> f32 {
+    let near = value as f32;
+    (if f64::from(near) > value { near.next_down() } else { near }) + 0.0
+}
+
+/// `value` with three digits, rounded up: for people to read.
+fn round_up(value: f64) -> f64 {
+    if !(value > 0.0 && value.is_finite()) {
+        return value;
+    }
+    let unit = 10_f64.powi(exponent10(value) - 2);
+    let up = (value / unit).ceil() * unit;
+    // Multiplying by a power of ten may leave 0.30000000000000004. The shortest text with this many
+    // digits reads back as the clean number.
+    format!("{up:.2e}").parse().ok().filter(|v| *v >= value).unwrap_or(up)
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "the exponent of a double is small")]
+fn exponent10(value: f64) -> i32 {
+    libm::floor(libm::log10(value)) as i32
+}

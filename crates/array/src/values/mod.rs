@@ -1,0 +1,360 @@
+//! Value transforms (spec §4.3): which one an array gets, and how its elements become stored
+//! elements and then values again.
+
+mod decode;
+mod fixed;
+mod float16;
+mod halves;
+mod integer;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod whole;
+
+pub(crate) use crate::element::Float;
+pub(crate) use decode::{Tables, check_tables, copy_checked, decode_piece, special_bits};
+pub(crate) use whole::{Values, is_as_stored};
+
+use crate::arrange::Arrangement;
+use crate::element::Element;
+use crate::elements::Elements;
+use crate::error::{EncodeError, EncodeResult};
+use crate::fidelity::Fidelity;
+use crate::settings::ValueRule;
+use crate::source::{ArraySource, BLOCK_BYTES, element_count, for_each_block};
+use half::f16;
+use shardpack_base::parts::part_mut;
+use shardpack_base::vectorised;
+use shardpack_format::{Codes, Dtype, Layout, Transform};
+
+/// How the elements of one array are stored, and what that changed.
+pub(crate) struct Stored {
+    pub(crate) decoded: Dtype,
+    pub(crate) stored: Dtype,
+    pub(crate) transform: Transform,
+    pub(crate) no_data: Option<f64>,
+    pub(crate) codes: Codes,
+    pub(crate) arrangement: Arrangement,
+    pub(crate) fidelity: Fidelity,
+}
+
+/// The options for [`store`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Request {
+    pub(crate) rule: ValueRule,
+    pub(crate) layout: Layout,
+    pub(crate) difference: bool,
+    pub(crate) no_data: Option<f64>,
+}
+
+/// Transforms and arranges `array`, and passes its stored elements to `elements` piece by piece.
+pub(crate) fn store(array: &dyn ArraySource, request: &Request, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+    match array.dtype() {
+        Dtype::F16 => Job::<f32>::new(array, request, load_f16).store(elements),
+        Dtype::F32 => Job::<f32>::new(array, request, f32::load).store(elements),
+        Dtype::F64 => Job::<f64>::new(array, request, f64::load).store(elements),
+        _ => integer::store(array, request, elements),
+    }
+}
+
+fn load_f16(bytes: &[u8], out: &mut [f32]) {
+    let mut halves = [f16::ZERO; 256];
+    for (from, to) in bytes.chunks(512).zip(out.chunks_mut(256)) {
+        f16::load(from, &mut halves);
+        let (halves, _) = halves.split_at(to.len());
+        half::slice::HalfFloatSliceExt::convert_to_f32_slice(halves, to);
+    }
+}
+
+/// The arrangement of elements of `stored`, as far as the array allows it.
+pub(crate) fn arrangement(array: &dyn ArraySource, stored: Dtype, request: &Request) -> Arrangement {
+    let shape = array.shape();
+    let width = stored.size();
+    let elements = element_count(array);
+    let bands = shape.last().and_then(|&n| usize::try_from(n).ok()).unwrap_or(1).max(1);
+    Arrangement {
+        layout: if shape.len() < 2 { Layout::AsShape } else { request.layout },
+        difference: request.difference && width <= 2 && stored != Dtype::Bool && !shape.is_empty(),
+        width,
+        bands,
+        pixels: elements / bands,
+    }
+}
+
+/// One array of floats to store.
+struct Job<'a, T> {
+    array: &'a dyn ArraySource,
+    request: &'a Request,
+    load: fn(&[u8], &mut [T]),
+    /// Bytes of a source element.
+    width: usize,
+    /// The no-data value in the array's own type.
+    no_data: Option<T>,
+}
+
+impl<'a, T: Float> Job<'a, T> {
+    fn new(array: &'a dyn ArraySource, request: &'a Request, load: fn(&[u8], &mut [T])) -> Self {
+        let width = array.dtype().size();
+        let no_data = request.no_data.map(|v| match array.dtype() {
+            Dtype::F16 => T::from_f64(f16::from_f64(v).to_f64()),
+            _ => T::from_f64(v),
+        });
+        Self { array, request, load, width, no_data }
+    }
+
+    fn store(&self, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+        use ValueRule::{F16, Fixed, IntegerOrF16, IntegerOrF16OrFixed, IntegerOrFixed, IntegerOrKeep, Keep};
+        let rule = if self.elements() == 0 { Keep } else { self.request.rule };
+        if !matches!(rule, Keep | F16 | Fixed { .. })
+            && let Some(scan) = self.scan()?
+        {
+            return match integer::store_float(self, &scan, elements)? {
+                Some(stored) => Ok(stored),
+                // Only integers, but perhaps a negative zero or a NaN with a payload, which no
+                // integer can represent.
+                None => self.keep(elements),
+            };
+        }
+        match rule {
+            Keep | IntegerOrKeep => self.keep(elements),
+            // The array is float16 already.
+            F16 | IntegerOrF16 | IntegerOrF16OrFixed { .. } if self.array.dtype() == Dtype::F16 => self.keep(elements),
+            F16 => float16::store(self, f64::INFINITY, elements),
+            IntegerOrF16 => match float16::store(self, f64::INFINITY, elements) {
+                // float16 was not requested, so twice the size is better than measurements that
+                // turn into "not measured".
+                Err(EncodeError::BecomesNoData { .. }) => self.keep(elements),
+                result => result,
+            },
+            IntegerOrF16OrFixed { max_error } => match float16::store(self, max_error, elements) {
+                Err(
+                    EncodeError::OutOfRange { .. } | EncodeError::BecomesNoData { .. } | EncodeError::ErrorBound { .. },
+                ) => self.fixed(max_error, elements),
+                result => result,
+            },
+            Fixed { max_error } | IntegerOrFixed { max_error } => self.fixed(max_error, elements),
+        }
+    }
+
+    fn fixed(&self, max_error: f64, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+        // Offsets are per position on the last axis: a single axis would have as many offsets as
+        // values.
+        match self.array.shape() {
+            [] | [_] => self.keep(elements),
+            _ => fixed::store(self, max_error, elements),
+        }
+    }
+
+    fn keep(&self, elements: &mut Elements<'_>) -> EncodeResult<Stored> {
+        let mut fidelity = Fidelity { values: self.elements() as u64, ..Fidelity::default() };
+        let mut values = [T::default(); 4096];
+        let dtype = self.array.dtype();
+        let no_data = self.no_data.map(T::to_f64);
+        // On the way to the coder, while it is in the cache.
+        let count = |bytes: &[u8]| {
+            for bytes in bytes.chunks(4096 * self.width) {
+                let run = part_mut(&mut values, 0..bytes.len() / self.width, "values of a run")?;
+                (self.load)(bytes, run);
+                self.count_specials(run, &mut fidelity);
+            }
+            Ok(())
+        };
+        let arrangement = keep(self.array, self.request, elements, count)?;
+        let codes = Codes::default();
+        Ok(Stored { decoded: dtype, stored: dtype, transform: Transform::None, no_data, codes, arrangement, fidelity })
+    }
+
+    fn count_specials(&self, values: &[T], fidelity: &mut Fidelity) {
+        if is_plain(values, self.no_data) {
+            return;
+        }
+        for &value in values {
+            if self.no_data == Some(value) {
+                fidelity.no_data += 1;
+            } else if value.to_f64().is_nan() {
+                fidelity.nan += 1;
+            } else if value.to_f64().is_infinite() {
+                fidelity.infinite += 1;
+            }
+        }
+    }
+
+    fn elements(&self) -> usize {
+        element_count(self.array)
+    }
+
+    /// Calls `each` with runs of the values, in order, until it returns false.
+    fn for_each_run(&self, mut each: impl FnMut(&[T]) -> bool) -> EncodeResult<()> {
+        let mut values = [T::default(); 4096];
+        for_each_block(self.array, BLOCK_BYTES, |block| {
+            for bytes in block.chunks(4096 * self.width) {
+                let run = part_mut(&mut values, 0..bytes.len() / self.width, "values of a run")?;
+                (self.load)(bytes, run);
+                if !each(run) {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        })
+    }
+
+    /// The no-data value as a decoded float32.
+    fn decoded_no_data(&self) -> Option<f32> {
+        self.no_data.map(|v| f32::from_f64(v.to_f64()))
+    }
+
+    /// Fails if an element of `source` is not no-data but `decoded` to it. The first one has the
+    /// number `first`.
+    ///
+    /// A reserved code would keep the two apart only in the payload: readers return values, and
+    /// these would be equal.
+    fn check_apart(&self, source: &[T], decoded: &[f32], first: u64, no_data: f32) -> EncodeResult<()> {
+        // The whole run first, because that is a loop without branches.
+        let meets = vectorised(
+            #[inline(always)]
+            || decoded.iter().fold(false, |any, v| any | (*v == no_data)),
+        );
+        if !meets {
+            return Ok(());
+        }
+        let mut pairs = source.iter().zip(decoded);
+        match pairs.position(|(u, v)| *v == no_data && self.no_data != Some(*u)) {
+            None => Ok(()),
+            Some(i) => Err(EncodeError::BecomesNoData {
+                position: position(self.array.shape(), first + i as u64),
+                value: source.get(i).map_or(f64::NAN, |v| v.to_f64()),
+                no_data: no_data.into(),
+            }),
+        }
+    }
+
+    /// Elements of a spectrum, for the fidelity figures; 0 if the array is not a cube.
+    fn spectrum(&self) -> usize {
+        match self.array.shape() {
+            [_, _, bands] if *bands > 1 => usize::try_from(*bands).unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// Smallest and largest finite value that is not no-data; `None` if there is none.
+    fn range(&self) -> EncodeResult<Option<(f64, f64)>> {
+        let mut range = (f64::INFINITY, f64::NEG_INFINITY);
+        self.for_each_run(|values| {
+            for &value in values {
+                let v = value.to_f64();
+                if v.is_finite() && self.no_data != Some(value) {
+                    range = (range.0.min(v), range.1.max(v));
+                }
+            }
+            true
+        })?;
+        Ok((range.0 <= range.1).then_some(range))
+    }
+}
+
+/// Whether no value is NaN, infinite or no-data.
+fn is_plain<T: Float>(values: &[T], no_data: Option<T>) -> bool {
+    is_below(values, f64::INFINITY, no_data)
+}
+
+/// Whether every value is below `limit` in magnitude (so not NaN), and none is no-data. `limit`
+/// must be a float32.
+fn is_below<T: Float>(values: &[T], limit: f64, no_data: Option<T>) -> bool {
+    let limit = T::from_f64(limit);
+    // Without a no-data value, compare with NaN: nothing equals it.
+    let no_data = no_data.unwrap_or(T::from_f64(f64::NAN));
+    vectorised(
+        #[inline(always)]
+        || values.iter().fold(true, |all, v| all & (v.abs() < limit) & (*v != no_data)),
+    )
+}
+
+/// Stores the elements unchanged, and shows their bytes to `look`, in order.
+fn keep(
+    array: &dyn ArraySource,
+    request: &Request,
+    elements: &mut Elements<'_>,
+    mut look: impl FnMut(&[u8]) -> EncodeResult<()>,
+) -> EncodeResult<Arrangement> {
+    let arrangement = arrangement(array, array.dtype(), request);
+    if arrangement.is_identity() {
+        elements.take_all(array, arrangement.width, look)?;
+    } else {
+        for_each_piece(array, arrangement.width, &arrangement, elements, |bytes, out| {
+            look(bytes)?;
+            out.copy_from_slice(bytes);
+            Ok(())
+        })?;
+    }
+    Ok(arrangement)
+}
+
+impl<T: Float> Job<'_, T> {
+    /// Calls `each` with the pieces of the array, whole pixels each, and with room for their stored
+    /// elements, which are then arranged.
+    fn for_each_piece(
+        &self,
+        arrangement: &Arrangement,
+        elements: &mut Elements<'_>,
+        mut each: impl FnMut(&[T], &mut [u8]) -> EncodeResult<()>,
+    ) -> EncodeResult<()> {
+        let mut values = vec![T::default(); arrangement.piece_pixels() * arrangement.bands];
+        for_each_piece(self.array, self.width, arrangement, elements, |bytes, out| {
+            let values = part_mut(&mut values, 0..bytes.len() / self.width, "values of a piece")?;
+            (self.load)(bytes, values);
+            each(values, out)
+        })
+    }
+}
+
+fn for_each_piece(
+    array: &dyn ArraySource,
+    source_width: usize,
+    arrangement: &Arrangement,
+    elements: &mut Elements<'_>,
+    mut each: impl FnMut(&[u8], &mut [u8]) -> EncodeResult<()>,
+) -> EncodeResult<()> {
+    let width = arrangement.width;
+    elements.begin(width, element_count(array) * width)?;
+    let pixels = arrangement.piece_pixels();
+    let piece = (pixels * arrangement.bands).min(element_count(array).max(1));
+    let piece_bytes = piece * source_width;
+    // If nothing is arranged, neither is touched.
+    let (mut stored, mut scratch) = (vec![0; piece * width], vec![0; piece * width]);
+    let mut first = 0;
+    for_each_block(array, (BLOCK_BYTES / piece_bytes).max(1) * piece_bytes, |block| {
+        for bytes in block.chunks(piece_bytes) {
+            let length = bytes.len() / source_width * width;
+            if arrangement.is_identity() {
+                each(bytes, elements.room(length))?;
+                elements.filled(length)?;
+                continue;
+            }
+            let stored = part_mut(&mut stored, 0..length, "stored elements of a piece")?;
+            let scratch = part_mut(&mut scratch, 0..length, "scratch of a piece")?;
+            each(bytes, stored)?;
+            if arrangement.layout == Layout::AsShape {
+                arrangement.place(stored, scratch, 0, elements.room(length))?;
+                elements.filled(length)?;
+            } else {
+                // Only the last piece completes the first band.
+                arrangement.place(stored, scratch, first, elements.whole())?;
+                first += pixels;
+            }
+        }
+        Ok(true)
+    })?;
+    elements.finish()
+}
+
+/// The indices of the element with this number in storage order.
+fn position(shape: &[u64], mut element: u64) -> Vec<u64> {
+    let mut out: Vec<u64> = Vec::with_capacity(shape.len());
+    for &axis in shape.iter().rev() {
+        let axis = axis.max(1);
+        out.push(element % axis);
+        element /= axis;
+    }
+    out.reverse();
+    out
+}

@@ -1,0 +1,105 @@
+//! Checks whether floats hold only integers.
+
+use super::Job;
+use crate::element::Float;
+use crate::error::EncodeResult;
+use shardpack_base::vectorised;
+
+/// 1.5 × 2⁵²: adding it to a number below 2⁵¹ in magnitude leaves the nearest integer in the low
+/// bits, without a conversion instruction.
+pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
+
+/// What is known about floats that hold only integers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Scan {
+    /// Smallest value, without no-data.
+    pub(super) min: f64,
+    /// Largest value, without no-data; below `min` if there is none.
+    pub(super) max: f64,
+    pub(super) nan: u64,
+    pub(super) no_data: u64,
+    pub(super) infinite: u64,
+    /// Whether integers of 32 bits and reserved codes can bring back every bit: no negative zero,
+    /// no NaN except the canonical one, no infinity, nothing beyond 32 bits.
+    pub(super) exact: bool,
+}
+
+impl<T: Float> Job<'_, T> {
+    /// `None` as soon as a finite value that is not no-data has a fraction.
+    pub(super) fn scan(&self) -> EncodeResult<Option<Scan>> {
+        let mut scan =
+            Scan { min: f64::INFINITY, max: f64::NEG_INFINITY, nan: 0, no_data: 0, infinite: 0, exact: true };
+        let mut integers = true;
+        self.for_each_run(|values| {
+            let plain = vectorised(
+                #[inline(always)]
+                || scan.add_plain(values, self.no_data),
+            );
+            if !plain {
+                integers = scan.add_mixed(values, self.no_data);
+            }
+            integers
+        })?;
+        Ok(integers.then_some(scan))
+    }
+}
+
+impl Scan {
+    /// Takes a run that consists only of integers of 32 bits and no-data; otherwise returns false
+    /// and takes nothing.
+    #[inline(always)]
+    fn add_plain<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
+        // Whole bands of no-data are common and must not need the slow way. A no-data value of NaN
+        // counts like any NaN.
+        let no_data = no_data.filter(|n| !n.to_f64().is_nan());
+        let (known, skipped) = (no_data.is_some(), no_data.unwrap_or_default());
+        let (mut fits, mut min, mut max, mut count) = (true, self.min, self.max, 0_u32);
+        for value in values {
+            let v = value.to_f64();
+            let skip = known & (value.bits() == skipped.bits());
+            // The other zero equals a no-data value of zero, but is not the same: the slow way
+            // handles it.
+            let twin = known & (*value == skipped);
+            let sound = ((v + ROUND) - ROUND == v) & (v.abs() <= 4_294_967_296.0) & ((v != 0.0) | v.is_sign_positive());
+            fits &= skip | (sound & !twin);
+            min = if (v < min) & !skip { v } else { min };
+            max = if (v > max) & !skip { v } else { max };
+            count += u32::from(skip);
+        }
+        if !fits {
+            return false;
+        }
+        (self.min, self.max) = (min, max);
+        self.no_data += u64::from(count);
+        self.exact &= min > max || (min >= f64::from(i32::MIN) && max <= f64::from(u32::MAX));
+        true
+    }
+
+    /// Returns false at the first value with a fraction.
+    fn add_mixed<T: Float>(&mut self, values: &[T], no_data: Option<T>) -> bool {
+        for &value in values {
+            let v = value.to_f64();
+            if let Some(no_data) = no_data
+                && no_data == value
+            {
+                self.no_data += 1;
+                self.exact &= no_data.bits() == value.bits();
+            } else if v.is_nan() {
+                self.nan += 1;
+                self.exact &= value.bits() == T::NAN_BITS;
+            } else if v.is_infinite() {
+                self.infinite += 1;
+                self.exact = false;
+            } else {
+                if v.trunc() != v {
+                    return false;
+                }
+                self.exact &= !(v == 0.0 && v.is_sign_negative());
+                self.exact &= v >= f64::from(i32::MIN) && v <= f64::from(u32::MAX);
+                self.min = self.min.min(v);
+                self.max = self.max.max(v);
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,84 @@
+//! Parts of buffers whose bounds the code itself has worked out.
+//!
+//! If such a part is missing, the defect is ours and not the data's. It becomes an `Internal`
+//! error: an empty part in its place would leave wrong values in the output, and nobody would know.
+
+use shardpack_format::{Error, Result};
+use std::ops::Range;
+
+/// The items in `range`.
+#[inline]
+pub fn part<'a, T>(items: &'a [T], range: Range<usize>, what: &str) -> Result<&'a [T]> {
+    let length = items.len();
+    items.get(range.clone()).ok_or_else(|| missing(what, &range, length))
+}
+
+/// The items in `range`, to be written.
+#[inline]
+pub fn part_mut<'a, T>(items: &'a mut [T], range: Range<usize>, what: &str) -> Result<&'a mut [T]> {
+    let length = items.len();
+    items.get_mut(range.clone()).ok_or_else(|| missing(what, &range, length))
+}
+
+/// The items from number `first` on.
+#[inline]
+pub fn rest<'a, T>(items: &'a [T], first: usize, what: &str) -> Result<&'a [T]> {
+    part(items, first..items.len(), what)
+}
+
+/// The first `count` items, and the others.
+#[inline]
+pub fn split_mut<'a, T>(items: &'a mut [T], count: usize, what: &str) -> Result<(&'a mut [T], &'a mut [T])> {
+    let length = items.len();
+    items.split_at_mut_checked(count).ok_or_else(|| missing(what, &(0..count), length))
+}
+
+/// Bytes of an element, as coders want them.
+pub fn item_bytes(width: usize) -> Result<u8> {
+    match u8::try_from(width) {
+        Ok(bytes @ 1..=8) => Ok(bytes),
+        _ => Err(Error::internal("bytes of an element", "1 to 8", width)),
+    }
+}
+
+/// Fails if two buffers do not fit each other: loops over both would end with the shorter one.
+#[inline]
+pub fn check_length(what: &str, expected: usize, found: usize) -> Result<()> {
+    if expected == found { Ok(()) } else { Err(other_length(what, expected, found)) }
+}
+
+#[cold]
+fn missing(what: &str, range: &Range<usize>, length: usize) -> Error {
+    Error::internal(what, format!("{} to {} to be there", range.start, range.end), length)
+}
+
+#[cold]
+fn other_length(what: &str, expected: usize, found: usize) -> Error {
+    Error::internal(what, expected, found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_a_defect_of_ours() {
+        let mut items = [1, 2, 3];
+        assert_eq!(part(&items, 1..3, "items").unwrap(), [2, 3]);
+        assert_eq!(rest(&items, 3, "items").unwrap(), [0; 0]);
+        assert_eq!(split_mut(&mut items, 1, "items").unwrap().1, [2, 3]);
+        assert_eq!(item_bytes(8).unwrap(), 8);
+        let errors = [
+            part(&items, 1..4, "items").unwrap_err(),
+            rest(&items, 4, "items").unwrap_err(),
+            part_mut(&mut items, 2..9, "items").unwrap_err(),
+            split_mut(&mut items, 4, "items").unwrap_err(),
+            item_bytes(0).unwrap_err(),
+            item_bytes(9).unwrap_err(),
+            check_length("items", 3, 2).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, Error::Internal { .. }), "{error}");
+        }
+    }
+}

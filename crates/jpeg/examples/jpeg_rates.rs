@@ -1,0 +1,247 @@
+//! How fast pictures are decoded into slots, on one core, from a folder of JPEGs and from the same
+//! pictures tiled in memory.
+//!
+//! ```text
+//! cargo run --release -p shardpack-jpeg --example jpeg_rates -- FOLDER [MOST_FILES] [ROUNDS]
+//! ```
+//!
+//! All ways are timed in turn, over all pictures, in each round. The output is the median over the
+//! rounds of the processor time of the thread. "Bare" is libjpeg-turbo's own call in a loop, with a
+//! reused handle and buffer. "libjpeg-turbo" is this library without its own decoder. Speeds are
+//! relative to libjpeg-turbo on whole pictures.
+#![allow(
+    unsafe_code,
+    clippy::print_stdout,
+    reason = "a program to run by hand, and the call that is to be compared with"
+)]
+
+#[path = "shared/clock.rs"]
+mod clock;
+
+use clock::now;
+use shardpack_jpeg::{DecodeOptions, DrawKey, JpegDecoder, JpegTiler, PixelLayout, Rendering, TileOptions, View};
+use std::error::Error;
+use std::path::PathBuf;
+use turbojpeg_sys as sys;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// libjpeg-turbo alone.
+struct Bare {
+    handle: sys::tjhandle,
+    pixels: Vec<u8>,
+}
+
+impl Bare {
+    fn new() -> Self {
+        // SAFETY: no preconditions.
+        Self { handle: unsafe { sys::tj3Init(sys::TJINIT_TJINIT_DECOMPRESS.cast_signed()) }, pixels: Vec::new() }
+    }
+
+    fn decode(&mut self, jpeg: &[u8], (height, width): (u32, u32)) -> Result<()> {
+        let needed = height as usize * width as usize * 3;
+        if self.pixels.len() < needed {
+            self.pixels.resize(needed, 0);
+        }
+        // SAFETY: the handle is alive; the buffer has room for all rows of the picture, whose size
+        // was read from these bytes.
+        let status = unsafe {
+            let pixels = self.pixels.as_mut_ptr();
+            sys::tj3Decompress8(self.handle, jpeg.as_ptr(), jpeg.len() as _, pixels, 0, sys::TJPF_TJPF_RGB)
+        };
+        if status != 0 {
+            return Err("libjpeg-turbo refuses a picture".into());
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Bare {
+    fn drop(&mut self) {
+        // SAFETY: alive, and not used after this.
+        unsafe { sys::tj3Destroy(self.handle) }
+    }
+}
+
+struct Picture {
+    source: Vec<u8>,
+    tiled: Vec<u8>,
+    size: (u32, u32),
+}
+
+fn load(folder: &str, most: usize) -> Result<Vec<Picture>> {
+    let mut paths = Vec::new();
+    let mut folders = vec![PathBuf::from(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).map_err(|e| format!("folder `{}`: {e}", folder.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e.eq_ignore_ascii_case("jpg") || e.eq_ignore_ascii_case("jpeg"))
+            {
+                paths.push(path);
+            }
+        }
+    }
+    paths.sort();
+    let mut decoder = JpegDecoder::new(DecodeOptions::default());
+    let mut tiler = JpegTiler::new();
+    let mut pictures = Vec::new();
+    for path in paths.iter().take(most) {
+        let source = std::fs::read(path)?;
+        let size = decoder.size_of(&source, 1)?;
+        let mut tiled = Vec::new();
+        tiler.tile(&source, &TileOptions::default(), &mut tiled)?;
+        pictures.push(Picture { source, tiled, size });
+    }
+    if pictures.is_empty() {
+        return Err(format!("no JPEG in folder `{folder}`").into());
+    }
+    Ok(pictures)
+}
+
+/// Decodes all pictures, like an epoch; returns the bytes that were passed to the decoder.
+type Run = Box<dyn FnMut(&[Picture], u64) -> Result<u64>>;
+
+/// One way to decode all pictures.
+struct Way {
+    name: &'static str,
+    run: Run,
+    seconds: Vec<f64>,
+    handed: u64,
+}
+
+fn through(name: &'static str, tiled: bool, options: DecodeOptions, view: View, layout: PixelLayout) -> Way {
+    let mut decoder = JpegDecoder::new(options);
+    let mut slot = Vec::new();
+    let run = move |pictures: &[Picture], epoch: u64| -> Result<u64> {
+        let mut handed = 0;
+        for (sample, picture) in (0..).zip(pictures) {
+            let (height, width) = view.size().unwrap_or(picture.size);
+            slot.resize(height as usize * width as usize * 3, 0);
+            let how = Rendering { view, key: DrawKey { seed: 1, epoch, sample }, orientation: 1, layout };
+            let jpeg = if tiled { &picture.tiled } else { &picture.source };
+            handed += decoder.decode_into(jpeg, &how, &mut slot)?.handed_bytes as u64;
+        }
+        Ok(handed)
+    };
+    Way { name, run: Box::new(run), seconds: Vec::new(), handed: 0 }
+}
+
+fn bare(name: &'static str, tiled: bool) -> Way {
+    let mut decoder = Bare::new();
+    let run = move |pictures: &[Picture], _| -> Result<u64> {
+        for picture in pictures {
+            decoder.decode(if tiled { &picture.tiled } else { &picture.source }, picture.size)?;
+        }
+        Ok(pictures.iter().map(|p| if tiled { &p.tiled } else { &p.source }.len() as u64).sum())
+    };
+    Way { name, run: Box::new(run), seconds: Vec::new(), handed: 0 }
+}
+
+fn ways() -> Vec<Way> {
+    let (hwc, chw) = (PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth);
+    let on = DecodeOptions::default();
+    let exact = DecodeOptions { scaled: false, ..on.clone() };
+    let whole = DecodeOptions { partial: false, ..exact.clone() };
+    let whole_scaled = DecodeOptions { partial: false, ..on.clone() };
+    let turbo = |options: &DecodeOptions| DecodeOptions { own_decoder: false, ..options.clone() };
+    let random = View::random_resized_crop(224, 224).with_flip(0.5);
+    let centre = View::center_crop(256, 224, 224);
+    vec![
+        bare("whole, bare, source", false),
+        through("whole, source", false, on.clone(), View::whole(), hwc),
+        bare("whole, bare, tiled", true),
+        through("whole, tiled", true, on.clone(), View::whole(), hwc),
+        through("whole, tiled, libjpeg-turbo", true, turbo(&on), View::whole(), hwc),
+        through("random 224, source, decoded whole, libjpeg-turbo", false, turbo(&whole), random, hwc),
+        through("random 224, source, decoded whole", false, whole.clone(), random, hwc),
+        through("random 224, source, decoded whole, DCT scaling", false, whole_scaled.clone(), random, hwc),
+        through("random 224, source", false, exact.clone(), random, hwc),
+        through("random 224, tiled", true, exact.clone(), random, hwc),
+        through("random 224, tiled, libjpeg-turbo", true, turbo(&exact), random, hwc),
+        through("random 224, tiled, DCT scaling", true, on.clone(), random, hwc),
+        through("random 224, tiled, DCT scaling, planes", true, on.clone(), random, chw),
+        through("centre 224 of 256, source, decoded whole, libjpeg-turbo", false, turbo(&whole), centre, hwc),
+        through("centre 224 of 256, tiled", true, exact.clone(), centre, hwc),
+        through("centre 224 of 256, tiled, libjpeg-turbo", true, turbo(&exact), centre, hwc),
+        through("centre 224 of 256, tiled, DCT scaling", true, on, centre, hwc),
+    ]
+}
+
+/// Mean difference between pixels decoded at a scale and the exact ones, in levels of 255, over the
+/// scaled pictures, and the number of these.
+fn cost_of_scaling(pictures: &[Picture], view: View) -> Result<(f64, usize)> {
+    let mut scaled = JpegDecoder::new(DecodeOptions::default());
+    let mut exact = JpegDecoder::new(DecodeOptions { scaled: false, ..Default::default() });
+    let (height, width) = view.size().ok_or("a view of a size of its own")?;
+    let bytes = height as usize * width as usize * 3;
+    let (mut a, mut b) = (vec![0; bytes], vec![0; bytes]);
+    let (mut sum, mut count) = (0.0, 0_u32);
+    for (sample, picture) in (0..).zip(pictures) {
+        let how = Rendering { view, key: DrawKey { seed: 1, epoch: 0, sample }, ..Default::default() };
+        if scaled.decode_into(&picture.source, &how, &mut a)?.scale > 1 {
+            exact.decode_into(&picture.source, &how, &mut b)?;
+            sum += a.iter().zip(&b).map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>() / bytes as f64;
+            count += 1;
+        }
+    }
+    Ok((sum / f64::from(count), count as usize))
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn main() -> Result<()> {
+    let mut args = std::env::args().skip(1);
+    let folder = args.next().ok_or("usage: jpeg_rates FOLDER [MOST_FILES] [ROUNDS]")?;
+    let most = args.next().map_or(Ok(usize::MAX), |n| n.parse())?;
+    let rounds: u64 = args.next().map_or(Ok(5), |n| n.parse())?;
+    let pictures = load(&folder, most)?;
+    let source: u64 = pictures.iter().map(|p| p.source.len() as u64).sum();
+    let tiled: u64 = pictures.iter().map(|p| p.tiled.len() as u64).sum();
+    println!("{} pictures, {source} bytes, tiled {tiled} bytes, medians of {rounds} rounds", pictures.len());
+
+    let mut ways = ways();
+    // One round to warm up.
+    for round in 0..=rounds {
+        for way in &mut ways {
+            let start = now();
+            let handed = (way.run)(&pictures, round)?;
+            if round > 0 {
+                way.seconds.push(now() - start);
+                way.handed += handed;
+            }
+        }
+    }
+    let base = |name: &str, ways: &mut [Way]| {
+        ways.iter_mut().find(|way| way.name == name).map_or(f64::NAN, |way| median(&mut way.seconds))
+    };
+    let bases = [
+        ("whole, source", base("whole, bare, source", &mut ways)),
+        ("whole, tiled", base("whole, bare, tiled", &mut ways)),
+        ("random", base("random 224, source, decoded whole, libjpeg-turbo", &mut ways)),
+        ("centre", base("centre 224 of 256, source, decoded whole, libjpeg-turbo", &mut ways)),
+    ];
+    println!("{:<50} {:>9} {:>9} {:>8} {:>8}", "", "µs each", "images/s", "speed", "bytes");
+    for way in &mut ways {
+        let seconds = median(&mut way.seconds);
+        let base = bases.iter().find(|(name, _)| way.name.starts_with(name)).map_or(seconds, |(_, base)| *base);
+        let each = seconds / pictures.len() as f64;
+        let share = way.handed as f64 / (rounds * source) as f64;
+        println!("{:<50} {:>9.1} {:>9.0} {:>8.3} {:>8.3}", way.name, each * 1e6, 1.0 / each, base / seconds, share);
+    }
+    let views = [
+        ("random 224", View::random_resized_crop(224, 224)),
+        ("random 96", View::random_resized_crop(96, 96)),
+        ("whole at 160 × 160", View::resize(160, 160)),
+        ("whole at 64 × 64", View::resize(64, 64)),
+    ];
+    for (name, view) in views {
+        let (mean, count) = cost_of_scaling(&pictures, view)?;
+        println!("{name}: DCT scaling in {count} of {}, mean difference there {mean:.2} of 255", pictures.len());
+    }
+    Ok(())
+}

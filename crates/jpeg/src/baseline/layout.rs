@@ -1,0 +1,117 @@
+//! The parts of a picture, and which of them are decoded for a rectangle.
+#![deny(clippy::indexing_slicing)]
+
+use crate::{JpegHeader, Rect};
+use std::ops::Range;
+
+/// The largest number of segments in a band, so that few of them are decoded alone at its end.
+const BAND_SEGMENTS: usize = 6;
+/// Most rows of MCUs in a band: more would not fit the caches.
+pub(super) const BAND_ROWS: usize = 4;
+
+/// The parts of the picture, in MCUs unless stated otherwise.
+#[derive(Debug)]
+pub(super) struct Layout {
+    /// The requested pixels.
+    pub(super) window: Rect,
+    /// Blocks of luma side by side in an MCU: 1 or 2.
+    pub(super) h: usize,
+    /// Blocks of luma above each other in an MCU: 1 or 2.
+    pub(super) v: usize,
+    /// 1 or 3.
+    pub(super) components: usize,
+    /// Blocks of an MCU.
+    pub(super) blocks: usize,
+    /// The picture.
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+    /// The picture's chroma, in samples.
+    pub(super) chroma_width: usize,
+    pub(super) chroma_height: usize,
+    /// MCUs of a segment; the last one may have fewer.
+    pub(super) interval: usize,
+    /// Whether segments are at most as long as a row. Then each is decoded as a whole; longer ones
+    /// are decoded row by row, as far as they are needed.
+    pub(super) short: bool,
+    /// What samples are computed for: the window, and what upsampling needs around it.
+    pub(super) shown_columns: Range<usize>,
+    pub(super) shown_rows: Range<usize>,
+    /// Rows that are decoded together.
+    pub(super) band: usize,
+}
+
+impl Layout {
+    /// `None` if this decoder does not handle such pictures.
+    pub(super) fn of(header: &JpegHeader, window: Rect) -> Option<Self> {
+        if !header.is_plain() {
+            return None;
+        }
+        let [h, v, components] = header.sampling().mcu()?.map(|n| n as usize);
+        let (width, height) = (u32::from(header.width), u32::from(header.height));
+        window.check(width, height).ok()?;
+        let (width, height) = (width as usize, height as usize);
+        let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
+        let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
+        // In such a narrow row libjpeg does not interpolate.
+        if h == 2 && chroma_width <= 2 {
+            return None;
+        }
+        let span = |start: u32, end: u32, factor: usize, most: usize| {
+            let margin = usize::from(factor > 1);
+            let end = (end as usize + margin).div_ceil(8 * factor).min(most);
+            (start as usize).saturating_sub(margin) / (8 * factor)..end
+        };
+        let shown_columns = span(window.x, window.right(), h, columns);
+        let shown_rows = span(window.y, window.bottom(), v, rows);
+        let interval = match usize::from(header.restart_interval) {
+            0 => columns * rows,
+            interval => interval.min(columns * rows),
+        };
+        let short = interval <= columns;
+        let segments = shown_columns.len().div_ceil(interval);
+        let band = if short { BAND_SEGMENTS.div_ceil(segments).min(BAND_ROWS) } else { 1 };
+        Some(Self {
+            window,
+            h,
+            v,
+            components,
+            blocks: if components == 1 { 1 } else { h * v + 2 },
+            columns,
+            rows,
+            chroma_width,
+            chroma_height,
+            interval,
+            short,
+            shown_columns,
+            shown_rows,
+            band,
+        })
+    }
+
+    /// The MCUs of the n-th segment, counted row by row.
+    pub(super) fn mcus(&self, segment: usize) -> Range<usize> {
+        segment * self.interval..((segment + 1) * self.interval).min(self.columns * self.rows)
+    }
+
+    /// The segments that are decoded for a row: those that hold its shown MCUs, or all of its MCUs
+    /// if segments are longer than a row.
+    pub(super) fn segments(&self, row: usize) -> Range<usize> {
+        let columns = if self.short { self.shown_columns.clone() } else { 0..self.columns };
+        let first = row * self.columns;
+        (first + columns.start) / self.interval..(first + columns.end - 1) / self.interval + 1
+    }
+
+    /// The segments of a row that are not those of a row above it. Only its first one can be.
+    pub(super) fn new_segments(&self, row: usize) -> Range<usize> {
+        let Range { start, end } = self.segments(row);
+        match row.checked_sub(1).filter(|above| self.shown_rows.contains(above)) {
+            Some(above) => start.max(self.segments(above).end)..end,
+            None => start..end,
+        }
+    }
+
+    /// Blocks of a component in an MCU: side by side, and above each other.
+    pub(super) const fn factors(&self, component: usize) -> (usize, usize) {
+        if component == 0 { (self.h, self.v) } else { (1, 1) }
+    }
+}

@@ -1,0 +1,110 @@
+//! Our own decoder, for the pictures where it is faster than libjpeg-turbo: baseline, 8 bits,
+//! Huffman-coded, gray or YCbCr in one scan.
+//!
+//! Restart segments are separate bit streams, so two of them can be decoded in turns: one works
+//! while the other waits. A decoder for any JPEG cannot do this (docs/adr/0011-own-decoder.md).
+//! Pixels are made only for the requested rectangle. The stages: `segments` finds the bytes,
+//! `tables` and `huffman` read the tables, `streams` turns bits into coefficients, `idct`
+//! coefficients into samples, and `pixels` samples into RGB.
+//!
+//! The result equals that of libjpeg-turbo on the whole picture, bit for bit. Anything odd,
+//! missing, left over or unusual is left to libjpeg-turbo, which decides what is an error and what
+//! a damaged picture looks like. `docs/entropy-segments.md` has the rules; `rules_tests.rs` has a
+//! test for each.
+
+mod bands;
+mod bits;
+mod color;
+mod huffman;
+mod idct;
+mod layout;
+mod pixels;
+mod planes;
+mod segments;
+mod streams;
+mod tables;
+mod upsample;
+
+use super::render::KEPT_BYTES;
+use super::{JpegHeader, Rect};
+use bands::Bands;
+use layout::Layout;
+use pixels::Pixels;
+use planes::Planes;
+use segments::Segments;
+use shardpack_base::vectorised;
+use tables::Tables;
+
+/// A decoder for one thread. Its buffers grow to the largest picture so far: the entropy-coded
+/// bytes, and coefficients and samples of a few rows of MCUs.
+pub(super) struct BaselineDecoder {
+    tables: Tables,
+    segments: Segments,
+    bands: Bands,
+    planes: Planes,
+    pixels: Pixels,
+}
+
+impl BaselineDecoder {
+    pub(super) fn new() -> Self {
+        Self {
+            tables: Tables::new(),
+            segments: Segments::default(),
+            bands: Bands::default(),
+            planes: Planes::default(),
+            pixels: Pixels::default(),
+        }
+    }
+
+    /// Frees the buffers that an unusually large picture has left.
+    pub(super) fn trim(&mut self) {
+        self.segments.trim();
+        if self.planes.bytes() > KEPT_BYTES {
+            self.planes = Planes::default();
+        }
+        if self.bands.bytes() > KEPT_BYTES {
+            self.bands = Bands::default();
+        }
+    }
+
+    /// Decodes the pixels of `window`, RGB, rows without gaps, into `out`. Gray pictures give the
+    /// same value three times. Returns how many bytes were read: those of the header, and the
+    /// entropy-coded ones.
+    ///
+    /// `None` if libjpeg-turbo has to decode this picture; then the content of `out` is
+    /// unspecified. `header` belongs to `jpeg`, and its colours are gray or YCbCr.
+    pub(super) fn decode(&mut self, jpeg: &[u8], header: &JpegHeader, window: Rect, out: &mut [u8]) -> Option<usize> {
+        // Samples are joined four at a time, the first one lowest.
+        if cfg!(target_endian = "big") {
+            return None;
+        }
+        let layout = Layout::of(header, window)?;
+        self.tables.read(jpeg, header)?;
+        let head = usize::try_from(header.scan_offset).ok()?;
+        self.segments.read(jpeg.get(head..)?, &layout)?;
+        vectorised(
+            #[inline(always)]
+            || self.rows(&layout, out),
+        )?;
+        Some(head + self.segments.len())
+    }
+
+    /// Decodes a few rows of MCUs at a time, so that the output of one stage is still in the cache
+    /// for the next.
+    #[inline(always)]
+    fn rows(&mut self, layout: &Layout, out: &mut [u8]) -> Option<()> {
+        self.planes.prepare(layout);
+        self.pixels.prepare(layout);
+        let mut reading = self.bands.begin(layout, &self.tables, &self.segments)?;
+        while let Some(band) = reading.next()? {
+            self.planes.fill(layout, &self.tables, &band)?;
+            self.pixels.write(layout, &self.planes, band.rows.end, out)?;
+        }
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod rules_tests;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Cutting a rectangle out of a JPEG by copying bytes: `docs/tiled-jpeg.md` step by step.
+//!
+//! A restart marker ends the entropy coder's bits and resets its predictions, so the segment after
+//! it can be decoded on its own. If the markers divide every MCU row evenly, the segments are a
+//! grid of tiles. Any rectangle of tiles is again a JPEG: the source's tables, a frame header with
+//! another size, the tiles' segments, and between them markers that count from 0.
+#![deny(clippy::indexing_slicing)]
+
+use super::grid::{Grid, Tiles};
+use super::header::{JpegError, JpegHeader, Walk};
+use super::rect::Rect;
+use super::scan::{End, Segments};
+use super::turbo::Scale;
+use super::upsample::Needs;
+use shardpack_format::{Error, Result};
+
+/// How much of a picture can be left out, depending on its restart markers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CutKind {
+    /// Tiles: only those that the rectangle needs are kept.
+    Tiles,
+    /// Rows of MCUs, or groups of rows: the width stays.
+    Rows,
+    /// Nothing: no suitable markers, or the rectangle needs every tile.
+    Whole,
+}
+
+/// What a cut shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    /// The part of the picture that the cut shows, in pixels of the picture: the requested
+    /// rectangle, rounded out to tiles. Pixel (x, y) of the picture is pixel (x − `shown.x`, y −
+    /// `shown.y`) of the cut. If both are decoded at 1/n, divide the offsets by n; they are
+    /// multiples of it.
+    pub shown: Rect,
+    /// How the picture could be cut.
+    pub kind: CutKind,
+}
+
+/// Cuts `rect` out of `jpeg`, with as little around it as the restart markers allow: `out` is
+/// cleared and becomes a JPEG.
+///
+/// If both are decoded by libjpeg or libjpeg-turbo with their default upsampling, the pixels of
+/// `rect` equal those of the whole picture, bit for bit. Metadata are left out (Exif with its
+/// orientation, ICC profile, comments), except the JFIF and Adobe segments, which colours depend
+/// on. A picture without suitable restart markers is copied unchanged: [`CutPlan`] tells this in
+/// advance. The only allocation is the growth of `out`.
+///
+/// ```
+/// use shardpack_jpeg::{CutKind, Rect, cut};
+/// // 48 × 32 pixels, 4:2:0, a restart marker behind each MCU of 16 × 16: three tiles in each of two rows.
+/// let jpeg = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/tiles.jpg"));
+/// let mut out = Vec::new();
+/// // Upsampling needs a pixel more on each side, so that the middle column alone does for columns 17 to 30.
+/// let cut = cut(jpeg, Rect { x: 17, y: 17, width: 14, height: 5 }, &mut out)?;
+/// assert_eq!(cut.kind, CutKind::Tiles);
+/// assert_eq!(cut.shown, Rect { x: 16, y: 16, width: 16, height: 16 });
+/// assert!(out.len() < jpeg.len() && out.ends_with(b"\xFF\xD9"));
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+///
+/// # Errors
+/// `Usage` if `rect` is empty or not within the picture; `Format` if the header breaks T.81, or the
+/// restart markers are out of order or do not match the frame in number. After an error the content
+/// of `out` is unspecified.
+pub fn cut(jpeg: &[u8], rect: Rect, out: &mut Vec<u8>) -> Result<Cut> {
+    let header = JpegHeader::parse(jpeg).map_err(damaged)?;
+    let plan = CutPlan::new(jpeg, &header, rect, Scale::Full)?;
+    plan.write(out)?;
+    Ok(plan.cut())
+}
+
+/// A cut that is planned from the header alone, before the scan is read. Use it if you have already
+/// read the header, decode at a scale, or can use the picture in place if there is nothing to leave
+/// out.
+///
+/// ```
+/// use shardpack_jpeg::{CutKind, CutPlan, JpegHeader, Rect, Scale};
+/// let jpeg = include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/testdata/tiles.jpg"));
+/// let header = JpegHeader::parse(jpeg).unwrap();
+/// let corner = CutPlan::new(jpeg, &header, Rect::whole(16, 16), Scale::Full)?;
+/// // The last column is interpolated with the tile on its right, the last row with the one below: four tiles.
+/// assert_eq!(corner.cut().shown, Rect::whole(32, 32));
+/// // At half the size, libjpeg needs no upsampling for 4:2:0.
+/// let corner = CutPlan::new(jpeg, &header, Rect::whole(16, 16), Scale::Half)?;
+/// assert_eq!(corner.cut().shown, Rect::whole(16, 16));
+/// let all = CutPlan::new(jpeg, &header, Rect::whole(48, 32), Scale::Full)?;
+/// assert_eq!(all.cut().kind, CutKind::Whole);
+/// assert_eq!(all.expected_bytes(), jpeg.len() as u64);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct CutPlan<'a> {
+    jpeg: &'a [u8],
+    header: JpegHeader,
+    /// The picture's tiles and those to keep; `None` for the whole picture unchanged.
+    tiles: Option<(Grid, Tiles)>,
+    cut: Cut,
+}
+
+impl<'a> CutPlan<'a> {
+    /// Plans to cut `rect` (in pixels of the whole picture) out of `jpeg`, whose header is
+    /// `header`, for a decoder that scales by `scale`.
+    ///
+    /// The cut shows every pixel of the scaled picture that `rect` touches, and what those pixels
+    /// need at this scale. At another scale it may show too little.
+    ///
+    /// # Errors
+    /// `Usage` if `rect` is empty or not within the picture.
+    pub fn new(jpeg: &'a [u8], header: &JpegHeader, rect: Rect, scale: Scale) -> Result<Self> {
+        let (width, height) = (u32::from(header.width), u32::from(header.height));
+        rect.check(width, height)?;
+        let needs = Needs::of(header.components(), width, scale);
+        let tiles = Grid::of(header)
+            .map(|grid| (grid, grid.tiles(&rect, &needs, scale)))
+            .filter(|(grid, tiles)| *tiles != grid.all());
+        let cut = match &tiles {
+            Some((grid, tiles)) => {
+                let kind = if grid.columns > 1 { CutKind::Tiles } else { CutKind::Rows };
+                Cut { shown: grid.shown(tiles), kind }
+            }
+            None => Cut { shown: Rect::whole(width, height), kind: CutKind::Whole },
+        };
+        Ok(Self { jpeg, header: *header, tiles, cut })
+    }
+
+    /// What the cut will show. If it is [`CutKind::Whole`], use the source: [`write`](Self::write)
+    /// would only copy it.
+    #[must_use]
+    pub const fn cut(&self) -> Cut {
+        self.cut
+    }
+
+    /// About how many bytes the cut will have, as if all tiles had the same size. The exact number
+    /// is known once it is written.
+    #[must_use]
+    pub fn expected_bytes(&self) -> u64 {
+        let all = self.jpeg.len() as u64;
+        let Some((grid, tiles)) = &self.tiles else { return all };
+        let head = self.header.scan_offset.min(all);
+        let share = u128::from(all - head) * u128::from(tiles.count()) / u128::from(grid.all().count().max(1));
+        head + u64::try_from(share).unwrap_or(all)
+    }
+
+    /// Clears `out` and writes the cut to it.
+    ///
+    /// # Errors
+    /// `Format` if the restart markers are out of order, or do not match the frame in number. After
+    /// an error the content of `out` is unspecified.
+    pub fn write(&self, out: &mut Vec<u8>) -> Result<()> {
+        out.clear();
+        match &self.tiles {
+            None => out.extend_from_slice(self.jpeg),
+            Some((grid, tiles)) => {
+                self.write_header(out)?;
+                self.write_tiles(grid, tiles, out)?;
+                out.extend([0xFF, 0xD9]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies everything up to the first entropy-coded byte, except metadata, and changes the size
+    /// in the frame header.
+    fn write_header(&self, out: &mut Vec<u8>) -> Result<()> {
+        out.extend([0xFF, 0xD8]);
+        let mut walk = Walk::new(self.jpeg);
+        loop {
+            let (marker, offset) = walk.marker(&mut 0).map_err(damaged)?;
+            // Markers that stand alone; in a header they have no effect.
+            if matches!(marker, 0x01 | 0xD0..=0xD7) {
+                continue;
+            }
+            let body = walk.segment().map_err(damaged)?;
+            let kept = match marker {
+                0xE0 => body.starts_with(b"JFIF\0"),
+                0xEE => body.starts_with(b"Adobe"),
+                0xE1..=0xEF | 0xFE => false,
+                _ => true,
+            };
+            if !kept {
+                continue;
+            }
+            out.extend([0xFF, marker]);
+            out.extend(be16(body.len() + 2)?);
+            match body {
+                [precision, _, _, _, _, components @ ..] if offset == self.header.sof_offset => {
+                    out.push(*precision);
+                    out.extend(be16(self.cut.shown.height)?);
+                    out.extend(be16(self.cut.shown.width)?);
+                    out.extend_from_slice(components);
+                }
+                _ => out.extend_from_slice(body),
+            }
+            if marker == 0xDA {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies the segments of `tiles`, with markers between them that count from 0. Checks the
+    /// whole scan, so that a lost marker is found wherever it was.
+    fn write_tiles(&self, grid: &Grid, tiles: &Tiles, out: &mut Vec<u8>) -> Result<()> {
+        let offset = self.header.scan_offset;
+        let scan = usize::try_from(offset).ok().and_then(|at| self.jpeg.get(at..));
+        let scan = scan.ok_or_else(|| Error::internal("scan of a JPEG", self.jpeg.len(), offset))?;
+        let mut segments = Segments::new(scan);
+        let last = grid.all().count() - 1;
+        let (mut index, mut written) = (0_u32, 0_u32);
+        for row in 0..grid.rows {
+            for column in 0..grid.columns {
+                let Some((segment, end)) = segments.next() else {
+                    return Err(self.miscounted(last, index, scan.len()));
+                };
+                match end {
+                    End::Restart(n) if index < last => {
+                        if u32::from(n) != index & 7 {
+                            let (expected, found) = (format!("RST{}", index & 7), format!("RST{n}"));
+                            return Err(Error::format("restart marker of a JPEG", expected, found).at(self
+                                .header
+                                .scan_offset
+                                + segments.offset() as u64
+                                - 2));
+                        }
+                    }
+                    // Some encoders also write a marker after the last segment, with nothing after
+                    // it.
+                    End::Restart(_) => match segments.next() {
+                        Some(([], End::Marker(_))) => {}
+                        _ => return Err(self.miscounted(last, index + 1, segments.offset())),
+                    },
+                    End::Marker(_) if index == last => {}
+                    End::Marker(_) | End::Cut if index < last => {
+                        return Err(self.miscounted(last, index, segments.offset()));
+                    }
+                    End::Marker(_) | End::Cut => {
+                        let error = Error::format("scan of a JPEG", "a marker at its end", "the end of the file");
+                        return Err(error.at(self.jpeg.len() as u64));
+                    }
+                }
+                let kept = (tiles.top..tiles.bottom).contains(&row) && (tiles.left..tiles.right).contains(&column);
+                if kept {
+                    if let Some(before) = written.checked_sub(1) {
+                        out.extend([0xFF, 0xD0 | (before & 7) as u8]);
+                    }
+                    out.extend_from_slice(segment);
+                    written += 1;
+                }
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// `found` markers, or more, but the frame has `expected`.
+    fn miscounted(&self, expected: u32, found: u32, scanned: usize) -> Error {
+        let found = if found > expected { format!("at least {found}") } else { found.to_string() };
+        Error::format("restart markers of a JPEG", format!("{expected}, as its frame header says"), found)
+            .at(self.header.scan_offset + scanned as u64)
+    }
+}
+
+/// A number that came from two bytes, or is less than such a number.
+fn be16<T: TryInto<u16> + Copy + std::fmt::Display>(n: T) -> Result<[u8; 2]> {
+    let bytes = n.try_into().map(u16::to_be_bytes);
+    bytes.map_err(|_| Error::internal("number of a JPEG's header", "at most 65535", n))
+}
+
+fn damaged(error: JpegError) -> Error {
+    match error {
+        JpegError::Damaged { offset, what } => Error::format("JPEG header", "one that T.81 allows", what).at(offset),
+        other => Error::format("JPEG", "a header", other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Random parameters as a pure function of (seed, epoch, sample), drawn with
+//! [Philox4x32-10](shardpack_base).
+
+use shardpack_base::{halves, philox4x32_10};
+
+/// Which sample draws its parameters, and when.
+///
+/// ```
+/// use shardpack_jpeg::DrawKey;
+/// let draws = DrawKey { seed: 7, epoch: 0, sample: 41 }.draws();
+/// let [a, b] = draws.pair(3);
+/// assert!((0.0..1.0).contains(&a) && (0.0..1.0).contains(&b));
+/// assert_eq!(draws.pair(3), [a, b], "a draw is a function of its number, whatever was drawn before");
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct DrawKey {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Epoch, from 0.
+    pub epoch: u64,
+    /// Number of the sample in the dataset.
+    pub sample: u64,
+}
+
+impl DrawKey {
+    /// The draws of this sample in this epoch.
+    ///
+    /// The key of an epoch is the first half of the block `philox(counter = (epoch low, epoch high,
+    /// 0, 0), key = (seed low, seed high))`; draws `2n` and `2n + 1` of a sample are the halves of
+    /// the block `philox(counter = (sample low, sample high, n, 1), key = epoch's key)`.
+    #[must_use]
+    pub fn draws(&self) -> Draws {
+        let [epoch_low, epoch_high] = halves(self.epoch);
+        let [low, high, ..] = philox4x32_10([epoch_low, epoch_high, 0, 0], halves(self.seed));
+        Draws { key: [low, high], sample: halves(self.sample) }
+    }
+}
+
+/// The random numbers of one sample in one epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Draws {
+    key: [u32; 2],
+    sample: [u32; 2],
+}
+
+impl Draws {
+    /// Draws `2n` and `2n + 1`, uniform in [0, 1), multiples of 2⁻⁵³.
+    #[must_use]
+    pub fn pair(&self, n: u32) -> [f64; 2] {
+        let [low, high] = self.sample;
+        let [a, b, c, d] = philox4x32_10([low, high, n, 1], self.key);
+        [unit(a, b), unit(c, d)]
+    }
+}
+
+/// The upper 53 bits of `high:low` as a fraction.
+fn unit(low: u32, high: u32) -> f64 {
+    let bits = (u64::from(high) << 32 | u64::from(low)) >> 11;
+    bits as f64 * (1.0 / (1_u64 << 53) as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_of_the_key_counts() {
+        let base = DrawKey { seed: 1, epoch: 2, sample: 3 };
+        let changed = [
+            DrawKey { seed: 2, ..base },
+            DrawKey { seed: 1 << 32 | 1, ..base },
+            DrawKey { epoch: 3, ..base },
+            DrawKey { epoch: 1 << 32 | 2, ..base },
+            DrawKey { sample: 4, ..base },
+            DrawKey { sample: 1 << 32 | 3, ..base },
+        ];
+        for other in changed {
+            assert_ne!(base.draws().pair(0), other.draws().pair(0), "{other:?}");
+        }
+        assert_ne!(base.draws().pair(0), base.draws().pair(1));
+    }
+
+    #[test]
+    fn draws_are_uniform() {
+        // Chi-square over 64 bins of 64,000 draws, of both halves: the 99.99 % point of 63 degrees
+        // of freedom is 113.
+        for half in 0..2 {
+            let mut bins = [0_u32; 64];
+            for sample in 0..64_000 {
+                let draw = DrawKey { seed: 5, epoch: 1, sample }.draws().pair(2)[half];
+                bins[(draw * 64.0) as usize] += 1;
+            }
+            let chi: f64 = bins.iter().map(|&n| (f64::from(n) - 1000.0).powi(2) / 1000.0).sum();
+            assert!(chi < 113.0, "{chi}");
+        }
+    }
+}

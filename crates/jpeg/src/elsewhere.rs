@@ -1,0 +1,260 @@
+//! For those who decode JPEGs elsewhere, on a device: the coding tables as they are stored, and
+//! where the pixels of a rendering come from.
+//!
+//! Here nothing is decoded. Who goes by these numbers makes the pixels that
+//! [`JpegDecoder`](super::JpegDecoder) makes.
+#![deny(clippy::indexing_slicing)]
+
+use super::header::Walk;
+use super::orientation::Turn;
+use super::view::{Area, Crop};
+use super::{JpegHeader, Rect, Rendering};
+use shardpack_format::Result;
+
+/// A Huffman code as a JPEG stores it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoredCode<'a> {
+    /// How many codes there are of each length, 1 to 16.
+    pub counts: &'a [u8; 16],
+    /// Their symbols, as many as there are codes: at most 256.
+    pub symbols: &'a [u8],
+}
+
+/// The tables of a baseline picture of one interleaved scan, for each of its components.
+#[derive(Debug, Clone, Copy)]
+pub struct Coding<'a> {
+    count: usize,
+    components: [ComponentCoding<'a>; 3],
+}
+
+/// The tables of one component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ComponentCoding<'a> {
+    /// Quantisers of 8 bits, in zigzag order.
+    pub quantisers: &'a [u8; 64],
+    /// Number of the DC code, 0 to 3: components of the same number share it.
+    pub dc_number: u8,
+    /// Number of the AC code.
+    pub ac_number: u8,
+    /// The code of differences of DC coefficients.
+    pub dc: StoredCode<'a>,
+    /// The code of AC coefficients.
+    pub ac: StoredCode<'a>,
+}
+
+impl<'a> Coding<'a> {
+    /// Reads the tables of `jpeg`, whose header is `header`. `None` if one is missing or no such
+    /// code exists, or anything is not as baseline pictures of one or three components have it.
+    #[must_use]
+    pub fn read(jpeg: &'a [u8], header: &JpegHeader) -> Option<Self> {
+        let mut quantisers: [Option<&[u8; 64]>; 4] = [None; 4];
+        let mut codes: [[Option<StoredCode<'_>>; 4]; 2] = [[None; 4]; 2];
+        let mut walk = Walk::new(jpeg);
+        let scan = loop {
+            let (marker, _) = walk.marker(&mut 0).ok()?;
+            if matches!(marker, 0x01 | 0xD0..=0xD7) {
+                return None;
+            }
+            let mut body = walk.segment().ok()?;
+            match marker {
+                0xDB => {
+                    while let Some((&head, rest)) = body.split_first() {
+                        let (table, rest) = rest.split_first_chunk()?;
+                        *quantisers.get_mut(usize::from(head))? = Some(table);
+                        body = rest;
+                    }
+                }
+                0xC4 => {
+                    while let Some((&head, rest)) = body.split_first() {
+                        let (counts, rest) = rest.split_first_chunk::<16>()?;
+                        let count = counts.iter().map(|&n| usize::from(n)).sum();
+                        let (symbols, rest) = rest.split_at_checked(count)?;
+                        let class = codes.get_mut(usize::from(head >> 4))?;
+                        *class.get_mut(usize::from(head & 15))? = Some(StoredCode { counts, symbols });
+                        body = rest;
+                    }
+                }
+                0xDA => break body,
+                _ => {}
+            }
+        };
+        let components = header.components();
+        let (&count, rest) = scan.split_first()?;
+        let (specs, &[0, 63, 0]) = rest.split_last_chunk::<3>()? else { return None };
+        let specs = specs.as_chunks::<2>().0;
+        if usize::from(count) != components.len() || specs.len() != components.len() {
+            return None;
+        }
+        let [dc_codes, ac_codes] = &codes;
+        let mut found = [None; 3];
+        for ((component, &[id, tables]), to) in components.iter().zip(specs).zip(&mut found) {
+            if component.id != id || components.iter().filter(|other| other.id == id).count() != 1 {
+                return None;
+            }
+            let (dc_number, ac_number) = (tables >> 4, tables & 15);
+            let dc = dc_codes.get(usize::from(dc_number)).copied().flatten()?;
+            let ac = ac_codes.get(usize::from(ac_number)).copied().flatten()?;
+            if !dc.exists() || !ac.exists() || dc.symbols.iter().any(|&symbol| symbol > 15) {
+                return None;
+            }
+            let quantisers = quantisers.get(usize::from(component.table)).copied().flatten()?;
+            *to = Some(ComponentCoding { quantisers, dc_number, ac_number, dc, ac });
+        }
+        let [first, second, third] = found;
+        let first = first?;
+        // One component fills all three places, of which only one counts.
+        let (count, second, third) = match (specs.len(), second, third) {
+            (1, None, None) => (1, first, first),
+            (3, Some(second), Some(third)) => (3, second, third),
+            _ => return None,
+        };
+        Some(Self { count, components: [first, second, third] })
+    }
+
+    /// One or three.
+    #[must_use]
+    pub fn components(&self) -> &[ComponentCoding<'a>] {
+        // There is room for all that `read` accepts.
+        let (components, _) = self.components.split_at(self.count);
+        components
+    }
+}
+
+impl StoredCode<'_> {
+    /// Whether there is such a code, by libjpeg's rules (`jdhuff.c`): every code fits its length,
+    /// and none is all ones.
+    fn exists(&self) -> bool {
+        let mut code = 0_u32;
+        self.symbols.len() <= 256
+            && (1_u32..).zip(self.counts).all(|(length, &count)| {
+                code += u32::from(count);
+                let fits = code < 1 << length;
+                code <<= 1;
+                fits
+            })
+    }
+}
+
+/// Where the pixels of a rendering come from, in coordinates of the stored picture.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Placement {
+    /// The pixels that count, and that the filter may look at.
+    pub window: Rect,
+    /// How columns are resized.
+    pub x: ResizedAxis,
+    /// How rows are resized.
+    pub y: ResizedAxis,
+    /// Afterwards columns become rows…
+    pub transposed: bool,
+    /// …after the resized picture was mirrored left to right…
+    pub mirrored_x: bool,
+    /// …and upside down.
+    pub mirrored_y: bool,
+    /// Rows of the output.
+    pub height: u32,
+    /// Columns of the output.
+    pub width: u32,
+    /// Whether a decoder with [`DecodeOptions::scaled`](super::DecodeOptions::scaled) would decode
+    /// it at half its size or less, and so make other pixels.
+    pub is_scaled: bool,
+}
+
+/// One axis of a resizing by an antialiased triangle.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ResizedAxis {
+    /// Where what is shown begins, in pixels of the window.
+    pub start: f64,
+    /// Where it ends.
+    pub end: f64,
+    /// Pixels of the window.
+    pub pixels: u32,
+    /// Pixels after resizing.
+    pub resized: u32,
+    /// Whether pixels are copied as they are, from `start` on.
+    pub copies: bool,
+}
+
+impl Placement {
+    /// Places a rendering of a picture of `width` × `height` stored pixels.
+    ///
+    /// # Errors
+    /// `Usage` if the view cannot be taken of such a picture, or the orientation is none of 1..=8.
+    pub fn new(how: &Rendering, width: u32, height: u32) -> Result<Self> {
+        let turn = Turn::of(how.orientation)?;
+        let stored = (width, height);
+        let (w, h) = turn.size(stored);
+        let Crop { area, window, height, width, flip } = how.view.resolve(w, h, &how.key)?;
+        let (area, window) = (turn.stored_area(area, stored), turn.stored_rect(window, stored));
+        let (columns, rows) = turn.size((width, height));
+        let turn = if flip { turn.flipped() } else { turn };
+        let exact = area.rect().is_some_and(|rect| (rect.width, rect.height) == (columns, rows));
+        let half = |extent: f64, resized: u32| extent >= 2.0 * f64::from(resized);
+        let Area { x, y, width: shown_width, height: shown_height } = area;
+        let (transposed, mirrored_x, mirrored_y) = turn.parts();
+        Ok(Self {
+            window,
+            x: ResizedAxis::new(x, shown_width, window.x, window.width, columns),
+            y: ResizedAxis::new(y, shown_height, window.y, window.height, rows),
+            transposed,
+            mirrored_x,
+            mirrored_y,
+            height,
+            width,
+            is_scaled: !exact && half(shown_width, columns) && half(shown_height, rows),
+        })
+    }
+}
+
+impl ResizedAxis {
+    /// As `Resizer::resize` and the crate behind it go about it.
+    fn new(at: f64, extent: f64, window: u32, pixels: u32, resized: u32) -> Self {
+        let start = (at - f64::from(window)).max(0.0);
+        let extent = extent.min(f64::from(pixels) - start);
+        let copies = f64::from(resized) == extent && start == start.round();
+        Self { start, end: start + extent, pixels, resized, copies }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::{encode, plain};
+    use crate::{DrawKey, PixelFormat, Subsampling, View};
+
+    #[test]
+    fn tables_are_those_of_the_picture() {
+        let jpeg = encode((40, 24), PixelFormat::Rgb, plain(Subsampling::S420), None);
+        let header = JpegHeader::parse(&jpeg).unwrap();
+        let coding = Coding::read(&jpeg, &header).unwrap();
+        let [luma, blue, red] = coding.components() else { panic!("three components") };
+        assert_eq!((blue.dc_number, blue.ac_number), (red.dc_number, red.ac_number));
+        assert_ne!(luma.ac.symbols, blue.ac.symbols);
+        for code in [luma.dc, luma.ac, blue.dc, blue.ac] {
+            assert_eq!(code.counts.iter().map(|&n| usize::from(n)).sum::<usize>(), code.symbols.len());
+        }
+        // A code of all ones, one longer than its symbols: none of them exists.
+        let counts = |n: [u8; 3]| std::array::from_fn(|i| n.get(i).copied().unwrap_or(0));
+        for (n, good) in
+            [([1, 1, 1], true), ([2, 0, 0], false), ([1, 2, 0], false), ([0, 3, 1], true), ([0, 3, 2], false)]
+        {
+            let code = StoredCode { counts: &counts(n), symbols: &[0; 5] };
+            assert_eq!(code.exists(), good, "{n:?}");
+        }
+    }
+
+    #[test]
+    fn a_placement_is_of_stored_pixels() {
+        let view = View::rectangle(Rect { x: 3, y: 5, width: 20, height: 10 });
+        let how = Rendering { view, orientation: 6, ..Default::default() };
+        // Upright it is 24 × 40: stored rows become columns, from the last one on.
+        let placed = Placement::new(&how, 40, 24).unwrap();
+        assert_eq!(placed.window, Rect { x: 5, y: 1, width: 10, height: 20 });
+        assert!(placed.x.copies && placed.y.copies && placed.transposed && !placed.is_scaled);
+        assert_eq!((placed.height, placed.width, placed.x.resized), (10, 20, 10));
+        let small = Rendering { view: View::resize(12, 20), ..Default::default() };
+        assert!(Placement::new(&small, 40, 24).unwrap().is_scaled);
+        let crop = Rendering { view: View::random_resized_crop(30, 30), key: DrawKey::default(), ..Default::default() };
+        let placed = Placement::new(&crop, 40, 24).unwrap();
+        assert_eq!(placed.x.end, f64::from(placed.window.width));
+    }
+}

@@ -1,0 +1,504 @@
+//! The header of a JPEG file, from SOI to its first scan (ITU-T T.81, Annex B): dimensions,
+//! sampling, and which decoders can read it.
+//!
+//! Does no I/O and has no dependencies: [`JpegHeader::parse`] gets a prefix of the file and says
+//! how much more it needs. The bytes may come from strangers. It allocates nothing and looks at
+//! every byte at most once.
+#![deny(clippy::indexing_slicing)]
+
+use std::fmt;
+
+/// Why a header cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JpegError {
+    /// The bytes do not start with SOI and a marker.
+    NotJpeg,
+    /// The header continues after the given bytes. If they are the complete file, it is cut off.
+    Truncated {
+        /// How many bytes from the start of the file are needed to continue.
+        needed: u64,
+    },
+    /// The bytes break T.81.
+    Damaged {
+        /// Offset from the start of the file.
+        offset: u64,
+        /// What is wrong there.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for JpegError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotJpeg => f.write_str("not a JPEG"),
+            Self::Truncated { needed } => write!(f, "JPEG header cut off: at least {needed} bytes expected"),
+            Self::Damaged { offset, what } => write!(f, "damaged JPEG header, offset {offset}: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for JpegError {}
+
+/// One component of the frame header.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Component {
+    /// Identifier, which scan headers refer to.
+    pub id: u8,
+    /// Horizontal sampling factor, 1..=4.
+    pub h: u8,
+    /// Vertical sampling factor, 1..=4.
+    pub v: u8,
+    /// Quantisation table, 0..=3.
+    pub table: u8,
+}
+
+/// Chroma subsampling of a picture of three components.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sampling {
+    /// One component.
+    Gray,
+    /// 4:4:4.
+    S444,
+    /// 4:2:2.
+    S422,
+    /// 4:2:0.
+    S420,
+    /// 4:4:0.
+    S440,
+    /// 4:1:1.
+    S411,
+    /// 4:1:0.
+    S410,
+    /// Anything else, and everything with two or four components.
+    Other,
+}
+
+impl Sampling {
+    /// Blocks of luma in an MCU, side by side and above each other, and the number of components.
+    /// `None` for what our own decoder and the device leave to libjpeg-turbo.
+    #[must_use]
+    pub const fn mcu(self) -> Option<[u32; 3]> {
+        match self {
+            Self::Gray => Some([1, 1, 1]),
+            Self::S444 => Some([1, 1, 3]),
+            Self::S422 => Some([2, 1, 3]),
+            Self::S420 => Some([2, 2, 3]),
+            Self::S440 => Some([1, 2, 3]),
+            Self::S411 | Self::S410 | Self::Other => None,
+        }
+    }
+}
+
+/// What a JPEG says about itself before its first scan.
+///
+/// ```
+/// use shardpack_jpeg::{JpegError, JpegHeader};
+/// assert_eq!(JpegHeader::parse(b"\x89PNG"), Err(JpegError::NotJpeg));
+/// assert_eq!(JpegHeader::parse(b"\xFF\xD8\xFF"), Err(JpegError::Truncated { needed: 4 }));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JpegHeader {
+    /// Coding process: n of the marker SOFn. 0 = baseline, 1 = extended, 2 = progressive, 3 =
+    /// lossless, 5–7 differential, 9–15 arithmetic.
+    pub sof: u8,
+    /// Bits of a sample: 8, or 12 (or 2–16 for the lossless process).
+    pub precision: u8,
+    /// Width in pixels, at least 1.
+    pub width: u16,
+    /// Height in pixels, at least 1.
+    pub height: u16,
+    components: [Component; 4],
+    component_count: u8,
+    /// MCUs between restart markers; 0 = none.
+    pub restart_interval: u16,
+    /// Whether there is a JFIF segment.
+    pub jfif: bool,
+    /// Colour transform of the Adobe segment: 0 = none (RGB, CMYK), 1 = YCbCr, 2 = YCCK.
+    pub adobe_transform: Option<u8>,
+    /// Whether there is an Exif segment.
+    pub exif: bool,
+    /// Exif orientation as written, if it is 1..=8.
+    pub orientation: Option<u8>,
+    /// Whether there is an ICC profile.
+    pub icc: bool,
+    /// Components in the first scan; as many as in the frame if the scan is interleaved (or there
+    /// is only one).
+    pub scan_components: u8,
+    /// Bytes between segments that belong to no segment. Decoders skip them, with a warning.
+    pub stray_bytes: u64,
+    /// Offset of the marker SOFn.
+    pub sof_offset: u64,
+    /// Offset of the marker SOS of the first scan.
+    pub sos_offset: u64,
+    /// Offset of the first entropy-coded byte.
+    pub scan_offset: u64,
+}
+
+impl JpegHeader {
+    /// Reads the header from `bytes`, a prefix of the file, or all of it.
+    ///
+    /// # Errors
+    /// `NotJpeg`; `Truncated` if more bytes are needed, with their number; `Damaged` if they break
+    /// T.81: no frame before the first scan, two frames, a dimension of zero, a segment shorter
+    /// than its content, a sampling factor outside 1..=4.
+    pub fn parse(bytes: &[u8]) -> Result<Self, JpegError> {
+        if bytes.get(..3).is_some_and(|head| head != [0xFF, 0xD8, 0xFF]) || bytes.first().is_some_and(|&b| b != 0xFF) {
+            return Err(JpegError::NotJpeg);
+        }
+        let mut walk = Walk::new(bytes);
+        let mut header = Self::blank();
+        let mut seen_frame = false;
+        loop {
+            let (marker, offset) = walk.marker(&mut header.stray_bytes)?;
+            let damaged = |what| JpegError::Damaged { offset, what };
+            match marker {
+                0x01 | 0xD0..=0xD7 => continue,
+                0xD8 => return Err(damaged("a second start of image")),
+                0xD9 => return Err(damaged("the image ends before its first scan")),
+                0xDE => return Err(damaged("hierarchical JPEG")),
+                _ => {}
+            }
+            let body = walk.segment()?;
+            match marker {
+                0xC0..=0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => {
+                    if seen_frame {
+                        return Err(damaged("a second frame header"));
+                    }
+                    seen_frame = true;
+                    header.sof_offset = offset;
+                    header.frame(marker & 0x0F, body).map_err(damaged)?;
+                }
+                0xDA => {
+                    if !seen_frame {
+                        return Err(damaged("a scan before the frame header"));
+                    }
+                    header.sos_offset = offset;
+                    header.scan_offset = walk.pos as u64;
+                    header.scan(body).map_err(damaged)?;
+                    return Ok(header);
+                }
+                0xDD => {
+                    header.restart_interval = be16(body, 0).ok_or_else(|| damaged("a short restart interval"))?;
+                }
+                0xE0 if body.starts_with(b"JFIF\0") => header.jfif = true,
+                0xE1 if body.starts_with(b"Exif\0") => {
+                    header.exif = true;
+                    header.orientation = body.get(6..).and_then(exif_orientation).or(header.orientation);
+                }
+                0xE2 if body.starts_with(b"ICC_PROFILE\0") => header.icc = true,
+                0xEE if body.starts_with(b"Adobe") => {
+                    header.adobe_transform = body.get(11).copied().or(header.adobe_transform);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    const fn blank() -> Self {
+        Self {
+            sof: 0,
+            precision: 0,
+            width: 0,
+            height: 0,
+            components: [Component { id: 0, h: 0, v: 0, table: 0 }; 4],
+            component_count: 0,
+            restart_interval: 0,
+            jfif: false,
+            adobe_transform: None,
+            exif: false,
+            orientation: None,
+            icc: false,
+            scan_components: 0,
+            stray_bytes: 0,
+            sof_offset: 0,
+            sos_offset: 0,
+            scan_offset: 0,
+        }
+    }
+
+    fn frame(&mut self, sof: u8, body: &[u8]) -> Result<(), &'static str> {
+        const SHORT: &str = "a short frame header";
+        self.sof = sof;
+        self.precision = *body.first().ok_or(SHORT)?;
+        self.height = be16(body, 1).ok_or(SHORT)?;
+        self.width = be16(body, 3).ok_or(SHORT)?;
+        self.component_count = *body.get(5).ok_or(SHORT)?;
+        if self.height == 0 {
+            return Err("a height of 0 (to be defined by a later DNL segment, which few decoders read)");
+        }
+        if self.width == 0 {
+            return Err("a width of 0");
+        }
+        let count = usize::from(self.component_count);
+        if !(1..=4).contains(&count) {
+            return Err("a number of components outside 1..=4");
+        }
+        let specs = body.get(6..).ok_or(SHORT)?;
+        if specs.len() != 3 * count {
+            return Err("a frame header whose length does not fit its number of components");
+        }
+        for (component, spec) in self.components.iter_mut().zip(specs.as_chunks::<3>().0) {
+            let [id, hv, table] = *spec;
+            *component = Component { id, h: hv >> 4, v: hv & 15, table };
+            if !(1..=4).contains(&component.h) || !(1..=4).contains(&component.v) {
+                return Err("a sampling factor outside 1..=4");
+            }
+            if table > 3 {
+                return Err("a quantisation table outside 0..=3");
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, body: &[u8]) -> Result<(), &'static str> {
+        let (&count, specs) = body.split_first().ok_or("an empty scan header")?;
+        if !(1..=4).contains(&count) || count > self.component_count {
+            return Err("a scan with no components, or with more than the frame has");
+        }
+        if specs.len() != 2 * usize::from(count) + 3 {
+            return Err("a scan header whose length does not fit its number of components");
+        }
+        let known = |id: u8| self.components().iter().any(|c| c.id == id);
+        if !specs.as_chunks::<2>().0.iter().take(usize::from(count)).all(|&[id, _]| known(id)) {
+            return Err("a scan of a component that the frame does not have");
+        }
+        self.scan_components = count;
+        Ok(())
+    }
+
+    /// The components of the frame: one to four.
+    #[must_use]
+    pub fn components(&self) -> &[Component] {
+        // There is room for all that `frame` accepts.
+        let (components, _) = self.components.split_at(self.component_count.into());
+        components
+    }
+
+    /// Whether this is the baseline process.
+    #[must_use]
+    pub const fn is_baseline(&self) -> bool {
+        self.sof == 0
+    }
+
+    /// Whether this is the progressive process with Huffman coding.
+    #[must_use]
+    pub const fn is_progressive(&self) -> bool {
+        self.sof == 2
+    }
+
+    /// Whether all components are in the first scan.
+    #[must_use]
+    pub const fn is_in_one_scan(&self) -> bool {
+        self.scan_components == self.component_count
+    }
+
+    /// Most blocks of a segment that a thread of a device decodes.
+    pub const DEVICE_SEGMENT_BLOCKS: u32 = 2048;
+
+    /// Whether it is sequential, Huffman-coded, of 8 bits and in one scan: what our own decoder and
+    /// the device take, if its subsampling is usual.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        matches!(self.sof, 0 | 1) && self.precision == 8 && self.is_in_one_scan()
+    }
+
+    /// Whether the three components are red, green and blue rather than YCbCr, by the rules of
+    /// libjpeg.
+    #[must_use]
+    pub fn is_rgb(&self) -> bool {
+        let ids = [self.components[0].id, self.components[1].id, self.components[2].id];
+        self.component_count == 3
+            && !self.jfif
+            && match self.adobe_transform {
+                Some(transform) => transform == 0,
+                None => ids == *b"RGB",
+            }
+    }
+
+    /// Chroma subsampling. Factors are taken as written: chroma other than 1×1 is `Other`.
+    #[must_use]
+    pub fn sampling(&self) -> Sampling {
+        match self.components() {
+            // The factors of a lone component have no meaning (T.81, A.2.2).
+            [_] => Sampling::Gray,
+            [y, cb, cr] if (cb.h, cb.v, cr.h, cr.v) == (1, 1, 1, 1) => match (y.h, y.v) {
+                (1, 1) => Sampling::S444,
+                (2, 1) => Sampling::S422,
+                (2, 2) => Sampling::S420,
+                (1, 2) => Sampling::S440,
+                (4, 1) => Sampling::S411,
+                (4, 2) => Sampling::S410,
+                _ => Sampling::Other,
+            },
+            _ => Sampling::Other,
+        }
+    }
+
+    /// Why few decoders read this picture, if so: lossless, differential, arithmetic, not 8 bits,
+    /// two components.
+    #[must_use]
+    pub const fn unsupported(&self) -> Option<&'static str> {
+        match (self.sof, self.precision, self.component_count) {
+            (3 | 7, ..) => Some("lossless JPEG"),
+            (5 | 6, ..) => Some("differential JPEG"),
+            (9..=15, ..) => Some("JPEG with arithmetic coding"),
+            (0..=2, 8, 1 | 3 | 4) => None,
+            (0..=2, 8, _) => Some("JPEG of two components"),
+            (0..=2, 12, _) => Some("JPEG of 12 bits"),
+            _ => Some("JPEG of neither 8 nor 12 bits"),
+        }
+    }
+
+    /// Whether the kernels for a GPU decode it: Huffman-coded, sequential, 8 bits, in one scan; gray,
+    /// or YCbCr of 4:4:4, 4:2:2, 4:2:0, 4:4:0; with restart markers so near that no segment has more
+    /// than [`DEVICE_SEGMENT_BLOCKS`](Self::DEVICE_SEGMENT_BLOCKS) blocks. The host decodes the
+    /// others.
+    #[must_use]
+    pub fn device_decodable(&self) -> bool {
+        let Some([h, v, components]) = self.sampling().mcu() else { return false };
+        let columns = u32::from(self.width).div_ceil(8 * h);
+        let mcus = columns * u32::from(self.height).div_ceil(8 * v);
+        let segment = match u32::from(self.restart_interval) {
+            0 => mcus,
+            interval => interval.min(mcus),
+        };
+        let blocks = if components == 1 { 1 } else { h * v + 2 };
+        // In so narrow a row, libjpeg does not interpolate.
+        let narrow = h == 2 && u32::from(self.width).div_ceil(2) <= 2;
+        self.is_plain()
+            && self.stray_bytes == 0
+            && !self.is_rgb()
+            && !narrow
+            && segment.saturating_mul(blocks) <= Self::DEVICE_SEGMENT_BLOCKS
+    }
+}
+
+/// Offset just after EOI, found by walking `bytes`, a whole file, from the first entropy-coded
+/// byte; `None` if the file ends before EOI.
+#[must_use]
+pub fn end_of_image(bytes: &[u8], scan_offset: u64) -> Option<u64> {
+    let mut walk = Walk::at(bytes, usize::try_from(scan_offset).ok()?);
+    loop {
+        match walk.marker(&mut 0).ok()?.0 {
+            0xD9 => return Some(walk.pos as u64),
+            0x01 | 0xD0..=0xD8 => {}
+            _ => _ = walk.segment().ok()?,
+        }
+    }
+}
+
+/// Scans of the picture whose first entropy-coded byte is at `scan_offset`, up to its end or to what
+/// is no marker.
+pub(super) fn scans(bytes: &[u8], scan_offset: u64) -> u64 {
+    let Ok(offset) = usize::try_from(scan_offset) else { return 1 };
+    let (mut walk, mut scans) = (Walk::at(bytes, offset), 1);
+    loop {
+        match walk.marker(&mut 0) {
+            Ok((0xD9, _)) | Err(_) => return scans,
+            Ok((0x01 | 0xD0..=0xD8, _)) => {}
+            Ok((marker, _)) => {
+                scans += u64::from(marker == 0xDA);
+                if walk.segment().is_err() {
+                    return scans;
+                }
+            }
+        }
+    }
+}
+
+/// A position in a JPEG.
+pub(super) struct Walk<'a> {
+    bytes: &'a [u8],
+    pub(super) pos: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// Starts after SOI.
+    pub(super) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes, pos: 2 }
+    }
+
+    /// Starts at an offset.
+    pub(super) const fn at(bytes: &'a [u8], pos: usize) -> Self {
+        Self { bytes, pos }
+    }
+
+    /// The next marker and its offset; moves past it. Bytes before it, except fill bytes, are
+    /// counted in `stray`.
+    pub(super) fn marker(&mut self, stray: &mut u64) -> Result<(u8, u64), JpegError> {
+        loop {
+            // A start beyond the end is the end.
+            let rest = self.bytes.get(self.pos..).unwrap_or_default();
+            let Some(skipped) = rest.iter().position(|&b| b == 0xFF) else {
+                return Err(JpegError::Truncated { needed: self.bytes.len().max(self.pos) as u64 + 2 });
+            };
+            *stray += skipped as u64;
+            self.pos += skipped;
+            let (_, rest) = rest.split_at(skipped);
+            let Some(fill) = rest.iter().position(|&b| b != 0xFF) else {
+                return Err(JpegError::Truncated { needed: self.bytes.len() as u64 + 1 });
+            };
+            let offset = (self.pos + fill - 1) as u64;
+            self.pos += fill + 1;
+            match rest.get(fill) {
+                // FF 00 is data.
+                Some(0) | None => *stray += 2,
+                Some(&marker) => return Ok((marker, offset)),
+            }
+        }
+    }
+
+    /// The content of the segment whose length comes next; moves past it.
+    pub(super) fn segment(&mut self) -> Result<&'a [u8], JpegError> {
+        let needed = |n: usize| JpegError::Truncated { needed: n as u64 };
+        let start = self.pos + 2;
+        let length = usize::from(be16(self.bytes, self.pos).ok_or_else(|| needed(start))?);
+        if length < 2 {
+            return Err(JpegError::Damaged { offset: self.pos as u64, what: "a segment length below 2" });
+        }
+        let end = self.pos + length;
+        let body = self.bytes.get(start..end).ok_or_else(|| needed(end))?;
+        self.pos = end;
+        Ok(body)
+    }
+}
+
+fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+/// Orientation from the TIFF structure of an Exif segment. Damage counts as none: a picture is not
+/// refused for its metadata.
+fn exif_orientation(tiff: &[u8]) -> Option<u8> {
+    let (at, little) = exif_orientation_at(tiff)?;
+    let value = be16(tiff, at).map(|v| if little { v.swap_bytes() } else { v })?;
+    u8::try_from(value).ok().filter(|o| (1..=8).contains(o))
+}
+
+/// Where the orientation is in the TIFF structure of an Exif segment, and whether it is
+/// little-endian.
+pub(super) fn exif_orientation_at(tiff: &[u8]) -> Option<(usize, bool)> {
+    let little = match tiff.get(..2)? {
+        b"II" => true,
+        b"MM" => false,
+        _ => return None,
+    };
+    let u16_at = |at: usize| be16(tiff, at).map(|v| if little { v.swap_bytes() } else { v });
+    let ifd = usize::try_from(
+        (u32::from(u16_at(if little { 6 } else { 4 })?) << 16) | u32::from(u16_at(if little { 4 } else { 6 })?),
+    )
+    .ok()?;
+    let count = usize::from(u16_at(ifd)?);
+    for entry in (0..count).map(|i| ifd + 2 + 12 * i) {
+        if u16_at(entry)? == 0x0112 {
+            // An entry may be cut off before its value.
+            return u16_at(entry + 8).map(|_| (entry + 8, little));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[path = "header_tests.rs"]
+mod tests;

@@ -1,0 +1,150 @@
+//! How many MCUs to put between two restart markers (docs/adr/0006-restart-interval.md).
+//!
+//! Short segments fit a crop better, long ones cost fewer markers. Which matters more depends on how
+//! many bytes an MCU takes. On a device, one thread decodes a segment, so that the longest one sets
+//! the time. Only if the interval divides the row of MCUs are segments rectangles, which can be cut
+//! out as a JPEG.
+#![deny(clippy::indexing_slicing)]
+
+use super::JpegHeader;
+
+/// What one more segment costs, in bytes of entropy-coded data. When stored it costs 3.5: marker,
+/// padding bits, and DC values that start from 0 again. The rest is the time for a marker in
+/// cutting and decoding.
+const SEGMENT_BYTES: f64 = 8.0;
+
+/// Weight of a stored byte compared to a byte that a crop passes to the decoder. A larger weight
+/// makes wider tiles.
+const STORED: f64 = 1.25;
+
+/// Average part of a picture's width that a random-resized-crop (scale 0.08–1) takes, and how many
+/// tiles its two edges add.
+const CROP: (f64, f64) = (0.68, 0.75);
+
+/// Most blocks of a segment, if its MCUs allow that.
+const LONGEST: u32 = 24;
+
+/// How much more an interval that divides the row may cost than the best one.
+const DIVISOR: f64 = 1.04;
+
+/// Where a picture's restart markers stand.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Interval {
+    /// [`restart_interval`] chooses.
+    #[default]
+    Auto,
+    /// Behind each row of MCUs.
+    Row,
+    /// Behind this many MCUs, at least 1. Where that does not divide the row, decoders that go by
+    /// segments are as fast as ever, but no rectangle can be cut out as a JPEG.
+    Mcus(u16),
+}
+
+/// The MCUs of a picture in one interleaved scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct McuGrid {
+    pub(super) columns: u32,
+    pub(super) rows: u32,
+    /// Pixels.
+    pub(super) mcu_width: u32,
+    pub(super) mcu_height: u32,
+    /// Blocks of all components in an MCU.
+    pub(super) blocks: u32,
+}
+
+impl McuGrid {
+    pub(super) fn of(header: &JpegHeader) -> Self {
+        // The factors of a lone component have no meaning (T.81, A.2.2): its MCU is one block.
+        let side = |factor: fn(&super::Component) -> u8| match header.components() {
+            [_] => 8,
+            all => 8 * u32::from(all.iter().map(factor).max().unwrap_or(1)),
+        };
+        let (mcu_width, mcu_height) = (side(|c| c.h), side(|c| c.v));
+        let columns = u32::from(header.width).div_ceil(mcu_width);
+        let rows = u32::from(header.height).div_ceil(mcu_height);
+        let blocks = match header.components() {
+            [_] => 1,
+            all => all.iter().map(|c| u32::from(c.h) * u32::from(c.v)).sum(),
+        };
+        Self { columns, rows, mcu_width, mcu_height, blocks }
+    }
+
+    pub(super) const fn transposed(self) -> Self {
+        Self {
+            columns: self.rows,
+            rows: self.columns,
+            mcu_width: self.mcu_height,
+            mcu_height: self.mcu_width,
+            blocks: self.blocks,
+        }
+    }
+}
+
+impl Interval {
+    pub(super) fn of(self, grid: McuGrid, source_bytes: usize) -> u16 {
+        match self {
+            Self::Auto => restart_interval(grid.columns, grid.rows, grid.blocks, source_bytes),
+            Self::Row => narrow(grid.columns),
+            Self::Mcus(mcus) => mcus,
+        }
+    }
+}
+
+/// The restart interval for a picture of `mcus_per_row` × `mcu_rows` MCUs of `blocks` blocks, whose
+/// file has `source_bytes`.
+///
+/// The interval with the fewest bytes, stored and passed to the decoder by random-resized-crops, by
+/// a model of both. Segments have at most 24 blocks. A divisor of the row is taken if it costs at
+/// most 4 % more.
+///
+/// ```
+/// use shardpack_jpeg::restart_interval;
+/// // 500 × 375 pixels in 4:4:4, 110 kB: nine tiles side by side.
+/// assert_eq!(restart_interval(63, 47, 3, 110_000), 7);
+/// // 47 is a prime: only tiles of one MCU fit. They are worthwhile where MCUs are large.
+/// assert_eq!(restart_interval(47, 63, 3, 1_000_000), 1);
+/// assert_eq!(restart_interval(47, 63, 3, 110_000), 5);
+/// ```
+#[must_use]
+pub fn restart_interval(mcus_per_row: u32, mcu_rows: u32, blocks: u32, source_bytes: usize) -> u16 {
+    #[allow(clippy::cast_precision_loss, reason = "a model: the neighbour of the best is nearly as good")]
+    let mcu_bytes = source_bytes as f64 / (f64::from(mcus_per_row) * f64::from(mcu_rows)).max(1.0);
+    let cost = |k: u32| {
+        let stored = mcu_bytes + SEGMENT_BYTES / f64::from(k);
+        let touched = (CROP.0 + CROP.1 * f64::from(k) / f64::from(mcus_per_row)).min(1.0);
+        let weight = if mcus_per_row.is_multiple_of(k) { 1.0 } else { DIVISOR };
+        stored * (STORED + touched) * weight
+    };
+    let most = LONGEST.checked_div(blocks).unwrap_or(1).clamp(1, mcus_per_row.max(1));
+    narrow((1..=most).min_by(|&a, &b| cost(a).total_cmp(&cost(b))).unwrap_or(1))
+}
+
+/// A row has at most 65535 / 8 MCUs.
+fn narrow(interval: u32) -> u16 {
+    u16::try_from(interval).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_segment_is_long(columns in 1u32..8192, rows in 1u32..8192, blocks in 1u32..7, bytes in 0usize..1 << 30) {
+            let grid = McuGrid { columns, rows, mcu_width: 8, mcu_height: 8, blocks };
+            let interval = u32::from(Interval::Auto.of(grid, bytes));
+            prop_assert!((1..=columns).contains(&interval) && interval * blocks <= LONGEST);
+            prop_assert_eq!(u32::from(Interval::Row.of(grid, bytes)), columns);
+        }
+    }
+
+    #[test]
+    fn large_mcus_get_narrow_tiles() {
+        // 64 MCUs per row have divisors for every case.
+        let intervals = [10, 20, 40, 100, 1000].map(|mcu_bytes| restart_interval(64, 48, 1, 64 * 48 * mcu_bytes));
+        assert_eq!(intervals, [16, 8, 8, 4, 1]);
+        // Of luma of 2 × 2 blocks and chroma, as many as have 24 blocks.
+        assert_eq!(restart_interval(64, 48, 6, 64 * 48 * 10), 4);
+    }
+}

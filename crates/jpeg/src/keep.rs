@@ -1,0 +1,92 @@
+//! Why a picture is stored unchanged instead of tiled.
+#![deny(clippy::indexing_slicing)]
+
+use super::JpegHeader;
+use std::fmt;
+
+/// Most blocks of an MCU (T.81, B.2.3): a picture with more cannot be written in one scan.
+const MAX_MCU_BLOCKS: u32 = 10;
+
+/// Why a picture was kept byte for byte.
+///
+/// ```
+/// use shardpack_jpeg::KeepReason;
+/// assert_eq!(KeepReason::Larger.to_string(), "larger when tiled");
+/// assert_eq!(KeepReason::Larger.name(), "larger");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum KeepReason {
+    /// When tiled, it would be larger than the source by more than the margin.
+    Larger,
+    /// Four components: CMYK or YCCK.
+    Cmyk,
+    /// Two components.
+    TwoComponents,
+    /// Samples of other than 8 bits.
+    Precision,
+    /// Arithmetic coding.
+    Arithmetic,
+    /// The lossless process.
+    Lossless,
+    /// A differential frame of the hierarchical process.
+    Hierarchical,
+    /// Sampling factors that do not fit one scan, or are not multiples of each other.
+    Sampling,
+    /// Quantisation tables of 16 bits, which the baseline process does not have.
+    Quantisation,
+}
+
+impl KeepReason {
+    /// One word for tables and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Larger => "larger",
+            Self::Cmyk => "cmyk",
+            Self::TwoComponents => "two-components",
+            Self::Precision => "precision",
+            Self::Arithmetic => "arithmetic",
+            Self::Lossless => "lossless",
+            Self::Hierarchical => "hierarchical",
+            Self::Sampling => "sampling",
+            Self::Quantisation => "quantisation",
+        }
+    }
+
+    /// What in the header forbids tiling, if anything.
+    pub(super) fn of(header: &JpegHeader) -> Option<Self> {
+        match (header.sof, header.precision, header.components().len()) {
+            (3, ..) => return Some(Self::Lossless),
+            (5..=7, ..) => return Some(Self::Hierarchical),
+            (9..=15, ..) => return Some(Self::Arithmetic),
+            (_, precision, _) if precision != 8 => return Some(Self::Precision),
+            (_, _, 2) => return Some(Self::TwoComponents),
+            (_, _, 4) => return Some(Self::Cmyk),
+            (_, _, 1) => return None,
+            _ => {}
+        }
+        let parts = header.components();
+        let blocks: u32 = parts.iter().map(|c| u32::from(c.h) * u32::from(c.v)).sum();
+        let most = |factor: fn(&super::Component) -> u8| parts.iter().map(factor).max().unwrap_or(1);
+        let (h, v) = (most(|c| c.h), most(|c| c.v));
+        let whole = parts.iter().all(|c| h.is_multiple_of(c.h) && v.is_multiple_of(c.v));
+        (blocks > MAX_MCU_BLOCKS || !whole).then_some(Self::Sampling)
+    }
+}
+
+impl fmt::Display for KeepReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Larger => "larger when tiled",
+            Self::Cmyk => "four components (CMYK)",
+            Self::TwoComponents => "two components",
+            Self::Precision => "samples of other than 8 bits",
+            Self::Arithmetic => "arithmetic coding",
+            Self::Lossless => "lossless process",
+            Self::Hierarchical => "hierarchical process",
+            Self::Sampling => "sampling factors that do not fit one scan",
+            Self::Quantisation => "quantisation tables of 16 bits",
+        })
+    }
+}

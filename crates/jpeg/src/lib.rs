@@ -1,0 +1,91 @@
+//! JPEGs for training loops: the header walk, cutting by restart markers, decoding into a slot,
+//! tiling and re-encoding, and the fence around libjpeg-turbo.
+//!
+//! - [`JpegTiler`] puts restart markers into a JPEG on its coefficients. With the feature `encode`,
+//!   `JpegReencoder` makes a smaller one, and says what that costs.
+//! - [`cut()`] cuts a rectangle out of a tiled JPEG by copying bytes.
+//! - [`JpegDecoder`] decodes into the caller's memory: cropped, resized, turned, flipped. A [`View`]
+//!   says what; random ones are drawn by a [`DrawKey`].
+//! - [`PictureDecoder`] does the same for PNG, WebP, BMP and TIFF.
+//!
+//! There is one libjpeg in the tree, libjpeg-turbo with its TurboJPEG interface
+//! (docs/adr/0005-one-libjpeg.md). Every call to it goes through `turbo`, which has all of its
+//! `unsafe`. `baseline` is our own decoder for what we store (docs/adr/0011-own-decoder.md): the
+//! same pixels, faster.
+#![deny(unsafe_code)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
+
+mod baseline;
+mod check;
+mod color;
+mod cut;
+mod decode;
+mod draw;
+mod elsewhere;
+mod grid;
+mod header;
+mod interval;
+mod keep;
+mod markers;
+mod metadata;
+mod orientation;
+mod picture;
+mod picture_decoder;
+mod picture_open;
+#[cfg(feature = "encode")]
+mod quantisation;
+mod rect;
+#[cfg(feature = "encode")]
+mod reencode;
+mod render;
+mod resize;
+mod scaling;
+mod scan;
+#[cfg(feature = "encode")]
+mod score;
+#[cfg(test)]
+mod sources;
+#[cfg(test)]
+pub(crate) mod testing;
+mod tile;
+mod turbo;
+mod upsample;
+mod view;
+
+pub use check::PixelCheck;
+pub use cut::{Cut, CutKind, CutPlan, cut};
+pub use decode::{DecodeOptions, Decoded, JpegDecoder};
+pub use draw::{DrawKey, Draws};
+pub use elsewhere::{Coding, ComponentCoding, Placement, ResizedAxis, StoredCode};
+pub use header::{Component, JpegError, JpegHeader, Sampling, end_of_image};
+pub use interval::{Interval, restart_interval};
+pub use keep::KeepReason;
+pub use markers::check_markers;
+pub use metadata::{MAX_ICC_BYTES, Metadata, with_metadata};
+pub(crate) use orientation::Turn;
+pub use picture::PictureCheck;
+pub use picture_decoder::PictureDecoder;
+pub use rect::Rect;
+#[cfg(feature = "encode")]
+pub use reencode::{ChromaSampling, JpegReencoder, Quality, ReencodeOptions, ReencodeOutcome, Reencoded, Resize};
+pub use render::{PixelLayout, Rendering};
+pub(crate) use render::{Plan, Renderer, grown, trim};
+pub(crate) use resize::Pixels;
+pub use scaling::{FloatTable, Scaling};
+#[cfg(feature = "encode")]
+pub use score::{Reference, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
+pub use tile::{JpegTiler, TileOptions, TileOutcome, Tiled};
+pub use turbo::Scale;
+pub(crate) use turbo::{Bounds, Decompressor, Warnings};
+#[cfg(test)]
+pub(crate) use turbo::{Compressor, Encoding, PixelFormat, Subsampling};
+pub use view::{Area, Crop, Framing, View};

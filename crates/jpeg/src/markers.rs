@@ -1,0 +1,150 @@
+//! Finds damage in a JPEG from its markers: a scan that was cut, segments that are missing or out
+//! of order. Nothing is decoded.
+#![deny(clippy::indexing_slicing)]
+
+use super::header::Walk;
+use super::scan::{End, Segments};
+use super::tile::parse;
+use super::upsample::{BLOCK, max_factors};
+use super::{JpegError, JpegHeader};
+use shardpack_format::{Error, Result};
+
+/// Walks the markers of a whole file, at the speed of a search for FF.
+///
+/// Finds damage that a decoder would warn of, but not all of it: flipped bits leave the markers in
+/// order. A JPEG that passes may be damaged; one that fails is. Bytes after the end of the image
+/// are ignored.
+///
+/// ```
+/// use shardpack_jpeg::check_markers;
+/// # let jpeg: &[u8] = include_bytes!("../testdata/tiles.jpg");
+/// assert!(check_markers(jpeg).is_ok());
+/// // The last six bytes are the segment of the last tile, 4 bytes of it, and the end of the image.
+/// let cut = [&jpeg[..jpeg.len() - 8], b"\xFF\xD9"].concat();
+/// let error = check_markers(&cut).unwrap_err();
+/// assert!(error.to_string().contains("restart markers"), "{error}");
+/// ```
+///
+/// # Errors
+/// `Format` if there is no header, if a restart marker is missing, out of order or left over, if
+/// there are bytes between two segments of markers, or if the file ends before the image does.
+pub fn check_markers(jpeg: &[u8]) -> Result<()> {
+    let header = parse(jpeg)?;
+    if header.stray_bytes > 0 {
+        let found = format!("{} bytes between two of them", header.stray_bytes);
+        return Err(Error::format("segments of a JPEG", "one behind the other", found));
+    }
+    let mut at = usize::try_from(header.sos_offset).map_err(|_| cut_off(jpeg))?;
+    let mut interval = header.restart_interval;
+    loop {
+        // Starts before SOS.
+        let mut walk = Walk::at(jpeg, at);
+        walk.marker(&mut 0).map_err(|error| damaged(&error))?;
+        let scan = walk.segment().map_err(|error| damaged(&error))?;
+        let end = check_scan(jpeg, walk.pos, expected(&header, scan, interval))?;
+        walk = Walk::at(jpeg, end);
+        loop {
+            let mut stray = 0;
+            let (marker, offset) = walk.marker(&mut stray).map_err(|error| damaged(&error))?;
+            if stray > 0 {
+                let found = format!("{stray} bytes that belong to none");
+                return Err(Error::format("segments of a JPEG", "one behind the other", found).at(offset));
+            }
+            match marker {
+                0xD9 => return Ok(()),
+                0xDA => {
+                    at = usize::try_from(offset).map_err(|_| cut_off(jpeg))?;
+                    break;
+                }
+                // Tables, comments and application data; the number of lines, which is already
+                // known.
+                0xC4 | 0xCC | 0xDB..=0xDD | 0xE0..=0xEF | 0xFE => {
+                    let body = walk.segment().map_err(|error| damaged(&error))?;
+                    if let (0xDD, Some(bytes)) = (marker, body.first_chunk()) {
+                        interval = u16::from_be_bytes(*bytes);
+                    }
+                }
+                // Some encoders also write a restart marker after the last segment.
+                0x01 | 0xD0..=0xD7 => {}
+                marker => {
+                    let expected = "a table, a scan, or the end of the image";
+                    return Err(Error::format("marker of a JPEG", expected, format!("FF {marker:02X}")).at(offset));
+                }
+            }
+        }
+    }
+}
+
+/// Restart markers within a scan whose header is `scan`; `None` if that cannot be told.
+fn expected(header: &JpegHeader, scan: &[u8], interval: u16) -> Option<u64> {
+    // A unit of the lossless processes is a sample.
+    if matches!(header.sof, 3 | 7 | 11 | 15) {
+        return None;
+    }
+    let (&count, specs) = scan.split_first()?;
+    let (h, v) = max_factors(header.components());
+    let units =
+        |side: u16, factor: u32, most: u32| u64::from((u32::from(side) * factor).div_ceil(most).div_ceil(BLOCK));
+    let mcus = if count == 1 {
+        let id = *specs.first()?;
+        // For a component alone, an MCU is a block, and blocks outside the picture are left out.
+        let part = header.components().iter().find(|part| part.id == id)?;
+        units(header.width, part.h.into(), h) * units(header.height, part.v.into(), v)
+    } else {
+        u64::from(u32::from(header.width).div_ceil(h * BLOCK)) * u64::from(u32::from(header.height).div_ceil(v * BLOCK))
+    };
+    Some(if interval == 0 { 0 } else { (mcus - 1) / u64::from(interval) })
+}
+
+/// Checks the restart markers of the scan whose first entropy-coded byte is at `start`. Returns the
+/// place of the marker that ends it.
+fn check_scan(jpeg: &[u8], start: usize, expected: Option<u64>) -> Result<usize> {
+    let scan = jpeg.get(start..).ok_or_else(|| cut_off(jpeg))?;
+    let mut segments = Segments::new(scan);
+    let mut count = 0;
+    loop {
+        let Some((segment, end)) = segments.next() else { return Err(cut_off(jpeg)) };
+        let at = |offset: usize| (start + offset) as u64;
+        match end {
+            End::Restart(_) if expected == Some(count) => {
+                // Left over, with nothing after it: see above.
+                return Ok(start + segments.offset() - 2);
+            }
+            End::Restart(n) if u64::from(n) != count & 7 => {
+                let (expected, found) = (format!("RST{}", count & 7), format!("RST{n}"));
+                return Err(Error::format("restart marker of a JPEG", expected, found).at(at(segments.offset() - 2)));
+            }
+            End::Restart(_) => count += 1,
+            End::Marker(_) => {
+                let here = segments.offset() + segment.len();
+                return match expected {
+                    Some(expected) if expected != count => {
+                        let expected = format!("{expected}, as its headers say");
+                        Err(Error::format("restart markers of a JPEG", expected, count).at(at(here)))
+                    }
+                    _ => Ok(start + here),
+                };
+            }
+            End::Cut => return Err(cut_off(jpeg)),
+        }
+    }
+}
+
+fn cut_off(jpeg: &[u8]) -> Error {
+    Error::format("JPEG", "an end of image (FF D9)", "the end of the file").at(jpeg.len() as u64)
+}
+
+fn damaged(error: &JpegError) -> Error {
+    match error {
+        JpegError::Damaged { offset, what } => Error::format("JPEG", "segments that T.81 allows", what).at(*offset),
+        JpegError::Truncated { needed } => {
+            Error::format("JPEG", "an end of image (FF D9)", format!("the end of the file before byte {needed}"))
+        }
+        JpegError::NotJpeg => Error::format("JPEG", "a header", error),
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a test may panic")]
+#[path = "markers_tests.rs"]
+mod tests;

@@ -1,0 +1,214 @@
+//! Metadata that changes how a picture looks: its ICC profile and its Exif orientation.
+//!
+//! A tiled JPEG is stored without its metadata segments. [`Metadata::read`] takes what must not get
+//! lost out of the source, and [`with_metadata`] puts it back.
+#![deny(clippy::indexing_slicing)]
+
+use super::header::{Walk, exif_orientation_at};
+use super::tile::parse;
+use shardpack_base::parts::part_mut;
+use shardpack_format::{Error, Result};
+
+/// Largest ICC profile that is read or written, in bytes: 4 MiB. Profiles of screens take a few kB,
+/// those of printers up to 2 MB.
+pub const MAX_ICC_BYTES: usize = 4 << 20;
+
+/// Starts each segment of a profile. The number of the chunk and the number of chunks follow, one
+/// byte each.
+const ICC_TAG: &[u8] = b"ICC_PROFILE\0";
+
+/// Profile bytes in one segment: a segment's length has 16 bits and includes itself.
+const ICC_CHUNK: usize = 65_535 - 2 - ICC_TAG.len() - 2;
+
+/// Length of the header of a profile (ICC.1, 7.2).
+const ICC_HEADER: usize = 128;
+
+/// Metadata that changes how a picture looks.
+///
+/// ```
+/// use shardpack_jpeg::Metadata;
+/// let plain = Metadata::default();
+/// assert_eq!((plain.orientation, plain.icc), (1, None));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metadata {
+    /// ICC profile, joined from its chunks.
+    pub icc: Option<Vec<u8>>,
+    /// What is wrong with the picture's ICC profile, if it has a bad one; then `icc` is `None`.
+    pub icc_damage: Option<&'static str>,
+    /// Exif orientation, 1..=8; 1 if there is none.
+    pub orientation: u8,
+}
+
+impl Default for Metadata {
+    fn default() -> Self {
+        Self { icc: None, icc_damage: None, orientation: 1 }
+    }
+}
+
+impl Metadata {
+    /// Reads the segments before the first scan. A damaged profile is noted, not an error: a
+    /// picture is not refused for its metadata.
+    ///
+    /// # Errors
+    /// `Format` if `jpeg` has no header that parses.
+    pub fn read(jpeg: &[u8]) -> Result<Self> {
+        let header = parse(jpeg)?;
+        let orientation = header.orientation.unwrap_or(1);
+        let (icc, icc_damage) = match header.icc.then(|| join_icc(jpeg)) {
+            None => (None, None),
+            Some(Ok(profile)) => (Some(profile), None),
+            Some(Err(damage)) => (None, Some(damage)),
+        };
+        Ok(Self { icc, icc_damage, orientation })
+    }
+}
+
+/// Joins the chunks of a profile, in the order of their numbers.
+fn join_icc(jpeg: &[u8]) -> Result<Vec<u8>, &'static str> {
+    let mut chunks: Vec<(u8, u8, &[u8])> = Vec::new();
+    for (marker, body, _) in segments(jpeg) {
+        let Some(chunk) = body.strip_prefix(ICC_TAG).filter(|_| marker == 0xE2) else { continue };
+        let &[number, count, ref data @ ..] = chunk else { return Err("a chunk without a number") };
+        if chunks.len() == usize::from(u8::MAX) {
+            return Err("more than 255 chunks");
+        }
+        chunks.push((number, count, data));
+    }
+    chunks.sort_by_key(|&(number, ..)| number);
+    if chunks.iter().any(|&(_, count, _)| usize::from(count) != chunks.len()) {
+        return Err("a number of chunks other than the chunks say");
+    }
+    if chunks.iter().zip(1..=u8::MAX).any(|(&(number, ..), expected)| number != expected) {
+        return Err("a chunk that is missing or stands twice");
+    }
+    let total: usize = chunks.iter().map(|(.., data)| data.len()).sum();
+    if total > MAX_ICC_BYTES {
+        return Err("more than 4 MiB");
+    }
+    let mut profile = Vec::with_capacity(total);
+    for (.., data) in chunks {
+        profile.extend_from_slice(data);
+    }
+    check_profile(&profile)?;
+    Ok(profile)
+}
+
+/// Checks what colour management reads first: the size at offset 0 and the signature at offset 36.
+fn check_profile(profile: &[u8]) -> Result<(), &'static str> {
+    if profile.len() < ICC_HEADER {
+        return Err("less than a profile's header");
+    }
+    let size = profile.first_chunk().map_or(0, |b| u32::from_be_bytes(*b));
+    if u64::from(size) != profile.len() as u64 {
+        return Err("a length other than the profile says");
+    }
+    if profile.get(36..40) != Some(b"acsp") {
+        return Err("no profile signature");
+    }
+    Ok(())
+}
+
+/// Appends `jpeg` to `out` with an ICC profile and an Exif orientation, so that other programs show
+/// it correctly. A profile or an Exif segment that the picture already has is not changed.
+///
+/// ```
+/// use shardpack_jpeg::with_metadata;
+/// let mut out = Vec::new();
+/// assert!(with_metadata(b"not a JPEG", None, 6, &mut out).is_err());
+/// ```
+///
+/// # Errors
+/// `Format` if `jpeg` has no header that parses; `Usage` if `icc` is no profile or more than
+/// [`MAX_ICC_BYTES`], or `orientation` is not 1..=8.
+pub fn with_metadata(jpeg: &[u8], icc: Option<&[u8]>, orientation: u8, out: &mut Vec<u8>) -> Result<()> {
+    if !(1..=8).contains(&orientation) {
+        return Err(Error::usage("Exif orientation", "1..=8", orientation));
+    }
+    if let Some(profile) = icc {
+        check_profile(profile).map_err(|found| Error::usage("ICC profile", "a profile", found))?;
+        if profile.len() > MAX_ICC_BYTES {
+            return Err(Error::usage("ICC profile", "at most 4 MiB", profile.len()));
+        }
+    }
+    let header = parse(jpeg)?;
+    // JFIF must come directly after SOI, and readers expect Exif before the profile.
+    let behind = segments(jpeg).next().filter(|&(marker, body, _)| marker == 0xE0 && body.starts_with(b"JFIF\0"));
+    let end = behind.map_or(2, |(.., end)| end);
+    let (head, tail) = jpeg.split_at_checked(end).ok_or_else(|| Error::internal("JFIF segment", jpeg.len(), end))?;
+    out.extend_from_slice(head);
+    if orientation != 1 && !header.exif {
+        push_segment(out, 0xE1, &[&exif(orientation)])?;
+    }
+    if let Some(profile) = icc.filter(|_| !header.icc) {
+        let chunks = profile.chunks(ICC_CHUNK);
+        let found = chunks.len();
+        let count = u8::try_from(found).map_err(|_| Error::internal("chunks of an ICC profile", u8::MAX, found))?;
+        for (chunk, number) in chunks.zip(1..=u8::MAX) {
+            push_segment(out, 0xE2, &[ICC_TAG, &[number, count], chunk])?;
+        }
+    }
+    out.extend_from_slice(tail);
+    Ok(())
+}
+
+fn push_segment(out: &mut Vec<u8>, marker: u8, parts: &[&[u8]]) -> Result<()> {
+    let length: usize = 2 + parts.iter().map(|part| part.len()).sum::<usize>();
+    let length =
+        u16::try_from(length).map_err(|_| Error::internal("segment of a JPEG", "at most 65535 bytes", length))?;
+    out.extend([0xFF, marker]);
+    out.extend(length.to_be_bytes());
+    parts.iter().for_each(|part| out.extend_from_slice(part));
+    Ok(())
+}
+
+/// The smallest Exif segment: one directory with one entry.
+const fn exif(orientation: u8) -> [u8; 32] {
+    let mut out = *b"Exif\0\0MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\0\0\0\0\0\0\0";
+    out[25] = orientation;
+    out
+}
+
+/// Writes orientation 1 over any Exif orientation in `jpeg`: for a picture that was turned upright.
+pub(super) fn set_upright(jpeg: &mut [u8]) -> Result<()> {
+    // Collect the positions first: the walk borrows the bytes.
+    let places: Vec<(usize, bool)> = segments(jpeg)
+        .filter(|&(marker, body, _)| marker == 0xE1 && body.starts_with(b"Exif\0"))
+        .filter_map(|(_, body, end)| {
+            let (at, little) = exif_orientation_at(body.get(6..)?)?;
+            Some((end - body.len() + 6 + at, little))
+        })
+        .collect();
+    for (at, little) in places {
+        let value = part_mut(jpeg, at..at + 2, "Exif orientation")?;
+        value.copy_from_slice(&if little { 1u16.to_le_bytes() } else { 1u16.to_be_bytes() });
+    }
+    Ok(())
+}
+
+/// Bytes of the picture alone: without metadata segments, and without what follows its end.
+#[cfg(feature = "encode")]
+pub(super) fn picture_bytes(jpeg: &[u8], scan_offset: u64) -> usize {
+    let end = super::end_of_image(jpeg, scan_offset).and_then(|end| usize::try_from(end).ok()).unwrap_or(jpeg.len());
+    let metadata = |marker: u8| matches!(marker, 0xE1..=0xED | 0xEF | 0xFE);
+    let segments = segments(jpeg).filter(|&(marker, ..)| metadata(marker));
+    end.saturating_sub(segments.map(|(_, body, _)| body.len() + 4).sum())
+}
+
+/// The segments before the first scan: marker, content, offset of the byte after it.
+pub(super) fn segments(jpeg: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
+    let mut walk = Walk::new(jpeg);
+    std::iter::from_fn(move || {
+        loop {
+            match walk.marker(&mut 0).ok()?.0 {
+                0x01 | 0xD0..=0xD7 => {}
+                0xD8..=0xDA => return None,
+                marker => return Some((marker, walk.segment().ok()?, walk.pos)),
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+#[path = "metadata_tests.rs"]
+mod tests;

@@ -1,0 +1,194 @@
+//! Rotation and reflection between the pixels as stored and the picture as seen (Exif 2.32, tag
+//! 0x0112).
+
+use super::view::Area;
+use super::{PixelLayout, Rect};
+use shardpack_base::parts::check_length;
+use shardpack_format::{Error, Result};
+
+/// How a stored picture becomes upright. Pixel (x, y) of the upright picture is pixel (x, y), or
+/// (y, x) if transposed, of the stored one. Mirrored axes are counted from the other edge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    transposed: bool,
+    /// Along the stored x axis.
+    mirrored_x: bool,
+    /// Along the stored y axis.
+    mirrored_y: bool,
+}
+
+impl Turn {
+    /// By the Exif orientation, 1..=8.
+    pub(crate) fn of(orientation: u8) -> Result<Self> {
+        let (transposed, mirrored_x, mirrored_y) = match orientation {
+            1 => (false, false, false),
+            2 => (false, true, false),
+            3 => (false, true, true),
+            4 => (false, false, true),
+            5 => (true, false, false),
+            6 => (true, false, true),
+            7 => (true, true, true),
+            8 => (true, true, false),
+            other => return Err(Error::usage("orientation", "an Exif orientation, 1 to 8", other)),
+        };
+        Ok(Self { transposed, mirrored_x, mirrored_y })
+    }
+
+    /// Whether it is transposed, mirrored along the stored x axis, and along the y axis.
+    pub(crate) const fn parts(self) -> (bool, bool, bool) {
+        (self.transposed, self.mirrored_x, self.mirrored_y)
+    }
+
+    /// The same, and a reflection of the upright picture left to right.
+    pub(crate) const fn flipped(self) -> Self {
+        match self.transposed {
+            true => Self { mirrored_y: !self.mirrored_y, ..self },
+            false => Self { mirrored_x: !self.mirrored_x, ..self },
+        }
+    }
+
+    /// Whether the rows keep their order, so that at most each row is mirrored.
+    pub(crate) const fn keeps_rows(self) -> bool {
+        !self.transposed && !self.mirrored_y
+    }
+
+    /// Whether rows are mirrored.
+    pub(crate) const fn mirrors_rows(self) -> bool {
+        self.mirrored_x
+    }
+
+    /// Whether nothing is turned.
+    pub(crate) const fn is_none(self) -> bool {
+        !self.transposed && !self.mirrored_x && !self.mirrored_y
+    }
+
+    /// Width and height after turning.
+    pub(crate) const fn size(self, (width, height): (u32, u32)) -> (u32, u32) {
+        if self.transposed { (height, width) } else { (width, height) }
+    }
+
+    /// The place of a rectangle of the upright picture in a stored picture of the given size.
+    pub(crate) const fn stored_rect(self, rect: Rect, (width, height): (u32, u32)) -> Rect {
+        let Rect { mut x, mut y, width: mut w, height: mut h } = rect;
+        if self.transposed {
+            (x, y, w, h) = (y, x, h, w);
+        }
+        if self.mirrored_x {
+            x = width - w - x;
+        }
+        if self.mirrored_y {
+            y = height - h - y;
+        }
+        Rect { x, y, width: w, height: h }
+    }
+
+    /// The same for an area.
+    pub(crate) fn stored_area(self, area: Area, (width, height): (u32, u32)) -> Area {
+        let Area { mut x, mut y, width: mut w, height: mut h } = area;
+        if self.transposed {
+            (x, y, w, h) = (y, x, h, w);
+        }
+        if self.mirrored_x {
+            x = f64::from(width) - w - x;
+        }
+        if self.mirrored_y {
+            y = f64::from(height) - h - y;
+        }
+        Area { x, y, width: w, height: h }
+    }
+
+    /// Writes the stored pixels `rows` (`height` slices of as many RGB pixels each) upright into
+    /// `out`. `width` and `height` are those of `out`.
+    ///
+    /// # Errors
+    /// `Internal` if the rows do not fill `out`, or do not fit.
+    pub(crate) fn write<'a>(
+        self,
+        rows: impl DoubleEndedIterator<Item = &'a [[u8; 3]]> + ExactSizeIterator,
+        (width, height): (usize, usize),
+        layout: PixelLayout,
+        out: &mut [u8],
+    ) -> Result<()> {
+        check_length("bytes of the output's pixels", width * height * 3, out.len())?;
+        if width == 0 || height == 0 {
+            return Ok(());
+        }
+        check_length("rows of the stored pixels", if self.transposed { width } else { height }, rows.len())?;
+        if self.mirrored_y {
+            self.write_rows(rows.rev(), (width, height), layout, out)
+        } else {
+            self.write_rows(rows, (width, height), layout, out)
+        }
+    }
+
+    fn write_rows<'a>(
+        self,
+        rows: impl Iterator<Item = &'a [[u8; 3]]>,
+        (width, height): (usize, usize),
+        layout: PixelLayout,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let across = if self.transposed { height } else { width };
+        let rows = rows.map(|row| check_length("pixels of a stored row", across, row.len()).map(|()| row));
+        match (layout, self.transposed) {
+            (PixelLayout::HeightWidthChannels, false) => {
+                for (from, to) in rows.zip(out.as_chunks_mut::<3>().0.chunks_exact_mut(width)) {
+                    to.copy_from_slice(from?);
+                    if self.mirrored_x {
+                        to.reverse();
+                    }
+                }
+            }
+            (PixelLayout::ChannelsHeightWidth, false) => {
+                let (red, rest) = out.split_at_mut(width * height);
+                let (green, blue) = rest.split_at_mut(width * height);
+                let planes =
+                    red.chunks_exact_mut(width).zip(green.chunks_exact_mut(width)).zip(blue.chunks_exact_mut(width));
+                for (from, ((red, green), blue)) in rows.zip(planes) {
+                    for (((&[r, g, b], red), green), blue) in
+                        from?.iter().zip(&mut *red).zip(&mut *green).zip(&mut *blue)
+                    {
+                        (*red, *green, *blue) = (r, g, b);
+                    }
+                    if self.mirrored_x {
+                        red.reverse();
+                        green.reverse();
+                        blue.reverse();
+                    }
+                }
+            }
+            // A stored row becomes a column.
+            (PixelLayout::HeightWidthChannels, true) => {
+                let pixels = out.as_chunks_mut::<3>().0;
+                for (x, from) in rows.enumerate() {
+                    let from = from?;
+                    let column = pixels.iter_mut().skip(x).step_by(width);
+                    if self.mirrored_x {
+                        column.zip(from.iter().rev()).for_each(|(to, from)| *to = *from);
+                    } else {
+                        column.zip(from).for_each(|(to, from)| *to = *from);
+                    }
+                }
+            }
+            (PixelLayout::ChannelsHeightWidth, true) => {
+                let (red, rest) = out.split_at_mut(width * height);
+                let (green, blue) = rest.split_at_mut(width * height);
+                for (x, from) in rows.enumerate() {
+                    let from = from?;
+                    let column = |plane: &mut [u8], channel: usize| {
+                        let column = plane.iter_mut().skip(x).step_by(width);
+                        if self.mirrored_x {
+                            column.zip(from.iter().rev()).for_each(|(to, from)| *to = from[channel]);
+                        } else {
+                            column.zip(from).for_each(|(to, from)| *to = from[channel]);
+                        }
+                    };
+                    column(red, 0);
+                    column(green, 1);
+                    column(blue, 2);
+                }
+            }
+        }
+        Ok(())
+    }
+}

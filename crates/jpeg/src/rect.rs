@@ -1,0 +1,75 @@
+//! A rectangle of pixels.
+
+use shardpack_format::{Error, Result};
+use std::fmt;
+
+/// A rectangle of pixels: `x` and `y` count from the upper left corner of the picture, right and
+/// down.
+///
+/// ```
+/// use shardpack_jpeg::Rect;
+/// let crop = Rect { x: 20, y: 10, width: 100, height: 50 };
+/// let shown = Rect { x: 16, y: 0, width: 128, height: 64 };
+/// assert!(shown.contains(&crop));
+/// assert_eq!(crop.within(&shown), Some(Rect { x: 4, y: 10, ..crop }));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rect {
+    /// Columns left of it.
+    pub x: u32,
+    /// Rows above it.
+    pub y: u32,
+    /// Columns.
+    pub width: u32,
+    /// Rows.
+    pub height: u32,
+}
+
+impl Rect {
+    /// The whole picture.
+    #[must_use]
+    pub const fn whole(width: u32, height: u32) -> Self {
+        Self { x: 0, y: 0, width, height }
+    }
+
+    /// The column after the last one; `u32::MAX` if it is beyond that.
+    #[must_use]
+    pub const fn right(&self) -> u32 {
+        self.x.saturating_add(self.width)
+    }
+
+    /// The row after the last one; `u32::MAX` if it is beyond that.
+    #[must_use]
+    pub const fn bottom(&self) -> u32 {
+        self.y.saturating_add(self.height)
+    }
+
+    /// Whether every pixel of `other` is in this one.
+    #[must_use]
+    pub const fn contains(&self, other: &Self) -> bool {
+        self.x <= other.x && self.y <= other.y && other.right() <= self.right() && other.bottom() <= self.bottom()
+    }
+
+    /// This rectangle counted from the upper left corner of `outer`, if it is inside.
+    #[must_use]
+    pub fn within(&self, outer: &Self) -> Option<Self> {
+        outer.contains(self).then(|| Self { x: self.x - outer.x, y: self.y - outer.y, ..*self })
+    }
+
+    /// Whether it has pixels, all of them within a picture of `width` × `height`.
+    pub(super) fn check(&self, width: u32, height: u32) -> Result<()> {
+        // This is exact; `right` and `bottom` stop at the largest number.
+        let ends = (self.x.checked_add(self.width), self.y.checked_add(self.height));
+        let inside = matches!(ends, (Some(right), Some(bottom)) if right <= width && bottom <= height);
+        if inside && self.width > 0 && self.height > 0 {
+            return Ok(());
+        }
+        Err(Error::usage("rectangle of a picture", format!("at least a pixel, within {width} × {height}"), self))
+    }
+}
+
+impl fmt::Display for Rect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {} at ({}, {})", self.width, self.height, self.x, self.y)
+    }
+}

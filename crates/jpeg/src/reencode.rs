@@ -1,0 +1,481 @@
+//! Lossy re-encoding: decode, turn upright, shrink, encode as a tiled baseline JPEG with optimised
+//! Huffman tables.
+//!
+//! There is one encoder, libjpeg-turbo's: trellis quantisation was measured and gains nothing at
+//! equal score (docs/adr/0007-encoders.md).
+#![deny(clippy::indexing_slicing)]
+
+mod options;
+
+pub use options::{ChromaSampling, Quality, ReencodeOptions, Resize};
+
+use super::color::cmyk_to_rgb;
+use super::interval::McuGrid;
+use super::keep::KeepReason;
+use super::metadata::{Metadata, picture_bytes, with_metadata};
+use super::orientation::Turn;
+use super::quantisation::Steps;
+use super::render::{KEPT_BYTES, trim};
+use super::resize::Pixels;
+use super::score::Reference;
+use super::tile::{JpegTiler, TileOutcome, parse};
+use super::turbo::{Bounds, Compressor, Decompressor, Encoding, PixelFormat, Scale, Subsampling, Warnings};
+use super::{JpegHeader, PixelLayout, Rect, Sampling};
+use fast_image_resize as fir;
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::U8x3;
+use shardpack_format::{Error, Limits, Result};
+
+/// What was done with the picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReencodeOutcome {
+    /// Re-encoded.
+    Encoded {
+        /// libjpeg's quality.
+        quality: u8,
+        /// MCUs between restart markers.
+        interval: u16,
+        /// Segments in a row of MCUs, rounded up: tiles side by side, if the interval divides the
+        /// row.
+        tiles_per_row: u32,
+        /// Segments of the picture.
+        segments: u32,
+    },
+    /// The source, tiled or kept. Re-encoded it would not have been smaller, or it is already as
+    /// coarse as requested, or it cannot be decoded to colours or grey.
+    Source(TileOutcome),
+}
+
+/// What [`JpegReencoder::reencode`] wrote.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reencoded {
+    /// Re-encoded or not.
+    pub outcome: ReencodeOutcome,
+    /// Width of the stored picture, in pixels, before `orientation` is applied.
+    pub width: u32,
+    /// Height of the stored picture, in pixels, before `orientation` is applied.
+    pub height: u32,
+    /// Exif orientation still to be applied after decoding, 1..=8. An encoded picture is upright:
+    /// 1.
+    pub orientation: u8,
+    /// Exif orientation that was applied to the coefficients of a source that is not re-encoded; 1
+    /// = none.
+    pub applied: u8,
+    /// SSIMULACRA2 against the source, decoded, upright and resized. For a picture of more than
+    /// [`SCORE_MAX_PIXELS`](super::SCORE_MAX_PIXELS), the score of its centre. `None` if no score
+    /// was requested, and for a source that is stored itself: that would count as 100 and say
+    /// nothing about the encoder.
+    pub score: Option<f64>,
+}
+
+/// Re-encodes pictures, one after the other. Each thread has its own. Its buffers hold the decoded
+/// picture up to three times; buffers above 64 MiB are freed after each picture.
+///
+/// ```
+/// use shardpack_jpeg::{JpegReencoder, ReencodeOptions};
+/// let mut out = Vec::new();
+/// assert!(JpegReencoder::new()?.reencode(b"not a JPEG", &ReencodeOptions::default(), false, &mut out).is_err());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+pub struct JpegReencoder {
+    tiler: JpegTiler,
+    decoder: Decompressor,
+    encoder: Compressor,
+    resizer: fir::Resizer,
+    /// Pixels of the picture to be encoded.
+    pixels: Vec<u8>,
+    /// Pixels at intermediate steps, and those of encoded pictures.
+    other: Vec<u8>,
+    encoded: Vec<u8>,
+    best: Vec<u8>,
+    /// The encoder's steps at the quality requested last.
+    steps: Option<(u8, Option<Steps>)>,
+}
+
+impl std::fmt::Debug for JpegReencoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JpegReencoder").finish_non_exhaustive()
+    }
+}
+
+impl JpegReencoder {
+    /// A re-encoder without buffers yet.
+    ///
+    /// # Errors
+    /// `Usage` if libjpeg-turbo cannot be set up (out of memory).
+    pub fn new() -> Result<Self> {
+        Ok(Self {
+            tiler: JpegTiler::new(),
+            decoder: Decompressor::new(Bounds::of(&Limits::default()), Warnings::Refuse),
+            encoder: Compressor::new(),
+            resizer: fir::Resizer::new(),
+            pixels: Vec::new(),
+            other: Vec::new(),
+            encoded: Vec::new(),
+            best: Vec::new(),
+            steps: None,
+        })
+    }
+
+    /// Appends the re-encoded picture to `out`, and scores it if `score` is set (a search for a
+    /// score knows it anyway). Scoring takes
+    /// [`SCORE_BYTES_PER_PIXEL`](super::SCORE_BYTES_PER_PIXEL) more memory, which is freed again.
+    ///
+    /// The source is stored instead, tiled as `options.tile` says, in three cases. First, if it is
+    /// not resized and its own bytes, without metadata, are no more than the encoded ones. Second,
+    /// if it is neither resized nor subsampled, and all its quantisation steps are as coarse as
+    /// those of the requested fixed quality: finer steps would cost bytes and bring nothing back,
+    /// so encoding is not even tried. Third, if it cannot be encoded: two components, other than 8
+    /// bits, hierarchical, sampling factors that fit no scan, and CMYK. A CMYK picture that is too
+    /// large is converted to RGB, as in decoding (without its profile), and encoded.
+    ///
+    /// # Errors
+    /// `Format` if the picture is damaged, which includes every warning of libjpeg-turbo; `Limit`
+    /// if it has too many pixels; `Usage` for options outside their ranges, and for a picture that
+    /// cannot be scored. Then `out` is unchanged.
+    pub fn reencode(
+        &mut self,
+        jpeg: &[u8],
+        options: &ReencodeOptions,
+        score: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Reencoded> {
+        options.check()?;
+        let start = out.len();
+        let done = self.try_reencode(jpeg, options, score, out).inspect_err(|_| out.truncate(start));
+        trim([&mut self.pixels, &mut self.other, &mut self.encoded, &mut self.best]);
+        if self.resizer.size_of_internal_buffers() > KEPT_BYTES {
+            self.resizer.reset_internal_buffers();
+        }
+        done
+    }
+
+    fn try_reencode(
+        &mut self,
+        jpeg: &[u8],
+        options: &ReencodeOptions,
+        score: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Reencoded> {
+        let header = parse(jpeg)?;
+        let turn = Turn::of(header.orientation.unwrap_or(1))?;
+        let upright = turn.size((header.width.into(), header.height.into()));
+        let size = options.resize.of(upright);
+        let resized = size != upright;
+        let encodable = match KeepReason::of(&header) {
+            None | Some(KeepReason::Arithmetic | KeepReason::Lossless) => true,
+            Some(KeepReason::Cmyk) => resized,
+            Some(_) => false,
+        };
+        if !encodable {
+            return self.source(jpeg, options, out);
+        }
+        let subsampling = subsampling_of(options.subsampling, &header, turn);
+        if let Quality::Fixed(quality) = options.quality
+            && !resized
+            && KeepReason::of(&header).is_none()
+            && subsampling == subsampling_of(ChromaSampling::Keep, &header, turn)
+            && self.is_as_coarse(jpeg, &header, quality)?
+        {
+            return self.source(jpeg, options, out);
+        }
+        self.decode(jpeg, &options.tile.limits)?;
+        self.turn(turn, upright)?;
+        self.shrink(upright, size)?;
+        let source_bytes = picture_bytes(jpeg, header.scan_offset);
+        let (quality, interval, score) = match options.quality {
+            Quality::Fixed(quality) => {
+                let interval = self.encode(quality, subsampling, size, options)?;
+                // A picture that is thrown away needs no score.
+                let score = match score && (resized || self.encoded.len() < source_bytes) {
+                    true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
+                    false => None,
+                };
+                (quality, interval, score)
+            }
+            Quality::Ssimulacra2(target) => self.search(target, subsampling, size, options)?,
+        };
+        if !resized && self.encoded.len() >= source_bytes {
+            return self.source(jpeg, options, out);
+        }
+        match options.tile.keep_metadata {
+            true => with_metadata(&self.encoded, Metadata::read(jpeg)?.icc.as_deref(), 1, out)?,
+            false => out.extend_from_slice(&self.encoded),
+        }
+        self.encoded_as(quality, interval, size, score)
+    }
+
+    /// Appends a JPEG of `pixels`, C-contiguous `[height, width, channels]` u8 with one channel
+    /// (grey) or three (RGB), and scores it like [`reencode`](Self::reencode). Chroma is kept whole
+    /// unless `options.subsampling` requests 4:2:0.
+    ///
+    /// ```
+    /// use shardpack_jpeg::{JpegHeader, JpegReencoder, ReencodeOptions};
+    /// let mut out = Vec::new();
+    /// JpegReencoder::new()?.encode_pixels(&[128; 20 * 30], (30, 20), 1, &ReencodeOptions::default(), false, &mut out)?;
+    /// let header = JpegHeader::parse(&out)?;
+    /// assert_eq!((header.width, header.height), (30, 20));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Usage` if the pixels are not `height * width * channels` bytes, if a JPEG cannot have such
+    /// a side (1 to 65,535), for options outside their ranges, and for a picture that cannot be
+    /// scored. Then `out` is unchanged.
+    pub fn encode_pixels(
+        &mut self,
+        pixels: &[u8],
+        from: (u32, u32),
+        channels: u8,
+        options: &ReencodeOptions,
+        score: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Reencoded> {
+        options.check()?;
+        let (width, height) = (from.0 as usize, from.1 as usize);
+        let expected = width.checked_mul(height).and_then(|n| n.checked_mul(channels.into()));
+        if !matches!(channels, 1 | 3) || expected != Some(pixels.len()) {
+            let found = format!("{} bytes for {width} × {height} pixels of {channels} channels", pixels.len());
+            return Err(Error::usage("pixels", "one byte, or three, for each", found));
+        }
+        let size = options.resize.of(from);
+        if size.0.min(size.1) == 0 || size.0.max(size.1) > 65_535 {
+            return Err(Error::usage("sides of a JPEG", "1 to 65535 pixels", format!("{} × {}", size.0, size.1)));
+        }
+        self.pixels.clear();
+        match channels {
+            1 => self.pixels.extend(pixels.iter().flat_map(|&grey| [grey; 3])),
+            _ => self.pixels.extend_from_slice(pixels),
+        }
+        self.shrink(from, size)?;
+        let subsampling = match (channels, options.subsampling) {
+            (1, _) => Subsampling::Gray,
+            (_, ChromaSampling::S420) => Subsampling::S420,
+            (_, ChromaSampling::Keep | ChromaSampling::S444) => Subsampling::S444,
+        };
+        let (quality, interval, score) = match options.quality {
+            Quality::Fixed(quality) => {
+                let interval = self.encode(quality, subsampling, size, options)?;
+                let score = match score {
+                    true => Some(self.score(&Reference::new(&self.pixels, size)?, size)?),
+                    false => None,
+                };
+                (quality, interval, score)
+            }
+            Quality::Ssimulacra2(target) => self.search(target, subsampling, size, options)?,
+        };
+        let made = self.encoded_as(quality, interval, size, score)?;
+        out.extend_from_slice(&self.encoded);
+        trim([&mut self.pixels, &mut self.other, &mut self.encoded, &mut self.best]);
+        Ok(made)
+    }
+
+    /// What `self.encoded` is.
+    fn encoded_as(&self, quality: u8, interval: u16, size: (u32, u32), score: Option<f64>) -> Result<Reencoded> {
+        let grid = McuGrid::of(&parse(&self.encoded)?);
+        Ok(Reencoded {
+            outcome: ReencodeOutcome::Encoded {
+                quality,
+                interval,
+                tiles_per_row: grid.columns.div_ceil(u32::from(interval)),
+                segments: (grid.columns * grid.rows).div_ceil(u32::from(interval)),
+            },
+            width: size.0,
+            height: size.1,
+            orientation: 1,
+            applied: 1,
+            score,
+        })
+    }
+
+    /// Whether encoding at `quality` would quantise no coefficient of the picture more coarsely
+    /// than now.
+    fn is_as_coarse(&mut self, jpeg: &[u8], header: &JpegHeader, quality: u8) -> Result<bool> {
+        let asked = match self.steps {
+            Some((of, steps)) if of == quality => steps,
+            _ => self.steps.insert((quality, Steps::at(quality, &mut self.encoder)?)).1,
+        };
+        let own = Steps::of(jpeg, header);
+        Ok(own.zip(asked).is_some_and(|(own, asked)| own.as_coarse_as(&asked, header.components().len())))
+    }
+
+    fn source(&mut self, jpeg: &[u8], options: &ReencodeOptions, out: &mut Vec<u8>) -> Result<Reencoded> {
+        let tiled = self.tiler.tile(jpeg, &options.tile, out)?;
+        Ok(Reencoded {
+            outcome: ReencodeOutcome::Source(tiled.outcome),
+            width: tiled.width,
+            height: tiled.height,
+            orientation: tiled.orientation,
+            applied: tiled.applied,
+            score: None,
+        })
+    }
+
+    /// Decodes to RGB, and grey too: the encoder gets its luma back bit for bit.
+    fn decode(&mut self, jpeg: &[u8], limits: &Limits) -> Result<()> {
+        self.decoder.set_bounds(Bounds::of(limits));
+        let picture = self.decoder.open(jpeg)?;
+        let frame = picture.frame();
+        let pixels = frame.width as usize * frame.height as usize;
+        if frame.color.format() == PixelFormat::Cmyk {
+            self.other.resize(pixels * 4, 0);
+            picture.decode(Scale::Full, PixelFormat::Cmyk, &mut self.other, frame.width as usize * 4)?;
+            self.pixels.resize(pixels * 3, 0);
+            cmyk_to_rgb(&self.other, &mut self.pixels);
+        } else {
+            self.pixels.resize(pixels * 3, 0);
+            picture.decode(Scale::Full, PixelFormat::Rgb, &mut self.pixels, frame.width as usize * 3)?;
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, turn: Turn, upright: (u32, u32)) -> Result<()> {
+        if turn.is_none() {
+            return Ok(());
+        }
+        let (width, height) = turn.size(upright);
+        let stored = Pixels { bytes: &self.pixels, width, height };
+        self.other.resize(self.pixels.len(), 0);
+        let rows = stored.rows(Rect::whole(width, height));
+        let missing = || Error::internal("pixels to turn", format!("{width} × {height}"), self.pixels.len());
+        let size = (upright.0 as usize, upright.1 as usize);
+        turn.write(rows.ok_or_else(missing)?, size, PixelLayout::HeightWidthChannels, &mut self.other)?;
+        std::mem::swap(&mut self.pixels, &mut self.other);
+        Ok(())
+    }
+
+    /// `rgb` shrunk as before encoding.
+    pub fn shrunk(&mut self, rgb: Vec<u8>, from: (u32, u32), to: (u32, u32)) -> Result<Vec<u8>> {
+        self.pixels = rgb;
+        self.shrink(from, to)?;
+        Ok(std::mem::take(&mut self.pixels))
+    }
+
+    fn shrink(&mut self, from: (u32, u32), to: (u32, u32)) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        let unfit = |e: &dyn std::fmt::Display| Error::usage("resizing", "pixels that fit", e);
+        self.other.resize(to.0 as usize * to.1 as usize * 3, 0);
+        let source = TypedImageRef::<U8x3>::from_buffer(from.0, from.1, &self.pixels).map_err(|e| unfit(&e))?;
+        let mut target = TypedImage::<U8x3>::from_buffer(to.0, to.1, &mut self.other).map_err(|e| unfit(&e))?;
+        let filter = fir::ResizeAlg::Convolution(fir::FilterType::Lanczos3);
+        let how = fir::ResizeOptions::new().resize_alg(filter);
+        self.resizer.resize_typed(&source, &mut target, &how).map_err(|e| unfit(&e))?;
+        drop(target);
+        std::mem::swap(&mut self.pixels, &mut self.other);
+        Ok(())
+    }
+
+    /// Encodes `self.pixels` into `self.encoded` and returns the restart interval.
+    fn encode(
+        &mut self,
+        quality: u8,
+        subsampling: Subsampling,
+        size: (u32, u32),
+        options: &ReencodeOptions,
+    ) -> Result<u16> {
+        let grid = grid(subsampling, size);
+        let interval = options.tile.interval.of(grid, expected_bytes(quality, size));
+        self.encoded.clear();
+        let how = Encoding { quality, subsampling, restart_interval: interval };
+        self.encoder.encode(&self.pixels, size, PixelFormat::Rgb, how, &mut self.encoded)?;
+        Ok(interval)
+    }
+
+    /// The score of `self.encoded`.
+    fn score(&mut self, reference: &Reference, size: (u32, u32)) -> Result<f64> {
+        self.other.resize(self.pixels.len(), 0);
+        let picture = self.decoder.open(&self.encoded)?;
+        picture.decode(Scale::Full, PixelFormat::Rgb, &mut self.other, size.0 as usize * 3)?;
+        reference.score(&self.other, size)
+    }
+
+    /// Leaves the picture with the lowest quality that reaches `target` in `self.encoded`; returns
+    /// quality, restart interval and score.
+    fn search(
+        &mut self,
+        target: f64,
+        subsampling: Subsampling,
+        size: (u32, u32),
+        options: &ReencodeOptions,
+    ) -> Result<(u8, u16, Option<f64>)> {
+        let reference = Reference::new(&self.pixels, size)?;
+        let (mut low, mut high) = (1_u8, 100_u8);
+        let mut found = None;
+        loop {
+            let quality = low.midpoint(high);
+            let interval = self.encode(quality, subsampling, size, options)?;
+            let score = self.score(&reference, size)?;
+            if score >= target {
+                found = Some((quality, interval, Some(score)));
+                std::mem::swap(&mut self.encoded, &mut self.best);
+                high = quality - 1;
+            } else {
+                low = quality + 1;
+            }
+            if low > high {
+                return Ok(match found {
+                    Some(found) => {
+                        std::mem::swap(&mut self.encoded, &mut self.best);
+                        found
+                    }
+                    // Every try was too low, the last of them at 100.
+                    None => (quality, interval, Some(score)),
+                });
+            }
+        }
+    }
+}
+
+/// The subsampling to use for encoding.
+fn subsampling_of(asked: ChromaSampling, header: &JpegHeader, turn: Turn) -> Subsampling {
+    let sampling = match (header.sampling(), turn.size((1, 2)) == (2, 1)) {
+        (Sampling::S422, true) => Sampling::S440,
+        (Sampling::S440, true) => Sampling::S422,
+        // The encoder cannot write a quarter of the rows.
+        (Sampling::S411, true) => Sampling::S420,
+        (sampling, _) => sampling,
+    };
+    match (sampling, asked) {
+        (Sampling::Gray, _) => Subsampling::Gray,
+        (_, ChromaSampling::S420) => Subsampling::S420,
+        (_, ChromaSampling::S444) => Subsampling::S444,
+        (Sampling::S422, _) => Subsampling::S422,
+        (Sampling::S420 | Sampling::S410, _) => Subsampling::S420,
+        (Sampling::S440, _) => Subsampling::S440,
+        (Sampling::S411, _) => Subsampling::S411,
+        (Sampling::S444 | Sampling::Other, _) => Subsampling::S444,
+    }
+}
+
+/// The MCUs of a picture that is not encoded yet.
+const fn grid(subsampling: Subsampling, (width, height): (u32, u32)) -> McuGrid {
+    let (mcu_width, mcu_height, blocks) = match subsampling {
+        Subsampling::Gray => (8, 8, 1),
+        Subsampling::S444 => (8, 8, 3),
+        Subsampling::S422 => (16, 8, 4),
+        Subsampling::S420 => (16, 16, 6),
+        Subsampling::S440 => (8, 16, 4),
+        Subsampling::S411 => (32, 8, 6),
+    };
+    McuGrid { columns: width.div_ceil(mcu_width), rows: height.div_ceil(mcu_height), mcu_width, mcu_height, blocks }
+}
+
+/// About the size of a photo: 0.2 bytes per pixel at quality 80. Tiles must be chosen before the
+/// picture is encoded.
+fn expected_bytes(quality: u8, (width, height): (u32, u32)) -> usize {
+    let permille = match quality {
+        0..=49 => 80,
+        50..=69 => 130,
+        70..=84 => 200,
+        85..=92 => 320,
+        93..=97 => 550,
+        _ => 900,
+    };
+    usize::try_from(u64::from(width) * u64::from(height) * permille / 1000).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+#[path = "reencode_tests.rs"]
+mod tests;

@@ -1,0 +1,120 @@
+//! Options of re-encoding.
+
+use crate::TileOptions;
+use crate::score::IDENTICAL;
+use shardpack_format::{Error, Result};
+
+/// Quality of the encoded picture.
+///
+/// ```
+/// use shardpack_jpeg::Quality;
+/// assert_eq!(Quality::default(), Quality::Fixed(90));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Quality {
+    /// libjpeg's quality, 1..=100, for every picture. Default 90.
+    Fixed(u8),
+    /// The lowest quality that reaches this SSIMULACRA2 score, at most 100. It is searched for each
+    /// picture by bisection, which takes seven encodings. 90 cannot be told from the source side by
+    /// side, 70 is high quality. The score does not rise with every single step of quality:
+    /// sometimes a quality one or two below would also have reached it. If no quality reaches it,
+    /// 100 is used, and the score shows it.
+    Ssimulacra2(f64),
+}
+
+impl Default for Quality {
+    fn default() -> Self {
+        Self::Fixed(90)
+    }
+}
+
+/// Chroma subsampling of the encoded picture. Grey stays grey.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ChromaSampling {
+    /// That of the source, turned with it; 4:2:0 for 4:1:0, and 4:4:4 for others that the encoder
+    /// does not write, and for RGB and CMYK.
+    #[default]
+    Keep,
+    /// 4:2:0.
+    S420,
+    /// 4:4:4.
+    S444,
+}
+
+/// The size of the encoded picture, upright. The other side follows, rounded to the nearest pixel.
+/// Pictures are never enlarged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Resize {
+    /// That of the source.
+    #[default]
+    No,
+    /// The short side has at most this many pixels.
+    ShortSide(u32),
+    /// The long side has at most this many pixels.
+    LongSide(u32),
+}
+
+impl Resize {
+    /// Width and height of the result for a picture of `width` × `height` pixels.
+    #[must_use]
+    pub fn of(self, (width, height): (u32, u32)) -> (u32, u32) {
+        let (side, most) = match self {
+            Self::No => return (width, height),
+            Self::ShortSide(most) => (width.min(height), most),
+            Self::LongSide(most) => (width.max(height), most),
+        };
+        if side <= most {
+            return (width, height);
+        }
+        // Sides have at most 65,535 pixels.
+        let scaled = |n: u32| {
+            let exact = (u64::from(n) * u64::from(most) + u64::from(side) / 2) / u64::from(side);
+            u32::try_from(exact).unwrap_or(n).max(1)
+        };
+        (scaled(width), scaled(height))
+    }
+}
+
+/// How pictures are re-encoded.
+///
+/// ```
+/// use shardpack_jpeg::{Quality, ReencodeOptions, Resize};
+/// let small = ReencodeOptions { quality: Quality::Fixed(85), resize: Resize::ShortSide(256), ..Default::default() };
+/// assert_eq!(small.tile.max_growth, 0.15);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ReencodeOptions {
+    /// Quality. Default [`Quality::Fixed`]`(90)`.
+    pub quality: Quality,
+    /// Chroma subsampling. Default that of the source.
+    pub subsampling: ChromaSampling,
+    /// Size. Default that of the source. Shrinking is antialiased with Lanczos3, on sRGB values. In
+    /// linear light the mean of a checkerboard would be more accurate, but networks are trained and
+    /// tested on the output of Pillow and torchvision, which is this.
+    pub resize: Resize,
+    /// Tiles and limits. All of it applies to pictures whose source is kept. With `keep_metadata`
+    /// an encoded picture has the source's ICC profile.
+    pub tile: TileOptions,
+}
+
+impl ReencodeOptions {
+    /// Refuses options that are not possible.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.quality {
+            Quality::Fixed(quality) if !(1..=100).contains(&quality) => {
+                return Err(Error::usage("JPEG quality", "1..=100", quality));
+            }
+            // Negative scores exist, for ruined pictures.
+            Quality::Ssimulacra2(target) if !(target.is_finite() && target <= IDENTICAL) => {
+                return Err(Error::usage("SSIMULACRA2 score", "at most 100", target));
+            }
+            _ => {}
+        }
+        match self.resize {
+            Resize::ShortSide(0) | Resize::LongSide(0) => {
+                Err(Error::usage("side to resize to", "at least one pixel", 0))
+            }
+            _ => Ok(()),
+        }
+    }
+}

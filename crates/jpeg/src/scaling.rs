@@ -1,0 +1,188 @@
+//! From levels, as pixels are decoded, to the floats that a model is trained on.
+
+use super::PixelLayout;
+use half::f16;
+use shardpack_format::{Dtype, Error, Result};
+
+/// How floats are made of levels: `level · scale + bias`, by a fused product and sum in float32,
+/// rounded once; then rounded to the output's type, to nearest, ties to even. uint8 stays as it is.
+///
+/// ```
+/// use shardpack_jpeg::Scaling;
+/// let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+/// assert!((scaling.apply(0, 255) - (1.0 - 0.485) / 0.229).abs() < 1e-6);
+/// assert_eq!(Scaling::UNIT.apply(2, 255), 1.0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scaling {
+    /// For red, green and blue.
+    pub scale: [f32; 3],
+    /// For red, green and blue.
+    pub bias: [f32; 3],
+}
+
+impl Default for Scaling {
+    /// Levels, as floats.
+    fn default() -> Self {
+        Self { scale: [1.0; 3], bias: [0.0; 3] }
+    }
+}
+
+impl Scaling {
+    /// From 0 to 1: `level / 255`.
+    pub const UNIT: Self = Self { scale: [1.0 / 255.0; 3], bias: [0.0; 3] };
+
+    /// `(level / 255 − mean) / std`, as torchvision's `ToTensor` and `Normalize`. The two factors
+    /// are computed in float64 and rounded once.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
+    pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Self {
+        let factors = |f: fn(f64, f64) -> f64| {
+            let [(a, x), (b, y), (c, z)] = [(mean[0], std[0]), (mean[1], std[1]), (mean[2], std[2])];
+            [f(a, x) as f32, f(b, y) as f32, f(c, z) as f32]
+        };
+        Self { scale: factors(|_, std| 1.0 / (255.0 * std)), bias: factors(|mean, std| -mean / std) }
+    }
+
+    /// What a level of a channel becomes, on the host as on the device. Channels above 2 are blue.
+    #[must_use]
+    pub fn apply(&self, channel: usize, level: u8) -> f32 {
+        let [red, green, blue] = self.scale;
+        let [r, g, b] = self.bias;
+        let (scale, bias) = match channel {
+            0 => (red, r),
+            1 => (green, g),
+            _ => (blue, b),
+        };
+        f32::from(level).mul_add(scale, bias)
+    }
+}
+
+/// The floats of all levels, looked up: what [`Scaling::apply`] gives, rounded to a type.
+///
+/// ```
+/// use shardpack_jpeg::{FloatTable, PixelLayout, Scaling};
+/// use shardpack_format::Dtype;
+/// let table = FloatTable::new(Scaling::UNIT, Dtype::F32)?;
+/// let mut out = [0; 12];
+/// table.convert(&[0, 255, 51], PixelLayout::HeightWidthChannels, &mut out)?;
+/// assert_eq!(out, [0.0, 1.0, Scaling::UNIT.apply(2, 51)].map(f32::to_le_bytes).concat()[..]);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct FloatTable(Floats);
+
+/// For red, green and blue, the bytes of each level's float.
+type Table<const N: usize> = [[[u8; N]; 256]; 3];
+
+#[derive(Debug, Clone, PartialEq)]
+enum Floats {
+    Half(Box<Table<2>>),
+    Single(Box<Table<4>>),
+}
+
+impl FloatTable {
+    /// The table of `scaling`, for float16 or float32.
+    ///
+    /// # Errors
+    /// `Usage` for another type.
+    pub fn new(scaling: Scaling, dtype: Dtype) -> Result<Self> {
+        match dtype {
+            Dtype::F16 => {
+                Ok(Self(Floats::Half(table(|c, level| f16::from_f32(scaling.apply(c, level)).to_le_bytes()))))
+            }
+            Dtype::F32 => Ok(Self(Floats::Single(table(|c, level| scaling.apply(c, level).to_le_bytes())))),
+            other => Err(Error::usage("element type of pictures", "uint8, float16 or float32", other)),
+        }
+    }
+
+    /// Bytes of a float.
+    #[must_use]
+    pub const fn element_bytes(&self) -> usize {
+        match self.0 {
+            Floats::Half(_) => 2,
+            Floats::Single(_) => 4,
+        }
+    }
+
+    /// Makes floats of decoded pixels of three channels, little-endian.
+    ///
+    /// # Errors
+    /// `Internal` if `out` has not room for just these.
+    pub fn convert(&self, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> Result<()> {
+        let filled = match &self.0 {
+            Floats::Half(table) => look_up(table, levels, layout, out),
+            Floats::Single(table) => look_up(table, levels, layout, out),
+        };
+        match filled {
+            true => Ok(()),
+            false => Err(Error::internal("floats of a picture", format!("room for {}", levels.len()), out.len())),
+        }
+    }
+}
+
+fn table<const N: usize>(float: impl Fn(usize, u8) -> [u8; N]) -> Box<Table<N>> {
+    let mut table = Box::new([[[0; N]; 256]; 3]);
+    for (channel, floats) in table.iter_mut().enumerate() {
+        for (level, bytes) in (0..=u8::MAX).zip(floats) {
+            *bytes = float(channel, level);
+        }
+    }
+    table
+}
+
+/// False, if `out` has not room for just these.
+fn look_up<const N: usize>(table: &Table<N>, levels: &[u8], layout: PixelLayout, out: &mut [u8]) -> bool {
+    let (out, rest) = out.as_chunks_mut::<N>();
+    if !rest.is_empty() || out.len() != levels.len() || !levels.len().is_multiple_of(3) {
+        return false;
+    }
+    let [red, green, blue] = table;
+    match layout {
+        PixelLayout::HeightWidthChannels => {
+            for ([r, g, b], to) in levels.as_chunks::<3>().0.iter().zip(out.as_chunks_mut::<3>().0) {
+                *to = [red[usize::from(*r)], green[usize::from(*g)], blue[usize::from(*b)]];
+            }
+        }
+        PixelLayout::ChannelsHeightWidth => {
+            let pixels = (levels.len() / 3).max(1);
+            for ((floats, levels), out) in table.iter().zip(levels.chunks(pixels)).zip(out.chunks_mut(pixels)) {
+                for (level, to) in levels.iter().zip(out) {
+                    *to = floats[usize::from(*level)];
+                }
+            }
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_hold_what_scaling_gives() {
+        let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+        let levels: Vec<u8> = (0..=255).flat_map(|level: u8| [level, level.wrapping_mul(7), 255 - level]).collect();
+        let planes: Vec<u8> = (0..3).flat_map(|c| levels.iter().skip(c).step_by(3).copied()).collect();
+        for dtype in [Dtype::F16, Dtype::F32] {
+            let table = FloatTable::new(scaling, dtype).unwrap();
+            let width = usize::try_from(dtype.bytes()).unwrap();
+            let (mut beside, mut by_plane) = (vec![0; levels.len() * width], vec![0; levels.len() * width]);
+            table.convert(&levels, PixelLayout::HeightWidthChannels, &mut beside).unwrap();
+            table.convert(&planes, PixelLayout::ChannelsHeightWidth, &mut by_plane).unwrap();
+            for (i, &level) in levels.iter().enumerate() {
+                let value = scaling.apply(i % 3, level);
+                let bytes = match dtype {
+                    Dtype::F16 => f16::from_f32(value).to_le_bytes().to_vec(),
+                    _ => value.to_le_bytes().to_vec(),
+                };
+                assert_eq!(beside[i * width..(i + 1) * width], bytes);
+                let at = (i % 3 * 256 + i / 3) * width;
+                assert_eq!(by_plane[at..at + width], bytes);
+            }
+            assert!(table.convert(&levels, PixelLayout::HeightWidthChannels, &mut beside[1..]).is_err());
+        }
+        assert!(FloatTable::new(scaling, Dtype::F64).is_err());
+    }
+}

@@ -1,0 +1,117 @@
+//! How different a re-encoded picture looks from its source: SSIMULACRA2.
+//!
+//! 100 is identical, 90 cannot be told apart side by side, 70 is high and 50 medium quality. Pixels
+//! are assumed to be sRGB.
+//!
+//! A score takes planes of floats, so memory would grow with the largest picture of a dataset.
+//! Therefore at most [`SCORE_MAX_PIXELS`] are scored.
+
+use super::Rect;
+use fast_ssim2::{PixelDescriptor, PixelSlice, Ssimulacra2Reference};
+use shardpack_format::{Error, Result};
+
+/// Most pixels that are scored. For a larger picture only the centre, with the same shape, is
+/// scored, and its score stands for the whole.
+///
+/// ```
+/// use shardpack_jpeg::{SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
+/// assert!(SCORE_MAX_PIXELS * SCORE_BYTES_PER_PIXEL < 1_000_000_000);
+/// ```
+pub const SCORE_MAX_PIXELS: u64 = 8_000_000;
+
+/// Measured memory that scoring takes per pixel, in bytes, without the pictures themselves.
+pub const SCORE_BYTES_PER_PIXEL: u64 = 115;
+
+/// Score of a picture that equals its source.
+pub(super) const IDENTICAL: f64 = 100.0;
+
+/// A picture to compare others with. Its half of the work is done once.
+pub struct Reference(Ssimulacra2Reference);
+
+impl std::fmt::Debug for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reference").finish_non_exhaustive()
+    }
+}
+
+impl Reference {
+    /// Prepares `rgb`, C-contiguous `[height, width, 3]`; `size` is width and height. Of a picture of
+    /// more than [`SCORE_MAX_PIXELS`], the centre is scored.
+    ///
+    /// # Errors
+    /// `Usage` if the bytes do not fit the size, or the picture is too small to be scored.
+    pub fn new(rgb: &[u8], size: (u32, u32)) -> Result<Self> {
+        Ssimulacra2Reference::new(&slice(rgb, size)?).map(Self).map_err(|e| unfit(size, e))
+    }
+
+    /// SSIMULACRA2 of another picture of the same size: 100 if they are equal.
+    ///
+    /// # Errors
+    /// `Usage` if it has another size.
+    pub fn score(&self, rgb: &[u8], size: (u32, u32)) -> Result<f64> {
+        self.0.compare(&slice(rgb, size)?).map_err(|e| unfit(size, e))
+    }
+}
+
+/// The part of a picture that is scored.
+fn centre((width, height): (u32, u32)) -> Rect {
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels <= SCORE_MAX_PIXELS {
+        return Rect::whole(width, height);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "at most 2³² pixels")]
+    let shrink = (SCORE_MAX_PIXELS as f64 / pixels as f64).sqrt();
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of the side, which fits")]
+    let side = |pixels: u32| ((f64::from(pixels) * shrink) as u32).max(1);
+    let (w, h) = (side(width), side(height));
+    Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
+}
+
+fn slice(rgb: &[u8], size: (u32, u32)) -> Result<PixelSlice<'_>> {
+    let Rect { x, y, width, height } = centre(size);
+    let row = size.0 as usize * 3;
+    let start = y as usize * row + x as usize * 3;
+    let rows = rgb.get(start..).ok_or_else(|| unfit(size, format!("{} bytes of pixels", rgb.len())))?;
+    PixelSlice::new(rows, width, height, row, PixelDescriptor::RGB8_SRGB).map_err(|e| unfit(size, e))
+}
+
+fn unfit((width, height): (u32, u32), error: impl std::fmt::Display) -> Error {
+    Error::usage("picture to score", "a picture that SSIMULACRA2 takes", format!("{width} × {height} ({error})"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_centre_has_the_shape_of_the_picture() {
+        assert_eq!(centre((4000, 2000)), Rect::whole(4000, 2000));
+        assert_eq!(centre((8000, 4000)), Rect { x: 2000, y: 1000, width: 4000, height: 2000 });
+        for size in [(65_535, 65_535), (65_535, 123), (123, 65_535), (4001, 2000), (2829, 2829)] {
+            let Rect { x, y, width, height } = centre(size);
+            let pixels = u64::from(width) * u64::from(height);
+            assert!(pixels <= SCORE_MAX_PIXELS && pixels > SCORE_MAX_PIXELS * 98 / 100, "{size:?}: {pixels}");
+            assert!(size.0 - (x * 2 + width) <= 1 && size.1 - (y * 2 + height) <= 1, "{size:?}: in the middle");
+        }
+    }
+
+    /// Pixels outside the centre do not count, and those inside do.
+    #[test]
+    fn large_pictures_are_scored_by_their_centre() {
+        let size = (8000, 2000);
+        let source: Vec<u8> = (0..8000 * 2000).flat_map(|i| [(i % 8000 / 9) as u8, (i / 8000) as u8, 40]).collect();
+        let reference = Reference::new(&source, size).unwrap();
+        let Rect { x, y, width, height } = centre(size);
+        let mut other = source;
+        let paint = |other: &mut [u8], x: u32, y: u32| {
+            let at = (y as usize * 8000 + x as usize) * 3;
+            other[at..at + 64 * 3].iter_mut().for_each(|v| *v ^= 0x80);
+        };
+        for (x, y) in [(x - 64, y), (x + width, y + 3), (x, y - 1), (x, y + height)] {
+            paint(&mut other, x, y);
+        }
+        assert!((reference.score(&other, size).unwrap() - IDENTICAL).abs() < 1e-9);
+        paint(&mut other, x, y);
+        assert!(reference.score(&other, size).unwrap() < IDENTICAL - 0.001);
+    }
+}

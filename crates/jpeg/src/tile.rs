@@ -1,0 +1,302 @@
+//! Lossless tiling: any usual JPEG becomes a baseline JPEG with one scan, and restart markers cut
+//! the scan into segments that are decoded each for itself.
+//!
+//! The DCT coefficients are copied and coded anew, so that every decoder gives exactly the same
+//! pixels for both. Most segments are a grid of tiles, of which rectangles can be cut out by copying
+//! bytes ([`cut`](super::cut)).
+#![deny(clippy::indexing_slicing)]
+
+use super::interval::{Interval, McuGrid};
+use super::keep::KeepReason;
+use super::metadata;
+use super::turbo::{Bounds, Decompressor, Operation, Scale, Transcoder, Transcoding, Warnings};
+use super::{JpegError, JpegHeader, end_of_image};
+use shardpack_base::parts::split_mut;
+use shardpack_format::{Error, Limits, Result};
+
+/// Options of tiling.
+///
+/// ```
+/// use shardpack_jpeg::{Interval, TileOptions};
+/// let rows_only = TileOptions { interval: Interval::Row, ..Default::default() };
+/// assert!(!rows_only.keep_metadata);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct TileOptions {
+    /// Which tiles. Default [`Interval::Auto`].
+    pub interval: Interval,
+    /// Whether the metadata segments (Exif, ICC profile, XMP, comments…) stay in the stored JPEG.
+    /// By default they are dropped; first read what is worth keeping with
+    /// [`Metadata`](super::Metadata).
+    pub keep_metadata: bool,
+    /// Whether a picture whose Exif orientation is not upright is rotated by its coefficients, if
+    /// its edges are on the MCU grid. Otherwise the orientation is applied after decoding. No
+    /// coefficient is lost, but decoders round a rotated picture differently by a step or two.
+    /// Default no.
+    pub upright: bool,
+    /// How much larger than the source the tiled picture may be, as a fraction of the source. With
+    /// [`Interval::Auto`], whole rows are tried before the source is kept. Default 0.15, which a
+    /// progressive source seldom exceeds.
+    pub max_growth: f64,
+    /// What a picture may ask for. The limits on pixels, and on memory for its coefficients, follow
+    /// from `max_decoded_bytes`.
+    pub limits: Limits,
+}
+
+impl Default for TileOptions {
+    fn default() -> Self {
+        Self {
+            interval: Interval::Auto,
+            keep_metadata: false,
+            upright: false,
+            max_growth: 0.15,
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// What was done with the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TileOutcome {
+    /// A baseline JPEG of one scan.
+    Tiled {
+        /// MCUs between restart markers.
+        interval: u16,
+        /// Segments in a row of MCUs, rounded up: tiles side by side, if the interval divides the
+        /// row.
+        tiles_per_row: u32,
+        /// Segments of the picture.
+        segments: u32,
+    },
+    /// The source byte for byte, including metadata and bytes after the end of the image.
+    Kept(KeepReason),
+}
+
+/// What [`JpegTiler::tile`] wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tiled {
+    /// Tiled or kept.
+    pub outcome: TileOutcome,
+    /// Width of the stored picture, in pixels, before `orientation` is applied.
+    pub width: u32,
+    /// Height of the stored picture, in pixels, before `orientation` is applied.
+    pub height: u32,
+    /// Exif orientation still to be applied after decoding, 1..=8; 1 = upright. It applies even if
+    /// the stored bytes also have an Exif segment.
+    pub orientation: u8,
+    /// Exif orientation that was applied to the coefficients; 1 = none.
+    pub applied: u8,
+}
+
+/// Tiles pictures, one after the other. Each thread has its own.
+///
+/// ```
+/// use shardpack_jpeg::{JpegTiler, TileOptions};
+/// let mut tiler = JpegTiler::new();
+/// let mut out = Vec::new();
+/// let error = tiler.tile(b"not a JPEG", &TileOptions::default(), &mut out).unwrap_err();
+/// assert!(error.to_string().contains("not a JPEG"));
+/// assert!(out.is_empty());
+/// ```
+pub struct JpegTiler {
+    transcoder: Transcoder,
+    decoder: Decompressor,
+    pixels: Vec<u8>,
+}
+
+impl std::fmt::Debug for JpegTiler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JpegTiler").finish_non_exhaustive()
+    }
+}
+
+impl Default for JpegTiler {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl JpegTiler {
+    /// A tiler without buffers yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let bounds = Bounds::of(&Limits::default());
+        Self {
+            transcoder: Transcoder::new(bounds),
+            decoder: Decompressor::new(bounds, Warnings::Refuse),
+            pixels: Vec::new(),
+        }
+    }
+
+    /// Appends the tiled picture to `out`, or the source if it cannot be tiled or would grow beyond
+    /// the margin.
+    ///
+    /// Bytes after the end of the image (further pictures of a phone's MPO file, padding) are
+    /// dropped if the picture is tiled.
+    ///
+    /// # Errors
+    /// `Format` if the picture is damaged, which includes every warning of libjpeg-turbo; `Limit`
+    /// if it has too many pixels; `Usage` for an interval of 0 or a margin that is not a number.
+    /// Then `out` is unchanged, and the tiler stays usable.
+    pub fn tile(&mut self, jpeg: &[u8], options: &TileOptions, out: &mut Vec<u8>) -> Result<Tiled> {
+        let start = out.len();
+        self.try_tile(jpeg, options, out).inspect_err(|_| out.truncate(start))
+    }
+
+    fn try_tile(&mut self, jpeg: &[u8], options: &TileOptions, out: &mut Vec<u8>) -> Result<Tiled> {
+        if options.interval == Interval::Mcus(0) {
+            return Err(Error::usage("restart interval", "at least one MCU", 0));
+        }
+        if options.max_growth.is_nan() {
+            return Err(Error::usage("margin for growth", "a number", options.max_growth));
+        }
+        let header = parse(jpeg)?;
+        let orientation = header.orientation.unwrap_or(1);
+        let kept = |reason| Tiled {
+            outcome: TileOutcome::Kept(reason),
+            width: header.width.into(),
+            height: header.height.into(),
+            orientation,
+            applied: 1,
+        };
+        if let Some(reason) = KeepReason::of(&header) {
+            self.check_kept(jpeg, &header, reason, &options.limits)?;
+            out.extend_from_slice(jpeg);
+            return Ok(kept(reason));
+        }
+        let source = McuGrid::of(&header);
+        let operation = match options.upright {
+            true => upright(orientation, &header, source),
+            false => Operation::None,
+        };
+        let applied = if operation == Operation::None { 1 } else { orientation };
+        let turned = swaps_axes(applied);
+        let grid = if turned { source.transposed() } else { source };
+        match self.code(jpeg, options, operation, grid, out)? {
+            Ok(interval) => Ok(Tiled {
+                outcome: TileOutcome::Tiled {
+                    interval,
+                    tiles_per_row: grid.columns.div_ceil(u32::from(interval)),
+                    segments: (grid.columns * grid.rows).div_ceil(u32::from(interval)),
+                },
+                width: if turned { header.height } else { header.width }.into(),
+                height: if turned { header.width } else { header.height }.into(),
+                orientation: if applied == 1 { orientation } else { 1 },
+                applied,
+            }),
+            Err(reason) => {
+                out.extend_from_slice(jpeg);
+                Ok(kept(reason))
+            }
+        }
+    }
+
+    /// Codes the coefficients anew and returns the restart interval, or why that is not worthwhile;
+    /// then nothing is appended.
+    fn code(
+        &mut self,
+        jpeg: &[u8],
+        options: &TileOptions,
+        operation: Operation,
+        grid: McuGrid,
+        out: &mut Vec<u8>,
+    ) -> Result<Result<u16, KeepReason>> {
+        let start = out.len();
+        let row = Interval::Row.of(grid, jpeg.len());
+        let chosen = options.interval.of(grid, jpeg.len());
+        // A picture that grows too much with the best tiles may still fit with whole rows. Tiles
+        // chosen by the caller are not replaced.
+        let fallback = (options.interval == Interval::Auto && chosen != row).then_some(row);
+        self.transcoder.set_bounds(Bounds::of(&options.limits));
+        for interval in [Some(chosen), fallback].into_iter().flatten() {
+            let how = Transcoding { operation, restart_interval: interval, keep_metadata: options.keep_metadata };
+            self.transcoder.transcode(jpeg, how, out)?;
+            let (_, tiled) = split_mut(out, start, "picture before a tiled one")?;
+            if operation != Operation::None {
+                metadata::set_upright(tiled)?;
+            }
+            let header = parse(tiled)?;
+            if !header.is_baseline() {
+                out.truncate(start);
+                return Ok(Err(KeepReason::Quantisation));
+            }
+            if !exceeds(tiled.len(), jpeg.len(), options.max_growth) {
+                return Ok(Ok(interval));
+            }
+            out.truncate(start);
+        }
+        Ok(Err(KeepReason::Larger))
+    }
+
+    /// Refuses damage in a picture that is not transcoded.
+    fn check_kept(&mut self, jpeg: &[u8], header: &JpegHeader, reason: KeepReason, limits: &Limits) -> Result<()> {
+        if matches!(reason, KeepReason::Cmyk | KeepReason::Arithmetic) && header.precision == 8 {
+            self.decoder.set_bounds(Bounds::of(limits));
+            let picture = self.decoder.open(jpeg)?;
+            let frame = picture.frame();
+            // At an eighth of the size all entropy-coded data is still read, for a fraction of the
+            // work.
+            let (scale, format) = (Scale::Eighth, frame.color.format());
+            let pitch = scale.of(frame.width) as usize * format.bytes();
+            self.pixels.resize(pitch * scale.of(frame.height) as usize, 0);
+            picture.decode(scale, format, &mut self.pixels, pitch)?;
+        } else if end_of_image(jpeg, header.scan_offset).is_none() {
+            // The 8-bit decoder does not read these. If the picture is complete, trust its header.
+            return Err(Error::format(format!("JPEG ({reason})"), "an end-of-image marker", "none"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether `tiled` bytes are more than `source` bytes allow.
+#[allow(clippy::cast_precision_loss, reason = "a margin of some percent")]
+fn exceeds(tiled: usize, source: usize, max_growth: f64) -> bool {
+    tiled as f64 > source as f64 * (1.0 + max_growth)
+}
+
+/// Reads the header of a whole file.
+pub(super) fn parse(jpeg: &[u8]) -> Result<JpegHeader> {
+    JpegHeader::parse(jpeg).map_err(|error| match error {
+        JpegError::Damaged { offset, what } => Error::format("JPEG header", "one that follows T.81", what).at(offset),
+        other => Error::format("JPEG header", "one that is complete", other),
+    })
+}
+
+/// Whether an Exif orientation swaps width and height.
+pub(super) const fn swaps_axes(orientation: u8) -> bool {
+    matches!(orientation, 5..=8)
+}
+
+/// The operation that turns a picture upright, if its edges allow that without loss.
+fn upright(orientation: u8, header: &JpegHeader, grid: McuGrid) -> Operation {
+    let operation = operation(orientation);
+    // Partial MCUs are at the right and at the bottom. An edge that moves to the left or to the top
+    // must not have any.
+    let width = u32::from(header.width).is_multiple_of(grid.mcu_width);
+    let height = u32::from(header.height).is_multiple_of(grid.mcu_height);
+    let possible = match operation {
+        Operation::None | Operation::Transpose => true,
+        Operation::FlipHorizontal | Operation::Rotate270 => width,
+        Operation::FlipVertical | Operation::Rotate90 => height,
+        Operation::Rotate180 | Operation::Transverse => width && height,
+    };
+    if possible { operation } else { Operation::None }
+}
+
+/// The operation that turns a picture with this Exif orientation upright.
+pub(super) const fn operation(orientation: u8) -> Operation {
+    match orientation {
+        2 => Operation::FlipHorizontal,
+        3 => Operation::Rotate180,
+        4 => Operation::FlipVertical,
+        5 => Operation::Transpose,
+        6 => Operation::Rotate90,
+        7 => Operation::Transverse,
+        8 => Operation::Rotate270,
+        _ => Operation::None,
+    }
+}
+
+#[cfg(test)]
+#[path = "tile_tests.rs"]
+mod tests;

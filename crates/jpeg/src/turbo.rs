@@ -1,0 +1,484 @@
+//! The fence around libjpeg-turbo: all `unsafe` code for JPEG is here.
+//!
+//! The TurboJPEG interface keeps libjpeg's `longjmp` inside C, and since 3.0 it writes restart
+//! markers when it transcodes. Three of its properties shape this module:
+//!
+//! - After an error, libjpeg may stand in the middle of a marker and go on from there in the *next*
+//!   picture; and quantisation and Huffman tables stay for pictures that have none. So an instance
+//!   serves one picture and is thrown away: setting one up takes 0.2 µs, and what a picture decodes
+//!   to depends on its own bytes alone. No instance leaves the function, or the [`Picture`], that
+//!   made it.
+//! - Any call that warned reports a warning, even if an error ended it afterwards.
+//!   [`Handle::outcome`] tells the two apart.
+//! - It writes rows by what it reads from the bytes itself, whatever room there is. So the bytes
+//!   that are decoded are those whose header libjpeg has read before, on the same instance, and
+//!   that [`JpegHeader::parse`] reads the same way.
+#![allow(unsafe_code)]
+
+mod kinds;
+
+#[cfg(test)]
+pub(crate) use kinds::Process;
+pub use kinds::Scale;
+pub(crate) use kinds::{Bounds, Color, Frame, Operation, PixelFormat, Transcoding, Warnings};
+#[cfg(any(test, feature = "encode"))]
+pub(crate) use kinds::{Encoding, Subsampling};
+
+use super::header::scans;
+use super::tile::parse;
+use super::{JpegHeader, Rect};
+use kinds::PIXEL_BYTES;
+use shardpack_format::{Error, Result};
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::{self, NonNull};
+use turbojpeg_sys as sys;
+
+/// Texts of libjpeg's warnings about a source, up to their first number. Its errors have other
+/// texts.
+const WARNINGS: [&str; 6] = [
+    "Corrupt JPEG data: ",
+    "Premature end of JPEG file",
+    "Inconsistent progression sequence for component ",
+    "Invalid SOS parameters for sequential JPEG",
+    "Unknown Adobe color transform code ",
+    "Warning: unknown JFIF revision number ",
+];
+
+/// A TurboJPEG instance for one picture, owned by this value alone.
+struct Handle(NonNull<c_void>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the pointer came from `tj3Init`, is owned by `self`, and is not used after this.
+        unsafe { sys::tj3Destroy(self.0.as_ptr()) }
+    }
+}
+
+/// How an unsuccessful call ended.
+enum Failure {
+    /// It finished, past damage.
+    Warning(String),
+    /// It did not finish.
+    Fatal(String),
+}
+
+impl Failure {
+    fn damaged(self) -> Error {
+        let (Self::Warning(text) | Self::Fatal(text)) = self;
+        Error::format("JPEG", "a picture that decodes", text)
+    }
+}
+
+impl Handle {
+    fn new(role: u32) -> Result<Self> {
+        // SAFETY: no preconditions.
+        let handle = unsafe { sys::tj3Init(role.cast_signed()) };
+        NonNull::new(handle).map(Self).ok_or_else(|| Error::usage("JPEG codec", "memory for one", "none"))
+    }
+
+    fn set(&mut self, parameter: u32, value: impl TryInto<c_int>) -> Result<()> {
+        // A limit beyond this one is none.
+        let value = value.try_into().unwrap_or(c_int::MAX);
+        // SAFETY: the instance is alive; parameter and value are checked by the library.
+        match unsafe { sys::tj3Set(self.0.as_ptr(), parameter.cast_signed(), value) } {
+            0 => Ok(()),
+            _ => Err(Error::usage(format!("JPEG parameter {parameter}"), "a value that it takes", value)),
+        }
+    }
+
+    fn get(&self, parameter: u32) -> c_int {
+        // SAFETY: the instance is alive.
+        unsafe { sys::tj3Get(self.0.as_ptr(), parameter.cast_signed()) }
+    }
+
+    fn bound(&mut self, bounds: Bounds) -> Result<()> {
+        self.set(sys::TJPARAM_TJPARAM_SCANLIMIT, bounds.max_scans)?;
+        self.set(sys::TJPARAM_TJPARAM_MAXMEMORY, bounds.max_memory_mib)?;
+        self.set(sys::TJPARAM_TJPARAM_MAXPIXELS, bounds.max_pixels)
+    }
+
+    /// How the call that returned `status` ended.
+    ///
+    /// The library's own code says "warning" whenever there was one, even if an error followed. But
+    /// only the first warning of a picture leaves its text, and an error always replaces that text.
+    /// So it was a warning only if the text is a warning's. An unknown text counts as an error.
+    fn outcome(&self, status: c_int) -> Result<(), Failure> {
+        if status == 0 {
+            return Ok(());
+        }
+        // SAFETY: the instance is alive. The text is zero-terminated and lies in the instance or,
+        // if libjpeg wrote it, in this thread's own buffer: the call that failed was made on this
+        // thread, and no other call is made before the text is copied.
+        let text = unsafe { CStr::from_ptr(sys::tj3GetErrorStr(self.0.as_ptr())) }.to_string_lossy().into_owned();
+        // SAFETY: the instance is alive.
+        let code = unsafe { sys::tj3GetErrorCode(self.0.as_ptr()) }.cast_unsigned();
+        let warned = code == sys::TJERR_TJERR_WARNING && WARNINGS.iter().any(|warning| text.starts_with(warning));
+        Err(if warned { Failure::Warning(text) } else { Failure::Fatal(text) })
+    }
+
+    fn color(&self) -> Result<Color> {
+        match self.get(sys::TJPARAM_TJPARAM_COLORSPACE).cast_unsigned() {
+            sys::TJCS_TJCS_GRAY => Ok(Color::Gray),
+            sys::TJCS_TJCS_YCbCr => Ok(Color::YCbCr),
+            sys::TJCS_TJCS_RGB => Ok(Color::Rgb),
+            sys::TJCS_TJCS_CMYK => Ok(Color::Cmyk),
+            sys::TJCS_TJCS_YCCK => Ok(Color::Ycck),
+            other => Err(Error::format("JPEG colour space", "grey, YCbCr, RGB, CMYK or YCCK", other.cast_signed())),
+        }
+    }
+}
+
+/// Reads the header by our own rules, and compares its sizes with the limits.
+fn checked_header(jpeg: &[u8], bounds: Bounds) -> Result<JpegHeader> {
+    let header = parse(jpeg)?;
+    let pixels = u64::from(header.width) * u64::from(header.height);
+    if pixels > bounds.max_pixels {
+        let bytes = |pixels: u64| pixels.saturating_mul(PIXEL_BYTES);
+        return Err(Error::limit("decoded JPEG", "max_decoded_bytes", bytes(bounds.max_pixels), bytes(pixels)));
+    }
+    // Each scan may touch every coefficient again. Counted before the first is decoded.
+    if !(header.is_in_one_scan() && matches!(header.sof, 0 | 1 | 3)) {
+        let (allowed, found) = (bounds.scans_of(pixels), scans(jpeg, header.scan_offset));
+        if found > allowed {
+            return Err(Error::limit("scans of a JPEG", "scans for its size", allowed, found));
+        }
+    }
+    Ok(header)
+}
+
+/// How pictures are decoded. Holds no data of a picture.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Decompressor {
+    bounds: Bounds,
+    warnings: Warnings,
+}
+
+impl Decompressor {
+    pub(crate) const fn new(bounds: Bounds, warnings: Warnings) -> Self {
+        Self { bounds, warnings }
+    }
+
+    /// Changes what the next picture may ask for.
+    pub(crate) const fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// Reads the header of `jpeg`.
+    ///
+    /// # Errors
+    /// `Format` if there is none, or, under [`Warnings::Refuse`], libjpeg warns of it; `Limit` if
+    /// it asks for too many pixels.
+    pub(crate) fn open<'a>(&self, jpeg: &'a [u8]) -> Result<Picture<'a>> {
+        let header = checked_header(jpeg, self.bounds)?;
+        let mut handle = Handle::new(sys::TJINIT_TJINIT_DECOMPRESS)?;
+        handle.bound(self.bounds)?;
+        // Otherwise an ICC profile is copied with each header.
+        handle.set(sys::TJPARAM_TJPARAM_SAVEMARKERS, 0)?;
+        // SAFETY: the pointer and the length are those of a live slice, which the library only
+        // reads.
+        let status = unsafe { sys::tj3DecompressHeader(handle.0.as_ptr(), jpeg.as_ptr(), jpeg.len() as _) };
+        self.accepted(handle.outcome(status))?;
+        let color = handle.color()?;
+        let found = (
+            handle.get(sys::TJPARAM_TJPARAM_JPEGWIDTH),
+            handle.get(sys::TJPARAM_TJPARAM_JPEGHEIGHT),
+            color.components(),
+        );
+        let expected = (c_int::from(header.width), c_int::from(header.height), header.components().len());
+        if found != expected {
+            let text = |(width, height, components)| format!("{width} × {height} pixels of {components} components");
+            return Err(Error::format("JPEG header as libjpeg reads it", text(expected), text(found)));
+        }
+        let frame = Frame {
+            width: header.width.into(),
+            height: header.height.into(),
+            color,
+            lossless: handle.get(sys::TJPARAM_TJPARAM_LOSSLESS) != 0,
+        };
+        Ok(Picture { handle, jpeg, header, frame, decompressor: *self })
+    }
+
+    /// The result of an outcome, depending on whether warnings are accepted.
+    fn accepted(&self, outcome: Result<(), Failure>) -> Result<()> {
+        match outcome {
+            Ok(()) => Ok(()),
+            Err(Failure::Warning(_)) if self.warnings == Warnings::Accept => Ok(()),
+            Err(failure) => Err(failure.damaged()),
+        }
+    }
+}
+
+/// A picture whose header was read, to be decoded once.
+pub(crate) struct Picture<'a> {
+    /// Made for this picture. Its one call so far has read the header of `jpeg` to the end.
+    handle: Handle,
+    jpeg: &'a [u8],
+    header: JpegHeader,
+    frame: Frame,
+    decompressor: Decompressor,
+}
+
+impl Picture<'_> {
+    pub(crate) const fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    pub(crate) const fn header(&self) -> &JpegHeader {
+        &self.header
+    }
+
+    /// Decodes all of it at `scale` into `out`, rows of `pitch` bytes.
+    ///
+    /// # Errors
+    /// `Format` if it does not decode, and, under [`Warnings::Refuse`], if libjpeg warns; `Limit`
+    /// if it asks for too much; `Usage` if `out` is too small.
+    pub(crate) fn decode(self, scale: Scale, format: PixelFormat, out: &mut [u8], pitch: usize) -> Result<()> {
+        let whole = Rect::whole(scale.of(self.frame.width), scale.of(self.frame.height));
+        self.decode_region(scale, whole, format, out, pitch)
+    }
+
+    /// Decodes `region` of the scaled picture. Entropy-coded data above it and next to it are read,
+    /// below it they are not; pixels are made only for the region. Its left edge must be the edge
+    /// of an MCU. libjpeg interpolates chroma within the region: if that matters, the region must
+    /// be a pixel larger on each side than the part that is used.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode); also `Format` if libjpeg cannot decode such a region.
+    pub(crate) fn decode_region(
+        mut self,
+        scale: Scale,
+        region: Rect,
+        format: PixelFormat,
+        out: &mut [u8],
+        pitch: usize,
+    ) -> Result<()> {
+        let whole = Rect::whole(scale.of(self.frame.width), scale.of(self.frame.height));
+        region.check(whole.width, whole.height)?;
+        let (width, height) = (region.width as usize, region.height as usize);
+        let row = width * format.bytes();
+        let needed = pitch.checked_mul(height - 1).and_then(|n| n.checked_add(row));
+        if row > pitch || needed.is_none_or(|needed| needed > out.len()) {
+            return Err(Error::usage(
+                "pixels of a JPEG",
+                format!("room for {width} × {height} pixels of {} bytes", format.bytes()),
+                format!("{} bytes in rows of {pitch}", out.len()),
+            ));
+        }
+        let pitch = c_int::try_from(pitch).map_err(|_| Error::usage("row of pixels", "below 2³¹ bytes", pitch))?;
+        self.aim(scale, (region != whole).then_some(region)).map_err(Failure::damaged)?;
+        // SAFETY: `jpeg` is a live slice that the library only reads. What it writes are rows of
+        // `row` bytes, `pitch` apart, `height` of them, for which `out` has room as compared above,
+        // provided that the picture is `frame.width` × `frame.height`: it writes those of the
+        // region, or fails, and without a region those of the whole picture. The size it takes from
+        // `jpeg`, whose header it reads once more. It finds the same as in `Decompressor::open`,
+        // since it starts from the same state: the bytes are the same ones, borrowed since then;
+        // and the instance was new then, and its one reading ended without an error, which is to
+        // say that it was not left in the middle of a marker, but aborted as a whole
+        // (`jpeg_abort_decompress`), after which libjpeg begins anew at SOI.
+        let status = unsafe {
+            sys::tj3Decompress8(
+                self.handle.0.as_ptr(),
+                self.jpeg.as_ptr(),
+                self.jpeg.len() as _,
+                out.as_mut_ptr(),
+                pitch,
+                format.number(),
+            )
+        };
+        self.decompressor.accepted(self.handle.outcome(status))
+    }
+
+    /// Sets the region to decode; without a region, the whole picture.
+    fn aim(&mut self, scale: Scale, region: Option<Rect>) -> Result<(), Failure> {
+        let factor = sys::tjscalingfactor { num: 1, denom: scale.denominator().cast_signed() };
+        // SAFETY: the instance is alive.
+        let status = unsafe { sys::tj3SetScalingFactor(self.handle.0.as_ptr(), factor) };
+        self.handle.outcome(status)?;
+        let Some(region) = region else { return Ok(()) };
+        let [x, y, w, h] = [region.x, region.y, region.width, region.height].map(u32::cast_signed);
+        // SAFETY: the instance is alive; the library compares the region with the scaled picture
+        // whose header it has read, this one.
+        let status = unsafe { sys::tj3SetCroppingRegion(self.handle.0.as_ptr(), sys::tjregion { x, y, w, h }) };
+        self.handle.outcome(status)
+    }
+}
+
+/// A buffer that the library allocated.
+struct Output {
+    bytes: *mut u8,
+    len: sys::size_t,
+}
+
+impl Output {
+    const fn none() -> Self {
+        Self { bytes: ptr::null_mut(), len: 0 }
+    }
+
+    /// Appends what the library wrote.
+    ///
+    /// # Safety
+    /// The call that got this buffer has succeeded.
+    unsafe fn append_to(&self, out: &mut Vec<u8>) -> Result<()> {
+        if !self.bytes.is_null() {
+            let len = usize::try_from(self.len);
+            let len = len.map_err(|_| Error::internal("JPEG in memory", "a length in memory", self.len))?;
+            // SAFETY: after a call that succeeded, the library has written `len` bytes at `bytes`,
+            // which it allocated and nobody else holds.
+            out.extend_from_slice(unsafe { std::slice::from_raw_parts(self.bytes, len) });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        // SAFETY: null, or allocated by the library, which keeps no pointer to it, and not freed
+        // yet.
+        unsafe { sys::tj3Free(self.bytes.cast()) }
+    }
+}
+
+/// Rewrites pictures by their DCT coefficients: baseline, one scan, optimised Huffman tables. Holds
+/// no data of a picture.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Transcoder {
+    bounds: Bounds,
+}
+
+impl Transcoder {
+    pub(crate) const fn new(bounds: Bounds) -> Self {
+        Self { bounds }
+    }
+
+    /// Changes what the next picture may ask for.
+    pub(crate) const fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// Appends the transcoded picture to `out`.
+    ///
+    /// # Errors
+    /// `Format` if `jpeg` is damaged (warnings included) or the operation is not possible without
+    /// loss; `Limit` if it asks for too much.
+    pub(crate) fn transcode(&self, jpeg: &[u8], how: Transcoding, out: &mut Vec<u8>) -> Result<()> {
+        checked_header(jpeg, self.bounds)?;
+        let mut handle = Handle::new(sys::TJINIT_TJINIT_TRANSFORM)?;
+        // A rotation holds the coefficients twice.
+        let max_memory_mib = self.bounds.max_memory_mib.saturating_mul(2);
+        handle.bound(Bounds { max_memory_mib, ..self.bounds })?;
+        handle.set(sys::TJPARAM_TJPARAM_RESTARTBLOCKS, how.restart_interval)?;
+        let mut options = sys::TJXOPT_OPTIMIZE | sys::TJXOPT_PERFECT;
+        if !how.keep_metadata {
+            options |= sys::TJXOPT_COPYNONE;
+        }
+        let transform = sys::tjtransform {
+            r: sys::tjregion { x: 0, y: 0, w: 0, h: 0 },
+            op: how.operation as c_int,
+            options: options.cast_signed(),
+            data: ptr::null_mut(),
+            customFilter: None,
+        };
+        let mut output = Output::none();
+        // SAFETY: the instance is alive, `jpeg` is a live slice that the library only reads; there
+        // is one transform, one pointer and one length, all of them live; the pointer is null, so
+        // that the library allocates.
+        let status = unsafe {
+            sys::tj3Transform(
+                handle.0.as_ptr(),
+                jpeg.as_ptr(),
+                jpeg.len() as _,
+                1,
+                &raw mut output.bytes,
+                &raw mut output.len,
+                &raw const transform,
+            )
+        };
+        handle.outcome(status).map_err(Failure::damaged)?;
+        // SAFETY: the call has succeeded.
+        unsafe { output.append_to(out) }
+    }
+}
+
+/// Encodes pictures. Holds no data of a picture.
+#[cfg(any(test, feature = "encode"))]
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Compressor {
+    #[cfg(test)]
+    process: Option<Process>,
+}
+
+#[cfg(any(test, feature = "encode"))]
+impl Compressor {
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// From now on, writes kinds that [`Encoding`] does not offer: sources for tests.
+    #[cfg(test)]
+    pub(crate) const fn write(&mut self, process: Process) {
+        self.process = Some(process);
+    }
+
+    /// An instance for one picture.
+    fn handle(&self, how: Encoding) -> Result<Handle> {
+        let mut handle = Handle::new(sys::TJINIT_TJINIT_COMPRESS)?;
+        handle.set(sys::TJPARAM_TJPARAM_OPTIMIZE, 1)?;
+        handle.set(sys::TJPARAM_TJPARAM_QUALITY, how.quality)?;
+        handle.set(sys::TJPARAM_TJPARAM_SUBSAMP, how.subsampling as c_int)?;
+        handle.set(sys::TJPARAM_TJPARAM_RESTARTBLOCKS, how.restart_interval)?;
+        #[cfg(test)]
+        if let Some(process) = self.process {
+            let (parameter, value) = process.parameter();
+            handle.set(parameter, value)?;
+        }
+        Ok(handle)
+    }
+
+    /// Appends `pixels`, tightly packed rows of `width` pixels, to `out` as a JPEG.
+    ///
+    /// # Errors
+    /// `Usage` if the number of bytes does not fit the dimensions, or the encoder refuses them.
+    pub(crate) fn encode(
+        &self,
+        pixels: &[u8],
+        (width, height): (u32, u32),
+        format: PixelFormat,
+        how: Encoding,
+        out: &mut Vec<u8>,
+    ) -> Result<()> {
+        let refused = |found: String| {
+            Error::usage("pixels for a JPEG", format!("{width} × {height} of {} bytes", format.bytes()), found)
+        };
+        let expected = (width as usize).checked_mul(height as usize).and_then(|n| n.checked_mul(format.bytes()));
+        if expected != Some(pixels.len()) || pixels.is_empty() {
+            return Err(refused(format!("{} bytes", pixels.len())));
+        }
+        let (Ok(columns), Ok(rows)) = (c_int::try_from(width), c_int::try_from(height)) else {
+            return Err(refused("sides of 2³¹".into()));
+        };
+        let handle = self.handle(how)?;
+        let mut output = Output::none();
+        // SAFETY: the instance is alive; `pixels` holds exactly `height` rows of `width` pixels as
+        // compared above (pitch 0 = tightly packed), which the library only reads; pointer and
+        // length are live, the pointer null, so that the library allocates.
+        let status = unsafe {
+            sys::tj3Compress8(
+                handle.0.as_ptr(),
+                pixels.as_ptr(),
+                columns,
+                0,
+                rows,
+                format.number(),
+                &raw mut output.bytes,
+                &raw mut output.len,
+            )
+        };
+        handle.outcome(status).map_err(|(Failure::Warning(text) | Failure::Fatal(text))| refused(text))?;
+        // SAFETY: the call has succeeded.
+        unsafe { output.append_to(out) }
+    }
+}
+
+#[cfg(test)]
+#[path = "turbo_tests.rs"]
+mod tests;

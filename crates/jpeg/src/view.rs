@@ -1,0 +1,318 @@
+//! Views: which part of a picture a sample shows, and at what size.
+//!
+//! The rules are those of torchvision 0.20 (`Resize`, `CenterCrop`, `RandomResizedCrop`,
+//! `RandomHorizontalFlip`), so that a model trained there gets the same geometry here. All
+//! coordinates are those of the upright picture.
+
+use super::{DrawKey, Draws, Rect};
+use shardpack_format::{Error, Result};
+
+/// Tries for a random crop. After that the largest one in the centre is used.
+const TRIES: u32 = 10;
+
+/// What a sample shows of its picture.
+///
+/// ```
+/// use shardpack_jpeg::{DrawKey, View};
+/// let view = View::random_resized_crop(224, 224).with_flip(0.5);
+/// let key = DrawKey { seed: 1, epoch: 0, sample: 9 };
+/// let crop = view.resolve(500, 375, &key)?;
+/// assert_eq!((crop.height, crop.width), (224, 224));
+/// assert_eq!(view.resolve(500, 375, &key)?, crop, "a pure function");
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct View {
+    /// Which part, and at what size.
+    pub framing: Framing,
+    /// Probability of a reflection left to right. Default 0.
+    pub flip: f64,
+}
+
+/// Which part of a picture is shown, and at what size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Framing {
+    /// The whole picture, at its own size.
+    Whole,
+    /// A rectangle, at its own size.
+    Rectangle(Rect),
+    /// The whole picture, at this size.
+    Resize {
+        /// Rows.
+        height: u32,
+        /// Columns.
+        width: u32,
+    },
+    /// The centre, cropped after the picture was resized so that its shorter side is `short_side`.
+    CenterCrop {
+        /// Pixels of the shorter side after resizing; at least as many as the crop.
+        short_side: u32,
+        /// Rows.
+        height: u32,
+        /// Columns.
+        width: u32,
+    },
+    /// A random part, resized.
+    RandomResizedCrop {
+        /// Rows.
+        height: u32,
+        /// Columns.
+        width: u32,
+        /// Range of the share of the picture's area, drawn uniformly. Default 0.08 to 1.
+        scale: (f64, f64),
+        /// Range of width over height, drawn uniformly on a logarithmic scale. Default 3/4 to 4/3.
+        ratio: (f64, f64),
+    },
+}
+
+/// An area in pixels, which need not be whole ones.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Area {
+    /// Distance from the left edge.
+    pub x: f64,
+    /// Distance from the upper edge.
+    pub y: f64,
+    /// Extent along x.
+    pub width: f64,
+    /// Extent along y.
+    pub height: f64,
+}
+
+impl Area {
+    fn of(rect: Rect) -> Self {
+        let Rect { x, y, width, height } = rect;
+        Self { x: x.into(), y: y.into(), width: width.into(), height: height.into() }
+    }
+
+    /// The rectangle, if it is one of whole pixels.
+    #[must_use]
+    pub fn rect(self) -> Option<Rect> {
+        let whole = |v: f64| {
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "compared below")]
+            let n = v as u32;
+            (f64::from(n) == v).then_some(n)
+        };
+        Some(Rect { x: whole(self.x)?, y: whole(self.y)?, width: whole(self.width)?, height: whole(self.height)? })
+    }
+}
+
+/// A view of one picture, with all random choices made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Crop {
+    /// What is shown.
+    pub area: Area,
+    /// The pixels that the resizing filter may use. For a crop before resizing, those that are
+    /// shown; for a crop after resizing, also those that the filter reaches.
+    pub window: Rect,
+    /// Rows of the output.
+    pub height: u32,
+    /// Columns of the output.
+    pub width: u32,
+    /// Whether it is reflected left to right.
+    pub flip: bool,
+}
+
+impl View {
+    const fn new(framing: Framing) -> Self {
+        Self { framing, flip: 0.0 }
+    }
+
+    /// The whole picture at its own size.
+    #[must_use]
+    pub const fn whole() -> Self {
+        Self::new(Framing::Whole)
+    }
+
+    /// A rectangle at its own size.
+    #[must_use]
+    pub const fn rectangle(rect: Rect) -> Self {
+        Self::new(Framing::Rectangle(rect))
+    }
+
+    /// The whole picture at `height` × `width`.
+    #[must_use]
+    pub const fn resize(height: u32, width: u32) -> Self {
+        Self::new(Framing::Resize { height, width })
+    }
+
+    /// The centre `height` × `width` of the picture resized to a shorter side of `short_side`. The
+    /// usual evaluation of ImageNet is 256, 224, 224.
+    #[must_use]
+    pub const fn center_crop(short_side: u32, height: u32, width: u32) -> Self {
+        Self::new(Framing::CenterCrop { short_side, height, width })
+    }
+
+    /// A random part of 8 to 100 % of the area and a ratio of 3/4 to 4/3, resized to `height` ×
+    /// `width`.
+    #[must_use]
+    pub const fn random_resized_crop(height: u32, width: u32) -> Self {
+        Self::new(Framing::RandomResizedCrop { height, width, scale: (0.08, 1.0), ratio: (3.0 / 4.0, 4.0 / 3.0) })
+    }
+
+    /// The same, reflected left to right with probability `flip`.
+    #[must_use]
+    pub const fn with_flip(self, flip: f64) -> Self {
+        Self { flip, ..self }
+    }
+
+    /// Height and width of the output, if they are the same for every picture.
+    #[must_use]
+    pub const fn size(&self) -> Option<(u32, u32)> {
+        match self.framing {
+            Framing::Whole => None,
+            Framing::Rectangle(Rect { height, width, .. })
+            | Framing::Resize { height, width }
+            | Framing::CenterCrop { height, width, .. }
+            | Framing::RandomResizedCrop { height, width, .. } => Some((height, width)),
+        }
+    }
+
+    /// Whether any picture allows this view.
+    ///
+    /// # Errors
+    /// `Usage` if the output has no pixels, a crop is larger than what it is cropped from, a range
+    /// is empty or not positive, or the probability is not valid.
+    pub fn check(&self) -> Result<()> {
+        if !(0.0..=1.0).contains(&self.flip) {
+            return Err(Error::usage("probability of a flip", "0 to 1", self.flip));
+        }
+        if let Some((height, width)) = self.size()
+            && (height == 0 || width == 0)
+        {
+            return Err(Error::usage("size of a view", "at least 1 × 1", format!("{height} × {width}")));
+        }
+        match self.framing {
+            Framing::CenterCrop { short_side, height, width } if height.max(width) > short_side => Err(Error::usage(
+                "centre crop",
+                format!("at most the shorter side of the picture resized, {short_side}"),
+                format!("{height} × {width}"),
+            )),
+            Framing::RandomResizedCrop { scale, ratio, .. } => {
+                let good = |(low, high): (f64, f64)| low > 0.0 && low <= high && high.is_finite();
+                match (good(scale) && scale.1 <= 1.0, good(ratio)) {
+                    (true, true) => Ok(()),
+                    (false, _) => {
+                        Err(Error::usage("scale of a random crop", "0 < low ≤ high ≤ 1", format!("{scale:?}")))
+                    }
+                    (_, false) => Err(Error::usage("ratio of a random crop", "0 < low ≤ high", format!("{ratio:?}"))),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The part that is shown of a picture of `width` × `height` pixels, upright.
+    ///
+    /// Draw 0 of `key` decides the flip (reflected if below the probability). Try i of a random
+    /// crop uses draws 4i + 4 to 4i + 7: area, ratio, row, column. So changing the framing does not
+    /// change the flips, and vice versa.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check); `Usage` if the picture has no pixels or a rectangle does not lie
+    /// within it.
+    pub fn resolve(&self, width: u32, height: u32, key: &DrawKey) -> Result<Crop> {
+        self.check()?;
+        if width == 0 || height == 0 {
+            return Err(Error::usage("picture", "at least 1 × 1", format!("{height} × {width}")));
+        }
+        let draws = key.draws();
+        let flip = self.flip > 0.0 && draws.pair(0)[0] < self.flip;
+        let whole = Rect { x: 0, y: 0, width, height };
+        let sized = |window: Rect, height, width| Crop { area: Area::of(window), window, height, width, flip };
+        Ok(match self.framing {
+            Framing::Whole => sized(whole, height, width),
+            Framing::Rectangle(rect) => {
+                let within = |at: u32, extent: u32, side: u32| at.checked_add(extent).is_some_and(|end| end <= side);
+                if !within(rect.x, rect.width, width) || !within(rect.y, rect.height, height) {
+                    return Err(Error::usage(
+                        "rectangle",
+                        format!("within {width} × {height} pixels"),
+                        format!("{rect:?}"),
+                    ));
+                }
+                sized(rect, rect.height, rect.width)
+            }
+            Framing::Resize { height: rows, width: columns } => sized(whole, rows, columns),
+            Framing::CenterCrop { short_side, height: rows, width: columns } => {
+                let short = width.min(height);
+                let x = Centre::of(width, short, short_side, columns);
+                let y = Centre::of(height, short, short_side, rows);
+                Crop {
+                    area: Area { x: x.start, y: y.start, width: x.extent, height: y.extent },
+                    window: Rect { x: x.seen.0, y: y.seen.0, width: x.seen.1 - x.seen.0, height: y.seen.1 - y.seen.0 },
+                    height: rows,
+                    width: columns,
+                    flip,
+                }
+            }
+            Framing::RandomResizedCrop { height: rows, width: columns, scale, ratio } => {
+                sized(random_part(width, height, scale, ratio, &draws), rows, columns)
+            }
+        })
+    }
+}
+
+/// One axis of a centre crop, in pixels before resizing.
+struct Centre {
+    start: f64,
+    extent: f64,
+    /// First and last + 1 of the pixels that the filter reaches.
+    seen: (u32, u32),
+}
+
+impl Centre {
+    /// `side`: pixels before resizing; `short`: those of the shorter side; `crop`: pixels of the
+    /// crop.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the side")]
+    fn of(side: u32, short: u32, short_side: u32, crop: u32) -> Self {
+        // Like torchvision: the longer side is rounded down, the crop's start to the nearest,
+        // halves to even.
+        let resized = (u64::from(short_side) * u64::from(side) / u64::from(short)) as f64;
+        let start = ((resized - f64::from(crop)) / 2.0).round_ties_even();
+        let scale = f64::from(side) / resized;
+        let (start, extent) = (start * scale, f64::from(crop) * scale);
+        // The filter's support, and one more for its rounding.
+        let reach = scale.max(1.0) + 1.0;
+        let first = (start - reach).floor().max(0.0) as u32;
+        let last = (start + extent + reach).ceil().min(f64::from(side)) as u32;
+        Self { start, extent, seen: (first, last) }
+    }
+}
+
+/// The part that a random crop shows, like torchvision's `RandomResizedCrop.get_params`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "compared with the sides, or rounded into them"
+)]
+fn random_part(width: u32, height: u32, scale: (f64, f64), ratio: (f64, f64), draws: &Draws) -> Rect {
+    let between = |(low, high): (f64, f64), draw: f64| low + (high - low) * draw;
+    let (wide, high) = (f64::from(width), f64::from(height));
+    // Use libm, so that every platform draws the same.
+    let logarithms = (libm::log(ratio.0), libm::log(ratio.1));
+    for attempt in 0..TRIES {
+        let [area, shape] = draws.pair(2 * attempt + 2);
+        let area = wide * high * between(scale, area);
+        let shape = libm::exp(between(logarithms, shape));
+        let (w, h) = ((area * shape).sqrt().round_ties_even(), (area / shape).sqrt().round_ties_even());
+        if w >= 1.0 && w <= wide && h >= 1.0 && h <= high {
+            let [y, x] = draws.pair(2 * attempt + 3);
+            let at = |draw: f64, room: f64| (draw * (room + 1.0)) as u32;
+            return Rect { x: at(x, wide - w), y: at(y, high - h), width: w as u32, height: h as u32 };
+        }
+    }
+    let shape = wide / high;
+    let limited = |side: f64, most: u32| (side.round_ties_even() as u32).clamp(1, most);
+    let (w, h) = if shape < ratio.0 {
+        (width, limited(wide / ratio.0, height))
+    } else if shape > ratio.1 {
+        (limited(high * ratio.1, width), height)
+    } else {
+        (width, height)
+    };
+    Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
+}
+
+#[cfg(test)]
+#[path = "view_tests.rs"]
+mod tests;

@@ -1,0 +1,355 @@
+//! What a thread does with one array of a row: decode it, or the part of it that is asked for, to
+//! where it stays.
+
+use super::arrays::{Cut, too_large};
+use super::examples::loses;
+use super::fields::From;
+use super::work::{FieldOf, Recipe, limits_of_a_part};
+use shardpack_array::blosc2::HEADER_BYTES;
+use shardpack_array::{ArrayDecoder, ArraySplit, Ends, Region, decoded_as};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, FieldValue, Layout, Result, Transform};
+
+/// One thread's decoder of arrays, and its memory: used again for every row.
+pub(super) struct ArrayRows {
+    decoder: ArrayDecoder,
+    scratch: Vec<u8>,
+    fields: Vec<Known>,
+    /// Of the row being decoded, height and width of the arrays that are cut: one window is for all
+    /// of them.
+    cut_size: Option<[u64; 2]>,
+}
+
+/// What is known of a field from the rows before.
+struct Known {
+    /// The last descriptor: in most datasets all are alike.
+    descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
+    /// What is cut out, at the place of the last row; for a stage, also what is only turned.
+    region: Option<Region>,
+}
+
+impl ArrayRows {
+    pub(super) fn new(recipe: &Recipe) -> Self {
+        let known = |from: &From| match from {
+            From::Array { cut: Some(cut), .. } => Known { descriptor: None, region: Some(cut.region.clone()) },
+            _ => Known { descriptor: None, region: None },
+        };
+        let fields = recipe.fields.plans.iter().map(|field| known(&field.from)).collect();
+        Self { decoder: ArrayDecoder::new(), scratch: Vec::new(), fields, cut_size: None }
+    }
+
+    /// Decodes a part of an array.
+    pub(super) fn part(&mut self, split: &ArraySplit, number: usize, payload: &[u8], out: &mut [u8]) -> Result<Ends> {
+        self.decoder.decode_part(split, number, payload, out)
+    }
+
+    /// Begins a row.
+    pub(super) const fn begin(&mut self) {
+        self.cut_size = None;
+    }
+
+    /// What a stage is asked to make of an array: its descriptor, and the part, in the order that
+    /// is wanted.
+    pub(super) fn asked(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        value: &FieldValue<'_>,
+        (channels_first, cut): (bool, Option<&Cut>),
+        dims: &[u64],
+    ) -> Result<(&ArrayDescriptor, Option<&Region>)> {
+        let Self { fields, cut_size, .. } = self;
+        let known = known(fields, of)?;
+        let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
+        let turned = channels_first && cut.is_none();
+        known.ask(recipe, of, value, (channels_first, cut), expected, cut_size)?;
+        let Known { descriptor, region } = known;
+        let Some((_, descriptor)) = descriptor else { return Err(Error::internal("descriptor", "one", "none")) };
+        if turned {
+            let &[height, width, _] = &*descriptor.shape else {
+                return Err(Error::internal("axes of an array with bands first", 3, descriptor.shape.len()));
+            };
+            let mut whole = Region::new(0, 0, height, width);
+            whole.layout = Layout::BandMajor;
+            *region = Some(whole);
+        }
+        Ok((descriptor, region.as_ref()))
+    }
+
+    /// How a payload of so many bytes, as long as the value says nothing but how it is stored, is
+    /// cut into parts for several threads; `None` if it has to be decoded as a whole, or would be
+    /// refused. `header` reads the header of a chunk at a place in the payload.
+    pub(super) fn split(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        value: &FieldValue<'_>,
+        (channels_first, dims): (bool, &[u64]),
+        (payload_bytes, part_bytes): (usize, usize),
+        header: impl FnMut(usize) -> Option<[u8; HEADER_BYTES]>,
+    ) -> Option<ArraySplit> {
+        let known = known(&mut self.fields, of).ok()?;
+        let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
+        let (descriptor, _) =
+            known.ask(recipe, of, value, (channels_first, None), expected, &mut self.cut_size).ok()?;
+        let limits = &of.shard.options().limits;
+        let turned = channels_first.then(|| turned(descriptor));
+        let descriptor = turned.as_ref().map_or(Some(descriptor), Option::as_ref)?;
+        ArraySplit::new(value.codec, descriptor, payload_bytes, part_bytes, limits, header)
+    }
+
+    /// Decodes an array, or what `cut` leaves of it, into the whole of `out`. `dims` are the axes
+    /// that the index promised for a ragged row.
+    pub(super) fn decode(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        value: &FieldValue<'_>,
+        (channels_first, cut): (bool, Option<&Cut>),
+        out: &mut [u8],
+        dims: &[u64],
+    ) -> Result<()> {
+        let limits = &of.shard.options().limits;
+        let dtype = of.field.dtype;
+        let Self { decoder, scratch, fields, cut_size } = self;
+        let known = known(fields, of)?;
+        let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
+        let (descriptor, region) = known.ask(recipe, of, value, (channels_first, cut), expected, cut_size)?;
+        if let Some(region) = region {
+            return decoder.decode_region(value.codec, descriptor, value.bytes, region, out, limits).map(|_| ());
+        }
+        if !channels_first {
+            return decoder.decode_into(value.codec, descriptor, value.bytes, out, limits);
+        }
+        let &[_, _, channels] = &*descriptor.shape else {
+            return Err(Error::internal("axes of an array with bands first", 3, descriptor.shape.len()));
+        };
+        if let Some(turned) = turned(descriptor) {
+            return decoder.decode_into(value.codec, &turned, value.bytes, out, limits);
+        }
+        if scratch.len() < out.len() {
+            scratch.resize(out.len(), 0);
+        }
+        let room = scratch.len();
+        let (Some(scratch), Ok(channels)) = (scratch.get_mut(..out.len()), usize::try_from(channels)) else {
+            return Err(Error::internal("scratch for an array", out.len(), room));
+        };
+        decoder.decode_into(value.codec, descriptor, value.bytes, scratch, limits)?;
+        turn(scratch, channels, dtype, out);
+        Ok(())
+    }
+}
+
+fn known<'k>(fields: &'k mut [Known], of: &FieldOf<'_>) -> Result<&'k mut Known> {
+    fields.get_mut(of.number).ok_or_else(|| Error::usage("field", "one of the batch", of.number))
+}
+
+impl Known {
+    /// Puts in what this value is, and where its part lies; fails unless that has the shape
+    /// `expected`.
+    fn ask(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        value: &FieldValue<'_>,
+        (channels_first, cut): (bool, Option<&Cut>),
+        expected: &[u64],
+        cut_size: &mut Option<[u64; 2]>,
+    ) -> Result<(&ArrayDescriptor, Option<&Region>)> {
+        let limits = &of.shard.options().limits;
+        let dtype = of.field.dtype;
+        if self.descriptor.as_ref().is_none_or(|(bytes, _)| bytes != value.descriptor) {
+            let source = match cut {
+                Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(limits))?,
+                None => ArrayDescriptor::parse(value.descriptor, limits)?,
+            };
+            // Mostly it is the type already, and a copy would allocate.
+            let descriptor = match source.decoded == dtype {
+                true => source,
+                false => decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?,
+            };
+            self.descriptor = Some((value.descriptor.to_vec(), descriptor));
+        }
+        let Some((_, descriptor)) = &self.descriptor else {
+            return Err(Error::internal("descriptor of an array", "one that was parsed", "none"));
+        };
+        if let (Some(cut), Some(region)) = (cut, &mut self.region) {
+            if descriptor.shape.len() != expected.len() {
+                return Err(other_shape(of, expected, &descriptor.shape));
+            }
+            place(cut, region, recipe, of, descriptor, cut_size)?;
+            let shape = region.shape_of(descriptor)?;
+            // An array of two axes has one band, which is no axis.
+            if shape.shape.get(..expected.len()) != Some(expected) {
+                return Err(other_shape(of, expected, &descriptor.shape));
+            }
+            return Ok((descriptor, Some(region)));
+        }
+        let same = match (channels_first, expected, &*descriptor.shape) {
+            (true, &[a, b, c], &[height, width, channels]) => [a, b, c] == [channels, height, width],
+            (true, ..) => false,
+            (false, expected, shape) => expected == shape,
+        };
+        match same {
+            true => Ok((descriptor, None)),
+            false => Err(other_shape(of, expected, &descriptor.shape)),
+        }
+    }
+}
+
+/// What decoding one array takes besides its row, for a row of `row_bytes`: an array like the
+/// example, but perhaps of more or fewer pixels.
+pub(super) fn scratch_bytes(
+    (codec, descriptor): &(Codec, ArrayDescriptor),
+    (channels_first, cut): (bool, Option<&Cut>),
+    row_bytes: u64,
+) -> Result<u64> {
+    if let Some(cut) = cut {
+        let mut region = cut.region.clone();
+        if cut.place.is_none()
+            && let &[height, width, ..] = &*descriptor.shape
+        {
+            (region.height, region.width) = (height, width);
+        }
+        let bytes = ArrayDecoder::region_scratch_bytes(*codec, descriptor, &region)?;
+        return Ok(scaled(bytes, row_bytes, region.shape_of(descriptor)?.bytes));
+    }
+    let by_shape = ArrayDescriptor { layout: Layout::AsShape, ..descriptor.clone() };
+    let (descriptor, also) = match channels_first {
+        true if is_stored_channels_first(descriptor) => (&by_shape, 0),
+        // The same, before it is turned.
+        true => (descriptor, row_bytes),
+        false => (descriptor, 0),
+    };
+    let bytes = ArrayDecoder::scratch_bytes(*codec, descriptor)?;
+    let bytes = match descriptor.layout {
+        Layout::BandMajor => scaled(bytes, row_bytes, descriptor.decoded_bytes()?),
+        _ => bytes,
+    };
+    Ok(bytes.saturating_add(also))
+}
+
+/// `bytes`, as much more as `wanted` is more than `example`.
+fn scaled(bytes: u64, wanted: u64, example: u64) -> u64 {
+    let product = u128::from(bytes) * u128::from(wanted) / u128::from(example.max(1));
+    u64::try_from(product).unwrap_or(u64::MAX)
+}
+
+/// Puts `region` where `cut` lies in this array.
+fn place(
+    cut: &Cut,
+    region: &mut Region,
+    recipe: &Recipe,
+    of: &FieldOf<'_>,
+    descriptor: &ArrayDescriptor,
+    cut_size: &mut Option<[u64; 2]>,
+) -> Result<()> {
+    let &[height, width, ..] = &*descriptor.shape else {
+        return Err(Error::internal("axes of an array to cut", "2 or 3", descriptor.shape.len()));
+    };
+    let Some(place) = cut.place else {
+        (region.height, region.width) = (height, width);
+        return Ok(());
+    };
+    let (array, patch) = ([height, width], [region.height, region.width]);
+    let others = *cut_size.get_or_insert(array);
+    if others != array {
+        let [a, b] = others;
+        let found = format!("{height} × {width} in field `{}`", of.field.name);
+        return Err(Error::usage("arrays to cut alike", format!("{a} × {b}, as the field before it"), found));
+    }
+    [region.y, region.x] = place.origin(&recipe.key(of.at), array, patch).ok_or_else(|| too_large(patch, array))?;
+    Ok(())
+}
+
+fn other_shape(of: &FieldOf<'_>, expected: &[u64], found: &[u64]) -> Error {
+    let cut = match &of.field.from {
+        From::Array { cut: Some(_), .. } => " cut out of it",
+        _ => "",
+    };
+    match &of.field.from {
+        From::Array { indexed: true, .. } => {
+            let expected = format!("{expected:?}{cut}, by the columns of the index");
+            Error::format("shape of the array", expected, format!("{found:?}"))
+        }
+        // Nothing is broken: nobody has promised that arrays are of one shape.
+        _ => {
+            let what = format!("shape of field `{}`", of.field.name);
+            let hint = "hint: arrays of several shapes come ragged if `height`, `width` and `channels` are columns of the index; or load a patch";
+            let expected = format!("{expected:?}{cut}, as in the first sample");
+            Error::usage(what, expected, format!("{found:?}\n{hint}"))
+        }
+    }
+}
+
+/// What bands first are, if nothing has to be turned for it: stored just so.
+fn turned(descriptor: &ArrayDescriptor) -> Option<ArrayDescriptor> {
+    let &[height, width, channels] = &*descriptor.shape else { return None };
+    let turned =
+        || ArrayDescriptor { layout: Layout::AsShape, shape: vec![channels, height, width], ..descriptor.clone() };
+    is_stored_channels_first(descriptor).then(turned)
+}
+
+/// Whether large records of arrays like this one are cut into parts, and most bytes of a part that
+/// a thread has to have room for.
+pub(super) fn part_bytes(
+    (codec, descriptor): &(Codec, ArrayDescriptor),
+    (channels_first, cut): (bool, Option<&Cut>),
+    record_bytes: u64,
+) -> Option<u64> {
+    let turned = if channels_first { Some(turned(descriptor)?) } else { None };
+    let descriptor = turned.as_ref().unwrap_or(descriptor);
+    let takes = cut.is_none() && ArraySplit::takes(*codec, descriptor);
+    takes.then(|| ArraySplit::part_bytes(*codec, descriptor, record_bytes))
+}
+
+/// Whether the payload, decoded as if its shape were `[channels, height, width]`, is just that.
+fn is_stored_channels_first(descriptor: &ArrayDescriptor) -> bool {
+    let by_band = matches!(descriptor.transform, Transform::Fixed { .. });
+    descriptor.layout == Layout::BandMajor && !descriptor.band_difference && !by_band
+}
+
+/// `[pixels, channels]` to `[channels, pixels]`.
+fn turn(from: &[u8], channels: usize, dtype: Dtype, to: &mut [u8]) {
+    match dtype.bytes() {
+        1 => turn_by::<1>(from, channels, to),
+        2 => turn_by::<2>(from, channels, to),
+        4 => turn_by::<4>(from, channels, to),
+        _ => turn_by::<8>(from, channels, to),
+    }
+}
+
+fn turn_by<const N: usize>(from: &[u8], channels: usize, to: &mut [u8]) {
+    /// Pixels at a time: what is read stays in the first cache while every band takes its part.
+    const BLOCK: usize = 64;
+    let (from, to) = (from.as_chunks::<N>().0, to.as_chunks_mut::<N>().0);
+    let pixels = from.len().checked_div(channels).unwrap_or(0);
+    for start in (0..pixels).step_by(BLOCK) {
+        let block = from.get(start * channels..(start + BLOCK).min(pixels) * channels).unwrap_or_default();
+        for (band, plane) in to.chunks_exact_mut(pixels).enumerate() {
+            let values = block.iter().skip(band).step_by(channels);
+            for (value, out) in values.zip(plane.iter_mut().skip(start)) {
+                *out = *value;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turning_moves_every_element() {
+        for (pixels, channels) in [(1, 1), (5, 3), (64, 2), (200, 7)] {
+            let from: Vec<u8> = (0..251).cycle().take(pixels * channels * 2).collect();
+            let mut to = vec![0; from.len()];
+            turn(&from, channels, Dtype::U16, &mut to);
+            for pixel in 0..pixels {
+                for band in 0..channels {
+                    let (a, b) = (2 * (pixel * channels + band), 2 * (band * pixels + pixel));
+                    assert_eq!(from[a..a + 2], to[b..b + 2]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! What a batch holds of an array: all of it, or a patch, or some of its bands; and how many bytes
+//! that takes, known from the index and the first sample.
+
+use super::examples::Examples;
+use super::fields::{Axis, Col, FieldPlan, From, Parts, Size};
+use super::options::{ArrayDtype, CubeMode, LoaderOptions};
+use super::patch::Place;
+use super::work::{limits_of_a_part, name};
+use shardpack_array::{Bands, Region};
+use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
+use shardpack_jpeg::PixelLayout;
+use shardpack_reader::Dataset;
+use shardpack_reader::Shard;
+use shardpack_reader::raw::name_field;
+use shardpack_reader::{Error, Result};
+use std::sync::Arc;
+
+/// A part of an array of two or three axes.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Cut {
+    /// Bands, layout, and the size of a patch; its place, or the size of the whole array, is put in
+    /// for each sample.
+    pub(super) region: Region,
+    /// Where the patch lies; `None` if all pixels come.
+    pub(super) place: Option<Place>,
+}
+
+impl Cut {
+    /// What `options` ask of an array of these axes; `None` if all of it. Bands are those of arrays
+    /// of three axes, and an array that has neither two nor three axes has no pixels to choose
+    /// from.
+    fn of(axes: usize, options: &LoaderOptions) -> Option<Self> {
+        let (height, width, place) = match options.cube {
+            CubeMode::Patch { height, width, place } => (height, width, Some(place)),
+            _ => (0, 0, None),
+        };
+        let mut region = Region::new(0, 0, height.into(), width.into());
+        match axes {
+            2 => {}
+            3 => {
+                region.bands = options.bands.clone();
+                region.layout = match options.layout {
+                    PixelLayout::HeightWidthChannels => Layout::AsShape,
+                    PixelLayout::ChannelsHeightWidth => Layout::BandMajor,
+                };
+            }
+            _ => return None,
+        }
+        (place.is_some() || region.bands != Bands::All).then_some(Self { region, place })
+    }
+}
+
+/// Refuses what no array could satisfy.
+pub(super) fn check(options: &LoaderOptions) -> Result<()> {
+    if let CubeMode::Patch { height, width, .. } = options.cube
+        && (height == 0 || width == 0)
+    {
+        return Err(Error::usage("patch", "at least 1 × 1", format!("{height} × {width}")));
+    }
+    let some = match &options.bands {
+        Bands::All => return Ok(()),
+        Bands::Range(range) => range.start < range.end,
+        Bands::List(list) => !list.is_empty(),
+    };
+    if !some {
+        return Err(Error::usage("bands", "at least one", format!("{:?}", options.bands)));
+    }
+    if options.cube == CubeMode::Raw {
+        return Err(Error::usage("bands", "arrays that are decoded", "stored bytes (`CubeMode::Raw`)"));
+    }
+    Ok(())
+}
+
+/// Refuses options that would do nothing: a patch, bands, or an element type, where no field has
+/// any.
+pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
+    // Pictures have three axes, and a type to choose.
+    let is_decoded = |from: &From| matches!(from, From::Array { .. } | From::Picture { .. });
+    let arrays = plans.iter().filter(|plan| is_decoded(&plan.from));
+    let takes = |plan: &FieldPlan| match plan.from {
+        From::Picture { .. } => options.scaling.is_some(),
+        _ => plan.shape.len() == 3,
+    };
+    match &options.dtype {
+        ArrayDtype::Source => {}
+        ArrayDtype::Cubes(dtype) => {
+            if !arrays.clone().any(takes) {
+                let expected = "an array of three axes among the fields, to be decoded";
+                let hint = "hint: for pictures name the field, or give mean and std";
+                return Err(Error::usage("dtype", expected, format!("none that could be {dtype}\n{hint}")));
+            }
+        }
+        ArrayDtype::Fields(fields) => {
+            if let Some((name, _)) = fields.iter().find(|(name, _)| !arrays.clone().any(|plan| plan.name == *name)) {
+                let names: Vec<&str> = arrays.map(|plan| plan.name.as_str()).collect();
+                let expected = format!("fields out of [{}], the pictures and arrays to be decoded", names.join(", "));
+                return Err(Error::usage("dtype", expected, format!("`{}`", name.escape_debug())));
+            }
+        }
+    }
+    let cuts = plans.iter().map(|plan| &plan.from);
+    let (mut patch, mut bands) = (!matches!(options.cube, CubeMode::Patch { .. }), options.bands == Bands::All);
+    for from in cuts {
+        if let From::Array { cut: Some(cut), .. } = from {
+            patch |= cut.place.is_some();
+            bands |= cut.region.bands != Bands::All;
+        }
+    }
+    match (patch, bands) {
+        (false, _) => Err(Error::usage("patch", "an array of two or three axes among the fields", "none")),
+        (_, false) => Err(Error::usage("bands", "an array of three axes among the fields", "none")),
+        _ => Ok(()),
+    }
+}
+
+/// The columns of the packer: `height`, `width`, and for cubes `channels`; and whether they are
+/// this array's: only if they say what its descriptor says.
+fn columns_of(dataset: &Dataset, shard: &Shard, record: u64, shape: &[u64]) -> (Vec<Col>, bool) {
+    let names = ["height", "width", "channels"].into_iter().take(shape.len());
+    let columns: Vec<Col> = names.filter_map(|name| Col::find(dataset.schema(), name)).collect();
+    let values = columns.iter().map(|column| column.length(shard, record));
+    let known = (2..=3).contains(&shape.len()) && values.eq(shape.iter().map(|axis| Some(*axis)));
+    (columns, known)
+}
+
+/// Names of the array fields that no batch can hold: their arrays have several shapes, and the index
+/// does not say which (boxes, token ids). By the heads of up to 64 samples, spread over the dataset.
+/// [`Loader`](crate::Loader)s leave them out unless they are named, which is an error.
+///
+/// # Errors
+/// As [`Dataset::get`], if no sample can be read.
+pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
+    let mut names = Vec::new();
+    // Nothing is decoded: a part of an array may be what is asked for next.
+    for field in dataset.schema().fields().iter().filter(|field| field.kind == FieldKind::Array) {
+        let position = dataset.schema().stored_position(&field.name).unwrap_or(0);
+        if dataset.is_empty() {
+            continue;
+        }
+        let examples = Examples::find(dataset, &field.name, position, &limits_of_a_part(dataset.limits()))?;
+        let (at, shard, descriptor) = examples.first(dataset, 0)?;
+        if examples.varies.contains(&true) && !columns_of(dataset, &shard, at.record, &descriptor.shape).1 {
+            names.push(field.name.as_str());
+        }
+    }
+    Ok(names)
+}
+
+/// Plans the field `field`, the stored field `position`; `None` if its arrays have several shapes
+/// and the index does not say which.
+pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Option<Parts>> {
+    if dataset.is_empty() {
+        let from = From::Array { position, channels_first: false, cut: None, indexed: false, stored: Vec::new() };
+        return Ok(Some((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 })));
+    }
+    let in_part = matches!(options.cube, CubeMode::Patch { .. }) || options.bands != Bands::All;
+    let limits = if in_part { limits_of_a_part(dataset.limits()) } else { dataset.limits().clone() };
+    let examples = Examples::find(dataset, field, position, &limits)?;
+    let (at, shard, descriptor) = examples.first(dataset, options.epoch)?;
+    let record = at.record;
+    let dtype = examples.dtype(dataset, field, options)?;
+    let rank = descriptor.shape.len();
+    let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;
+    let cut = Cut::of(rank, options);
+    // Axes that do not depend on the sample.
+    let mut fixed: Vec<Option<u64>> = vec![None; rank];
+    if let Some(cut) = &cut {
+        if cut.place.is_some() {
+            let patch = [cut.region.height, cut.region.width];
+            fixed.iter_mut().zip(patch).for_each(|(axis, length)| *axis = Some(length));
+        }
+        if cut.region.bands != Bands::All {
+            let bands = Region { bands: cut.region.bands.clone(), ..Region::new(0, 0, 0, 0) };
+            let shape = bands.shape_of(descriptor).map_err(|e| name(&shard, at, name_field(field, e)))?;
+            fixed.iter_mut().skip(2).for_each(|axis| *axis = Some(shape.shape[2]));
+        }
+    }
+    let (columns, known) = columns_of(dataset, &shard, record, &descriptor.shape);
+    if !known && examples.varies.iter().zip(&fixed).any(|(varies, fixed)| *varies && fixed.is_none()) {
+        return Ok(None);
+    }
+    if let (Some(Cut { region, place: Some(_) }), [height, width, ..]) = (&cut, &*descriptor.shape) {
+        let small = region.height > *height || region.width > *width;
+        // Where sizes differ, the others may be large enough.
+        if small && known && alike(dataset, columns.get(..2).unwrap_or_default())? {
+            let error = too_large([region.height, region.width], [*height, *width]);
+            return Err(name(&shard, at, name_field(field, error)));
+        }
+    }
+    let free: Vec<Col> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
+    let from = From::Array { position, channels_first, cut, indexed: known, stored: examples.stored(dtype) };
+    if known && !alike(dataset, &free)? {
+        let axis = |(column, fixed): (&Col, &Option<u64>)| fixed.map_or(Axis::Column(*column), Axis::Fixed);
+        let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();
+        if channels_first {
+            axes.rotate_right(1);
+        }
+        return Ok(Some((from, dtype, vec![0; rank], Size::Columns(axes))));
+    }
+    let mut shape: Vec<u64> = descriptor.shape.iter().zip(&fixed).map(|(axis, fixed)| fixed.unwrap_or(*axis)).collect();
+    if channels_first {
+        shape.rotate_right(1);
+    }
+    let bytes = usize::try_from(dtype.array_bytes(&shape)?)
+        .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
+    Ok(Some((from, dtype, shape, Size::Dense { bytes })))
+}
+
+/// A patch of `[height, width]` in a smaller array.
+pub(super) fn too_large(patch: [u64; 2], array: [u64; 2]) -> FormatError {
+    let ([a, b], [height, width]) = (patch, array);
+    FormatError::usage("patch", format!("at most {height} × {width}, the array's size"), format!("{a} × {b}"))
+}
+
+/// Whether each of these columns has one value for all samples. Opens every shard, touches no
+/// record.
+fn alike(dataset: &Dataset, columns: &[Col]) -> Result<bool> {
+    let mut first: Option<Arc<Shard>> = None;
+    for (number, info) in dataset.shard_numbers().zip(dataset.shards()) {
+        if info.samples == 0 {
+            continue;
+        }
+        let Some(shard) = dataset.shard_unless_damaged(number)? else { continue };
+        let first = first.get_or_insert_with(|| Arc::clone(&shard));
+        for column in columns {
+            let value = column.bytes(first, 0);
+            let all = column.all(&shard);
+            if value.is_empty() || all.chunks(value.len()).any(|other| other != value) {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}

@@ -1,0 +1,181 @@
+//! What arrays of a field are made of: a look at a few samples, spread over the dataset, so that it
+//! does not matter which of them is the first.
+
+use super::options::LoaderOptions;
+use super::read;
+use super::work::{SampleAt, check, name};
+use shardpack_array::{common_dtype, decoded_as};
+use shardpack_format::{ArrayDescriptor, Codec, Codes, Dtype, Error as FormatError, Limits, Record, Transform};
+use shardpack_reader::Dataset;
+use shardpack_reader::Shard;
+use shardpack_reader::{Error, Result};
+use std::sync::Arc;
+
+/// Most samples that are looked at; of smaller datasets all are.
+const MOST: u64 = 64;
+/// Most samples of one kind that are read whole, in search of one that is not damaged.
+const TRIES: usize = 16;
+
+/// Samples that differ in their element types or in how they are stored, one of each kind,
+/// ascending. At least one, and each is whole: heads alone are vouched for by nothing.
+pub(super) struct Examples {
+    samples: Vec<Example>,
+    /// For each axis of the first one whether any that was looked at has another length.
+    pub(super) varies: Vec<bool>,
+}
+
+struct Example {
+    sample: u64,
+    codec: Codec,
+    descriptor: ArrayDescriptor,
+}
+
+impl Examples {
+    /// `limits` are those that the arrays, as a whole, must be within.
+    pub(super) fn find(dataset: &Dataset, field: &str, position: usize, limits: &Limits) -> Result<Self> {
+        let count = dataset.len().min(MOST);
+        let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
+        let mut shapes: Vec<Vec<u64>> = Vec::new();
+        // Both ends are among them.
+        let samples = (0..count).map(|i| i.saturating_mul(dataset.len() - 1) / (count - 1).max(1));
+        announce(dataset, samples.clone());
+        for sample in samples {
+            let Ok(Some(descriptor)) = head(dataset, sample, position, limits) else { continue };
+            if !shapes.contains(&descriptor.shape) {
+                shapes.push(descriptor.shape.clone());
+            }
+            match kinds.iter_mut().find(|(kind, _)| same_kind(kind, &descriptor)) {
+                Some((_, samples)) => samples.push(sample),
+                None => kinds.push((descriptor, vec![sample])),
+            }
+        }
+        let mut whole: Vec<Example> = Vec::new();
+        let mut buffer = Vec::new();
+        for (kind, samples) in &kinds {
+            let checked = samples.iter().take(TRIES).find_map(|&sample| {
+                let (codec, descriptor) = whole_record(dataset, sample, position, limits, &mut buffer).ok()??;
+                same_kind(kind, &descriptor).then_some(Example { sample, codec, descriptor })
+            });
+            whole.extend(checked);
+        }
+        whole.sort_by_key(|example| example.sample);
+        if whole.is_empty() {
+            // Why not is what reading the first one says.
+            dataset.get(0).and_then(|sample| sample.descriptor(field))?;
+            return Err(Error::usage("samples", "one with this field", format!("none with `{field}`")));
+        }
+        let first = whole.first().map_or(&[][..], |example| &example.descriptor.shape);
+        let differs = |shape: &Vec<u64>, axis: usize| shape.len() != first.len() || shape.get(axis) != first.get(axis);
+        let varies = (0..first.len()).map(|axis| shapes.iter().any(|shape| differs(shape, axis))).collect();
+        Ok(Self { samples: whole, varies })
+    }
+
+    /// The first example: where it is, and what its array is.
+    pub(super) fn first(&self, dataset: &Dataset, epoch: u32) -> Result<(SampleAt, Arc<Shard>, &ArrayDescriptor)> {
+        let Example { sample, descriptor, .. } =
+            self.samples.first().ok_or_else(|| Error::usage("samples", "one with an array", "none"))?;
+        let (number, record) = dataset.locate(*sample)?;
+        Ok((SampleAt { sample: *sample, record, epoch, repetition: 0 }, dataset.shard(number)?, descriptor))
+    }
+
+    /// How the arrays are stored, and decoded as `dtype`.
+    pub(super) fn stored(&self, dtype: Dtype) -> Vec<(Codec, ArrayDescriptor)> {
+        self.samples
+            .iter()
+            .filter_map(|example| Some((example.codec, decoded_as(&example.descriptor, dtype)?)))
+            .collect()
+    }
+
+    /// The type in which a batch holds the field.
+    pub(super) fn dtype(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<Dtype> {
+        let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
+        let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|example| example.descriptor.clone()).collect();
+        let Some(dtype) = options.dtype.of(field, axes).or_else(|| common_dtype(&descriptors)) else {
+            let mut types: Vec<Dtype> = descriptors.iter().map(|descriptor| descriptor.decoded).collect();
+            types.sort_unstable();
+            types.dedup();
+            let types: Vec<&str> = types.iter().map(|dtype| dtype.name()).collect();
+            let found =
+                format!("{}\nhint: load the samples of each type apart, or leave `{field}` out", types.join(", "));
+            let expected = "types of which one holds the values of all";
+            return Err(Error::usage(format!("element types of field `{field}`"), expected, found));
+        };
+        for Example { sample, descriptor, .. } in &self.samples {
+            if decoded_as(descriptor, dtype).is_none() {
+                let (number, record) = dataset.locate(*sample)?;
+                let at = SampleAt { sample: *sample, record, epoch: options.epoch, repetition: 0 };
+                return Err(name(&*dataset.shard(number)?, at, loses(field, descriptor, dtype)));
+            }
+        }
+        Ok(dtype)
+    }
+}
+
+/// Why an array does not come as `dtype`.
+pub(super) fn loses(field: &str, descriptor: &ArrayDescriptor, dtype: Dtype) -> FormatError {
+    let plain = |dtype| ArrayDescriptor::plain(dtype, Vec::new());
+    let hint = match common_dtype(&[descriptor.clone(), plain(dtype)]) {
+        Some(wider) => format!("`dtype` {wider} holds both"),
+        None => "no type holds both: load the samples of each type apart".into(),
+    };
+    let special = match (descriptor.no_data, &descriptor.transform) {
+        (_, Transform::Fixed { .. }) => ", stored as fixed point".to_owned(),
+        (Some(value), _) if descriptor.codes != Codes::default() => format!(", where no data is {value}"),
+        _ if descriptor.codes != Codes::default() => ", some of it not finite".to_owned(),
+        _ => String::new(),
+    };
+    let expected = format!("values that {dtype}, the type of the batch, holds exactly");
+    let found = format!("{}{special}\nhint: {hint}", descriptor.decoded);
+    FormatError::usage(format!("element type of field `{field}`"), expected, found)
+}
+
+/// Tells a storage behind a network that the heads of these samples will be read: one wait for their
+/// shards and one for them, not one for each.
+fn announce(dataset: &Dataset, samples: impl Iterator<Item = u64> + Clone) {
+    if dataset.read_ahead_bytes() == 0 {
+        return;
+    }
+    let places = samples.filter_map(|sample| dataset.locate(sample).ok());
+    places.clone().for_each(|(number, _)| dataset.advise_shards(number..number.saturating_add(1)));
+    for (number, record) in places {
+        // What cannot be opened is said by those who read it.
+        let Ok(shard) = dataset.shard(number) else { continue };
+        if let (Ok(span), Ok(handle)) = (shard.span(&(record..record.saturating_add(1))), shard.file().handle()) {
+            handle.advise_soon(span.start, (span.end - span.start).min(read::HEAD_BYTES as u64));
+        }
+    }
+}
+
+/// Whether two arrays can be handed out as the same types, and are decoded alike.
+fn same_kind(a: &ArrayDescriptor, b: &ArrayDescriptor) -> bool {
+    let no_data = |d: &ArrayDescriptor| d.codes.no_data.and(d.no_data).map(f64::to_bits);
+    (a.decoded, a.stored, a.transform.code()) == (b.decoded, b.stored, b.transform.code())
+        && a.codes == b.codes
+        && (a.layout, a.band_difference) == (b.layout, b.band_difference)
+        && no_data(a) == no_data(b)
+}
+
+/// How a sample's array is stored, by its record, whose CRC32 was compared.
+fn whole_record(
+    dataset: &Dataset,
+    sample: u64,
+    position: usize,
+    limits: &Limits,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<(Codec, ArrayDescriptor)>> {
+    let (number, record) = dataset.locate(sample)?;
+    let shard = dataset.shard(number)?;
+    let bytes = shard.read_record(record, buffer)?;
+    let frame = check(&shard, record, bytes)?;
+    let Some(value) = Record::field_at(&frame, bytes, position, limits)? else { return Ok(None) };
+    Ok(Some((value.codec, ArrayDescriptor::parse(value.descriptor, limits)?)))
+}
+
+/// The descriptor of a sample's array, by the head of its record alone: cubes are large.
+fn head(dataset: &Dataset, sample: u64, position: usize, limits: &Limits) -> Result<Option<ArrayDescriptor>> {
+    let (number, record) = dataset.locate(sample)?;
+    let shard = dataset.shard(number)?;
+    let (frame, bytes) = read::head(&shard, record)?;
+    let descriptor = Record::descriptor_at(&frame, &bytes, position)?;
+    Ok(descriptor.map(|descriptor| ArrayDescriptor::parse(descriptor, limits)).transpose()?)
+}

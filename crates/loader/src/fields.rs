@@ -1,0 +1,356 @@
+//! What a batch is made of: for each field where it comes from, its type, and how many bytes a row
+//! of it takes, known from the index alone.
+
+use super::array_row::part_bytes;
+use super::arrays::{self, Cut};
+use super::options::{CubeMode, ImageMode, LoaderOptions};
+use super::stage::{FieldSource, FieldSpec};
+use super::views;
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema};
+use shardpack_jpeg::{FloatTable, PixelLayout, Scaling, View};
+use shardpack_reader::Dataset;
+use shardpack_reader::Scalar;
+use shardpack_reader::Shard;
+use shardpack_reader::{Error, Result};
+
+/// Records of fewer parts are made by one thread: there is little to share.
+const LARGE_PARTS: u64 = 4;
+
+/// A column of the index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Col {
+    position: usize,
+    dtype: Dtype,
+}
+
+impl Col {
+    pub(super) fn find(schema: &Schema, name: &str) -> Option<Self> {
+        schema.scalar_position(name).map(|(position, dtype)| Self { position, dtype })
+    }
+
+    /// The bytes of the value of a record.
+    pub(super) fn bytes<'s>(&self, shard: &'s Shard, record: u64) -> &'s [u8] {
+        let width = usize::try_from(self.dtype.bytes()).unwrap_or(0);
+        let start = usize::try_from(record).ok().and_then(|r| r.checked_mul(width));
+        let range = start.and_then(|start| Some(start..start.checked_add(width)?));
+        range.and_then(|range| self.all(shard).get(range)).unwrap_or_default()
+    }
+
+    /// The values of all records.
+    pub(super) fn all<'s>(&self, shard: &'s Shard) -> &'s [u8] {
+        shard.index().column(self.position).unwrap_or_default()
+    }
+
+    /// The value as a length; `None` for what is none.
+    pub(super) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
+        Scalar::from_bytes(self.dtype, self.bytes(shard, record))?.as_i64()?.try_into().ok()
+    }
+}
+
+/// Where a field of a batch comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum From {
+    /// A column of the index.
+    Scalar(Col),
+    /// A picture, decoded. Position among the stored fields. `floats` if it comes as such.
+    Picture { position: usize, view: View, orientation: Option<Col>, floats: Option<Box<FloatTable>> },
+    /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
+    /// it is stored.
+    Array {
+        position: usize,
+        channels_first: bool,
+        cut: Option<Cut>,
+        indexed: bool,
+        stored: Vec<(Codec, ArrayDescriptor)>,
+    },
+    /// Stored bytes.
+    Raw { position: usize },
+}
+
+impl From {
+    /// Position among the stored fields, of what comes out of a record.
+    pub(super) const fn position(&self) -> Option<usize> {
+        match self {
+            Self::Scalar(_) => None,
+            Self::Picture { position, .. } | Self::Array { position, .. } | Self::Raw { position } => Some(*position),
+        }
+    }
+
+    /// Whether large values of this field are made in parts.
+    fn is_in_parts(&self) -> bool {
+        match self {
+            Self::Raw { .. } => true,
+            Self::Array { channels_first, cut, stored, .. } => {
+                let how = (*channels_first, cut.as_ref());
+                !stored.is_empty() && stored.iter().all(|stored| part_bytes(stored, how, 0).is_some())
+            }
+            Self::Scalar(_) | Self::Picture { .. } => false,
+        }
+    }
+}
+
+/// How long a row is.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Size {
+    /// All rows alike.
+    Dense { bytes: usize },
+    /// As columns of the index say, of which these are the axes as they come out.
+    Columns(Vec<Axis>),
+    /// At most what is left of the record.
+    Stored,
+}
+
+/// One axis of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Axis {
+    Column(Col),
+    Fixed(u64),
+}
+
+/// One field of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FieldPlan {
+    pub(super) name: String,
+    pub(super) dtype: Dtype,
+    pub(super) from: From,
+    /// Shape of a dense row; of a ragged one only the number of axes is known.
+    pub(super) shape: Vec<u64>,
+    pub(super) size: Size,
+    /// Where the axes of a ragged row stand among those of all ragged fields.
+    pub(super) dims_at: usize,
+    /// Whether a stage takes it.
+    pub(super) staged: bool,
+}
+
+/// All fields of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fields {
+    pub(super) plans: Vec<FieldPlan>,
+    /// Axes of all ragged fields of a row together.
+    pub(super) dims: usize,
+    /// Order of the axes of pictures, and how floats are made of their levels.
+    pub(super) layout: PixelLayout,
+    pub(super) scaling: Scaling,
+    /// Records of so many bytes and more are made in parts by several threads.
+    pub(super) large_bytes: Option<u64>,
+}
+
+impl FieldPlan {
+    /// What a stage has to know of it.
+    pub(super) fn spec(&self, layout: PixelLayout, scaling: Scaling) -> FieldSpec<'_> {
+        let source = match &self.from {
+            From::Picture { view, .. } => FieldSource::Picture { view: *view, layout, scaling },
+            From::Array { stored, .. } => FieldSource::Array(stored),
+            From::Scalar(_) | From::Raw { .. } => FieldSource::Other,
+        };
+        FieldSpec { name: &self.name, dtype: self.dtype, source }
+    }
+
+    pub(super) const fn is_ragged(&self) -> bool {
+        !matches!(self.size, Size::Dense { .. })
+    }
+
+    /// Bytes of the row of `record`, with its axes in `dims`, which are those of this field.
+    ///
+    /// # Errors
+    /// `Format` if the columns say what cannot be; `Limit` if the row is over the limits.
+    pub(super) fn row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
+        let axes = match &self.size {
+            Size::Dense { bytes } => return Ok(*bytes),
+            Size::Columns(axes) => axes,
+            Size::Stored => return self.stored_row(shard, record, dims),
+        };
+        for (axis, out) in axes.iter().zip(&mut *dims) {
+            *out = match axis {
+                Axis::Fixed(length) => *length,
+                Axis::Column(column) => column.length(shard, record).ok_or_else(|| {
+                    FormatError::format(format!("field `{}`: length of an axis in the index", self.name), "one", "none")
+                })?,
+            };
+        }
+        let bytes = self.dtype.array_bytes(dims)?;
+        let limits = &shard.options().limits;
+        let too_large =
+            |name, limit| FormatError::limit(format!("field `{}`: size in the index", self.name), name, limit, bytes);
+        if bytes > limits.max_decoded_bytes {
+            return Err(too_large("max_decoded_bytes", limits.max_decoded_bytes));
+        }
+        // An index that promises what no record of this length can hold is refused before memory is
+        // taken for it.
+        let most = shard.index().row(record).map_or(0, |row| row.length).saturating_mul(limits.max_expansion);
+        if bytes > 1 << 20 && bytes > most {
+            return Err(too_large("max_expansion", most));
+        }
+        usize::try_from(bytes).map_err(|_| too_large("max_decoded_bytes", usize::MAX as u64))
+    }
+
+    fn stored_row(&self, shard: &Shard, record: u64, dims: &mut [u64]) -> Result<usize, FormatError> {
+        let schema = &shard.index().metadata().schema;
+        let (length, key) = (shard.index().row(record).map_or(0, |row| row.length), shard.index().key(record));
+        // spec §2.2: the head is at least frame, field table, scalars and key, in whole alignments.
+        let head = FRAME_BYTES
+            .saturating_add(24 * schema.stored_count() as u64)
+            .saturating_add(schema.scalar_bytes())
+            .saturating_add(key.map_or(0, str::len) as u64)
+            .next_multiple_of(64);
+        let limits = &shard.options().limits;
+        if length > limits.max_record_bytes {
+            return Err(FormatError::limit("record", "max_record_bytes", limits.max_record_bytes, length));
+        }
+        dims.fill(0);
+        usize::try_from(length.saturating_sub(head))
+            .map_err(|_| FormatError::limit("record", "max_record_bytes", usize::MAX as u64, length))
+    }
+}
+
+impl Fields {
+    /// What `options` make of the dataset.
+    ///
+    /// # Errors
+    /// `Usage` if a field is unknown or cannot be batched; else as [`Dataset::get`]: the first
+    /// sample says what arrays are made of.
+    pub(super) fn plan(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
+        let schema = dataset.schema();
+        arrays::check(options)?;
+        let scaling = options.scaling.unwrap_or(Scaling::UNIT);
+        let mut fields = Self { plans: Vec::new(), dims: 0, layout: options.layout, scaling, large_bytes: None };
+        match &options.fields {
+            None => {
+                let batched = |kind| matches!(kind, FieldKind::Scalar | FieldKind::Image | FieldKind::Array);
+                for field in schema.fields().iter().filter(|field| batched(field.kind)) {
+                    fields.add(dataset, field, options)?;
+                }
+            }
+            Some(names) => {
+                for name in names {
+                    let field = schema.fields().iter().find(|field| field.name == *name).ok_or_else(|| {
+                        let names: Vec<&str> = schema.fields().iter().map(|field| field.name.as_str()).collect();
+                        let expected = format!("a field out of [{}]", names.join(", "));
+                        Error::usage("field name", expected, format!("`{}`", name.escape_debug()))
+                    })?;
+                    fields.add(dataset, field, options)?;
+                }
+            }
+        }
+        if !dataset.is_empty() {
+            arrays::check_used(&fields.plans, options)?;
+            views::check(&fields.plans, options.layout)?;
+            fields.check_floats(options)?;
+        }
+        if let Some(stage) = &options.stage {
+            let Self { plans, layout, scaling, .. } = &mut fields;
+            for plan in plans {
+                plan.staged = stage.takes(&plan.spec(*layout, *scaling));
+            }
+        }
+        let (mut plans, part_bytes) = (fields.plans.iter(), options.part_bytes as u64);
+        if plans.any(|plan| plan.from.is_in_parts()) && !fields.plans.iter().any(|plan| plan.staged) {
+            fields.large_bytes = Some(part_bytes.saturating_mul(LARGE_PARTS));
+        }
+        Ok(fields)
+    }
+
+    fn add(&mut self, dataset: &Dataset, field: &Field, options: &LoaderOptions) -> Result<()> {
+        let schema = dataset.schema();
+        let position = schema.stored_position(&field.name).unwrap_or(0);
+        let raw = || (From::Raw { position }, Dtype::U8, vec![0], Size::Stored);
+        let (from, dtype, shape, size) = match field.kind {
+            FieldKind::Scalar => {
+                let column = Col::find(schema, &field.name)
+                    .ok_or_else(|| Error::usage("field", "a column of the index", field.name.as_str()))?;
+                let bytes = usize::try_from(column.dtype.bytes()).unwrap_or(0);
+                (From::Scalar(column), column.dtype, Vec::new(), Size::Dense { bytes })
+            }
+            FieldKind::Image => match options.image {
+                ImageMode::Raw => raw(),
+                ImageMode::View(view) => picture(schema, (position, &field.name), view, options)?,
+            },
+            FieldKind::Array => match options.cube {
+                CubeMode::Raw => raw(),
+                CubeMode::Whole | CubeMode::Patch { .. } => {
+                    match arrays::plan(dataset, &field.name, position, options)? {
+                        Some(parts) => parts,
+                        // Nobody has asked for it.
+                        None if options.fields.is_none() => return Ok(()),
+                        None => {
+                            let found =
+                                "several\nhint: leave it out of the fields of the batch, and read it sample by sample";
+                            return Err(Error::usage(
+                                format!("shape of the arrays `{}`", field.name),
+                                "one, or such as the index tells by `height`, `width` and `channels`",
+                                found,
+                            ));
+                        }
+                    }
+                }
+            },
+            _ => {
+                let found = format!(
+                    "`{}`, of kind {:?}\nhint: batches hold numbers: read it sample by sample",
+                    field.name, field.kind
+                );
+                return Err(Error::usage("field", "a scalar, an image or an array", found));
+            }
+        };
+        let mut plan =
+            FieldPlan { name: field.name.clone(), dtype, from, shape, size, dims_at: self.dims, staged: false };
+        if plan.is_ragged() {
+            self.dims += plan.shape.len();
+        } else {
+            plan.dims_at = 0;
+        }
+        self.plans.push(plan);
+        Ok(())
+    }
+
+    /// Where no record is large, nobody looks for them: the largest one has so many bytes.
+    pub(super) fn with_records_of(mut self, record_bytes: u64) -> Self {
+        self.large_bytes = self.large_bytes.filter(|&large| record_bytes >= large);
+        self
+    }
+
+    /// Refuses a scaling that changes nothing.
+    fn check_floats(&self, options: &LoaderOptions) -> Result<()> {
+        let is_float = |plan: &FieldPlan| matches!(plan.from, From::Picture { floats: Some(_), .. });
+        if options.scaling.is_none() || self.plans.iter().any(is_float) {
+            return Ok(());
+        }
+        let hint = "hint: choose float16 or float32 as the element type of the pictures";
+        Err(Error::usage("mean and std", "pictures that come as floats", format!("none that does\n{hint}")))
+    }
+}
+
+/// Where a field comes from, its type, the shape of a row, and how long that is.
+pub(super) type Parts = (From, Dtype, Vec<u64>, Size);
+
+fn picture(schema: &Schema, (position, name): (usize, &str), view: View, options: &LoaderOptions) -> Result<Parts> {
+    view.check()?;
+    let dtype = options.dtype.of_pictures(name, options.scaling.is_some());
+    let floats = match dtype {
+        Dtype::U8 => None,
+        _ => Some(Box::new(FloatTable::new(options.scaling.unwrap_or(Scaling::UNIT), dtype)?)),
+    };
+    let layout = options.layout;
+    let from = From::Picture { position, view, orientation: Col::find(schema, "orientation"), floats };
+    if let Some((height, width)) = view.size() {
+        let shape = axes(layout, u64::from(height), u64::from(width), 3).to_vec();
+        let bytes = dtype.array_bytes(&shape)?;
+        let bytes =
+            usize::try_from(bytes).map_err(|_| Error::usage("size of a view", "one that fits memory", bytes))?;
+        return Ok((from, dtype, shape, Size::Dense { bytes }));
+    }
+    let (Some(height), Some(width)) = (Col::find(schema, "height"), Col::find(schema, "width")) else {
+        let found = "a dataset without them\nhint: choose a view of fixed size, or raw pictures";
+        return Err(Error::usage("whole pictures", "scalar fields `height` and `width`, to make room for them", found));
+    };
+    let axes = axes(layout, Axis::Column(height), Axis::Column(width), Axis::Fixed(3));
+    Ok((from, dtype, vec![0; 3], Size::Columns(axes.to_vec())))
+}
+
+/// Height, width and channels in the order of `layout`.
+fn axes<T>(layout: PixelLayout, height: T, width: T, channels: T) -> [T; 3] {
+    match layout {
+        PixelLayout::HeightWidthChannels => [height, width, channels],
+        PixelLayout::ChannelsHeightWidth => [channels, height, width],
+    }
+}

@@ -1,0 +1,89 @@
+//! What a thread does next, and what comes back from it.
+
+use super::large::Large;
+use super::mend::Mend;
+use super::plan::{Key, Plan};
+use super::read::{Loaded, ReadJob};
+use super::rows::{RowMut, Rows};
+use super::stage::Room;
+use super::work::SampleAt;
+use shardpack_reader::Error;
+use std::sync::Arc;
+
+/// Which row it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowOf {
+    pub(super) generation: u64,
+    pub(super) batch: u64,
+    pub(super) row: u32,
+    pub(super) sample: u64,
+    pub(super) record: u64,
+    pub(super) repetition: u32,
+    pub(super) key: Option<Key>,
+}
+
+impl RowOf {
+    pub(super) const fn at(&self, epoch: u32) -> SampleAt {
+        SampleAt { sample: self.sample, record: self.record, epoch, repetition: self.repetition }
+    }
+
+    pub(super) const fn done(self, fault: Option<Error>, missing: Vec<u32>, staged: u64) -> Outcome {
+        let Self { generation, batch, row, key, .. } = self;
+        Outcome { generation, batch, row, key, fault, missing, staged }
+    }
+}
+
+/// A row to be decoded.
+pub(super) struct Claim {
+    pub(super) of: RowOf,
+    pub(super) handle: RowMut,
+    /// `None` for padding.
+    pub(super) run: Option<Arc<Loaded>>,
+}
+
+/// A row that is done; its handle and its run are let go of.
+pub(super) struct Outcome {
+    pub(super) generation: u64,
+    pub(super) batch: u64,
+    pub(super) row: u32,
+    pub(super) key: Option<Key>,
+    pub(super) fault: Option<Error>,
+    /// Fields that the sample has no value for.
+    pub(super) missing: Vec<u32>,
+    /// Fields that the stage has taken.
+    pub(super) staged: u64,
+}
+
+/// The next useful thing to do.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "lives on the stack of one loop; a box would be an allocation for each batch"
+)]
+pub(super) enum Job {
+    /// Rows were put into the thread's list.
+    Decode,
+    /// Parts of a large record that others have begun.
+    Parts(Arc<Large>),
+    Read(ReadJob),
+    Plan(Plan),
+    /// Make a slot, once the one that it replaces is gone.
+    Allocate(Room, Option<Arc<Rows>>),
+    /// Let go of slots that nobody needs any more: on a device that may take a while.
+    Free(Vec<Arc<Rows>>),
+    /// Hand a batch of this generation and number, whose rows are prepared, to the stage.
+    Submit(u64, u64, Arc<Rows>),
+    /// Decode what the device could not.
+    Mend(Mend),
+    /// Nothing, for want of data, or of a slot.
+    Wait(Want),
+    Exit,
+}
+
+/// Why there is nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Want {
+    Data,
+    Slot,
+    /// The epoch is over, or others are at it.
+    Nothing,
+}

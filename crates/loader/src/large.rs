@@ -1,0 +1,305 @@
+//! One large record, made into its row by all threads together.
+//!
+//! The thread that takes the row *opens* the record ([`opening`](super::opening)): it reads what must be known first, the head,
+//! small values and the headers of chunks, and cuts the rest into parts. Each part is then taken by
+//! whoever has time, and goes once through the cache of that core: read, CRC32, decoded to its
+//! place. Parts that need no decoding are read to their place. Whoever ends the last part joins the
+//! CRCs, compares, and completes the row.
+//!
+//! Whatever is amiss — a record that cannot be cut, a read that fails, a CRC, a chunk — the record
+//! is read once more as a whole, in the way of small records. That way alone says what is wrong, or
+//! that it was nothing lasting; here nobody has to.
+
+use super::array_row::ArrayRows;
+use super::job::RowOf;
+use super::read;
+use super::rows::{PartMut, RowMut};
+use super::stats::{Counters, add, add_since};
+use shardpack_array::{ArraySplit, Ends};
+use shardpack_format::{Error as FormatError, FieldValue, Frame, Limits, Record, Result};
+use shardpack_reader::Shard;
+use shardpack_reader::raw::{STEP_BYTES, room};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// A large record and the row that it becomes.
+pub(super) struct Large {
+    pub(super) of: RowOf,
+    shard: Arc<Shard>,
+    frame: Frame,
+    /// What is not cut: the head, small values, and what is between values. In order.
+    kept: Vec<Kept>,
+    fields: Vec<Field>,
+    parts: Vec<Part>,
+    /// The next part that nobody has taken.
+    next: AtomicUsize,
+    /// Parts that are not done.
+    left: AtomicUsize,
+    failed: AtomicBool,
+    abandoned: AtomicBool,
+    /// The row, and the axes of its ragged fields, until it is complete.
+    row: Mutex<Option<(Arc<RowMut>, Vec<u64>)>>,
+}
+
+/// Bytes of the record that were read by whoever opened it.
+pub(super) struct Kept {
+    /// From the start of the record.
+    pub(super) start: u64,
+    pub(super) bytes: Vec<u8>,
+    /// Without the frame, which has one of its own.
+    pub(super) crc: crc32fast::Hasher,
+}
+
+/// What becomes of a field of the batch.
+pub(super) enum Field {
+    /// Decoded of what was kept, when all parts are there.
+    Kept,
+    /// Its stored bytes come as they are, so many.
+    Stored(u64),
+    Array(Box<ArraySplit>),
+}
+
+/// Consecutive bytes of the record, for one thread.
+pub(super) struct Part {
+    /// From the start of the record.
+    bytes: Range<u64>,
+    /// Number of the field, and of the part in its array; `None` for bytes that the batch has
+    /// nothing of.
+    of: Option<(usize, usize)>,
+    state: Mutex<PartState>,
+}
+
+#[derive(Default)]
+struct PartState {
+    to: Option<PartMut>,
+    crc: crc32fast::Hasher,
+    ends: Ends,
+}
+
+/// What a thread works on parts with: used again for every part.
+#[derive(Default)]
+pub(super) struct PartBench {
+    bytes: Vec<u8>,
+}
+
+pub(super) fn size(bytes: u64) -> Option<usize> {
+    usize::try_from(bytes).ok()
+}
+
+/// These bytes of the record, if they were kept.
+pub(super) fn within<'k>(kept: &'k [Kept], bytes: &Range<u64>) -> Option<&'k [u8]> {
+    let number = kept.partition_point(|kept| kept.start <= bytes.start).checked_sub(1)?;
+    let kept = kept.get(number)?;
+    kept.bytes.get(size(bytes.start - kept.start)?..size(bytes.end - kept.start)?)
+}
+
+/// Consecutive parts of `step` bytes.
+pub(super) fn steps(bytes: &Range<u64>, step: u64) -> impl Iterator<Item = Range<u64>> {
+    let (Range { start, end }, step) = (bytes.clone(), step.max(1));
+    (0..(end - start).div_ceil(step)).map(move |part| start + part * step..(start + (part + 1) * step).min(end))
+}
+
+impl Part {
+    /// A part that goes `to` a place in the row, if the batch has something of it.
+    pub(super) fn new(bytes: Range<u64>, of: Option<(usize, usize)>, to: Option<PartMut>) -> Self {
+        Self { bytes, of, state: Mutex::new(PartState { to, ..PartState::default() }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, PartState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Large {
+    pub(super) fn new(
+        of: RowOf,
+        (shard, frame): (Arc<Shard>, Frame),
+        kept: Vec<Kept>,
+        (fields, parts): (Vec<Field>, Vec<Part>),
+        row: (Arc<RowMut>, Vec<u64>),
+    ) -> Self {
+        let (next, left) = (AtomicUsize::new(0), AtomicUsize::new(parts.len()));
+        let (failed, abandoned) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { of, shard, frame, kept, fields, parts, next, left, failed, abandoned, row: Mutex::new(Some(row)) }
+    }
+
+    /// Whether there are parts that nobody has taken.
+    pub(super) fn has_parts(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.parts.len()
+    }
+
+    /// Bytes that were read to open it.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.kept.iter().map(|kept| kept.bytes.len() as u64).sum()
+    }
+
+    /// Takes a part; `None` if none is left.
+    pub(super) fn take(&self) -> Option<usize> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        (number < self.parts.len()).then_some(number)
+    }
+
+    /// Reads and decodes a part that was taken.
+    pub(super) fn work(&self, number: usize, arrays: &mut ArrayRows, bench: &mut PartBench, counters: &Counters) {
+        // What fails once is read as a whole anyway.
+        let wanted = !self.failed.load(Ordering::Relaxed) && !self.is_abandoned();
+        if wanted && self.part(number, arrays, bench, counters).is_none() {
+            self.fail();
+        }
+    }
+
+    /// Nobody wants the row any more.
+    pub(super) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Relaxed)
+    }
+
+    /// The record has to be read as a whole.
+    pub(super) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+    }
+
+    /// A part that was taken is done, or has failed: whether it was the last one.
+    pub(super) fn done(&self, number: usize) -> bool {
+        if let Some(part) = self.parts.get(number) {
+            // Its bytes of the row are given back before it counts.
+            part.state().to = None;
+        }
+        // AcqRel: who ends the last part sees what all others have done.
+        self.left.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    fn part(&self, number: usize, arrays: &mut ArrayRows, bench: &mut PartBench, counters: &Counters) -> Option<()> {
+        let part = self.parts.get(number)?;
+        let mut state = part.state();
+        let PartState { to, crc, ends } = &mut *state;
+        let length = size(part.bytes.end - part.bytes.start)?;
+        let split = match part.of.and_then(|(field, part)| Some((self.fields.get(field)?, part))) {
+            Some((Field::Array(split), part)) if !split.is_copy() => Some((split, part)),
+            _ => None,
+        };
+        match (to, split) {
+            (Some(to), None) => self.read(part, Some(to.bytes()), &mut bench.bytes, crc, counters),
+            (None, None) => self.read(part, None, &mut bench.bytes, crc, counters),
+            (None, Some(_)) => None,
+            (Some(to), Some((split, number))) => {
+                room(&mut bench.bytes, read::size_class(length as u64)).ok()?;
+                let bytes = bench.bytes.get_mut(..length)?;
+                self.read(part, Some(bytes), &mut Vec::new(), crc, counters)?;
+                let start = Instant::now();
+                *ends = arrays.part(split, number, bytes, to.bytes()).ok()?;
+                add_since(&counters.decode, start);
+                Some(())
+            }
+        }
+    }
+
+    /// Reads a part, and its CRC32 while it is in the cache; to `scratch`, step by step, if it is
+    /// wanted for nothing else.
+    fn read(
+        &self,
+        part: &Part,
+        mut to: Option<&mut [u8]>,
+        scratch: &mut Vec<u8>,
+        crc: &mut crc32fast::Hasher,
+        counters: &Counters,
+    ) -> Option<()> {
+        let base = self.shard.row(self.of.record).ok()?.offset;
+        for step in steps(&part.bytes, STEP_BYTES as u64) {
+            let here = size(step.start - part.bytes.start)?..size(step.end - part.bytes.start)?;
+            let bytes = match &mut to {
+                Some(to) => to.get_mut(here)?,
+                None => room(scratch, step.end - step.start).ok()?,
+            };
+            let start = Instant::now();
+            self.shard.file().read_exact_at(bytes, base.checked_add(step.start)?).ok()?;
+            add_since(&counters.read, start);
+            if self.shard.options().check_crc {
+                let start = Instant::now();
+                crc.update(bytes);
+                add_since(&counters.crc, start);
+            }
+        }
+        add(&counters.read_bytes, part.bytes.end - part.bytes.start);
+        Some(())
+    }
+
+    pub(super) const fn shard(&self) -> &Arc<Shard> {
+        &self.shard
+    }
+
+    /// The row, when all parts are done.
+    pub(super) fn take_row(&self) -> Option<(RowMut, Vec<u64>)> {
+        let (row, dims) = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some((Arc::into_inner(row)?, dims))
+    }
+
+    /// Whether every part is there, and the CRC32 of all of them is that of the record.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.failed.load(Ordering::Relaxed) && (!self.shard.options().check_crc || self.crc() == self.frame.body_crc32)
+    }
+
+    fn crc(&self) -> u32 {
+        let kept = self.kept.iter().map(|kept| (kept.start, kept.crc.clone()));
+        let parts = self.parts.iter().map(|part| (part.bytes.start, part.state().crc.clone()));
+        let mut all: Vec<(u64, crc32fast::Hasher)> = kept.chain(parts).collect();
+        all.sort_by_key(|(start, _)| *start);
+        let mut whole = crc32fast::Hasher::new();
+        all.iter().for_each(|(_, crc)| whole.combine(crc));
+        whole.finalize()
+    }
+
+    /// The value of a stored field, out of what was kept.
+    pub(super) fn value(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'_>>> {
+        let head = self.kept.first().map_or(&[][..], |kept| &kept.bytes);
+        let head = size(self.frame.head_bytes.into()).and_then(|length| head.get(..length)).unwrap_or_default();
+        let Some(place) = Record::places(&self.frame, head)?.into_iter().nth(position).flatten() else {
+            return Ok(None);
+        };
+        if place.decoded_bytes > limits.max_decoded_bytes {
+            return Err(FormatError::limit(
+                "decoded field",
+                "max_decoded_bytes",
+                limits.max_decoded_bytes,
+                place.decoded_bytes,
+            ));
+        }
+        let bytes = within(&self.kept, &place.bytes);
+        let bytes =
+            bytes.ok_or_else(|| FormatError::internal("value of a large record", "one that was kept", position))?;
+        Ok(Some(FieldValue {
+            codec: place.codec,
+            decoded_bytes: place.decoded_bytes,
+            descriptor: place.descriptor,
+            bytes,
+        }))
+    }
+
+    /// Completes a field that was made in parts, with its axes; false if it was not.
+    pub(super) fn complete(&self, number: usize, row: &mut RowMut, dims: &mut [u64]) -> Result<bool> {
+        match self.fields.get(number) {
+            Some(Field::Stored(length)) => {
+                dims.fill(*length);
+                Ok(true)
+            }
+            Some(Field::Array(split)) => {
+                if !split.is_copy() {
+                    split.join(&self.ends(number), row.part(number))?;
+                }
+                Ok(true)
+            }
+            Some(Field::Kept) | None => Ok(false),
+        }
+    }
+
+    fn ends(&self, number: usize) -> Vec<Ends> {
+        let of_field = self.parts.iter().filter(|part| part.of.is_some_and(|(field, _)| field == number));
+        let take = |part: &Part| std::mem::take(&mut part.state().ends);
+        of_field.map(take).collect()
+    }
+}

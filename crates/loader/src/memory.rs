@@ -1,0 +1,78 @@
+//! Where the bytes of batches live: ordinary memory, or memory that the caller hands in because a
+//! device can read it.
+
+use std::io;
+
+/// The memory of one slot.
+///
+/// The ring asks for the bytes once, when the slot is made, and keeps the value until the slot is
+/// given up; in between it reads and writes them from many threads. So an implementation needs no
+/// `unsafe` of its own, and pinned memory is a type whose `Drop` unpins it.
+pub trait SlotMemory: Send + Sync {
+    /// All of the bytes, at the same address as long as the value lives. Their content does not
+    /// matter.
+    fn bytes_mut(&mut self) -> &mut [u8];
+}
+
+/// Makes the memory of slots.
+///
+/// ```
+/// use shardpack_loader::{Allocate, Heap, SlotMemory};
+/// #[derive(Debug)]
+/// struct Counted(std::sync::atomic::AtomicUsize);
+/// impl Allocate for Counted {
+///     fn allocate(&self, bytes: usize) -> std::io::Result<Box<dyn SlotMemory>> {
+///         self.0.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+///         Heap.allocate(bytes)
+///     }
+/// }
+/// let counted = Counted(0.into());
+/// assert_eq!(counted.allocate(100)?.bytes_mut().len(), 100);
+/// # std::io::Result::Ok(())
+/// ```
+pub trait Allocate: Send + Sync + std::fmt::Debug {
+    /// Memory of exactly `bytes` bytes, best aligned to 64: fields of a batch begin at multiples of
+    /// 64 from its start.
+    ///
+    /// # Errors
+    /// Whatever keeps it from being had; it becomes the error of the batch that needed it.
+    fn allocate(&self, bytes: usize) -> io::Result<Box<dyn SlotMemory>>;
+}
+
+/// Ordinary memory, aligned to 64 bytes. The default.
+///
+/// ```
+/// use shardpack_loader::{Allocate, Heap, SlotMemory};
+/// let mut memory = Heap.allocate(1000)?;
+/// assert_eq!(memory.bytes_mut().as_ptr().addr() % 64, 0);
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Heap;
+
+const ALIGNMENT: usize = 64;
+
+struct HeapMemory {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl SlotMemory for HeapMemory {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        self.bytes.get_mut(self.start..).and_then(|tail| tail.get_mut(..self.length)).unwrap_or_default()
+    }
+}
+
+impl Allocate for Heap {
+    fn allocate(&self, bytes: usize) -> io::Result<Box<dyn SlotMemory>> {
+        let mut memory = Vec::new();
+        let room = bytes.checked_add(ALIGNMENT).ok_or(io::ErrorKind::OutOfMemory)?;
+        memory.try_reserve_exact(room).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        // Written once here, so that the first batch does not pay for the system's zeroing of fresh
+        // pages while threads wait for each other.
+        memory.resize(room, 0);
+        let start = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+        Ok(Box::new(HeapMemory { bytes: memory, start, length: bytes }))
+    }
+}

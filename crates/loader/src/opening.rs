@@ -1,0 +1,195 @@
+//! Opens a large record: reads what must be known first, and cuts the rest into parts.
+
+use super::array_row::ArrayRows;
+use super::fields::From;
+use super::job::RowOf;
+use super::large::{Field, Kept, Large, Part, size, steps, within};
+use super::read;
+use super::rows::{PartMut, RowMut};
+use super::work::{FieldOf, Recipe, SampleAt, Source};
+use shardpack_array::blosc2::HEADER_BYTES;
+use shardpack_format::{FRAME_BYTES, FieldPlace, FieldValue, Frame, Record};
+use shardpack_reader::Shard;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// What one thread opens a record with.
+pub(super) struct Opening<'a> {
+    pub(super) recipe: &'a Recipe,
+    pub(super) arrays: &'a mut ArrayRows,
+    pub(super) shard: &'a Arc<Shard>,
+    pub(super) at: SampleAt,
+    /// Bytes of a part that is not decoded, about.
+    pub(super) part_bytes: usize,
+}
+
+/// How a record is cut.
+#[derive(Default)]
+struct Cuts {
+    parts: Vec<Cut>,
+    /// Where parts go: the field, and its bytes.
+    to: Vec<(usize, Range<usize>)>,
+    fields: Vec<Field>,
+}
+
+/// A part that is to be.
+struct Cut {
+    bytes: Range<u64>,
+    of: Option<(usize, usize)>,
+    /// Its number among those that go somewhere.
+    to: usize,
+}
+
+impl Cuts {
+    /// Adds part `part` of a field, which goes to `to`.
+    fn push(&mut self, bytes: Range<u64>, (field, part): (usize, usize), to: Range<usize>) {
+        self.parts.push(Cut { bytes, of: Some((field, part)), to: self.to.len() });
+        self.to.push((field, to));
+    }
+
+    /// Whether a value is cut already.
+    fn has(&self, value: &Range<u64>) -> bool {
+        self.parts.iter().any(|cut| value.contains(&cut.bytes.start))
+    }
+}
+
+impl Opening<'_> {
+    /// As many bytes as those of this many parts may be kept by whoever opens a record.
+    const MOST_KEPT: u64 = 4;
+
+    /// Opens the record of a row. The row comes back if the record has to be read as a whole.
+    pub(super) fn open(mut self, of: RowOf, row: RowMut, dims: &[u64]) -> Result<Large, RowMut> {
+        let Some((frame, cuts, kept)) = self.cut(&row, dims) else { return Err(row) };
+        let (row, places) = row.divide(&cuts.to)?;
+        let mut places: Vec<Option<PartMut>> = places.into_iter().map(Some).collect();
+        let part = |Cut { bytes, of, to }: Cut| {
+            let to = of.and_then(|_| places.get_mut(to)?.take());
+            Part::new(bytes, of, to)
+        };
+        let parts = cuts.parts.into_iter().map(part).collect();
+        Ok(Large::new(of, (Arc::clone(self.shard), frame), kept, (cuts.fields, parts), (row, dims.to_vec())))
+    }
+
+    /// `None` if the record has to be read as a whole.
+    fn cut(&mut self, row: &RowMut, dims: &[u64]) -> Option<(Frame, Cuts, Vec<Kept>)> {
+        let (shard, record) = (self.shard, self.at.record);
+        shard.check_length(record).ok()?;
+        let (frame, head) = read::head(shard, record).ok()?;
+        let places = Record::places(&frame, &head).ok()?;
+        let mut cuts = Cuts::default();
+        self.arrays.begin();
+        for number in 0..self.recipe.fields.plans.len() {
+            let field = self.field(number, row, dims, &frame, &places, &mut cuts)?;
+            cuts.fields.push(field);
+        }
+        // Of values that the batch has nothing of, only the CRC is wanted.
+        for place in places.iter().flatten() {
+            let is_wanted = self.recipe.fields.plans.iter().any(|plan| {
+                let position = plan.from.position();
+                position.and_then(|position| places.get(position)).is_some_and(|wanted| wanted.as_ref() == Some(place))
+            });
+            if !cuts.has(&place.bytes) && !is_wanted {
+                let steps = steps(&place.bytes, self.part_bytes as u64);
+                cuts.parts.extend(steps.map(|bytes| Cut { bytes, of: None, to: 0 }));
+            }
+        }
+        cuts.parts.sort_by_key(|cut| cut.bytes.start);
+        let kept = self.keep(&frame, &head, &cuts)?;
+        check_gaps(&frame, &places, &kept)?;
+        (!cuts.parts.is_empty()).then_some((frame, cuts, kept))
+    }
+
+    /// What becomes of a field; its parts are added to `cuts`.
+    fn field(
+        &mut self,
+        number: usize,
+        row: &RowMut,
+        dims: &[u64],
+        frame: &Frame,
+        places: &[Option<FieldPlace<'_>>],
+        cuts: &mut Cuts,
+    ) -> Option<Field> {
+        let plan = self.recipe.fields.plans.get(number)?;
+        let (shard, at, record) = (self.shard, self.at, self.at.record);
+        let place = plan.from.position().and_then(|position| places.get(position)?.as_ref());
+        let Some(place) = place.filter(|place| !place.bytes.is_empty()) else { return Some(Field::Kept) };
+        // A field that is asked for twice is cut once: the other has to have the bytes.
+        if cuts.has(&place.bytes) {
+            return None;
+        }
+        let limits = &shard.options().limits;
+        let (start, length) = (place.bytes.start, place.bytes.end - place.bytes.start);
+        match &plan.from {
+            From::Raw { .. } if place.decoded_bytes <= limits.max_decoded_bytes => {
+                if length > row.length(number) as u64 {
+                    return None;
+                }
+                for (part, bytes) in steps(&place.bytes, self.part_bytes as u64).enumerate() {
+                    let to = size(bytes.start - start)?..size(bytes.end - start)?;
+                    cuts.push(bytes, (number, part), to);
+                }
+                Some(Field::Stored(length))
+            }
+            From::Array { channels_first, cut: None, .. } if place.decoded_bytes <= limits.max_decoded_bytes => {
+                let (codec, decoded_bytes, descriptor) = (place.codec, place.decoded_bytes, place.descriptor);
+                let value = FieldValue { codec, decoded_bytes, descriptor, bytes: &[] };
+                let source = Source::Whole { frame, bytes: &[] };
+                let field = FieldOf { shard, at, field: plan, number, source };
+                let axes = if plan.is_ragged() { plan.shape.len() } else { 0 };
+                let dims = dims.get(plan.dims_at..plan.dims_at + axes)?;
+                let offset = shard.row(record).ok()?.offset + start;
+                let header = |at: usize| {
+                    let mut header = [0; HEADER_BYTES];
+                    shard.file().read_exact_at(&mut header, offset.checked_add(at as u64)?).ok()?;
+                    Some(header)
+                };
+                let bytes = (size(length)?, self.part_bytes);
+                let split = self.arrays.split(self.recipe, &field, &value, (*channels_first, dims), bytes, header);
+                let Some(split) = split else { return Some(Field::Kept) };
+                for (part, here) in split.parts().iter().enumerate() {
+                    let bytes = start + here.payload.start as u64..start + here.payload.end as u64;
+                    cuts.push(bytes, (number, part), here.out.clone());
+                }
+                Some(Field::Array(Box::new(split)))
+            }
+            _ => Some(Field::Kept),
+        }
+    }
+
+    /// Reads what is between the parts.
+    fn keep(&self, frame: &Frame, head: &[u8], cuts: &Cuts) -> Option<Vec<Kept>> {
+        let offset = self.shard.row(self.at.record).ok()?.offset;
+        let end = std::iter::once(frame.record_bytes..frame.record_bytes);
+        let ends = cuts.parts.iter().map(|cut| cut.bytes.clone()).chain(end);
+        let (mut kept, mut at, mut left) = (Vec::new(), 0, Self::MOST_KEPT.saturating_mul(self.part_bytes as u64));
+        for part in ends {
+            let length = part.start.checked_sub(at)?;
+            left = left.checked_sub(length)?;
+            if length > 0 {
+                let mut bytes = vec![0; size(length)?];
+                // The head was looked at: its bytes are those that the CRC is made of.
+                let known = if at == 0 { head.len() } else { 0 };
+                let (front, rest) = bytes.split_at_mut_checked(known)?;
+                front.copy_from_slice(head.get(..known)?);
+                self.shard.file().read_exact_at(rest, offset.checked_add(at)?.checked_add(known as u64)?).ok()?;
+                let mut crc = crc32fast::Hasher::new();
+                crc.update(bytes.get(if at == 0 { size(FRAME_BYTES)? } else { 0 }..)?);
+                kept.push(Kept { start: at, bytes, crc });
+            }
+            at = part.end;
+        }
+        Some(kept)
+    }
+}
+
+/// Whether the bytes between values are zero: padding.
+fn check_gaps(frame: &Frame, places: &[Option<FieldPlace<'_>>], kept: &[Kept]) -> Option<()> {
+    let mut at = u64::from(frame.head_bytes);
+    for place in places.iter().flatten() {
+        let gap = at..place.bytes.start;
+        at = place.bytes.end;
+        let zero = gap.is_empty() || within(kept, &gap)?.iter().all(|&byte| byte == 0);
+        zero.then_some(())?;
+    }
+    Some(())
+}

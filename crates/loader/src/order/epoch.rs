@@ -1,0 +1,342 @@
+//! The order of a dataset, and one epoch of it.
+
+use super::keyed::Keyed;
+use super::lanes::{Lanes, sharing};
+use super::members::Members;
+use super::permutation::Permutation;
+use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
+use super::runs::Runs;
+use super::state::{Digest, Fingerprint, Sampling};
+use super::streams;
+use shardpack_format::DatasetId;
+use shardpack_reader::Dataset;
+
+/// How samples are ordered.
+///
+/// ```
+/// assert_eq!(shardpack_loader::order::Mode::default(), shardpack_loader::order::Mode::Windowed);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// As they are stored.
+    Stored,
+    /// Runs in permuted order, the samples of as many runs as there are lanes mixed. A set that
+    /// fits into the window is permuted as in [`Mode::Full`]; of samples below 64 KiB, one rank
+    /// alone then reads whole runs.
+    #[default]
+    Windowed,
+    /// All samples permuted: every one is a read of its own.
+    Full,
+}
+
+/// The order of a dataset: with an epoch and a position it gives a sample, and depends on nothing
+/// else. 120 bytes, and 8 for each member of a subset.
+///
+/// ```
+/// use shardpack_loader::order::{Order, Positions, Runs};
+/// let order = Order::new(Runs::new(100_000_000, 38), 42);
+/// let epoch = order.epoch(3);
+/// assert_eq!(epoch.len(), 100_000_000);
+/// assert_eq!(epoch.sample(99_999_999), order.epoch(3).sample(99_999_999));
+/// assert_ne!(epoch.sample(0), order.epoch(4).sample(0));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Order {
+    runs: Runs,
+    dataset: DatasetId,
+    seed: u64,
+    mode: Mode,
+    lanes: u64,
+    members: Option<Members>,
+}
+
+impl Order {
+    /// Lanes by default: 240 = 2⁴·3·5. With runs of 4 MiB the window is 960 MiB, over all ranks
+    /// together.
+    pub const LANES: u64 = 240;
+
+    /// The windowed order of `runs` under `seed`.
+    #[must_use]
+    pub const fn new(runs: Runs, seed: u64) -> Self {
+        Self { runs, dataset: DatasetId([0; 16]), seed, mode: Mode::Windowed, lanes: Self::LANES, members: None }
+    }
+
+    /// The windowed order of `dataset` under `seed`, in runs of 4 MiB. Reads nothing.
+    #[must_use]
+    pub fn of(dataset: &Dataset, seed: u64) -> Self {
+        Self::new(Runs::of(dataset, Runs::BYTES), seed).dataset(dataset.dataset_id())
+    }
+
+    /// Names the dataset, so that a state of another dataset of the same size is refused.
+    #[must_use]
+    pub const fn dataset(mut self, id: DatasetId) -> Self {
+        self.dataset = id;
+        self
+    }
+
+    /// How samples are ordered. Default [`Mode::Windowed`].
+    #[must_use]
+    pub const fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Runs that are mixed at a time, at least 1, default [`Order::LANES`]. More mix better and
+    /// take more memory: about `lanes` runs, all ranks together. World sizes that divide 64 ×
+    /// `lanes` read no byte twice.
+    #[must_use]
+    pub const fn lanes(mut self, lanes: u64) -> Self {
+        self.lanes = if lanes == 0 { 1 } else { lanes };
+        self
+    }
+
+    /// Only these samples; see [`Members`].
+    #[must_use]
+    pub fn subset(mut self, members: Members) -> Self {
+        self.members = Some(members);
+        self
+    }
+
+    /// Lanes.
+    #[must_use]
+    pub const fn lane_count(&self) -> u64 {
+        self.lanes
+    }
+
+    /// Samples in an epoch.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.ordered().samples()
+    }
+
+    /// Whether there is no sample.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn ordered(&self) -> Runs {
+        self.members.as_ref().map_or(self.runs, Members::runs)
+    }
+
+    /// Epoch `epoch`. Costs a few hundred nanoseconds and no memory.
+    #[must_use]
+    pub fn epoch(&self, epoch: u32) -> Epoch {
+        let runs = self.ordered();
+        let key = |stream| Keyed::new(self.seed, epoch, stream);
+        let way = match self.mode {
+            Mode::Stored => Way::Stored,
+            Mode::Windowed if runs.count() > self.lanes => Way::Windowed(Lanes::new(
+                runs,
+                self.lanes,
+                key(streams::RUNS).draw(0),
+                key(streams::STARTS),
+                key(streams::PIECES).draw(0),
+            )),
+            Mode::Windowed => Way::Small(Permutation::new(runs.samples(), key(streams::SAMPLES).draw(0))),
+            Mode::Full => Way::Full(Permutation::new(runs.samples(), key(streams::SAMPLES).draw(0))),
+        };
+        Epoch { runs, way, lanes: self.lanes, members: self.members.clone() }
+    }
+}
+
+impl Sampling for Order {
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let mode = match self.mode {
+            Mode::Stored => 0,
+            Mode::Windowed => 1,
+            Mode::Full => 2,
+        };
+        let mut digest = Digest::new("order");
+        digest.bytes(&self.dataset.0);
+        digest.numbers(&[self.runs.samples(), self.runs.run_samples(), mode, self.lanes]);
+        if let Some(members) = &self.members {
+            digest.bytes(members.fingerprint().to_string().as_bytes());
+        }
+        digest.finish()
+    }
+
+    fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
+        Box::new(Self::epoch(self, epoch))
+    }
+
+    fn sources(&self) -> Vec<u64> {
+        let all = self.runs.samples();
+        vec![self.members.as_ref().map_or(all, |members| members.samples().last().map_or(0, |last| last + 1))]
+    }
+
+    fn aligned(&self) -> u64 {
+        // Without lanes, ranks share no runs.
+        match Self::epoch(self, 0).way {
+            Way::Windowed(_) => self.lanes,
+            Way::Stored | Way::Small(_) | Way::Full(_) => 1,
+        }
+    }
+}
+
+/// One epoch of an [`Order`].
+///
+/// ```
+/// use shardpack_loader::order::{Mode, Order, Positions, Runs};
+/// let epoch = Order::new(Runs::new(1000, 38), 42).mode(Mode::Full).epoch(0);
+/// let mut samples: Vec<u64> = (0..1000).filter_map(|p| epoch.sample(p)).map(|s| s.sample).collect();
+/// samples.sort_unstable();
+/// assert_eq!(samples, (0..1000).collect::<Vec<_>>());
+/// ```
+#[derive(Debug, Clone)]
+pub struct Epoch {
+    runs: Runs,
+    way: Way,
+    lanes: u64,
+    members: Option<Members>,
+}
+
+#[derive(Debug, Clone)]
+enum Way {
+    Stored,
+    Windowed(Lanes),
+    /// As `Full`, of a set that fits into the window.
+    Small(Permutation),
+    Full(Permutation),
+}
+
+/// Samples of this size or more are better read alone than with others that nobody wants: reads of
+/// 64 KiB keep a disk busy. Of runs of 4 MiB, 64 fit.
+const READ_ALONE_UP_TO: u64 = 64;
+
+/// Runs of more samples are not counted, so that absurd ones do no harm: 4 MiB hold fewer.
+const COUNTED_UP_TO: u64 = 1 << 20;
+
+/// Whether a permuted set is read by whole runs. Large samples are not: of 110 KB each, whole runs
+/// read no faster from a disk with several reads in flight, took twice the time from the page
+/// cache, because they leave the processor's, and held the whole set in memory.
+fn by_runs(runs: &Runs, world_size: u64) -> bool {
+    // Whoever takes every sample needs all of every run; of several ranks, each would read
+    // everything.
+    world_size == 1 && (READ_ALONE_UP_TO + 1..=COUNTED_UP_TO).contains(&runs.run_samples())
+}
+
+impl Epoch {
+    fn member(&self, index: u64) -> SampleRef {
+        SampleRef::new(self.members.as_ref().map_or(index, |members| members.sample(index)))
+    }
+
+    /// Member `index`, read with the members `span`, of which `rest` are still taken.
+    fn read(&self, index: u64, span: std::ops::Range<u64>, rest: u64, scattered: bool) -> Pick {
+        let at = self.member(index);
+        if scattered && self.runs.run_samples() <= READ_ALONE_UP_TO {
+            return Pick::alone(at);
+        }
+        let span = match &self.members {
+            None => Some(span),
+            Some(members) => members.span(&span),
+        };
+        span.map_or_else(|| Pick::alone(at), |span| Pick { span, rest, ..Pick::alone(at) })
+    }
+}
+
+impl Positions for Epoch {
+    fn len(&self) -> u64 {
+        self.runs.samples()
+    }
+
+    fn sample(&self, position: u64) -> Option<SampleRef> {
+        let index = match &self.way {
+            _ if position >= self.len() => return None,
+            Way::Stored => position,
+            Way::Windowed(lanes) => lanes.sample(position),
+            Way::Small(permutation) | Way::Full(permutation) => permutation.apply(position),
+        };
+        Some(self.member(index))
+    }
+
+    fn pick(&self, position: u64, own: &Own) -> Option<Pick> {
+        if position >= self.len() {
+            return None;
+        }
+        Some(match (&self.way, own) {
+            (Way::Small(permutation), Own::Every { world_size }) if by_runs(&self.runs, *world_size) => {
+                let index = permutation.apply(position);
+                self.read(index, self.runs.samples_of(self.runs.run_of(index)), 0, false)
+            }
+            (Way::Small(permutation) | Way::Full(permutation), _) => {
+                Pick::alone(self.member(permutation.apply(position)))
+            }
+            (Way::Stored, own) => {
+                let own = match own {
+                    Own::Range(own) => own.clone(),
+                    Own::Every { world_size: 1 } => 0..self.len(),
+                    Own::Every { .. } => position..position + 1,
+                };
+                let run = self.runs.samples_of(self.runs.run_of(position));
+                let span = run.start.max(own.start)..run.end.min(own.end);
+                let rest = span.end.saturating_sub(position);
+                self.read(position, span, rest, false)
+            }
+            (Way::Windowed(lanes), Own::Range(_)) => Pick::alone(self.member(lanes.sample(position))),
+            (Way::Windowed(lanes), Own::Every { world_size }) => {
+                let portion = lanes.portion(position, *world_size);
+                let scattered = self.scattered(*world_size);
+                self.read(portion.sample, portion.span, portion.rest, scattered)
+            }
+        })
+    }
+
+    fn rest(&self, position: u64, own: &Own) -> u64 {
+        let Some(pick) = self.pick(position, own) else { return 0 };
+        match &self.way {
+            Way::Small(permutation) if pick.rest == 0 => {
+                let run = self.runs.samples_of(self.runs.run_of(permutation.apply(position)));
+                run.filter(|&index| permutation.invert(index) >= position).count() as u64
+            }
+            _ => pick.rest,
+        }
+    }
+
+    fn dealing(&self) -> Dealing {
+        match self.way {
+            Way::Stored => Dealing::Sliced,
+            Way::Windowed(_) | Way::Small(_) | Way::Full(_) => Dealing::Interleaved,
+        }
+    }
+
+    fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
+        let run = self.runs.run_samples();
+        // Of a subset, samples that are not members may be read with it: as many again.
+        let run = if self.members.is_some() { run.saturating_mul(2) } else { run };
+        vec![match self.way {
+            Way::Small(_) if by_runs(&self.runs, world_size) => {
+                OpenReads { source: 0, reads: self.runs.count().max(1), samples: run }
+            }
+            Way::Small(_) | Way::Full(_) => OpenReads::ALONE,
+            Way::Stored => OpenReads { samples: run, ..OpenReads::ALONE },
+            Way::Windowed(_) => {
+                let sharing = sharing(self.lanes, world_size);
+                let samples = match self.scattered(world_size) {
+                    // Done with as soon as it is handed out: no lane keeps anything open.
+                    false if self.runs.run_samples() <= sharing => return vec![OpenReads::ALONE],
+                    true if self.runs.run_samples() <= READ_ALONE_UP_TO => return vec![OpenReads::ALONE],
+                    true => run,
+                    false => run.div_ceil(sharing),
+                };
+                // A rank has a part in every lane that it shares: `lanes × sharing / world_size` of
+                // them.
+                let reads = self.lanes.saturating_mul(sharing) / world_size.max(1);
+                OpenReads { source: 0, reads: reads.max(1), samples }
+            }
+        }]
+    }
+}
+
+impl Epoch {
+    /// Whether what a rank takes of a piece is scattered over it.
+    fn scattered(&self, world_size: u64) -> bool {
+        let sharing = sharing(self.lanes, world_size);
+        !(sharing.is_power_of_two() && sharing <= super::deal::SPANS)
+    }
+}

@@ -1,0 +1,85 @@
+//! A subset: some samples of a dataset, in an order of their own.
+
+use super::runs::Runs;
+use super::state::{Digest, Fingerprint};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The samples of a subset, sorted, each once. Memory: 8 bytes a sample; clones share it.
+///
+/// ```
+/// use shardpack_loader::order::{Members, Runs};
+/// let members = Members::new(&Runs::new(1000, 38), vec![40, 7, 7, 999, 1000]);
+/// assert_eq!(members.len(), 3, "7 counts once, and there is no sample 1000");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Members {
+    samples: Arc<[u64]>,
+    runs: Runs,
+    fingerprint: Fingerprint,
+}
+
+impl Members {
+    /// The members among the samples of `runs`: sorted, repetitions and numbers past the end left
+    /// out.
+    #[must_use]
+    pub fn new(runs: &Runs, mut samples: Vec<u64>) -> Self {
+        samples.retain(|&sample| sample < runs.samples());
+        samples.sort_unstable();
+        samples.dedup();
+        let mut touched = 0;
+        let mut last = None;
+        for &sample in &samples {
+            let run = Some(runs.run_of(sample));
+            touched += u64::from(run != last);
+            last = run;
+        }
+        // A run of members is what a run of the dataset holds of them on average, where it holds
+        // any: one read of the usual size.
+        let count = samples.len() as u64;
+        let run_samples = count.div_ceil(touched.max(1));
+        let mut digest = Digest::new("members");
+        digest.numbers(&samples);
+        Self { samples: samples.into(), runs: Runs::new(count, run_samples), fingerprint: digest.finish() }
+    }
+
+    /// Number of members.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.samples.len() as u64
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// The members, ascending.
+    #[must_use]
+    pub fn samples(&self) -> &[u64] {
+        &self.samples
+    }
+
+    pub(super) const fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    pub(super) const fn runs(&self) -> Runs {
+        self.runs
+    }
+
+    /// Member number `index`; 0 past the end, which no caller asks for.
+    pub(super) fn sample(&self, index: u64) -> u64 {
+        let sample = usize::try_from(index).ok().and_then(|index| self.samples.get(index));
+        debug_assert!(sample.is_some(), "member {index} of {}", self.samples.len());
+        sample.copied().unwrap_or_default()
+    }
+
+    /// The samples from the first to the last of the members `span`; `None` if fewer than half of
+    /// them are members, so that each is better read alone.
+    pub(super) fn span(&self, span: &Range<u64>) -> Option<Range<u64>> {
+        let samples = self.sample(span.start)..self.sample(span.end.saturating_sub(1)) + 1;
+        (samples.end - samples.start <= 2 * (span.end - span.start)).then_some(samples)
+    }
+}

@@ -1,0 +1,281 @@
+//! Several datasets mixed by weight, each in an order of its own.
+//!
+//! Positions take the slots of a fixed, even round, one after the other, and each slot is a
+//! source's. A source that ends starts again, with its next epoch, while the others go on.
+//!
+//! Which position of its own a source gives is counted in one of two ways. A small source is
+//! *counted through*: its first slot gives its first position, the next one the second, so one pass
+//! ends before the next begins. A large one in lanes is counted *by columns*: positions are laid
+//! out in rows of as many columns as there are lanes, and a source's own positions keep the column,
+//! so that what is congruent in the mixture is congruent in the source. A rank that takes every 8th
+//! position of the mixture then takes every 8th of each source, and reads each run once. Some
+//! columns have met a source a few turns more often than others, so the end of one pass and the
+//! beginning of the next overlap by as many rows: a part of a large source, but several passes of
+//! one that has only a few rows.
+
+use super::keyed::Keyed;
+use super::pattern::{Pattern, SLOTS};
+use super::positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
+use super::state::{Digest, Fingerprint, Sampling};
+use super::streams;
+use shardpack_reader::{Error, Result};
+use std::sync::{Arc, OnceLock};
+
+/// Datasets mixed by weight: under the rules of an [`Order`](super::Order). Ranks read whole parts
+/// of runs if their number divides the lanes, which all sources should share; else sample by
+/// sample, and so of sources of fewer than 64 samples for each lane. Of those, and of all that have
+/// no lanes, every pass ends before the next begins; the passes of larger ones overlap, but no
+/// sample is two passes ahead of another.
+///
+/// ```
+/// use shardpack_loader::order::{Mixture, Order, Runs, Sampling};
+/// use std::sync::{Arc, OnceLock};
+/// let photos = Arc::new(Order::new(Runs::new(100_000, 38), 42));
+/// let sketches = Arc::new(Order::new(Runs::new(20_000, 200), 42));
+/// let mixture = Mixture::new(vec![(photos, 0.9), (sketches, 0.1)], 42)?.draws(50_000);
+/// let epoch = mixture.epoch(0);
+/// let sketches = (0..1000).filter(|&p| epoch.sample(p).is_some_and(|s| s.source == 1)).count();
+/// assert!((98..=102).contains(&sketches));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Mixture {
+    seed: u64,
+    draws: u64,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    sources: Vec<Source>,
+    pattern: Pattern,
+    columns: u64,
+}
+
+#[derive(Debug)]
+struct Source {
+    sampling: Arc<dyn Sampling>,
+    /// Samples in an epoch of it.
+    len: u64,
+    /// Whether its positions keep their column; else they are counted through.
+    by_column: bool,
+    /// How many positions before its share one of the source may lie.
+    early: u64,
+}
+
+impl Source {
+    fn new(sampling: Arc<dyn Sampling>, columns: u64, apart: u64) -> Self {
+        /// Turns of a column from which on a source may be counted by columns. Runs of a smaller
+        /// one, in lanes, hold less than 64 samples: of 64 KiB or more each, which may as well be
+        /// read alone.
+        const TURNS: u64 = 64;
+        let epoch = sampling.epoch(0);
+        let aligned = sampling.aligned() == columns && epoch.dealing() == Dealing::Interleaved;
+        let len = epoch.len();
+        // Passes that overlap by less than the whole of the source: a sample is one pass ahead or
+        // behind, not two.
+        let by_column = aligned && len >= columns.saturating_mul(TURNS.max(apart + 2));
+        Self { sampling, len, by_column, early: if by_column { columns.saturating_mul(apart + 1) } else { 3 } }
+    }
+
+    /// Whether the positions that a rank of `world_size` takes of the mixture are evenly spaced in
+    /// the source too.
+    const fn keeps(&self, world_size: u64, columns: u64) -> bool {
+        world_size == 1 || self.by_column && columns.is_multiple_of(world_size)
+    }
+}
+
+impl Mixture {
+    /// Mixes `sources` by their weights; `seed` chooses where in the round the first epoch starts,
+    /// the sources have seeds of their own. The weights are kept to about a thousandth of their
+    /// sum; a weight above zero is at least that. An epoch has as many draws as the sources have
+    /// samples.
+    ///
+    /// # Errors
+    /// `Usage` if a weight is negative or not finite, if none or more than 1,009 are above zero, or
+    /// if a source is empty or itself a mixture.
+    pub fn new(sources: Vec<(Arc<dyn Sampling>, f64)>, seed: u64) -> Result<Self> {
+        let weights: Vec<f64> = sources.iter().map(|(_, weight)| *weight).collect();
+        if let Some(number) = sources.iter().position(|(source, _)| source.sources().len() != 1) {
+            let found = "a mixture\nhint: give its sources here, their weights multiplied by its own";
+            return Err(Error::usage(format!("source {number}"), "samples of one dataset", found));
+        }
+        let columns = sources.iter().map(|(source, _)| source.aligned()).max().unwrap_or(1).max(1);
+        let pattern = Pattern::new(&weights, columns)?;
+        let source = |(number, (sampling, _))| Source::new(sampling, columns, pattern.apart(number));
+        let sources: Vec<_> = (0..).zip(sources).map(source).collect();
+        if let Some(number) = sources.iter().position(|source| source.len == 0) {
+            return Err(Error::usage(format!("source {number}"), "at least one sample", "none"));
+        }
+        let draws = sources.iter().fold(0_u64, |sum, source| sum.saturating_add(source.len));
+        Ok(Self { seed, draws, inner: Arc::new(Inner { sources, pattern, columns }) })
+    }
+
+    /// Samples drawn in an epoch.
+    #[must_use]
+    pub const fn draws(mut self, draws: u64) -> Self {
+        self.draws = draws;
+        self
+    }
+}
+
+impl Sampling for Mixture {
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let mut digest = Digest::new("mixture");
+        digest.numbers(&[self.draws]);
+        for (number, source) in (0..).zip(&self.inner.sources) {
+            digest.bytes(source.sampling.fingerprint().to_string().as_bytes());
+            let count = self.inner.pattern.count(number);
+            digest.numbers(&[source.sampling.seed(), count, source.by_column.into()]);
+        }
+        digest.finish()
+    }
+
+    fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
+        // The sources go on where the last epoch left them: no sample waits longer for its turn
+        // because epochs are short.
+        let start = self.draws.saturating_mul(epoch.into());
+        let first_slot = Keyed::new(self.seed, 0, streams::ROUND).below(SLOTS, 0);
+        let passes = (0..).zip(&self.inner.sources).map(|(number, source)| {
+            let before = |draws: u64| draws.saturating_mul(self.inner.pattern.count(number)) / SLOTS;
+            Passes::new(before(start).saturating_sub(source.early) / source.len, before(self.draws) / source.len)
+        });
+        let passes = passes.collect();
+        Box::new(Mixed { start, first_slot, draws: self.draws, inner: Arc::clone(&self.inner), passes })
+    }
+
+    fn sources(&self) -> Vec<u64> {
+        let own = |source: &Source| source.sampling.sources().into_iter().next().unwrap_or(0);
+        self.inner.sources.iter().map(own).collect()
+    }
+
+    fn aligned(&self) -> u64 {
+        self.inner.columns
+    }
+}
+
+#[derive(Debug)]
+struct Mixed {
+    start: u64,
+    first_slot: u64,
+    draws: u64,
+    inner: Arc<Inner>,
+    passes: Vec<Passes>,
+}
+
+/// The epochs of a source that an epoch of the mixture goes through, made when they are first met:
+/// making one for each sample would be an allocation each.
+#[derive(Debug)]
+struct Passes {
+    first: u64,
+    epochs: Vec<OnceLock<Box<dyn Positions>>>,
+}
+
+impl Passes {
+    /// About `count` passes, from `first` on: those beyond are made anew each time.
+    fn new(first: u64, count: u64) -> Self {
+        /// A few kilobytes for each source.
+        const MOST: u64 = 64;
+        Self { first, epochs: (0..count.saturating_add(3).min(MOST)).map(|_| OnceLock::new()).collect() }
+    }
+}
+
+/// Where a position of the mixture lies in its source.
+struct Turn<'a> {
+    number: u32,
+    source: &'a Source,
+    pass: u64,
+    position: u64,
+}
+
+impl Mixed {
+    fn turn(&self, position: u64) -> Option<Turn<'_>> {
+        if position >= self.draws {
+            return None;
+        }
+        let Inner { sources, pattern, columns } = &*self.inner;
+        let at = self.start.checked_add(position)?;
+        let (row, column) = (at / columns, at % columns);
+        let (number, turn) = pattern.at(self.first_slot + column % SLOTS, row % SLOTS)?;
+        let source = sources.get(usize::try_from(number).ok()?)?;
+        let own = if source.by_column {
+            let turns = (row / SLOTS).checked_mul(pattern.count(number))?.checked_add(turn)?;
+            turns.checked_mul(*columns)?.checked_add(column)?
+        } else {
+            // A row of whole rounds begins a slot further than the one before.
+            let first = if columns.is_multiple_of(SLOTS) { self.first_slot + row % SLOTS } else { self.first_slot };
+            pattern.before(number, first, at)
+        };
+        Some(Turn { number, source, pass: own / source.len, position: own % source.len })
+    }
+
+    /// Which positions of the source around its own a rank with `own` positions of the mixture
+    /// takes.
+    fn own(&self, turn: &Turn<'_>, own: &Own) -> Own {
+        match own {
+            Own::Every { world_size } if turn.source.keeps(*world_size, self.inner.columns) => own.clone(),
+            _ => Own::Range(turn.position..turn.position + 1),
+        }
+    }
+
+    /// Calls `f` with the source's epoch of this turn. Epochs are numbered by 32 bits: what would
+    /// take 2³² of them starts over.
+    fn with_epoch<T>(&self, turn: &Turn<'_>, f: impl FnOnce(&dyn Positions) -> T) -> T {
+        let make = || turn.source.sampling.epoch(u32::try_from(turn.pass & u64::from(u32::MAX)).unwrap_or_default());
+        let passes = usize::try_from(turn.number).ok().and_then(|source| self.passes.get(source));
+        let place =
+            passes.and_then(|passes| passes.epochs.get(usize::try_from(turn.pass.checked_sub(passes.first)?).ok()?));
+        match place {
+            Some(place) => f(&**place.get_or_init(make)),
+            None => f(&*make()),
+        }
+    }
+}
+
+impl Positions for Mixed {
+    fn len(&self) -> u64 {
+        self.draws
+    }
+
+    fn sample(&self, position: u64) -> Option<SampleRef> {
+        let turn = self.turn(position)?;
+        let sample = self.with_epoch(&turn, |epoch| epoch.sample(turn.position))?.sample;
+        Some(SampleRef { source: turn.number, sample })
+    }
+
+    fn pick(&self, position: u64, own: &Own) -> Option<Pick> {
+        let turn = self.turn(position)?;
+        self.with_epoch(&turn, |epoch| {
+            let pick = epoch.pick(turn.position, &self.own(&turn, own))?;
+            let at = SampleRef { source: turn.number, sample: pick.at.sample };
+            // The source's draws of this pass come after those of the passes before.
+            let repetition = turn.pass.wrapping_mul(epoch.len()).wrapping_add(pick.repetition);
+            Some(Pick { at, pass: turn.pass, repetition, ..pick })
+        })
+    }
+
+    fn rest(&self, position: u64, own: &Own) -> u64 {
+        let Some(turn) = self.turn(position) else { return 0 };
+        self.with_epoch(&turn, |epoch| epoch.rest(turn.position, &self.own(&turn, own)))
+    }
+
+    fn open_reads_max(&self, world_size: u64) -> Vec<OpenReads> {
+        let own = |(number, source): (u32, &Source)| {
+            let mut open = match source.keeps(world_size, self.inner.columns) {
+                true => source.sampling.epoch(0).open_reads_max(world_size),
+                false => vec![OpenReads::ALONE],
+            };
+            for open in &mut open {
+                open.source = number;
+                // The ends of one pass and the beginnings of the next are open together.
+                open.reads = open.reads.saturating_mul(1 + u64::from(source.by_column));
+            }
+            open
+        };
+        (0..).zip(&self.inner.sources).flat_map(own).collect()
+    }
+}

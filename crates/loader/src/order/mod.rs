@@ -1,0 +1,75 @@
+//! In which order samples come, who gets which, and how to go on after a stop.
+//!
+//! Everything here is a pure function: of a dataset, a seed, an epoch and a position. No file is
+//! touched, no table of samples is kept, and nothing depends on the number of ranks, threads, or
+//! samples in a batch.
+//!
+//! ```text
+//! Sampling (Order, Weighted, Mixture) ── epoch ──▶ Positions: position → sample
+//!                                                       │
+//! State (what was seen) + World (rank of how many) ──▶ Share: batch, row → position
+//!                                                       │
+//!                                                       ▼
+//!                                     Steps: sample after sample, with what to read, and when it can be forgotten
+//! ```
+//!
+//! Two of eight ranks, in the middle of an epoch:
+//!
+//! ```
+//! use shardpack_loader::order::{End, Order, Runs, Sampling, Share, State, Steps, World};
+//! let order = Order::new(Runs::of_bytes(1_280_000, 140 << 30, Runs::BYTES), 42);
+//! let state = State { samples_consumed: 512_000, ..State::start(&order) };
+//! let mut seen = Vec::new();
+//! for rank in [2, 5] {
+//!     let share = Share::new(World::new(rank, 8, 32)?, End::Drop, &*order.epoch_of(&state)?, &state);
+//!     assert_eq!(share.batches(), 3000);
+//!     seen.extend(Steps::new(order.epoch_of(&state)?, share).take(32).map(|step| step.at.sample));
+//! }
+//! seen.sort_unstable();
+//! seen.dedup();
+//! assert_eq!(seen.len(), 64, "nobody sees what another one sees");
+//! # Ok::<(), shardpack_loader::Error>(())
+//! ```
+//!
+//! Why it is built so, and how well it mixes: `docs/order.md` and `docs/adr/0004-order.md`.
+
+mod alias;
+mod deal;
+mod epoch;
+mod keyed;
+mod lanes;
+mod members;
+mod mixture;
+mod pattern;
+mod permutation;
+mod positions;
+mod ranks;
+mod runs;
+mod sequence;
+mod state;
+mod steps;
+mod weighted;
+
+pub use epoch::{Epoch, Mode, Order};
+pub use keyed::Keyed;
+pub use members::Members;
+pub use mixture::Mixture;
+pub use permutation::Permutation;
+pub use positions::{Dealing, OpenReads, Own, Pick, Positions, SampleRef};
+pub use ranks::{End, Share, World};
+pub use runs::{Runs, samples_by_key, samples_by_label};
+pub use state::{Fingerprint, Sampling, State};
+pub use steps::{Read, Step, Steps};
+pub use weighted::Weighted;
+
+/// What each family of draws is for: no two purposes share one. Part of the order: a change makes
+/// all states stale, so `state::VERSION` counts with it.
+mod streams {
+    pub(super) const RUNS: u32 = 1;
+    pub(super) const STARTS: u32 = 2;
+    pub(super) const PIECES: u32 = 3;
+    pub(super) const SAMPLES: u32 = 4;
+    pub(super) const DRAWS: u32 = 5;
+    pub(super) const MEMBERS: u32 = 6;
+    pub(super) const ROUND: u32 = 7;
+}

@@ -1,0 +1,229 @@
+//! Who gets which positions: batches of one rank out of several, known before the first of them.
+//!
+//! All ranks together take the *global batch*, `world_size × batch_size` positions, one after the
+//! other. Which positions a global batch holds depends on where it starts and how large it is, on
+//! nothing else; so after a change of ranks or batch size the rest of the epoch is what was not
+//! consumed yet.
+
+use super::positions::{Dealing, Own, Positions};
+use super::state::State;
+use shardpack_reader::{Error, Result};
+
+/// One rank among several, and its batch size.
+///
+/// ```
+/// use shardpack_loader::order::World;
+/// assert_eq!(World::new(3, 8, 32)?.global_batch(), 256);
+/// assert_eq!(World::new(8, 8, 32).unwrap_err().to_string(), "rank: expected below the world size, 8, found 8");
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct World {
+    rank: u64,
+    world_size: u64,
+    batch_size: u64,
+}
+
+impl World {
+    /// Rank `rank` of `world_size`, with `batch_size` samples for each of them at a time.
+    ///
+    /// # Errors
+    /// `Usage` if the rank is not below the world size, or the batch size is 0.
+    pub fn new(rank: u32, world_size: u32, batch_size: u32) -> Result<Self> {
+        if rank >= world_size {
+            return Err(Error::usage("rank", format!("below the world size, {world_size}"), rank));
+        }
+        if batch_size == 0 {
+            return Err(Error::usage("batch size", "at least 1", batch_size));
+        }
+        Ok(Self { rank: rank.into(), world_size: world_size.into(), batch_size: batch_size.into() })
+    }
+
+    /// Samples that all ranks together take at a time.
+    #[must_use]
+    pub const fn global_batch(&self) -> u64 {
+        self.world_size * self.batch_size
+    }
+
+    /// Number of ranks.
+    #[must_use]
+    pub const fn world_size(&self) -> u64 {
+        self.world_size
+    }
+
+    /// Rows of a whole batch.
+    #[must_use]
+    pub const fn batch_size(&self) -> u64 {
+        self.batch_size
+    }
+}
+
+/// What becomes of the samples at the end of an epoch that do not fill a global batch.
+///
+/// ```
+/// assert_eq!(shardpack_loader::order::End::default(), shardpack_loader::order::End::Drop);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
+pub enum End {
+    /// They are left out: every rank gets the same number of whole batches.
+    #[default]
+    Drop,
+    /// Every rank gets the same number of batches of the same size; rows past the last sample are
+    /// padding, and a mask says so.
+    Pad,
+    /// Ranks get what is there: batches may be short, and some ranks may get one fewer.
+    Uneven,
+}
+
+/// What one rank gets in the rest of an epoch. Every number is exact before the first batch, and no
+/// rank asks another one.
+///
+/// ```
+/// use shardpack_loader::order::{End, Order, Runs, Sampling, Share, State, World};
+/// let order = Order::new(Runs::new(1000, 38), 42);
+/// let state = State::start(&order);
+/// let share = |end| Share::new(World::new(1, 8, 32).unwrap(), end, &*Sampling::epoch(&order, 0), &state);
+/// assert_eq!((share(End::Drop).batches(), share(End::Drop).samples()), (3, 96));
+/// assert_eq!((share(End::Pad).batches(), share(End::Pad).samples()), (4, 125));
+/// assert_eq!((share(End::Pad).rows(3), share(End::Pad).filled(3)), (32, 29));
+/// assert_eq!((share(End::Uneven).rows(3), share(End::Uneven).filled(3)), (29, 29));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    world: World,
+    end: End,
+    dealing: Dealing,
+    /// Positions of the epoch.
+    positions: u64,
+    /// The first that is not consumed.
+    start: u64,
+}
+
+impl Share {
+    /// The share of a rank in what `state` leaves of `epoch`.
+    #[must_use]
+    pub fn new(world: World, end: End, epoch: &dyn Positions, state: &State) -> Self {
+        let positions = epoch.len();
+        Self { world, end, dealing: epoch.dealing(), positions, start: state.samples_consumed.min(positions) }
+    }
+
+    /// Number of batches that this rank gets: what `len()` of a loader says.
+    #[must_use]
+    pub fn batches(&self) -> u64 {
+        match self.end {
+            End::Drop => self.whole_steps(),
+            End::Pad => self.steps(),
+            End::Uneven => self.whole_steps() + u64::from(self.tail_filled() > 0),
+        }
+    }
+
+    /// Number of batches of the rank that gets most. Ranks of an [`End::Uneven`] epoch count these
+    /// to agree on [`Share::consumed_after`].
+    #[must_use]
+    pub const fn steps(&self) -> u64 {
+        match self.end {
+            End::Drop => self.whole_steps(),
+            End::Pad | End::Uneven => self.remaining().div_ceil(self.world.global_batch()),
+        }
+    }
+
+    /// Number of samples that this rank gets, padding left out.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        let tail = if matches!(self.end, End::Drop) { 0 } else { self.tail_filled() };
+        self.whole_steps() * self.world.batch_size + tail
+    }
+
+    /// Rows of batch `batch`, padding included; 0 past the last.
+    #[must_use]
+    pub fn rows(&self, batch: u64) -> u64 {
+        match self.end {
+            End::Pad if batch < self.batches() => self.world.batch_size,
+            _ => self.filled(batch),
+        }
+    }
+
+    /// Rows of batch `batch` that hold a sample: the first ones. The rest, with [`End::Pad`] only,
+    /// is padding.
+    #[must_use]
+    pub fn filled(&self, batch: u64) -> u64 {
+        let whole = self.whole_steps();
+        match self.end {
+            _ if batch < whole => self.world.batch_size,
+            End::Pad | End::Uneven if batch == whole => self.tail_filled(),
+            _ => 0,
+        }
+    }
+
+    /// The position that fills row `row` of batch `batch`; `None` for padding and past the end.
+    #[must_use]
+    pub fn position(&self, batch: u64, row: u64) -> Option<u64> {
+        if row >= self.filled(batch) {
+            return None;
+        }
+        Some(match self.dealing {
+            Dealing::Interleaved => {
+                let World { rank, world_size, batch_size } = self.world;
+                let ahead = (rank + world_size - self.start % world_size) % world_size;
+                self.start + ahead + (batch * batch_size + row) * world_size
+            }
+            Dealing::Sliced => self.slice(batch).start + row,
+        })
+    }
+
+    /// Which positions around those of batch `batch` the rank takes.
+    pub(super) fn own(&self, batch: u64) -> Own {
+        match self.dealing {
+            Dealing::Interleaved => Own::Every { world_size: self.world.world_size },
+            Dealing::Sliced if self.world.world_size == 1 => Own::Range(self.start..self.positions),
+            Dealing::Sliced => Own::Range(self.slice(batch)),
+        }
+    }
+
+    /// Samples of the epoch that are consumed once every rank was given `batches` batches: what
+    /// goes into [`State::samples_consumed`].
+    #[must_use]
+    pub fn consumed_after(&self, batches: u64) -> u64 {
+        let whole = batches.saturating_mul(self.world.global_batch());
+        match self.end {
+            End::Drop => self.start + whole.min(self.whole_steps() * self.world.global_batch()),
+            End::Pad | End::Uneven => self.start.saturating_add(whole).min(self.positions),
+        }
+    }
+
+    const fn remaining(&self) -> u64 {
+        self.positions - self.start
+    }
+
+    const fn whole_steps(&self) -> u64 {
+        self.remaining() / self.world.global_batch()
+    }
+
+    /// Samples that this rank gets out of the last, incomplete global batch.
+    fn tail_filled(&self) -> u64 {
+        match self.dealing {
+            Dealing::Sliced => {
+                let slice = self.slice(self.whole_steps());
+                slice.end - slice.start
+            }
+            Dealing::Interleaved => {
+                let World { rank, world_size, .. } = self.world;
+                // Positions below `end` that are this rank's.
+                let below = |end: u64| (end + world_size - 1 - rank) / world_size;
+                below(self.positions) - below(self.positions - self.remaining() % self.world.global_batch())
+            }
+        }
+    }
+
+    /// The rank's slice of global batch `batch`: of the last one, which is smaller, as near to an
+    /// equal part as whole samples allow.
+    fn slice(&self, batch: u64) -> std::ops::Range<u64> {
+        let World { rank, world_size, .. } = self.world;
+        let start = self.start + batch * self.world.global_batch();
+        let len = self.positions.saturating_sub(start).min(self.world.global_batch());
+        let (whole, more) = (len / world_size, len % world_size);
+        let first = |rank: u64| start + whole * rank + rank.min(more);
+        first(rank)..first(rank + 1)
+    }
+}

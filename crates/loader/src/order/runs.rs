@@ -1,0 +1,117 @@
+//! What the order needs to know of a dataset, and the lists of samples that can be drawn from one.
+//!
+//! A run is a fixed *number* of consecutive samples, about 4 MiB of records on average, so that the
+//! table of runs is two integers: run `r` holds the samples `r × run_samples ..`, for a dataset of
+//! any size. Records of different sizes make runs of different sizes; a reader that must bound one
+//! read splits it. A run that crosses a shard is two reads: one in 256 for shards of 1 GiB.
+
+use shardpack_reader::Dataset;
+use shardpack_reader::{Error, Result};
+use std::ops::Range;
+
+/// The runs of a dataset: `samples` in runs of `run_samples`, the last one perhaps shorter.
+///
+/// ```
+/// use shardpack_loader::order::Runs;
+/// let runs = Runs::new(100_000_000, 38);
+/// assert_eq!(runs.count(), 2_631_579);
+/// assert_eq!(runs.samples_of(2_631_578), 99_999_964..100_000_000);
+/// assert_eq!(Runs::of_bytes(1000, 110_000_000, 4 << 20), Runs::new(1000, 38));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Runs {
+    samples: u64,
+    run_samples: u64,
+}
+
+impl Runs {
+    /// Bytes of a run by default: 4 MiB, enough for the full rate of a disk or an object store with
+    /// several reads in flight.
+    pub const BYTES: u64 = 4 << 20;
+
+    /// The most samples that can be ordered: far more than fit on any disk, and sums of two places
+    /// do not overflow.
+    const MOST: u64 = 1 << 62;
+
+    /// Runs of `run_samples`, at least 1 and at most all. Samples past 2⁶² do not count.
+    #[must_use]
+    pub const fn new(samples: u64, run_samples: u64) -> Self {
+        let samples = if samples > Self::MOST { Self::MOST } else { samples };
+        let run_samples = if run_samples > samples { samples } else { run_samples };
+        Self { samples, run_samples: if run_samples == 0 { 1 } else { run_samples } }
+    }
+
+    /// Runs of `run_bytes` on average, of a dataset of `bytes`. A sample larger than that is its
+    /// own run.
+    #[must_use]
+    pub const fn of_bytes(samples: u64, bytes: u64, run_bytes: u64) -> Self {
+        let mean = match bytes.checked_div(samples) {
+            None | Some(0) => 1,
+            Some(mean) => mean,
+        };
+        Self::new(samples, run_bytes.saturating_add(mean / 2) / mean)
+    }
+
+    /// The runs of `dataset`, of `run_bytes` on average (default [`Runs::BYTES`]). Reads nothing:
+    /// sizes and counts stand in the manifest.
+    #[must_use]
+    pub fn of(dataset: &Dataset, run_bytes: u64) -> Self {
+        let bytes = dataset.shards().fold(0_u64, |sum, shard| sum.saturating_add(shard.bytes));
+        Self::of_bytes(dataset.len(), bytes, run_bytes)
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub const fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// Samples in a run.
+    #[must_use]
+    pub const fn run_samples(&self) -> u64 {
+        self.run_samples
+    }
+
+    /// Number of runs.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.samples.div_ceil(self.run_samples)
+    }
+
+    /// The run that holds `sample`.
+    #[must_use]
+    pub const fn run_of(&self, sample: u64) -> u64 {
+        sample / self.run_samples
+    }
+
+    /// The samples of `run`; empty past the end.
+    #[must_use]
+    pub fn samples_of(&self, run: u64) -> Range<u64> {
+        let start = run.saturating_mul(self.run_samples).min(self.samples);
+        start..start.saturating_add(self.run_samples).min(self.samples)
+    }
+}
+
+/// The samples whose label `wanted` accepts, in stored order. Opens every shard, reads no record.
+/// Memory: 8 bytes a sample while it works, 8 for each that it returns.
+///
+/// # Errors
+/// As [`Dataset::labels`].
+pub fn samples_by_label(dataset: &Dataset, wanted: impl Fn(i64) -> bool) -> Result<Vec<u64>> {
+    let labels = dataset.labels()?;
+    Ok((0..).zip(labels).filter(|(_, label)| wanted(*label)).map(|(sample, _)| sample).collect())
+}
+
+/// The samples with these keys, in the order of the keys. Memory: 16 bytes for each sample of the
+/// dataset, kept with it, and 8 for each key.
+///
+/// # Errors
+/// `Usage` names the first key that the dataset does not have; else as [`Dataset::by_key`].
+pub fn samples_by_key<K: AsRef<str>>(dataset: &Dataset, keys: impl IntoIterator<Item = K>) -> Result<Vec<u64>> {
+    let find = |key: K| {
+        let key = key.as_ref();
+        let sample = dataset.by_key(key)?;
+        sample.ok_or_else(|| Error::usage("sample key", "a key of the dataset", format!("`{}`", key.escape_debug())))
+    };
+    keys.into_iter().map(find).collect()
+}

@@ -1,0 +1,159 @@
+//! What must be kept to go on: a few integers.
+
+use super::positions::Positions;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use shardpack_reader::{Error, Result};
+use std::fmt;
+
+/// Counts changes of the order: the same seed and dataset give the same order as long as it stays.
+const VERSION: u64 = 1;
+
+/// A way to draw samples, epoch after epoch.
+pub trait Sampling: fmt::Debug + Send + Sync {
+    /// The seed.
+    fn seed(&self) -> u64;
+
+    /// What the order depends on besides seed and epoch, in 128 bits.
+    fn fingerprint(&self) -> Fingerprint;
+
+    /// Epoch `epoch`.
+    fn epoch(&self, epoch: u32) -> Box<dyn Positions>;
+
+    /// For each dataset that samples come from, how many it must have: one more than the largest
+    /// index that can come. One number for all but a mixture.
+    fn sources(&self) -> Vec<u64>;
+
+    /// Positions that are this far apart lie in the same lane: a world size that divides it reads
+    /// every run once. 1 where there are no lanes.
+    fn aligned(&self) -> u64;
+
+    /// The epoch that `state` is in.
+    ///
+    /// # Errors
+    /// `Usage` if the state was saved under another seed, dataset or order, or counts more samples
+    /// than an epoch has.
+    fn epoch_of(&self, state: &State) -> Result<Box<dyn Positions>> {
+        let (expected, found) = (self.fingerprint(), state.fingerprint);
+        if expected != found {
+            let found = format!(
+                "{found}\nhint: the dataset, the subset, the mode or the lanes are not those of the run that saved it"
+            );
+            return Err(Error::usage("fingerprint of the state", expected, found));
+        }
+        if state.seed != self.seed() {
+            return Err(Error::usage("seed of the state", self.seed(), state.seed));
+        }
+        let epoch = self.epoch(state.epoch);
+        if state.samples_consumed > epoch.len() {
+            let expected = format!("at most {}, the samples of an epoch", epoch.len());
+            return Err(Error::usage("samples consumed of the state", expected, state.samples_consumed));
+        }
+        Ok(epoch)
+    }
+}
+
+/// 128 bits of SHA-256 over what an order depends on; written in hexadecimal.
+///
+/// ```
+/// use shardpack_loader::order::{Order, Runs, Sampling};
+/// let order = Order::new(Runs::new(1000, 38), 42);
+/// assert_eq!(order.fingerprint().to_string().len(), 32);
+/// assert_ne!(order.fingerprint(), order.clone().lanes(480).fingerprint());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Fingerprint(u128);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl From<Fingerprint> for String {
+    fn from(fingerprint: Fingerprint) -> Self {
+        fingerprint.to_string()
+    }
+}
+
+impl TryFrom<String> for Fingerprint {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let digits = text.len() == 32 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let value = u128::from_str_radix(&text, 16).ok().filter(|_| digits);
+        value.map(Self).ok_or_else(|| format!("fingerprint: expected 32 hexadecimal digits, found {text:?}"))
+    }
+}
+
+/// How far a run has come. The same on every rank; any world size, batch size and number of threads
+/// can go on from it.
+///
+/// ```
+/// use shardpack_loader::order::{Order, Runs, State};
+/// let state = State::start(&Order::new(Runs::new(1000, 38), 42));
+/// let text = serde_json::to_string(&state)?;
+/// assert_eq!(serde_json::from_str::<State>(&text)?, state);
+/// assert_eq!((state.epoch, state.samples_consumed, state.next_epoch().epoch), (0, 0, 1));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// Of the dataset and the order.
+    pub fingerprint: Fingerprint,
+    /// The seed.
+    pub seed: u64,
+    /// The epoch, from 0.
+    pub epoch: u32,
+    /// Samples of the epoch that all ranks together were *given*: what was read ahead does not
+    /// count.
+    pub samples_consumed: u64,
+}
+
+impl State {
+    /// Before the first sample.
+    #[must_use]
+    pub fn start(sampling: &dyn Sampling) -> Self {
+        Self { fingerprint: sampling.fingerprint(), seed: sampling.seed(), epoch: 0, samples_consumed: 0 }
+    }
+
+    /// The start of the epoch after this one.
+    #[must_use]
+    pub const fn next_epoch(mut self) -> Self {
+        self.epoch = self.epoch.wrapping_add(1);
+        self.samples_consumed = 0;
+        self
+    }
+}
+
+/// Collects what goes into a [`Fingerprint`].
+pub(super) struct Digest(Sha256);
+
+impl Digest {
+    pub(super) fn new(kind: &str) -> Self {
+        let mut digest = Self(Sha256::new());
+        digest.numbers(&[VERSION]);
+        digest.bytes(kind.as_bytes());
+        digest
+    }
+
+    /// Adds `bytes`, and how many they are: no two lists of parts run together into the same text.
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.0.update((bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+
+    pub(super) fn numbers(&mut self, numbers: &[u64]) {
+        self.0.update((numbers.len() as u64).to_le_bytes());
+        for number in numbers {
+            self.0.update(number.to_le_bytes());
+        }
+    }
+
+    pub(super) fn finish(self) -> Fingerprint {
+        let hash = self.0.finalize();
+        Fingerprint(hash.iter().take(16).fold(0, |value, &byte| value << 8 | u128::from(byte)))
+    }
+}

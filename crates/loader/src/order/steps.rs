@@ -1,0 +1,139 @@
+//! What a pipeline follows: the samples of a rank in order, what to read for each, and when it can
+//! be forgotten.
+
+use super::positions::{Own, Pick, Positions, SampleRef};
+use super::ranks::Share;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// Samples to read at once.
+///
+/// ```
+/// use shardpack_loader::order::Read;
+/// let read = Read { source: 0, samples: 38..76, needed: 38, pass: 0 };
+/// assert_eq!(read.samples.end - read.samples.start, read.needed);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Read {
+    /// Number of the dataset in a mixture; 0 otherwise.
+    pub source: u32,
+    /// The samples, stored one after the other.
+    pub samples: Range<u64>,
+    /// How many of them the rank takes out of this read.
+    pub needed: u64,
+    /// How often a mixture has gone through the dataset before; 0 otherwise.
+    pub pass: u64,
+}
+
+/// One sample of a rank.
+///
+/// ```
+/// use shardpack_loader::order::{End, Order, Runs, Sampling, Share, State, Steps, World};
+/// let order = Order::new(Runs::new(100_000, 38), 42);
+/// let state = State::start(&order);
+/// let epoch = order.epoch_of(&state)?;
+/// let share = Share::new(World::new(0, 8, 32)?, End::Drop, &*epoch, &state);
+/// let first = Steps::new(epoch, share).next().unwrap();
+/// assert_eq!((first.batch, first.row, first.position), (0, 0, 0));
+/// let read = first.read.unwrap();
+/// assert!(read.samples.contains(&first.at.sample) && read.needed <= 38);
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// Number of the batch, from 0 where the share starts.
+    pub batch: u64,
+    /// Row in the batch.
+    pub row: u64,
+    /// Position in the epoch.
+    pub position: u64,
+    /// The sample.
+    pub at: SampleRef,
+    /// What to read now, because this is the first sample that needs it; `None` if it was read for
+    /// an earlier one.
+    pub read: Option<Read>,
+    /// The first sample of the read that brings this one: with `at.source` and `pass` it names the
+    /// read.
+    pub read_start: u64,
+    /// As in [`Read`].
+    pub pass: u64,
+    /// As in [`Pick`].
+    pub repetition: u64,
+    /// Whether this is the last sample taken out of its read: its bytes can go.
+    pub done: bool,
+}
+
+/// The samples of a rank, batch after batch, row after row.
+///
+/// To read ahead, run the iterator ahead: reads come in the order in which they are needed, and a
+/// rank holds at most [`Positions::held_samples_max`] samples. The iterator itself holds 24 bytes,
+/// and some for the hash table, for each read that is open. Reads that are open when it ends can
+/// go: the epoch drops what they still hold.
+#[derive(Debug)]
+pub struct Steps {
+    epoch: Box<dyn Positions>,
+    share: Share,
+    batch: u64,
+    row: u64,
+    open: HashSet<(u32, u64, u64)>,
+    /// Those of which the order does not say when they end: what is left of them.
+    counted: HashMap<(u32, u64, u64), u64>,
+}
+
+impl Steps {
+    /// The steps of `share` in `epoch`.
+    #[must_use]
+    pub fn new(epoch: Box<dyn Positions>, share: Share) -> Self {
+        Self { epoch, share, batch: 0, row: 0, open: HashSet::new(), counted: HashMap::new() }
+    }
+
+    /// Number of reads that have begun and are not done.
+    #[must_use]
+    pub fn open_reads(&self) -> usize {
+        self.open.len() + self.counted.len()
+    }
+
+    /// The share that the steps follow.
+    #[must_use]
+    pub const fn share(&self) -> &Share {
+        &self.share
+    }
+}
+
+impl Steps {
+    /// Whether the read is known, and how many samples are taken out of it from this one on.
+    fn count(&mut self, name: (u32, u64, u64), position: u64, own: &Own) -> (bool, u64) {
+        let left = self.counted.get(&name).copied();
+        let rest = left.unwrap_or_else(|| self.epoch.rest(position, own)).max(1);
+        match rest {
+            1 => drop(self.counted.remove(&name)),
+            _ => drop(self.counted.insert(name, rest - 1)),
+        }
+        (left.is_some(), rest)
+    }
+}
+
+impl Iterator for Steps {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        if self.row >= self.share.filled(self.batch) {
+            self.row = 0;
+            self.batch += 1;
+        }
+        let (batch, row) = (self.batch, self.row);
+        let position = self.share.position(batch, row)?;
+        let own = self.share.own(batch);
+        let Pick { at, span, rest, pass, repetition } = self.epoch.pick(position, &own)?;
+        self.row += 1;
+        let name = (at.source, span.start, pass);
+        let read_start = span.start;
+        let (known, rest) = match rest {
+            0 => self.count(name, position, &own),
+            1 => (self.open.remove(&name), rest),
+            _ => (!self.open.insert(name), rest),
+        };
+        let read = (!known).then_some(Read { source: at.source, samples: span, needed: rest, pass });
+        Some(Step { batch, row, position, at, read, read_start, pass, repetition, done: rest == 1 })
+    }
+}

@@ -1,0 +1,180 @@
+//! Sampling with replacement: by a weight for each sample, or for each class.
+//!
+//! Draw number `p` of an epoch is a pure function of seed, epoch and `p`, so ranks, resume and
+//! batches work as with any other order. Samples come from all over the dataset, each a read of its
+//! own.
+
+use super::alias::Alias;
+use super::keyed::Keyed;
+use super::positions::{OpenReads, Own, Pick, Positions, SampleRef};
+use super::state::{Digest, Fingerprint, Sampling};
+use super::streams;
+use shardpack_format::DatasetId;
+use shardpack_reader::{Error, Result};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Samples drawn by weight, with replacement.
+///
+/// ```
+/// use shardpack_loader::order::{Sampling, Weighted};
+/// // A class of 90 and a class of 10, drawn equally often.
+/// let labels: Vec<i64> = (0..100).map(|i| i64::from(i >= 90)).collect();
+/// let epoch = Weighted::balanced(&labels, 42)?.draws(10_000).epoch(0);
+/// let rare = (0..10_000).filter(|&p| epoch.sample(p).is_some_and(|s| s.sample >= 90)).count();
+/// assert!((4_800..5_200).contains(&rare));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Weighted {
+    seed: u64,
+    dataset: DatasetId,
+    draws: u64,
+    table: Arc<Table>,
+    fingerprint: Fingerprint,
+}
+
+#[derive(Debug)]
+struct Table {
+    alias: Alias,
+    /// The samples of each column; `None` if a column is a sample.
+    classes: Option<Vec<Vec<u64>>>,
+    /// Samples of the dataset, drawn or not.
+    samples: u64,
+}
+
+impl Weighted {
+    /// Each sample by its weight: sample `i` comes with probability `weights[i]` out of their sum.
+    /// As many draws in an epoch as there are weights. Memory: 16 bytes a sample, shared by clones.
+    ///
+    /// # Errors
+    /// `Usage` if a weight is negative or not finite, if none is above zero, or if there are 2³² or
+    /// more.
+    pub fn by_sample(weights: &[f64], seed: u64) -> Result<Self> {
+        let mut digest = Digest::new("weights of samples");
+        digest.numbers(&weights.iter().map(|w| w.to_bits()).collect::<Vec<_>>());
+        let table = Table { alias: Alias::new(weights)?, classes: None, samples: weights.len() as u64 };
+        Ok(Self::new(table, seed, weights.len() as u64, digest))
+    }
+
+    /// Each class by its weight, and each sample of a class as often as any other one of it.
+    /// `labels` are those of all samples, in stored order; samples of classes that are not in
+    /// `weights` never come. As many draws in an epoch as there are labels. Memory: 8 bytes a
+    /// sample, shared by clones.
+    ///
+    /// # Errors
+    /// `Usage` if a class of weight above zero has no sample; else as [`Weighted::by_sample`].
+    pub fn by_class(labels: &[i64], weights: &BTreeMap<i64, f64>, seed: u64) -> Result<Self> {
+        let mut members: BTreeMap<i64, Vec<u64>> = weights.keys().map(|&class| (class, Vec::new())).collect();
+        for (sample, label) in (0..).zip(labels) {
+            if let Some(class) = members.get_mut(label) {
+                class.push(sample);
+            }
+        }
+        let empty =
+            members.iter().find(|(class, samples)| samples.is_empty() && weights.get(class).is_some_and(|&w| w > 0.0));
+        if let Some((class, _)) = empty {
+            return Err(Error::usage(
+                "weights of classes",
+                "classes that have samples",
+                format!("class {class}, without one"),
+            ));
+        }
+        let values: Vec<f64> = weights.values().copied().collect();
+        let mut digest = Digest::new("weights of classes");
+        digest.numbers(&values.iter().map(|w| w.to_bits()).collect::<Vec<_>>());
+        for samples in members.values() {
+            digest.numbers(samples);
+        }
+        let (classes, samples) = (Some(members.into_values().collect()), labels.len() as u64);
+        Ok(Self::new(Table { alias: Alias::new(&values)?, classes, samples }, seed, samples, digest))
+    }
+
+    /// Every class that occurs equally often, however many samples it has.
+    ///
+    /// # Errors
+    /// `Usage` if there is no label.
+    pub fn balanced(labels: &[i64], seed: u64) -> Result<Self> {
+        Self::by_class(labels, &labels.iter().map(|&label| (label, 1.0)).collect(), seed)
+    }
+
+    fn new(table: Table, seed: u64, draws: u64, digest: Digest) -> Self {
+        let fingerprint = digest.finish();
+        Self { seed, dataset: DatasetId([0; 16]), draws, table: Arc::new(table), fingerprint }
+    }
+
+    /// Samples drawn in an epoch.
+    #[must_use]
+    pub const fn draws(mut self, draws: u64) -> Self {
+        self.draws = draws;
+        self
+    }
+
+    /// Names the dataset, so that a state of another dataset is refused.
+    #[must_use]
+    pub const fn dataset(mut self, id: DatasetId) -> Self {
+        self.dataset = id;
+        self
+    }
+}
+
+impl Sampling for Weighted {
+    fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let mut digest = Digest::new("weighted");
+        digest.bytes(&self.dataset.0);
+        digest.bytes(self.fingerprint.to_string().as_bytes());
+        digest.numbers(&[self.draws]);
+        digest.finish()
+    }
+
+    fn epoch(&self, epoch: u32) -> Box<dyn Positions> {
+        let key = |stream| Keyed::new(self.seed, epoch, stream);
+        let (columns, members) = (key(streams::DRAWS), key(streams::MEMBERS));
+        Box::new(Drawn { columns, members, draws: self.draws, table: Arc::clone(&self.table) })
+    }
+
+    fn sources(&self) -> Vec<u64> {
+        vec![self.table.samples]
+    }
+
+    fn aligned(&self) -> u64 {
+        1
+    }
+}
+
+#[derive(Debug)]
+struct Drawn {
+    columns: Keyed,
+    members: Keyed,
+    draws: u64,
+    table: Arc<Table>,
+}
+
+impl Positions for Drawn {
+    fn len(&self) -> u64 {
+        self.draws
+    }
+
+    fn sample(&self, position: u64) -> Option<SampleRef> {
+        if position >= self.draws {
+            return None;
+        }
+        let column = self.table.alias.choose(self.columns.pair(position));
+        let Some(classes) = &self.table.classes else { return Some(SampleRef::new(column)) };
+        let class = classes.get(usize::try_from(column).ok()?)?;
+        let member = self.members.below(class.len() as u64, position);
+        class.get(usize::try_from(member).ok()?).copied().map(SampleRef::new)
+    }
+
+    fn pick(&self, position: u64, _: &Own) -> Option<Pick> {
+        self.sample(position).map(|at| Pick { repetition: position, ..Pick::alone(at) })
+    }
+
+    fn open_reads_max(&self, _: u64) -> Vec<OpenReads> {
+        vec![OpenReads::ALONE]
+    }
+}

@@ -1,0 +1,226 @@
+//! Views of pictures and of arrays, and bands, by their names: `rrc224`, `patch64x64`, `10..50`.
+//! The command and the Python package read the same ones.
+
+use super::options::{ArrayDtype, CubeMode, ImageMode};
+use super::patch::Place;
+use shardpack_array::Bands;
+use shardpack_format::Dtype;
+use shardpack_jpeg::View;
+use shardpack_reader::{Error, Result};
+use std::str::FromStr;
+
+/// Largest side of a view: that of a JPEG.
+const SIDE_MAX: u32 = 65_535;
+/// Evaluation resizes to 8/7 of what it crops: 256 for 224.
+const CENTER: (u32, u32) = (8, 7);
+/// Half of the random views are reflected, as in training.
+const FLIP: f64 = 0.5;
+
+/// Digits alone: `parse` would take a sign.
+fn number(digits: &str) -> Option<u32> {
+    digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// `full`, `raw`, `rrcN` (a random part at N × N pixels, reflected at random, as in training) or
+/// `centerN` (the centre N × N of the picture at a shorter side of 8/7 N, as in evaluation).
+///
+/// ```
+/// use shardpack_loader::View;
+/// use shardpack_loader::ImageMode;
+/// let mode: ImageMode = "center224".parse()?;
+/// assert_eq!(mode, ImageMode::View(View::center_crop(256, 224, 224)));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+impl FromStr for ImageMode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let fail = || {
+            let expected = format!("full, raw, rrcN or centerN with N from 1 to {SIDE_MAX}, such as rrc224");
+            Error::usage("view of pictures", expected, format!("`{text}`"))
+        };
+        let side = |digits: &str| number(digits).filter(|side| (1..=SIDE_MAX).contains(side)).ok_or_else(fail);
+        Ok(match (text, text.strip_prefix("rrc"), text.strip_prefix("center")) {
+            ("full", ..) => Self::View(View::whole()),
+            ("raw", ..) => Self::Raw,
+            (_, Some(digits), _) => {
+                let side = side(digits)?;
+                Self::View(View::random_resized_crop(side, side).with_flip(FLIP))
+            }
+            (_, _, Some(digits)) => {
+                let side = side(digits)?;
+                Self::View(View::center_crop((side * CENTER.0).div_ceil(CENTER.1), side, side))
+            }
+            _ => return Err(fail()),
+        })
+    }
+}
+
+/// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle)
+/// or `gridHxW` (tile by tile, the next one in each epoch: [`Place::Grid`]).
+///
+/// ```
+/// use shardpack_loader::{CubeMode, Place};
+/// let mode: CubeMode = "patch64x32".parse()?;
+/// assert_eq!(mode, CubeMode::Patch { height: 64, width: 32, place: Place::Random });
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+impl FromStr for CubeMode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let fail = || {
+            let expected =
+                "whole, raw, or patchHxW, centerHxW or gridHxW with H rows and W columns, such as patch64x64";
+            Error::usage("view of arrays", expected, format!("`{text}`"))
+        };
+        let places = [("patch", Place::Random), ("center", Place::Center), ("grid", Place::Grid)];
+        let placed = places.iter().find_map(|(name, place)| Some((text.strip_prefix(name)?, *place)));
+        match (text, placed) {
+            ("whole", _) => Ok(Self::Whole),
+            ("raw", _) => Ok(Self::Raw),
+            (_, Some((size, place))) => {
+                let sides = size.split_once('x').and_then(|(height, width)| number(height).zip(number(width)));
+                let (height, width) = sides.filter(|&(height, width)| height > 0 && width > 0).ok_or_else(fail)?;
+                Ok(Self::Patch { height, width, place })
+            }
+            _ => Err(fail()),
+        }
+    }
+}
+
+/// A type for all cubes, `float16`, or types for fields, `cube=float16,mask=int64`.
+///
+/// ```
+/// use shardpack_format::Dtype;
+/// use shardpack_loader::ArrayDtype;
+/// let dtype: ArrayDtype = "mask=int64".parse()?;
+/// assert_eq!(dtype, ArrayDtype::Fields(vec![("mask".into(), Dtype::I64)]));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+impl FromStr for ArrayDtype {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
+        if let Some(dtype) = dtype(text) {
+            return Ok(Self::Cubes(dtype));
+        }
+        let field = |part: &str| part.split_once('=').and_then(|(field, name)| Some((field.to_owned(), dtype(name)?)));
+        let fields: Option<Vec<(String, Dtype)>> = text.split(',').map(field).collect();
+        fields.map(Self::Fields).ok_or_else(|| {
+            let names: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+            let expected = format!("a type of [{}], or FIELD=TYPE with commas between them", names.join(", "));
+            Error::usage("element type", expected, format!("`{text}`"))
+        })
+    }
+}
+
+/// Reads bands: `10..50`, without 50, or numbers with commas between them, `3,7,12`.
+///
+/// ```
+/// use shardpack_loader::{Bands, parse_bands};
+/// assert_eq!(parse_bands("10..50")?, Bands::Range(10..50));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+///
+/// # Errors
+/// `Usage` if it is neither, or the range is empty.
+pub fn parse_bands(text: &str) -> Result<Bands> {
+    let fail = || {
+        let expected = "START..END, such as 10..50, or bands with commas between them";
+        Error::usage("bands", expected, format!("`{text}`"))
+    };
+    match text.split_once("..") {
+        Some((start, end)) => {
+            let range = number(start).zip(number(end)).map(|(start, end)| u64::from(start)..u64::from(end));
+            Ok(Bands::Range(range.filter(|range| !range.is_empty()).ok_or_else(fail)?))
+        }
+        None => {
+            let list: Option<Vec<u64>> = text.split(',').map(|band| number(band).map(u64::from)).collect();
+            Ok(Bands::List(list.ok_or_else(fail)?))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_come_whole_in_part_or_as_stored() {
+        let mode = |text: &str| text.parse::<CubeMode>().unwrap();
+        assert_eq!(mode("whole"), CubeMode::Whole);
+        assert_eq!(mode("raw"), CubeMode::Raw);
+        for (name, place) in [("patch", Place::Random), ("center", Place::Center), ("grid", Place::Grid)] {
+            assert_eq!(mode(&format!("{name}64x7")), CubeMode::Patch { height: 64, width: 7, place });
+        }
+        for bad in [
+            "half",
+            "",
+            "patch",
+            "patch64",
+            "patch64x",
+            "patchx64",
+            "patch0x4",
+            "grid4x0",
+            "patch+4x4",
+            "center4x4x4",
+            "Patch4x4",
+        ] {
+            let error = bad.parse::<CubeMode>().unwrap_err().to_string();
+            assert!(error.contains("such as patch64x64") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn bands_are_a_range_or_a_list() {
+        let bands = |text| parse_bands(text).unwrap();
+        assert_eq!(bands("10..50"), Bands::Range(10..50));
+        assert_eq!(bands("3,7,3"), Bands::List(vec![3, 7, 3]));
+        assert_eq!(bands("12"), Bands::List(vec![12]));
+        for bad in ["", "..", "5..", "..5", "5..5", "7..5", "1..=4", "1,", "1, 2", "-1", "a", "1...4"] {
+            let error = parse_bands(bad).unwrap_err().to_string();
+            assert!(error.contains("10..50") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn element_types_are_of_all_cubes_or_of_fields() {
+        let dtype = |text: &str| text.parse::<ArrayDtype>().unwrap();
+        assert_eq!(dtype("float16"), ArrayDtype::Cubes(Dtype::F16));
+        let fields = [("cube", Dtype::F16), ("mask", Dtype::I64)].map(|(name, dtype)| (name.to_owned(), dtype));
+        assert_eq!(dtype("cube=float16,mask=int64"), ArrayDtype::Fields(fields.to_vec()));
+        for bad in ["", "half", "cube=", "cube=half", "float16,float32", "cube=float16,", "Float16"] {
+            let error = bad.parse::<ArrayDtype>().unwrap_err().to_string();
+            assert!(error.contains("float16, float32") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn views_are_called_by_their_names() {
+        let mode = |text: &str| text.parse::<ImageMode>().unwrap();
+        assert_eq!(mode("full"), ImageMode::View(View::whole()));
+        assert_eq!(mode("raw"), ImageMode::Raw);
+        assert_eq!(mode("rrc176"), ImageMode::View(View::random_resized_crop(176, 176).with_flip(0.5)));
+        assert_eq!(mode("center224"), ImageMode::View(View::center_crop(256, 224, 224)));
+        assert_eq!(mode("center1"), ImageMode::View(View::center_crop(2, 1, 1)));
+        assert!(matches!(mode("center65535"), ImageMode::View(view) if view.check().is_ok()));
+        for bad in [
+            "",
+            "rrc",
+            "rrc0",
+            "rrc-224",
+            "rrc+224",
+            "rrc65536",
+            "center",
+            "center2.5",
+            "Full",
+            "crop224",
+            "rrc224x224",
+        ] {
+            let error = bad.parse::<ImageMode>().unwrap_err().to_string();
+            assert!(error.contains("rrc224") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+}

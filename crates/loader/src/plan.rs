@@ -1,0 +1,393 @@
+//! What one batch will be, before any of it is read: its samples, where every row goes, and the
+//! reads that bring them.
+
+use super::cached::Held;
+use super::fields::Fields;
+use super::pieces;
+use super::read::Loaded;
+use super::sources::Sources;
+use super::stage::{Room, Stage};
+use crate::order::{Share, Step, Steps};
+use shardpack_format::Error as FormatError;
+use shardpack_reader::Dataset;
+use shardpack_reader::Shard;
+use shardpack_reader::{Error, Result};
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Index of a row that holds no sample.
+pub(super) const PADDING: u64 = u64::MAX;
+/// Instead of the number of a read, or of a row.
+pub(super) const NONE: u32 = u32::MAX;
+/// Fields of a batch begin at multiples of this from its start: on a device, where some libraries
+/// insist on it, at those that DLPack asks for.
+pub(super) const fn alignment(on_device: bool) -> usize {
+    if on_device { 256 } else { 64 }
+}
+
+/// Names a read: its first sample, and how often the order has gone through the dataset before.
+pub(super) type Key = (u64, u64);
+
+/// One batch.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) generation: u64,
+    pub(super) number: u64,
+    pub(super) indices: Vec<u64>,
+    pub(super) mask: Vec<bool>,
+    /// Row by row the axes of all ragged fields.
+    pub(super) dims: Vec<u64>,
+    /// Field by field the part of each row.
+    pub(super) parts: Vec<Range<usize>>,
+    pub(super) bytes: usize,
+    /// What the fields take that the host decodes: they are the first ones.
+    pub(super) host_bytes: usize,
+    /// Staging memory for the others.
+    pub(super) staged_bytes: usize,
+    pub(super) rows: Vec<Row>,
+    pub(super) reads: Vec<PlannedRead>,
+    /// What the system is to fetch, because nobody will read it as a whole: shard, offset and
+    /// bytes.
+    pub(super) announced: Vec<(Arc<Shard>, u64, u64)>,
+    /// Rows and fields that the sample has no value for; noted when they are decoded.
+    pub(super) missing: Vec<(u32, u32)>,
+    /// Reads that no later batch needs.
+    pub(super) closed: Vec<Key>,
+    /// Rows that can be known to fail.
+    pub(super) faults: Vec<(u32, Error)>,
+    /// What is wrong with the batch as a whole.
+    pub(super) error: Option<Error>,
+}
+
+/// One row of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Row {
+    pub(super) record: u64,
+    /// Which draw of the sample it is, of several in an epoch.
+    pub(super) repetition: u32,
+    /// Which of the plan's reads brings it; [`NONE`] for padding and for rows that have failed
+    /// already.
+    pub(super) read: u32,
+    /// The next row of the same read.
+    pub(super) next: u32,
+}
+
+/// Consecutive records of one shard, and the rows of this batch that are among them.
+#[derive(Debug)]
+pub(super) struct PlannedRead {
+    pub(super) key: Key,
+    pub(super) shard: Arc<Shard>,
+    pub(super) records: Range<u64>,
+    /// First of the rows; the others hang on it.
+    pub(super) first_row: u32,
+    pub(super) rows: usize,
+    /// Stands for the run, if it is read when it is decoded: because the page cache holds it, or it
+    /// is a large record.
+    pub(super) cached: Option<Arc<Loaded>>,
+}
+
+/// Plans the batches of an epoch, one after the other.
+#[derive(Debug)]
+pub(super) struct Planner {
+    dataset: Dataset,
+    sources: Sources,
+    fields: Arc<Fields>,
+    max_batch_bytes: u64,
+    stage: Option<Arc<dyn Stage>>,
+    pub(super) generation: u64,
+    pub(super) held: Held,
+    /// Shard by shard, what stands for its runs in the page cache.
+    cached: Vec<Option<Arc<Loaded>>>,
+    /// The same for its large records.
+    large: Vec<Option<Arc<Loaded>>>,
+    steps: Steps,
+    next: u64,
+    /// How many reads have begun.
+    pub(super) begun: u64,
+    /// Reads that have begun, of which more samples will come.
+    open: HashMap<Key, Range<u64>>,
+    /// Of the batch that is being planned.
+    reads: HashMap<Key, u32>,
+    sizes: Vec<usize>,
+}
+
+impl Planner {
+    pub(super) fn new(
+        dataset: Dataset,
+        sources: Sources,
+        fields: Arc<Fields>,
+        (max_batch_bytes, stage): (u64, Option<Arc<dyn Stage>>),
+        steps: Steps,
+    ) -> Self {
+        Self {
+            dataset,
+            sources,
+            fields,
+            max_batch_bytes,
+            stage,
+            generation: 0,
+            held: Held::default(),
+            cached: Vec::new(),
+            large: Vec::new(),
+            steps,
+            next: 0,
+            begun: 0,
+            open: HashMap::new(),
+            reads: HashMap::new(),
+            sizes: Vec::new(),
+        }
+    }
+
+    /// Begins another epoch, or the same one elsewhere.
+    pub(super) fn restart(&mut self, steps: Steps) {
+        self.generation += 1;
+        self.steps = steps;
+        self.next = 0;
+        self.begun = 0;
+        self.open.clear();
+    }
+
+    pub(super) const fn share(&self) -> &Share {
+        self.steps.share()
+    }
+
+    /// Plans the next batch into `plan`, whose memory is used again; false at the end of the epoch.
+    pub(super) fn fill(&mut self, plan: &mut Plan) -> bool {
+        let number = self.next;
+        let rows = self.share().rows(number);
+        if number >= self.share().batches() || rows == 0 {
+            return false;
+        }
+        let filled = self.share().filled(number);
+        self.next += 1;
+        plan.clear(self.generation, number);
+        self.reads.clear();
+        self.sizes.clear();
+        for row in 0..rows {
+            let step = if row < filled { self.steps.next() } else { None };
+            match step {
+                Some(step) => self.put(plan, &step),
+                None => self.put_nothing(plan, PADDING, None),
+            }
+        }
+        self.lay_out(plan);
+        true
+    }
+
+    fn put(&mut self, plan: &mut Plan, step: &Step) {
+        let Some(source) = self.sources.samples(step.at.source) else {
+            let error = Error::usage("dataset of a sample", "one that is loaded", step.at.source);
+            return self.put_nothing(plan, step.at.sample, Some(error));
+        };
+        self.begun += u64::from(step.read.is_some());
+        // From here on, samples are counted in the dataset that is loaded.
+        let all = |sample: u64| source.start.saturating_add(sample);
+        let sample = all(step.at.sample);
+        let key = (all(step.read_start), step.pass);
+        let known = match &step.read {
+            Some(read) => Some(all(read.samples.start)..all(read.samples.end)),
+            None => self.open.get(&key).cloned(),
+        };
+        // An order that names a read which it never opened reads the sample alone.
+        let span = known.unwrap_or(sample..sample.saturating_add(1));
+        match (step.done, &step.read) {
+            (true, _) => drop(self.open.remove(&key)),
+            (false, Some(_)) => drop(self.open.insert(key, span.clone())),
+            (false, None) => {}
+        }
+        if let Err(error) = self.put_sample(plan, sample, step, &span) {
+            self.put_nothing(plan, sample, Some(error));
+        }
+        if step.read.is_some() && self.held == (Held::PageCache { announce: true }) {
+            for (number, records) in self.dataset.records_of(span.clone()) {
+                // A shard that cannot be opened is said when its batch comes.
+                let Ok(shard) = self.dataset.shard(number) else { continue };
+                let Ok(bytes) = shard.span(&records) else { continue };
+                plan.announced.push((shard, bytes.start, bytes.end - bytes.start));
+            }
+        }
+        if step.done && span.end - span.start > 1 && self.held == Held::Memory {
+            // A shard that cannot be opened brings nothing that could be let go of.
+            let _ = pieces::reads_of(&self.dataset, span, self.fields.large_bytes, |first| {
+                plan.closed.push((first, step.pass))
+            });
+        }
+    }
+
+    fn put_sample(&mut self, plan: &mut Plan, sample: u64, step: &Step, span: &Range<u64>) -> Result<()> {
+        let (number, record) = self.dataset.locate(sample)?;
+        let shard = self.dataset.shard(number)?;
+        // The part of the span that lies in this shard, because runs may cross from one shard into
+        // the next; and of that, one read.
+        let first = sample - record;
+        let records = span.start.saturating_sub(first).min(record)
+            ..span.end.saturating_sub(first).clamp(record.saturating_add(1), shard.len().max(record + 1));
+        let in_memory = self.held == Held::Memory;
+        let large = self.fields.large_bytes;
+        let records = if in_memory { pieces::piece(&shard, &records, record, large)? } else { record..record + 1 };
+        let row = shard.row(record)?;
+        let is_large = large.is_some_and(|bytes| row.length >= bytes);
+        let cached = (is_large || !in_memory).then(|| self.cached((number, is_large), &shard));
+        if is_large && in_memory {
+            plan.announced.push((Arc::clone(&shard), row.offset, row.length));
+        }
+        let before = (self.sizes.len(), plan.dims.len());
+        plan.dims.resize(before.1 + self.fields.dims, 0);
+        for field in &self.fields.plans {
+            let start = before.1 + field.dims_at;
+            let axes = if field.is_ragged() { field.shape.len() } else { 0 };
+            let dims = plan.dims.get_mut(start..start + axes).unwrap_or_default();
+            match field.row(&shard, record, dims) {
+                Ok(bytes) => self.sizes.push(bytes),
+                Err(error) => {
+                    self.sizes.truncate(before.0);
+                    plan.dims.truncate(before.1);
+                    return Err(shard.in_record(record, error).into());
+                }
+            }
+        }
+        if let Some(stage) = &self.stage {
+            let stored = shard.index().row(record).map_or(0, |row| row.length);
+            let sizes = self.sizes.get(before.0..).unwrap_or_default();
+            for (field, &bytes) in self.fields.plans.iter().zip(sizes).filter(|(field, _)| field.staged) {
+                let spec = field.spec(self.fields.layout, self.fields.scaling);
+                let staged = stage.staged_bytes(&spec, stored, bytes as u64);
+                plan.staged_bytes = plan.staged_bytes.saturating_add(usize::try_from(staged).unwrap_or(usize::MAX));
+            }
+        }
+        // All of a shard that is read when it is decoded is as one read; large records are another.
+        let key = match &cached {
+            Some(cached) => (first, u64::MAX - u64::from(cached.is_large)),
+            None => (first + records.start, step.pass),
+        };
+        let row = u32::try_from(plan.rows.len()).unwrap_or(NONE);
+        let count = u32::try_from(plan.reads.len()).unwrap_or(NONE);
+        let read = *self.reads.entry(key).or_insert(count);
+        let place = usize::try_from(read).unwrap_or(usize::MAX);
+        if read == count {
+            plan.reads.push(PlannedRead { key, shard, records, first_row: NONE, rows: 0, cached });
+        }
+        let mut next = NONE;
+        if let Some(planned) = plan.reads.get_mut(place) {
+            next = std::mem::replace(&mut planned.first_row, row);
+            planned.rows += 1;
+        }
+        // Draws of one sample are far fewer than 2³²: that those so far apart look alike, nobody
+        // sees.
+        let repetition = u32::try_from(step.repetition & u64::from(u32::MAX)).unwrap_or_default();
+        plan.rows.push(Row { record, repetition, read, next });
+        plan.indices.push(sample);
+        plan.mask.push(true);
+        Ok(())
+    }
+
+    fn cached(&mut self, (number, is_large): (usize, bool), shard: &Arc<Shard>) -> Arc<Loaded> {
+        let made = if is_large { &mut self.large } else { &mut self.cached };
+        if made.len() <= number {
+            made.resize(number + 1, None);
+        }
+        let new =
+            || Arc::new(if is_large { Loaded::large(Arc::clone(shard)) } else { Loaded::cached(Arc::clone(shard)) });
+        match made.get_mut(number) {
+            Some(place) => Arc::clone(place.get_or_insert_with(new)),
+            None => new(),
+        }
+    }
+
+    /// Padding, or a row that has failed.
+    fn put_nothing(&mut self, plan: &mut Plan, sample: u64, fault: Option<Error>) {
+        if let Some(error) = fault {
+            plan.faults.push((u32::try_from(plan.rows.len()).unwrap_or(NONE), error));
+        }
+        let dense = |field: &super::fields::FieldPlan| match field.size {
+            super::fields::Size::Dense { bytes } => bytes,
+            _ => 0,
+        };
+        self.sizes.extend(self.fields.plans.iter().map(dense));
+        plan.dims.resize(plan.dims.len() + self.fields.dims, 0);
+        plan.rows.push(Row { record: 0, repetition: 0, read: NONE, next: NONE });
+        plan.indices.push(sample);
+        plan.mask.push(false);
+    }
+
+    /// Field after field, row after row; first the fields that the host decodes.
+    fn lay_out(&self, plan: &mut Plan) {
+        let count = self.fields.plans.len();
+        let rows = plan.rows.len();
+        let alignment = alignment(self.stage.is_some());
+        plan.parts.resize(count * rows, 0..0);
+        let mut end = 0_usize;
+        for staged in [false, true] {
+            let fields = self.fields.plans.iter().enumerate().filter(|(_, field)| field.staged == staged);
+            for (number, _) in fields {
+                end = end.checked_next_multiple_of(alignment).unwrap_or(usize::MAX);
+                let parts = plan.parts.get_mut(number * rows..(number + 1) * rows).unwrap_or_default();
+                for (sizes, part) in self.sizes.chunks(count).zip(parts) {
+                    let start = end;
+                    end = start.saturating_add(sizes.get(number).copied().unwrap_or(0));
+                    *part = start..end;
+                }
+            }
+            if !staged {
+                plan.host_bytes = end;
+            }
+        }
+        plan.bytes = end;
+        if end as u64 > self.max_batch_bytes {
+            let found = end as u64;
+            let what = format!("batch {}", plan.number);
+            let error = FormatError::limit(what, "max_batch_bytes (of LoaderOptions)", self.max_batch_bytes, found);
+            plan.spoil(error.into());
+        }
+    }
+}
+
+impl Plan {
+    fn clear(&mut self, generation: u64, number: u64) {
+        let Self { indices, mask, dims, parts, rows, reads, announced, closed, missing, faults, .. } = self;
+        indices.clear();
+        mask.clear();
+        dims.clear();
+        parts.clear();
+        rows.clear();
+        reads.clear();
+        announced.clear();
+        closed.clear();
+        missing.clear();
+        faults.clear();
+        self.error = None;
+        (self.generation, self.number) = (generation, number);
+        (self.bytes, self.host_bytes, self.staged_bytes) = (0, 0, 0);
+    }
+
+    /// Makes the batch one that only says what is wrong.
+    fn spoil(&mut self, error: Error) {
+        self.error = Some(error);
+        (self.bytes, self.host_bytes, self.staged_bytes) = (0, 0, 0);
+        self.parts.iter_mut().for_each(|part| *part = 0..0);
+        self.reads.clear();
+        self.rows.iter_mut().for_each(|row| row.read = NONE);
+    }
+
+    /// What its slot must hold.
+    pub(super) fn room(&self) -> Room {
+        Room {
+            rows: self.rows.len(),
+            output_bytes: self.bytes,
+            host_bytes: self.host_bytes,
+            staged_bytes: self.staged_bytes,
+        }
+    }
+
+    /// The rows that a read brings.
+    pub(super) fn rows_of(&self, read: u32) -> impl Iterator<Item = u32> {
+        let read = usize::try_from(read).ok().and_then(|read| self.reads.get(read));
+        let mut next = read.map_or(NONE, |read| read.first_row);
+        std::iter::from_fn(move || {
+            let row = next;
+            next = usize::try_from(row).ok().and_then(|row| self.rows.get(row))?.next;
+            Some(row)
+        })
+    }
+}

@@ -1,0 +1,534 @@
+//! The threads of a loader. Each takes the next useful thing: the rows of the earliest batch that
+//! can be decoded, else the next run, else it sleeps.
+
+use super::job::{Claim, Job, Outcome, RowOf, Want};
+use super::large::Large;
+use super::memory::Allocate;
+use super::mend::Mend;
+use super::plan::{Plan, Planner};
+use super::rows::{RowMut, Rows};
+use super::scout::Scout;
+use super::stage::{Ending, Refusals, Room, Stage, Ticket};
+use super::state::State;
+use super::stats::{Counters, add, add_since};
+use super::work::{Bench, Common, Recipe, SampleAt};
+use crate::order::Steps;
+use shardpack_format::Error as FormatError;
+use shardpack_reader::Shard;
+use shardpack_reader::{Error, Result};
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a loader that is dropped waits for its threads: longer than decoding a row takes,
+/// shorter than a disk that hangs.
+const PATIENCE: Duration = Duration::from_millis(900);
+
+/// What the threads and the caller share.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    /// There may be something to do.
+    work: Condvar,
+    /// A batch is done, or a thread has ended.
+    done: Condvar,
+    pub(super) planner: Mutex<Planner>,
+    scout: Mutex<Scout>,
+    /// Another epoch for the scout, which has not taken it up.
+    orders: Mutex<Option<(u64, Steps)>>,
+    pub(super) counters: Counters,
+    recipe: Recipe,
+    /// Of the current generation; changed only between epochs.
+    epoch: AtomicU32,
+    memory: Arc<dyn Allocate>,
+    stage: Option<Arc<dyn Stage>>,
+    pub(super) refusals: Refusals,
+    /// The process that started the threads, once it has: a fork of it has none.
+    pid: OnceLock<u32>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("pid", &self.pid.get()).finish_non_exhaustive()
+    }
+}
+
+/// The threads of one loader.
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Shared {
+    pub(super) fn new(
+        state: State,
+        (planner, scout): (Planner, Scout),
+        recipe: Recipe,
+        epoch: u32,
+        (memory, stage): (Arc<dyn Allocate>, Option<Arc<dyn Stage>>),
+    ) -> Self {
+        Self {
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            done: Condvar::new(),
+            planner: Mutex::new(planner),
+            scout: Mutex::new(scout),
+            orders: Mutex::new(None),
+            counters: Counters::default(),
+            recipe,
+            epoch: AtomicU32::new(epoch),
+            memory,
+            stage,
+            refusals: Refusals::default(),
+            pid: OnceLock::new(),
+        }
+    }
+
+    /// A thread that panicked has said so in `broken`; the state itself is whole.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn planner(&self) -> MutexGuard<'_, Planner> {
+        self.planner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the scout another epoch. Nobody waits here: the scout may be waiting for a shard.
+    pub(super) fn send_scout(&self, generation: u64, steps: Option<Steps>) {
+        *self.orders.lock().unwrap_or_else(PoisonError::into_inner) = steps.map(|steps| (generation, steps));
+    }
+
+    /// Announces what comes after the `begun` reads of the plan. One thread at a time, because it may
+    /// wait for shards to open: the others have better to do.
+    fn scout(&self, generation: u64, begun: u64) {
+        let Ok(mut scout) = self.scout.try_lock() else { return };
+        if let Some((generation, steps)) = self.orders.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            scout.restart(generation, steps);
+        }
+        if scout.is_wanted() && scout.generation == generation {
+            scout.advance(begun);
+        }
+    }
+
+    pub(super) fn wait_done<'s>(&self, state: MutexGuard<'s, State>, most: Duration) -> MutexGuard<'s, State> {
+        self.done.wait_timeout(state, most).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    pub(super) fn wake_threads(&self) {
+        self.work.notify_all();
+    }
+
+    pub(super) fn is_forked(&self) -> bool {
+        self.pid.get().is_some_and(|&pid| pid != std::process::id())
+    }
+
+    /// Begins another epoch: the caller has given the planner its steps.
+    pub(super) fn restart(&self, generation: u64, epoch: u32, cached: bool) {
+        let mut state = self.state();
+        self.epoch.store(epoch, Ordering::Relaxed);
+        state.restart(generation, cached);
+        drop(state);
+        self.work.notify_all();
+    }
+
+    /// A batch is dropped. In a fork of the process the lock may be held by a thread that is not
+    /// there: nobody waits for the slot either.
+    pub(super) fn give_back(&self, slot: Arc<Rows>, plan: Plan) {
+        if self.is_forked() {
+            return;
+        }
+        self.state().give_back(slot, plan);
+        self.work.notify_all();
+    }
+
+    fn run(self: &Arc<Self>) {
+        let _leaving = Leaving(self);
+        let mut desk = Desk::new(self);
+        loop {
+            match self.next(&mut desk) {
+                Job::Decode => desk.decode(self),
+                Job::Parts(large) => desk.parts(self, &large),
+                Job::Read(mut job) => {
+                    let start = Instant::now();
+                    let result = job.read();
+                    add_since(&self.counters.read, start);
+                    let result = result.map(|bytes| add(&self.counters.read_bytes, bytes));
+                    self.state().read(job, result);
+                    self.work.notify_all();
+                }
+                Job::Plan(plan) => self.plan(plan),
+                Job::Allocate(room, replaced) => self.allocate(&room, replaced),
+                Job::Free(slots) => drop(slots),
+                Job::Submit(generation, batch, slot) => self.submit(generation, batch, slot),
+                Job::Mend(mend) => desk.mend(self, mend),
+                Job::Wait(_) => {}
+                Job::Exit => return,
+            }
+        }
+    }
+
+    /// A slot; an error of the inner kind if there is no memory for it.
+    fn slot(&self, room: &Room) -> Result<io::Result<Rows>> {
+        let bytes = room.host_bytes;
+        let made = self.memory.allocate(bytes).map(Rows::new).and_then(|rows| match &self.stage {
+            Some(stage) => Ok(rows.beside(stage.slot(room)?)),
+            None => Ok(rows),
+        });
+        match made {
+            // It would be asked for again and again.
+            Ok(slot) if !slot.holds(room) => {
+                let found = format!("{} bytes", slot.len());
+                Err(Error::usage("memory for a batch", format!("{bytes} bytes"), found))
+            }
+            made => Ok(made),
+        }
+    }
+
+    /// A large record was opened: its parts are for all threads.
+    fn share(&self, large: Large) {
+        add(&self.counters.read_bytes, large.kept_bytes());
+        self.state().share(large);
+        self.work.notify_all();
+    }
+
+    fn clear(&self, row: &mut RowMut) {
+        (0..self.recipe.fields.plans.len()).for_each(|field| row.clear(field));
+    }
+
+    /// Makes all slots on a device: what does not fit is known before the first batch.
+    ///
+    /// # Errors
+    /// `Io` with the stage's figures if there is no memory for them.
+    pub(super) fn fill_ring(&self, slots: usize, room: &Room) -> Result<()> {
+        for number in 1..=slots {
+            let made = self.slot(room)?.map_err(|error| {
+                let hint = "hint: take fewer slots (`prefetch` in Python), or smaller batches";
+                let path = format!("memory of slot {number} of {slots}, {} bytes of output each", room.output_bytes);
+                Error::io(path, "allocate it", io::Error::new(error.kind(), format!("{error}\n{hint}")))
+            })?;
+            self.state().new_slot(made);
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, room: &Room, replaced: Option<Arc<Rows>>) {
+        // It goes first: there may not be room for both.
+        let before = replaced.map(|slot| slot.room());
+        let made = self.slot(room);
+        // The ring keeps as many slots as it had.
+        let again = match (&made, before) {
+            (Ok(Err(_)), Some(room)) => self.slot(&room).ok().and_then(io::Result::ok),
+            _ => None,
+        };
+        let mut state = self.state();
+        if before.is_some() {
+            state.grown();
+        }
+        match made {
+            Ok(Ok(slot)) => state.add_slot(slot),
+            Ok(Err(error)) => state.no_memory(room.output_bytes, error),
+            Err(error) => state.broken = Some(error),
+        }
+        again.into_iter().for_each(|slot| state.new_slot(slot));
+        drop(state);
+        self.work.notify_all();
+        self.done.notify_all();
+    }
+
+    fn submit(self: &Arc<Self>, generation: u64, batch: u64, slot: Arc<Rows>) {
+        let ticket = Ticket { home: Arc::downgrade(self), generation, batch, slot: Some(Arc::clone(&slot)) };
+        // Without a part on the device, or with a row that is still written, the ticket says that
+        // it was dropped.
+        let (Some(stage), Some(host)) = (slot.stage(), Rows::bytes(&slot)) else { return };
+        let host = host.get(..slot.host()).unwrap_or_default();
+        Arc::clone(stage).submit(host, ticket);
+    }
+
+    /// What is the same for all rows.
+    const fn work(&self) -> Common<'_> {
+        Common { recipe: &self.recipe, counters: &self.counters, refusals: &self.refusals }
+    }
+
+    /// A batch is done on the device, or the device has failed.
+    pub(super) fn completed(&self, generation: u64, batch: u64, ending: Ending) {
+        self.state().completed(generation, batch, ending);
+        self.work.notify_all();
+        self.done.notify_all();
+    }
+
+    /// Posts what was decoded and takes the next job: one short turn with the lock. Waits until
+    /// there is one.
+    fn next(&self, desk: &mut Desk) -> Job {
+        let mut state = self.state();
+        // What was let go of may be what others wait for.
+        let wake = !desk.outcomes.is_empty() && state.asleep > 0;
+        if state.post(&mut desk.outcomes, &desk.dims) {
+            self.done.notify_all();
+        }
+        desk.dims.clear();
+        loop {
+            match state.next(&mut desk.claims, &mut desk.promised) {
+                Job::Wait(want) => {
+                    let start = Instant::now();
+                    state.asleep += 1;
+                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.asleep -= 1;
+                    match want {
+                        Want::Data => add_since(&self.counters.idle_for_data, start),
+                        Want::Slot => add_since(&self.counters.idle_for_consumer, start),
+                        Want::Nothing => {}
+                    }
+                }
+                job => {
+                    drop(state);
+                    if wake {
+                        self.work.notify_one();
+                    }
+                    return job;
+                }
+            }
+        }
+    }
+
+    fn plan(&self, mut plan: Plan) {
+        let (generation, more, begun) = {
+            let mut planner = self.planner();
+            // The loader went on to another epoch before this thread came to plan: batches of that
+            // one are planned by others, in their order.
+            if planner.generation != plan.generation {
+                return;
+            }
+            let more = planner.fill(&mut plan);
+            (planner.generation, more, planner.begun)
+        };
+        plan.generation = generation;
+        let mut fresh: Vec<(Arc<Shard>, u64, u64)> = Vec::new();
+        let mut state = self.state();
+        if generation == state.generation {
+            state.planned(plan, more, &mut fresh);
+        }
+        drop(state);
+        // The system fetches them while threads decode what is there.
+        for (shard, offset, bytes) in fresh {
+            if let Ok(handle) = shard.file().handle() {
+                handle.advise_soon(offset, bytes);
+            }
+        }
+        self.work.notify_all();
+        // The caller waits for a batch, for a slot of it, or for the end.
+        self.done.notify_all();
+        self.scout(generation, begun);
+    }
+}
+
+/// Says that a thread has ended, and whether by a panic.
+struct Leaving<'s>(&'s Shared);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.alive = state.alive.saturating_sub(1);
+        if std::thread::panicking() {
+            let ended = || Error::internal("thread of the loader", "an end without a panic", "a panic");
+            state.broken.get_or_insert_with(ended);
+        }
+        drop(state);
+        self.0.done.notify_all();
+        self.0.work.notify_all();
+    }
+}
+
+/// What one thread works with: used again for every row.
+struct Desk {
+    bench: Bench,
+    claims: Vec<Claim>,
+    /// Axes of the ragged fields of these rows, as the index has them.
+    promised: Vec<u64>,
+    outcomes: Vec<Outcome>,
+    /// The axes of those.
+    dims: Vec<u64>,
+}
+
+impl Desk {
+    fn new(shared: &Shared) -> Self {
+        let bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+        Self { bench, claims: Vec::new(), promised: Vec::new(), outcomes: Vec::new(), dims: Vec::new() }
+    }
+
+    fn decode(&mut self, shared: &Shared) {
+        let stride = shared.recipe.fields.dims;
+        let epoch = shared.epoch.load(Ordering::Relaxed);
+        let mut claims = std::mem::take(&mut self.claims);
+        let mut promised = std::mem::take(&mut self.promised);
+        for (i, claim) in claims.drain(..).enumerate() {
+            let dims = promised.get_mut(i * stride..(i + 1) * stride).unwrap_or_default();
+            let Claim { of, mut handle, run } = claim;
+            if let Some(shard) = run.as_ref().filter(|run| run.is_large).and_then(|run| run.shard.as_ref()) {
+                let open = AssertUnwindSafe(|| self.bench.open(&shared.recipe, shard, (of, epoch), handle, dims));
+                match catch_unwind(open) {
+                    Ok(Ok(large)) => {
+                        shared.share(large);
+                        continue;
+                    }
+                    Ok(Err(row)) => handle = row,
+                    Err(panic) => {
+                        self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+                        self.post(of, Some(panicked(of.sample, &*panic)), dims);
+                        continue;
+                    }
+                }
+            }
+            match run {
+                Some(run) => self.row(shared, (of, &mut handle), dims, |bench, at, row, dims| {
+                    bench.decode(shared.work(), &run, at, row, dims)
+                }),
+                None => {
+                    // Padding is zero.
+                    shared.clear(&mut handle);
+                    self.post(of, None, dims);
+                }
+            }
+        }
+        promised.clear();
+        (self.claims, self.promised) = (claims, promised);
+    }
+
+    /// Works on parts of a large record until none is left, and completes it if it was the last to
+    /// do so.
+    fn parts(&mut self, shared: &Shared, large: &Large) {
+        while let Some(number) = large.take() {
+            let part = AssertUnwindSafe(|| self.bench.part(large, number, &shared.counters));
+            if catch_unwind(part).is_err() {
+                // Whatever the decoders hold is not to be trusted any more.
+                self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+                large.fail();
+            }
+            if !large.done(number) || large.is_abandoned() {
+                continue;
+            }
+            let Some((mut row, mut dims)) = large.take_row() else {
+                let error = Error::internal("row of a large record", "one that nobody else has", "none");
+                self.post(large.of, Some(error), &[]);
+                return;
+            };
+            self.row(shared, (large.of, &mut row), &mut dims, |bench, at, row, dims| {
+                bench.complete(shared.work(), large, at, row, dims)
+            });
+        }
+    }
+
+    /// Makes a row, and notes what became of it.
+    fn row(
+        &mut self,
+        shared: &Shared,
+        (of, row): (RowOf, &mut RowMut),
+        dims: &mut [u64],
+        make: impl FnOnce(&mut Bench, SampleAt, &mut RowMut, &mut [u64]) -> Result<()>,
+    ) {
+        let at = of.at(shared.epoch.load(Ordering::Relaxed));
+        let made = AssertUnwindSafe(|| make(&mut self.bench, at, row, dims));
+        let fault = match catch_unwind(made) {
+            Ok(result) => result.err(),
+            Err(panic) => {
+                // Whatever the decoders hold is not to be trusted any more.
+                self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+                Some(panicked(of.sample, &*panic))
+            }
+        };
+        // Rows that may be skipped are zero.
+        if fault.is_some() {
+            shared.clear(row);
+        }
+        self.post(of, fault, dims);
+    }
+
+    fn post(&mut self, of: RowOf, fault: Option<Error>, dims: &[u64]) {
+        let (missing, staged) = (std::mem::take(&mut self.bench.missing), std::mem::take(&mut self.bench.taken));
+        let (missing, staged) = if fault.is_none() { (missing, staged) } else { (Vec::new(), 0) };
+        self.dims.extend_from_slice(dims);
+        self.outcomes.push(of.done(fault, missing, staged));
+    }
+
+    /// Has the host decode what the device found odd.
+    fn mend(&mut self, shared: &Shared, mend: Mend) {
+        let epoch = shared.epoch.load(Ordering::Relaxed);
+        let fields = shared.recipe.fields.plans.len();
+        let Mend { generation, batch, rows } = mend;
+        let mended = rows.into_iter().map(|mut odd| {
+            let bench = &mut self.bench;
+            let row = AssertUnwindSafe(|| bench.mend(shared.work(), epoch, &mut odd));
+            let mut fault = catch_unwind(row).map_or_else(
+                |panic| {
+                    self.bench = Bench::new(&shared.recipe, shared.stage.as_deref());
+                    Some(panicked(odd.sample, &*panic))
+                },
+                Result::err,
+            );
+            if fault.is_some() {
+                fault = odd.erase(fields).err().or(fault);
+            }
+            odd.done(fault)
+        });
+        let mended = mended.collect();
+        shared.state().mended(generation, batch, mended);
+        shared.done.notify_all();
+    }
+}
+
+fn panicked(sample: u64, panic: &(dyn std::any::Any + Send)) -> Error {
+    Error::Internal(FormatError::panicked(format!("decoding of sample {sample}"), panic))
+}
+
+impl Pool {
+    /// Starts `threads` threads.
+    pub(super) fn start(shared: Arc<Shared>, threads: usize) -> std::io::Result<Self> {
+        shared.pid.get_or_init(std::process::id);
+        let mut pool = Self { shared, threads: Vec::new() };
+        for _ in 0..threads {
+            let shared = Arc::clone(&pool.shared);
+            pool.shared.state().alive += 1;
+            let thread = std::thread::Builder::new().name("shardpack-load".into()).spawn(move || shared.run());
+            match thread {
+                Ok(thread) => pool.threads.push(thread),
+                Err(error) => {
+                    pool.shared.state().alive -= 1;
+                    // Fewer threads are slower; none is an error.
+                    if pool.threads.is_empty() {
+                        return Err(error);
+                    }
+                    break;
+                }
+            }
+        }
+        Ok(pool)
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if self.shared.is_forked() {
+            // The threads are in the other process.
+            self.threads.drain(..).for_each(std::mem::forget);
+            return;
+        }
+        let deadline = Instant::now() + PATIENCE;
+        let mut state = self.shared.state();
+        state.closed = true;
+        self.shared.work.notify_all();
+        while state.alive > 0 {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { break };
+            state = self.shared.done.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let all = state.alive == 0;
+        drop(state);
+        // A read that hangs must not hang the caller: its thread ends when it comes back.
+        if all {
+            for thread in self.threads.drain(..) {
+                let _ = thread.join();
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Reading a run into a buffer, as a whole, or, where that fails, record by record.
+
+use super::fault;
+use super::plan::Key;
+use shardpack_format::Frame;
+use shardpack_reader::raw::slice;
+use shardpack_reader::{Error, Result};
+use shardpack_reader::{Shard, raw::room};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A run's bytes, as they stand in the file.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    pub(super) shard: Option<Arc<Shard>>,
+    /// Offset in the file.
+    pub(super) start: u64,
+    /// Never shorter than when it was new, so that it is filled with zeros once.
+    pub(super) buffer: Vec<u8>,
+    used: usize,
+    /// Nothing is here: records are read when they are decoded.
+    pub(super) is_cached: bool,
+    /// They are large: several threads share one.
+    pub(super) is_large: bool,
+    /// Records that could not be read; the others are there.
+    pub(super) faults: Vec<(u64, Error)>,
+}
+
+impl Loaded {
+    /// What stands for all runs of a shard that the page cache holds.
+    pub(super) fn cached(shard: Arc<Shard>) -> Self {
+        Self { shard: Some(shard), is_cached: true, ..Self::default() }
+    }
+
+    /// What stands for the large records of a shard.
+    pub(super) fn large(shard: Arc<Shard>) -> Self {
+        Self { is_large: true, ..Self::cached(shard) }
+    }
+
+    /// The bytes of a record, padding included.
+    ///
+    /// # Errors
+    /// Why it could not be read.
+    pub(super) fn record(&self, shard: &Shard, record: u64) -> Result<&[u8]> {
+        if let Some((_, error)) = self.faults.iter().find(|(failed, _)| *failed == record) {
+            return Err(fault::copy(error));
+        }
+        slice(shard, record, self.start, self.buffer.get(..self.used).unwrap_or_default())
+    }
+}
+
+/// A run to be read, and the buffer for it.
+#[derive(Debug)]
+pub(super) struct ReadJob {
+    pub(super) generation: u64,
+    pub(super) key: Key,
+    pub(super) shard: Arc<Shard>,
+    pub(super) records: Range<u64>,
+    pub(super) into: Arc<Loaded>,
+    /// What the buffer takes.
+    pub(super) bytes: u64,
+}
+
+impl ReadJob {
+    /// Reads the run. Its bytes are not compared with anything yet. If it cannot be read as a
+    /// whole, its records are read one by one, so that one bad sector costs one sample.
+    ///
+    /// # Errors
+    /// `Usage` if there is no memory for it. A record that cannot be read is an error of its row.
+    pub(super) fn read(&mut self) -> Result<u64> {
+        let Some(loaded) = Arc::get_mut(&mut self.into) else {
+            return Err(Error::internal("buffer of a run", "one that nobody else uses", "one in use"));
+        };
+        let shard = &self.shard;
+        let span = shard.span(&self.records)?;
+        (loaded.start, loaded.used) = (span.start, 0);
+        loaded.faults.clear();
+        loaded.shard = Some(Arc::clone(shard));
+        let allowed = self.records.clone().try_for_each(|record| shard.check_length(record));
+        if let (Err(error), 1) = (&allowed, self.records.end - self.records.start) {
+            // Before memory is taken for it.
+            loaded.faults.push((self.records.start, fault::copy(error)));
+            return Ok(0);
+        }
+        let length = span.end - span.start;
+        let bytes = room(&mut loaded.buffer, size_class(length))?;
+        let (room, wanted) = (bytes.len(), usize::try_from(length).unwrap_or(usize::MAX));
+        let Some(bytes) = bytes.get_mut(..wanted) else {
+            return Err(Error::internal("buffer of a run", format!("{length} bytes"), room));
+        };
+        loaded.used = bytes.len();
+        let Err(error) = allowed.and_then(|()| shard.file().read_exact_at(bytes, span.start)) else {
+            return Ok(length);
+        };
+        let mut read = 0;
+        for record in self.records.clone() {
+            match read_one(shard, record, span.start, bytes, &error) {
+                Ok(more) => read += more,
+                Err(error) => loaded.faults.push((record, fault::of_record(error, shard, record))),
+            }
+        }
+        Ok(read)
+    }
+}
+
+/// Reads one record to its place in the buffer of a run that failed with `whole`: once more, even
+/// if it is all of the run.
+fn read_one(shard: &Shard, record: u64, start: u64, buffer: &mut [u8], whole: &Error) -> Result<u64> {
+    shard.check_length(record)?;
+    if !fault::is_local(whole) {
+        return Err(fault::copy(whole));
+    }
+    let span = shard.span(&(record..record + 1))?;
+    let range = usize::try_from(span.start - start).unwrap_or(usize::MAX)
+        ..usize::try_from(span.end - start).unwrap_or(usize::MAX);
+    let place = buffer.get_mut(range).ok_or_else(|| Error::internal("record", "inside the run", record))?;
+    shard.file().read_exact_at(place, span.start)?;
+    Ok(span.end - span.start)
+}
+
+/// Most heads are shorter.
+pub(super) const HEAD_BYTES: usize = 4 << 10;
+
+/// Frame and head of a record, by its own CRC32 and the index: the body's was not compared.
+pub(super) fn head(shard: &Shard, record: u64) -> Result<(Frame, Vec<u8>)> {
+    let span = shard.span(&(record..record.saturating_add(1)))?;
+    let length = usize::try_from(span.end - span.start).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; length.min(HEAD_BYTES)];
+    shard.file().read_exact_at(&mut bytes, span.start)?;
+    let frame = Frame::parse(&bytes)?;
+    shard.index().check_frame(record, shard.identity().shard_number, &frame)?;
+    let wanted = usize::try_from(frame.head_bytes).unwrap_or(usize::MAX).min(length);
+    if wanted > bytes.len() {
+        // Bounded by the record, whose length the limits bound.
+        shard.check_length(record)?;
+        bytes.resize(wanted, 0);
+        shard.file().read_exact_at(&mut bytes, span.start)?;
+    }
+    bytes.truncate(wanted);
+    Ok((frame, bytes))
+}
+
+/// Size of the buffer for a run: steps of 6 to 12 %, and whole pages, so that buffers fit again and
+/// again though no two runs are alike.
+pub(super) fn size_class(bytes: u64) -> u64 {
+    let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 16).max(4096);
+    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
+}

@@ -1,0 +1,269 @@
+//! Runs of records in memory: which are wanted, which are there, and the buffers that they go round
+//! in.
+
+use super::plan::{Key, PlannedRead};
+use super::read::{Loaded, ReadJob, size_class};
+use shardpack_reader::Shard;
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The rows of one batch that wait for a run: the number of the batch, and of the read in its plan.
+pub(super) type Waiting = (u64, u32);
+
+#[derive(Debug)]
+struct Run {
+    shard: Arc<Shard>,
+    records: Range<u64>,
+    bytes: u64,
+    state: RunState,
+    first_waiting: Option<Waiting>,
+    more_waiting: Vec<Waiting>,
+    /// Rows that were planned and are not decoded.
+    pending: usize,
+    /// Rows that were decoded.
+    used: u64,
+    closing: bool,
+    /// Whether it is in the list of idle runs.
+    listed: bool,
+    /// The first batch that needs it.
+    needed_by: u64,
+}
+
+#[derive(Debug)]
+enum RunState {
+    Queued,
+    Reading,
+    Ready(Arc<Loaded>),
+}
+
+/// Whether a buffer of `length` is right for a run of `bytes`: large enough, and not so large that
+/// much of it would be held for nothing.
+const fn suits(length: u64, bytes: u64) -> bool {
+    length >= bytes && length - bytes <= bytes / 4 + (16 << 10)
+}
+
+/// All runs that are wanted or in memory.
+#[derive(Debug, Default)]
+pub(super) struct Runs {
+    generation: u64,
+    runs: HashMap<Key, Run>,
+    /// In the order in which they are needed.
+    queue: VecDeque<Key>,
+    /// Runs that no planned row needs, but perhaps a later one; the first is the first to go.
+    idle: VecDeque<Key>,
+    free: Vec<Arc<Loaded>>,
+    /// Bytes of the buffers of runs that are read or being read.
+    held: u64,
+    free_bytes: u64,
+    reading: usize,
+    budget: u64,
+    pub(super) peak: u64,
+}
+
+impl Runs {
+    pub(super) fn new(budget: u64) -> Self {
+        Self { budget, ..Self::default() }
+    }
+
+    /// Gives back all memory that no run is in.
+    pub(super) fn forget_free(&mut self) {
+        self.free.clear();
+        self.free_bytes = 0;
+    }
+
+    /// Forgets everything; what is being read comes back to nobody.
+    pub(super) fn restart(&mut self, generation: u64) {
+        self.generation = generation;
+        self.queue.clear();
+        self.idle.clear();
+        let runs = std::mem::take(&mut self.runs);
+        for run in runs.into_values() {
+            self.retire(run);
+        }
+    }
+
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading > 0 || !self.queue.is_empty()
+    }
+
+    /// Notes that rows of a batch want this run: the run, if it is in memory, and whether it has to
+    /// be read.
+    pub(super) fn want(&mut self, batch: u64, read: u32, planned: &PlannedRead) -> (Option<Arc<Loaded>>, bool) {
+        let mut fresh = false;
+        let queue = &mut self.queue;
+        let run = self.runs.entry(planned.key).or_insert_with(|| {
+            fresh = true;
+            queue.push_back(planned.key);
+            let span = planned.shard.span(&planned.records).unwrap_or(0..0);
+            Run {
+                shard: Arc::clone(&planned.shard),
+                records: planned.records.clone(),
+                bytes: size_class(span.end - span.start),
+                state: RunState::Queued,
+                first_waiting: None,
+                more_waiting: Vec::new(),
+                pending: 0,
+                used: 0,
+                closing: false,
+                listed: false,
+                needed_by: batch,
+            }
+        });
+        run.pending += planned.rows;
+        if let RunState::Ready(loaded) = &run.state {
+            return (Some(Arc::clone(loaded)), false);
+        }
+        match run.first_waiting {
+            None => run.first_waiting = Some((batch, read)),
+            Some(_) => run.more_waiting.push((batch, read)),
+        }
+        (None, fresh)
+    }
+
+    /// Nobody needs the run any more once its planned rows are decoded.
+    pub(super) fn close(&mut self, key: Key) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        run.closing = true;
+        if run.pending == 0
+            && let Some(run) = self.runs.remove(&key)
+        {
+            self.retire(run);
+        }
+    }
+
+    /// The batch that needs the next run to be read, if there is room for it. Over the budget, one
+    /// at a time is read for the batch at the front, or nothing would ever go on.
+    pub(super) fn next_needed_by(&mut self, front: u64) -> Option<u64> {
+        // Those that were given up again, or are read already, are passed over.
+        let is_queued = |run: &Run| matches!(run.state, RunState::Queued);
+        while !self.runs.get(self.queue.front()?).is_some_and(is_queued) {
+            self.queue.pop_front();
+        }
+        let run = self.runs.get(self.queue.front()?)?;
+        let (bytes, needed_by) = (run.bytes, run.needed_by);
+        // A run that is idle is needed again, as a rule: reading ahead is not worth reading twice,
+        // going on is.
+        while needed_by <= front && self.held.saturating_add(bytes) > self.budget && self.forget_one() {}
+        let fits = self.held.saturating_add(bytes) <= self.budget;
+        (fits || (needed_by <= front && self.reading == 0)).then_some(needed_by)
+    }
+
+    /// Drops the run that has been idle for the longest; false if none is.
+    fn forget_one(&mut self) -> bool {
+        while let Some(key) = self.idle.pop_front() {
+            let Some(run) = self.runs.get_mut(&key) else { continue };
+            run.listed = false;
+            if run.pending == 0
+                && matches!(run.state, RunState::Ready(_))
+                && let Some(run) = self.runs.remove(&key)
+            {
+                self.retire(run);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Takes the next run to be read.
+    pub(super) fn take(&mut self) -> Option<ReadJob> {
+        let key = self.queue.pop_front()?;
+        let wanted = self.runs.get(&key)?.bytes;
+        let (bytes, into) = self.buffer(wanted);
+        let run = self.runs.get_mut(&key)?;
+        run.state = RunState::Reading;
+        run.bytes = bytes;
+        self.reading += 1;
+        Some(ReadJob {
+            generation: self.generation,
+            key,
+            shard: Arc::clone(&run.shard),
+            records: run.records.clone(),
+            into,
+            bytes,
+        })
+    }
+
+    /// A buffer for `bytes`, and what it takes: a free one that suits, or a new one. Free ones that
+    /// do not go when there is no room for both.
+    fn buffer(&mut self, bytes: u64) -> (u64, Arc<Loaded>) {
+        // The last one given back is the one that is in the processor's cache.
+        let place = self.free.iter().rposition(|free| suits(free.buffer.len() as u64, bytes));
+        let (bytes, loaded) = match place {
+            Some(place) => {
+                let loaded = self.free.remove(place);
+                self.free_bytes -= loaded.buffer.len() as u64;
+                (loaded.buffer.len() as u64, loaded)
+            }
+            None => (bytes, Arc::default()),
+        };
+        self.held = self.held.saturating_add(bytes);
+        while self.held.saturating_add(self.free_bytes) > self.budget && !self.free.is_empty() {
+            let oldest = self.free.remove(0);
+            self.free_bytes -= oldest.buffer.len() as u64;
+        }
+        self.peak = self.peak.max(self.held.saturating_add(self.free_bytes));
+        (bytes, loaded)
+    }
+
+    /// A run has been read: the rows that waited for it. Nothing if nobody wants it any more.
+    pub(super) fn loaded(&mut self, job: ReadJob, ok: bool, mut each: impl FnMut(Waiting, Option<&Arc<Loaded>>)) {
+        self.reading = self.reading.saturating_sub(1);
+        let known = (job.generation == self.generation).then(|| self.runs.get_mut(&job.key)).flatten();
+        let Some(run) = known else {
+            self.recycle(job.bytes, job.into);
+            return;
+        };
+        let waiting = run.first_waiting.take().into_iter();
+        let loaded = ok.then_some(&job.into);
+        for waiting in waiting.chain(run.more_waiting.drain(..)) {
+            each(waiting, loaded);
+        }
+        if ok {
+            run.state = RunState::Ready(job.into);
+        } else {
+            // Who needs it later tries again.
+            self.runs.remove(&job.key);
+            self.recycle(job.bytes, job.into);
+        }
+    }
+
+    /// `rows` rows out of this run are decoded, and hold no reference to it.
+    pub(super) fn release(&mut self, key: Key, rows: usize) {
+        let Some(run) = self.runs.get_mut(&key) else { return };
+        run.pending = run.pending.saturating_sub(rows);
+        run.used += rows as u64;
+        if run.pending > 0 {
+            return;
+        }
+        if run.closing || run.used >= run.records.end - run.records.start {
+            if let Some(run) = self.runs.remove(&key) {
+                self.retire(run);
+            }
+        } else if !std::mem::replace(&mut run.listed, true) {
+            self.idle.push_back(key);
+        }
+    }
+
+    fn retire(&mut self, run: Run) {
+        if let RunState::Ready(loaded) = run.state {
+            self.recycle(run.bytes, loaded);
+        }
+    }
+
+    fn recycle(&mut self, bytes: u64, mut loaded: Arc<Loaded>) {
+        self.held = self.held.saturating_sub(bytes);
+        // Somebody still decodes out of it: its memory goes with him.
+        let Some(own) = Arc::get_mut(&mut loaded) else { return };
+        own.shard = None;
+        own.faults.clear();
+        let bytes = own.buffer.len() as u64;
+        // What was needed once is kept, over the budget too: records of many MiB would be read to
+        // fresh pages each time, which costs more than the read.
+        let room = self.budget.max(self.peak);
+        if bytes > 0 && self.held.saturating_add(self.free_bytes).saturating_add(bytes) <= room {
+            self.free_bytes += bytes;
+            self.free.push(loaded);
+        }
+    }
+}

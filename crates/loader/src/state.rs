@@ -1,0 +1,497 @@
+//! What the threads of a loader share, under one lock: batches in order, their slots, the runs they
+//! wait for.
+
+use super::fault;
+use super::job::{Claim, Job, Outcome, Want};
+use super::large::Large;
+use super::mend::Mended;
+use super::open::{Open, Phase, Work, judge};
+use super::options::OnCorrupt;
+use super::plan::{NONE, Plan};
+use super::read::ReadJob;
+use super::rows::Rows;
+use super::runs::Runs;
+use super::stage::{Ending, Room};
+use shardpack_reader::{Error, Result};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Rows that a thread takes at most at a time: at the start of a large batch of small samples,
+/// where the lock would be asked for too often.
+const MAX_CHUNK: usize = 16;
+
+pub(super) struct State {
+    pub(super) closed: bool,
+    /// What ended the loader's work for good.
+    pub(super) broken: Option<Error>,
+    pub(super) generation: u64,
+    /// Threads that run.
+    pub(super) alive: usize,
+    /// Threads that wait for work.
+    pub(super) asleep: usize,
+    planning: bool,
+    pub(super) exhausted: bool,
+    batches: VecDeque<Open>,
+    /// Large records of which there are parts to be taken, as they were opened.
+    large: Vec<Arc<Large>>,
+    runs: Runs,
+    free: Vec<Arc<Rows>>,
+    spare_plans: Vec<Plan>,
+    spare_work: Vec<Work>,
+    /// Slots that exist, or are being made.
+    slots: usize,
+    /// Slots in the caller's hands.
+    lent: usize,
+    extra: usize,
+    /// Whether a larger slot is being made in place of another.
+    growing: bool,
+    /// Slots that nobody needs any more.
+    discarded: Vec<Arc<Rows>>,
+    limits: Bounds,
+    pub(super) samples: u64,
+    pub(super) skipped: u64,
+    pub(super) extra_slots: u64,
+    pub(super) grown_slots: u64,
+    pub(super) device_rows: u64,
+}
+
+/// What a loader was told, as far as the state needs it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) slots: usize,
+    /// A slot has at least this room.
+    pub(super) room: Room,
+    pub(super) threads: usize,
+    pub(super) run_bytes: u64,
+    pub(super) on_corrupt: OnCorrupt,
+    /// Axes of the ragged fields of a row.
+    pub(super) dims: usize,
+}
+
+impl State {
+    pub(super) fn new(limits: Bounds) -> Self {
+        Self {
+            closed: false,
+            broken: None,
+            generation: 0,
+            alive: 0,
+            asleep: 0,
+            planning: false,
+            exhausted: false,
+            batches: VecDeque::new(),
+            large: Vec::new(),
+            runs: Runs::new(limits.run_bytes),
+            free: Vec::new(),
+            spare_plans: Vec::new(),
+            spare_work: Vec::new(),
+            slots: 0,
+            lent: 0,
+            extra: 0,
+            growing: false,
+            discarded: Vec::new(),
+            limits,
+            samples: 0,
+            skipped: 0,
+            extra_slots: 0,
+            grown_slots: 0,
+            device_rows: 0,
+        }
+    }
+
+    pub(super) const fn peak_run_bytes(&self) -> u64 {
+        self.runs.peak
+    }
+
+    /// Batches at the front that could be handed out.
+    pub(super) fn finished(&self) -> usize {
+        self.batches.iter().take_while(|open| open.slot.is_some() && open.is_done()).count()
+    }
+
+    /// Begins another epoch: everything that was prepared is forgotten. Slots whose rows are still
+    /// being written come free when they are done.
+    ///
+    /// With `cached`, the page cache holds its window: buffers for runs are of no more use.
+    pub(super) fn restart(&mut self, generation: u64, cached: bool) {
+        self.generation = generation;
+        self.planning = false;
+        self.exhausted = false;
+        while let Some(mut open) = self.batches.pop_front() {
+            open.work.clear();
+            self.spare_work.push(open.work);
+            self.free.extend(open.slot);
+        }
+        self.large.drain(..).for_each(|large| large.abandon());
+        self.runs.restart(generation);
+        if cached {
+            self.runs.forget_free();
+        }
+    }
+
+    fn batch(&mut self, number: u64) -> Option<&mut Open> {
+        batch_of(&mut self.batches, number)
+    }
+
+    /// Takes in what was decoded. `dims` are, outcome by outcome, the axes of ragged fields. True
+    /// if a batch was finished.
+    pub(super) fn post(&mut self, outcomes: &mut Vec<Outcome>, dims: &[u64]) -> bool {
+        let stride = self.limits.dims;
+        let mut finished = false;
+        for (i, outcome) in outcomes.drain(..).enumerate() {
+            if outcome.generation != self.generation {
+                continue;
+            }
+            if let Some(key) = outcome.key {
+                self.runs.release(key, 1);
+            }
+            let Some(open) = self.batch(outcome.batch) else { continue };
+            open.left = open.left.saturating_sub(1);
+            open.work.staged += outcome.staged;
+            finished |= open.is_done();
+            if let Some(error) = outcome.fault {
+                open.work.faults.push((outcome.row, error));
+                continue;
+            }
+            open.plan.missing.extend(outcome.missing.iter().map(|&field| (outcome.row, field)));
+            if stride > 0 {
+                let row = usize::try_from(outcome.row).unwrap_or(usize::MAX).saturating_mul(stride);
+                let from = dims.get(i * stride..(i + 1) * stride);
+                if let (Some(to), Some(from)) = (open.plan.dims.get_mut(row..row.saturating_add(stride)), from) {
+                    to.copy_from_slice(from);
+                }
+            }
+        }
+        finished
+    }
+
+    /// What a thread that has nothing to do should do. Planning is cheap and opens work for all;
+    /// then whatever the earliest batch needs.
+    pub(super) fn next(&mut self, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) -> Job {
+        if self.closed || self.broken.is_some() {
+            return Job::Exit;
+        }
+        if !self.planning && !self.exhausted && self.batches.len() <= self.limits.slots {
+            self.planning = true;
+            let mut plan = self.spare_plans.pop().unwrap_or_default();
+            plan.generation = self.generation;
+            return Job::Plan(plan);
+        }
+        if !self.discarded.is_empty() {
+            return Job::Free(std::mem::take(&mut self.discarded));
+        }
+        // What the device waits for, or the consumer, comes first.
+        if let Some(open) = self.batches.iter_mut().find(|open| open.is_to_submit())
+            && let Some(slot) = &open.slot
+        {
+            open.phase = Phase::Submitted;
+            return Job::Submit(open.plan.generation, open.plan.number, Arc::clone(slot));
+        }
+        let dims_of_row = self.limits.dims;
+        for open in self.batches.iter_mut().filter(|open| open.phase == Phase::Odd) {
+            match open.mend(dims_of_row) {
+                Ok(Some(mend)) => return Job::Mend(mend),
+                Ok(None) => {}
+                Err(error) => {
+                    self.broken = Some(error);
+                    return Job::Exit;
+                }
+            }
+        }
+        let missing = self.attach();
+        if self.broken.is_some() {
+            return Job::Exit;
+        }
+        if let Some((room, replaced)) = missing {
+            return Job::Allocate(room, replaced);
+        }
+        // Before another record is opened: those that were are done the sooner.
+        self.large.retain(|large| large.has_parts());
+        if let Some(large) = self.large.iter().min_by_key(|large| large.of.batch) {
+            return Job::Parts(Arc::clone(large));
+        }
+        let decodable = self.batches.iter().take_while(|open| open.slot.is_some()).find(|o| !o.work.ready.is_empty());
+        let decodable = decodable.map(|open| open.plan.number);
+        let front = self.batches.front().map_or(0, |open| open.plan.number);
+        // For a batch without a slot nothing is read: the system has been told, and holds it; here
+        // it would only take memory.
+        let filling = self.batches.iter().take_while(|open| open.slot.is_some()).last().map(|open| open.plan.number);
+        let readable = filling.and_then(|last| self.runs.next_needed_by(front).filter(|&by| by <= last));
+        if let (Some(needed_by), decodable) = (readable, decodable.unwrap_or(u64::MAX))
+            && needed_by < decodable
+            && let Some(job) = self.runs.take()
+        {
+            return Job::Read(job);
+        }
+        if let Some(number) = decodable {
+            self.claim(number, claims, dims);
+            return Job::Decode;
+        }
+        let undone = self.batches.iter().any(|open| open.slot.is_some() && !open.is_done());
+        Job::Wait(match undone {
+            true if self.runs.is_reading() => Want::Data,
+            true => Want::Nothing,
+            false if self.batches.is_empty() || self.planning => Want::Nothing,
+            false => Want::Slot,
+        })
+    }
+
+    /// Gives slots to the batches that have none, in order. The room of a slot that has to be made,
+    /// if there is one, and the slot that it replaces.
+    fn attach(&mut self) -> Option<(Room, Option<Arc<Rows>>)> {
+        let allowed = self.limits.slots + self.extra;
+        for open in self.batches.iter_mut().filter(|open| open.slot.is_none() && !open.has_failed()) {
+            let room = open.plan.room();
+            let fits = |slot: &Arc<Rows>| slot.holds(&room) && Arc::strong_count(slot) == 1;
+            if let Some(place) = self.free.iter().position(fits) {
+                let mut slot = self.free.swap_remove(place);
+                let handles = &mut open.work.handles;
+                match Rows::lend(&mut slot, (room.rows, room.host_bytes), &open.plan.parts, handles) {
+                    Ok(true) => {
+                        if let Some(stage) = slot.stage() {
+                            stage.begin(room.output_bytes);
+                        }
+                        open.slot = Some(slot);
+                    }
+                    // Cannot be: the plan is its own witness. Said rather than hung.
+                    Ok(false) | Err(_) => {
+                        let (expected, found) = (format!("{} bytes, unused", room.host_bytes), slot.len());
+                        self.broken = Some(Error::internal("slot of a batch", expected, format!("{found} bytes")));
+                    }
+                }
+                continue;
+            }
+            if self.slots < allowed {
+                self.slots += 1;
+                return Some((room.max(self.limits.room), None));
+            }
+            // One that is too small, and in nobody's hands, makes room for a larger one. For one batch
+            // after the other: what fails would be the error of another batch.
+            if self.growing {
+                return None;
+            }
+            let place = self.free.iter().position(|slot| !slot.holds(&room) && Arc::strong_count(slot) == 1)?;
+            let replaced = self.free.swap_remove(place);
+            self.grown_slots += 1;
+            self.growing = true;
+            return Some((room.grown().max(self.limits.room), Some(replaced)));
+        }
+        None
+    }
+
+    /// There is no memory for the slot that was to be made: an error of the first batch that waits
+    /// for one. Those after it ask again.
+    pub(super) fn no_memory(&mut self, bytes: usize, source: std::io::Error) {
+        self.slots = self.slots.saturating_sub(1);
+        let Self { batches, runs, .. } = self;
+        let Some(open) = batches.iter_mut().find(|open| open.slot.is_none() && !open.has_failed()) else { return };
+        let path = format!("memory of batch {}, {bytes} bytes", open.plan.number);
+        open.plan.error = Some(Error::io(path, "allocate it", source));
+        open.left = 0;
+        // Nobody will decode its rows: let go of what was to be read for them.
+        open.work.clear();
+        for read in open.plan.reads.drain(..).filter(|read| read.cached.is_none()) {
+            runs.release(read.key, read.rows);
+        }
+    }
+
+    /// Takes in what became of a batch on the device. One of an earlier epoch only gives its slot
+    /// back.
+    pub(super) fn completed(&mut self, generation: u64, number: u64, ending: Ending) {
+        if let Ending::Lost(error) = ending {
+            self.broken.get_or_insert(error);
+            return;
+        }
+        if generation != self.generation {
+            return;
+        }
+        let Some(open) = batch_of(&mut self.batches, number) else { return };
+        match ending {
+            Ending::Decoded(faults) => {
+                self.device_rows += open.work.staged.saturating_sub(faults.len() as u64);
+                open.phase = if faults.is_empty() { Phase::Done } else { Phase::Odd };
+                open.work.odd = faults;
+            }
+            Ending::Failed(error) => {
+                open.phase = Phase::Done;
+                open.plan.error.get_or_insert(error);
+            }
+            Ending::Lost(_) => {}
+        }
+    }
+
+    /// Takes in what the host has made of what the device could not decode.
+    pub(super) fn mended(&mut self, generation: u64, number: u64, rows: Vec<Mended>) {
+        if generation != self.generation {
+            return;
+        }
+        let stride = self.limits.dims;
+        if let Some(open) = self.batch(number) {
+            open.mended(rows, stride);
+        }
+    }
+
+    pub(super) fn add_slot(&mut self, slot: Rows) {
+        self.free.push(Arc::new(slot));
+    }
+
+    /// A large record was opened. Of an earlier epoch, it is dropped, and its row with it.
+    pub(super) fn share(&mut self, large: Large) {
+        if large.of.generation == self.generation {
+            self.large.push(Arc::new(large));
+        }
+    }
+
+    /// One is made in place of another, or cannot be.
+    pub(super) const fn grown(&mut self) {
+        self.growing = false;
+    }
+
+    /// One that no batch has asked for.
+    pub(super) fn new_slot(&mut self, slot: Rows) {
+        self.slots += 1;
+        self.add_slot(slot);
+    }
+
+    fn claim(&mut self, number: u64, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
+        let (stride, threads) = (self.limits.dims, self.limits.threads);
+        let Some(open) = self.batch(number) else { return };
+        // A share of what is there: many rows of a full batch, one by one at its end, so that all
+        // threads finish together.
+        // A large record is opened alone, because all threads come to help.
+        let large = open.work.ready.front().is_some_and(|(_, run)| run.as_ref().is_some_and(|run| run.is_large));
+        let count = if large { 1 } else { open.work.ready.len().div_ceil(2 * threads).min(MAX_CHUNK) };
+        open.claim(count, stride, claims, dims);
+    }
+
+    /// Takes in a plan, or the end of the epoch. `fresh` gets the numbers of the reads that nobody
+    /// has asked for before.
+    pub(super) fn planned(
+        &mut self,
+        plan: Plan,
+        more: bool,
+        fresh: &mut Vec<(Arc<shardpack_reader::Shard>, u64, u64)>,
+    ) {
+        if plan.generation != self.generation && more {
+            return;
+        }
+        self.planning = false;
+        if !more {
+            self.exhausted = true;
+            self.spare_plans.push(plan);
+            return;
+        }
+        let work = self.spare_work.pop().unwrap_or_default();
+        let mut open = Open { slot: None, left: plan.rows.len(), work, plan, phase: Phase::Filling };
+        // Rows without a run have nothing to wait for.
+        for (row, planned) in (0..).zip(&open.plan.rows) {
+            if planned.read == NONE {
+                open.work.ready.push_back((row, None));
+            }
+        }
+        fresh.append(&mut open.plan.announced);
+        for (read, planned) in (0..).zip(&open.plan.reads) {
+            if let Some(cached) = &planned.cached {
+                open.work.ready.extend(open.plan.rows_of(read).map(|row| (row, Some(Arc::clone(cached)))));
+                continue;
+            }
+            match self.runs.want(open.plan.number, read, planned) {
+                (Some(loaded), _) => {
+                    let rows = open.plan.rows_of(read).map(|row| (row, Some(Arc::clone(&loaded))));
+                    open.work.ready.extend(rows);
+                }
+                (None, true) => {
+                    let span = planned.shard.span(&planned.records).unwrap_or(0..0);
+                    fresh.push((Arc::clone(&planned.shard), span.start, span.end - span.start));
+                }
+                (None, false) => {}
+            }
+        }
+        // After its own reads are noted: what they bring is still needed.
+        for key in open.plan.closed.drain(..) {
+            self.runs.close(key);
+        }
+        self.batches.push_back(open);
+    }
+
+    /// Takes in a run that was read, or why it was not.
+    pub(super) fn read(&mut self, job: ReadJob, result: Result<()>) {
+        let Self { batches, runs, .. } = self;
+        runs.loaded(job, result.is_ok(), |(number, read), loaded| {
+            let Some(open) = batch_of(batches, number) else { return };
+            for row in open.plan.rows_of(read) {
+                // Without a run, a row is filled with zeros; what is wrong with it is known
+                // already.
+                open.work.ready.push_back((row, loaded.cloned()));
+                if let Err(error) = &result {
+                    open.work.faults.push((row, fault::copy(error)));
+                }
+            }
+        });
+    }
+
+    /// The next batch, if it is done. The slot of a batch that is an error goes back at once.
+    pub(super) fn take(&mut self) -> Option<Result<(Arc<Rows>, Plan)>> {
+        let front = self.batches.front()?;
+        if !front.is_done() {
+            return None;
+        }
+        let Open { mut plan, slot, mut work, .. } = self.batches.pop_front()?;
+        let allowed = match self.limits.on_corrupt {
+            OnCorrupt::Error => 0,
+            OnCorrupt::Skip { max } => max.saturating_sub(self.skipped),
+        };
+        let verdict = judge(&mut plan, &mut work, allowed, self.limits.dims);
+        work.clear();
+        self.spare_work.push(work);
+        Some(match (verdict, slot) {
+            (Ok(_), None) => Err(Error::internal("slot of a finished batch", "one", "none")),
+            (Ok(skipped), Some(slot)) => {
+                self.skipped += skipped;
+                self.lent += 1;
+                self.samples += plan.mask.iter().filter(|&&there| there).count() as u64;
+                Ok((slot, plan))
+            }
+            (Err(error), slot) => {
+                self.free.extend(slot);
+                self.spare_plans.push(plan);
+                Err(error)
+            }
+        })
+    }
+
+    /// Whether nothing more comes.
+    pub(super) fn is_over(&self) -> bool {
+        self.exhausted && self.batches.is_empty()
+    }
+
+    /// The caller waits and holds every slot that there is: without another one it would wait for
+    /// ever.
+    pub(super) fn unblock(&mut self) -> bool {
+        let wants_slot = self.batches.front().is_some_and(|open| open.slot.is_none());
+        let blocked = wants_slot && self.lent >= self.slots && self.slots >= self.limits.slots + self.extra;
+        if blocked {
+            self.extra += 1;
+            self.extra_slots += 1;
+        }
+        blocked
+    }
+
+    /// Takes back what a batch held.
+    pub(super) fn give_back(&mut self, slot: Arc<Rows>, plan: Plan) {
+        self.lent = self.lent.saturating_sub(1);
+        if self.extra > 0 && self.slots > self.limits.slots {
+            self.extra -= 1;
+            self.slots -= 1;
+            self.discarded.push(slot);
+        } else {
+            self.free.push(slot);
+        }
+        if self.spare_plans.len() <= self.limits.slots {
+            self.spare_plans.push(plan);
+        }
+    }
+}
+
+fn batch_of(batches: &mut VecDeque<Open>, number: u64) -> Option<&mut Open> {
+    let front = batches.front()?.plan.number;
+    batches.get_mut(usize::try_from(number.checked_sub(front)?).ok()?)
+}

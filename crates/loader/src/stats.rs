@@ -1,0 +1,140 @@
+//! What a loader has done so far, and what it waited for.
+
+use super::Loader;
+use super::cached::Held;
+use shardpack_reader::Traffic;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Figures of a loader since it was opened. Seconds are summed over the threads of its pool.
+///
+/// ```
+/// use shardpack_loader::LoaderStats;
+/// let stats = LoaderStats::default();
+/// assert_eq!((stats.batches, stats.decode_s), (0, 0.0));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
+pub struct LoaderStats {
+    /// Batches that were handed out, those that were errors included.
+    pub batches: u64,
+    /// Samples that were handed out.
+    pub samples: u64,
+    /// Bytes read from the files.
+    pub read_bytes: u64,
+    /// Bytes of the batches that were handed out.
+    pub output_bytes: u64,
+    /// Seconds spent in reads, waiting for the disk included.
+    pub read_s: f64,
+    /// Seconds spent comparing CRC32s.
+    pub crc_s: f64,
+    /// Seconds spent decoding and copying into slots.
+    pub decode_s: f64,
+    /// Seconds for which threads had nothing to do because every slot was filled: the consumer is
+    /// the limit.
+    pub idle_for_consumer_s: f64,
+    /// Seconds for which threads had nothing to do because what they need was being read: the disk
+    /// is the limit.
+    pub idle_for_data_s: f64,
+    /// Seconds for which the caller waited in `next_batch`: the loader is the limit.
+    pub consumer_wait_s: f64,
+    /// Batches that were ready, on average, when the caller asked for one.
+    pub queue_fill: f64,
+    /// Pictures of more than 8 bits a sample, of which 8 are left in the batches.
+    pub narrowed_pictures: u64,
+    /// Damaged samples that were skipped.
+    pub skipped: u64,
+    /// Slots made beyond [`LoaderOptions::slots`](super::LoaderOptions::slots), because the caller
+    /// kept all the others.
+    pub extra_slots: u64,
+    /// Slots made anew because a ragged batch was larger than any before, and slots that got more
+    /// memory on a device than was predicted.
+    pub grown_slots: u64,
+    /// Rows that a device has decoded, of each field on its own. Those that the host decoded in its
+    /// place are not among them ([`Loader::refusals`](super::Loader::refusals)).
+    pub device_rows: u64,
+    /// Most bytes that the buffers of runs took.
+    pub peak_run_bytes: u64,
+    /// Whether the window of the epoch at hand is in the page cache, and not in memory of the
+    /// loader.
+    pub window_in_page_cache: bool,
+    /// Peak memory of the process in bytes, as the system counts it; 0 where it does not say.
+    pub peak_rss_bytes: u64,
+    /// What [`Loader::predicted_bytes`](super::Loader::predicted_bytes) says.
+    pub predicted_bytes: u64,
+    /// What the storage of the dataset has asked of a network since it was opened, for whomever;
+    /// zeros on local disks.
+    pub traffic: Traffic,
+}
+
+impl Loader {
+    /// Figures since the loader was opened.
+    #[must_use]
+    pub fn stats(&self) -> LoaderStats {
+        let counters = &self.shared.counters;
+        let mut stats = LoaderStats {
+            batches: self.batches,
+            output_bytes: self.handed_bytes,
+            read_bytes: counters.read_bytes.load(Ordering::Relaxed),
+            narrowed_pictures: self.narrowed_pictures(),
+            read_s: seconds(&counters.read),
+            crc_s: seconds(&counters.crc),
+            decode_s: seconds(&counters.decode),
+            idle_for_consumer_s: seconds(&counters.idle_for_consumer),
+            idle_for_data_s: seconds(&counters.idle_for_data),
+            consumer_wait_s: self.waited.as_secs_f64(),
+            queue_fill: if self.asked > 0 { self.found_ready as f64 / self.asked as f64 } else { 0.0 },
+            peak_rss_bytes: peak_rss_bytes(),
+            predicted_bytes: self.predicted_bytes(),
+            traffic: self.dataset.traffic(),
+            window_in_page_cache: self.held != Held::Memory,
+            ..Default::default()
+        };
+        if !self.shared.is_forked() {
+            let state = self.shared.state();
+            stats.samples = state.samples;
+            stats.skipped = state.skipped;
+            stats.extra_slots = state.extra_slots;
+            stats.grown_slots = state.grown_slots + self.options.stage.as_ref().map_or(0, |stage| stage.growths());
+            stats.device_rows = state.device_rows;
+            stats.peak_run_bytes = state.peak_run_bytes();
+        }
+        stats
+    }
+}
+
+/// Nanoseconds, bytes and pictures, counted by many threads.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) read_bytes: AtomicU64,
+    pub(super) read: AtomicU64,
+    pub(super) crc: AtomicU64,
+    pub(super) decode: AtomicU64,
+    pub(super) narrowed: AtomicU64,
+    pub(super) idle_for_consumer: AtomicU64,
+    pub(super) idle_for_data: AtomicU64,
+}
+
+pub(super) fn add(counter: &AtomicU64, value: u64) {
+    counter.fetch_add(value, Ordering::Relaxed);
+}
+
+pub(super) fn add_since(counter: &AtomicU64, start: Instant) {
+    add(counter, nanoseconds(start.elapsed()));
+}
+
+pub(super) fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+pub(super) fn seconds(counter: &AtomicU64) -> f64 {
+    counter.load(Ordering::Relaxed) as f64 / 1e9
+}
+
+/// Peak resident memory of this process.
+pub(super) fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
+}

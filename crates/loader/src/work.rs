@@ -1,0 +1,518 @@
+//! What a thread does with one row: find the record in its run, check it, and decode its fields to
+//! where they stay.
+
+use super::array_row::ArrayRows;
+use super::arrays::Cut;
+use super::cached;
+use super::fields::{Col, FieldPlan, Fields, From};
+use super::job::RowOf;
+use super::large::{Large, PartBench};
+use super::mend::OddRow;
+use super::opening::Opening;
+use super::options::LoaderOptions;
+use super::read::Loaded;
+use super::rows::RowMut;
+use super::stage::{Prepared, Refusals, Spot, Stage, StageSlot, Value};
+use super::stats::{Counters, add, add_since};
+use shardpack_format::{Codec, Error as FormatError, FieldValue, Frame, Limits, Record};
+use shardpack_jpeg::PictureDecoder;
+use shardpack_jpeg::{DecodeOptions, DrawKey, FloatTable, PixelLayout, Rendering, View};
+use shardpack_reader::Shard;
+use shardpack_reader::raw::name_field;
+use shardpack_reader::{Error, Result};
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What is the same for all rows of an epoch.
+#[derive(Debug, Clone)]
+pub(super) struct Recipe {
+    pub(super) fields: Arc<Fields>,
+    pub(super) seed: u64,
+    pub(super) layout: PixelLayout,
+    pub(super) decode: DecodeOptions,
+    pub(super) part_bytes: usize,
+}
+
+impl Recipe {
+    pub(super) fn new(fields: Arc<Fields>, seed: u64, options: &LoaderOptions) -> Self {
+        let LoaderOptions { layout, decode, part_bytes, .. } = options.clone();
+        Self { fields, seed, layout, decode, part_bytes }
+    }
+
+    /// What random views and patches of a sample draw from.
+    pub(super) fn key(&self, at: SampleAt) -> DrawKey {
+        draw_key(self.seed, at)
+    }
+}
+
+/// What all threads work by, and count in.
+#[derive(Clone, Copy)]
+pub(super) struct Common<'a> {
+    pub(super) recipe: &'a Recipe,
+    pub(super) counters: &'a Counters,
+    pub(super) refusals: &'a Refusals,
+}
+
+/// One thread's decoders and scratch memory: used again for every row.
+pub(super) struct Bench {
+    arrays: ArrayRows,
+    pictures: PictureDecoder,
+    /// The stage's own.
+    stage: Box<dyn Any + Send>,
+    /// Levels that floats are made of.
+    levels: Vec<u8>,
+    /// A row that the stage refused.
+    refused: Vec<u8>,
+    /// The record, where the page cache holds its run.
+    record: Vec<u8>,
+    /// What parts of large records are worked on with.
+    parts: PartBench,
+    /// Fields of the last row that its sample has no value for, by number.
+    pub(super) missing: Vec<u32>,
+    /// How many fields of the last row the stage has taken.
+    pub(super) taken: u64,
+}
+
+/// The sample of a row.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SampleAt {
+    pub(super) sample: u64,
+    pub(super) record: u64,
+    pub(super) epoch: u32,
+    pub(super) repetition: u32,
+}
+
+/// Repetitions count in the upper half of the epoch.
+pub(super) fn draw_key(seed: u64, at: SampleAt) -> DrawKey {
+    DrawKey { seed, epoch: u64::from(at.repetition) << 32 | u64::from(at.epoch), sample: at.sample }
+}
+
+impl Bench {
+    pub(super) fn new(recipe: &Recipe, stage: Option<&dyn Stage>) -> Self {
+        Self {
+            arrays: ArrayRows::new(recipe),
+            pictures: PictureDecoder::new(recipe.decode.clone()),
+            stage: stage.map_or_else(|| Box::new(()) as Box<dyn Any + Send>, Stage::bench),
+            levels: Vec::new(),
+            refused: Vec::new(),
+            record: Vec::new(),
+            parts: PartBench::default(),
+            missing: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// Checks a record and decodes its fields into the row. `dims` hold the axes that the index
+    /// promised; where only the record knows, they are put right.
+    pub(super) fn decode(
+        &mut self,
+        common: Common<'_>,
+        run: &Loaded,
+        at: SampleAt,
+        row: &mut RowMut,
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
+        if run.is_cached {
+            return self.decode_alone(common, shard, at, row, dims);
+        }
+        self.decode_record(common, run.record(shard, at.record)?, shard, at, row, dims)
+    }
+
+    /// The same of a record that is read for it.
+    fn decode_alone(
+        &mut self,
+        common: Common<'_>,
+        shard: &Shard,
+        at: SampleAt,
+        row: &mut RowMut,
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let counters = common.counters;
+        let start = Instant::now();
+        let mut buffer = std::mem::take(&mut self.record);
+        let result = cached::read(shard, at.record, &mut buffer).and_then(|bytes| {
+            add_since(&counters.read, start);
+            add(&counters.read_bytes, bytes.len() as u64);
+            self.decode_record(common, bytes, shard, at, row, dims)
+        });
+        // A large record is read here only if something is wrong with it: its memory is not kept.
+        if common.recipe.fields.large_bytes.is_none_or(|large| (buffer.len() as u64) < large) {
+            self.record = buffer;
+        }
+        result
+    }
+
+    /// Opens a large record, to be made in parts; gives the row back if it is not for that.
+    pub(super) fn open(
+        &mut self,
+        recipe: &Recipe,
+        shard: &Arc<Shard>,
+        (of, epoch): (RowOf, u32),
+        row: RowMut,
+        dims: &[u64],
+    ) -> Result<Large, RowMut> {
+        let opening =
+            Opening { recipe, arrays: &mut self.arrays, shard, at: of.at(epoch), part_bytes: recipe.part_bytes };
+        opening.open(of, row, dims)
+    }
+
+    /// Works on a part of a large record.
+    pub(super) fn part(&mut self, large: &Large, number: usize, counters: &Counters) {
+        large.work(number, &mut self.arrays, &mut self.parts, counters);
+    }
+
+    /// Completes a row of which all parts are done; decodes it as any other if something is wrong.
+    pub(super) fn complete(
+        &mut self,
+        common: Common<'_>,
+        large: &Large,
+        at: SampleAt,
+        row: &mut RowMut,
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let promised = dims.to_vec();
+        if large.is_whole() && self.fields(common, Source::Parts(large), (large.shard(), at), row, dims).is_ok() {
+            return Ok(());
+        }
+        dims.copy_from_slice(&promised);
+        self.decode_alone(common, large.shard(), at, row, dims)
+    }
+
+    fn decode_record(
+        &mut self,
+        common: Common<'_>,
+        bytes: &[u8],
+        shard: &Shard,
+        at: SampleAt,
+        row: &mut RowMut,
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let start = Instant::now();
+        let frame = check(shard, at.record, bytes).map_err(|error| name(shard, at, error))?;
+        add_since(&common.counters.crc, start);
+        self.fields(common, Source::Whole { frame: &frame, bytes }, (shard, at), row, dims)
+    }
+
+    /// Decodes all fields of a record that was checked.
+    fn fields(
+        &mut self,
+        common: Common<'_>,
+        source: Source<'_>,
+        (shard, at): (&Shard, SampleAt),
+        row: &mut RowMut,
+        dims: &mut [u64],
+    ) -> Result<()> {
+        let Common { recipe, counters, .. } = common;
+        let place = |error| name(shard, at, error);
+        let start = Instant::now();
+        self.missing.clear();
+        self.taken = 0;
+        self.arrays.begin();
+        let narrowed = self.pictures.narrowed();
+        for (number, field) in recipe.fields.plans.iter().enumerate() {
+            let end = field.dims_at + if field.is_ragged() { field.shape.len() } else { 0 };
+            let Some(dims) = dims.get_mut(field.dims_at..end) else {
+                return Err(place(FormatError::internal("axes of a row", end, dims.len())));
+            };
+            if let Source::Parts(large) = source
+                && large.complete(number, row, dims).map_err(place)?
+            {
+                continue;
+            }
+            let record = FieldOf { shard, source, at, field, number };
+            let spot = if field.staged { row.spot(number) } else { None };
+            let there = match spot {
+                Some((slot, spot)) => self.staged(common, &record, (&*slot, &spot), dims),
+                None => self.field(recipe, &record, row.part(number), dims),
+            };
+            if !there.map_err(|e| place(name_field(&field.name, e)))? {
+                row.clear(number);
+                dims.fill(0);
+                self.missing.extend(u32::try_from(number));
+            }
+        }
+        let narrowed = self.pictures.narrowed().saturating_sub(narrowed);
+        if narrowed > 0 {
+            add(&counters.narrowed, narrowed);
+        }
+        add_since(&counters.decode, start);
+        Ok(())
+    }
+
+    /// Hands a field to the stage, or, if that refuses it, decodes it for the stage; false, and
+    /// nothing is written, if the sample has no value for it.
+    fn staged(
+        &mut self,
+        common: Common<'_>,
+        of: &FieldOf<'_>,
+        (slot, spot): (&dyn StageSlot, &Spot),
+        dims: &mut [u64],
+    ) -> Result<bool, FormatError> {
+        let recipe = common.recipe;
+        let prepared = match &of.field.from {
+            From::Picture { position, view, orientation, .. } => {
+                let Some(value) = of.value(*position)? else { return Ok(false) };
+                let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
+                let (dtype, scaling) = (of.field.dtype, &recipe.fields.scaling);
+                let limits = &recipe.decode.limits;
+                let value = Value::Picture { media_type, bytes: value.bytes, how: &how, dtype, scaling, limits };
+                slot.prepare(spot, &value, &mut *self.stage)
+            }
+            From::Array { position, channels_first, cut, .. } => {
+                let Some(value) = of.array(*position, cut.as_ref())? else { return Ok(false) };
+                let limits = &of.shard.options().limits;
+                let how = (*channels_first, cut.as_ref());
+                let (descriptor, region) = self.arrays.asked(recipe, of, &value, how, dims)?;
+                let value = Value::Array { codec: value.codec, descriptor, bytes: value.bytes, region, limits };
+                slot.prepare(spot, &value, &mut *self.stage)
+            }
+            From::Scalar(_) | From::Raw { .. } => Prepared::Refused("neither a picture nor an array".into()),
+        };
+        let reason = match prepared {
+            Prepared::Taken(size) => {
+                if let Some(size) = size {
+                    set_size(dims, size.map(u64::from), recipe.layout);
+                }
+                self.taken += 1;
+                return Ok(true);
+            }
+            Prepared::Refused(reason) => reason,
+        };
+        common.refusals.add(reason, || of.shard.index().key(of.at.record).unwrap_or_default().to_owned());
+        self.for_device(recipe, of, spot.bytes.len(), dims, |row| slot.put(spot, row))
+    }
+
+    /// Decodes again, on the host, what the device found odd: from a record that was read anew.
+    pub(super) fn decode_again(
+        &mut self,
+        common: Common<'_>,
+        bytes: &[u8],
+        shard: &Shard,
+        at: SampleAt,
+        odd: &mut OddRow,
+    ) -> Result<()> {
+        let Common { recipe, .. } = common;
+        let place = |error| name(shard, at, error);
+        let frame = check(shard, at.record, bytes).map_err(place)?;
+        self.arrays.begin();
+        for (number, _) in &odd.fields {
+            let number = usize::try_from(*number).unwrap_or(usize::MAX);
+            let found = recipe.fields.plans.get(number).zip(odd.handle.spot(number));
+            let Some((field, (slot, spot))) = found else {
+                return Err(Error::internal("field that the device found odd", "one of the device", number));
+            };
+            let axes = if field.is_ragged() { field.shape.len() } else { 0 };
+            let dims = odd.dims.get_mut(field.dims_at..field.dims_at.saturating_add(axes)).unwrap_or_default();
+            let of = FieldOf { shard, source: Source::Whole { frame: &frame, bytes }, at, field, number };
+            let write = |row: &[u8]| slot.write(spot.bytes.start, row);
+            let there = self.for_device(recipe, &of, spot.bytes.len(), dims, write);
+            if !there.map_err(|e| place(name_field(&field.name, e)))? {
+                return Err(Error::internal("field that the device found odd", "a value of its sample", "none"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Decodes a field of so many bytes, and gives it to `keep`; false, and nothing is given, if the
+    /// sample has no value for it.
+    fn for_device(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        row_bytes: usize,
+        dims: &mut [u64],
+        keep: impl FnOnce(&[u8]) -> std::io::Result<()>,
+    ) -> Result<bool, FormatError> {
+        let mut row = std::mem::take(&mut self.refused);
+        row.clear();
+        row.resize(row_bytes, 0);
+        let result = self.field(recipe, of, &mut row, dims).and_then(|there| {
+            let kept = if there { keep(&row) } else { Ok(()) };
+            kept.map_err(|e| FormatError::internal("row for the device", "room for it", e)).map(|()| there)
+        });
+        self.refused = row;
+        result
+    }
+
+    /// Decodes a field; false, and nothing is written, if the sample has no value for it.
+    fn field(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        out: &mut [u8],
+        dims: &mut [u64],
+    ) -> Result<bool, FormatError> {
+        match &of.field.from {
+            From::Scalar(column) => {
+                let value = column.bytes(of.shard, of.at.record);
+                if value.len() != out.len() {
+                    return Err(FormatError::format("scalar in the index", out.len(), value.len()));
+                }
+                out.copy_from_slice(value);
+            }
+            From::Raw { position } => {
+                let Some(value) = of.value(*position)? else { return Ok(false) };
+                let length = value.bytes.len();
+                let Some(out) = out.get_mut(..length) else {
+                    return Err(FormatError::format("stored bytes", format!("at most {}", out.len()), length));
+                };
+                out.copy_from_slice(value.bytes);
+                dims.fill(length as u64);
+            }
+            From::Picture { position, view, orientation, floats } => {
+                let Some(value) = of.value(*position)? else { return Ok(false) };
+                let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
+                match floats {
+                    None => self.picture((media_type, &how), &value, out, dims)?,
+                    Some(table) => self.floats((media_type, &how), &value, table, out, dims)?,
+                }
+            }
+            From::Array { position, channels_first, cut, .. } => {
+                let Some(value) = of.array(*position, cut.as_ref())? else { return Ok(false) };
+                self.arrays.decode(recipe, of, &value, (*channels_first, cut.as_ref()), out, dims)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Decodes a picture, and makes floats of it.
+    fn floats(
+        &mut self,
+        how: (&str, &Rendering),
+        value: &FieldValue<'_>,
+        table: &FloatTable,
+        out: &mut [u8],
+        dims: &mut [u64],
+    ) -> Result<(), FormatError> {
+        let mut levels = std::mem::take(&mut self.levels);
+        let wanted = out.len() / table.element_bytes();
+        if levels.len() < wanted {
+            levels.resize(wanted, 0);
+        }
+        let decoded = levels.get_mut(..wanted).unwrap_or_default();
+        let result = self.picture(how, value, decoded, dims).and_then(|()| table.convert(decoded, how.1.layout, out));
+        self.levels = levels;
+        result
+    }
+
+    fn picture(
+        &mut self,
+        (media_type, how): (&str, &Rendering),
+        value: &FieldValue<'_>,
+        out: &mut [u8],
+        dims: &mut [u64],
+    ) -> Result<(), FormatError> {
+        let room = out.len();
+        let decoded = self.pictures.decode_into(media_type, value.bytes, how, out).map_err(|error| match error {
+            // The slot was made by what the index says: it is not the caller who is wrong.
+            FormatError::Usage { what, expected, .. } if dims.len() == 3 => FormatError::format(
+                what,
+                format!("{room} bytes, by height and width in the index"),
+                format!("{expected}, by the picture itself"),
+            ),
+            FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
+            other => other,
+        })?;
+        set_size(dims, [decoded.height, decoded.width].map(u64::from), how.layout);
+        Ok(())
+    }
+}
+
+/// Media type of a picture, and how it is to be shown.
+fn rendering<'v>(
+    recipe: &Recipe,
+    of: &FieldOf<'_>,
+    value: &FieldValue<'v>,
+    view: View,
+    orientation: Option<Col>,
+) -> Result<(&'v str, Rendering), FormatError> {
+    let media_type = std::str::from_utf8(value.descriptor)
+        .map_err(|e| FormatError::format("media type of a picture", "UTF-8", e))?;
+    let stored = orientation.and_then(|column| column.length(of.shard, of.at.record));
+    let stored = stored.map(|stored| i64::try_from(stored).unwrap_or(0));
+    let orientation = shardpack_reader::raw::orientation(stored, value.codec == Codec::Jpeg, value.bytes);
+    Ok((media_type, Rendering { view, key: recipe.key(of.at), orientation, layout: recipe.layout }))
+}
+
+/// Only when a picture is decoded it is known whether the upright one is the stored one turned by
+/// 90°; the bytes are as many.
+fn set_size(dims: &mut [u64], [height, width]: [u64; 2], layout: PixelLayout) {
+    if let [a, b, c] = dims {
+        (*a, *b, *c) = match layout {
+            PixelLayout::HeightWidthChannels => (height, width, 3),
+            PixelLayout::ChannelsHeightWidth => (3, height, width),
+        };
+    }
+}
+
+/// Says which sample an error is about.
+pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
+    match error {
+        FormatError::Usage { what, expected, found } => {
+            let key = shard.index().key(at.record).unwrap_or_default().escape_debug();
+            let (found, hint) = found.split_at(found.find("\nhint:").unwrap_or(found.len()));
+            Error::usage(what, expected, format!("{found}: sample {}, `{key}`{hint}", at.sample))
+        }
+        other => shard.in_record(at.record, other).into(),
+    }
+}
+
+/// What values are taken out of.
+#[derive(Clone, Copy)]
+pub(super) enum Source<'a> {
+    /// A whole record.
+    Whole { frame: &'a Frame, bytes: &'a [u8] },
+    /// What was kept of one that was made in parts.
+    Parts(&'a Large),
+}
+
+/// A field of the record that is being decoded.
+pub(super) struct FieldOf<'a> {
+    pub(super) shard: &'a Shard,
+    pub(super) source: Source<'a>,
+    pub(super) at: SampleAt,
+    pub(super) field: &'a FieldPlan,
+    pub(super) number: usize,
+}
+
+impl<'a> FieldOf<'a> {
+    /// The stored value; `None` if the sample has none.
+    fn value(&self, position: usize) -> Result<Option<FieldValue<'a>>, FormatError> {
+        self.value_within(position, &self.shard.options().limits)
+    }
+
+    /// The stored value of an array. One of which a part is asked for counts by the size of that:
+    /// `ArrayRows` compares it with the limits.
+    fn array(&self, position: usize, cut: Option<&Cut>) -> Result<Option<FieldValue<'a>>, FormatError> {
+        let limits = &self.shard.options().limits;
+        match cut {
+            Some(_) => self.value_within(position, &limits_of_a_part(limits)),
+            None => self.value_within(position, limits),
+        }
+    }
+
+    fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
+        match self.source {
+            Source::Whole { frame, bytes } => Record::field_at(frame, bytes, position, limits),
+            Source::Parts(large) => large.value(position, limits),
+        }
+    }
+}
+
+/// Limits for the whole of an array of which only a part is decoded.
+pub(super) fn limits_of_a_part(limits: &Limits) -> Limits {
+    Limits { max_decoded_bytes: u64::MAX, ..limits.clone() }
+}
+
+/// Compares a record with the index and with its CRC32. What is left out of the checks of
+/// [`Shard::record`] are the parts that the loader takes from the index instead: key and scalars.
+pub(super) fn check(shard: &Shard, record: u64, bytes: &[u8]) -> Result<Frame, FormatError> {
+    let frame = Frame::parse(bytes)?;
+    shard.index().check_frame(record, shard.identity().shard_number, &frame)?;
+    if shard.options().check_crc {
+        Record::check_body_crc(&frame, bytes)?;
+    }
+    Ok(frame)
+}

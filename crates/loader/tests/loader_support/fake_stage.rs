@@ -1,0 +1,367 @@
+//! A stage that is no device: a thread that plays one. It decodes late, out of order, and by the
+//! host's decoders, so that batches must be the host's. Output is poisoned first: a byte that nobody
+//! writes is seen.
+
+use rand_like::Dice;
+use shardpack_array::{ArrayDecoder, Region};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
+use shardpack_jpeg::{DecodeOptions, FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling};
+use shardpack_loader::stage::{
+    DeviceId, Failure, FieldSource, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StreamHandle, Ticket,
+    Value,
+};
+use std::any::Any;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What the device does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Trouble {
+    #[default]
+    None,
+    /// From this submission on, the device is lost.
+    LostAt(u64),
+    /// This submission is dropped.
+    DropsAt(u64),
+    /// No more slots than these can be made.
+    NoMemory(usize),
+    /// No slot for more bytes of output can be made.
+    NoMoreThan(usize),
+    /// There is no memory for this submission.
+    FullAt(u64),
+    /// Values of this sample's length are odd.
+    OddOn(usize),
+    /// Nothing is taken, by name.
+    RefusesAll,
+}
+
+#[derive(Debug)]
+pub struct FakeStage {
+    trouble: Trouble,
+    queue: Mutex<Option<Sender<Submission>>>,
+    thread: Option<JoinHandle<()>>,
+    counts: Arc<Counts>,
+}
+
+#[derive(Debug, Default)]
+pub struct Counts {
+    pub slots: AtomicUsize,
+    pub submitted: AtomicU64,
+    pub released: AtomicU64,
+    pub streams: Mutex<Vec<u64>>,
+    /// Names of the threads in which slots were dropped.
+    pub dropped: Mutex<Vec<String>>,
+    /// What happens before the first batch is decoded.
+    pub first: Mutex<Option<Hook>>,
+}
+
+pub struct Hook(pub Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+struct Submission {
+    slot: Arc<FakeSlot>,
+    host: Vec<u8>,
+    ticket: Ticket,
+}
+
+#[derive(Debug)]
+struct FakeSlot {
+    room: Room,
+    trouble: Trouble,
+    counts: Arc<Counts>,
+    queue: Sender<Submission>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    out: Vec<u8>,
+    jobs: Vec<(Spot, Job)>,
+    staged: usize,
+    prepared: u64,
+}
+
+#[derive(Debug)]
+enum Job {
+    Picture { media_type: String, bytes: Vec<u8>, how: Rendering, dtype: Dtype, scaling: Scaling },
+    Array { codec: Codec, descriptor: ArrayDescriptor, bytes: Vec<u8>, region: Option<Region>, limits: Limits },
+    Bytes(Vec<u8>),
+    Zero,
+}
+
+impl Default for FakeStage {
+    fn default() -> Self {
+        Self::with(Trouble::None)
+    }
+}
+
+impl FakeStage {
+    pub fn with(trouble: Trouble) -> Self {
+        let (queue, submissions) = channel();
+        let thread = std::thread::spawn(move || play(&submissions, trouble));
+        Self { trouble, queue: Mutex::new(Some(queue)), thread: Some(thread), counts: Arc::default() }
+    }
+
+    pub fn counts(&self) -> Arc<Counts> {
+        Arc::clone(&self.counts)
+    }
+}
+
+impl Drop for FakeStage {
+    fn drop(&mut self) {
+        *self.queue.lock().unwrap() = None;
+        // Slots in the hands of a consumer have senders of their own: their thread ends with them.
+        drop(self.thread.take());
+    }
+}
+
+/// The device: up to two submissions wait, and the later one is done first.
+fn play(submissions: &Receiver<Submission>, trouble: Trouble) {
+    let mut dice = Dice(7);
+    let mut count = 0;
+    while let Ok(first) = submissions.recv() {
+        std::thread::sleep(Duration::from_micros(dice.below(1500)));
+        let mut waiting = vec![first];
+        waiting.extend(submissions.try_recv());
+        waiting.reverse();
+        for Submission { slot, host, ticket } in waiting {
+            count += 1;
+            match trouble {
+                Trouble::LostAt(at) if count >= at => {
+                    ticket.done(Err(Failure::Device("the device fell off the bus".into())));
+                }
+                Trouble::FullAt(at) if count == at => {
+                    ticket.done(Err(Failure::Batch("9 bytes needed, 5 free on the device".into())));
+                }
+                Trouble::DropsAt(at) if count == at => drop(ticket),
+                _ => {
+                    let faults = slot.run(&host);
+                    drop(slot);
+                    ticket.done(Ok(faults));
+                }
+            }
+        }
+    }
+}
+
+impl Stage for FakeStage {
+    fn device(&self) -> DeviceId {
+        DeviceId { kind: 2, number: 3 }
+    }
+
+    fn takes(&self, field: &FieldSpec<'_>) -> bool {
+        !matches!(field.source, FieldSource::Other)
+    }
+
+    fn staged_bytes(&self, _: &FieldSpec<'_>, record_bytes: u64, _: u64) -> u64 {
+        record_bytes
+    }
+
+    fn device_bytes(&self, room: &Room) -> u64 {
+        (room.output_bytes + room.staged_bytes) as u64
+    }
+
+    fn host_bytes(&self, room: &Room) -> u64 {
+        room.staged_bytes as u64
+    }
+
+    fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
+        let made = self.counts.slots.load(Ordering::Relaxed);
+        let is_full = match self.trouble {
+            Trouble::NoMemory(most) => made >= most,
+            Trouble::NoMoreThan(most) => room.output_bytes > most,
+            _ => false,
+        };
+        if is_full {
+            return Err(io::Error::other("no memory on the device: 3 bytes wanted, 2 free"));
+        }
+        self.counts.slots.fetch_add(1, Ordering::Relaxed);
+        let queue = self.queue.lock().unwrap().clone().unwrap();
+        let (trouble, counts) = (self.trouble, self.counts());
+        Ok(Arc::new(FakeSlot { room: *room, trouble, counts, queue, inner: Mutex::default() }))
+    }
+
+    fn bench(&self) -> Box<dyn Any + Send> {
+        Box::new(0_u64)
+    }
+}
+
+impl StageSlot for FakeSlot {
+    fn device(&self) -> DeviceId {
+        DeviceId { kind: 2, number: 3 }
+    }
+
+    fn room(&self) -> Room {
+        self.room
+    }
+
+    fn begin(&self, output_bytes: usize) {
+        let mut inner = self.inner.lock().unwrap();
+        assert!(output_bytes <= self.room.output_bytes, "within the room that was asked for");
+        *inner = Inner { out: std::mem::take(&mut inner.out), ..Inner::default() };
+        inner.out.clear();
+        inner.out.resize(output_bytes, 0xA5);
+    }
+
+    fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        *bench.downcast_mut::<u64>().expect("the bench of this stage") += 1;
+        let mut inner = self.inner.lock().unwrap();
+        inner.prepared += 1;
+        if self.trouble == Trouble::RefusesAll {
+            return Prepared::Refused("the device is tired".into());
+        }
+        // Every seventh is refused, as an odd picture would be.
+        if inner.prepared % 7 == 3 {
+            return Prepared::Refused("one of seven".into());
+        }
+        let (job, bytes, size) = match *value {
+            Value::Picture { media_type, bytes, how, dtype, scaling, .. } => {
+                let mut decoder = PictureDecoder::new(DecodeOptions::default());
+                let mut levels = vec![0; spot.bytes.len() / dtype.bytes() as usize];
+                // A device reads the header only; here decoding tells what is too odd to take.
+                let Ok(decoded) = decoder.decode_into(media_type, bytes, how, &mut levels) else {
+                    return Prepared::Refused("damaged".into());
+                };
+                let (how, scaling) = (*how, *scaling);
+                let job = Job::Picture { media_type: media_type.into(), bytes: bytes.to_vec(), how, dtype, scaling };
+                (job, bytes.len(), Some([decoded.height, decoded.width]))
+            }
+            Value::Array { codec, descriptor, bytes, region, limits } => {
+                let (descriptor, region, limits) = (descriptor.clone(), region.cloned(), limits.clone());
+                (Job::Array { codec, descriptor, bytes: bytes.to_vec(), region, limits }, bytes.len(), None)
+            }
+            _ => return Prepared::Refused("unknown".into()),
+        };
+        inner.staged += bytes;
+        assert!(inner.staged <= self.room.staged_bytes, "staging memory is as large as was asked for");
+        inner.jobs.push((spot.clone(), job));
+        Prepared::Taken(size)
+    }
+
+    fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
+        assert_eq!(bytes.len(), spot.bytes.len());
+        self.inner.lock().unwrap().jobs.push((spot.clone(), Job::Bytes(bytes.to_vec())));
+        Ok(())
+    }
+
+    fn clear(&self, spot: &Spot) {
+        let mut inner = self.inner.lock().unwrap();
+        inner.jobs.retain(|(other, _)| other != spot);
+        inner.jobs.push((spot.clone(), Job::Zero));
+    }
+
+    fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket) {
+        self.counts.submitted.fetch_add(1, Ordering::Relaxed);
+        let queue = self.queue.clone();
+        queue.send(Submission { slot: self, host: host.to_vec(), ticket }).expect("the device runs");
+    }
+
+    fn address(&self) -> u64 {
+        0x1000
+    }
+
+    fn used_on(&self, stream: StreamHandle) {
+        self.counts.streams.lock().unwrap().push(stream.handle());
+    }
+
+    fn release(&self) {
+        self.counts.released.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read(&self, from: usize, to: &mut [u8]) -> io::Result<()> {
+        let inner = self.inner.lock().unwrap();
+        let range = Range { start: from, end: from + to.len() };
+        to.copy_from_slice(inner.out.get(range).ok_or_else(|| io::Error::other("outside of the output"))?);
+        Ok(())
+    }
+
+    fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()> {
+        let mut inner = self.inner.lock().unwrap();
+        let range = Range { start: to, end: to + bytes.len() };
+        let to = inner.out.get_mut(range).ok_or_else(|| io::Error::other("outside of the output"))?;
+        to.copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+impl Drop for FakeSlot {
+    fn drop(&mut self) {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        self.counts.dropped.lock().unwrap().push(name);
+    }
+}
+
+impl FakeSlot {
+    fn run(&self, host: &[u8]) -> Vec<RowFault> {
+        if let Some(Hook(hook)) = self.counts.first.lock().unwrap().take() {
+            hook();
+        }
+        let mut inner = self.inner.lock().unwrap();
+        let Inner { out, jobs, .. } = &mut *inner;
+        out[..host.len()].copy_from_slice(host);
+        let mut faults = Vec::new();
+        for (spot, job) in jobs.drain(..) {
+            let to = &mut out[spot.bytes.clone()];
+            if let Err(reason) = self.decode(job, to) {
+                // Whatever was written by then.
+                to.fill(0x77);
+                faults.push(RowFault { row: spot.row, field: spot.field, reason: reason.into() });
+            }
+        }
+        faults
+    }
+
+    fn decode(&self, job: Job, to: &mut [u8]) -> Result<(), String> {
+        match job {
+            Job::Zero => to.fill(0),
+            Job::Bytes(bytes) => to.copy_from_slice(&bytes),
+            Job::Picture { media_type, bytes, how, dtype, scaling } => {
+                if self.trouble == Trouble::OddOn(bytes.len()) {
+                    return Err("a stream that ends early".into());
+                }
+                let mut decoder = PictureDecoder::new(DecodeOptions::default());
+                let mut levels = vec![0; to.len() / dtype.bytes() as usize];
+                decoder.decode_into(&media_type, &bytes, &how, &mut levels).map_err(|e| e.to_string())?;
+                match dtype {
+                    Dtype::U8 => to.copy_from_slice(&levels),
+                    _ => float(scaling, dtype, &levels, how.layout, to),
+                }
+            }
+            Job::Array { codec, descriptor, bytes, region, limits } => {
+                let mut decoder = ArrayDecoder::new();
+                let decoded = match &region {
+                    Some(region) => decoder.decode_region(codec, &descriptor, &bytes, region, to, &limits).map(|_| ()),
+                    None => decoder.decode_into(codec, &descriptor, &bytes, to, &limits),
+                };
+                decoded.map_err(|e| e.to_string())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn float(scaling: Scaling, dtype: Dtype, levels: &[u8], layout: PixelLayout, to: &mut [u8]) {
+    FloatTable::new(scaling, dtype).unwrap().convert(levels, layout, to).unwrap();
+}
+
+mod rand_like {
+    /// Numbers that look random and are the same each time.
+    pub struct Dice(pub u64);
+
+    impl Dice {
+        pub fn below(&mut self, end: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) % end
+        }
+    }
+}

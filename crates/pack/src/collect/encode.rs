@@ -1,0 +1,372 @@
+//! From values to a record: the work of a thread that adds a sample.
+
+use super::error::{CollectError, Result};
+use super::kind::Kind;
+use super::layout::{FieldLayout, Layout};
+use super::options::CollectOptions;
+use super::picture::{self, NoPicture, Picture, Size};
+use super::value::{Number, Sample, Value};
+use crate::pack::picture_maker::{Look, PictureMaker, PictureNote};
+use crate::pack::picture_totals::{PictureFigures, ReencodedFigures};
+use crate::pack::stored_value::{self, StoredValue};
+use crate::pack::{DamagedPicture, Jpeg, SampleError, Share, fidelity};
+use sha2::{Digest, Sha256};
+use shardpack_array::{Array, ArrayEncoder, Fidelity};
+use shardpack_format::{Dtype, Limits, check_json};
+
+/// With the option `sample`, one in this many pictures is checked closely.
+const LOOKED_AT: u64 = 32;
+
+/// What one thread works with, reused from sample to sample.
+#[derive(Default)]
+pub(super) struct Bench {
+    maker: PictureMaker,
+    /// Encoders by field, with the settings they were made for.
+    encoders: Vec<Option<ArrayEncoder>>,
+    record: Vec<u8>,
+}
+
+/// A record for the spool, and what the plan has to know about it.
+pub(super) struct Encoded {
+    pub(super) record: Vec<u8>,
+    pub(super) source_bytes: u64,
+    /// Bytes of everything in the sample.
+    pub(super) digest: [u8; 16],
+    /// What the columns do not tell about pictures, by field.
+    pub(super) notes: Vec<(usize, PictureNote)>,
+    pub(super) has_icc: bool,
+    /// Pictures with more than 8 bits per sample, which decode to 8.
+    pub(super) deep_pictures: u64,
+    /// Pictures that are kept and damaged.
+    pub(super) damaged_pictures: Vec<DamagedPicture>,
+}
+
+/// What was found out about a sample on the way, for its columns.
+#[derive(Default)]
+struct Found {
+    size: Size,
+    shape: Vec<u64>,
+    icc: Option<Vec<u8>>,
+    figures: Vec<u8>,
+    notes: Vec<(usize, PictureNote)>,
+    deep_pictures: u64,
+    damaged_pictures: Vec<DamagedPicture>,
+}
+
+impl Bench {
+    /// Lays out the record of a sample, with `sequence` as its number.
+    pub(super) fn encode(
+        &mut self,
+        layout: &Layout,
+        options: &CollectOptions,
+        key: &str,
+        sequence: u64,
+        sample: Sample,
+    ) -> Result<Encoded> {
+        let source_bytes = sample.values.iter().filter_map(|(_, value)| value.as_ref()).map(Value::source_bytes).sum();
+        let values = arrange(layout, key, sample)?;
+        let mut scalars = Vec::new();
+        let mut stored = Vec::new();
+        let mut found = Found::default();
+        for (position, (field, value)) in layout.fields.iter().zip(values).enumerate() {
+            let of = Of { key, position, field, layout, options };
+            match field.kind {
+                Kind::Scalar(dtype) => of.scalar(dtype, value, &mut scalars)?,
+                Kind::Image => stored.push(of.picture(&mut self.maker, value, &mut found)?),
+                Kind::Array(_) => stored.push(of.array(&mut self.encoders, value, &mut found)?),
+                Kind::Text | Kind::Json | Kind::Bytes => stored.push(of.small(value)?),
+            }
+        }
+        let has_icc = found.icc.is_some();
+        if layout.icc {
+            stored.push(found.icc.map(|icc| StoredValue::bytes(&icc)).transpose()?);
+        }
+        if layout.described_picture.is_some() {
+            let Size { height, width, orientation, gpu_jpeg } = found.size;
+            scalars.extend([height, width].iter().flat_map(|side| side.to_le_bytes()));
+            scalars.extend([orientation, u8::from(gpu_jpeg)]);
+        }
+        if let Some((_, axes)) = layout.described_array {
+            let mut shape = found.shape;
+            shape.resize(axes, 0);
+            for axis in shape {
+                let fail = |_| of_sample(key, "axis of an array", "below 2^32", axis);
+                scalars.extend(u32::try_from(axis).map_err(fail)?.to_le_bytes());
+            }
+        }
+        scalars.extend(found.figures);
+
+        let buffer = std::mem::take(&mut self.record);
+        let (record, frame) = stored_value::record(buffer, &layout.schema, (0, sequence), key, &scalars, &stored)?;
+        let limit = Limits::default().max_record_bytes;
+        if frame.record_bytes > limit {
+            return Err(of_sample(key, "bytes of the record", format!("at most {limit}"), frame.record_bytes));
+        }
+        // The frame holds the number, which is not final yet. The rest defines the sample.
+        let body = usize::try_from(shardpack_format::FRAME_BYTES).ok().and_then(|frame| record.get(frame..));
+        let body = body.ok_or_else(|| shardpack_format::Error::internal("record", "a frame", record.len()))?;
+        let mut digest = [0; 16];
+        digest.iter_mut().zip(Sha256::digest(body)).for_each(|(to, from)| *to = from);
+        let Found { notes, deep_pictures, damaged_pictures, .. } = found;
+        Ok(Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures, damaged_pictures })
+    }
+
+    /// Takes back the memory of a record.
+    pub(super) fn reuse(&mut self, record: Vec<u8>) {
+        self.record = record;
+    }
+}
+
+fn of_sample(key: &str, what: &'static str, expected: impl Into<String>, found: impl ToString) -> CollectError {
+    CollectError::Sample { key: key.to_owned(), what, expected: expected.into(), found: found.to_string() }
+}
+
+/// The values in the order of the layout.
+fn arrange(layout: &Layout, key: &str, sample: Sample) -> Result<Vec<Option<Value>>> {
+    let mut values: Vec<Option<Value>> = layout.fields.iter().map(|_| None).collect();
+    let mut seen = vec![false; values.len()];
+    // Fields mostly come in the order of the layout, so the search begins where the last one ended.
+    let mut next = 0;
+    for (name, value) in sample.values {
+        let is = |field: &FieldLayout| field.name == name;
+        let position = match layout.fields.get(next) {
+            Some(field) if is(field) => Some(next),
+            _ => layout.fields.iter().position(is),
+        };
+        let place = position.and_then(|position| Some((position, values.get_mut(position)?, seen.get_mut(position)?)));
+        let Some((position, place, seen)) = place else {
+            let names: Vec<&str> = layout.fields.iter().map(|field| field.name.as_str()).collect();
+            return Err(CollectError::Misfit {
+                key: key.to_owned(),
+                field: name,
+                expected: format!("a field of the schema: {}", names.join(", ")),
+                found: "one that is not in it".into(),
+                hint: "the first sample has all fields, with None for what it lacks, or give a schema".into(),
+            });
+        };
+        if std::mem::replace(seen, true) {
+            return Err(of_sample(key, "fields", "each once", format!("`{name}` twice")));
+        }
+        *place = value;
+        next = position + 1;
+    }
+    Ok(values)
+}
+
+/// One field of one sample.
+struct Of<'a> {
+    key: &'a str,
+    position: usize,
+    field: &'a FieldLayout,
+    layout: &'a Layout,
+    options: &'a CollectOptions,
+}
+
+impl Of<'_> {
+    fn misfit(&self, expected: impl Into<String>, found: impl Into<String>, hint: impl Into<String>) -> CollectError {
+        CollectError::Misfit {
+            key: self.key.to_owned(),
+            field: self.field.name.clone(),
+            expected: expected.into(),
+            found: found.into(),
+            hint: hint.into(),
+        }
+    }
+
+    fn refused(&self, source: impl Into<SampleError>) -> CollectError {
+        CollectError::Encode {
+            key: self.key.to_owned(),
+            field: self.field.name.clone(),
+            source: Box::new(source.into()),
+        }
+    }
+
+    fn scalar(&self, dtype: Dtype, value: Option<Value>, out: &mut Vec<u8>) -> Result<()> {
+        let classes = self.options.classes.as_deref().filter(|_| self.field.name == "label" && !dtype.is_float());
+        let number = match (value, classes) {
+            (Some(Value::Number { value, .. }), _) => value,
+            (Some(Value::Text(name)), Some(classes)) => match classes.iter().position(|class| *class == name) {
+                Some(class) => Number::Int(class as i128),
+                None => return Err(self.misfit("the name of a class", format!("`{}`", name.escape_debug()), "")),
+            },
+            (Some(Value::Array(array)), _) if array.shape().is_empty() => {
+                let hint = "an array of no axes is no number: take its item";
+                return Err(self.misfit(dtype.name(), "an array", hint));
+            }
+            (Some(other), _) => return Err(self.misfit(dtype.name(), other.found(), "")),
+            (None, _) => {
+                let hint = match dtype.is_float() {
+                    true => "a number cannot be missing: use NaN instead",
+                    false => "a number cannot be missing: choose one that means missing",
+                };
+                return Err(self.misfit(dtype.name(), "no value", hint));
+            }
+        };
+        if let (Some(classes), Number::Int(label)) = (classes, number)
+            && usize::try_from(label).map_or(true, |label| label >= classes.len())
+        {
+            return Err(self.misfit(
+                format!("0 to {}, the number of a class", classes.len() - 1),
+                label.to_string(),
+                "",
+            ));
+        }
+        match number.append(dtype, out) {
+            true => Ok(()),
+            false => Err(self.misfit(dtype.name(), Value::Number { value: number, dtype: None }.found(), "")),
+        }
+    }
+
+    /// Which checks this picture gets: the same for every run and thread.
+    fn look(&self) -> Look {
+        let takes = |share: Share| match share {
+            Share::None => false,
+            Share::All => true,
+            Share::Sample => spread(self.key).is_multiple_of(LOOKED_AT),
+        };
+        let how = &self.layout.pictures;
+        Look { check: how.jpeg == Jpeg::Tile && takes(how.check_pixels), score: takes(how.score) }
+    }
+
+    fn picture(
+        &self,
+        maker: &mut PictureMaker,
+        value: Option<Value>,
+        found: &mut Found,
+    ) -> Result<Option<StoredValue>> {
+        let how = &self.layout.pictures;
+        let Some(value) = value else {
+            if self.field.figures {
+                let reencode = matches!(how.jpeg, Jpeg::Reencode(_));
+                let reencoded = reencode.then_some(ReencodedFigures { quality: 0, score: f32::NAN });
+                let none = PictureFigures { source_bytes: 0, tiles_per_row: 0, pixels_checked: false, reencoded };
+                none.append(&mut found.figures);
+            }
+            if self.layout.described_picture == Some(self.position) {
+                found.size = Size { orientation: 1, ..Size::default() };
+            }
+            return Ok(None);
+        };
+        let is_described = self.layout.described_picture == Some(self.position);
+        let made = picture::make(maker, value, how, self.layout.icc && is_described, self.look());
+        let Picture { codec, media_type, bytes, size, icc, figures, note, deep, damage } = made.map_err(|error| match error {
+            NoPicture::Misfit(found, hint) => {
+                let expected = "a whole JPEG, PNG, WebP, BMP or TIFF, or pixels: uint8 [height, width], [height, width, 1] or [height, width, 3]";
+                self.misfit(expected, found, hint)
+            }
+            NoPicture::Refused(error) => self.refused(error),
+        })?;
+        if self.field.figures {
+            figures.append(&mut found.figures);
+        }
+        found.deep_pictures += u64::from(deep);
+        found.damaged_pictures.extend(damage.map(|what| DamagedPicture {
+            key: self.key.to_owned(),
+            what: format!("field `{}`: {what}", self.field.name.escape_debug()),
+        }));
+        if note != PictureNote::default() {
+            found.notes.push((self.position, note));
+        }
+        if is_described {
+            found.size = size;
+            found.icc = icc;
+        }
+        let decoded_bytes = bytes.len() as u64;
+        Ok(Some(StoredValue { codec, decoded_bytes, descriptor: media_type.into(), payload: bytes }))
+    }
+
+    fn array(
+        &self,
+        encoders: &mut Vec<Option<ArrayEncoder>>,
+        value: Option<Value>,
+        found: &mut Found,
+    ) -> Result<Option<StoredValue>> {
+        let array = match value {
+            Some(Value::Array(array)) => array,
+            // A number with a type is an array without axes.
+            Some(Value::Number { value, dtype: Some(dtype) }) => {
+                let mut bytes = Vec::new();
+                value.append(dtype, &mut bytes);
+                Array::new(dtype, Vec::new(), bytes)?
+            }
+            Some(other) => return Err(self.misfit("an array", other.found(), "")),
+            None => {
+                if self.field.figures {
+                    fidelity::append(&mut found.figures, &Fidelity::default());
+                }
+                return Ok(None);
+            }
+        };
+        self.check_form(&array)?;
+        let threads = self.options.threads;
+        let settings = match &self.field.array {
+            Some(field) => field.settings(&array, &self.options.arrays, threads).map_err(|e| self.refused(e))?,
+            None => return Err(self.misfit(self.field.kind.to_string(), "an array", "")),
+        };
+        if encoders.len() <= self.position {
+            encoders.resize_with(self.position + 1, || None);
+        }
+        let count = encoders.len();
+        let slot = encoders.get_mut(self.position);
+        let slot = slot.ok_or_else(|| shardpack_format::Error::internal("encoders", count, self.position))?;
+        let encoder = match slot {
+            Some(encoder) if *encoder.settings() == settings => encoder,
+            slot => slot.insert(ArrayEncoder::new(settings)?),
+        };
+        let encoded = encoder.encode(&array, None).map_err(|e| self.refused(e))?;
+        if self.field.figures {
+            fidelity::append(&mut found.figures, &encoded.fidelity);
+        }
+        if self.layout.described_array.is_some_and(|(position, _)| position == self.position) {
+            found.shape = array.shape().to_vec();
+        }
+        Ok(Some(StoredValue::array(encoded)?))
+    }
+
+    /// A loader hands out the arrays of a field in one tensor, so all must have the type and the
+    /// number of axes of the first.
+    fn check_form(&self, array: &Array) -> Result<()> {
+        if let Kind::Array(Some(dtype)) = self.field.kind
+            && array.dtype() != dtype
+        {
+            return Err(self.misfit(format!("an array of {dtype}"), format!("one of {}", array.dtype()), "convert it"));
+        }
+        let Some(field) = &self.field.array else { return Ok(()) };
+        field.compare(array).map_err(|(dtype, axes)| {
+            let found = format!("{:?} of {}", array.shape(), array.dtype());
+            self.misfit(format!("an array of {axes} axes of {dtype}, as the first one"), found, "")
+        })
+    }
+
+    fn small(&self, value: Option<Value>) -> Result<Option<StoredValue>> {
+        let Some(value) = value else { return Ok(None) };
+        let expected = |kind: &str, value: &Value| self.misfit(kind, value.found(), "");
+        let bytes = match (self.field.kind, value) {
+            (Kind::Text, Value::Text(text)) => text.into_bytes(),
+            (Kind::Text, other) => return Err(expected("text", &other)),
+            (Kind::Bytes, Value::Bytes(bytes)) => bytes,
+            (Kind::Bytes, other) => return Err(expected("bytes", &other)),
+            (_, Value::Json(json)) => json.into_bytes(),
+            (_, Value::Text(text)) => serde_json::Value::from(text).to_string().into_bytes(),
+            (_, Value::Number { value: Number::Bool(value), .. }) => value.to_string().into_bytes(),
+            (_, Value::Number { value: Number::Int(value), .. }) => value.to_string().into_bytes(),
+            (_, Value::Number { value: Number::Float(value), .. }) if value.is_finite() => {
+                serde_json::Value::from(value).to_string().into_bytes()
+            }
+            (_, other) => return Err(expected("a JSON document", &other)),
+        };
+        if self.field.kind == Kind::Json {
+            check_json(&bytes, &Limits::default()).map_err(|error| match error {
+                shardpack_format::Error::Format { expected, found, .. } => self.misfit(expected, found, ""),
+                other => self.refused(other),
+            })?;
+        }
+        StoredValue::bytes(&bytes).map(Some).map_err(|e| self.refused(e))
+    }
+}
+
+/// Spreads keys evenly over numbers, the same on every machine.
+fn spread(key: &str) -> u64 {
+    let digest = Sha256::digest(key.as_bytes());
+    digest.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+}

@@ -1,0 +1,126 @@
+//! What a field holds, as a program says it or as the first sample shows it.
+
+use super::error::{CollectError, Result};
+use super::value::{Number, Value};
+use crate::sources::picture::probe_picture;
+use shardpack_format::{Dtype, FieldKind};
+use std::fmt;
+use std::str::FromStr;
+
+/// Name of the field whose byte values count as pictures if there is no schema.
+const IMAGE: &str = "image";
+
+/// What a field holds.
+///
+/// ```
+/// use shardpack_pack::collect::Kind;
+/// use shardpack_format::Dtype;
+/// assert_eq!("int64".parse(), Ok(Kind::Scalar(Dtype::I64)));
+/// assert_eq!("array:float32".parse(), Ok(Kind::Array(Some(Dtype::F32))));
+/// assert!("picture".parse::<Kind>().is_err());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    /// A picture: a whole file, or pixels.
+    Image,
+    /// An array of this element type; `None` means that of the first array. All arrays of a field
+    /// have one type and one number of axes.
+    Array(Option<Dtype>),
+    /// Text.
+    Text,
+    /// A JSON document.
+    Json,
+    /// Bytes.
+    Bytes,
+    /// One number.
+    Scalar(Dtype),
+}
+
+impl Kind {
+    /// The kind in the schema of the dataset.
+    pub(super) const fn stored(self) -> Option<FieldKind> {
+        Some(match self {
+            Self::Image => FieldKind::Image,
+            Self::Array(_) => FieldKind::Array,
+            Self::Text => FieldKind::Text,
+            Self::Json => FieldKind::Json,
+            Self::Bytes => FieldKind::Bytes,
+            Self::Scalar(_) => return None,
+        })
+    }
+
+    /// The kind of a field whose first value is this one.
+    pub(super) fn of(key: &str, field: &str, value: Option<&Value>) -> Result<Self> {
+        Ok(match value {
+            None => {
+                return Err(CollectError::Misfit {
+                    key: key.to_owned(),
+                    field: field.to_owned(),
+                    expected: "a value in the first sample, which says what the field holds".into(),
+                    found: "none".into(),
+                    hint: "give a schema".into(),
+                });
+            }
+            Some(Value::Bytes(bytes)) => match probe_picture(bytes) {
+                Ok(None) => Self::Bytes,
+                // A damaged picture is still a picture; the damage is reported when it is stored.
+                Ok(Some(_)) | Err(_) => Self::Image,
+            },
+            Some(Value::Array(array)) if field == IMAGE && super::picture::Pixels::of(array).is_some() => Self::Image,
+            Some(Value::Array(array)) => Self::Array(Some(array.dtype())),
+            Some(Value::Pixels(_)) => Self::Image,
+            Some(Value::Number { dtype: Some(dtype), .. }) => Self::Scalar(*dtype),
+            Some(Value::Number { value: Number::Bool(_), .. }) => Self::Scalar(Dtype::Bool),
+            Some(Value::Number { value: Number::Int(_), .. }) => Self::Scalar(Dtype::I64),
+            Some(Value::Number { value: Number::Float(_), .. }) => Self::Scalar(Dtype::F64),
+            Some(Value::Text(_)) => Self::Text,
+            Some(Value::Json(_)) => Self::Json,
+        })
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Image => f.write_str("image"),
+            Self::Array(None) => f.write_str("array"),
+            Self::Array(Some(dtype)) => write!(f, "array:{dtype}"),
+            Self::Text => f.write_str("text"),
+            Self::Json => f.write_str("json"),
+            Self::Bytes => f.write_str("bytes"),
+            Self::Scalar(dtype) => dtype.fmt(f),
+        }
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    /// `image`, `array`, `array:float32`, `text`, `json`, `bytes`, or the element type of a scalar:
+    /// `bool`, `int64`, `float32`, ….
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
+        Ok(match text {
+            "image" => Self::Image,
+            "array" => Self::Array(None),
+            "text" => Self::Text,
+            "json" => Self::Json,
+            "bytes" => Self::Bytes,
+            other => {
+                match other.strip_prefix("array:").map_or_else(|| (dtype(other), false), |rest| (dtype(rest), true)) {
+                    (Some(dtype), true) => Self::Array(Some(dtype)),
+                    (Some(dtype), false) => Self::Scalar(dtype),
+                    (None, _) => {
+                        let dtypes: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+                        return Err(format!(
+                            "expected image, array, text, json, bytes or a type of numbers ({}), found `{}`",
+                            dtypes.join(", "),
+                            other.escape_debug()
+                        ));
+                    }
+                }
+            }
+        })
+    }
+}

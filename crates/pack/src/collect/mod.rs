@@ -1,0 +1,364 @@
+//! Writing from a program: samples come one at a time, from any thread, and their number is not
+//! known in advance.
+//!
+//! Shards hold the samples in a seeded permutation, so none can be written before the last sample
+//! is known. A [`Collector`] encodes each sample in the caller's thread and appends its record to a
+//! *spool*, a file without a name in the output folder. [`Collector::commit`] plans the dataset and
+//! copies the records out of the spool, with all guarantees of
+//! [`write_dataset`](shardpack_writer::write_dataset). The price: the encoded data are written
+//! twice and read once, and take twice their space until the end. The gain: an error names its
+//! sample at once, memory is bounded (about 150 bytes and the key per sample), and a killed program
+//! leaves nothing behind.
+//!
+//! The same samples under the same keys give the same bytes, in whatever order they were added,
+//! unless [`CollectOptions::shuffle`] keeps that order. One exception: the first array of each
+//! field decides how arrays are stored. If several threads could add the first one, name the codec
+//! and the filter, or add one sample before the threads begin.
+
+mod commit;
+mod encode;
+mod error;
+mod kind;
+mod layout;
+mod options;
+mod picture;
+mod report;
+mod spool;
+#[cfg(test)]
+mod tests;
+mod trials;
+mod value;
+
+pub use error::{CollectError, Result};
+pub use kind::Kind;
+pub use options::CollectOptions;
+pub use report::CollectReport;
+pub use value::{Number, Sample, Value};
+
+use crate::pack::DamagedPicture;
+use commit::{Entry, Records};
+use encode::{Bench, Encoded};
+use layout::Layout;
+use shardpack_format::{DatasetId, Metadata, Schema, check_key};
+use shardpack_writer::{Claim, Plan, PlanOptions, PlanSample, Progress, WriteOptions};
+use spool::Spool;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Digits of a key that is made from a sample's number.
+const KEY_DIGITS: usize = 8;
+
+/// Takes samples from any number of threads, and makes a dataset from them at the end.
+///
+/// Dropped without [`commit`](Self::commit), it leaves the folder as it was.
+///
+/// ```
+/// use shardpack_pack::collect::{CollectOptions, Collector, Sample};
+/// let folder = tempfile::tempdir()?;
+/// let out = folder.path().join("texts");
+/// let collector = Collector::open(&out, None, CollectOptions::default())?;
+/// collector.add(Sample::new().with_key("a").with("text", "hello").with("label", 3))?;
+/// collector.add(Sample::new().with_key("b").with("text", "world").with("label", 4))?;
+/// let report = collector.commit(None, None)?;
+/// assert_eq!(report.report.samples, 2);
+/// assert!(out.join("manifest.json").is_file());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Collector {
+    out: PathBuf,
+    options: CollectOptions,
+    /// What the program says about its fields; `None` means that the first sample shows it.
+    schema: Option<Vec<(String, Kind)>>,
+    layout: Mutex<Option<Arc<Layout>>>,
+    spool: Spool,
+    state: Mutex<State>,
+    /// Number of samples. Kept apart so that it can be read during a commit, which holds the state.
+    count: AtomicU64,
+    idle: Mutex<Vec<Bench>>,
+    /// Whether the dataset is complete. Held for reading while a sample is added, for writing while
+    /// the dataset is made.
+    committed: RwLock<bool>,
+    /// What an earlier commit began and could not finish.
+    begun: Mutex<Option<DatasetId>>,
+    claim: Claim,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Samples that were begun.
+    begun: u64,
+    /// Keys of the samples that were added or are being added.
+    keys: HashSet<Arc<str>>,
+    /// Places that the program gave.
+    places: HashSet<u64>,
+    entries: Vec<Entry>,
+    has_icc: bool,
+    /// Pictures with more than 8 bits per sample, which decode to 8.
+    deep_pictures: u64,
+    damaged_pictures: Vec<DamagedPicture>,
+}
+
+/// What is told of the pictures of a sample.
+struct Told {
+    has_icc: bool,
+    deep_pictures: u64,
+    damaged_pictures: Vec<DamagedPicture>,
+}
+
+impl std::fmt::Debug for Bench {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bench").finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Collector {
+    /// Begins a dataset in the folder `out`. The folder is created if needed and reserved for this
+    /// collector.
+    ///
+    /// `schema` says what the fields hold, in order. Without it the first sample decides.
+    ///
+    /// # Errors
+    /// `Writer` if the folder cannot be used: it holds other files, or a dataset that
+    /// `options.force` does not allow to replace, or another collector is using it. `Format` and
+    /// `Usage` if the options contradict each other; `Io`.
+    pub fn open(out: &Path, schema: Option<Vec<(String, Kind)>>, options: CollectOptions) -> Result<Self> {
+        options.arrays.check()?;
+        if options.threads == 0 {
+            return Err(CollectError::usage("threads", "at least 1", "0", ""));
+        }
+        if options.shard_bytes == 0 {
+            return Err(CollectError::usage("shard size", "at least 1 byte", "0", ""));
+        }
+        if options.classes.as_ref().is_some_and(Vec::is_empty) {
+            return Err(CollectError::usage("classes", "at least one name", "none", ""));
+        }
+        let claim = Claim::take(out, options.force)?;
+        let spool = Spool::create(out)?;
+        Ok(Self {
+            out: out.to_owned(),
+            options,
+            schema,
+            layout: Mutex::new(None),
+            spool,
+            state: Mutex::default(),
+            count: AtomicU64::new(0),
+            idle: Mutex::default(),
+            committed: RwLock::new(false),
+            begun: Mutex::default(),
+            claim,
+        })
+    }
+
+    /// The folder that the dataset goes to.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.out
+    }
+
+    /// Number of samples so far.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Whether there are no samples yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Encodes a sample in this thread, and adds it. After an error this sample is not in the
+    /// dataset, but the others are, and more can be added.
+    ///
+    /// # Errors
+    /// `Misfit` if a value does not fit its field; `Encode` if it cannot be stored with these
+    /// options, such as a value out of float16's range; `Sample` if a key or a place is taken or
+    /// not allowed; `Usage` once the dataset is complete; `Io` if the disk is full.
+    pub fn add(&self, mut sample: Sample) -> Result<()> {
+        let committed = self.committed.read().unwrap_or_else(PoisonError::into_inner);
+        if *committed {
+            return Err(complete());
+        }
+        let (key, sequence) = self.begin(&mut sample)?;
+        let place = sample.order;
+        let result = self.encode(&key, sequence, sample);
+        let mut state = lock(&self.state);
+        match result {
+            Ok((entry, Told { has_icc, deep_pictures, damaged_pictures })) => {
+                state.entries.push(entry);
+                state.deep_pictures += deep_pictures;
+                state.damaged_pictures.extend(damaged_pictures);
+                self.count.fetch_add(1, Ordering::Relaxed);
+                state.has_icc |= has_icc;
+                Ok(())
+            }
+            Err(error) => {
+                // The name is free again: the program may correct the sample and add it once more.
+                state.keys.remove(&key);
+                place.map(|place| state.places.remove(&place));
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the sample its key and its place.
+    fn begin(&self, sample: &mut Sample) -> Result<(Arc<str>, u64)> {
+        let mut state = lock(&self.state);
+        let sequence = sample.order.unwrap_or(state.begun);
+        let key: Arc<str> = match sample.key.take() {
+            Some(key) => key.into(),
+            None => format!("{sequence:0KEY_DIGITS$}").into(),
+        };
+        let refuse = |what, expected: &str, found: String| {
+            let expected = expected.to_owned();
+            Err(CollectError::Sample { key: key.to_string(), what, expected, found })
+        };
+        if let Err(error) = check_key(&key) {
+            let expected = match error {
+                shardpack_format::Error::Format { expected, .. } => expected,
+                other => other.to_string(),
+            };
+            return refuse("key", &expected, "another".into());
+        }
+        if state.keys.contains(&key) {
+            return refuse("key", "each once", "one that is taken".into());
+        }
+        if sample.order.is_some() == state.places.is_empty() && !state.keys.is_empty() {
+            return refuse("order", "a place for every sample, or for none", "both".into());
+        }
+        if let Some(place) = sample.order
+            && !state.places.insert(place)
+        {
+            return refuse("order", "each place once", format!("{place}, which is taken"));
+        }
+        state.keys.insert(Arc::clone(&key));
+        state.begun += 1;
+        Ok((key, sequence))
+    }
+
+    fn encode(&self, key: &Arc<str>, sequence: u64, sample: Sample) -> Result<(Entry, Told)> {
+        let layout = self.layout(&sample, key)?;
+        let taken = lock(&self.idle).pop();
+        let mut bench = taken.unwrap_or_default();
+        let result = bench.encode(&layout, &self.options, key, sequence, sample).and_then(|encoded| {
+            let Encoded { record, source_bytes, digest, notes, has_icc, deep_pictures, damaged_pictures } = encoded;
+            let span = self.spool.append(&record)?;
+            bench.reuse(record);
+            let notes = notes.into_boxed_slice();
+            let entry = Entry { key: Arc::clone(key), sequence, span, source_bytes, digest, notes };
+            Ok((entry, Told { has_icc, deep_pictures, damaged_pictures }))
+        });
+        lock(&self.idle).push(bench);
+        result
+    }
+
+    /// The layout. The first sample decides it.
+    fn layout(&self, sample: &Sample, key: &str) -> Result<Arc<Layout>> {
+        let mut layout = lock(&self.layout);
+        if let Some(layout) = &*layout {
+            return Ok(Arc::clone(layout));
+        }
+        let settled = Arc::new(Layout::new(self.schema.as_deref(), sample, key, &self.options)?);
+        *layout = Some(Arc::clone(&settled));
+        Ok(settled)
+    }
+
+    /// Writes the dataset: plans it, copies the records into shards, and ends with the manifest.
+    /// First waits for samples that other threads are adding.
+    ///
+    /// `on_progress` is called on this thread, about ten times a second. Set `cancel` to stop.
+    /// After an error, or after `cancel`, the samples are still there. Call it again to continue
+    /// after the last finished shard.
+    ///
+    /// # Errors
+    /// `Usage` without samples, and once the dataset is complete; `Writer` as
+    /// [`write_dataset`](shardpack_writer::write_dataset) says.
+    pub fn commit(
+        &self,
+        on_progress: Option<&dyn Fn(&Progress)>,
+        cancel: Option<&AtomicBool>,
+    ) -> Result<CollectReport> {
+        let mut committed = self.committed.write().unwrap_or_else(PoisonError::into_inner);
+        if *committed {
+            return Err(complete());
+        }
+        let Some(layout) = lock(&self.layout).clone() else {
+            return Err(CollectError::usage("samples", "at least one", "none", ""));
+        };
+        let mut state = lock(&self.state);
+        match self.options.shuffle {
+            // Sort as in a folder listing, whichever thread came first.
+            Some(_) => state.entries.sort_unstable_by(|a, b| a.key.cmp(&b.key)),
+            None => state.entries.sort_unstable_by_key(|entry| entry.sequence),
+        }
+        let (schema, dropped) = self.final_schema(&layout, state.has_icc)?;
+        let metadata = Metadata {
+            schema: schema.clone(),
+            classes: self.options.classes.clone(),
+            recipe: report::recipe(&layout, &self.options),
+            shards: None,
+        };
+        let samples = state.entries.iter().map(|entry| PlanSample {
+            key: &entry.key,
+            source_bytes: entry.source_bytes,
+            stored_bytes: entry.span.bytes,
+            mtime_ns: 0,
+            extra_digest: entry.digest,
+        });
+        let plan = PlanOptions { shard_bytes: self.options.shard_bytes, shuffle: self.options.shuffle };
+        let plan = Plan::new(samples, metadata, plan)?;
+        let records =
+            Records { spool: &self.spool, entries: &state.entries, layout: &layout, schema: &schema, dropped };
+        let largest = state.entries.iter().map(|entry| entry.span.bytes.saturating_mul(2)).max().unwrap_or(0);
+        let threads = self.options.threads;
+        let memory_bytes = self.options.memory_bytes.unwrap_or_else(|| crate::pack::default_memory(threads, largest));
+        // An earlier try belongs to this collector: continue it if the samples are the same, else
+        // replace it.
+        let begun = lock(&self.begun).replace(plan.dataset_id());
+        if let Some(begun) = begun.filter(|begun| *begun != plan.dataset_id()) {
+            self.claim.discard(begun)?;
+        }
+        let force = self.options.force && !self.claim.has_begun(plan.dataset_id())?;
+        let write = WriteOptions { threads, memory_bytes, part: None, force, on_progress, cancel };
+        let report = self.claim.write_dataset(&plan, &records, &write)?;
+        *lock(&self.begun) = None;
+        *committed = true;
+        let classes = self.options.classes.as_ref().map_or(0, |classes| classes.len() as u64);
+        let (trials, deep_pictures) = (report::trials(&layout), state.deep_pictures);
+        let mut damaged_pictures = state.damaged_pictures.clone();
+        // Threads may have added the samples in any order.
+        damaged_pictures.sort_by(|a, b| (&a.key, &a.what).cmp(&(&b.key, &b.what)));
+        Ok(CollectReport { report, classes, memory_bytes, deep_pictures, damaged_pictures, trials })
+    }
+
+    /// The schema of the dataset, and the stored field of the spool that it leaves out: profiles,
+    /// if no picture had one.
+    fn final_schema(&self, layout: &Layout, has_icc: bool) -> Result<(Schema, Option<usize>)> {
+        let icc = crate::export::ICC_FIELD;
+        if !layout.icc || has_icc {
+            return Ok((layout.schema.clone(), None));
+        }
+        let fields = layout.schema.fields().iter().filter(|field| field.name != icc).cloned().collect();
+        Ok((Schema::new(fields)?, layout.schema.stored_position(icc)))
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        // A dataset was begun and can no longer be finished: its samples go with the spool.
+        if let Some(begun) = lock(&self.begun).take() {
+            let _ = self.claim.discard(begun);
+        }
+    }
+}
+
+fn complete() -> CollectError {
+    CollectError::usage("dataset", "one that is not complete yet", "a complete one", "")
+}

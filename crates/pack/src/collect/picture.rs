@@ -1,0 +1,131 @@
+//! Pictures from a program: files in memory, or pixels.
+
+use super::value::Value;
+use crate::pack::images::damage;
+use crate::pack::picture_maker::{self, Body, Look, PictureMaker, PictureNote, Stored, kept};
+use crate::pack::picture_totals::PictureFigures;
+use crate::pack::{Jpeg, PictureOptions, SampleError};
+use crate::sources::picture::probe_picture;
+use shardpack_array::Array;
+use shardpack_format::{Codec, Dtype};
+
+/// Pixels as an array: uint8, grey or RGB.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pixels {
+    width: u32,
+    height: u32,
+    channels: u8,
+}
+
+impl Pixels {
+    /// The pixels in `array`, if it can be a picture.
+    pub(super) fn of(array: &Array) -> Option<Self> {
+        let (height, width, channels) = match (array.dtype(), array.shape()) {
+            (Dtype::U8, &[height, width]) => (height, width, 1),
+            (Dtype::U8, &[height, width, channels @ (1 | 3)]) => (height, width, channels),
+            _ => return None,
+        };
+        let side = |side: u64| u32::try_from(side).ok().filter(|side| *side > 0);
+        Some(Self { width: side(width)?, height: side(height)?, channels: u8::try_from(channels).ok()? })
+    }
+}
+
+/// A picture, ready for the record.
+pub(super) struct Picture {
+    pub(super) codec: Codec,
+    pub(super) media_type: &'static str,
+    pub(super) bytes: Vec<u8>,
+    pub(super) size: Size,
+    pub(super) icc: Option<Vec<u8>>,
+    pub(super) figures: PictureFigures,
+    pub(super) note: PictureNote,
+    /// Whether it has more than 8 bits per sample and decodes to 8.
+    pub(super) deep: bool,
+    /// What is wrong with a picture that is kept, if anything is.
+    pub(super) damage: Option<String>,
+}
+
+/// What the columns say of a picture.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) height: u32,
+    pub(super) width: u32,
+    pub(super) orientation: u8,
+    pub(super) gpu_jpeg: bool,
+}
+
+/// Why a value is not a picture.
+pub(super) enum NoPicture {
+    /// Not something that a picture can be made from: what was found, and a next step.
+    Misfit(String, &'static str),
+    Refused(SampleError),
+}
+
+/// Makes the stored form of the picture `value`. `icc` tells whether the record has a field for a
+/// profile.
+pub(super) fn make(
+    maker: &mut PictureMaker,
+    value: Value,
+    options: &PictureOptions,
+    icc: bool,
+    look: Look,
+) -> Result<Picture, NoPicture> {
+    match value {
+        Value::Bytes(source) => of_file(maker, source, options, icc, look),
+        Value::Array(array) | Value::Pixels(array) => {
+            let Some(pixels) = Pixels::of(&array) else {
+                let found = format!("{:?} of {}", array.shape(), array.dtype());
+                let hint = "a field of kind `array` holds any shape and type";
+                return Err(NoPicture::Misfit(found, hint));
+            };
+            let Pixels { width, height, channels } = pixels;
+            let pixels = picture_maker::Pixels { bytes: array.bytes(), width, height, channels };
+            let stored = maker.make_of_pixels(pixels, options, look).map_err(NoPicture::Refused)?;
+            let media_type = if matches!(options.jpeg, Jpeg::Reencode(_)) { "image/jpeg" } else { "image/png" };
+            Ok(owned(stored, media_type, false, Vec::new()))
+        }
+        Value::Text(_) => Err(NoPicture::Misfit("text".into(), "give the bytes of a file, not its name")),
+        other => Err(NoPicture::Misfit(other.found(), "")),
+    }
+}
+
+fn of_file(
+    maker: &mut PictureMaker,
+    source: Vec<u8>,
+    options: &PictureOptions,
+    icc: bool,
+    look: Look,
+) -> Result<Picture, NoPicture> {
+    let picture = match probe_picture(&source) {
+        Ok(Some(picture)) => picture,
+        Ok(None) => {
+            let head = source.get(..8).unwrap_or(&source);
+            let found = format!("{} bytes that begin with `{}`", source.len(), head.escape_ascii());
+            return Err(NoPicture::Misfit(found, ""));
+        }
+        Err(flaw) => return Err(NoPicture::Misfit(flaw.detail, "")),
+    };
+    if options.jpeg == Jpeg::Keep {
+        let stored = kept(Body::File, source.len() as u64, &picture, options, None);
+        let damage = damage(&picture, &source);
+        return Ok(Picture { damage, ..owned(stored, picture.media_type, picture.deep, source) });
+    }
+    let stored = maker.make(&source, &picture, options, icc, look).map_err(NoPicture::Refused)?;
+    // As in packing: what was tiled or encoded anew was decoded.
+    let is_kept = stored.kept_because.is_some();
+    let made = owned(stored, picture.media_type, picture.deep, Vec::new());
+    let damage = if is_kept { damage(&picture, &made.bytes) } else { None };
+    Ok(Picture { damage, ..made })
+}
+
+fn owned(stored: Stored<'_>, media_type: &'static str, deep: bool, source: Vec<u8>) -> Picture {
+    let note = stored.note();
+    let Stored { body, width, height, orientation, gpu_jpeg, icc, figures, .. } = stored;
+    let bytes = match body {
+        Body::File => source,
+        Body::Bytes(bytes) => bytes.to_vec(),
+    };
+    let codec = if media_type == "image/jpeg" { Codec::Jpeg } else { Codec::Raw };
+    let size = Size { height, width, orientation, gpu_jpeg };
+    Picture { codec, media_type, bytes, size, icc, figures, note, deep, damage: None }
+}

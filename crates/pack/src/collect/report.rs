@@ -1,0 +1,90 @@
+//! What the dataset says about how it was made, and what the program is told.
+
+use super::kind::Kind;
+use super::layout::Layout;
+use super::options::CollectOptions;
+use crate::pack::picture_maker::recipe_of_pictures;
+use crate::pack::{DamagedPicture, report_json};
+use serde_json::{Map, Value, json};
+use shardpack_array::{ArrayOptions, Trial};
+use shardpack_format::Recipe;
+use shardpack_writer::Report;
+
+/// What a [`Collector`](super::Collector) wrote.
+#[derive(Debug)]
+pub struct CollectReport {
+    /// What the writer did.
+    pub report: Report,
+    /// Number of classes; 0 if there are none.
+    pub classes: u64,
+    /// Bytes of samples in flight that writing could use.
+    pub memory_bytes: u64,
+    /// Pictures with more than 8 bits per sample, which decode to 8.
+    pub deep_pictures: u64,
+    /// Pictures that were stored as they came and whose markers show that they are damaged, by key.
+    pub damaged_pictures: Vec<DamagedPicture>,
+    /// For each array field, the candidates that were tried, best first.
+    pub trials: Vec<(String, Trial)>,
+}
+
+impl CollectReport {
+    /// Like [`PackReport::to_json`](crate::pack::PackReport::to_json).
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut out = report_json(&self.report);
+        out["classes"] = json!(self.classes);
+        out["memory_bytes"] = json!(self.memory_bytes);
+        out["pictures_over_8_bits"] = json!(self.deep_pictures);
+        let damaged = self.damaged_pictures.iter().map(|d| json!({ "key": d.key, "what": d.what }));
+        out["damaged_pictures"] = damaged.collect();
+        let settings = self.trials.iter().map(|(field, trial)| (field.clone(), json!(trial.settings)));
+        out["settings"] = Value::Object(settings.collect());
+        out
+    }
+}
+
+/// What was chosen for each array field that had a value.
+pub(super) fn trials(layout: &Layout) -> Vec<(String, Trial)> {
+    chosen(layout).map(|(field, _, trial)| (field, trial)).collect()
+}
+
+fn chosen(layout: &Layout) -> impl Iterator<Item = (String, ArrayOptions, Trial)> {
+    layout.fields.iter().filter_map(|field| {
+        let (asked, trial) = field.array.as_ref()?.chosen()?;
+        Some((field.name.clone(), asked, trial))
+    })
+}
+
+/// Every option that made the dataset.
+pub(super) fn recipe(layout: &Layout, options: &CollectOptions) -> Recipe {
+    let mut recipe = Recipe::new();
+    let mut put = |name: &str, value: Value| recipe.insert(name.to_owned(), value);
+    put("shardpack", json!(env!("CARGO_PKG_VERSION")));
+    put("kind", json!("samples of a program"));
+    put("order", options.shuffle.map_or_else(|| json!("as they were added"), |seed| json!({ "shuffle_seed": seed })));
+    put("shard_bytes", json!(options.shard_bytes));
+    let mut fields = Map::new();
+    for field in &layout.fields {
+        fields.insert(field.name.clone(), json!(field.kind.to_string()));
+    }
+    put("fields", Value::Object(fields));
+    for field in layout.fields.iter().filter(|field| field.kind == Kind::Image) {
+        put(&recipe_name(&field.name), recipe_of_pictures(&layout.pictures));
+    }
+    for (field, asked, trial) in chosen(layout) {
+        // If there was nothing to choose, the figures would depend on which array happened to be
+        // first.
+        let candidates = if trial.table.len() > 1 { json!(trial.table) } else { json!([]) };
+        let entry = json!({ "settings": trial.settings, "asked": asked, "candidates": candidates });
+        put(&recipe_name(&field), entry);
+    }
+    recipe
+}
+
+/// The name of a field's entry: its own name, unless another entry has it.
+fn recipe_name(field: &str) -> String {
+    match field {
+        "shardpack" | "kind" | "order" | "shard_bytes" | "fields" => format!("field {field}"),
+        other => other.to_owned(),
+    }
+}

@@ -1,0 +1,186 @@
+//! Values from a program, and the sample that they form.
+
+use shardpack_array::Array;
+use shardpack_format::Dtype;
+
+/// One value of a sample.
+///
+/// ```
+/// use shardpack_pack::collect::{Number, Value};
+/// assert_eq!(Value::from("a caption").found(), "text");
+/// assert_eq!(Value::Number { value: Number::Int(3), dtype: None }.found(), "the number 3");
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// Bytes: a whole file for a field of pictures (JPEG, PNG, WebP, BMP, TIFF), else plain bytes.
+    Bytes(Vec<u8>),
+    /// An array. For a field of pictures: pixels, uint8 `[height, width]`, `[height, width, 1]` or
+    /// `[height, width, 3]` (RGB).
+    Array(Array),
+    /// Pixels of a picture, as an array for a field of pictures. Marks them as pixels if there is
+    /// no schema.
+    Pixels(Array),
+    /// A number or a truth value.
+    Number {
+        /// The value.
+        value: Number,
+        /// Its type, if it has one. Otherwise an integer is an int64 and a float is a float64.
+        dtype: Option<Dtype>,
+    },
+    /// Text.
+    Text(String),
+    /// A JSON document.
+    Json(String),
+}
+
+/// A number of any type that a scalar field can have.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i128),
+    /// A floating-point number.
+    Float(f64),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Number { value: Number::Int(value.into()), dtype: None }
+    }
+}
+
+impl Value {
+    /// What this is, in words for a message.
+    #[must_use]
+    pub fn found(&self) -> String {
+        match self {
+            Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
+            Self::Array(array) => format!("an array {:?} of {}", array.shape(), array.dtype()),
+            Self::Pixels(array) => format!("pixels {:?} of {}", array.shape(), array.dtype()),
+            Self::Number { value, .. } => value.found(),
+            Self::Text(_) => "text".into(),
+            Self::Json(_) => "a JSON document".into(),
+        }
+    }
+
+    /// Bytes of the value as given.
+    pub(super) fn source_bytes(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::Array(array) | Self::Pixels(array) => array.bytes().len() as u64,
+            Self::Number { dtype, .. } => dtype.map_or(8, Dtype::bytes),
+            Self::Text(text) | Self::Json(text) => text.len() as u64,
+        }
+    }
+}
+
+impl Number {
+    fn found(self) -> String {
+        match self {
+            Self::Bool(value) => format!("the truth value {value}"),
+            Self::Int(value) => format!("the number {value}"),
+            Self::Float(value) => format!("the number {value:?}"),
+        }
+    }
+
+    /// Appends the number as a `dtype`; false if that type cannot hold it. Floats are rounded to
+    /// the type's precision, but never to infinity.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "floats are rounded on purpose")]
+    pub(super) fn append(self, dtype: Dtype, out: &mut Vec<u8>) -> bool {
+        macro_rules! integer {
+            ($type:ty) => {
+                match self {
+                    Self::Bool(value) => out.extend(<$type>::from(value).to_le_bytes()),
+                    Self::Int(value) => match <$type>::try_from(value) {
+                        Ok(value) => out.extend(value.to_le_bytes()),
+                        Err(_) => return false,
+                    },
+                    Self::Float(_) => return false,
+                }
+            };
+        }
+        let float = match self {
+            Self::Bool(value) => f64::from(u8::from(value)),
+            Self::Int(value) => value as f64,
+            Self::Float(value) => value,
+        };
+        let fits = |rounded: f64| rounded.is_infinite() == float.is_infinite();
+        match dtype {
+            Dtype::Bool => match self {
+                Self::Bool(value) => out.push(u8::from(value)),
+                Self::Int(value @ 0..=1) => out.push(u8::from(value == 1)),
+                _ => return false,
+            },
+            Dtype::U8 => integer!(u8),
+            Dtype::I8 => integer!(i8),
+            Dtype::U16 => integer!(u16),
+            Dtype::I16 => integer!(i16),
+            Dtype::U32 => integer!(u32),
+            Dtype::I32 => integer!(i32),
+            Dtype::U64 => integer!(u64),
+            Dtype::I64 => integer!(i64),
+            Dtype::F16 if fits(half::f16::from_f64(float).to_f64()) => {
+                out.extend(half::f16::from_f64(float).to_le_bytes());
+            }
+            Dtype::F32 if fits(f64::from(float as f32)) => out.extend((float as f32).to_le_bytes()),
+            Dtype::F64 => out.extend(float.to_le_bytes()),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// One sample from a program.
+///
+/// ```
+/// use shardpack_pack::collect::{Sample, Value};
+/// let sample = Sample::new().with_key("a/1").with("caption", "hello").with("label", 3);
+/// assert_eq!(sample.values.len(), 2);
+/// ```
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sample {
+    /// Its key; default: its number, with zeros in front.
+    pub key: Option<String>,
+    /// Its place among the samples, for samples from several threads whose order matters. Default:
+    /// the order of adding. Set it for all samples or for none.
+    pub order: Option<u64>,
+    /// Its values by field; `None` is a value that this sample does not have.
+    pub values: Vec<(String, Option<Value>)>,
+}
+
+impl Sample {
+    /// A sample without values.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the key.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Adds a value.
+    #[must_use]
+    pub fn with(mut self, field: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.values.push((field.into(), Some(value.into())));
+        self
+    }
+
+    /// Adds a field for which the sample has no value.
+    #[must_use]
+    pub fn without(mut self, field: impl Into<String>) -> Self {
+        self.values.push((field.into(), None));
+        self
+    }
+}

@@ -1,0 +1,108 @@
+//! Field values as the files that a user expects: pictures in their own formats, arrays as `.npy`,
+//! text and JSON unchanged.
+
+pub(crate) mod durable;
+mod file;
+mod names;
+
+pub use file::{Pending, Placed, place};
+pub use names::{FileField, FileNames, file_name};
+
+use crate::npy;
+use shardpack_format::{Field, FieldKind};
+use shardpack_jpeg::with_metadata;
+use shardpack_reader::{ArrayDecoder, RecordView, Result, Scalar};
+use std::borrow::Cow;
+use std::io::{self, Read, Write};
+
+/// The content of a file: a head that we make, and a body that may be borrowed from the record.
+#[derive(Debug)]
+pub struct Content<'a> {
+    head: Vec<u8>,
+    body: Cow<'a, [u8]>,
+}
+
+impl Content<'_> {
+    /// Writes head and body.
+    ///
+    /// # Errors
+    /// As the writer.
+    pub fn write_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        out.write_all(&self.head)?;
+        out.write_all(&self.body)
+    }
+
+    /// Reads the head, and then the body.
+    pub fn reader(&self) -> impl Read + '_ {
+        self.head.as_slice().chain(&*self.body)
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.head.len() as u64 + self.body.len() as u64
+    }
+
+    /// Whether there are no bytes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl From<String> for Content<'_> {
+    fn from(text: String) -> Self {
+        Self { head: Vec::new(), body: Cow::Owned(text.into_bytes()) }
+    }
+}
+
+/// Decodes one stored field of a sample into the content of its file; `None` if this sample has no
+/// value.
+///
+/// # Errors
+/// `Format` if the value is damaged, `Limit` if it is over the limits, `Usage` for a scalar field.
+pub fn content<'a>(view: &RecordView<'a>, field: &Field, decoder: &mut ArrayDecoder) -> Result<Option<Content<'a>>> {
+    let name = field.name.as_str();
+    if view.field(name)?.is_none() {
+        return Ok(None);
+    }
+    let (head, body) = match field.kind {
+        FieldKind::Image => {
+            let image = view.image(name)?;
+            let dressed = if image.media_type == "image/jpeg" { dressed(view, image.bytes)? } else { None };
+            (Vec::new(), dressed.map_or(Cow::Borrowed(image.bytes), Cow::Owned))
+        }
+        FieldKind::Array => {
+            let array = view.array(name, decoder)?;
+            (npy::header(&array), Cow::Owned(array.into_bytes()))
+        }
+        _ => (Vec::new(), Cow::Owned(view.bytes(name)?)),
+    };
+    Ok(Some(Content { head, body }))
+}
+
+/// Name of the field with the ICC profiles of pictures that are stored without them.
+pub const ICC_FIELD: &str = "icc";
+
+/// A JPEG with the profile and the orientation from its record put back, so that other programs
+/// show it correctly; `None` if there are none.
+fn dressed(view: &RecordView<'_>, jpeg: &[u8]) -> Result<Option<Vec<u8>>> {
+    let stored = view.schema().scalar_position("orientation").map(|_| view.scalar("orientation")).transpose()?;
+    let orientation = stored.and_then(Scalar::as_i64);
+    let orientation = orientation.and_then(|o| u8::try_from(o).ok()).filter(|o| (1..=8).contains(o)).unwrap_or(1);
+    let icc = match view.field(ICC_FIELD) {
+        Ok(Some(_)) => view.bytes(ICC_FIELD).ok(),
+        _ => None,
+    };
+    if icc.is_none() && orientation == 1 {
+        return Ok(None);
+    }
+    let mut out = Vec::with_capacity(jpeg.len() + icc.as_ref().map_or(0, Vec::len) + 256);
+    match with_metadata(jpeg, icc.as_deref(), orientation, &mut out) {
+        Ok(()) => Ok(Some(out)),
+        Err(error @ shardpack_format::Error::Internal { .. }) => Err(error.into()),
+        // A user's own field with that name need not be a profile: then the picture stays as
+        // stored.
+        Err(_) => Ok(None),
+    }
+}

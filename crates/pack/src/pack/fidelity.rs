@@ -1,0 +1,207 @@
+//! Fidelity figures: as scalar columns of each record, and summed up in the manifest.
+//!
+//! Each array field that a value rule may alter has one scalar field per figure, named
+//! `<field>.<figure>`. These are small and can be read without touching a record, and the totals of
+//! a lost manifest can be rebuilt from them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use shardpack_array::Fidelity;
+use shardpack_format::{Dtype, Field, FieldKind, Schema};
+use std::collections::BTreeMap;
+
+/// One figure: its name, and how it is read from and added to a [`Fidelity`].
+struct Figure {
+    name: &'static str,
+    dtype: Dtype,
+    get: fn(&Fidelity) -> [u8; 8],
+    set: fn(&mut Fidelity, [u8; 8]),
+}
+
+macro_rules! figures {
+    ($($name:ident: $dtype:ident as $type:ty),* $(,)?) => {
+        const FIGURES: &[Figure] = &[$(Figure {
+            name: stringify!($name),
+            dtype: Dtype::$dtype,
+            get: |f| f.$name.to_le_bytes(),
+            set: |f, bytes| f.$name = <$type>::from_le_bytes(bytes),
+        }),*];
+    };
+}
+
+figures! {
+    values: U64 as u64,
+    nan: U64 as u64,
+    no_data: U64 as u64,
+    infinite: U64 as u64,
+    clipped: U64 as u64,
+    subnormal: U64 as u64,
+    changed: U64 as u64,
+    measured: U64 as u64,
+    max_abs_error: F64 as f64,
+    sum_abs_error: F64 as f64,
+    max_rel_error: F64 as f64,
+    spectra: U64 as u64,
+    max_angle: F64 as f64,
+    sum_angle: F64 as f64,
+}
+
+/// The scalar fields that hold the figures of array field `field`.
+#[must_use]
+pub fn fields(field: &str) -> Vec<Field> {
+    FIGURES.iter().map(|f| Field::scalar(format!("{field}.{}", f.name), f.dtype)).collect()
+}
+
+/// Whether `name` is one of the scalar fields that [`fields`] makes for an array field of this
+/// schema. A user's own column `my.nan` or `mask.nan` is not: a field has all figures, with their
+/// types, or none.
+#[must_use]
+pub fn is_figure(schema: &Schema, name: &str) -> bool {
+    figure(name).is_some_and(|(field, _)| fields_with_figures(schema).any(|known| known == field))
+}
+
+/// The field and the figure that `name` refers to.
+fn figure(name: &str) -> Option<(&str, &'static Figure)> {
+    let (field, figure) = name.rsplit_once('.')?;
+    Some((field, FIGURES.iter().find(|f| f.name == figure)?))
+}
+
+/// The array fields that have all figures, with their types.
+fn fields_with_figures(schema: &Schema) -> impl Iterator<Item = &str> {
+    let has = |field: &str, wanted: &Figure| {
+        schema.scalars().any(|(name, dtype)| {
+            let figure = name.strip_prefix(field).and_then(|rest| rest.strip_prefix('.'));
+            figure == Some(wanted.name) && dtype == wanted.dtype
+        })
+    };
+    let arrays = schema.stored().filter(|field| field.kind == FieldKind::Array).map(|field| field.name.as_str());
+    arrays.filter(move |field| FIGURES.iter().all(|figure| has(field, figure)))
+}
+
+/// Appends the packed scalars of one sample.
+pub fn append(out: &mut Vec<u8>, fidelity: &Fidelity) {
+    FIGURES.iter().for_each(|f| out.extend((f.get)(fidelity)));
+}
+
+/// The figures of one array field over many samples.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Sums and largest values.
+    pub figures: Fidelity,
+    /// Number of samples.
+    pub samples: u64,
+    /// Samples of which every element decodes to exactly the bits of the source.
+    pub equal_samples: u64,
+    /// Key of the sample with the largest absolute error, if there is any error.
+    pub worst_sample: Option<String>,
+}
+
+impl Totals {
+    /// The figures of one sample.
+    #[must_use]
+    pub fn of(key: &str, figures: Fidelity) -> Self {
+        let mut totals = Self::default();
+        totals.add(key, &figures);
+        totals
+    }
+
+    /// Adds the totals of the samples that follow.
+    pub fn merge(&mut self, next: Self) {
+        if next.figures.max_abs_error > self.figures.max_abs_error {
+            self.worst_sample = next.worst_sample;
+        }
+        self.figures.merge(&next.figures);
+        self.samples += next.samples;
+        self.equal_samples += next.equal_samples;
+    }
+
+    /// Adds the figures of one sample. Call in stored order, so that the sums are the same each
+    /// time.
+    pub fn add(&mut self, key: &str, figures: &Fidelity) {
+        if figures.max_abs_error > self.figures.max_abs_error {
+            self.worst_sample = Some(key.to_owned());
+        }
+        self.figures.merge(figures);
+        self.samples += 1;
+        self.equal_samples += u64::from(figures.changed == 0);
+    }
+
+    /// The field's entry in the manifest.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let f = &self.figures;
+        json!({
+            "samples": self.samples,
+            "equal_samples": self.equal_samples,
+            "values": f.values,
+            "changed": f.changed,
+            "nan": f.nan,
+            "no_data": f.no_data,
+            "infinite": f.infinite,
+            "clipped": f.clipped,
+            "subnormal": f.subnormal,
+            "max_abs_error": f.max_abs_error,
+            "measured": f.measured,
+            "mean_abs_error": f.mean_abs_error(),
+            "max_rel_error": f.max_rel_error,
+            "spectra": f.spectra,
+            "mean_angle_rad": f.mean_angle(),
+            "max_angle_rad": f.max_angle,
+            "worst_sample": self.worst_sample,
+        })
+    }
+}
+
+/// The figures that one record's packed scalars hold, by array field.
+#[must_use]
+pub fn from_scalars(schema: &Schema, packed: &[u8]) -> BTreeMap<String, Fidelity> {
+    let known: Vec<&str> = fields_with_figures(schema).collect();
+    let mut out: BTreeMap<String, Fidelity> = BTreeMap::new();
+    let mut rest = packed;
+    for (name, dtype) in schema.scalars() {
+        let Some((value, tail)) = rest.split_at_checked(dtype.size()) else {
+            debug_assert!(false, "{} bytes of scalars, without `{name}`", packed.len());
+            break;
+        };
+        rest = tail;
+        if let Some((field, figure)) = figure(name).filter(|(field, _)| known.contains(field))
+            && let Some(bytes) = value.first_chunk()
+        {
+            (figure.set)(out.entry(field.to_owned()).or_default(), *bytes);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_the_user_are_no_figures() {
+        let schema = |more: Vec<Field>| {
+            let mut all = vec![Field::stored("cube", FieldKind::Array), Field::stored("mask", FieldKind::Array)];
+            all.extend(fields("cube"));
+            all.extend(more);
+            Schema::new(all).unwrap()
+        };
+        let all = schema(vec![
+            Field::scalar("my.nan", Dtype::U64),
+            Field::scalar("mask.max_abs_error", Dtype::F64),
+            Field::scalar("cube.mean", Dtype::F64),
+            Field::scalar("nan", Dtype::U64),
+        ]);
+        let figures: Vec<&str> = all.scalars().map(|(name, _)| name).filter(|name| is_figure(&all, name)).collect();
+        let expected: Vec<String> = fields("cube").into_iter().map(|f| f.name).collect();
+        assert_eq!(figures, expected);
+        // They do not become figures when a manifest is rebuilt either.
+        let mut packed = Vec::new();
+        append(&mut packed, &Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
+        packed.extend([1; 8 * 4]);
+        let found = from_scalars(&all, &packed);
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["cube"]);
+        assert_eq!(found["cube"], Fidelity { nan: 5, max_abs_error: 0.5, ..Fidelity::default() });
+        let picture = Schema::new([vec![Field::stored("cube", FieldKind::Image)], fields("cube")].concat()).unwrap();
+        assert!(!is_figure(&picture, "cube.nan"));
+    }
+}

@@ -1,0 +1,397 @@
+//! Packing: from a listing of sources to a dataset. The steps are enumerate, try codecs, plan,
+//! write.
+
+mod copy;
+mod cubes;
+pub mod fidelity;
+pub(crate) mod images;
+mod json;
+mod options;
+pub(crate) mod picture_maker;
+mod picture_sizes;
+pub(crate) mod picture_totals;
+mod sample_encoder;
+mod schema;
+pub(crate) mod stored_value;
+mod tables;
+mod tries;
+
+pub(crate) use copy::copy_record;
+pub use json::{peak_rss_bytes, report_json};
+pub use options::{Jpeg, PackOptions, PictureOptions, Share};
+pub use picture_totals::PictureTotals;
+pub(crate) use sample_encoder::SampleEncoder;
+
+use crate::sources::words::plural;
+use crate::sources::{self, BadInput, Kind, LabelsFrom, Listing, SourceError};
+use anyhow::{Context, bail};
+use fidelity::Totals;
+use picture_totals::PictureFigures;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use shardpack_array::{ArrayOptions, EncodeError, Trial};
+use shardpack_format::Schema;
+use shardpack_writer::{Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+/// What a run of [`pack`] did.
+#[derive(Debug)]
+pub struct PackReport {
+    /// What the samples are.
+    pub kind: Kind,
+    /// What the writer did.
+    pub report: Report,
+    /// Number of classes; 0 if there are none.
+    pub classes: u64,
+    /// Where the labels came from.
+    pub labels_from: LabelsFrom,
+    /// Files that were left out before the run began (policy: skip).
+    pub bad: Vec<BadInput>,
+    /// Pictures that were stored unchanged although their markers show damage. Covers only this
+    /// run: shards that an earlier run wrote are not checked again.
+    pub damaged_pictures: Vec<DamagedPicture>,
+    /// Things that the user should know.
+    pub notes: Vec<String>,
+    /// Pictures with more than 8 bits per sample, which decode to 8.
+    pub deep_pictures: u64,
+    /// For each array field, the candidates that were tried, best first.
+    pub trials: Vec<(String, Trial)>,
+    /// Bytes of samples in flight that the run could use.
+    pub memory_bytes: u64,
+}
+
+/// A picture that was damaged before it was packed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedPicture {
+    /// Key of its sample.
+    pub key: String,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Follows a run, and can stop it.
+pub struct Hooks<'a> {
+    /// Called with the plan's size once it is made, before the first sample is read.
+    pub on_plan: &'a dyn Fn(&Planned<'_>),
+    /// Called about ten times a second.
+    pub on_progress: &'a dyn Fn(&Progress),
+    /// Set it to stop.
+    pub cancel: &'a AtomicBool,
+}
+
+/// What is known before packing reads the first sample.
+#[derive(Debug, Clone, Copy)]
+pub struct Planned<'a> {
+    /// What the samples are.
+    pub kind: Kind,
+    /// Number of samples.
+    pub samples: u64,
+    /// Bytes of the sources.
+    pub source_bytes: u64,
+    /// Number of shards.
+    pub shards: u32,
+    /// For each array field, the candidates that were tried, best first.
+    pub trials: &'a [(String, Trial)],
+    /// Bytes of samples in flight that the run can use.
+    pub memory_bytes: u64,
+    /// Worker threads.
+    pub threads: usize,
+}
+
+/// Packs `src` into a dataset in the folder `out`.
+///
+/// # Errors
+/// If source and output overlap, if anything in the source cannot be packed (under the policy to
+/// stop), if the options do not fit the values, or if the dataset cannot be written. Finished
+/// shards stay, and the same call continues from there.
+pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) -> anyhow::Result<PackReport> {
+    refuse_overlap(src, out)?;
+    options.arrays.check()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let listing = pool.install(|| sources::enumerate(src, &options.source))?;
+    match listing.kind {
+        Kind::Images => {
+            refuse_cube_options(options)?;
+            let source = pool.install(|| images::Images::new(&listing, options))?;
+            drop(pool);
+            let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
+            let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
+            let mut report = run(out, &listing, metadata, &stored, &source, Vec::new(), options, hooks)?;
+            report.damaged_pictures = source.damaged();
+            report.notes.extend(damaged_note(&report.damaged_pictures));
+            Ok(report)
+        }
+        Kind::Cubes => {
+            refuse_picture_options(options)?;
+            let source = pool.install(|| cubes::Cubes::new(&listing, options))?;
+            // The pool looks at files; the writer has its own threads.
+            drop(pool);
+            let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
+            let stored: Vec<u64> = listing.samples.iter().map(|e| source.estimate(e)).collect();
+            let trials = source.trials().to_vec();
+            run(out, &listing, metadata, &stored, &source, trials, options, hooks)
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "the two kinds of sources meet here, and nowhere else")]
+fn run<S: SampleSource>(
+    out: &Path,
+    listing: &Listing,
+    metadata: anyhow::Result<shardpack_format::Metadata>,
+    stored: &[u64],
+    source: &S,
+    trials: Vec<(String, Trial)>,
+    options: &PackOptions,
+    hooks: &Hooks<'_>,
+) -> anyhow::Result<PackReport> {
+    let samples = listing.samples.iter().zip(stored).enumerate().map(|(position, (entry, stored))| PlanSample {
+        key: &entry.key,
+        source_bytes: entry.source_bytes(),
+        stored_bytes: *stored,
+        mtime_ns: entry.fingerprint_mtime_ns(),
+        extra_digest: tables::digest(listing, position),
+    });
+    let plan_options = PlanOptions { shard_bytes: options.shard_bytes, shuffle: options.shuffle };
+    let plan = Plan::new(samples, metadata?, plan_options)?;
+    let largest = (0..listing.samples.len() as u64).map(|i| source.memory_bytes(i)).max().unwrap_or(0);
+    let memory_bytes = options.memory_bytes.unwrap_or_else(|| default_memory(options.threads, largest));
+    (hooks.on_plan)(&Planned {
+        kind: listing.kind,
+        samples: plan.sample_count(),
+        source_bytes: listing.source_bytes(),
+        shards: plan.shard_count(),
+        trials: &trials,
+        memory_bytes,
+        threads: options.threads,
+    });
+    let write = WriteOptions {
+        threads: options.threads,
+        memory_bytes,
+        part: options.part,
+        force: options.force,
+        on_progress: Some(hooks.on_progress),
+        cancel: Some(hooks.cancel),
+    };
+    let report = write_dataset(out, &plan, source, &write)?;
+    let idle = options.part.and_then(|part| idle_parts(part.count(), plan.shard_count()));
+    let notes = listing.notes.iter().cloned().chain(idle).chain(report.notes.iter().cloned()).collect();
+    Ok(PackReport {
+        kind: listing.kind,
+        report,
+        classes: listing.classes.len() as u64,
+        labels_from: listing.labels_from.clone(),
+        bad: listing.bad.clone(),
+        damaged_pictures: Vec::new(),
+        notes,
+        deep_pictures: sources::deep(&listing.samples).count() as u64,
+        trials,
+        memory_bytes,
+    })
+}
+
+/// A note that there are more parts than shards.
+fn idle_parts(parts: u32, shards: u32) -> Option<String> {
+    let only = plural(u64::from(shards), "shard");
+    (parts > shards).then(|| {
+        format!("{parts} parts, but only {only}: some parts have nothing to pack\nhint: a smaller `--shard-size` makes more shards")
+    })
+}
+
+/// One note on pictures that were damaged before they were packed, and are stored as they are.
+fn damaged_note(pictures: &[DamagedPicture]) -> Option<String> {
+    let first = pictures.first()?;
+    let (key, what) = (first.key.escape_debug(), first.what.lines().next().unwrap_or_default());
+    Some(match pictures.len() {
+        1 => format!("1 picture was damaged before it was packed, and is stored as it is: `{key}`: {what}"),
+        n => format!(
+            "{n} pictures were damaged before they were packed, and are stored as they are (first: `{key}`: {what})\n\
+             hint: `damaged_pictures` in the JSON report names all"
+        ),
+    })
+}
+
+/// Refuses options that would have no effect: whoever gives them expects one.
+fn refuse_cube_options(options: &PackOptions) -> anyhow::Result<()> {
+    let cubes = &options.source.cubes;
+    if options.arrays != ArrayOptions::default() || cubes.variable.is_some() || cubes.spatial.is_some() {
+        bail!("the source holds pictures: options on values, codecs and variables are for cubes");
+    }
+    Ok(())
+}
+
+fn refuse_picture_options(options: &PackOptions) -> anyhow::Result<()> {
+    if options.pictures != PictureOptions::default() {
+        bail!("the source holds cubes: options on JPEG, quality, scores and metadata are for pictures");
+    }
+    Ok(())
+}
+
+/// One sample for each thread and one more that waits to be written, but at least 64 MiB.
+pub(crate) fn default_memory(threads: usize, largest_sample: u64) -> u64 {
+    largest_sample.saturating_mul(threads as u64 + 1).max(64 << 20)
+}
+
+/// Refuses an output folder that is the source, is inside it, or contains it: a second run would
+/// pack the first run's shards.
+fn refuse_overlap(src: &Path, out: &Path) -> anyhow::Result<()> {
+    let src_path = src.canonicalize().with_context(|| format!("cannot open the source `{}`", src.display()))?;
+    // The part of the output's path that exists, with links resolved, and the rest as given.
+    let mut out_path = std::path::absolute(out)?;
+    let mut rest = Vec::new();
+    let resolved = loop {
+        match out_path.canonicalize() {
+            Ok(found) => break rest.iter().rev().fold(found, |path, part| path.join(part)),
+            Err(_) => match (out_path.file_name().map(ToOwned::to_owned), out_path.parent()) {
+                (Some(name), Some(parent)) => {
+                    rest.push(name);
+                    out_path = parent.to_owned();
+                }
+                _ => bail!("output: expected a folder, found `{}`", out.display()),
+            },
+        }
+    };
+    if resolved.starts_with(&src_path) || src_path.starts_with(&resolved) {
+        bail!(
+            "output: expected a folder outside of the source `{}`, found `{}`\nhint: choose a folder next to the source",
+            src.display(),
+            out.display()
+        );
+    }
+    Ok(())
+}
+
+/// Whether a scalar field holds a figure that packing measured, rather than a user's value.
+#[must_use]
+pub fn is_figure(schema: &Schema, name: &str) -> bool {
+    fidelity::is_figure(schema, name) || picture_totals::is_figure(schema, name)
+}
+
+/// What was done with one field of many samples.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum FieldTotals {
+    Array(Totals),
+    Picture(PictureTotals),
+}
+
+/// Fidelity figures by field, as the writer adds them up.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Tally(BTreeMap<String, FieldTotals>);
+
+impl Tally {
+    fn of(field: &str, totals: FieldTotals) -> Self {
+        Self(BTreeMap::from([(field.to_owned(), totals)]))
+    }
+
+    /// The figures in a record's scalars.
+    pub(crate) fn of_record(schema: &Schema, key: &str, scalars: &[u8]) -> Self {
+        Self::of_noted_record(schema, key, scalars, |_, figures| PictureTotals::of(key, figures, None))
+    }
+
+    /// Like [`of_record`](Self::of_record). `picture` adds what the columns of a picture do not
+    /// tell. Fields without a value have no figures.
+    pub(crate) fn of_noted_record(
+        schema: &Schema,
+        key: &str,
+        scalars: &[u8],
+        picture: impl Fn(&str, &PictureFigures) -> PictureTotals,
+    ) -> Self {
+        let arrays = fidelity::from_scalars(schema, scalars).into_iter().filter(|(_, figures)| figures.values > 0);
+        let arrays = arrays.map(|(field, figures)| (field, FieldTotals::Array(Totals::of(key, figures))));
+        let pictures = PictureFigures::from_scalars(schema, scalars).into_iter().filter(|(_, f)| f.source_bytes > 0);
+        let pictures = pictures.map(|(field, figures)| {
+            let totals = picture(&field, &figures);
+            (field, FieldTotals::Picture(totals))
+        });
+        Self(arrays.chain(pictures).collect())
+    }
+}
+
+impl shardpack_writer::Tally for Tally {
+    fn merge(&mut self, next: Self) {
+        for (field, totals) in next.0 {
+            match (self.0.get_mut(&field), totals) {
+                (Some(FieldTotals::Array(mine)), FieldTotals::Array(next)) => mine.merge(next),
+                (Some(FieldTotals::Picture(mine)), FieldTotals::Picture(next)) => mine.merge(next),
+                // A field has the same kind in the whole dataset.
+                (_, totals) => _ = self.0.insert(field, totals),
+            }
+        }
+    }
+
+    fn fidelity(&self) -> Map<String, Value> {
+        let entry = |totals: &FieldTotals| match totals {
+            FieldTotals::Array(totals) => totals.to_json(),
+            FieldTotals::Picture(totals) => totals.to_json(),
+        };
+        self.0.iter().map(|(field, totals)| (field.clone(), entry(totals))).collect()
+    }
+}
+
+impl SampleError {
+    /// Whether the error is the fault of the sample's file.
+    fn is_of_source(&self) -> bool {
+        match self {
+            // The user stopped the run, or the defect is ours: that is not the file's fault.
+            Self::Cube(sources::cubes::CubeError::Cancelled { .. } | sources::cubes::CubeError::Internal { .. }) => {
+                false
+            }
+            Self::Cube(_) | Self::Mask { .. } | Self::Meta(_) | Self::Encode(EncodeError::Source(_)) => true,
+            _ => false,
+        }
+    }
+}
+
+/// Why one sample could not be packed.
+#[derive(Debug, thiserror::Error)]
+pub enum SampleError {
+    /// The file changed during the run, or cannot be read.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The file is damaged.
+    #[error(transparent)]
+    Cube(#[from] sources::cubes::CubeError),
+    /// The values do not fit the options.
+    #[error(transparent)]
+    Encode(#[from] shardpack_array::EncodeError),
+    /// The record cannot be laid out.
+    #[error(transparent)]
+    Format(#[from] shardpack_format::Error),
+    /// A picture that is damaged, or too large.
+    #[error("{}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is", picture_words(error))]
+    Picture {
+        /// What is wrong with it.
+        error: shardpack_format::Error,
+    },
+    /// Metadata beside the cube that cannot be read.
+    #[error("{0}")]
+    Meta(String),
+    /// A mask that does not fit its cube.
+    #[error("mask `{mask}`: expected {height} × {width} pixels as the cube has, found {found}")]
+    Mask {
+        /// The mask.
+        mask: String,
+        /// Height of the cube.
+        height: u64,
+        /// Width of the cube.
+        width: u64,
+        /// Shape of the mask.
+        found: String,
+    },
+}
+
+/// What is wrong with a picture. Of one that does not decode, the decoder's words are enough.
+fn picture_words(error: &shardpack_format::Error) -> String {
+    match error {
+        shardpack_format::Error::Format { what, expected, found, .. }
+            if what == "JPEG" && expected == "a picture that decodes" =>
+        {
+            format!("the picture is damaged: {}", found.strip_prefix("Corrupt JPEG data: ").unwrap_or(found))
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,304 @@
+//! Makes the stored form of one picture: its own bytes, a JPEG of tiles, or a re-encoded JPEG.
+
+use super::picture_totals::{PictureFigures, ReencodedFigures};
+use super::{FieldTotals, Jpeg, PictureOptions, PictureTotals, SampleError, Tally};
+use crate::sources::picture::Picture;
+use serde_json::{Map, Value, json};
+use shardpack_format::Limits;
+use shardpack_jpeg::{
+    ChromaSampling, JpegHeader, JpegReencoder, JpegTiler, Metadata, PixelCheck, Quality, ReencodeOptions,
+    ReencodeOutcome, Resize, TileOptions, TileOutcome,
+};
+
+/// Makes stored pictures, one after the other. Each thread has its own.
+#[derive(Default)]
+pub(crate) struct PictureMaker {
+    tiler: JpegTiler,
+    reencoder: Option<JpegReencoder>,
+    check: PixelCheck,
+    made: Vec<u8>,
+}
+
+/// The bytes of a stored picture.
+pub(crate) enum Body<'a> {
+    /// The bytes of the source, not read yet.
+    File,
+    Bytes(&'a [u8]),
+}
+
+/// How one picture is stored.
+pub(crate) struct Stored<'a> {
+    pub(crate) body: Body<'a>,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    /// What a reader has to apply.
+    pub(crate) orientation: u8,
+    pub(crate) gpu_jpeg: bool,
+    pub(crate) icc: Option<Vec<u8>>,
+    pub(crate) figures: PictureFigures,
+    pub(crate) kept_because: Option<&'static str>,
+    /// The ICC profile is damaged, or describes colours that the picture no longer has.
+    pub(crate) profile_dropped: bool,
+}
+
+/// What the columns do not tell about a picture.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PictureNote {
+    pub(crate) kept_because: Option<&'static str>,
+    pub(crate) profile_dropped: bool,
+}
+
+/// Which costly checks a picture gets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look {
+    pub(crate) check: bool,
+    pub(crate) score: bool,
+}
+
+/// The source's own bytes, `source_bytes` of them, unchanged.
+pub(crate) fn kept<'a>(
+    body: Body<'a>,
+    source_bytes: u64,
+    picture: &Picture,
+    options: &PictureOptions,
+    because: Option<&'static str>,
+) -> Stored<'a> {
+    let reencode = matches!(options.jpeg, Jpeg::Reencode(_));
+    Stored {
+        body,
+        width: picture.width,
+        height: picture.height,
+        orientation: picture.jpeg.and_then(|jpeg| jpeg.orientation).unwrap_or(1),
+        gpu_jpeg: picture.jpeg.is_some_and(|jpeg| jpeg.gpu_jpeg),
+        icc: None,
+        figures: PictureFigures {
+            source_bytes,
+            tiles_per_row: 0,
+            pixels_checked: false,
+            reencoded: reencode.then_some(ReencodedFigures { quality: 0, score: f32::NAN }),
+        },
+        kept_because: because,
+        profile_dropped: false,
+    }
+}
+
+impl Stored<'_> {
+    pub(crate) const fn note(&self) -> PictureNote {
+        PictureNote { kept_because: self.kept_because, profile_dropped: self.profile_dropped }
+    }
+}
+
+impl PictureNote {
+    /// The figures of one picture for the manifest.
+    pub(crate) fn totals(self, key: &str, figures: &PictureFigures, options: &PictureOptions) -> PictureTotals {
+        let target = match &options.jpeg {
+            Jpeg::Reencode(ReencodeOptions { quality: Quality::Ssimulacra2(target), .. }) => Some(*target),
+            _ => None,
+        };
+        let mut totals = PictureTotals::of(key, figures, self.kept_because);
+        totals.note(self.profile_dropped, target);
+        totals
+    }
+
+    /// The tally of the field `field`; empty if every picture is kept.
+    pub(crate) fn tally(self, field: &str, key: &str, figures: &PictureFigures, options: &PictureOptions) -> Tally {
+        match options.jpeg {
+            Jpeg::Keep => Tally::default(),
+            _ => Tally::of(field, FieldTotals::Picture(self.totals(key, figures, options))),
+        }
+    }
+}
+
+impl PictureMaker {
+    /// Makes the stored form of the picture file `source`. `picture` describes its header. `icc`
+    /// tells whether the record has a field for a profile.
+    pub(crate) fn make<'b>(
+        &'b mut self,
+        source: &'b [u8],
+        picture: &Picture,
+        options: &PictureOptions,
+        icc: bool,
+        look: Look,
+    ) -> Result<Stored<'b>, SampleError> {
+        let bad = |error| SampleError::Picture { error };
+        self.made.clear();
+        let bytes = source.len() as u64;
+        let kept = |source: &'b [u8], because| kept(Body::Bytes(source), bytes, picture, options, because);
+        let Some(facts) = &picture.jpeg else {
+            return Ok(kept(source, Some(picture.media_type)));
+        };
+        // The codec does not read a file whose frame it cannot find.
+        if let Some(rare @ "hierarchical JPEG") = facts.rare {
+            return Ok(kept(source, Some(rare)));
+        }
+        let mut figures = kept(&[], None).figures;
+        // The profile of a CMYK picture does not describe the RGB picture that may be made from it.
+        let beside = facts.icc && icc && facts.components != 4;
+        let profile = if beside { Metadata::read(source).map_err(bad)?.icc } else { None };
+        // A profile that cannot be taken out stays in the picture.
+        let keep_metadata = options.keep_metadata || (beside && profile.is_none());
+        let mut profile_dropped = false;
+        let (width, height, orientation, applied, outcome) = match &options.jpeg {
+            Jpeg::Keep => return Ok(kept(source, None)),
+            Jpeg::Tile => {
+                let how = TileOptions { keep_metadata, upright: options.upright, ..TileOptions::default() };
+                let tiled = self.tiler.tile(source, &how, &mut self.made).map_err(bad)?;
+                (tiled.width, tiled.height, tiled.orientation, tiled.applied, tiled.outcome)
+            }
+            Jpeg::Reencode(how) => {
+                let reencoder = match &mut self.reencoder {
+                    Some(reencoder) => reencoder,
+                    none => none.insert(JpegReencoder::new()?),
+                };
+                let made = reencoder.reencode(source, how, look.score, &mut self.made).map_err(bad)?;
+                #[allow(clippy::cast_possible_truncation, reason = "a score has three digits")]
+                let score = made.score.map_or(f32::NAN, |score| score as f32);
+                let (quality, outcome) = match made.outcome {
+                    ReencodeOutcome::Encoded { quality, interval, tiles_per_row, segments } => {
+                        (quality, TileOutcome::Tiled { interval, tiles_per_row, segments })
+                    }
+                    ReencodeOutcome::Source(outcome) => (0, outcome),
+                };
+                figures.reencoded = Some(ReencodedFigures { quality, score });
+                profile_dropped = facts.icc && icc && profile.is_none();
+                (made.width, made.height, made.orientation, made.applied, outcome)
+            }
+        };
+        let tiles_per_row = match outcome {
+            TileOutcome::Kept(why) => return Ok(Stored { figures, ..kept(source, Some(why.name())) }),
+            TileOutcome::Tiled { tiles_per_row, .. } => tiles_per_row,
+        };
+        figures.tiles_per_row = u16::try_from(tiles_per_row).unwrap_or(u16::MAX);
+        if look.check {
+            if !self.check.same(source, &self.made, applied, &Limits::default()).map_err(bad)? {
+                // Never seen, but a defect of the transcoder must not cost a picture.
+                return Ok(kept(source, Some("pixels differ")));
+            }
+            figures.pixels_checked = true;
+        }
+        let gpu_jpeg = JpegHeader::parse(&self.made).is_ok_and(|header| header.device_decodable());
+        Ok(Stored {
+            body: Body::Bytes(&self.made),
+            width,
+            height,
+            orientation,
+            gpu_jpeg,
+            icc: profile,
+            figures,
+            kept_because: None,
+            profile_dropped,
+        })
+    }
+}
+
+/// Pixels of a picture that is not in a file yet: C-contiguous `[height, width, channels]` u8 with
+/// one channel (grey) or three (RGB).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pixels<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) channels: u8,
+}
+
+impl PictureMaker {
+    /// Makes the stored form of pixels: a JPEG if pictures are re-encoded, else a PNG, which is
+    /// lossless.
+    pub(crate) fn make_of_pixels(
+        &mut self,
+        pixels: Pixels<'_>,
+        options: &PictureOptions,
+        look: Look,
+    ) -> Result<Stored<'_>, SampleError> {
+        let Pixels { bytes, width, height, channels } = pixels;
+        self.made.clear();
+        let source_bytes = bytes.len() as u64;
+        let Jpeg::Reencode(how) = &options.jpeg else {
+            write_png(pixels, &mut self.made)
+                .map_err(|e| shardpack_format::Error::usage("pixels", "some that make a PNG", e))?;
+            let picture = Picture { media_type: PNG, width, height, deep: false, jpeg: None };
+            return Ok(kept(Body::Bytes(&self.made), source_bytes, &picture, options, Some(PNG)));
+        };
+        let reencoder = match &mut self.reencoder {
+            Some(reencoder) => reencoder,
+            none => none.insert(JpegReencoder::new()?),
+        };
+        let made = reencoder.encode_pixels(bytes, (width, height), channels, how, look.score, &mut self.made)?;
+        let (quality, tiles_per_row) = match made.outcome {
+            ReencodeOutcome::Encoded { quality, tiles_per_row, .. } => (quality, tiles_per_row),
+            ReencodeOutcome::Source(_) => (0, 0),
+        };
+        #[allow(clippy::cast_possible_truncation, reason = "a score has three digits")]
+        let score = made.score.map_or(f32::NAN, |score| score as f32);
+        let gpu_jpeg = JpegHeader::parse(&self.made).is_ok_and(|header| header.device_decodable());
+        Ok(Stored {
+            body: Body::Bytes(&self.made),
+            width: made.width,
+            height: made.height,
+            orientation: 1,
+            gpu_jpeg,
+            icc: None,
+            figures: PictureFigures {
+                source_bytes,
+                tiles_per_row: u16::try_from(tiles_per_row).unwrap_or(u16::MAX),
+                pixels_checked: false,
+                reencoded: Some(ReencodedFigures { quality, score }),
+            },
+            kept_because: None,
+            profile_dropped: false,
+        })
+    }
+}
+
+pub(crate) const PNG: &str = "image/png";
+
+/// Appends a PNG of the pixels.
+pub(crate) fn write_png(pixels: Pixels<'_>, out: &mut Vec<u8>) -> Result<(), png::EncodingError> {
+    let mut encoder = png::Encoder::new(out, pixels.width, pixels.height);
+    encoder.set_color(if pixels.channels == 1 { png::ColorType::Grayscale } else { png::ColorType::Rgb });
+    encoder.set_depth(png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(pixels.bytes)?;
+    writer.finish()
+}
+
+/// How pictures are stored, as the recipe spells it.
+pub(crate) fn recipe_of_pictures(options: &PictureOptions) -> Value {
+    let mut image = Map::new();
+    image.insert("jpeg".into(), json!(options.jpeg.name()));
+    match &options.jpeg {
+        Jpeg::Keep => {}
+        Jpeg::Tile => {
+            image.insert("upright".into(), json!(options.upright));
+            image.insert("check_pixels".into(), json!(options.check_pixels.name()));
+        }
+        Jpeg::Reencode(how) => {
+            image.insert("reencode".into(), recipe_of(how));
+            image.insert("score".into(), json!(options.score.name()));
+        }
+    }
+    if options.jpeg != Jpeg::Keep {
+        image.insert("keep_metadata".into(), json!(options.keep_metadata));
+    }
+    Value::Object(image)
+}
+
+/// Options of re-encoding, as the recipe spells them.
+fn recipe_of(how: &ReencodeOptions) -> Value {
+    let quality = match how.quality {
+        Quality::Fixed(quality) => json!(quality),
+        Quality::Ssimulacra2(score) => json!({ "ssimulacra2": score }),
+    };
+    let subsampling = match how.subsampling {
+        ChromaSampling::Keep => "keep",
+        ChromaSampling::S420 => "4:2:0",
+        ChromaSampling::S444 => "4:4:4",
+    };
+    let mut out = json!({ "quality": quality, "subsampling": subsampling });
+    match how.resize {
+        Resize::No => {}
+        Resize::ShortSide(side) => out["short_side"] = json!(side),
+        Resize::LongSide(side) => out["long_side"] = json!(side),
+    }
+    out
+}

@@ -1,0 +1,121 @@
+//! How large pictures become, and how much memory packing them takes: known before the first one is
+//! made.
+
+use super::images::picture;
+use super::picture_maker::Look;
+use super::{Jpeg, PictureOptions, SampleError};
+use crate::sources::picture::Picture;
+use crate::sources::{Entry, Listing};
+use rayon::prelude::*;
+use shardpack_jpeg::{JpegReencoder, Quality, ReencodeOptions, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
+
+/// What a record takes besides the picture: frame, head and padding.
+const OVERHEAD_BYTES: u64 = 256;
+/// How many pictures are re-encoded before the run to learn how large they become, and how large
+/// these may be. All together take a moment.
+const TRIED: usize = 8;
+const MAX_TRIED_PIXELS: u64 = 4 << 20;
+/// The most pixels of a picture that is decoded: the default limit on decoded bytes.
+const MAX_PIXELS: u64 = 1 << 28;
+
+/// Sizes of the pictures of a listing.
+pub(super) struct Sizes<'a> {
+    options: &'a PictureOptions,
+    /// Ratio of stored to source bytes, found by trying a few pictures.
+    ratio: (u64, u64),
+}
+
+impl<'a> Sizes<'a> {
+    /// Re-encodes a few pictures to learn how large they become. Runs on the caller's rayon pool.
+    pub(super) fn new(listing: &Listing, options: &'a PictureOptions) -> anyhow::Result<Self> {
+        Ok(Self { options, ratio: try_ratio(listing, &options.jpeg)? })
+    }
+
+    /// Estimated size of a sample's record.
+    pub(super) fn estimate(&self, entry: &Entry) -> u64 {
+        let (stored, source) = self.ratio;
+        // Integers only: the plan must be the same on every machine.
+        let bytes = u128::from(entry.bytes) * u128::from(stored) / u128::from(source.max(1));
+        let bytes = match (&self.options.jpeg, picture(entry)) {
+            (Jpeg::Reencode(how), Some(picture)) if picture.jpeg.is_some() => {
+                let (width, height) = how.resize.of((picture.width, picture.height));
+                let (before, after) = (u128::from(pixels(picture)), u128::from(width) * u128::from(height));
+                // A smaller picture of the same scene takes more bytes per pixel: a quarter more in
+                // our trials.
+                if after < before { bytes * after * 5 / (before.max(1) * 4) } else { bytes }
+            }
+            _ => bytes,
+        };
+        u64::try_from(bytes).unwrap_or(u64::MAX).saturating_add(OVERHEAD_BYTES)
+    }
+
+    /// The memory that packing a picture takes: the record. If a JPEG is made anew, also its source
+    /// and either its coefficients (6 bytes per pixel, twice if it is turned) or its pixels
+    /// (decoded, resized, compared: 3 bytes each). A score takes planes of floats.
+    pub(super) fn memory_bytes(&self, entry: &Entry, look: Look) -> u64 {
+        let pixels = picture(entry).filter(|p| p.jpeg.is_some()).map_or(0, |p| pixels(p).min(MAX_PIXELS));
+        let each = match &self.options.jpeg {
+            Jpeg::Keep => return entry.bytes + OVERHEAD_BYTES,
+            Jpeg::Tile if self.options.upright || look.check => 12,
+            Jpeg::Tile => 6,
+            Jpeg::Reencode(_) => 9,
+        };
+        let scored = matches!(&self.options.jpeg, Jpeg::Reencode(how) if look.score || matches!(how.quality, Quality::Ssimulacra2(_)));
+        let score = if scored { pixels.min(SCORE_MAX_PIXELS).saturating_mul(SCORE_BYTES_PER_PIXEL) } else { 0 };
+        entry.bytes.saturating_mul(3).saturating_add(pixels.saturating_mul(each)).saturating_add(score)
+    }
+}
+
+/// How re-encoding changes the size, measured on a few pictures: otherwise a shard would be far
+/// from the requested size.
+///
+/// At a fixed quality and without resizing: there libjpeg-turbo gives the same bytes on every CPU,
+/// which scores and resizers may not. All machines that pack parts of a dataset must arrive at the
+/// same plan.
+fn try_ratio(listing: &Listing, jpeg: &Jpeg) -> anyhow::Result<(u64, u64)> {
+    let Jpeg::Reencode(how) = jpeg else { return Ok((1, 1)) };
+    let quality = match how.quality {
+        Quality::Fixed(quality) => quality,
+        Quality::Ssimulacra2(score) => usual_quality(score),
+    };
+    let how = ReencodeOptions { quality: Quality::Fixed(quality), resize: Resize::No, ..how.clone() };
+    let small = |entry: &&Entry| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) <= MAX_TRIED_PIXELS);
+    let candidates: Vec<&Entry> = listing.samples.iter().filter(small).collect();
+    let tried: Vec<&Entry> = candidates.iter().copied().step_by(candidates.len().div_ceil(TRIED).max(1)).collect();
+    let sizes = tried.par_iter().map(|entry| -> Result<(u64, u64), SampleError> {
+        let mut source = vec![0; usize::try_from(entry.bytes).unwrap_or(usize::MAX)];
+        listing.read_into(entry, &mut source)?;
+        let mut made = Vec::new();
+        // Damaged pictures are handled when their turn comes.
+        Ok(match JpegReencoder::new()?.reencode(&source, &how, false, &mut made) {
+            Ok(_) => (made.len() as u64, entry.bytes),
+            Err(_) => (0, 0),
+        })
+    });
+    let sum = sizes.try_reduce(|| (0, 0), |a, b| Ok((a.0 + b.0, a.1 + b.1)))?;
+    Ok(if sum.1 == 0 { (1, 1) } else { sum })
+}
+
+/// Refuses, before the run, pictures that could not be decoded in it.
+pub(super) fn refuse_huge(listing: &Listing) -> anyhow::Result<()> {
+    let huge = |entry: &&Entry| picture(entry).is_some_and(|p| p.jpeg.is_some() && pixels(p) > MAX_PIXELS);
+    let Some((entry, found)) = listing.samples.iter().find(huge).and_then(|e| Some((e, picture(e)?))) else {
+        return Ok(());
+    };
+    anyhow::bail!(
+        "`{}`: expected at most {MAX_PIXELS} pixels, found {} × {}\nhint: `--on-bad-input skip` leaves it out, `--jpeg keep` stores it as it is",
+        listing.path(entry).display(),
+        found.width,
+        found.height
+    )
+}
+
+fn pixels(picture: &Picture) -> u64 {
+    u64::from(picture.width) * u64::from(picture.height)
+}
+
+/// The quality that most photos need to reach a score: for an estimate of their size.
+fn usual_quality(score: f64) -> u8 {
+    const USUAL: [(f64, u8); 6] = [(50.0, 40), (60.0, 55), (70.0, 66), (80.0, 78), (85.0, 86), (90.0, 93)];
+    USUAL.iter().find(|(most, _)| score <= *most).map_or(97, |&(_, quality)| quality)
+}

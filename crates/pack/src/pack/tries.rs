@@ -1,0 +1,177 @@
+//! Chooses codecs: loads a few samples, crops them, and hands them to the trial.
+
+use super::PackOptions;
+use crate::sources::cubes::{CubeOptions, CubeRun, load_mask, open};
+use crate::sources::{Entry, Listing};
+use anyhow::Context;
+use rayon::prelude::*;
+use shardpack_array::{
+    Array, ArrayOptions, ArraySource, BandDifference, EncodeError, Trial, Values, crop_for_trial, trial,
+};
+
+/// The samples that the trial looks at: the first, the middle and the last.
+const SAMPLES: usize = 3;
+
+/// The middle of a sample.
+struct Crop {
+    key: String,
+    cube: Part,
+    mask: Option<Part>,
+}
+
+/// Rows from the middle of an array.
+struct Part {
+    array: Array,
+    no_data: Option<f64>,
+    /// The row of the whole array at which they begin.
+    first_row: u64,
+}
+
+impl Part {
+    fn of(array: &dyn ArraySource, no_data: Option<f64>) -> anyhow::Result<Self> {
+        let middle = crop_for_trial(array)?;
+        let rows = |shape: &[u64]| shape.first().copied().unwrap_or(0);
+        let first_row = rows(array.shape()).saturating_sub(rows(middle.shape())) / 2;
+        Ok(Self { array: middle, no_data, first_row })
+    }
+}
+
+/// The settings for `cube`, and for `mask` if there are masks, with all candidates. Runs on the
+/// caller's rayon pool.
+pub(super) fn choose(listing: &Listing, options: &PackOptions) -> anyhow::Result<Vec<(String, Trial)>> {
+    let run = CubeRun::new(options.source.cancel.clone());
+    let cubes = CubeOptions { run, ..options.source.cubes.clone() };
+    let positions = positions(listing.samples.len(), &options.arrays);
+    let crops: Vec<Crop> = positions
+        .par_iter()
+        .map(|&position| load_from(listing, position, &cubes, options.skips()).context("cannot try codecs"))
+        .collect::<Result<_, _>>()?;
+    let cubes: Vec<_> = crops.iter().map(|crop| (crop.key.as_str(), &crop.cube)).collect();
+    let masks: Vec<_> = crops.iter().filter_map(|crop| Some((crop.key.as_str(), crop.mask.as_ref()?))).collect();
+    let (cube, mask) = rayon::join(
+        || try_on("cube", &cubes, &options.arrays),
+        || (!masks.is_empty()).then(|| try_on("mask", &masks, &mask_options(&options.arrays))).transpose(),
+    );
+    let mut trials = vec![("cube".to_owned(), cube?)];
+    trials.extend(mask?.map(|mask| ("mask".to_owned(), mask)));
+    Ok(trials)
+}
+
+/// Tries the codecs. An error names the sample that it is about, and the place in its whole array.
+fn try_on(field: &str, samples: &[(&str, &Part)], options: &ArrayOptions) -> anyhow::Result<Trial> {
+    let pairs: Vec<_> = samples.iter().map(|(_, part)| (&part.array, part.no_data)).collect();
+    let error = match trial(&pairs, options) {
+        Ok(trial) => return Ok(trial),
+        Err(error) => error,
+    };
+    let alone = samples.iter().find(|(_, part)| trial(&[(&part.array, part.no_data)], options).as_ref() == Err(&error));
+    Err(match alone {
+        Some((key, part)) => {
+            let context = format!("cannot choose how to store the {field} of `{}`", key.escape_debug());
+            anyhow::Error::new(from_row(error, part.first_row)).context(context)
+        }
+        None => anyhow::Error::new(error).context(format!("cannot choose how to store the {field}s")),
+    })
+}
+
+/// The error with its position counted from the first row of the whole array.
+fn from_row(mut error: EncodeError, first_row: u64) -> EncodeError {
+    if let EncodeError::OutOfRange { position, .. } | EncodeError::BecomesNoData { position, .. } = &mut error
+        && let Some(row) = position.first_mut()
+    {
+        *row += first_row;
+    }
+    error
+}
+
+/// Masks are labels: never lossy, whatever the options for the cubes say.
+pub(super) fn mask_options(cubes: &ArrayOptions) -> ArrayOptions {
+    ArrayOptions { values: Values::Auto, max_error: None, lossless: true, layout: None, ..*cubes }
+}
+
+/// Variable and shape apply to the cubes. A mask file is read for its one array.
+pub(super) fn mask_file_options(cubes: &CubeOptions) -> CubeOptions {
+    CubeOptions { variable: None, ..cubes.clone() }
+}
+
+/// Which samples to look at. If there is nothing to choose, one sample is enough to estimate the
+/// size of a record.
+fn positions(samples: usize, options: &ArrayOptions) -> Vec<usize> {
+    let last = samples.saturating_sub(1);
+    let settled = options.coder.is_some()
+        && options.filter.is_some()
+        && options.layout.is_some()
+        && options.band_difference != BandDifference::Auto;
+    let mut positions: Vec<usize> = match settled {
+        true => vec![last / 2],
+        false => (0..SAMPLES).map(|i| last * i / (SAMPLES - 1)).collect(),
+    };
+    positions.dedup();
+    positions
+}
+
+/// Loads the sample at `position`. If damaged samples are skipped, loads the next whole one.
+fn load_from(listing: &Listing, position: usize, cubes: &CubeOptions, skips: bool) -> anyhow::Result<Crop> {
+    let mut first_error = None;
+    let samples = listing.samples.iter().cycle().skip(position).take(listing.samples.len());
+    for entry in samples {
+        match load_one(listing, entry, cubes) {
+            Ok(crop) => return Ok(crop),
+            Err(error) if skips => first_error = first_error.or(Some(error)),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(first_error.unwrap_or_else(|| anyhow::anyhow!("no sample to try codecs on")))
+}
+
+fn load_one(listing: &Listing, entry: &Entry, options: &CubeOptions) -> anyhow::Result<Crop> {
+    let cube = open(&listing.path(entry), options, Vec::new())?;
+    let mask = entry.mask.as_ref().map(|mask| load_mask(&mask.path, &mask_file_options(options))).transpose()?;
+    let mask = mask.map(|mask| Part::of(&mask.array, mask.no_data)).transpose()?;
+    Ok(Crop { key: entry.key.clone(), cube: Part::of(&cube.values, cube.no_data)?, mask })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_array::{ArrayLayout, Coder, Filter};
+
+    #[test]
+    fn three_samples_are_tried_where_there_is_a_choice_and_one_where_there_is_none() {
+        let open = ArrayOptions::default();
+        assert_eq!(positions(1, &open), [0]);
+        assert_eq!(positions(2, &open), [0, 1]);
+        assert_eq!(positions(11, &open), [0, 5, 10]);
+        let settled = ArrayOptions {
+            coder: Some(Coder::Blosc2Lz4),
+            filter: Some(Filter::Shuffle),
+            layout: Some(ArrayLayout::AsShape),
+            band_difference: BandDifference::Off,
+            ..open
+        };
+        assert_eq!(positions(11, &settled), [5]);
+    }
+
+    #[test]
+    fn an_error_names_the_sample_that_has_it_and_the_place_in_its_file() {
+        let part = |values: &[f32], first_row| {
+            let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            let array = Array::new(shardpack_format::Dtype::F32, vec![values.len() as u64, 1, 1], bytes).unwrap();
+            Part { array, no_data: None, first_row }
+        };
+        let (fine, large) = (part(&[0.5, 0.25], 0), part(&[0.5, 1e6], 7));
+        let samples = [("a.npy", &fine), ("b.npy", &fine), ("c.npy", &large)];
+        let options = ArrayOptions { values: Values::F16, ..ArrayOptions::default() };
+        let error = format!("{:#}", try_on("cube", &samples, &options).unwrap_err());
+        assert!(error.starts_with("cannot choose how to store the cube of `c.npy`: value at [8, 0, 0] is"), "{error}");
+        assert!(try_on("cube", &samples[..2], &options).is_ok());
+    }
+
+    #[test]
+    fn masks_are_lossless_whatever_is_asked_of_the_cubes() {
+        let cubes = ArrayOptions { values: Values::Fixed, max_error: Some(1.0), ..ArrayOptions::default() };
+        let masks = mask_options(&cubes);
+        assert!(masks.lossless && masks.max_error.is_none());
+        assert!(masks.check().is_ok());
+    }
+}

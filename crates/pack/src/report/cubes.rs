@@ -1,0 +1,142 @@
+//! Scores cubes: what a record decodes to against its source, value by value and spectrum by
+//! spectrum.
+
+use super::measure::{Measured, first_line};
+use super::record::{first_field, limits};
+use crate::compare::{ArrayDifference, DifferenceOptions, band_noise, compare_arrays};
+use crate::pack::Tally;
+use crate::sources::cubes::{CubeInfo, CubeOptions, LoadedCube, load};
+use crate::sources::{Content, Entry, Listing};
+use shardpack_array::{Array, ArrayDecoder};
+use shardpack_format::{ArrayDescriptor, Dtype};
+use shardpack_report::data::Measure;
+use shardpack_writer::EncodedSample;
+
+/// Longest distance of the autocorrelation of the error.
+const LAGS: usize = 16;
+/// Cubes that the ladder of errors is derived from.
+const TRIED: usize = 3;
+
+/// Scores cubes on one thread.
+pub(super) struct CubeScorer<'a> {
+    listing: &'a Listing,
+    options: CubeOptions,
+    decoder: ArrayDecoder,
+    /// The source of the sample at hand.
+    source: Option<Result<LoadedCube, String>>,
+}
+
+/// What the ladder of candidates depends on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CubeTraits {
+    /// Some cubes hold floats, so values can be lost.
+    pub floats: bool,
+    /// Some cubes hold floats that are no integers.
+    pub fractions: bool,
+    /// The noise of a typical band; `None` if there is none to be found.
+    pub noise: Option<f64>,
+}
+
+/// Bytes that scoring a cube takes: source and decoded values, and what it comes from.
+pub(super) fn memory_bytes(entry: &Entry) -> u64 {
+    info(entry).map_or(entry.bytes, |info| info.array_bytes.saturating_mul(2).saturating_add(info.source_bytes))
+}
+
+pub(super) const fn info(entry: &Entry) -> Option<&CubeInfo> {
+    match &entry.content {
+        Content::Cube(info) => Some(info),
+        Content::Picture(_) => None,
+    }
+}
+
+/// Looks at the first, a middle and the last cube.
+pub(super) fn traits(listing: &Listing, options: &CubeOptions) -> CubeTraits {
+    let is_float =
+        |entry: &Entry| info(entry).is_some_and(|info| matches!(info.dtype, Dtype::F16 | Dtype::F32 | Dtype::F64));
+    let floats = listing.samples.iter().any(is_float);
+    let last = listing.samples.len().saturating_sub(1);
+    let mut positions: Vec<usize> = (0..TRIED).map(|i| last * i / (TRIED - 1)).collect();
+    positions.dedup();
+    let mut noise = Vec::new();
+    let mut fractions = false;
+    for entry in
+        positions.into_iter().filter_map(|position| listing.samples.get(position)).filter(|entry| is_float(entry))
+    {
+        let Ok(cube) = load(&listing.path(entry), options) else { continue };
+        fractions |= has_fractions(&cube.array);
+        noise.extend(
+            band_noise(&cube.array, cube.no_data).into_iter().filter(|&sigma| sigma > 0.0 && sigma.is_finite()),
+        );
+    }
+    noise.sort_by(f64::total_cmp);
+    CubeTraits { floats, fractions, noise: noise.get(noise.len() / 2).copied() }
+}
+
+fn has_fractions(cube: &Array) -> bool {
+    let mut rows = cube.bytes().chunks(1 << 20);
+    rows.any(|bytes| {
+        crate::compare::floats_of(cube.dtype(), bytes).iter().any(|value| value.is_finite() && value.fract() != 0.0)
+    })
+}
+
+impl<'a> CubeScorer<'a> {
+    pub(super) fn new(listing: &'a Listing, options: CubeOptions) -> Self {
+        Self { listing, options, decoder: ArrayDecoder::new(), source: None }
+    }
+
+    pub(super) fn begin(&mut self, _: usize) {
+        self.source = None;
+    }
+
+    pub(super) fn measure(
+        &mut self,
+        position: usize,
+        sample: &EncodedSample<Tally>,
+        keep: usize,
+    ) -> Result<Measured, String> {
+        let decoded = self.decode(sample)?;
+        let source = self.source(position)?;
+        let how = DifferenceOptions { lags: LAGS, keep };
+        let found = compare_arrays(&source.array, &decoded, source.no_data, how)
+            .map_err(|error| first_line(&error.to_string()))?;
+        let mut measured = Measured { exact: found.altered == 0, ..Measured::default() };
+        measured.scores = scores(&found).into_iter().filter_map(|(measure, value)| Some((measure, value?))).collect();
+        // Nothing but zeros: no need to keep them for every sample.
+        measured.cube = (!measured.exact).then_some(found);
+        Ok(measured)
+    }
+
+    /// The source of a sample.
+    pub(super) fn source(&mut self, position: usize) -> Result<&LoadedCube, String> {
+        let Self { listing, options, source, .. } = self;
+        let load = || {
+            let entry = listing.samples.get(position).ok_or("no such sample")?;
+            load(&listing.path(entry), options).map_err(|error| first_line(&error.to_string()))
+        };
+        source.get_or_insert_with(load).as_ref().map_err(Clone::clone)
+    }
+
+    /// The cube of a record.
+    pub(super) fn decode(&mut self, sample: &EncodedSample<Tally>) -> Result<Array, String> {
+        let words = |error: shardpack_format::Error| first_line(&error.to_string());
+        // A run of one value is as small as it likes.
+        let limits = shardpack_format::Limits { max_expansion: u64::MAX, ..limits() };
+        let field = first_field(sample, &limits).map_err(words)?;
+        let descriptor = ArrayDescriptor::parse(field.descriptor, &limits).map_err(words)?;
+        self.decoder.decode(field.codec, &descriptor, field.bytes, &limits).map_err(words)
+    }
+}
+
+fn scores(found: &ArrayDifference) -> [(Measure, Option<f64>); 6] {
+    #[allow(clippy::cast_precision_loss, reason = "a share")]
+    let altered = found.altered as f64 / found.values.max(1) as f64;
+    let measured = found.bands.iter().any(|band| band.count > 0);
+    [
+        (Measure::Psnr, found.psnr),
+        (Measure::Ssim, found.ssim),
+        (Measure::SpectralAngle, found.mean_angle),
+        (Measure::MaxAbsError, measured.then_some(found.max_abs_error)),
+        (Measure::MaxRelError, measured.then_some(found.max_rel_error)),
+        (Measure::Altered, Some(altered)),
+    ]
+}

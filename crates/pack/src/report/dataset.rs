@@ -1,0 +1,287 @@
+//! What a packed dataset is: out of its indexes, without reading a record.
+
+use super::assemble::{machine, today};
+use super::draw::random;
+use super::{Hooks, ReportOptions};
+use crate::pack::fidelity;
+use crate::pack::peak_rss_bytes;
+use crate::pack::picture_totals::PictureFigures;
+use anyhow::bail;
+use shardpack_array::Fidelity;
+use shardpack_format::{FieldKind, Schema};
+use shardpack_reader::{Dataset, Shard};
+use shardpack_report::conclude::conclude;
+use shardpack_report::data::{
+    Candidate, Content, Estimate, Interrupted, Measure, Predictions, Provenance, Report, Row, Sample, Strata, Subject,
+    Unreadable, VERSION, Verdict, Whole,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Most samples whose figures go into the report; of more, so many are drawn.
+pub const MOST_ROWS: u64 = 4096;
+
+/// Reports on a dataset out of the columns that packing left in it.
+///
+/// # Errors
+/// If it holds neither pictures nor arrays, or no shard can be read.
+pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>) -> anyhow::Result<Report> {
+    let start = Instant::now();
+    let content = content(dataset.schema())?;
+    let wanted = options.samples.unwrap_or(MOST_ROWS).min(MOST_ROWS);
+    let taken = taken(dataset.len(), wanted, options.seed);
+    let (mut samples, mut rows, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bytes, mut first, mut exact, mut scored) = (0_u64, 0_u64, true, 0_u64);
+    let shards: Vec<_> = dataset.shards().collect();
+    let mut interrupted = None;
+    for (number, info) in shards.iter().enumerate() {
+        (hooks.on_progress)(number as u64, shards.len() as u64, "reading");
+        if hooks.cancel.load(Ordering::Relaxed) {
+            interrupted = Some(Interrupted { done: samples.len() as u64, of: taken.len() as u64 });
+            break;
+        }
+        match dataset.shard(number) {
+            Ok(shard) => {
+                bytes = bytes.saturating_add(shard.file_bytes());
+                for record in 0..shard.len() {
+                    if !taken.contains(&(first + record)) {
+                        continue;
+                    }
+                    let Some(found) = Found::of(&shard, record) else { continue };
+                    exact &= found.exact;
+                    scored += u64::from(!found.scores.is_empty());
+                    rows.push(Row { sample: samples.len(), bytes: found.bytes, scores: found.scores });
+                    samples.push(found.sample);
+                }
+            }
+            Err(error) => {
+                let reason = error.to_string().lines().next().unwrap_or_default().to_owned();
+                unreadable.push(Unreadable { path: info.name.clone(), reason });
+                bytes = bytes.saturating_add(info.bytes);
+            }
+        }
+        first = first.saturating_add(info.samples);
+    }
+    if samples.is_empty() && interrupted.is_none() {
+        let why =
+            unreadable.first().map_or_else(|| "it has no samples".to_owned(), |one: &Unreadable| one.reason.clone());
+        bail!("nothing to report on: {why}");
+    }
+    let drawn = samples.len() as u64;
+    #[allow(clippy::cast_precision_loss, reason = "a size")]
+    let size = bytes as f64;
+    let candidate = Candidate {
+        number: 1,
+        name: recipe_name(dataset, content),
+        group: "stored".to_owned(),
+        lossless: exact && drawn > 0 && !dataset.schema().scalars().any(|(name, _)| name == "image.score"),
+        rows,
+        predictions: Predictions {
+            bytes: Some(Estimate { value: size, low: size, high: size }),
+            ..Predictions::default()
+        },
+        ..Candidate::default()
+    };
+    let mut report = Report {
+        shardpack_report: VERSION,
+        subject: Subject::Dataset,
+        content,
+        source: options.source.clone(),
+        whole: Whole {
+            samples: dataset.len(),
+            source_bytes: bytes,
+            classes: dataset.classes().unwrap_or_default().to_vec(),
+            recipe: Some(serde_json::Value::Object(dataset.recipe().clone())),
+        },
+        samples,
+        candidates: vec![candidate],
+        verdict: Verdict::default(),
+        gallery: Vec::new(),
+        cubes: Vec::new(),
+        metrics: Vec::new(),
+        unreadable,
+        notes: notes(content, scored, drawn, dataset.len(), wanted),
+        provenance: Provenance {
+            command: options.command.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            seed: options.seed,
+            strata: Strata::None,
+            strata_count: 1,
+            drawn,
+            of: dataset.len(),
+            confidence: 0.95,
+            machine: machine(options.threads),
+            device: None,
+            date: today(),
+            wall_s: 0.0,
+            scoring_s: 0.0,
+            peak_rss_bytes: None,
+            interrupted,
+            not_measured: vec![
+                "Anything anew: the figures are those that packing measured and stored.".to_owned(),
+                "Decode rates: `shardpack bench` measures them.".to_owned(),
+            ],
+        },
+    };
+    conclude(&mut report, &options.want, !options.want.is_empty());
+    report.provenance.peak_rss_bytes = Some(peak_rss_bytes()).filter(|&bytes| bytes > 0);
+    report.provenance.wall_s = start.elapsed().as_secs_f64();
+    Ok(report)
+}
+
+/// What is reported on: the first field that holds pictures or arrays.
+fn content(schema: &Schema) -> anyhow::Result<Content> {
+    let found = schema.stored().find_map(|field| match field.kind {
+        FieldKind::Image => Some(Content::Pictures),
+        FieldKind::Array => Some(Content::Cubes),
+        _ => None,
+    });
+    match found {
+        Some(content) => Ok(content),
+        None => bail!("expected a dataset of pictures or cubes, found one without either"),
+    }
+}
+
+/// Which samples are looked at, in stored order.
+fn taken(samples: u64, wanted: u64, seed: u64) -> BTreeSet<u64> {
+    if samples <= wanted {
+        return (0..samples).collect();
+    }
+    // A random sample of each stretch of equal length: stored order is mixed already.
+    (0..wanted)
+        .map(|i| {
+            let (from, to) = (stretch(samples, i, wanted), stretch(samples, i + 1, wanted));
+            from + random(seed, 0, i) % (to - from).max(1)
+        })
+        .collect()
+}
+
+fn stretch(samples: u64, i: u64, of: u64) -> u64 {
+    u64::try_from(u128::from(samples) * u128::from(i) / u128::from(of.max(1))).unwrap_or(samples)
+}
+
+/// What the index says about one record.
+struct Found {
+    sample: Sample,
+    bytes: u64,
+    scores: BTreeMap<Measure, f64>,
+    /// Nothing was lost, as far as the figures say.
+    exact: bool,
+}
+
+impl Found {
+    fn of(shard: &Shard, record: u64) -> Option<Self> {
+        let index = shard.index();
+        let schema = &index.metadata().schema;
+        let row = index.row(record)?;
+        let mut packed = Vec::new();
+        for (position, (_, dtype)) in schema.scalars().enumerate() {
+            let start = usize::try_from(record).ok()?.checked_mul(dtype.size())?;
+            packed.extend(index.column(position)?.get(start..start.checked_add(dtype.size())?)?);
+        }
+        let axis = |name: &str| whole(schema, &packed, name);
+        let class = axis("label").and_then(|label| u32::try_from(label).ok());
+        let shape =
+            ["height", "width", "channels"].into_iter().filter_map(|name| u64::try_from(axis(name)?).ok()).collect();
+        let pictures = PictureFigures::from_scalars(schema, &packed);
+        let arrays = fidelity::from_scalars(schema, &packed);
+        let picture = pictures.values().next();
+        let array = arrays.values().next();
+        let source_bytes = picture.map_or(0, |figures| figures.source_bytes);
+        let mut scores = BTreeMap::new();
+        let reencoded = picture.and_then(|figures| figures.reencoded);
+        if let Some(figures) = reencoded.filter(|figures| figures.score.is_finite()) {
+            scores.insert(Measure::Ssimulacra2, f64::from(figures.score));
+        }
+        scores.extend(array.into_iter().flat_map(of_fidelity));
+        // A picture that was not re-encoded is as its source.
+        let exact =
+            array.is_none_or(|figures| figures.changed == 0) && reencoded.is_none_or(|figures| figures.quality == 0);
+        let key = index.key(record)?.to_owned();
+        Some(Self { sample: Sample { key, class, source_bytes, shape }, bytes: row.length, scores, exact })
+    }
+}
+
+/// An integer scalar of one record, by its name.
+fn whole(schema: &Schema, packed: &[u8], wanted: &str) -> Option<i64> {
+    let mut rest = packed;
+    for (name, dtype) in schema.scalars() {
+        let (value, tail) = rest.split_at_checked(dtype.size())?;
+        if name == wanted {
+            return match value.len() {
+                4 => Some(i64::from(u32::from_le_bytes(*value.first_chunk()?))),
+                8 => Some(i64::from_le_bytes(*value.first_chunk()?)),
+                _ => None,
+            };
+        }
+        rest = tail;
+    }
+    None
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a share")]
+fn of_fidelity(figures: &Fidelity) -> Vec<(Measure, f64)> {
+    let mut out = vec![
+        (Measure::Altered, figures.changed as f64 / figures.values.max(1) as f64),
+        (Measure::MaxAbsError, figures.max_abs_error),
+        (Measure::MaxRelError, figures.max_rel_error),
+    ];
+    if figures.spectra > 0 {
+        out.push((Measure::SpectralAngle, figures.mean_angle().to_degrees()));
+    }
+    out.into_iter().filter(|(_, value)| value.is_finite()).collect()
+}
+
+/// What the recipe says about the values, in a few words.
+fn recipe_name(dataset: &Dataset, content: Content) -> String {
+    let recipe = dataset.recipe();
+    match content {
+        Content::Pictures => {
+            let image = recipe.get("image");
+            let jpeg = image.and_then(|image| image.get("jpeg")).and_then(serde_json::Value::as_str);
+            let reencode = image.and_then(|image| image.get("reencode"));
+            let quality = reencode.and_then(|how| how.get("quality")).map(|quality| match quality.get("ssimulacra2") {
+                Some(score) => format!(" to SSIMULACRA2 {score}"),
+                None => format!(" q{quality}"),
+            });
+            format!("{}{}", jpeg.unwrap_or("pictures"), quality.unwrap_or_default())
+        }
+        Content::Cubes => {
+            let asked = recipe.get("cube").and_then(|cube| cube.get("asked"));
+            let word = |name: &str| asked.and_then(|asked| asked.get(name));
+            let values = word("values").and_then(serde_json::Value::as_str).unwrap_or("arrays");
+            let error = word("max_error").and_then(serde_json::Value::as_f64);
+            format!("values {values}{}", error.map_or_else(String::new, |error| format!(" ±{error}")))
+        }
+    }
+}
+
+fn notes(content: Content, scored: u64, drawn: u64, all: u64, wanted: u64) -> Vec<String> {
+    let mut notes = Vec::new();
+    if content == Content::Pictures && scored == 0 {
+        notes.push(
+            "packing stored no scores of these pictures: they were not re-encoded, or `--score none` was given"
+                .to_owned(),
+        );
+    } else if scored < drawn {
+        notes.push(format!("scores are those of {scored} of {drawn} samples: packing scores a sample of the pictures unless `--score all` is given"));
+    }
+    if all > wanted {
+        notes.push(format!("the figures of {drawn} of {all} samples are shown, drawn at random"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_draw_of_a_large_dataset_is_spread_over_it() {
+        let all = taken(1_000_000, 4096, 3);
+        assert_eq!(all.len(), 4096);
+        assert!(*all.first().unwrap() < 250 && *all.last().unwrap() >= 999_750);
+        assert_eq!(taken(10, 4096, 3), (0..10).collect());
+    }
+}

@@ -1,0 +1,264 @@
+//! Takes samples through all candidates, on all threads.
+
+use super::budget::Budget;
+use super::cubes::CubeScorer;
+use super::pictures::PictureScorer;
+use super::{Hooks, Plan, ReportOptions};
+use crate::compare::ArrayDifference;
+use crate::pack::{SampleEncoder, SampleError, Tally, default_memory};
+use crate::report::cpu_time::CpuTime;
+use crate::sources::{Kind, Listing};
+use shardpack_report::data::Measure;
+use shardpack_writer::{Encoded, EncodedSample};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// One sample under all candidates.
+pub(super) struct Sampled {
+    /// Its position in the listing.
+    pub(super) position: usize,
+    /// One for each plan. Empty if the sample cannot be read.
+    pub(super) outcomes: Vec<Outcome>,
+    /// Why the sample itself cannot be read.
+    pub(super) unreadable: Option<String>,
+    /// Seconds of a core that went into scores.
+    pub(super) scoring_s: f64,
+}
+
+/// One sample under one candidate.
+pub(super) enum Outcome {
+    Stored(Box<Stored>),
+    /// The candidate cannot store it.
+    Failed(String),
+}
+
+/// What a sample became.
+pub(super) struct Stored {
+    /// Its record, padded.
+    pub(super) bytes: u64,
+    /// Seconds of a core.
+    pub(super) encode_s: f64,
+    pub(super) measured: Measured,
+}
+
+/// How it differs from its source.
+#[derive(Default)]
+pub(super) struct Measured {
+    pub(super) scores: BTreeMap<Measure, f64>,
+    /// Decodes to the very values of its source.
+    pub(super) exact: bool,
+    /// Of cubes.
+    pub(super) cube: Option<ArrayDifference>,
+    /// Why there are no scores.
+    pub(super) unscored: Option<String>,
+}
+
+/// What all rounds of a run share.
+pub(super) struct Bench<'a> {
+    pub(super) listing: &'a Listing,
+    pub(super) plans: &'a [Plan],
+    pub(super) prepared: &'a [Result<SampleEncoder<'a>, String>],
+    pub(super) options: &'a ReportOptions,
+    pub(super) hooks: &'a Hooks<'a>,
+    budget: Budget,
+}
+
+/// Makes records and compares what they decode to; one for each thread.
+pub(super) enum Scorer<'a> {
+    Pictures(Box<PictureScorer<'a>>),
+    Cubes(Box<CubeScorer<'a>>),
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn new(
+        listing: &'a Listing,
+        plans: &'a [Plan],
+        prepared: &'a [Result<SampleEncoder<'a>, String>],
+        options: &'a ReportOptions,
+        hooks: &'a Hooks<'a>,
+    ) -> Self {
+        let bench = Self { listing, plans, prepared, options, hooks, budget: Budget::new(0) };
+        let largest = (0..listing.samples.len()).map(|position| bench.memory_bytes(position)).max().unwrap_or(0);
+        let most = options.memory_bytes.unwrap_or_else(|| default_memory(options.threads, largest));
+        Self { budget: Budget::new(most), ..bench }
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.hooks.cancel.load(Ordering::Relaxed)
+    }
+
+    /// The encoders that could be prepared, with the positions of their plans.
+    pub(super) fn encoders(&self) -> impl Iterator<Item = (usize, &'a Plan, &'a SampleEncoder<'a>)> {
+        let pairs = self.plans.iter().zip(self.prepared).enumerate();
+        pairs.filter_map(|(number, (plan, prepared))| Some((number, plan, prepared.as_ref().ok()?)))
+    }
+
+    /// What a sample takes while it is measured.
+    fn memory_bytes(&self, position: usize) -> u64 {
+        let encoding = self.encoders().map(|(_, _, encoder)| encoder.memory_bytes(position as u64)).max().unwrap_or(0);
+        let scoring = self.listing.samples.get(position).map_or(0, |entry| match self.listing.kind {
+            Kind::Images => super::pictures::memory_bytes(entry),
+            Kind::Cubes => super::cubes::memory_bytes(entry),
+        });
+        encoding.saturating_add(scoring)
+    }
+
+    pub(super) fn scorer(&self) -> anyhow::Result<Scorer<'a>> {
+        Ok(match self.listing.kind {
+            Kind::Images => Scorer::Pictures(Box::new(PictureScorer::new(self.listing)?)),
+            Kind::Cubes => {
+                let cubes = self.plans.first().map(|plan| plan.options.source.cubes.clone()).unwrap_or_default();
+                Scorer::Cubes(Box::new(CubeScorer::new(self.listing, cubes)))
+            }
+        })
+    }
+
+    /// Measures samples of the listing, `before` being done already. If the run is stopped, those
+    /// that were begun are finished, and the others are missing.
+    pub(super) fn run(&self, positions: &[usize], before: usize) -> Vec<Sampled> {
+        let next = AtomicUsize::new(0);
+        let (done, of) = (AtomicU64::new(0), ((before + positions.len()) * self.plans.len()) as u64);
+        let before = (before * self.plans.len()) as u64;
+        let results: Mutex<Vec<(usize, Sampled)>> = Mutex::default();
+        let threads = self.options.threads.clamp(1, positions.len().max(1));
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    let mut scorer = self.scorer();
+                    loop {
+                        let at = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(&position) = positions.get(at).filter(|_| !self.is_cancelled()) else { return };
+                        let _memory = self.budget.take(self.memory_bytes(position));
+                        let sampled = match &mut scorer {
+                            Ok(scorer) => self.one(scorer, position, &|| {
+                                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                                (self.hooks.on_progress)(before + done, of, "measuring");
+                            }),
+                            Err(error) => Some(unreadable(position, format!("{error:#}"))),
+                        };
+                        if let Some(sampled) = sampled {
+                            results.lock().unwrap_or_else(PoisonError::into_inner).push((at, sampled));
+                        }
+                    }
+                });
+            }
+        });
+        let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        results.sort_by_key(|(at, _)| *at);
+        results.into_iter().map(|(_, sampled)| sampled).collect()
+    }
+
+    /// One sample under all candidates; `None` if the run was stopped on the way.
+    fn one(&self, scorer: &mut Scorer<'a>, position: usize, step: &dyn Fn()) -> Option<Sampled> {
+        let mut scoring_s = 0.0;
+        let mut outcomes: Vec<Outcome> = self
+            .prepared
+            .iter()
+            .map(|prepared| Outcome::Failed(prepared.as_ref().err().cloned().unwrap_or_default()))
+            .collect();
+        let mut buffer = Vec::new();
+        scorer.begin(position);
+        for (number, plan, encoder) in in_order(self.encoders().collect()) {
+            if self.is_cancelled() {
+                return None;
+            }
+            let time = CpuTime::start();
+            let encoded = encoder.encode(position as u64, std::mem::take(&mut buffer));
+            let encode_s = time.seconds();
+            let outcome = match encoded {
+                Ok(Encoded::Record(sample)) => {
+                    let time = CpuTime::start();
+                    let measured = scorer.measure(position, plan, encoder, &sample, self.kept_values());
+                    scoring_s += time.seconds();
+                    let bytes = sample.record.len() as u64;
+                    buffer = sample.record;
+                    match measured {
+                        Ok(measured) => Outcome::Stored(Box::new(Stored { bytes, encode_s, measured })),
+                        Err(reason) => return Some(unreadable(position, reason)),
+                    }
+                }
+                Ok(Encoded::Skipped { reason }) => return Some(unreadable(position, reason)),
+                Err(error) if is_of_file(&error) => return Some(unreadable(position, error.to_string())),
+                Err(error) => Outcome::Failed(first_line(&error.to_string())),
+            };
+            if let Some(slot) = outcomes.get_mut(number) {
+                *slot = outcome;
+            }
+            step();
+        }
+        Some(Sampled { position, outcomes, unreadable: None, scoring_s })
+    }
+
+    /// How many errors and angles are kept of one cube, so that all together are bounded.
+    fn kept_values(&self) -> usize {
+        let samples =
+            self.options.samples.unwrap_or(super::draw::MOST).clamp(1, self.listing.samples.len().max(1) as u64);
+        usize::try_from(KEPT_VALUES / samples).unwrap_or(0).max(16)
+    }
+
+    /// The record of a sample under a candidate, again.
+    pub(super) fn again(&self, plan: usize, position: usize) -> Option<EncodedSample<Tally>> {
+        let encoder = self.prepared.get(plan)?.as_ref().ok()?;
+        match encoder.encode(position as u64, Vec::new()) {
+            Ok(Encoded::Record(sample)) => Some(sample),
+            _ => None,
+        }
+    }
+}
+
+/// Errors and angles that are kept of one candidate.
+const KEPT_VALUES: u64 = 1 << 16;
+
+/// Plans of the same size next to each other: pictures are prepared for a comparison once for each.
+fn in_order<'a>(
+    mut encoders: Vec<(usize, &'a Plan, &'a SampleEncoder<'a>)>,
+) -> Vec<(usize, &'a Plan, &'a SampleEncoder<'a>)> {
+    encoders.sort_by_key(|(number, plan, _)| (super::pictures::size_key(&plan.options), *number));
+    encoders
+}
+
+fn unreadable(position: usize, reason: String) -> Sampled {
+    Sampled { position, outcomes: Vec::new(), unreadable: Some(first_line(&reason)), scoring_s: 0.0 }
+}
+
+pub(super) fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// Whether a file could not be read, or changed meanwhile.
+const fn is_of_file(error: &SampleError) -> bool {
+    matches!(
+        error,
+        SampleError::Source(_)
+            | SampleError::Cube(_)
+            | SampleError::Meta(_)
+            | SampleError::Mask { .. }
+            | SampleError::Picture { .. }
+    )
+}
+
+impl Scorer<'_> {
+    /// Forgets the sample before.
+    fn begin(&mut self, position: usize) {
+        match self {
+            Self::Pictures(scorer) => scorer.begin(position),
+            Self::Cubes(scorer) => scorer.begin(position),
+        }
+    }
+
+    /// Compares a record with its source. An error is the source's.
+    fn measure(
+        &mut self,
+        position: usize,
+        plan: &Plan,
+        encoder: &SampleEncoder<'_>,
+        sample: &EncodedSample<Tally>,
+        keep: usize,
+    ) -> Result<Measured, String> {
+        match self {
+            Self::Pictures(scorer) => Ok(scorer.measure(position, plan, encoder, sample)),
+            Self::Cubes(scorer) => scorer.measure(position, sample, keep),
+        }
+    }
+}

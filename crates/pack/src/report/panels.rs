@@ -1,0 +1,178 @@
+//! What is shown of cubes: the error in each band, spectra before and after, the shape of the error.
+
+use super::cubes::CubeScorer;
+use super::false_colour::wavelengths;
+use super::gallery::shown_candidate;
+use super::measure::{Bench, Outcome, Sampled, Scorer};
+use crate::compare::{ArrayDifference, BandDifferences, PixelAngle, band_noise, floats_of};
+use shardpack_array::Array;
+use shardpack_report::data::{BandError, CubePanel, Report, SpectrumPair, Why};
+use shardpack_report::stats::histogram;
+
+/// Most candidates that get a panel.
+const PANELS: usize = 4;
+const BINS: usize = 48;
+
+/// Adds panels for the shown candidate, and for others on the front.
+pub(super) fn add(report: &mut Report, bench: &Bench<'_>, whole: &[Sampled]) {
+    let Ok(Scorer::Cubes(mut scorer)) = bench.scorer() else { return };
+    let Some(first) = shown_candidate(report) else { return };
+    let others = report
+        .candidates
+        .iter()
+        .enumerate()
+        .filter(|(position, candidate)| *position != first && !candidate.lossless && candidate.on_front);
+    let shown: Vec<usize> = std::iter::once(first).chain(others.map(|(position, _)| position)).take(PANELS).collect();
+    let facts = facts(&mut scorer, whole);
+    for plan in shown {
+        report.cubes.push(panel(&mut scorer, bench, whole, plan, &facts));
+    }
+}
+
+/// What the source says about its bands.
+#[derive(Default)]
+struct Facts {
+    wavelengths: Vec<f64>,
+    unit: String,
+    noise: Vec<f64>,
+}
+
+/// Of the first sample that can be read: the others are taken to be alike.
+fn facts(scorer: &mut CubeScorer<'_>, whole: &[Sampled]) -> Facts {
+    let Some(first) = whole.first() else { return Facts::default() };
+    scorer.begin(first.position);
+    let Ok(source) = scorer.source(first.position) else { return Facts::default() };
+    let bands = source.array.shape().last().and_then(|&bands| usize::try_from(bands).ok()).unwrap_or(0);
+    let (wavelengths, unit) = wavelengths(&source.meta, bands).unwrap_or_default();
+    Facts { wavelengths, unit, noise: band_noise(&source.array, source.no_data) }
+}
+
+/// The differences of all samples under a plan, with the sample's place in the report.
+fn differences(whole: &[Sampled], plan: usize) -> Vec<(usize, &ArrayDifference)> {
+    whole
+        .iter()
+        .enumerate()
+        .filter_map(|(sample, sampled)| match sampled.outcomes.get(plan)? {
+            Outcome::Stored(stored) => Some((sample, stored.measured.cube.as_ref()?)),
+            Outcome::Failed(_) => None,
+        })
+        .collect()
+}
+
+fn panel(scorer: &mut CubeScorer<'_>, bench: &Bench<'_>, whole: &[Sampled], plan: usize, facts: &Facts) -> CubePanel {
+    let all = differences(whole, plan);
+    let mut panel = CubePanel { candidate: plan, wavelength_unit: facts.unit.clone(), ..CubePanel::default() };
+    panel.bands = bands(&all, facts);
+    panel.errors = histogram(all.iter().flat_map(|(_, found)| found.errors.iter().copied()), BINS);
+    panel.angles = histogram(all.iter().flat_map(|(_, found)| found.angles.iter().map(|pixel| pixel.degrees)), BINS);
+    panel.bound = bench.plans.get(plan).and_then(|plan| plan.options.arrays.max_error);
+    let [rows, columns, bands] = [0, 1, 2].map(|axis| correlation(&all, axis));
+    panel.autocorrelation_rows = rows;
+    panel.autocorrelation_columns = columns;
+    panel.autocorrelation_bands = bands;
+    for (sample, pixel, why) in pixels(&all) {
+        let Some(position) = whole.get(sample).map(|sampled| sampled.position) else { continue };
+        panel.spectra.extend(spectrum(scorer, bench, plan, position, pixel).map(|pair| SpectrumPair {
+            sample,
+            why,
+            ..pair
+        }));
+    }
+    panel
+}
+
+/// The error in each band over all samples; nothing if they differ in their bands.
+#[allow(clippy::cast_precision_loss, reason = "means")]
+fn bands(all: &[(usize, &ArrayDifference)], facts: &Facts) -> Vec<BandError> {
+    let Some((_, first)) = all.first() else { return Vec::new() };
+    if all.iter().any(|(_, found)| found.bands.len() != first.bands.len()) {
+        return Vec::new();
+    }
+    let sum = |band: usize| {
+        all.iter().filter_map(|(_, found)| found.bands.get(band)).fold(BandDifferences::default(), |sum, next| {
+            BandDifferences {
+                count: sum.count + next.count,
+                sum_square: sum.sum_square + next.sum_square,
+                sum_abs: sum.sum_abs + next.sum_abs,
+                max_abs: sum.max_abs.max(next.max_abs),
+                sum_source: sum.sum_source + next.sum_source,
+            }
+        })
+    };
+    let of = |band: usize| {
+        let sums = sum(band);
+        let count = sums.count.max(1) as f64;
+        BandError {
+            wavelength: facts.wavelengths.get(band).copied(),
+            rmse: (sums.sum_square / count).sqrt(),
+            mean_abs_error: sums.sum_abs / count,
+            max_abs_error: sums.max_abs,
+            mean: sums.sum_source / count,
+            noise: facts.noise.get(band).copied().filter(|&noise| noise > 0.0),
+        }
+    };
+    (0..first.bands.len()).map(of).collect()
+}
+
+fn correlation(all: &[(usize, &ArrayDifference)], axis: usize) -> Vec<f64> {
+    let sum = |of: fn(&ArrayDifference) -> &[Vec<f64>; 3], lag: usize| -> f64 {
+        all.iter().filter_map(|(_, found)| of(found).get(axis)?.get(lag)).sum()
+    };
+    let lags = all.iter().filter_map(|(_, found)| Some(found.correlation.get(axis)?.len())).max().unwrap_or(0);
+    let ratio = |lag: usize| {
+        let products = sum(|found| &found.products, lag);
+        (products > 0.0).then(|| sum(|found| &found.correlation, lag) / products)
+    };
+    (0..lags).map_while(ratio).collect()
+}
+
+/// The pixel with the largest angle, and the one in the middle.
+fn pixels(all: &[(usize, &ArrayDifference)]) -> Vec<(usize, PixelAngle, Why)> {
+    let worst = all.iter().filter_map(|(sample, found)| Some((*sample, found.worst?)));
+    let worst = worst.max_by(|a, b| a.1.degrees.total_cmp(&b.1.degrees));
+    let mut kept: Vec<(usize, PixelAngle)> =
+        all.iter().flat_map(|(sample, found)| found.angles.iter().map(|pixel| (*sample, *pixel))).collect();
+    kept.sort_by(|a, b| a.1.degrees.total_cmp(&b.1.degrees));
+    let median = kept.get(kept.len() / 2).copied();
+    let named = |(sample, pixel): (usize, PixelAngle), why| (sample, pixel, why);
+    worst
+        .map(|found| named(found, Why::Worst))
+        .into_iter()
+        .chain(median.map(|found| named(found, Why::Median)))
+        .collect()
+}
+
+/// A pixel's spectrum before and after.
+fn spectrum(
+    scorer: &mut CubeScorer<'_>,
+    bench: &Bench<'_>,
+    plan: usize,
+    position: usize,
+    pixel: PixelAngle,
+) -> Option<SpectrumPair> {
+    scorer.begin(position);
+    let stored = scorer.decode(&bench.again(plan, position)?).ok()?;
+    let source = scorer.source(position).ok()?;
+    let of = |cube: &Array| -> Option<Vec<Option<f64>>> {
+        let &[_, width, bands] = cube.shape() else { return None };
+        let spectrum = usize::try_from(bands).ok()?.checked_mul(cube.dtype().size())?;
+        let at =
+            usize::try_from(pixel.row.checked_mul(width)?.checked_add(pixel.column)?).ok()?.checked_mul(spectrum)?;
+        let values = floats_of(cube.dtype(), cube.bytes().get(at..at.checked_add(spectrum)?)?);
+        Some(
+            values
+                .into_iter()
+                .map(|value| Some(value).filter(|value| value.is_finite() && source.no_data != Some(*value)))
+                .collect(),
+        )
+    };
+    Some(SpectrumPair {
+        sample: 0,
+        row: pixel.row,
+        column: pixel.column,
+        why: Why::Worst,
+        angle: pixel.degrees,
+        original: of(&source.array)?,
+        stored: of(&stored)?,
+    })
+}

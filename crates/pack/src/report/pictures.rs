@@ -1,0 +1,167 @@
+//! Scores pictures: what a record decodes to against its source, upright and shrunk as asked.
+
+use super::Plan;
+use super::measure::{Measured, first_line};
+use super::record::{first_field, limits, scalar_byte};
+use crate::compare::{PictureReference, ReferencePixels};
+use crate::pack::{Jpeg, PackOptions, SampleEncoder, Tally};
+use crate::sources::{Content, Entry, Listing};
+use shardpack_jpeg::PictureDecoder;
+use shardpack_jpeg::{DecodeOptions, Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
+use shardpack_report::data::Measure;
+use shardpack_writer::EncodedSample;
+
+/// RGB pixels, with width and height.
+type Pixels = (Vec<u8>, (u32, u32));
+
+/// Scores pictures on one thread.
+pub(super) struct PictureScorer<'a> {
+    listing: &'a Listing,
+    pub(super) decoder: PictureDecoder,
+    shrinker: ReferencePixels,
+    /// The source of the sample at hand, decoded, with its width and height.
+    source: Option<Result<Pixels, String>>,
+    /// The same, shrunk for some candidates.
+    reference: Option<(Resize, Result<PictureReference, String>)>,
+    decoded: Vec<u8>,
+}
+
+/// Bytes that scoring a picture takes: three copies of its pixels, their luma twice, and the
+/// planes of a score.
+pub(super) fn memory_bytes(entry: &Entry) -> u64 {
+    let Content::Picture(picture) = &entry.content else { return 0 };
+    let pixels = u64::from(picture.width) * u64::from(picture.height);
+    pixels.saturating_mul(9 + 8).saturating_add(pixels.min(SCORE_MAX_PIXELS) * SCORE_BYTES_PER_PIXEL)
+}
+
+/// How the options resize.
+pub(super) const fn resize_of(options: &PackOptions) -> Resize {
+    match &options.pictures.jpeg {
+        Jpeg::Reencode(how) => how.resize,
+        Jpeg::Keep | Jpeg::Tile => Resize::No,
+    }
+}
+
+/// A number that is the same for options that resize in the same way.
+pub(super) const fn size_key(options: &PackOptions) -> (u8, u32) {
+    match resize_of(options) {
+        Resize::No => (0, 0),
+        Resize::ShortSide(side) => (1, side),
+        Resize::LongSide(side) => (2, side),
+    }
+}
+
+impl<'a> PictureScorer<'a> {
+    pub(super) fn new(listing: &'a Listing) -> anyhow::Result<Self> {
+        let decoder = PictureDecoder::new(DecodeOptions { limits: limits(), ..DecodeOptions::default() });
+        let shrinker = ReferencePixels::new()?;
+        Ok(Self { listing, decoder, shrinker, source: None, reference: None, decoded: Vec::new() })
+    }
+
+    pub(super) fn begin(&mut self, _: usize) {
+        self.source = None;
+        self.reference = None;
+    }
+
+    /// Compares a picture's record with its source. What cannot be decoded has no scores.
+    pub(super) fn measure(
+        &mut self,
+        position: usize,
+        plan: &Plan,
+        encoder: &SampleEncoder<'_>,
+        sample: &EncodedSample<Tally>,
+    ) -> Measured {
+        self.try_measure(position, plan, encoder, sample)
+            .unwrap_or_else(|reason| Measured { unscored: Some(reason), ..Measured::default() })
+    }
+
+    fn try_measure(
+        &mut self,
+        position: usize,
+        plan: &Plan,
+        encoder: &SampleEncoder<'_>,
+        sample: &EncodedSample<Tally>,
+    ) -> Result<Measured, String> {
+        let mut decoded = std::mem::take(&mut self.decoded);
+        let size = self.decode(encoder, sample, &mut decoded)?;
+        let reference = self.reference(position, resize_of(&plan.options), size)?;
+        let found = reference.compare(&decoded).map_err(|error| first_line(&error.to_string()))?;
+        self.decoded = decoded;
+        let whole = self.source.as_ref().is_some_and(|source| matches!(source, Ok((_, whole)) if *whole == size));
+        let scores =
+            [(Measure::Ssimulacra2, Some(found.ssimulacra2)), (Measure::Psnr, found.psnr), (Measure::Ssim, found.ssim)];
+        Ok(Measured {
+            scores: scores.into_iter().filter_map(|(measure, value)| Some((measure, value?))).collect(),
+            exact: found.identical && whole,
+            cube: None,
+            unscored: None,
+        })
+    }
+
+    /// Decodes the picture of a record into `out`, upright; returns its width and height.
+    pub(super) fn decode(
+        &mut self,
+        encoder: &SampleEncoder<'_>,
+        sample: &EncodedSample<Tally>,
+        out: &mut Vec<u8>,
+    ) -> Result<(u32, u32), String> {
+        let field = first_field(sample, &limits()).map_err(|error| error.to_string())?;
+        let media_type = std::str::from_utf8(field.descriptor).unwrap_or_default();
+        let orientation = scalar_byte(encoder.schema(), &sample.scalars, "orientation").unwrap_or(1);
+        decode(&mut self.decoder, media_type, field.bytes, orientation, out)
+    }
+
+    /// The source as packing would hand it to an encoder that resizes like this: of `size`, or, for
+    /// kinds of pictures that are never resized, as it is.
+    pub(super) fn reference(
+        &mut self,
+        position: usize,
+        resize: Resize,
+        size: (u32, u32),
+    ) -> Result<&PictureReference, String> {
+        let Self { listing, decoder, shrinker, source, reference, .. } = self;
+        let (rgb, whole) =
+            source.get_or_insert_with(|| load(listing, position, decoder)).as_ref().map_err(Clone::clone)?;
+        let resize = if size == *whole { Resize::No } else { resize };
+        let is_at_hand = reference.as_ref().is_some_and(|(made, _)| *made == resize);
+        if !is_at_hand {
+            let made =
+                shrinker.shrink(rgb.clone(), *whole, resize).and_then(|(rgb, size)| PictureReference::new(rgb, size));
+            *reference = Some((resize, made.map_err(|error| first_line(&error.to_string()))));
+        }
+        let made = reference.as_ref().ok_or("the source was not prepared")?.1.as_ref().map_err(Clone::clone)?;
+        if made.size() == size {
+            return Ok(made);
+        }
+        let (had, has) = (made.size(), size);
+        Err(format!("stored as {} × {} pixels, expected {} × {}", has.0, has.1, had.0, had.1))
+    }
+}
+
+/// The source's pixels, upright, with their width and height.
+fn load(listing: &Listing, position: usize, decoder: &mut PictureDecoder) -> Result<Pixels, String> {
+    let entry = listing.samples.get(position).ok_or("no such sample")?;
+    let Content::Picture(picture) = &entry.content else { return Err("not a picture".to_owned()) };
+    let mut bytes = vec![0; usize::try_from(entry.bytes).unwrap_or(usize::MAX)];
+    listing.read_into(entry, &mut bytes).map_err(|error| first_line(&error.to_string()))?;
+    let orientation = picture.jpeg.and_then(|jpeg| jpeg.orientation).unwrap_or(1);
+    let mut rgb = Vec::new();
+    let size = decode(decoder, picture.media_type, &bytes, orientation, &mut rgb)?;
+    Ok((rgb, size))
+}
+
+fn decode(
+    decoder: &mut PictureDecoder,
+    media_type: &str,
+    bytes: &[u8],
+    orientation: u8,
+    out: &mut Vec<u8>,
+) -> Result<(u32, u32), String> {
+    let words = |error: shardpack_format::Error| first_line(&error.to_string());
+    let (height, width) = decoder.size_of(media_type, bytes, orientation).map_err(words)?;
+    let length = u64::from(width) * u64::from(height) * 3;
+    out.resize(usize::try_from(length).map_err(|_| "too many pixels".to_owned())?, 0);
+    let how = Rendering { orientation, ..Rendering::default() };
+    decoder.decode_into(media_type, bytes, &how, out).map_err(words)?;
+    Ok((width, height))
+}

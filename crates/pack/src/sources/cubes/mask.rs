@@ -1,0 +1,140 @@
+//! Label masks: one class number per pixel, from any cube file of one band and from PNG.
+
+use super::cube::{CubeOptions, LoadedMask};
+use super::error::Result;
+use super::npz::MAX_DEFLATE_RATIO;
+use super::select::Want;
+use super::source::Source;
+use super::{known, load_as, sniff, values};
+use shardpack_array::Array;
+use shardpack_format::Dtype;
+use std::io::BufReader;
+use std::path::Path;
+
+/// Reads a label mask, `[height, width]`, from any file that [`load`](super::load) reads and from
+/// PNG.
+///
+/// Integers and booleans are not changed. Floats must all be integers, and become the smallest
+/// integer type that holds them (unsigned unless one is negative). A PNG must be grey or use a
+/// palette, whose indices are the labels; 1, 2 and 4 bits become uint8. `options.variable` names
+/// the array in files with several; the default is the one with two axes.
+///
+/// As [`load`](super::load). Also `Unsupported` if there is more than one band or the PNG has
+/// colours, and `Format` if a float is not an integer.
+pub fn load_mask(path: &Path, options: &CubeOptions) -> Result<LoadedMask> {
+    let source = Source::open(path, &options.run)?;
+    source.check_cancel()?;
+    options.run.or_cancelled(path, load_from(&source, options))
+}
+
+fn load_from(source: &Source, options: &CubeOptions) -> Result<LoadedMask> {
+    if source.prefix(8)? == sniff::PNG {
+        return Ok(LoadedMask { array: png(source, options)?, no_data: None });
+    }
+    let cube = load_as(known(source)?, source, &Want::Mask(options))?;
+    let &[height, width, 1] = cube.array.shape() else {
+        return Err(source.unsupported("label mask", "one band", format_args!("shape {:?}", cube.array.shape())));
+    };
+    let dtype = cube.array.dtype();
+    let mut bytes = cube.array.into_bytes();
+    let mut label = dtype;
+    if dtype.is_float() {
+        (label, bytes) = integers(source, width, &values::to_f64(dtype, &bytes))?;
+    }
+    Ok(LoadedMask { array: array(source, label, height, width, bytes)?, no_data: cube.no_data })
+}
+
+fn array(source: &Source, dtype: Dtype, height: u64, width: u64, bytes: Vec<u8>) -> Result<Array> {
+    Array::new(dtype, vec![height, width], bytes)
+        .map_err(|error| source.format("label mask", "as many labels as pixels", error))
+}
+
+/// Floats that are integers, as the smallest type that holds them.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range was found first")]
+fn integers(source: &Source, width: u64, labels: &[f64]) -> Result<(Dtype, Vec<u8>)> {
+    // Beyond 2⁵³ a float64 cannot tell neighbouring integers apart.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let (mut low, mut high) = (0.0f64, 0.0f64);
+    for (pixel, &label) in (0u64..).zip(labels) {
+        if label.fract() != 0.0 || label.abs() > EXACT || label.is_nan() {
+            let found = format!("{label} at row {}, column {}", pixel / width, pixel % width);
+            return Err(source.format("label mask", "integers", found));
+        }
+        (low, high) = (low.min(label), high.max(label));
+    }
+    macro_rules! to {
+        ($type:ty) => {
+            labels.iter().flat_map(|&label| (label as $type).to_le_bytes()).collect()
+        };
+    }
+    let fits = |min: f64, max: f64| low >= min && high <= max;
+    Ok(if fits(0.0, f64::from(u8::MAX)) {
+        (Dtype::U8, to!(u8))
+    } else if fits(0.0, f64::from(u16::MAX)) {
+        (Dtype::U16, to!(u16))
+    } else if fits(0.0, f64::from(u32::MAX)) {
+        (Dtype::U32, to!(u32))
+    } else if fits(0.0, EXACT) {
+        (Dtype::U64, to!(u64))
+    } else if fits(f64::from(i8::MIN), f64::from(i8::MAX)) {
+        (Dtype::I8, to!(i8))
+    } else if fits(f64::from(i16::MIN), f64::from(i16::MAX)) {
+        (Dtype::I16, to!(i16))
+    } else if fits(f64::from(i32::MIN), f64::from(i32::MAX)) {
+        (Dtype::I32, to!(i32))
+    } else {
+        (Dtype::I64, to!(i64))
+    })
+}
+
+/// The labels of a grey or palette PNG.
+fn png(source: &Source, options: &CubeOptions) -> Result<Array> {
+    let bad = |error: png::DecodingError| match error {
+        png::DecodingError::IoError(error) if error.kind() != std::io::ErrorKind::UnexpectedEof => {
+            source.io("cannot read", error)
+        }
+        other => source.format("PNG", "a whole one", other),
+    };
+    source.stream(0, 0)?;
+    let mut decoder = png::Decoder::new(BufReader::new(source.whole()));
+    // Palette indices and samples as they are stored: no expansion to colours, no gamma.
+    decoder.set_transformations(png::Transformations::IDENTITY);
+    let mut reader = decoder.read_info().map_err(bad)?;
+    let (width, height) = (reader.info().width, reader.info().height);
+    let (color, depth) = (reader.info().color_type, reader.info().bit_depth);
+    if !matches!(color, png::ColorType::Grayscale | png::ColorType::Indexed) {
+        let error = source.unsupported("label mask", "a grey or palette PNG", format_args!("{color:?}"));
+        return Err(error.hint("save the class numbers themselves, not their colours"));
+    }
+    let dtype = if depth == png::BitDepth::Sixteen { Dtype::U16 } else { Dtype::U8 };
+    let bytes = dtype.array_bytes(&[height.into(), width.into()]).unwrap_or(u64::MAX);
+    if bytes > options.max_bytes {
+        return Err(source.limit("label mask", options.max_bytes, bytes));
+    }
+    let packed_bytes =
+        reader.output_buffer_size().ok_or_else(|| source.limit("label mask", options.max_bytes, u64::MAX))?;
+    if packed_bytes as u64 / MAX_DEFLATE_RATIO > source.len() {
+        let claim = format!("{} bytes for {width} x {height} pixels", source.len());
+        return Err(source.format("label mask", "as many pixels as deflate can hold", claim));
+    }
+    let mut packed = source.zeros("label mask", packed_bytes as u64)?;
+    let line = reader.next_frame(&mut packed).map_err(bad)?.line_size;
+    let (height, width) = (u64::from(height), u64::from(width));
+    let bits: u32 = match depth {
+        png::BitDepth::One => 1,
+        png::BitDepth::Two => 2,
+        png::BitDepth::Four => 4,
+        png::BitDepth::Eight => return array(source, dtype, height, width, packed),
+        png::BitDepth::Sixteen => {
+            super::gather::swap_in_place(&mut packed, 2);
+            return array(source, dtype, height, width, packed);
+        }
+    };
+    let per_row = usize::try_from(width).unwrap_or(usize::MAX);
+    let labels = packed.chunks_exact(line.max(1)).flat_map(|row| {
+        let values =
+            row.iter().flat_map(|byte| (0..8 / bits).map(move |n| byte >> (8 - bits * (n + 1)) & ((1 << bits) - 1)));
+        values.take(per_row)
+    });
+    array(source, dtype, height, width, labels.collect())
+}

@@ -1,0 +1,290 @@
+//! Sources: the folder, or the single file, that a dataset is packed from.
+//!
+//! [`enumerate`] lists the samples in a fixed order, tells pictures from cubes by content, finds
+//! labels and masks, and names everything that cannot be packed before the first byte is written.
+//! It reads only headers and ends of files, and masks. It runs on the caller's rayon pool.
+
+pub mod bad;
+mod cancel;
+mod classes;
+pub mod columns;
+pub mod cubes;
+pub mod error;
+mod jpeg_file;
+pub mod kind;
+mod label_notes;
+pub mod labels;
+mod listing;
+mod masks;
+mod notes;
+pub mod picture;
+mod read_at;
+mod side_files;
+#[cfg(test)]
+mod testing;
+mod tiff_header;
+pub(crate) mod unpacked;
+mod walk;
+pub(crate) mod words;
+
+pub use bad::{BadInput, BadInputs, BadKind, OnBadInput};
+pub use columns::{Column, Texts, Values};
+pub use error::{Result, SourceError};
+pub use kind::{Content, Kind};
+pub use label_notes::LabelsFrom;
+pub use listing::{Entry, Listing, SideFile};
+pub(crate) use notes::deep;
+
+use bad::Flaw;
+use cancel::Cancel;
+use classes::Classes;
+use cubes::{CubeOptions, CubeRun};
+use kind::{Found, Tally, examine, wrong_kind};
+use masks::Masks;
+use rayon::prelude::*;
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use walk::{FoundFile, Tree};
+
+/// How to read a source.
+///
+/// ```
+/// use shardpack_pack::sources::{Kind, SourceOptions};
+/// let options = SourceOptions { kind: Some(Kind::Images), ..Default::default() };
+/// assert!(options.labels.is_none());
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct SourceOptions {
+    /// What the samples are. Default: detected from their contents.
+    pub kind: Option<Kind>,
+    /// Table of labels. Default: none.
+    pub labels: Option<PathBuf>,
+    /// Folder of masks, for cubes. Each is read to check that it fits its cube. Default: none.
+    pub masks: Option<PathBuf>,
+    /// Whether first-level folders are classes. Default: for images, if every sample is in one and
+    /// no table gives labels. `Some(true)` does the same for cubes, whose folders are often
+    /// patients or flights instead.
+    pub class_folders: Option<bool>,
+    /// What to do about files that cannot be packed. Default: stop.
+    pub on_bad_input: OnBadInput,
+    /// What to leave out if it is inside the source: the output. The label table and the folder of
+    /// masks are always left out.
+    pub exclude: Option<PathBuf>,
+    /// How to read cubes.
+    pub cubes: CubeOptions,
+    /// Set it to stop: [`enumerate`] then returns [`SourceError::Cancelled`] once the current files
+    /// are done. Default: none.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+/// Lists the samples of `src`.
+///
+/// ```
+/// use shardpack_pack::sources::{SourceError, SourceOptions, enumerate};
+/// let folder = tempfile::tempdir()?;
+/// std::fs::write(folder.path().join("notes.txt"), "hello")?;
+/// let error = enumerate(folder.path(), &SourceOptions::default()).unwrap_err();
+/// assert!(matches!(error, SourceError::BadInputs(bad) if bad.list[0].key == "notes.txt"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
+/// # Errors
+/// `Io` if the source, the table or the folder of masks cannot be read; `NotASource`; `Mixed` if
+/// there are pictures and cubes and no kind is given; `MasksOfPictures`; `BadInputs` with the
+/// complete list if the policy is to stop; `Empty` if no samples are left; `Labels` if the table is
+/// wrong; `Cancelled`.
+pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
+    let exclude: Vec<&Path> =
+        [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
+    let cancel = Cancel::new(options.cancel.as_deref());
+    let cubes = CubeOptions { run: CubeRun::new(options.cancel.clone()), ..options.cubes.clone() };
+    let refuse_masks_of = |kind| match &options.masks {
+        Some(masks) if kind == Some(Kind::Images) => Err(SourceError::MasksOfPictures { masks: masks.clone() }),
+        _ => Ok(()),
+    };
+    refuse_masks_of(options.kind)?;
+    let mut tree = walk::walk(src, &exclude, cancel)?;
+    side_files::drop(&mut tree);
+    let mut unpacked = unpacked::Unpacked::take(&mut tree, options.masks.is_none());
+    let of = (tree.files.len() + tree.bad.len()) as u64;
+
+    let look = |file: &FoundFile| {
+        cancel.check()?;
+        Ok(examine(&tree.root.join(&file.key), file, options.kind, &cubes))
+    };
+    let found = tree.files.par_iter().with_min_len(16).map(look).collect::<Result<Vec<_>>>()?;
+    // A reader that was stopped reports a flaw that is not real.
+    cancel.check()?;
+    let mut bad = std::mem::take(&mut tree.bad);
+    let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
+    refuse_masks_of(kind)?;
+    let mut notes = Vec::new();
+    if let Some(folder) = &options.masks {
+        let masks = Masks::list(folder, src, cancel)?;
+        notes.extend(masks::add(&masks, &tree, &mut samples, &mut bad, &cubes, cancel)?);
+        cancel.check()?;
+    }
+    bad.extend(unpacked.add_metas(&mut samples));
+    if let Some(found) = unpacked.masks(&samples) {
+        masks::give(found, &mut samples, &mut bad, &cubes, cancel)?;
+        cancel.check()?;
+    }
+    notes.extend(notes::on(&samples));
+
+    bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    if !bad.is_empty() && options.on_bad_input == OnBadInput::Stop {
+        return Err(SourceError::BadInputs(BadInputs { list: bad, of }));
+    }
+    let Some(kind) = kind.filter(|_| !samples.is_empty()) else {
+        let first_bad = bad.first().map(ToString::to_string);
+        return Err(SourceError::Empty {
+            src: src.to_owned(),
+            files: of,
+            bad: bad.len() as u64,
+            ignored: tree.ignored,
+            first_bad,
+        });
+    };
+
+    let left_out = bad.iter().map(|bad| bad.key.as_str()).collect();
+    let (classes, columns, labels_from) = find_labels(options, kind, &tree, &samples, &left_out, &mut notes)?;
+    let names = classes.map_or_else(Vec::new, |Classes { names, labels }| {
+        samples.iter_mut().zip(labels).for_each(|(sample, label)| sample.class = Some(label));
+        names
+    });
+    Ok(Listing {
+        root: tree.root,
+        kind,
+        samples,
+        classes: names,
+        columns,
+        labels_from,
+        bad,
+        ignored: tree.ignored,
+        notes,
+    })
+}
+
+/// Decides the kind of the source, and splits the findings into samples and bad input.
+fn sort_out(
+    src: &Path,
+    tree: &mut Tree,
+    found: Vec<Found>,
+    wanted: Option<Kind>,
+    bad: &mut Vec<BadInput>,
+) -> Result<(Option<Kind>, Vec<Entry>)> {
+    // Data files are claimed by path. A bad header claims its data file too.
+    let claimed: HashSet<&Path> = found
+        .iter()
+        .filter_map(|found| match found {
+            Found::Sample(_, data) | Found::Bad(_, data) => data.as_deref(),
+            Found::Unknown(_) => None,
+        })
+        .filter_map(|data| data.strip_prefix(&tree.root).ok())
+        .collect();
+    let is_claimed = |file: &FoundFile| claimed.contains(Path::new(&file.key));
+
+    let mut tally = Tally::default();
+    for (file, found) in tree.files.iter().zip(&found) {
+        if let Found::Sample(content, _) = found
+            && !is_claimed(file)
+        {
+            tally.count(&file.key, content.kind());
+        }
+    }
+    let kind = tally.decide(wanted, src)?;
+
+    // Look these up while the list still has its keys; after this the keys move into the entries.
+    let claims: Vec<bool> = tree.files.iter().map(is_claimed).collect();
+    let mut data_files: HashMap<usize, Result<SideFile, Flaw>> = HashMap::new();
+    for (i, found) in found.iter().enumerate() {
+        if let Found::Sample(_, Some(path)) = found {
+            data_files.insert(i, side_files::look(tree, path));
+        }
+    }
+    let mut samples = Vec::new();
+    for (i, ((file, found), claimed)) in std::mem::take(&mut tree.files).into_iter().zip(found).zip(claims).enumerate()
+    {
+        if claimed {
+            continue;
+        }
+        let flaw = match found {
+            Found::Sample(content, _) if Some(content.kind()) == kind => {
+                // Check keys only here: the name of a data file does not become a key.
+                match check_key(&file.key).and_then(|()| data_files.remove(&i).transpose()) {
+                    Ok(data) => {
+                        samples.push(Entry::new(file, content, data));
+                        continue;
+                    }
+                    Err(flaw) => flaw,
+                }
+            }
+            Found::Sample(content, _) => wrong_kind(&content),
+            Found::Unknown(flaw) | Found::Bad(flaw, _) => flaw,
+        };
+        bad.push(flaw.of(file.key));
+    }
+    Ok((kind, samples))
+}
+
+/// Checks that a path can be a sample's key.
+fn check_key(key: &str) -> Result<(), Flaw> {
+    shardpack_format::check_key(key).map_err(|error| {
+        let why = match error {
+            shardpack_format::Error::Format { expected, .. } => expected,
+            other => other.to_string(),
+        };
+        Flaw::new(
+            BadKind::Name,
+            format!("name that cannot be a key: expected {why}\nhint: rename the file, or its folder"),
+        )
+    })
+}
+
+/// Labels from the table, or else from the names of folders.
+fn find_labels(
+    options: &SourceOptions,
+    kind: Kind,
+    tree: &Tree,
+    samples: &[Entry],
+    left_out: &HashSet<&str>,
+    notes: &mut Vec<String>,
+) -> Result<(Option<Classes>, Vec<Column>, LabelsFrom)> {
+    let mut columns = Vec::new();
+    let mut found = None;
+    if let Some(file) = &options.labels {
+        let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
+        let table = labels::read(file, &keys, left_out, Cancel::new(options.cancel.as_deref()))?;
+        if let Some(column) = table.label_column() {
+            let from = LabelsFrom::Column { table: file.clone(), column: column.to_owned() };
+            found = Some((table.classes, from));
+        }
+        columns = table.columns;
+    }
+    let (classes, from) = match found {
+        Some(found) => found,
+        None if options.class_folders.unwrap_or(kind == Kind::Images) => {
+            let keys = samples.iter().map(|sample| sample.key.as_str());
+            let (classes, note) = classes::by_folder(&tree.folders, keys)?;
+            notes.extend(note);
+            let from = if classes.is_some() { LabelsFrom::Folders } else { LabelsFrom::Nothing };
+            (classes, from)
+        }
+        None => (None, LabelsFrom::Nothing),
+    };
+    let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
+    let mut folders = tree.folders.clone();
+    if from != LabelsFrom::Folders {
+        // Those without samples say nothing. Of class folders each is a class.
+        let used: HashSet<&str> = keys.iter().filter_map(|key| Some(key.split_once('/')?.0)).collect();
+        folders.retain(|folder| used.contains(folder.as_str()));
+    }
+    let chosen = options.class_folders.is_some();
+    notes.extend(label_notes::Folders { kind, names: &folders, keys: &keys, labels: &from, chosen }.notes());
+    Ok((classes, columns, from))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Pictures, recognised by their content: JPEG, PNG, WebP, BMP, TIFF. Dimensions, and whether the
+//! file is whole, come from its first and last bytes; nothing is decoded.
+#![deny(clippy::indexing_slicing)]
+
+use super::bad::Flaw;
+use super::jpeg_file;
+use super::read_at::ReadAt;
+use super::tiff_header;
+
+/// Where to look for the end of a picture before reading the whole file.
+pub(crate) const TAIL_BYTES: u64 = 4 << 10;
+
+/// Largest file that is searched completely for the end of its picture.
+pub(crate) const MAX_SEARCHED_BYTES: u64 = 256 << 20;
+
+/// A picture, as its header describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Picture {
+    /// `image/jpeg`, `image/png`, `image/webp`, `image/bmp` or `image/tiff`.
+    pub media_type: &'static str,
+    /// Width in pixels as stored, before any Exif orientation.
+    pub width: u32,
+    /// Height in pixels as stored, before any Exif orientation.
+    pub height: u32,
+    /// Whether it is not a JPEG and has more than 8 bits per sample. It is kept byte for byte, and
+    /// decodes to 8.
+    pub deep: bool,
+    /// More about a JPEG.
+    pub jpeg: Option<JpegFacts>,
+}
+
+/// What the rest of the program needs to know about a JPEG.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JpegFacts {
+    /// Whether a GPU decodes it: see
+    /// [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
+    pub gpu_jpeg: bool,
+    /// The feature that few decoders read, if there is one: the lossless or the hierarchical
+    /// process, arithmetic coding, 12 bits, two components. The picture is kept like any other, and
+    /// `gpu_jpeg` is false.
+    pub rare: Option<&'static str>,
+    /// Whether it is progressive.
+    pub progressive: bool,
+    /// Components: 1 to 4.
+    pub components: u8,
+    /// MCUs between restart markers; 0 = none.
+    pub restart_interval: u16,
+    /// Exif orientation, 1..=8, if there is one. Not searched for in a hierarchical JPEG.
+    pub orientation: Option<u8>,
+    /// Whether there is an ICC profile. Not searched for in a hierarchical JPEG.
+    pub icc: bool,
+    /// Bytes after EOI, kept like everything else. Also 0 if a second whole JPEG fills them to the
+    /// end: only the last bytes are read.
+    pub trailing_bytes: u64,
+}
+
+/// The kind of picture in `bytes`, a whole file; `None` if it is not a known kind.
+///
+/// ```
+/// use shardpack_pack::sources::picture::probe_picture;
+/// assert_eq!(probe_picture(b"neither fish nor fowl"), Ok(None));
+/// assert_eq!(probe_picture(b"GIF89a\x01\0\x01\0").unwrap_err().detail, "GIF is not supported: convert it to PNG");
+/// ```
+///
+/// # Errors
+/// A picture that is damaged, cut off, or of a type that is not packed: GIF, HEIF, AVIF, JPEG 2000,
+/// JPEG XL, animated WebP.
+pub fn probe_picture(bytes: &[u8]) -> Result<Option<Picture>, Flaw> {
+    match probe(bytes)? {
+        Some(Sniffed::Picture(picture)) => Ok(Some(picture)),
+        Some(Sniffed::Tiff(header)) if header.may_be_picture() => Ok(Some(tiff(&header))),
+        Some(Sniffed::Tiff(_)) | None => Ok(None),
+    }
+}
+
+/// What the content of a file looks like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Sniffed {
+    Picture(Picture),
+    /// A picture or a cube.
+    Tiff(tiff_header::TiffHeader),
+}
+
+pub(crate) fn probe(file: &(impl ReadAt + ?Sized)) -> Result<Option<Sniffed>, Flaw> {
+    let head = file.head(64)?;
+    let picture = if head.starts_with(b"\xFF\xD8\xFF") {
+        jpeg_file::probe(file)?
+    } else if head.starts_with(b"\x89PNG\r\n\x1a\n") {
+        png(file)?
+    } else if head.starts_with(b"RIFF") && head.get(8..12) == Some(b"WEBP") {
+        webp(file, &head)?
+    } else if is_bmp(&head) {
+        bmp(file, &head)?
+    } else if tiff_header::is_tiff(&head) {
+        return Ok(Some(Sniffed::Tiff(tiff_header::parse(file)?)));
+    } else if let Some(name) = unsupported(&head) {
+        return Err(Flaw::unsupported(format!("{name} is not supported: convert it to PNG")));
+    } else {
+        return Ok(None);
+    };
+    if picture.width == 0 || picture.height == 0 {
+        return Err(Flaw::damaged(format!("{} of {} × {} pixels", picture.media_type, picture.width, picture.height)));
+    }
+    Ok(Some(Sniffed::Picture(picture)))
+}
+
+/// A TIFF as a picture.
+pub(crate) const fn tiff(header: &tiff_header::TiffHeader) -> Picture {
+    Picture { media_type: "image/tiff", width: header.width, height: header.height, deep: header.bits > 8, jpeg: None }
+}
+
+/// Name of a type that is known but cannot be packed.
+fn unsupported(head: &[u8]) -> Option<&'static str> {
+    let brand = (head.get(4..8) == Some(b"ftyp")).then(|| head.get(8..12)).flatten();
+    Some(match (head, brand) {
+        (_, Some(b"avif" | b"avis")) => "AVIF",
+        (_, Some(b"heic" | b"heix" | b"hevc" | b"heim" | b"heis" | b"mif1" | b"msf1")) => "HEIF",
+        ([b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..], _) => "GIF",
+        ([0, 0, 0, 12, b'j', b'P', b' ', b' ', ..] | [0xFF, 0x4F, 0xFF, 0x51, ..], _) => "JPEG 2000",
+        ([0xFF, 0x0A, ..] | [0, 0, 0, 12, b'J', b'X', b'L', b' ', ..], _) => "JPEG XL",
+        ([b'8', b'B', b'P', b'S', 0, 1 | 2, ..], _) => "Photoshop",
+        ([0x76, 0x2F, 0x31, 0x01, ..], _) => "OpenEXR",
+        _ => return None,
+    })
+}
+
+fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn le32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn le16(bytes: &[u8], at: usize) -> Option<u16> {
+    Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
+}
+
+fn png(file: &(impl ReadAt + ?Sized)) -> Result<Picture, Flaw> {
+    const END: &[u8] = b"\0\0\0\0IEND\xae\x42\x60\x82";
+    let head = file.read_at(0, 33).map_err(|_| Flaw::damaged("PNG cut off in its header"))?;
+    if head.get(8..16) != Some(b"\0\0\0\x0dIHDR") {
+        return Err(Flaw::damaged("PNG without IHDR as its first chunk"));
+    }
+    let (width, height) = be32(&head, 16).zip(be32(&head, 20)).ok_or_else(|| Flaw::damaged("PNG without a size"))?;
+    if width.max(height) > i32::MAX.unsigned_abs() {
+        return Err(Flaw::damaged(format!("PNG of {width} × {height} pixels")));
+    }
+    let from = file.len().saturating_sub(TAIL_BYTES);
+    let ended = |bytes: &[u8]| bytes.ends_with(END) || bytes.windows(END.len()).any(|window| window == END);
+    // Bytes after the end are allowed and rare. Then search the whole file.
+    if !ended(&file.read_at(from, file.len() - from)?) && !ended(&file.head(MAX_SEARCHED_BYTES)?) {
+        return Err(Flaw::damaged(format!("PNG cut off: no end chunk (IEND) in its {} bytes", file.len())));
+    }
+    let deep = head.get(24).is_some_and(|bits| *bits > 8);
+    Ok(Picture { media_type: "image/png", width, height, deep, jpeg: None })
+}
+
+fn webp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
+    let short = || Flaw::damaged("WebP cut off in its header");
+    let expected = u64::from(le32(head, 4).ok_or_else(short)?) + 8;
+    if expected > file.len() {
+        return Err(Flaw::damaged(format!("WebP cut off: expected {expected} bytes, found {}", file.len())));
+    }
+    let three = |at: usize| Some(u32::from(le16(head, at)?) | u32::from(*head.get(at + 2)?) << 16);
+    let (width, height) = match head.get(12..16) {
+        Some(b"VP8 ") => {
+            if head.get(23..26) != Some(b"\x9d\x01\x2a") {
+                return Err(Flaw::damaged("WebP without a key frame"));
+            }
+            let side = |at| le16(head, at).map(|side| u32::from(side & 0x3FFF)).ok_or_else(short);
+            (side(26)?, side(28)?)
+        }
+        Some(b"VP8L") => {
+            if head.get(20) != Some(&0x2F) {
+                return Err(Flaw::damaged("lossless WebP without its signature"));
+            }
+            let bits = le32(head, 21).ok_or_else(short)?;
+            ((bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1)
+        }
+        Some(b"VP8X") => {
+            if head.get(20).ok_or_else(short)? & 2 != 0 {
+                return Err(Flaw::unsupported("animated WebP is not supported: convert its frames to PNG"));
+            }
+            (three(24).ok_or_else(short)? + 1, three(27).ok_or_else(short)? + 1)
+        }
+        _ => return Err(Flaw::damaged("WebP without a picture as its first chunk")),
+    };
+    Ok(Picture { media_type: "image/webp", width, height, deep: false, jpeg: None })
+}
+
+/// Two letters are not a signature: the reserved bytes and the length of the second header must
+/// match too.
+fn is_bmp(head: &[u8]) -> bool {
+    head.starts_with(b"BM")
+        && head.get(6..10) == Some(&[0; 4])
+        && matches!(le32(head, 14), Some(12 | 16 | 40 | 52 | 56 | 64 | 108 | 124))
+}
+
+fn bmp(file: &(impl ReadAt + ?Sized), head: &[u8]) -> Result<Picture, Flaw> {
+    let short = || Flaw::damaged("BMP cut off in its header");
+    let pixels = u64::from(le32(head, 10).ok_or_else(short)?);
+    let core = le32(head, 14) == Some(12);
+    let (width, height, bits, compression) = if core {
+        let [width, height, bits] = [18, 20, 24].map(|at| le16(head, at).map(u32::from));
+        (width, height, bits, Some(0))
+    } else {
+        // A negative height means that the rows are stored from the top.
+        let [width, height] = [18, 22].map(|at| le32(head, at).map(|side| side.cast_signed().unsigned_abs()));
+        (width, height, le16(head, 28).map(u32::from), le32(head, 30))
+    };
+    let (Some(width), Some(height), Some(bits), Some(compression)) = (width, height, bits, compression) else {
+        return Err(short());
+    };
+    let row = (u64::from(width) * u64::from(bits)).div_ceil(32) * 4;
+    let expected = match compression {
+        0 | 3 | 6 => row.checked_mul(height.into()).and_then(|bytes| bytes.checked_add(pixels)),
+        _ => Some(pixels),
+    };
+    match expected {
+        Some(expected) if expected <= file.len() => {
+            Ok(Picture { media_type: "image/bmp", width, height, deep: false, jpeg: None })
+        }
+        _ => {
+            Err(Flaw::damaged(format!("BMP cut off: {width} × {height} pixels of {bits} bits in {} bytes", file.len())))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "picture_tests.rs"]
+mod tests;
