@@ -120,7 +120,20 @@ pub struct FieldValue<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Where one stored field value is, as the head of its record says.
+/// Where one stored field value is, as the head of its record says ([`Record::places`]).
+///
+/// ```
+/// use shardpack_format::{Field, FieldKind, Record, RecordBuilder, Schema, StoredField};
+/// let schema = Schema::new(vec![Field::stored("text", FieldKind::Text)])?;
+/// let mut record = RecordBuilder::new(Vec::new(), &schema, 0, 5, "a.txt", &[], &[Some(StoredField::raw(2))])?;
+/// record.field_mut(0).copy_from_slice(b"hi");
+/// let (bytes, frame) = record.finish();
+/// let head = &bytes[..frame.head_bytes as usize];
+/// let places = Record::places(&frame, head)?;
+/// assert_eq!(places[0].as_ref().map(|place| place.bytes.clone()), Some(128..130));
+/// assert!(Record::places(&frame, &head[..64]).is_err());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldPlace<'a> {
     /// How the bytes are coded.
