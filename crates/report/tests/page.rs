@@ -101,6 +101,28 @@ fn few_and_equal_samples_make_a_page() {
 }
 
 #[test]
+fn a_score_that_all_candidates_share_is_said_and_not_drawn() {
+    let mut report = made_up::equal(9);
+    report.candidates.push(report.candidates[0].clone());
+    let page = page(&report);
+    has(&page, &["</strong> is 100 for every candidate."]);
+    assert!(!page.contains("Bytes against SSIMULACRA2"));
+}
+
+#[test]
+fn equal_angles_have_a_bar() {
+    let mut report = made_up::cubes();
+    report.cubes.truncate(1);
+    report.cubes[0].angles = shardpack_report::stats::histogram([0.25; 9].into_iter(), 30);
+    assert!(report.cubes[0].angles.as_ref().is_some_and(|angles| angles.low == angles.high));
+    let page = page(&report);
+    let (_, after) = page.split_once("<h3>Spectral angles</h3>").unwrap();
+    let bar = after.split_once("class=\"bar\"").unwrap().1.split_once('>').unwrap().0;
+    let width = bar.split_once("width=\"").unwrap().1.split_once('"').unwrap().0;
+    assert!(width.parse::<f64>().unwrap() > 100.0, "{bar}");
+}
+
+#[test]
 fn an_interrupted_run_and_a_rule_that_none_meets_are_said() {
     let mut report = made_up::pictures();
     report.provenance.interrupted = Some(shardpack_report::data::Interrupted { done: 37, of: 100 });

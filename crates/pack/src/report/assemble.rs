@@ -257,7 +257,7 @@ fn unscored_note(whole: &[Sampled], listing: &crate::sources::Listing) -> Option
 
 fn not_measured(content: Content, interrupted: bool) -> Vec<String> {
     let mut all = vec![
-        "What your model makes of it: `--metric NAME=COMMAND` measures that.".to_owned(),
+        "What your model makes of it: train on a candidate, and on the original with several seeds.".to_owned(),
         "The disk: rates are from memory into memory, and a slow disk lowers them.".to_owned(),
         "A device: decode rates are those of this machine's cores.".to_owned(),
     ];

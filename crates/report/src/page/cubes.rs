@@ -155,7 +155,9 @@ fn histogram(
     lines: &[Note],
     caption: Markup,
 ) -> Markup {
-    let bins = Bins { low: counts.low, high: counts.high, counts: counts.counts.clone() };
+    // Equal values have one bin without width: it is drawn with some.
+    let around = if counts.low < counts.high { 0.0 } else { (counts.low.abs() / 2.0).max(1e-3) };
+    let bins = Bins { low: counts.low - around, high: counts.high + around, counts: counts.counts.clone() };
     let total: u64 = counts.counts.iter().sum();
     let alternative = format!("Histogram of {} {counted} by {name}.", words::count(total));
     let plot = Histogram {

@@ -75,6 +75,13 @@ fn fidelity(view: &View<'_>, measure: Measure) -> Markup {
         );
         Some((plotted(measure, statistic.of(spread)), Some(plotted(measure, spread.p90)), said))
     });
+    if let [first, _, ..] = points.as_slice()
+        && points.iter().all(|p| p.y.total_cmp(&first.y).is_eq())
+    {
+        // A row of marks says no more than this.
+        let value = words::trimmed(&words::significant(first.y, 3));
+        return html! { p { strong { (measure.title()) } " is " (value) (measure.unit()) " for every candidate." } };
+    }
     if Some(measure) != view.measure {
         // The front is that of the page's measure.
         points.iter_mut().for_each(|p| p.front = false);

@@ -59,7 +59,7 @@
     };
     slider.addEventListener("input", show);
     const label = original.parentNode.querySelector(".label");
-    label.textContent = "original | stored: drag";
+    label.append(make("span", { className: "unprinted", textContent: " | stored: drag" }));
     original.parentNode.append(over, edge, slider);
     show();
   }
