@@ -302,6 +302,11 @@ impl State {
         None
     }
 
+    /// Nobody reads any more: what waits for its turn is forgotten.
+    pub(crate) fn close(&mut self) {
+        self.queue.clear();
+    }
+
     pub(crate) fn has_queue(&self) -> bool {
         !self.queue.is_empty()
     }
