@@ -12,7 +12,7 @@ class Stores(CommandTest):
     def setUp(self):
         super().setUp()
         self.dataset = self.tmp / "train"
-        self.ok("pack", pictures(self.tmp / "photos", 12), self.dataset, "--shard-size", "64KiB")
+        self.ok("pack", pictures(self.tmp / "photos", 12), self.dataset, "--shard-size", "16KiB")
 
     def test_everything_that_reads_takes_a_url(self):
         with Server(self.dataset) as server:

@@ -275,6 +275,8 @@ impl Drop for Client {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.check_process().is_ok() {
+            // Before: each request that is given up would begin the next one, within its own end.
+            self.shared.state().close();
             runtime.shutdown_background();
         } else {
             // Its threads are in the other process, and so are those who hold its locks.

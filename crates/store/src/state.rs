@@ -210,16 +210,18 @@ impl State {
         };
         let Some(entry) = self.blocks.get(&key) else { return (None, None) };
         let (block, phase, number) = (Arc::clone(&entry.block), entry.phase, entry.number);
+        let mut start = None;
+        if phase == Phase::Queued {
+            if late && self.held.saturating_add(block.range.end - block.range.start) > self.budget {
+                self.forget_before(number);
+            }
+            start = self.start(key);
+        }
+        // Only now: what is announced behind a block that waits for its turn would become a part of
+        // it, and the caller would wait for one that is not there any more.
         if block.range.end < range.end {
             self.announce(pin, block.range.end..range.end);
         }
-        if phase != Phase::Queued {
-            return (Some(block), None);
-        }
-        if late && self.held.saturating_add(block.range.end - block.range.start) > self.budget {
-            self.forget_before(number);
-        }
-        let start = self.start(key);
         (Some(block), start)
     }
 
@@ -302,6 +304,11 @@ impl State {
         None
     }
 
+    /// Nobody reads any more: what waits for its turn is forgotten.
+    pub(crate) fn close(&mut self) {
+        self.queue.clear();
+    }
+
     pub(crate) fn has_queue(&self) -> bool {
         !self.queue.is_empty()
     }
@@ -377,5 +384,22 @@ impl State {
 
     pub(crate) fn next_id(&mut self) -> u64 {
         self.number()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_that_is_waited_for_is_the_one_that_is_fetched() {
+        let mut state = State::new(64 << 20, Tuner::new((8, 8)));
+        let pin = Pin { id: 1, key: "a".into(), size: 1 << 20, e_tag: None, modified: 0 };
+        let pin = Arc::new(pin);
+        state.announce(&pin, 100..200);
+        // It begins in what waits for its turn, and ends behind it.
+        let (block, start) = state.want(&pin, 150..300);
+        let Some(Start::Block(_, fetched)) = start else { panic!("{start:?}") };
+        assert!(Arc::ptr_eq(&fetched, &block.unwrap()));
     }
 }

@@ -334,3 +334,19 @@ fn any_object_store_will_do() {
     let report = shardpack_reader::verify_in(storage, None, &VerifyOptions::default()).unwrap();
     assert!(report.is_whole() && report.notes.is_empty(), "{report:?}");
 }
+
+#[test]
+fn what_is_announced_can_be_given_up() {
+    let disk = Disk::alike(&[3]);
+    let server = Server::start(disk.path(), |_| Answer::Silence);
+    let store = object_store::http::HttpBuilder::new()
+        .with_url(server.endpoint())
+        .with_client_options(object_store::ClientOptions::new().with_allow_http(true))
+        .build()
+        .unwrap();
+    let remote = shardpack_store::Remote::new(std::sync::Arc::new(store), "data", &options()).unwrap();
+    for number in 0..10_000 {
+        shardpack_reader::Storage::advise_open(&remote, &format!("shard-{number:05}.shard"));
+    }
+    drop(remote);
+}
