@@ -124,6 +124,11 @@ impl ShardFile {
         self.len
     }
 
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// The file, open until the caller drops it.
     pub fn handle(&self) -> Result<Arc<dyn ReadAt>> {
         match &self.source {
