@@ -17,7 +17,8 @@ run() { printf '\n$ shardpack %s\n' "$*"; "$shardpack" "$@"; }
 
 scripts/setup.sh
 title "Build"
-cargo build --release --quiet --bin shardpack
+# Without object stores: their libraries take as long to build as all the rest.
+cargo build --release --quiet --no-default-features --bin shardpack
 shardpack=$PWD/target/release/shardpack
 printf 'built: target/release/shardpack, %s\n' "$("$shardpack" --version)"
 

@@ -115,8 +115,10 @@ mod tests {
         let rungs = parse("[[candidate]]\nname = \"s\"\njpeg = \"reencode\"\nquality = 70\nkeep_metadata = true\nupright = false\n[[candidate]]\nvalues = \"keep\"").unwrap();
         let names: Vec<_> = rungs.iter().map(|rung| rung.name.as_str()).collect();
         assert_eq!(names, ["s", "values keep"]);
-        let flags = [("jpeg", "reencode"), ("quality", "70"), ("keep-metadata", "true")];
-        assert_eq!(rungs[0].flags, flags.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let flags = [("jpeg", "reencode"), ("keep-metadata", "true"), ("quality", "70")];
+        let mut found = rungs[0].flags.clone();
+        found.sort();
+        assert_eq!(found, flags.map(|(name, value)| (name.to_owned(), value.to_owned())));
         for (text, part) in [
             ("", "expected a [[candidate]]"),
             ("[[candidates]]\njpeg = 1", "found `candidates`"),

@@ -92,7 +92,8 @@ pub struct ArrayDifference {
 /// count.
 ///
 /// ```
-/// use shardpack_array::{Array, compare::{DifferenceOptions, compare_arrays}};
+/// use shardpack_array::Array;
+/// use shardpack_pack::compare::{DifferenceOptions, compare_arrays};
 /// use shardpack_format::Dtype;
 /// let cube = |values: [u8; 4]| Array::new(Dtype::U8, vec![1, 2, 2], values.to_vec());
 /// let found = compare_arrays(&cube([3, 4, 0, 9])?, &cube([4, 3, 0, 9])?, None, DifferenceOptions::default())?;

@@ -1,6 +1,6 @@
 //! How much decoded samples differ from their sources: for whoever weighs fidelity against bytes.
 //!
-//! Packing measures its own figures while it encodes ([`Fidelity`](crate::Fidelity), and a score
+//! Packing measures its own figures while it encodes ([`Fidelity`](shardpack_array::Fidelity), and a score
 //! for pictures). This module compares any two pictures or arrays afterwards, and takes more time
 //! for more figures. `docs/report.md` has the definitions and their sources.
 

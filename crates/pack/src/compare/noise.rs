@@ -9,13 +9,14 @@ const MOST: usize = 1 << 16;
 /// The standard deviation of the noise in each band of `[height, width, bands]`; 0 for a band that
 /// is constant, or has too few values. Empty for an array without three axes.
 ///
-/// Of second differences x[i−1] − 2·x[i] + x[i+1], which smooth signals do not have, the median
+/// Of second differences `x[i−1] − 2·x[i] + x[i+1]`, which smooth signals do not have, the median
 /// absolute value over 0.6745 · √6 is the σ of white noise (the idea of Immerkær 1996, with a
 /// median, so that edges do not count). They are taken along the rows and, from three bands on,
 /// along the bands; the smaller estimate counts, because what is left of the signal only adds.
 ///
 /// ```
-/// use shardpack_array::{Array, compare::band_noise};
+/// use shardpack_array::Array;
+/// use shardpack_pack::compare::band_noise;
 /// use shardpack_format::Dtype;
 /// let flat = Array::new(Dtype::U8, vec![8, 8, 2], vec![7; 128])?;
 /// assert_eq!(band_noise(&flat, None), [0.0, 0.0]);

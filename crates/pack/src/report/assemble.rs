@@ -272,11 +272,12 @@ fn not_measured(content: Content, interrupted: bool) -> Vec<String> {
 
 pub(super) fn machine(threads: usize) -> Machine {
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let system = rustix::system::uname();
     let processor = cpuinfo.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     Machine {
         processor: processor.map_or_else(String::new, |(_, name)| name.trim().to_owned()),
         threads: threads as u64,
-        system: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
+        system: format!("{} {}", system.sysname().to_string_lossy(), system.machine().to_string_lossy()),
     }
 }
 

@@ -48,9 +48,7 @@ fn settings(n: u64) -> ArraySettings {
 /// A JPEG of this size, gray or of any sampling.
 fn jpeg(height: u32, width: u32, seed: u64) -> Vec<u8> {
     let factors = [(2, 2), (2, 1), (0, 0), (1, 1), (1, 2)][seed as usize % 5];
-    // In rows of 64 pixels, tiles or whole rows: where segments straddle rows, the host looks at parts
-    // of a damaged picture that are not shown.
-    let interval = if width == 64 { 1 << (seed % 4) } else { 1 + (seed % 7) as u16 };
+    let interval = 1 + (seed % 7) as u16;
     Source { size: (width as u16, height as u16), factors, interval, detail: 12, seed }.encoded()
 }
 
