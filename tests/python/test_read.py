@@ -304,7 +304,7 @@ class Verify(CommandTest):
 
     def test_pack_says_which_kept_pictures_came_damaged(self):
         source = pictures(self.tmp / "src", 3)
-        whole = (Path(__file__).parents[2] / "crates" / "codec" / "testdata" / "tiles.jpg").read_bytes()
+        whole = (Path(__file__).parents[2] / "crates" / "jpeg" / "testdata" / "tiles.jpg").read_bytes()
         (source / "class 0" / "whole.jpg").write_bytes(whole)
         self.assertNotIn("damaged", self.ok("pack", source, self.tmp / "fine", "--jpeg", "keep").err)
         (source / "class 0" / "broken.jpg").write_bytes(whole.replace(b"\xFF\xD2", b"\xFF\xD5"))
