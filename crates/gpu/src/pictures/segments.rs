@@ -16,10 +16,12 @@ pub(super) struct Segment {
 /// The place of the entry behind a picture's last segment.
 pub(super) const END: u32 = u32::MAX;
 
-/// The numbers of the segments that hold MCUs of `shown`, ascending, as runs that do not meet.
+/// The numbers of the segments that are decoded for `shown`, ascending, as runs that do not meet:
+/// those that hold its MCUs, or any MCU of its rows if segments are longer than a row, as on the
+/// host (docs/entropy-segments.md, The rectangle).
 fn runs(frame: &Frame, shown: &Shown) -> impl Iterator<Item = RangeInclusive<u32>> {
     let (columns, interval) = (frame.columns, frame.interval);
-    let (left, right) = (shown.left, shown.right);
+    let (left, right) = if interval > columns { (0, columns) } else { (shown.left, shown.right) };
     let mut next = 0;
     let mut rows = shown.top..shown.bottom;
     let mut waiting: Option<RangeInclusive<u32>> = None;

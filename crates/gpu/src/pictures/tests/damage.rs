@@ -1,5 +1,5 @@
-//! Damaged pictures: flagged, or the host's to the bit, as its loader decodes them; their neighbours are as ever, and no kernel
-//! leaves its buffers.
+//! Damaged pictures: flagged, or the host's to the bit, as its loader decodes them; their neighbours
+//! are as ever, and no kernel leaves its buffers.
 
 use super::*;
 
@@ -80,4 +80,24 @@ proptest! {
 #[ignore = "minutes: the long campaign"]
 fn damage_is_flagged_or_harmless_a_hundred_thousand_times() {
     rounds(100_000, 1);
+}
+
+/// Segments of a row and one MCU: the row's first MCU, left of what is shown, stands in the segment before.
+#[test]
+fn long_segments_are_decoded_from_the_start_of_the_row() {
+    let source = Source { size: (64, 40), factors: (0, 0), interval: 9, detail: 20, seed: 1 };
+    let mut jpeg = source.encoded();
+    let rect = Rect { x: 40, y: 8, width: 16, height: 8 };
+    let how = Rendering { view: View::rectangle(rect), ..Default::default() };
+    assert_same(&[(jpeg.clone(), how)], Output::default());
+
+    // Bytes left over in segment 0, which holds MCUs 0 to 8.
+    let marker = jpeg.windows(2).position(|bytes| bytes == [0xFF, 0xD0]).unwrap();
+    jpeg.splice(marker..marker, [0x55; 4]);
+    let mut memory = vec![0xCC; 1 << 20];
+    let batch = staged(&[(jpeg.clone(), how)], &mut memory, Output::default());
+    for manner in MANNERS {
+        assert_ne!(play(&batch, &memory, manner).unwrap().status[0], 0);
+    }
+    assert!(decoded(DecodeOptions::default(), &jpeg, &how, &batch.rows()[0], &Output::default()).is_err());
 }
