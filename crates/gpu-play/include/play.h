@@ -74,6 +74,7 @@ extern thread_local play::Dim threadIdx, blockIdx, blockDim, gridDim;
     static void play_##name(const void* p) { name(*(const Params*)p); }                                   \
     static play::Registration register_##name(#name, play_##name, sizeof(Params), threads);               \
     static void name(const Params& p)
+#define KERNEL_BESIDE(name, Params, threads, blocks) KERNEL(name, Params, threads)
 #define SHARED(Type, name)                                                              \
     static_assert(sizeof(Type) <= 48 << 10, "more shared memory than every device has"); \
     Type& name = *(Type*)play::shared(sizeof(Type))
@@ -158,6 +159,10 @@ FN u32 __byte_perm(u32 a, u32 b, u32 selector) {
 }
 FN u32 dot_lower(u32 a, u32 b, u32 c) { return c + (a & 0xFFFF) * (b & 0xFF) + (a >> 16) * (b >> 8 & 0xFF); }
 FN u32 dot_upper(u32 a, u32 b, u32 c) { return dot_lower(a, b >> 16, c); }
+FN u32 clamped_below(i32 first, i32 second, u32 rest) {
+    u32 one = (u32)(first < 0 ? 0 : first > 255 ? 255 : first), other = (u32)(second < 0 ? 0 : second > 255 ? 255 : second);
+    return rest << 16 | other << 8 | one;
+}
 FN u32 __brev(u32 x) {
     u32 out = 0;
     for (u32 i = 0; i < 32; i++) out |= (x >> i & 1) << (31 - i);

@@ -3,6 +3,7 @@
 // plays blocks, threads, barriers and warps, and checks every access.
 //
 //   KERNEL(name, Params, threads) { ... p.field ... }   a kernel; p is its one parameter, a plain struct
+//   KERNEL_BESIDE(name, Params, threads, blocks)        the same, with so few registers that `blocks` blocks run side by side
 //   SHARED(Type, name);                                 its shared memory, one struct; poisoned when played
 //   Ptr<T>                                              a pointer into device memory; checked when played
 //   Array<T, N>                                         an array; its index is checked when played
@@ -26,6 +27,8 @@ typedef long long i64;
 #define CONSTANT static __constant__ const
 #define KERNEL(name, Params, threads) \
     extern "C" __global__ void __launch_bounds__(threads) name(const Params p)
+#define KERNEL_BESIDE(name, Params, threads, blocks) \
+    extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Params p)
 #define SHARED(Type, name) __shared__ Type name
 
 template <class T> using Ptr = T*;
@@ -62,12 +65,22 @@ FN u32 dot_upper(u32 a, u32 b, u32 c) {
     return c;
 }
 
+// Two numbers clamped to 0 to 255, side by side, and the lower half of `rest` above them.
+FN u32 clamped_below(i32 first, i32 second, u32 rest) {
+    u32 all;
+    asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, %3;" : "=r"(all) : "r"(second), "r"(first), "r"(rest));
+    return all;
+}
+
 FN u32 float_bits(float x) { return __float_as_uint(x); }
 FN float bits_float(u32 x) { return __uint_as_float(x); }
 FN u64 double_bits(double x) { return (u64)__double_as_longlong(x); }
 FN double bits_double(u64 x) { return __longlong_as_double((i64)x); }
 
 #endif
+
+// Four of them, the first lowest.
+FN u32 clamped(i32 a, i32 b, i32 c, i32 d) { return clamped_below(a, b, clamped_below(c, d, 0)); }
 
 // A float as the bits of the nearest bfloat16, ties to even. Written out: the instruction needs compute_80.
 FN u16 bf16_bits(float x) {

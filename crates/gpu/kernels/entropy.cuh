@@ -11,13 +11,13 @@ CONSTANT u8 NATURAL[64] = {
 // A position in the bits of one segment: 32-bit words without stuffing, the first bit uppermost.
 struct Bits {
     Ptr<const u32> words;
-    u32 at, end;     // The word behind `next`, and the one behind the segment.
+    u32 at, end;     // The word behind `next`, and the one behind the segment, which is 0.
     u32 high, low, next;
     u32 used;        // Bits of `high` that were taken, below 32.
 };
 
 // Behind the segment there are zeros, however far a damaged one reads.
-FN u32 word_at(const Bits& b, u32 at) { return at < b.end ? b.words[at] : 0; }
+FN u32 word_at(const Bits& b, u32 at) { return b.words[min(at, b.end)]; }
 
 FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
     b.words = words;
@@ -31,33 +31,48 @@ FN void open_bits(Bits& b, Ptr<const u32> words, u32 first, u32 bytes) {
 
 FN u32 peek(const Bits& b) { return __funnelshift_l(b.low, b.high, b.used); }
 
-// Takes n bits, at most 32. One word is under way, so that nobody waits for it.
+// Takes n bits, at most 32. One word is under way, so that nobody waits for it. Lanes differ in when they need one: a branch would
+// make all of them wait.
 FN void take(Bits& b, u32 n) {
     b.used += n;
-    if (b.used >= 32) {
-        b.used -= 32;
-        b.high = b.low;
-        b.low = b.next;
-        b.next = word_at(b, b.at);
-        b.at++;
-    }
+    bool full = b.used >= 32;
+    b.high = full ? b.low : b.high;
+    b.low = full ? b.next : b.low;
+    if (full) b.next = word_at(b, b.at);
+    b.at += full;
+    b.used &= 31;
 }
 
 // Bytes of which bits were taken.
 FN u32 bytes_taken(const Bits& b, u32 first) { return (b.at - 3 - first) * 4 + (b.used + 7) / 8; }
 
-// Length << 8 | symbol of the code that `bits` begin with; 0 if there is none such.
-FN u32 code_of(const Huffman& table, u32 bits) {
-    u32 entry = table.lookup[bits >> (32 - LOOKUP_BITS)];
-    if (entry) return entry;
+// What a code says, in one number: from bit 12 on its length, below it how many places of the block it goes on (8 bits), and the size
+// of the value behind it (4 bits). In a DC table only length and size have a meaning.
+#define AC_END 128u      // Places of the end of a block: far beyond it.
+#define AC_NOTHING 64u   // Places of what no encoder writes: beyond any block, and below its end.
+
+FN u32 entry_of(u32 length, u32 symbol) {
+    u32 run = symbol >> 4, size = symbol & 15;
+    u32 places = size || run == 15 ? run + 1 : run ? AC_NOTHING : AC_END;
+    return length << 12 | places << 4 | size;
+}
+
+// The code that `bits` begin with, if it is longer than the table's entries are; of length 0 if there is none such.
+FN u32 long_code(const Huffman& table, u32 bits) {
     u32 next = bits >> 16;
+#pragma unroll 1
     for (u32 length = LOOKUP_BITS + 1; length <= 16; length++) {
         if (next < table.ends[length]) {
             u32 place = (next >> (16 - length)) + (u32)table.offsets[length];
-            return length << 8 | table.symbols[place & 255];
+            return entry_of(length, table.symbols[place & 255]);
         }
     }
-    return 0;
+    return AC_NOTHING << 4;
+}
+
+FN u32 code_of(const Huffman& table, u32 bits) {
+    u32 entry = table.lookup[bits >> (32 - LOOKUP_BITS)];
+    return entry ? entry : long_code(table, bits);
 }
 
 // The value of the `size` bits behind a code of `length` bits; those that begin with 0 are negative.
@@ -74,29 +89,25 @@ FN u32 out_of_range(i32 value) { return (u32)(value + 16384) >> 15; }
 // whichever coefficients the lanes of a warp touch, no two of them share a bank.
 FN u32 place_of(u32 natural, u32 lane) { return ((natural >> 1) * 32 + lane) * 2 + (natural & 1); }
 
-// The AC coefficients of a block, times their quantisers. `steps`: quantiser, and natural order in the upper half. Returns why it is odd.
+// The quantiser of a coefficient, and in the upper half its place in the block of lane 0. `at` in zigzag order.
+FN u32 step_of(u32 quantiser, u32 at) { return quantiser | place_of(NATURAL[at], 0) << 16; }
+
+// The AC coefficients of a block, times their quantisers. Returns why it is odd.
 template <u32 N, u32 M>
-FN u32 read_ac(Bits& bits, const Huffman& table, const Array<u16, M>& steps, u32 component, Array<u16, N>& block, u32 lane) {
-    u32 odd = 0;
-    for (u32 at = 0; at < 63;) {
-        u32 window = peek(bits);
-        u32 code = code_of(table, window);
-        u32 length = code >> 8, run = code >> 4 & 15, size = code & 15;
+FN u32 read_ac(Bits& bits, const Huffman& table, const Array<u32, M>& steps, u32 component, Array<u16, N>& block, u32 lane) {
+    u32 at = 0, beyond = 0;
+    do {
+        u32 window = peek(bits), code = code_of(table, window);
+        u32 length = code >> 12, size = code & 15;
+        at += code >> 4 & 255;
         take(bits, length + size);
-        if (size == 0) {
-            // The end of the block, or sixteen zeros.
-            if (run == 0 && length) break;
-            if (run != 15) return ODD_ENTROPY;
-            at += 16;
-            if (at > 63) return ODD_ENTROPY;
-        } else {
-            at += run + 1;
-            if (at > 63) return ODD_ENTROPY;
-            u32 step = steps[component * 64 + at];
-            i32 value = value_of(window, length, size) * (i32)(step & 255);
-            odd |= out_of_range(value);
-            block[place_of(step >> 8, lane)] = (u16)value;
-        }
-    }
-    return odd ? ODD_RANGE : 0;
+        u32 step = steps[component * 64 + (at & 63)];
+        i32 value = value_of(window, length, size) * (i32)(step & 0xFFFF);
+        beyond |= (u32)(value + 16384);
+        // Where sixteen zeros end, this is one more.
+        if (at < 64) block[(step >> 16) + lane * 2] = (u16)value;
+    } while (at < 63);
+    // Sixteen zeros may end at the last place, too.
+    if (at >= 64 && at < AC_END) return ODD_ENTROPY;
+    return beyond >> 15 ? ODD_RANGE : 0;
 }

@@ -35,8 +35,6 @@ template <u32 SHIFT> FN void idct_pass(i32* v, i32 round) {
     v[4] = (tmp13 - tmp0) >> SHIFT;
 }
 
-FN u32 sample(i32 value) { return (u32)min(max(value, 0), 255); }
-
 // Two coefficients side by side, as one word.
 template <u32 N> FN u32& pair_at(Array<u16, N>& block, u32 row, u32 pair, u32 lane) {
     return *(u32*)&block[place_of(row * 8 + pair * 2, lane)];
@@ -47,19 +45,26 @@ template <u32 N> FN u32 idct_block(Array<u16, N>& block, u32 lane, Ptr<uint4> ou
     u32 odd = 0;
 #pragma unroll
     for (u32 pair = 0; pair < 4; pair++) {
-        i32 a[8], b[8];
+        u32 both[8];
+        i32 v[8];
 #pragma unroll
         for (u32 row = 0; row < 8; row++) {
-            u32 both = pair_at(block, row, pair, lane);
-            a[row] = (i16)(both & 0xFFFF);
-            b[row] = (i32)both >> 16;
+            both[row] = pair_at(block, row, pair, lane);
+            v[row] = (i16)(both[row] & 0xFFFF);
         }
-        idct_pass<11>(a, 1 << 10);
-        idct_pass<11>(b, 1 << 10);
+        idct_pass<11>(v, 1 << 10);
 #pragma unroll
         for (u32 row = 0; row < 8; row++) {
-            odd |= out_of_range(a[row]) | out_of_range(b[row]);
-            pair_at(block, row, pair, lane) = (u32)(a[row] & 0xFFFF) | (u32)b[row] << 16;
+            odd |= (u32)(v[row] + 16384);
+            u32 other = both[row];
+            both[row] = __byte_perm((u32)v[row], other, 0x7610);
+            v[row] = (i32)other >> 16;
+        }
+        idct_pass<11>(v, 1 << 10);
+#pragma unroll
+        for (u32 row = 0; row < 8; row++) {
+            odd |= (u32)(v[row] + 16384);
+            pair_at(block, row, pair, lane) = __byte_perm(both[row], (u32)v[row], 0x5410);
         }
     }
     u32 packed[4];
@@ -76,9 +81,9 @@ template <u32 N> FN u32 idct_block(Array<u16, N>& block, u32 lane, Ptr<uint4> ou
         // Samples are centred at 128.
         idct_pass<18>(v, (1 << 17) + (128 << 18));
         u32 half = row % 2 * 2;
-        packed[half] = sample(v[0]) | sample(v[1]) << 8 | sample(v[2]) << 16 | sample(v[3]) << 24;
-        packed[half + 1] = sample(v[4]) | sample(v[5]) << 8 | sample(v[6]) << 16 | sample(v[7]) << 24;
+        packed[half] = clamped(v[0], v[1], v[2], v[3]);
+        packed[half + 1] = clamped(v[4], v[5], v[6], v[7]);
         if (row % 2 && keep) out[row / 2] = make_uint4(packed[0], packed[1], packed[2], packed[3]);
     }
-    return odd;
+    return odd >> 15;
 }

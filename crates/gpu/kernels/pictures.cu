@@ -23,9 +23,10 @@ KERNEL(pictures_config, ConfigParams, 32) {
     p.out[6] = sizeof(Span);
     p.out[7] = TILE_PIXELS;
     p.out[8] = TILE_BETWEEN;
-    p.out[9] = DECODE_THREADS;
-    p.out[10] = PIXEL_THREADS;
-    p.out[11] = LOOKUP_BITS;
+    p.out[9] = BYTES_THREADS;
+    p.out[10] = DECODE_THREADS;
+    p.out[11] = PIXEL_THREADS;
+    p.out[12] = LOOKUP_BITS;
 }
 
 struct TablesParams {
@@ -73,7 +74,7 @@ KERNEL(picture_tables, TablesParams, 128) {
         for (u32 length = 1; length <= LOOKUP_BITS; length++) {
             if (next < s.ends[length]) {
                 u32 place = (next >> (16 - length)) + (u32)s.offsets[length];
-                entry = length << 8 | (place < codes.symbols ? symbols[place] : 0);
+                entry = entry_of(length, place < codes.symbols ? symbols[place] : 0);
                 break;
             }
         }
@@ -196,69 +197,80 @@ struct BytesParams {
     u32 count;
 };
 
-// A segment without stuffing, as far as it is written.
-struct Unstuffed {
-    Ptr<u32> to;
-    u32 carry, held;  // Bytes that do not fill a word yet, and how many.
-    u32 length;
-    bool skips;       // The last byte was FF: the next one is left out.
+// Bytes that a warp reads at a time.
+#define BYTES_LINE 512u
+
+struct BytesShared {
+    // The newest bytes of each warp's segment. The first of a word is uppermost.
+    Array<u32, BYTES_LINE / 4 + 1> words[BYTES_THREADS / 32];
 };
 
-// Appends the first `count` of four bytes, the first of them lowest.
-FN void append(Unstuffed& out, u32 four, u32 count) {
-    u32 swapped = __byte_perm(four, 0, 0x0123);
-    bool has_ff = (((four & 0x7F7F7F7Fu) + 0x01010101u) & four & 0x80808080u) != 0;
-    if (count >= 4 && !has_ff && !out.skips) {
-        *out.to = __funnelshift_r(swapped, out.carry, out.held * 8);
-        out.to = out.to + 1;
-        out.carry = swapped;
-        out.length += 4;
-        return;
-    }
-    for (u32 k = 0; k < 4 && k < count; k++) {
-        u32 byte = swapped >> 24;
-        swapped <<= 8;
-        if (out.skips) {
-            out.skips = false;
-            continue;
-        }
-        out.skips = byte == 0xFF;
-        out.carry = out.carry << 8 | byte;
-        out.length++;
-        if (++out.held == 4) {
-            *out.to = out.carry;
-            out.to = out.to + 1;
-            out.held = 0;
-        }
-    }
+// Which of four bytes are FF, the first of them lowest.
+FN u32 full_bytes(u32 word) {
+    u32 inverse = ~word;
+    u32 marks = ~(((inverse & 0x7F7F7F7Fu) + 0x7F7F7F7Fu) | inverse | 0x7F7F7F7Fu);
+    return (marks >> 7) * 0x10204080u >> 28;
 }
 
-// Takes the stuffing out of a segment in each thread: FF is followed by 00, which goes. Writes words with the first byte uppermost.
-// Reads sixteen bytes at a time: the segments of a warp are far apart, and each read takes the memory as long as one of four.
-KERNEL(picture_bytes, BytesParams, 128) {
-    u32 n = blockIdx.x * blockDim.x + threadIdx.x;
+// Takes the stuffing out of a segment in each warp: FF is followed by 00, which goes. Writes words with the first byte uppermost, and a
+// word of zeros behind them. A lane looks at sixteen bytes, and learns from the lanes before it where its own go.
+KERNEL(picture_bytes, BytesParams, BYTES_THREADS) {
+    SHARED(BytesShared, s);
+    u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    u32 n = blockIdx.x * (BYTES_THREADS / 32) + warp;
     if (n >= p.count) return;
     Segment segment = p.segments[n];
     if (segment.number == END) return;
     i32 bytes = (i32)(p.segments[n + 1].offset - segment.offset - 2);
-    // A segment has as many words as its bytes and its marker begin, and one more: they never meet the next one's.
-    Unstuffed out = {p.words + ((segment.offset >> 2) + n), 0, 0, 0, false};
-    u32 first = segment.offset >> 2, shift = (segment.offset & 3) * 8, word = 0;
-    Ptr<const uint4> quads = p.upload + first / 4;
-    // Where the four bytes begin that a word completes; before the segment, there are none.
-    i32 at = -4 - (i32)(first & 3) * 4;
-    while (at < bytes) {
-        uint4 quad = *quads;
-        quads = quads + 1;
-        u32 words[4] = {quad.x, quad.y, quad.z, quad.w};
-#pragma unroll
-        for (u32 k = 0; k < 4; k++, at += 4) {
-            if (at >= 0 && at < bytes) append(out, __funnelshift_r(word, words[k], shift), (u32)(bytes - at));
-            word = words[k];
+    Array<u32, BYTES_LINE / 4 + 1>& words = s.words[warp];
+    Ptr<u32> to = p.words + first_word(segment, n);
+    Ptr<const uint4> quads = p.upload + segment.offset / 16;
+    // Place in the segment of this lane's first byte; whole words that are written; bytes behind them; whether FF came last.
+    i32 at = (i32)(lane * 16) - (i32)(segment.offset & 15);
+    u32 written = 0, held = 0, last = 0;
+    for (i32 line = -(i32)(segment.offset & 15); line < bytes; line += BYTES_LINE, at += BYTES_LINE, quads = quads + BYTES_LINE / 16) {
+        uint4 quad = make_uint4(0, 0, 0, 0);
+        u32 inside = 0;
+        if (at < bytes && at > -16) {
+            quad = quads[lane];
+            inside = 0xFFFF;
+            if (at < 0) inside &= 0xFFFF << -at;
+            if (bytes - at < 16) inside &= 0xFFFFu >> (16 - (bytes - at));
         }
+        u32 full = (full_bytes(quad.x) | full_bytes(quad.y) << 4 | full_bytes(quad.z) << 8 | full_bytes(quad.w) << 12) & inside;
+        u32 before = __shfl_up_sync(0xFFFFFFFFu, full >> 15, 1);
+        u32 kept = inside & ~(full << 1 | (lane ? before : last));
+        last = __shfl_sync(0xFFFFFFFFu, full >> 15, 31);
+        u32 count = (u32)__popc(kept), end = count;
+#pragma unroll
+        for (u32 delta = 1; delta < 32; delta *= 2) {
+            u32 others = __shfl_up_sync(0xFFFFFFFFu, end, delta);
+            if (lane >= delta) end += others;
+        }
+        u32 place = held + end - count;
+        u32 four[4] = {quad.x, quad.y, quad.z, quad.w};
+#pragma unroll
+        for (u32 k = 0; k < 16; k++) {
+            if (kept >> k & 1) {
+                ((u8*)&words)[place ^ 3] = (u8)(four[k / 4] >> k % 4 * 8);
+                place++;
+            }
+        }
+        __syncwarp();
+        held += __shfl_sync(0xFFFFFFFFu, end, 31);
+        for (u32 k = lane; k < held / 4; k += 32) to[written + k] = words[k];
+        u32 rest = words[held / 4];
+        __syncwarp();
+        // What does not fill a word goes to the front.
+        if (lane == 0) words[0] = rest;
+        __syncwarp();
+        written += held / 4;
+        held &= 3;
     }
-    if (out.held) *out.to = out.carry << (32 - out.held * 8);
-    p.lengths[n] = out.length;
+    if (lane) return;
+    if (held) to[written] = words[0] & ~(0xFFFFFFFFu >> held * 8);
+    to[written + (held ? 1 : 0)] = 0;
+    p.lengths[n] = written * 4 + held;
 }
 
 struct BlocksParams {
@@ -275,12 +287,14 @@ struct BlocksParams {
 
 struct BlocksShared {
     Array<u16, 2048> blocks[DECODE_THREADS / 32];
-    // Quantiser of each coefficient in zigzag order, and its natural order in the upper half.
-    Array<u16, 192> steps[DECODE_THREADS / 32];
+    Array<u32, 192> steps[DECODE_THREADS / 32];
+    // Each component's DC table, then each one's AC table.
+    Array<u32, 6> codes[DECODE_THREADS / 32];
 };
 
-// Decodes a segment in each thread. The lanes of a warp go from block to block together.
-KERNEL(picture_blocks, BlocksParams, DECODE_THREADS) {
+// Decodes a segment in each thread. The lanes of a warp go from block to block together. Many warps side by side hide how long each
+// symbol waits for the one before it.
+KERNEL_BESIDE(picture_blocks, BlocksParams, DECODE_THREADS, 6) {
     SHARED(BlocksShared, s);
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     u32 n = blockIdx.x * (DECODE_THREADS / 32) + warp;
@@ -288,32 +302,37 @@ KERNEL(picture_blocks, BlocksParams, DECODE_THREADS) {
     Group group = p.groups[n];
     const Picture& pic = p.pictures[group.picture];
     Array<u16, 2048>& block = s.blocks[warp];
-    Array<u16, 192>& steps = s.steps[warp];
-    for (u32 k = lane; k < pic.components * 64; k += 32) steps[k] = (u16)(pic.quantisers[k] | (u32)NATURAL[k & 63] << 8);
+    Array<u32, 192>& steps = s.steps[warp];
+    Array<u32, 6>& codes = s.codes[warp];
+    for (u32 k = lane; k < pic.components * 64; k += 32) steps[k] = step_of(pic.quantisers[k], k & 63);
+    if (lane < 3) {
+        codes[lane] = pic.dc[lane];
+        codes[3 + lane] = pic.ac[lane];
+    }
     for (u32 k = 0; k < 32; k++) *(u32*)&block[(k * 32 + lane) * 2] = 0;
     __syncwarp();
     bool has_segment = group.first + lane < pic.segment_count;
     u32 index = pic.segments + group.first + (has_segment ? lane : 0);
     Segment segment = p.segments[index];
-    u32 first = (segment.offset >> 2) + index, bytes = p.lengths[index];
+    u32 first = first_word(segment, index), bytes = p.lengths[index];
     Bits bits;
     open_bits(bits, p.words, first, bytes);
-    u32 mcu = segment.number * pic.interval, end = min(mcu + pic.interval, pic.mcus);
-    u32 row = mcu / pic.columns, column = mcu - row * pic.columns;
-    u32 across = pic.right - pic.left, luma = pic.h * pic.v, odd = 0;
+    u32 mcu = segment.number * pic.interval;
+    u32 left = has_segment ? min(pic.interval, pic.mcus - mcu) : 0;
+    // Counted from the first MCU that is kept.
+    u32 columns = pic.columns, row = mcu / columns, column = mcu - row * columns - pic.left;
+    row -= pic.top;
+    u32 across = pic.right - pic.left, down = pic.bottom - pic.top, h = pic.h, v = pic.v, luma = h * v, odd = 0;
     u32 blocks = pic.components == 1 ? 1 : luma + 2;
     i32 predictions[3] = {0, 0, 0};
     // Every lane goes through the same blocks, also one that has nothing to do: where they part, at each symbol, they must meet again
     // before the IDCT, or each would compute it alone.
-    for (;;) {
-        bool decodes = has_segment && mcu < end && !odd;
-        if (!__any_sync(0xFFFFFFFFu, decodes)) break;
-        bool keep = column >= pic.left && column < pic.right && row >= pic.top && row < pic.bottom;
-        u32 x = column - pic.left, y = row - pic.top;
+    while (__any_sync(0xFFFFFFFFu, left)) {
+        bool keep = column < across && row < down;
         for (u32 k = 0; k < blocks; k++) {
             u32 component = k < luma ? 0 : k - luma + 1;
-            if (decodes) {
-                u32 window = peek(bits), code = code_of(p.tables[pic.dc[component]], window), length = code >> 8, size = code & 15;
+            if (left) {
+                u32 window = peek(bits), code = code_of(p.tables[codes[component]], window), length = code >> 12, size = code & 15;
                 take(bits, length + size);
                 i32 difference = value_of(window, length, size), value;
                 // Written out, so that predictions stay in registers.
@@ -325,24 +344,25 @@ KERNEL(picture_blocks, BlocksParams, DECODE_THREADS) {
                 value = (i32)(i16)value * (i32)(steps[component * 64] & 255);
                 if (out_of_range(value)) odd |= ODD_RANGE;
                 block[place_of(0, lane)] = (u16)value;
-                odd |= read_ac(bits, p.tables[pic.ac[component]], steps, component, block, lane);
-                decodes = !odd;
+                odd |= read_ac(bits, p.tables[codes[3 + component]], steps, component, block, lane);
+                if (odd) left = 0;
             }
             __syncwarp();
-            if (decodes) {
+            if (left) {
                 u32 place;
                 if (k < luma) {
-                    u32 above = pic.h == 2 ? k >> 1 : k, beside = pic.h == 2 ? k & 1 : 0;
-                    place = pic.planes[0] + (y * pic.v + above) * (across * pic.h) + x * pic.h + beside;
+                    u32 above = h == 2 ? k >> 1 : k, beside = h == 2 ? k & 1 : 0;
+                    place = pic.planes[0] + (row * v + above) * (across * h) + column * h + beside;
                 } else {
-                    place = pic.planes[component] + y * across + x;
+                    place = pic.planes[component] + row * across + column;
                 }
                 if (idct_block(block, lane, p.planes + (keep ? (u64)place * 4 : 0), keep)) odd |= ODD_RANGE;
             }
         }
-        mcu++;
-        if (++column == pic.columns) {
-            column = 0;
+        if (odd) left = 0;
+        if (left) left--;
+        if (++column + pic.left == columns) {
+            column = 0u - pic.left;
             row++;
         }
     }

@@ -7,6 +7,7 @@
 #define LOOKUP_BITS 9
 // Threads of a block that decodes: four warps, each within one picture.
 #define DECODE_THREADS 128
+#define BYTES_THREADS 128
 #define PIXEL_THREADS 256
 // Source pixels of a tile of output, and pixels between the two passes of resizing, in shared memory.
 #define TILE_PIXELS 6144
@@ -61,6 +62,10 @@ struct Segment {
 };
 #define END 0xFFFFFFFFu
 
+// Where the words of the n-th segment begin: it has as many as its bytes and its marker begin, and two more, so that it never meets the
+// next one, and a word of zeros fits behind it.
+FN u32 first_word(const Segment& segment, u32 n) { return (segment.offset >> 2) + 2 * n; }
+
 // What a warp decodes: up to 32 segments of a picture.
 struct Group {
     u32 picture;
@@ -80,7 +85,7 @@ struct Codes {
 };
 
 struct Huffman {
-    Array<u16, 1 << LOOKUP_BITS> lookup;  // Length of a code, and its symbol below; 0 where a code is longer.
+    Array<u16, 1 << LOOKUP_BITS> lookup;  // Entries (entropy.cuh); 0 where a code is longer.
     Array<u32, 17> ends;                  // For each length: the first code behind those of it, left-justified to 16 bits.
     Array<i32, 17> offsets;               // For each length: what to add to a code for the place of its symbol.
     Array<u8, 256> symbols;

@@ -5,8 +5,6 @@
 
 #define EVEN_BYTES 0x00FF00FFu
 
-FN u32 level(i32 value) { return (u32)min(max(value, 0), 255); }
-
 // Red, green and blue from the lowest byte on. `chroma`: blue in the lower half, red in the upper.
 FN u32 rgb_of(u32 luma, u32 chroma) {
     i32 y = (i32)luma, cb = (i32)(chroma & 0xFFFF) - 128, cr = (i32)(chroma >> 16) - 128;
@@ -14,7 +12,7 @@ FN u32 rgb_of(u32 luma, u32 chroma) {
     i32 red = y + cr + (((2 * cr * 26345 >> 16) + 1) >> 1);
     i32 green = y - cr + ((18734 * cr - 22554 * cb + 32768) >> 16);
     i32 blue = y + 2 * cb + (((2 * cb * -14942 >> 16) + 1) >> 1);
-    return level(red) | level(green) << 8 | level(blue) << 16;
+    return clamped(red, green, blue, 0);
 }
 
 // A plane's row of samples, which is kept block by block: sample x is at place_in_row(x). `across`: blocks in a row.

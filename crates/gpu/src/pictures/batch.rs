@@ -1,7 +1,7 @@
 //! A staged batch: how much memory it takes, and what is launched.
 
 use super::assembly::Totals;
-use super::record::{DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PIXEL_THREADS, TILE_BYTES};
+use super::record::{BYTES_THREADS, DECODE_THREADS, HUFFMAN_BYTES, ODD_ENTROPY, ODD_RANGE, PIXEL_THREADS, TILE_BYTES};
 use super::{Dtype, Output};
 use crate::driver::{Launch, Params};
 use shardpack_jpeg::PixelLayout;
@@ -122,7 +122,7 @@ impl Batch {
         let Totals { segments, codes, spans, weights, blocks, .. } = self.totals;
         Regions {
             upload: self.upload_bytes,
-            words: (self.staged_bytes / 4 + segments as usize + 1) * 4,
+            words: (self.staged_bytes / 4 + 2 * segments as usize + 1) * 4,
             lengths: segments as usize * 4,
             tables: codes as usize * HUFFMAN_BYTES as usize,
             spans: spans as usize * 8,
@@ -175,7 +175,12 @@ impl Batch {
         let mut launches = vec![
             launch("picture_tables", code_count, 128, tables.u32(code_count).u32(count)),
             launch("picture_weights", count * 2, 128, weights),
-            launch("picture_bytes", segment_count.div_ceil(128), 128, bytes.u32(segment_count)),
+            launch(
+                "picture_bytes",
+                segment_count.div_ceil(BYTES_THREADS / 32),
+                BYTES_THREADS,
+                bytes.u32(segment_count),
+            ),
             launch(
                 "picture_blocks",
                 group_count.div_ceil(DECODE_THREADS / 32),

@@ -6,8 +6,21 @@ use shardpack_jpeg::ResizedAxis;
 
 /// What the kernel `pictures_config` says if host and kernels agree: sizes of the structs, then the
 /// constants.
-pub const CONFIG: [u32; 12] =
-    [PICTURE_BYTES, 8, 8, 8, 8, HUFFMAN_BYTES, 8, TILE_PIXELS, TILE_BETWEEN, DECODE_THREADS, PIXEL_THREADS, 9];
+pub const CONFIG: [u32; 13] = [
+    PICTURE_BYTES,
+    8,
+    8,
+    8,
+    8,
+    HUFFMAN_BYTES,
+    8,
+    TILE_PIXELS,
+    TILE_BETWEEN,
+    BYTES_THREADS,
+    DECODE_THREADS,
+    PIXEL_THREADS,
+    9,
+];
 
 /// The kernels of the module.
 pub const KERNELS: [&str; 6] =
@@ -21,6 +34,7 @@ pub(super) const CODE_BYTES: usize = 8;
 pub(super) const HUFFMAN_BYTES: u32 = 1024 + 17 * 8 + 256;
 pub(super) const TILE_PIXELS: u32 = 6144;
 pub(super) const TILE_BETWEEN: u32 = 4096;
+pub(super) const BYTES_THREADS: u32 = 128;
 pub(super) const DECODE_THREADS: u32 = 128;
 pub(super) const PIXEL_THREADS: u32 = 256;
 
