@@ -438,16 +438,31 @@ FN u32 rounded(const Sums& sums, u32 precision) {
     return min(sums.red >> precision, 255u) | min(sums.green >> precision, 255u) << 8 | min(sums.blue >> precision, 255u) << 16;
 }
 
-// Writes a level as the output wants it. Floats: one rounding by the fused product and sum, one to the type.
-FN void put(Ptr<u8> out, const Output& how, u64 at, u32 channel, u32 value) {
-    if (how.dtype == 0) {
-        out[at] = (u8)value;
-        return;
+// Where a pixel goes: its first element, and how far the next channel and the pixel of the next row are.
+struct Target {
+    u64 to, channel, below;
+};
+
+// Writes pixels of a column, the first `count` of four. Floats: one rounding by the fused product and sum, one to the type.
+template <u32 DTYPE> FN void write(Ptr<u8> out, const Output& how, const Target& target, const u32* rgb, u32 count) {
+    u64 at = target.to;
+#pragma unroll
+    for (u32 r = 0; r < 4; r++, at += target.below) {
+        if (r >= count) break;
+#pragma unroll
+        for (u32 c = 0; c < 3; c++) {
+            u32 level = rgb[r] >> 8 * c & 255;
+            u64 element = at + c * target.channel;
+            if (DTYPE == 0) {
+                out[element] = (u8)level;
+                continue;
+            }
+            float x = __fmaf_rn((float)level, how.scale[c], how.bias[c]);
+            if (DTYPE == 1) cast<u16>(out)[element] = f16_bits(x);
+            else if (DTYPE == 2) cast<u16>(out)[element] = bf16_bits(x);
+            else cast<float>(out)[element] = x;
+        }
     }
-    float x = __fmaf_rn((float)value, how.scale[channel], how.bias[channel]);
-    if (how.dtype == 1) cast<u16>(out)[at] = f16_bits(x);
-    else if (how.dtype == 2) cast<u16>(out)[at] = bf16_bits(x);
-    else cast<float>(out)[at] = x;
 }
 
 // Makes a tile of the output in each block: pixels of the source, each once; then columns, then rows resized, as fast_image_resize does
@@ -516,15 +531,13 @@ KERNEL(picture_pixels, PixelsParams, PIXEL_THREADS) {
         u32 x = left + w.x, y = top + w.y * 4;
         if (pic.turn & MIRRORED_X) x = pic.x.out - 1 - x;
         if (pic.turn & MIRRORED_Y) y = pic.y.out - 1 - y;
-        u64 to = pic.out + (x * beside + y * below) * pixel;
+        Target target = {pic.out + (x * beside + y * below) * pixel, channel, pic.turn & MIRRORED_Y ? 0 - below * pixel : below * pixel};
+        u32 rgb[4];
 #pragma unroll
-        for (u32 r = 0; r < 4; r++) {
-            if (r >= lines) break;
-            u32 rgb = rounded(sums[r], precision);
-            put(p.out, p.output, to, 0, rgb & 255);
-            put(p.out, p.output, to + channel, 1, rgb >> 8 & 255);
-            put(p.out, p.output, to + 2 * channel, 2, rgb >> 16);
-            to += pic.turn & MIRRORED_Y ? 0 - below * pixel : below * pixel;
-        }
+        for (u32 r = 0; r < 4; r++) rgb[r] = rounded(sums[r], precision);
+        if (p.output.dtype == 0) write<0>(p.out, p.output, target, rgb, lines);
+        else if (p.output.dtype == 1) write<1>(p.out, p.output, target, rgb, lines);
+        else if (p.output.dtype == 2) write<2>(p.out, p.output, target, rgb, lines);
+        else write<3>(p.out, p.output, target, rgb, lines);
     }
 }
