@@ -46,15 +46,38 @@ formatting() {
 }
 # step NAME COMMAND…: runs it with its output in a log, and prints the verdict. A failed step does not hide the steps after it.
 step() {
-  local name=$1 log started=$SECONDS verdict skipped
-  log=$logs/${name// /-}.log
+  run "$@"
+  verdict "$1"
+}
+# begin NAME COMMAND…: the same, beside the steps that follow, up to `end NAME`.
+declare -A running
+begin() {
+  run "$@" &
+  running[$1]=$!
+}
+end() {
+  wait "${running[$1]}"
+  verdict "$1"
+}
+log_of() { printf '%s/%s.log' "$logs" "${1// /-}"; }
+run() {
+  local log started=$SECONDS status=0
+  log=$(log_of "$1")
   shift
-  if "$@" >"$log" 2>&1 </dev/null && have_data "$log" >>"$log"; then
+  "$@" >"$log" 2>&1 </dev/null && have_data "$log" >>"$log" || status=$?
+  printf '%s %s\n' "$status" "$((SECONDS - started))" >"$log.status"
+}
+verdict() {
+  local name=$1 log status seconds verdict skipped
+  log=$(log_of "$name")
+  read -r status seconds <"$log.status"
+  rm -f "$log.status"
+  if ((status == 0)); then
     verdict=ok passed=$((passed + 1))
   else
     verdict=FAILED failed=$((failed + 1))
   fi
-  printf '%-28s %-6s %5d s\n' "$name" "$verdict" "$((SECONDS - started))"
+  printf '%-28s %-6s %5d s\n' "$name" "$verdict" "$seconds"
   if [[ $verdict == FAILED ]]; then
     # What failed, by name, before the end of the log: with many test binaries the two are far apart.
     { grep -E '^(test .* FAILED|FAIL:|ERROR:)' "$log"; grep -A3 -E '^(error|thread .* panicked)' "$log" | head -n 60; echo '…'; tail -n 20 "$log"; } | sed 's/^/    /'
@@ -91,7 +114,8 @@ step "documentation"     env RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --all
 # With their output, in which a test says that it was skipped; with HDF5, as the wheel has it.
 step "rust tests"        cargo test --workspace --all-features --no-fail-fast -- --show-output
 step "device code"       "$python" scripts/make_ptx.py --check
-step "python tests"      "$python" -m unittest discover --start-directory tests/python --verbose
+# They keep one core busy; the wheel is compiled beside them.
+begin "python tests"     "$python" -m unittest discover --start-directory tests/python --verbose
 if ! cargo deny --version >/dev/null 2>&1; then
   leave_out "dependencies"  "cargo-deny is not installed: \`cargo install --locked cargo-deny\`"
 else
@@ -99,6 +123,7 @@ else
 fi
 wait "$environment"
 step "wheel"             scripts/package.sh "${wheel[@]}"
+end "python tests"
 step "package tests"     "$package" -m pytest python/tests --quiet -rs
 if "$package" -c 'import torch' 2>/dev/null; then
   step "package types"   "$package" -m mypy --strict --config-file python/pyproject.toml python/shardpack python/examples
