@@ -20,6 +20,7 @@
 
 pub mod collect;
 pub mod compare;
+mod elements;
 pub mod export;
 pub mod npy;
 pub mod pack;

@@ -2,8 +2,8 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing))]
 
 use super::decibels::psnr;
-use super::elements::floats_of;
 use super::ssim::mean_ssim;
+use crate::elements::floats_of;
 use shardpack_array::Array;
 use shardpack_array::F16_MIN_NORMAL;
 use shardpack_format::{Error, Result};

@@ -6,13 +6,12 @@
 
 mod array;
 mod decibels;
-mod elements;
 mod noise;
 mod picture;
 mod ssim;
 
+pub use crate::elements::floats_of;
 pub use array::{ArrayDifference, BandDifferences, DifferenceOptions, PixelAngle, compare_arrays};
-pub use elements::floats_of;
 pub use noise::band_noise;
 pub use picture::{PictureDifference, PictureReference, ReferencePixels};
 pub use ssim::mean_ssim;

@@ -1,6 +1,6 @@
 //! The noise of a cube, estimated from the cube itself.
 
-use super::elements::floats_of;
+use crate::elements::floats_of;
 use shardpack_array::Array;
 
 /// Most differences that one estimate is made of.

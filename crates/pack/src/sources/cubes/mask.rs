@@ -5,7 +5,8 @@ use super::error::Result;
 use super::npz::MAX_DEFLATE_RATIO;
 use super::select::Want;
 use super::source::Source;
-use super::{known, load_as, sniff, values};
+use super::{known, load_as, sniff};
+use crate::elements::floats_of;
 use shardpack_array::Array;
 use shardpack_format::Dtype;
 use std::io::BufReader;
@@ -39,7 +40,7 @@ fn load_from(source: &Source, options: &CubeOptions) -> Result<LoadedMask> {
     let mut bytes = cube.array.into_bytes();
     let mut label = dtype;
     if dtype.is_float() {
-        (label, bytes) = integers(source, width, &values::to_f64(dtype, &bytes))?;
+        (label, bytes) = integers(source, width, &floats_of(dtype, &bytes))?;
     }
     Ok(LoadedMask { array: array(source, label, height, width, bytes)?, no_data: cube.no_data })
 }

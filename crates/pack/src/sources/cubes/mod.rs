@@ -43,7 +43,6 @@ mod source;
 mod tests;
 mod tiff;
 mod tivita;
-mod values;
 
 pub use cube::{CubeInfo, CubeKind, CubeOptions, LoadedCube, LoadedMask};
 pub use error::{CubeError, Result};

@@ -6,6 +6,7 @@ use super::npy::{Header, read_header};
 use super::select::{Candidate, Chosen, Want, others, select};
 use super::source::{Source, Stream};
 use super::{meta, npy};
+use crate::elements::floats_of;
 use std::io::{BufReader, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
@@ -164,5 +165,5 @@ fn vector(source: &Source, archive: &mut Archive, member: &Member) -> Result<Opt
     if big_endian {
         super::gather::swap_in_place(&mut stored, dtype.bytes());
     }
-    Ok(Some(super::values::to_f64(dtype, &stored)))
+    Ok(Some(floats_of(dtype, &stored)))
 }

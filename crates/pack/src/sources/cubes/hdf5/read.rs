@@ -5,9 +5,10 @@ use super::super::error::{CubeError, Result};
 use super::super::layout::{Layout, Order};
 use super::super::select::{Candidate, Chosen, Want, cube_shape, others, select, select_matlab};
 use super::super::source::Source;
-use super::super::{mat, meta, values};
+use super::super::{mat, meta};
 use super::metered::{Allowance, Metered};
 use super::stack::with_deep_stack;
+use crate::elements::floats_of;
 use hdf5_pure::{AttrValue, Datatype, DatatypeByteOrder, File, Group};
 use shardpack_format::Dtype;
 use std::fmt;
@@ -262,7 +263,7 @@ fn load_here(source: &Source, want: &Want) -> Result<LoadedCube> {
             if beside.big_endian {
                 super::super::gather::swap_in_place(&mut stored, beside.dtype.bytes());
             }
-            meta::insert_new(&mut cube.meta, key, meta::floats(&values::to_f64(beside.dtype, &stored)));
+            meta::insert_new(&mut cube.meta, key, meta::floats(&floats_of(beside.dtype, &stored)));
         }
     }
     Ok(cube)

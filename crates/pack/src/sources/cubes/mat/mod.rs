@@ -6,9 +6,10 @@ mod variable;
 use super::cube::{CubeInfo, CubeKind, LoadedCube};
 use super::error::Result;
 use super::layout::{Layout, Order};
+use super::meta;
 use super::select::{Candidate, Chosen, Want, cube_shape, others, select_matlab};
 use super::source::Source;
-use super::{meta, values};
+use crate::elements::floats_of;
 use variable::Variable;
 
 /// Longest vector that is read as metadata.
@@ -82,7 +83,7 @@ pub(super) fn load(source: &Source, want: &Want) -> Result<LoadedCube> {
         // The first mention counts, so the others need not be read.
         let is_new = !cube.meta.contains_key(key);
         if is_new && meta::is_vector(&beside.dims, channels) && channels <= MAX_VECTOR && beside.refused().is_none() {
-            let values = values::to_f64(beside.dtype, &beside.elements(source)?);
+            let values = floats_of(beside.dtype, &beside.elements(source)?);
             meta::insert_new(&mut cube.meta, key, meta::floats(&values));
         }
     }

@@ -1,6 +1,7 @@
 use super::tiff_writer::TiffSpec;
 use super::writers::{npy, png};
 use super::*;
+use crate::elements::floats_of;
 use ::png::{BitDepth, ColorType};
 
 #[track_caller]
@@ -54,7 +55,7 @@ fn floats_become_the_smallest_integers() {
     ] {
         let mask = load(&values).unwrap();
         assert_eq!(mask.array.dtype(), dtype);
-        assert_eq!(values::to_f64(dtype, mask.array.bytes()), values);
+        assert_eq!(floats_of(dtype, mask.array.bytes()), values);
     }
     for (bad, found) in [(0.5, "0.5"), (f64::NAN, "NaN"), (f64::INFINITY, "inf"), (1e300, "1e300")] {
         let error = message(load(&[0.0, bad]));

@@ -1,6 +1,7 @@
 //! Real files, if they are present: they are not part of the repository.
 
 use super::*;
+use crate::elements::floats_of;
 
 /// The folder of real cubes next to the repository; prints a note if there is none.
 fn data() -> Option<PathBuf> {
@@ -43,7 +44,7 @@ fn cubes_in_use() {
             assert_eq!(list.as_array().unwrap().len() as u64, shape[2], "{file}");
         }
         // Pictures and spectra are smooth; elements with mixed-up axes are not.
-        let roughness = roughness(&values::to_f64(dtype, cube.array.bytes()), shape.map(|axis| axis as usize));
+        let roughness = roughness(&floats_of(dtype, cube.array.bytes()), shape.map(|axis| axis as usize));
         assert!(roughness.iter().all(|&ratio| ratio > 0.0 && ratio < 0.5), "{file}: {roughness:?}");
     }
 }
@@ -63,9 +64,7 @@ fn tiles_and_masks_in_use() {
         assert!(waves.iter().all(|wave| (400.0..2500.0).contains(&wave.as_f64().unwrap())));
         // Integers held as floats, from the no-data value up.
         assert!(
-            values::to_f64(Dtype::F32, cube.array.bytes())
-                .iter()
-                .all(|value| value.fract() == 0.0 && *value >= -32768.0)
+            floats_of(Dtype::F32, cube.array.bytes()).iter().all(|value| value.fract() == 0.0 && *value >= -32768.0)
         );
         let mask = load_mask(&folder.join("labels").join(path.file_name().unwrap()), &CubeOptions::default()).unwrap();
         assert_eq!((mask.array.dtype(), mask.array.shape()), (Dtype::U8, &[32, 32][..]));
