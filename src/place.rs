@@ -1,24 +1,16 @@
 //! Datasets wherever they are: in folders, and, with the feature `store`, behind URLs.
 
-use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
+use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
 use std::path::Path;
 
 /// Options of a store by their names: see `docs/stores.md`. They come before what the environment
 /// says.
 pub type Settings = [(String, String)];
 
-/// Whether this is a URL: a scheme of letters and digits before `://`.
-///
-/// ```
-/// assert!(shardpack::place::is_url("s3://bucket/train".as_ref()));
-/// assert!(!shardpack::place::is_url("train".as_ref()));
-/// ```
+/// Whether this is a URL ([`shardpack_reader::is_url`]).
 #[must_use]
 pub fn is_url(path: &Path) -> bool {
-    let text = path.to_string_lossy();
-    text.split_once("://").is_some_and(|(scheme, _)| {
-        scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(|b| b.is_ascii_alphanumeric())
-    })
+    shardpack_reader::is_url(&path.to_string_lossy())
 }
 
 /// Opens the dataset at a path or a URL. The environment says how a store is reached, as far as
@@ -46,22 +38,17 @@ pub fn verify(path: &Path, options: &VerifyOptions<'_>) -> Result<VerifyReport> 
     }
 }
 
-fn usage(what: &str, expected: &str, found: &str) -> shardpack_reader::Error {
-    let [what, expected, found] = [what, expected, found].map(str::to_owned);
-    shardpack_reader::Error::Usage { what, expected, found }
-}
-
 fn url(path: &Path, settings: &Settings) -> Result<Option<String>> {
     if !is_url(path) {
         return match settings.first() {
             None => Ok(None),
             Some((key, _)) => {
-                Err(usage("options of the storage", "none for a path of this machine", &format!("`{key}`")))
+                Err(Error::usage("options of the storage", "none for a path of this machine", format!("`{key}`")))
             }
         };
     }
     let text = path.to_str().map(str::to_owned);
-    text.map(Some).ok_or_else(|| usage("URL", "UTF-8", "other bytes"))
+    text.map(Some).ok_or_else(|| Error::usage("URL", "UTF-8", "other bytes"))
 }
 
 /// Refuses a URL where only a folder will do. `what` is the command.
@@ -103,11 +90,15 @@ mod remote {
 
 #[cfg(not(feature = "store"))]
 mod remote {
-    use super::{Settings, usage};
+    use super::Settings;
     use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
 
     fn off() -> Error {
-        usage("dataset", "a path of this machine", "a URL\nhint: this program was built without the feature `store`")
+        Error::usage(
+            "dataset",
+            "a path of this machine",
+            "a URL\nhint: this program was built without the feature `store`",
+        )
     }
 
     pub(super) fn open(_: &str, _: &DatasetOptions, _: &Settings) -> Result<Dataset> {

@@ -1,7 +1,7 @@
 //! The threads that fetch, and what they share with those who read.
 
 use crate::block::Block;
-use crate::failure::{Failure, usage};
+use crate::failure::Failure;
 use crate::fetch::{Want, fetch};
 use crate::object::Pin;
 use crate::opening::{Opening, open};
@@ -288,5 +288,5 @@ impl Drop for Client {
 
 /// What cannot be: said in the words of an error.
 pub(crate) fn cannot_start(name: &str, error: &io::Error) -> Error {
-    usage(format!("threads to read `{name}`"), "that the system starts them", error)
+    Error::usage(format!("threads to read `{name}`"), "that the system starts them", error)
 }

@@ -1,6 +1,6 @@
 //! From a URL and options to a client of `object_store`.
 
-use crate::failure::{hide, usage};
+use crate::failure::hide;
 use crate::options::StoreOptions;
 use crate::place::Target;
 use crate::watch::Watched;
@@ -62,9 +62,13 @@ pub(crate) fn connect(target: &Target, options: &StoreOptions) -> Result<Arc<dyn
 }
 
 fn unknown(target: &Target, key: &str) -> Error {
-    usage(format!("option of the storage for `{}`", target.name), "one that it knows", format!("`{key}`"))
+    Error::usage(format!("option of the storage for `{}`", target.name), "one that it knows", format!("`{key}`"))
 }
 
 fn wrong(target: &Target, error: &object_store::Error, options: &StoreOptions) -> Error {
-    usage(format!("options of the storage for `{}`", target.name), "those of a store", hide(error, &options.secrets()))
+    Error::usage(
+        format!("options of the storage for `{}`", target.name),
+        "those of a store",
+        hide(error, &options.secrets()),
+    )
 }

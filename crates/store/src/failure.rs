@@ -3,7 +3,6 @@
 
 use crate::watch::Refused;
 use object_store::client::{HttpError, HttpErrorKind};
-use shardpack_reader::Error;
 use std::error::Error as StdError;
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
@@ -80,10 +79,6 @@ impl Failure {
 /// What is said of an object that is not the one that was first read.
 pub(crate) const CHANGED: &str =
     "the object has changed since it was first read\nhint: write changed datasets under another name";
-
-pub(crate) fn usage(what: impl Into<String>, expected: impl Display, found: impl Display) -> Error {
-    Error::Usage { what: what.into(), expected: expected.to_string(), found: found.to_string() }
-}
 
 /// The error below all others: it says what happened, those above where.
 fn innermost<'e>(error: &'e (dyn StdError + 'static)) -> &'e (dyn StdError + 'static) {

@@ -34,8 +34,8 @@ mod watch;
 
 pub use object_store::ObjectStore;
 pub use options::{Keys, StoreOptions};
-pub use place::is_url;
 pub use remote::Remote;
+pub use shardpack_reader::is_url;
 
 use place::Place;
 use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};

@@ -1,7 +1,6 @@
 //! How a store is reached, how long it may take, and how much is read ahead.
 
-use crate::failure::usage;
-use shardpack_reader::Result;
+use shardpack_reader::{Error, Result};
 use std::time::Duration;
 
 /// How a store is reached. Every field has a default.
@@ -96,7 +95,8 @@ impl StoreOptions {
     /// # Errors
     /// `Usage` if the value of a field cannot be. Keys of the store are looked at when it is opened.
     pub fn set(&mut self, key: &str, value: &str) -> Result<()> {
-        let wrong = |expected: &str| usage(format!("option `{key}` of the storage"), expected, format!("`{value}`"));
+        let wrong =
+            |expected: &str| Error::usage(format!("option `{key}` of the storage"), expected, format!("`{value}`"));
         let time = || duration(value).ok_or_else(|| wrong("a time such as `500ms` or `20s`"));
         let number = || value.parse::<u64>().ok().filter(|n| *n > 0).ok_or_else(|| wrong("a number above 0"));
         match key {

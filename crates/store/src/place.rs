@@ -1,25 +1,10 @@
 //! What a URL names.
 
-use crate::failure::usage;
 use object_store::ObjectStoreScheme;
 use object_store::path::Path as Key;
-use shardpack_reader::Result;
+use shardpack_reader::{Error, Result, is_url};
 use std::path::PathBuf;
 use url::Url;
-
-/// Whether this is a URL, and not a path: a scheme of letters and digits before `://`.
-///
-/// ```
-/// use shardpack_store::is_url;
-/// assert!(is_url("s3://bucket/train") && is_url("file:///data/train"));
-/// assert!(!is_url("data/train") && !is_url("/data/a://b"));
-/// ```
-#[must_use]
-pub fn is_url(text: &str) -> bool {
-    text.split_once("://").is_some_and(|(scheme, _)| {
-        scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.bytes().all(|b| b.is_ascii_alphanumeric())
-    })
-}
 
 /// Where a dataset is.
 #[derive(Debug)]
@@ -48,10 +33,10 @@ impl Place {
         }
         let expected = "s3://, gs://, az://, http://, https:// or file://";
         // What is wrong is said without the text: it may hold a password.
-        let url = Url::parse(text).map_err(|error| usage("URL", expected, error))?;
+        let url = Url::parse(text).map_err(|error| Error::usage("URL", expected, error))?;
         if !url.username().is_empty() && url.scheme().starts_with("http") || url.password().is_some() {
             let found = "one with a user or a password\nhint: give credentials in the environment, or as options of the storage";
-            return Err(usage("URL", "one without credentials", found));
+            return Err(Error::usage("URL", "one without credentials", found));
         }
         let mut plain = url.clone();
         plain.set_query(None);
@@ -60,13 +45,14 @@ impl Place {
         if url.query().is_some() || url.fragment().is_some() {
             let found =
                 "a query or a fragment, which would not reach its shards\nhint: give tokens as options of the storage";
-            return Err(usage(format!("`{name}`"), "a URL of a folder, a manifest or a shard", found));
+            return Err(Error::usage(format!("`{name}`"), "a URL of a folder, a manifest or a shard", found));
         }
         if url.scheme() == "file" {
-            let path = url.to_file_path().map_err(|()| usage(format!("`{name}`"), "a path of this machine", "none"))?;
+            let path =
+                url.to_file_path().map_err(|()| Error::usage(format!("`{name}`"), "a path of this machine", "none"))?;
             return Ok(Self::Local(path));
         }
-        let unknown = || usage(format!("`{name}`"), expected, format!("{}://", url.scheme()));
+        let unknown = || Error::usage(format!("`{name}`"), expected, format!("{}://", url.scheme()));
         let (scheme, key) = ObjectStoreScheme::parse(&url).map_err(|_| unknown())?;
         if matches!(scheme, ObjectStoreScheme::Local | ObjectStoreScheme::Memory) {
             return Err(unknown());

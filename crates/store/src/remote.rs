@@ -2,7 +2,7 @@
 
 use crate::client::{Client, cannot_start};
 use crate::connect::connect;
-use crate::failure::{Failure, usage};
+use crate::failure::Failure;
 use crate::object::Object;
 use crate::options::StoreOptions;
 use crate::place::Target;
@@ -45,7 +45,7 @@ impl Remote {
     /// # Errors
     /// `Usage` if the folder cannot be one, or no thread can be started.
     pub fn new(store: Arc<dyn ObjectStore>, folder: &str, options: &StoreOptions) -> Result<Self> {
-        let key = Key::parse(folder).map_err(|error| usage("folder in the store", "a path", error))?;
+        let key = Key::parse(folder).map_err(|error| Error::usage("folder in the store", "a path", error))?;
         Self::start(store, key, folder, options)
     }
 
