@@ -1,5 +1,7 @@
 //! Sizes, counts and rates: parsed from arguments, and formatted for people.
 
+use shardpack_report::words;
+
 /// Reads a size: `1048576`, `8MiB`, `1GiB`, `500MB`. KiB, MiB, GiB, TiB are powers of two; kB, MB,
 /// GB, TB powers of ten.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
@@ -79,17 +81,14 @@ pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
     }
 }
 
+/// A number for the page as one for a terminal, where it can be searched for.
+fn plain(text: String) -> String {
+    text.replace(words::NBSP, " ")
+}
+
 /// `109.6 MB`: three significant digits, powers of ten.
 pub(crate) fn bytes(n: u64) -> String {
-    let units = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let mut value = n as f64;
-    let mut unit = 0;
-    while value >= 999.5 && unit + 1 < units.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    let decimals = usize::from(unit > 0 && value < 99.95) + usize::from(unit > 0 && value < 9.995);
-    format!("{value:.decimals$} {}", units[unit])
+    plain(words::bytes(n as f64))
 }
 
 /// `1.94 GB/s`.
@@ -105,31 +104,17 @@ pub(crate) fn rate(bytes: u64, seconds: f64) -> String {
 
 /// `1,234,567`.
 pub(crate) fn count(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    words::count(n)
 }
 
 /// `1 sample`, `2 samples`.
 pub(crate) fn plural(n: u64, noun: &str) -> String {
-    format!("{} {noun}{}", count(n), if n == 1 { "" } else { "s" })
+    plain(words::plural(n, noun))
 }
 
 /// `4.2 ms`, `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`.
 pub(crate) fn seconds(s: f64) -> String {
-    match s {
-        s if s < 9.95e-3 => format!("{:.1} ms", s * 1e3),
-        s if s < 0.0995 => format!("{:.0} ms", s * 1e3),
-        s if s < 10.0 => format!("{s:.2} s"),
-        s if s < 120.0 => format!("{s:.1} s"),
-        s => format!("{:.0} min {:.0} s", (s / 60.0).floor(), s % 60.0),
-    }
+    plain(words::seconds(s))
 }
 
 /// A number with `digits` significant digits; scientific notation only if plain digits would be

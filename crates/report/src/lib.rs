@@ -25,6 +25,6 @@ mod page;
 mod plot;
 pub mod stats;
 pub mod want;
-mod words;
+pub mod words;
 
 pub use page::{fragment, page};

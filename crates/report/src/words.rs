@@ -5,10 +5,10 @@
 use crate::data::Measure;
 
 /// Between a number and its unit.
-pub(crate) const NBSP: char = '\u{a0}';
+pub const NBSP: char = '\u{a0}';
 
 /// `109.6 MB`: three significant digits, powers of ten.
-pub(crate) fn bytes(n: f64) -> String {
+pub fn bytes(n: f64) -> String {
     let (value, unit) = in_unit(n);
     let decimals = if unit == "B" { 0 } else { usize::from(value < 99.95) + usize::from(value < 9.995) };
     format!("{value:.decimals$}{NBSP}{unit}")
@@ -35,7 +35,7 @@ fn in_unit(n: f64) -> (f64, &'static str) {
 }
 
 /// `1,234,567`.
-pub(crate) fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     grouped(&n.to_string())
 }
 
@@ -52,7 +52,7 @@ fn grouped(digits: &str) -> String {
 }
 
 /// `1 sample`, `2 samples`, `2 classes`.
-pub(crate) fn plural(n: u64, noun: &str) -> String {
+pub fn plural(n: u64, noun: &str) -> String {
     let end = match n {
         1 => "",
         _ if noun.ends_with('s') => "es",
@@ -62,7 +62,7 @@ pub(crate) fn plural(n: u64, noun: &str) -> String {
 }
 
 /// `42 ms`, `0.42 s`, `12.3 s`, `3 min 20 s`, `5 h 12 min`.
-pub(crate) fn seconds(s: f64) -> String {
+pub fn seconds(s: f64) -> String {
     let two =
         |n: f64, small: f64, a: &str, b: &str| format!("{:.0}{NBSP}{a} {:.0}{NBSP}{b}", (n / small).floor(), n % small);
     match s {
