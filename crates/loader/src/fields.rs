@@ -55,13 +55,14 @@ pub(super) enum From {
     /// A picture, decoded. Position among the stored fields. `floats` if it comes as such.
     Picture { position: usize, view: View, orientation: Option<Col>, floats: Option<Box<FloatTable>> },
     /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
-    /// it is stored.
+    /// it is stored. `is_shared` if a stage that takes it wants it in staging memory as it is stored.
     Array {
         position: usize,
         channels_first: bool,
         cut: Option<Cut>,
         indexed: bool,
         stored: Vec<(Codec, ArrayDescriptor)>,
+        is_shared: bool,
     },
     /// Stored bytes.
     Raw { position: usize },
@@ -76,7 +77,7 @@ impl From {
         }
     }
 
-    /// Whether large values of this field are made in parts.
+    /// Whether large values of this field are made in parts by the host.
     fn is_in_parts(&self) -> bool {
         match self {
             Self::Raw { .. } => true,
@@ -144,6 +145,15 @@ impl FieldPlan {
             From::Scalar(_) | From::Raw { .. } => FieldSource::Other,
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
+    }
+
+    const fn is_array(&self) -> bool {
+        matches!(self.from, From::Array { .. })
+    }
+
+    /// Whether large values of it are read into staging memory, by several threads.
+    pub(super) const fn is_shared(&self) -> bool {
+        self.staged && matches!(self.from, From::Array { is_shared: true, .. })
     }
 
     pub(super) const fn is_ragged(&self) -> bool {
@@ -243,9 +253,14 @@ impl Fields {
                 plan.staged = stage.takes(&plan.spec(*layout, *scaling));
             }
         }
-        let (mut plans, part_bytes) = (fields.plans.iter(), options.part_bytes as u64);
-        if plans.any(|plan| plan.from.is_in_parts()) && !fields.plans.iter().any(|plan| plan.staged) {
-            fields.large_bytes = Some(part_bytes.saturating_mul(LARGE_PARTS));
+        let any = |is: fn(&FieldPlan) -> bool| fields.plans.iter().any(is);
+        let in_parts = match any(|plan| plan.staged) {
+            false => any(|plan| plan.from.is_in_parts()),
+            // Other arrays that a stage takes are copied out of runs.
+            true => any(FieldPlan::is_shared) && !any(|plan| plan.staged && plan.is_array() && !plan.is_shared()),
+        };
+        if in_parts {
+            fields.large_bytes = Some((options.part_bytes as u64).saturating_mul(LARGE_PARTS));
         }
         Ok(fields)
     }
