@@ -15,6 +15,8 @@ use shardpack_reader::{Error, Result};
 
 /// Records of fewer parts are made by one thread: there is little to share.
 const LARGE_PARTS: u64 = 4;
+/// Arrays of so many parts are small beside a large one: they are kept until all parts are there.
+const KEPT_PARTS: u64 = 2;
 
 /// A column of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,8 +149,12 @@ impl FieldPlan {
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
 
-    const fn is_array(&self) -> bool {
-        matches!(self.from, From::Array { .. })
+    /// Whether it holds arrays of more than `bytes` that a stage takes, but does not share: they are
+    /// copied to staging memory, and stay in runs until then.
+    fn is_copied_from(&self, bytes: u64) -> bool {
+        let From::Array { stored, is_shared: false, .. } = &self.from else { return false };
+        let is_large = |array: &ArrayDescriptor| array.stored_bytes().is_ok_and(|stored| stored > bytes);
+        self.staged && stored.iter().any(|(_, array)| is_large(array))
     }
 
     /// Whether large values of it are read into staging memory, by several threads.
@@ -253,14 +259,17 @@ impl Fields {
                 plan.staged = stage.takes(&plan.spec(*layout, *scaling));
             }
         }
-        let any = |is: fn(&FieldPlan) -> bool| fields.plans.iter().any(is);
-        let in_parts = match any(|plan| plan.staged) {
-            false => any(|plan| plan.from.is_in_parts()),
-            // Other arrays that a stage takes are copied out of runs.
-            true => any(FieldPlan::is_shared) && !any(|plan| plan.staged && plan.is_array() && !plan.is_shared()),
+        let plans = &fields.plans;
+        let part_bytes = options.part_bytes as u64;
+        let in_parts = match plans.iter().any(|plan| plan.staged) {
+            false => plans.iter().any(|plan| plan.from.is_in_parts()),
+            true => {
+                let is_copied = |plan: &FieldPlan| plan.is_copied_from(part_bytes.saturating_mul(KEPT_PARTS));
+                plans.iter().any(FieldPlan::is_shared) && !plans.iter().any(is_copied)
+            }
         };
         if in_parts {
-            fields.large_bytes = Some((options.part_bytes as u64).saturating_mul(LARGE_PARTS));
+            fields.large_bytes = Some(part_bytes.saturating_mul(LARGE_PARTS));
         }
         Ok(fields)
     }

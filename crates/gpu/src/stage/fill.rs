@@ -97,10 +97,7 @@ impl<M: Block> Fill<M> {
 
     /// Takes a value, or says why not.
     pub(super) fn prepare(&self, spot: &Spot, value: &Value<'_>, zstd: &mut ZstdDecoder) -> Prepared {
-        match self.take(spot, value, None, zstd) {
-            Ok(size) => Prepared::Taken(size),
-            Err(refusal) => Prepared::Refused(refusal),
-        }
+        self.take(spot, value, None, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
     /// Room for a value of so many bytes, in parts of `step` bytes.
@@ -116,10 +113,7 @@ impl<M: Block> Fill<M> {
         loan: &Loan<M>,
         zstd: &mut ZstdDecoder,
     ) -> Prepared {
-        match self.take(spot, value, Some(loan), zstd) {
-            Ok(size) => Prepared::Taken(size),
-            Err(refusal) => Prepared::Refused(refusal),
-        }
+        self.take(spot, value, Some(loan), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
     fn take(

@@ -176,7 +176,7 @@ impl Stage for FakeStage {
     }
 
     fn shares(&self, example: &Value<'_>) -> bool {
-        matches!(example, Value::Array { .. })
+        matches!(example, Value::Array { descriptor, .. } if descriptor.shape.len() > 1)
     }
 
     fn staged_bytes(&self, _: &FieldSpec<'_>, record_bytes: u64, _: u64) -> u64 {
