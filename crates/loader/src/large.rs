@@ -229,7 +229,7 @@ impl Large {
             (None, None) => self.read(part, None, &mut bench.bytes, crc, counters),
             (None, Some(_)) => None,
             (Some(to), Some((split, number))) => {
-                room(&mut bench.bytes, read::size_class(length as u64)).ok()?;
+                read::class_room(&mut bench.bytes, length as u64).ok()?;
                 let bytes = bench.bytes.get_mut(..length)?;
                 self.read(part, Some(bytes), &mut Vec::new(), crc, counters)?;
                 let start = Instant::now();
