@@ -46,15 +46,18 @@ fn staged(stage: &Arc<CudaStage>, options: &LoaderOptions) -> LoaderOptions {
 #[test]
 fn epochs_are_the_hosts() {
     let Some(stage) = stage() else { return };
-    for (disk, what) in [
-        (Disk::alike(200, Harm::None), "alike"),
-        (Disk::varied(200, Harm::None), "varied"),
-        (Disk::alike(200, Harm::Damaged), "damaged"),
-        (Disk::scattered(200), "damaged pictures"),
+    let whole = LoaderOptions::default().part_bytes;
+    for (disk, what, part_bytes) in [
+        (Disk::alike(200, Harm::None), "alike", whole),
+        (Disk::varied(200, Harm::None), "varied", whole),
+        (Disk::alike(200, Harm::Damaged), "damaged", whole),
+        (Disk::scattered(200), "damaged pictures", whole),
+        (Disk::as_stored(200, Harm::None), "read where it is staged", 1500),
+        (Disk::as_stored(200, Harm::Damaged), "read where it is staged, damaged", 1500),
     ] {
         for (name, options) in ways() {
             for (batch_size, threads) in [(7, 3), (64, 8)] {
-                let options = LoaderOptions { batch_size, threads, ..options.clone() };
+                let options = LoaderOptions { batch_size, threads, part_bytes, ..options.clone() };
                 let (mut host, mut device) = (disk.loader(options.clone()), disk.loader(staged(&stage, &options)));
                 for number in 0..3 {
                     host.set_epoch(number).unwrap();

@@ -137,7 +137,7 @@ pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
         if dataset.is_empty() {
             continue;
         }
-        let examples = Examples::find(dataset, &field.name, position, &limits_of_a_part(dataset.limits()))?;
+        let examples = Examples::find(dataset, &field.name, position, &limits_of_a_part(dataset.limits()), None)?;
         let (at, shard, descriptor) = examples.first(dataset, 0)?;
         if examples.varies.contains(&true) && !columns_of(dataset, &shard, at.record, &descriptor.shape).1 {
             names.push(field.name.as_str());
@@ -150,12 +150,13 @@ pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
 /// and the index does not say which.
 pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Option<Parts>> {
     if dataset.is_empty() {
-        let from = From::Array { position, channels_first: false, cut: None, indexed: false, stored: Vec::new() };
+        let stored = Vec::new();
+        let from = From::Array { position, channels_first: false, cut: None, indexed: false, stored, is_shared: false };
         return Ok(Some((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 })));
     }
     let in_part = matches!(options.cube, CubeMode::Patch { .. }) || options.bands != Bands::All;
     let limits = if in_part { limits_of_a_part(dataset.limits()) } else { dataset.limits().clone() };
-    let examples = Examples::find(dataset, field, position, &limits)?;
+    let examples = Examples::find(dataset, field, position, &limits, options.stage.as_deref())?;
     let (at, shard, descriptor) = examples.first(dataset, options.epoch)?;
     let record = at.record;
     let dtype = examples.dtype(dataset, field, options)?;
@@ -188,7 +189,8 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
         }
     }
     let free: Vec<Col> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
-    let from = From::Array { position, channels_first, cut, indexed: known, stored: examples.stored(dtype) };
+    let (stored, is_shared) = (examples.stored(dtype), examples.are_shared());
+    let from = From::Array { position, channels_first, cut, indexed: known, stored, is_shared };
     if known && !alike(dataset, &free)? {
         let axis = |(column, fixed): (&Col, &Option<u64>)| fixed.map_or(Axis::Column(*column), Axis::Fixed);
         let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();

@@ -3,6 +3,7 @@
 
 use super::options::LoaderOptions;
 use super::read;
+use super::stage::{Stage, Value};
 use super::work::{SampleAt, check, name};
 use shardpack_array::{common_dtype, decoded_as};
 use shardpack_format::{ArrayDescriptor, Codec, Codes, Dtype, Error as FormatError, Limits, Record, Transform};
@@ -28,11 +29,19 @@ struct Example {
     sample: u64,
     codec: Codec,
     descriptor: ArrayDescriptor,
+    /// Whether a stage wants values like it to be read into staging memory.
+    is_shared: bool,
 }
 
 impl Examples {
     /// `limits` are those that the arrays, as a whole, must be within.
-    pub(super) fn find(dataset: &Dataset, field: &str, position: usize, limits: &Limits) -> Result<Self> {
+    pub(super) fn find(
+        dataset: &Dataset,
+        field: &str,
+        position: usize,
+        limits: &Limits,
+        stage: Option<&dyn Stage>,
+    ) -> Result<Self> {
         let count = dataset.len().min(MOST);
         let mut kinds: Vec<(ArrayDescriptor, Vec<u64>)> = Vec::new();
         let mut shapes: Vec<Vec<u64>> = Vec::new();
@@ -53,8 +62,8 @@ impl Examples {
         let mut buffer = Vec::new();
         for (kind, samples) in &kinds {
             let checked = samples.iter().take(TRIES).find_map(|&sample| {
-                let (codec, descriptor) = whole_record(dataset, sample, position, limits, &mut buffer).ok()??;
-                same_kind(kind, &descriptor).then_some(Example { sample, codec, descriptor })
+                let example = whole_record(dataset, sample, position, limits, (stage, &mut buffer)).ok()??;
+                same_kind(kind, &example.descriptor).then_some(example)
             });
             whole.extend(checked);
         }
@@ -84,6 +93,11 @@ impl Examples {
             .iter()
             .filter_map(|example| Some((example.codec, decoded_as(&example.descriptor, dtype)?)))
             .collect()
+    }
+
+    /// Whether the stage wants values like all of them to be read into staging memory.
+    pub(super) fn are_shared(&self) -> bool {
+        self.samples.iter().all(|example| example.is_shared)
     }
 
     /// The type in which a batch holds the field.
@@ -161,14 +175,17 @@ fn whole_record(
     sample: u64,
     position: usize,
     limits: &Limits,
-    buffer: &mut Vec<u8>,
-) -> Result<Option<(Codec, ArrayDescriptor)>> {
+    (stage, buffer): (Option<&dyn Stage>, &mut Vec<u8>),
+) -> Result<Option<Example>> {
     let (number, record) = dataset.locate(sample)?;
     let shard = dataset.shard(number)?;
     let bytes = shard.read_record(record, buffer)?;
     let frame = check(&shard, record, bytes)?;
     let Some(value) = Record::field_at(&frame, bytes, position, limits)? else { return Ok(None) };
-    Ok(Some((value.codec, ArrayDescriptor::parse(value.descriptor, limits)?)))
+    let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
+    let value = Value::Array { codec, descriptor: &descriptor, bytes: value.bytes, region: None, limits };
+    let is_shared = stage.is_some_and(|stage| stage.shares(&value));
+    Ok(Some(Example { sample, codec, descriptor, is_shared }))
 }
 
 /// The descriptor of a sample's array, by the head of its record alone: cubes are large.

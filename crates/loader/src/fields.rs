@@ -15,6 +15,8 @@ use shardpack_reader::{Error, Result};
 
 /// Records of fewer parts are made by one thread: there is little to share.
 const LARGE_PARTS: u64 = 4;
+/// Arrays of so many parts are small beside a large one: they are kept until all parts are there.
+const KEPT_PARTS: u64 = 2;
 
 /// A column of the index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,13 +57,14 @@ pub(super) enum From {
     /// A picture, decoded. Position among the stored fields. `floats` if it comes as such.
     Picture { position: usize, view: View, orientation: Option<Col>, floats: Option<Box<FloatTable>> },
     /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
-    /// it is stored.
+    /// it is stored. `is_shared` if a stage that takes it wants it in staging memory as it is stored.
     Array {
         position: usize,
         channels_first: bool,
         cut: Option<Cut>,
         indexed: bool,
         stored: Vec<(Codec, ArrayDescriptor)>,
+        is_shared: bool,
     },
     /// Stored bytes.
     Raw { position: usize },
@@ -76,7 +79,7 @@ impl From {
         }
     }
 
-    /// Whether large values of this field are made in parts.
+    /// Whether large values of this field are made in parts by the host.
     fn is_in_parts(&self) -> bool {
         match self {
             Self::Raw { .. } => true,
@@ -144,6 +147,19 @@ impl FieldPlan {
             From::Scalar(_) | From::Raw { .. } => FieldSource::Other,
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
+    }
+
+    /// Whether it holds arrays of more than `bytes` that a stage takes, but does not share: they are
+    /// copied to staging memory, and stay in runs until then.
+    fn is_copied_from(&self, bytes: u64) -> bool {
+        let From::Array { stored, is_shared: false, .. } = &self.from else { return false };
+        let is_large = |array: &ArrayDescriptor| array.stored_bytes().is_ok_and(|stored| stored > bytes);
+        self.staged && stored.iter().any(|(_, array)| is_large(array))
+    }
+
+    /// Whether large values of it are read into staging memory, by several threads.
+    pub(super) const fn is_shared(&self) -> bool {
+        self.staged && matches!(self.from, From::Array { is_shared: true, .. })
     }
 
     pub(super) const fn is_ragged(&self) -> bool {
@@ -243,8 +259,16 @@ impl Fields {
                 plan.staged = stage.takes(&plan.spec(*layout, *scaling));
             }
         }
-        let (mut plans, part_bytes) = (fields.plans.iter(), options.part_bytes as u64);
-        if plans.any(|plan| plan.from.is_in_parts()) && !fields.plans.iter().any(|plan| plan.staged) {
+        let plans = &fields.plans;
+        let part_bytes = options.part_bytes as u64;
+        let in_parts = match plans.iter().any(|plan| plan.staged) {
+            false => plans.iter().any(|plan| plan.from.is_in_parts()),
+            true => {
+                let is_copied = |plan: &FieldPlan| plan.is_copied_from(part_bytes.saturating_mul(KEPT_PARTS));
+                plans.iter().any(FieldPlan::is_shared) && !plans.iter().any(is_copied)
+            }
+        };
+        if in_parts {
             fields.large_bytes = Some(part_bytes.saturating_mul(LARGE_PARTS));
         }
         Ok(fields)

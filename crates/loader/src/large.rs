@@ -3,8 +3,9 @@
 //! The thread that takes the row *opens* the record ([`opening`](super::opening)): it reads what must be known first, the head,
 //! small values and the headers of chunks, and cuts the rest into parts. Each part is then taken by
 //! whoever has time, and goes once through the cache of that core: read, CRC32, decoded to its
-//! place. Parts that need no decoding are read to their place. Whoever ends the last part joins the
-//! CRCs, compares, and completes the row.
+//! place. Parts that need no decoding are read to their place, in the row or, if a stage takes the
+//! value, in its staging memory. Whoever ends the last part joins the CRCs, compares, and completes
+//! the row.
 //!
 //! Whatever is amiss — a record that cannot be cut, a read that fails, a CRC, a chunk — the record
 //! is read once more as a whole, in the way of small records. That way alone says what is wrong, or
@@ -14,6 +15,7 @@ use super::array_row::ArrayRows;
 use super::job::RowOf;
 use super::read;
 use super::rows::{PartMut, RowMut};
+use super::stage::{StagedPart, StagedRoom};
 use super::stats::{Counters, add, add_since};
 use shardpack_array::{ArraySplit, Ends};
 use shardpack_format::{Error as FormatError, FieldValue, Frame, Limits, Record, Result};
@@ -39,8 +41,43 @@ pub(super) struct Large {
     left: AtomicUsize,
     failed: AtomicBool,
     abandoned: AtomicBool,
-    /// The row, and the axes of its ragged fields, until it is complete.
-    row: Mutex<Option<(Arc<RowMut>, Vec<u64>)>>,
+    /// The row, until it is complete.
+    row: Mutex<Option<Row>>,
+}
+
+/// The row that a record becomes.
+pub(super) struct Row {
+    /// Values in staging memory. They go before the handle does: the slot is in use until then.
+    pub(super) there: Vec<There>,
+    pub(super) handle: Arc<RowMut>,
+    /// Axes of its ragged fields.
+    pub(super) dims: Vec<u64>,
+}
+
+/// A value in the staging memory of a stage.
+pub(super) struct There {
+    /// Number of the field.
+    pub(super) field: usize,
+    /// From the start of the record.
+    pub(super) bytes: Range<u64>,
+    pub(super) room: Box<dyn StagedRoom>,
+}
+
+/// Where a part goes.
+pub(super) enum To {
+    /// Its place in the row, as it is or decoded.
+    Row(PartMut),
+    /// Its place in staging memory, as it is. The handle keeps the slot in use, and goes last.
+    Stage { part: Box<dyn StagedPart>, _handle: Arc<RowMut> },
+}
+
+impl To {
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Self::Row(part) => part.bytes(),
+            Self::Stage { part, .. } => part.bytes(),
+        }
+    }
 }
 
 /// Bytes of the record that were read by whoever opened it.
@@ -59,6 +96,8 @@ pub(super) enum Field {
     /// Its stored bytes come as they are, so many.
     Stored(u64),
     Array(Box<ArraySplit>),
+    /// Its stored bytes are read into staging memory, and prepared when all parts are there.
+    Staged,
 }
 
 /// Consecutive bytes of the record, for one thread.
@@ -73,7 +112,7 @@ pub(super) struct Part {
 
 #[derive(Default)]
 struct PartState {
-    to: Option<PartMut>,
+    to: Option<To>,
     crc: crc32fast::Hasher,
     ends: Ends,
 }
@@ -102,8 +141,8 @@ pub(super) fn steps(bytes: &Range<u64>, step: u64) -> impl Iterator<Item = Range
 }
 
 impl Part {
-    /// A part that goes `to` a place in the row, if the batch has something of it.
-    pub(super) fn new(bytes: Range<u64>, of: Option<(usize, usize)>, to: Option<PartMut>) -> Self {
+    /// A part that goes `to` a place, if the batch has something of it.
+    pub(super) fn new(bytes: Range<u64>, of: Option<(usize, usize)>, to: Option<To>) -> Self {
         Self { bytes, of, state: Mutex::new(PartState { to, ..PartState::default() }) }
     }
 
@@ -118,7 +157,7 @@ impl Large {
         (shard, frame): (Arc<Shard>, Frame),
         kept: Vec<Kept>,
         (fields, parts): (Vec<Field>, Vec<Part>),
-        row: (Arc<RowMut>, Vec<u64>),
+        row: Row,
     ) -> Self {
         let (next, left) = (AtomicUsize::new(0), AtomicUsize::new(parts.len()));
         let (failed, abandoned) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -167,7 +206,7 @@ impl Large {
     /// A part that was taken is done, or has failed: whether it was the last one.
     pub(super) fn done(&self, number: usize) -> bool {
         if let Some(part) = self.parts.get(number) {
-            // Its bytes of the row are given back before it counts.
+            // Its bytes are given back before it counts.
             part.state().to = None;
         }
         // AcqRel: who ends the last part sees what all others have done.
@@ -181,6 +220,8 @@ impl Large {
         let length = size(part.bytes.end - part.bytes.start)?;
         let split = match part.of.and_then(|(field, part)| Some((self.fields.get(field)?, part))) {
             Some((Field::Array(split), part)) if !split.is_copy() => Some((split, part)),
+            // The stage has given no room for it, or room of another size.
+            Some((Field::Staged, _)) if to.as_mut().is_none_or(|to| to.bytes().len() != length) => return None,
             _ => None,
         };
         match (to, split) {
@@ -188,7 +229,7 @@ impl Large {
             (None, None) => self.read(part, None, &mut bench.bytes, crc, counters),
             (None, Some(_)) => None,
             (Some(to), Some((split, number))) => {
-                room(&mut bench.bytes, read::size_class(length as u64)).ok()?;
+                read::class_room(&mut bench.bytes, length as u64).ok()?;
                 let bytes = bench.bytes.get_mut(..length)?;
                 self.read(part, Some(bytes), &mut Vec::new(), crc, counters)?;
                 let start = Instant::now();
@@ -233,10 +274,10 @@ impl Large {
         &self.shard
     }
 
-    /// The row, when all parts are done.
-    pub(super) fn take_row(&self) -> Option<(RowMut, Vec<u64>)> {
-        let (row, dims) = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        Some((Arc::into_inner(row)?, dims))
+    /// The row, with its axes and what is staged of it, when all parts are done.
+    pub(super) fn take_row(&self) -> Option<(RowMut, Vec<u64>, Vec<There>)> {
+        let Row { there, handle, dims } = self.row.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some((Arc::into_inner(handle)?, dims, there))
     }
 
     /// Whether every part is there, and the CRC32 of all of them is that of the record.
@@ -254,8 +295,13 @@ impl Large {
         whole.finalize()
     }
 
-    /// The value of a stored field, out of what was kept.
-    pub(super) fn value(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'_>>> {
+    /// The value of a stored field, out of what was kept or is staged.
+    pub(super) fn value<'a>(
+        &'a self,
+        there: &'a [There],
+        position: usize,
+        limits: &Limits,
+    ) -> Result<Option<FieldValue<'a>>> {
         let head = self.kept.first().map_or(&[][..], |kept| &kept.bytes);
         let head = size(self.frame.head_bytes.into()).and_then(|length| head.get(..length)).unwrap_or_default();
         let Some(place) = Record::places(&self.frame, head)?.into_iter().nth(position).flatten() else {
@@ -269,7 +315,10 @@ impl Large {
                 place.decoded_bytes,
             ));
         }
-        let bytes = within(&self.kept, &place.bytes);
+        let bytes = match there.iter().find(|there| there.bytes == place.bytes) {
+            Some(there) => there.room.bytes(),
+            None => within(&self.kept, &place.bytes),
+        };
         let bytes =
             bytes.ok_or_else(|| FormatError::internal("value of a large record", "one that was kept", position))?;
         Ok(Some(FieldValue {
@@ -293,7 +342,7 @@ impl Large {
                 }
                 Ok(true)
             }
-            Some(Field::Kept) | None => Ok(false),
+            Some(Field::Kept | Field::Staged) | None => Ok(false),
         }
     }
 

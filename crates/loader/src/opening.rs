@@ -3,9 +3,10 @@
 use super::array_row::ArrayRows;
 use super::fields::From;
 use super::job::RowOf;
-use super::large::{Field, Kept, Large, Part, size, steps, within};
+use super::large::{Field, Kept, Large, Part, Row, There, To, size, steps, within};
 use super::read;
 use super::rows::{PartMut, RowMut};
+use super::stage::{StagedPart, StagedParts};
 use super::work::{FieldOf, Recipe, SampleAt, Source};
 use shardpack_array::blosc2::HEADER_BYTES;
 use shardpack_format::{FRAME_BYTES, FieldPlace, FieldValue, Frame, Record};
@@ -27,8 +28,10 @@ pub(super) struct Opening<'a> {
 #[derive(Default)]
 struct Cuts {
     parts: Vec<Cut>,
-    /// Where parts go: the field, and its bytes.
+    /// Where parts go in the row: the field, and its bytes.
     to: Vec<(usize, Range<usize>)>,
+    /// Values that go to staging memory: the field, and where they are in the record.
+    staged: Vec<(usize, Range<u64>)>,
     fields: Vec<Field>,
 }
 
@@ -36,15 +39,32 @@ struct Cuts {
 struct Cut {
     bytes: Range<u64>,
     of: Option<(usize, usize)>,
-    /// Its number among those that go somewhere.
-    to: usize,
+    goal: Goal,
+}
+
+/// Where it is to go.
+#[derive(Clone, Copy)]
+enum Goal {
+    Nowhere,
+    /// Its number among those that go to the row.
+    Row(usize),
+    /// The number of its value among those that are staged, and its own in that value.
+    Stage(usize, usize),
 }
 
 impl Cuts {
-    /// Adds part `part` of a field, which goes to `to`.
+    /// Adds part `part` of a field, which goes to `to` in the row.
     fn push(&mut self, bytes: Range<u64>, (field, part): (usize, usize), to: Range<usize>) {
-        self.parts.push(Cut { bytes, of: Some((field, part)), to: self.to.len() });
+        self.parts.push(Cut { bytes, of: Some((field, part)), goal: Goal::Row(self.to.len()) });
         self.to.push((field, to));
+    }
+
+    /// Adds a field that is staged, in parts of `step` bytes.
+    fn stage(&mut self, field: usize, bytes: &Range<u64>, step: u64) {
+        let value = self.staged.len();
+        let cut = |(part, bytes)| Cut { bytes, of: Some((field, part)), goal: Goal::Stage(value, part) };
+        self.parts.extend(steps(bytes, step).enumerate().map(cut));
+        self.staged.push((field, bytes.clone()));
     }
 
     /// Whether a value is cut already.
@@ -53,6 +73,9 @@ impl Cuts {
     }
 }
 
+/// Parts of one value in staging memory that nobody has yet.
+type Free = Vec<Option<Box<dyn StagedPart>>>;
+
 impl Opening<'_> {
     /// As many bytes as those of this many parts may be kept by whoever opens a record.
     const MOST_KEPT: u64 = 4;
@@ -60,14 +83,38 @@ impl Opening<'_> {
     /// Opens the record of a row. The row comes back if the record has to be read as a whole.
     pub(super) fn open(mut self, of: RowOf, row: RowMut, dims: &[u64]) -> Result<Large, RowMut> {
         let Some((frame, cuts, kept)) = self.cut(&row, dims) else { return Err(row) };
-        let (row, places) = row.divide(&cuts.to)?;
+        // After all that may fail: what is claimed of staging memory is gone until the next batch.
+        let Some((there, mut free)) = self.claim(&row, &cuts.staged) else { return Err(row) };
+        let (handle, places) = row.divide(&cuts.to)?;
         let mut places: Vec<Option<PartMut>> = places.into_iter().map(Some).collect();
-        let part = |Cut { bytes, of, to }: Cut| {
-            let to = of.and_then(|_| places.get_mut(to)?.take());
+        let part = |Cut { bytes, of, goal }: Cut| {
+            let to = match goal {
+                Goal::Nowhere => None,
+                Goal::Row(number) => places.get_mut(number).and_then(Option::take).map(To::Row),
+                Goal::Stage(value, part) => {
+                    let part = free.get_mut(value).and_then(|parts| parts.get_mut(part)?.take());
+                    part.map(|part| To::Stage { part, _handle: Arc::clone(&handle) })
+                }
+            };
             Part::new(bytes, of, to)
         };
         let parts = cuts.parts.into_iter().map(part).collect();
-        Ok(Large::new(of, (Arc::clone(self.shard), frame), kept, (cuts.fields, parts), (row, dims.to_vec())))
+        // Whatever was not asked for: no part is left but those that threads have.
+        drop(free);
+        let row = Row { there, handle, dims: dims.to_vec() };
+        Ok(Large::new(of, (Arc::clone(self.shard), frame), kept, (cuts.fields, parts), row))
+    }
+
+    /// Claims staging memory for these values; `None` if there is not enough.
+    fn claim(&self, row: &RowMut, staged: &[(usize, Range<u64>)]) -> Option<(Vec<There>, Vec<Free>)> {
+        let (mut there, mut free) = (Vec::new(), Vec::new());
+        for (field, bytes) in staged {
+            let (slot, spot) = row.spot(*field)?;
+            let StagedParts { room, parts } = slot.room_for(&spot, size(bytes.end - bytes.start)?, self.part_bytes)?;
+            there.push(There { field: *field, bytes: bytes.clone(), room });
+            free.push(parts.into_iter().map(Some).collect());
+        }
+        Some((there, free))
     }
 
     /// `None` if the record has to be read as a whole.
@@ -90,7 +137,7 @@ impl Opening<'_> {
             });
             if !cuts.has(&place.bytes) && !is_wanted {
                 let steps = steps(&place.bytes, self.part_bytes as u64);
-                cuts.parts.extend(steps.map(|bytes| Cut { bytes, of: None, to: 0 }));
+                cuts.parts.extend(steps.map(|bytes| Cut { bytes, of: None, goal: Goal::Nowhere }));
             }
         }
         cuts.parts.sort_by_key(|cut| cut.bytes.start);
@@ -130,7 +177,16 @@ impl Opening<'_> {
                 }
                 Some(Field::Stored(length))
             }
-            From::Array { channels_first, cut: None, .. } if place.decoded_bytes <= limits.max_decoded_bytes => {
+            // Patches too: the device cuts them out of the whole.
+            From::Array { cut, .. }
+                if plan.is_shared() && (cut.is_some() || place.decoded_bytes <= limits.max_decoded_bytes) =>
+            {
+                cuts.stage(number, &place.bytes, self.part_bytes as u64);
+                Some(Field::Staged)
+            }
+            From::Array { channels_first, cut: None, .. }
+                if !plan.staged && place.decoded_bytes <= limits.max_decoded_bytes =>
+            {
                 let (codec, decoded_bytes, descriptor) = (place.codec, place.decoded_bytes, place.descriptor);
                 let value = FieldValue { codec, decoded_bytes, descriptor, bytes: &[] };
                 let source = Source::Whole { frame, bytes: &[] };

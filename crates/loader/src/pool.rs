@@ -409,14 +409,16 @@ impl Desk {
             if !large.done(number) || large.is_abandoned() {
                 continue;
             }
-            let Some((mut row, mut dims)) = large.take_row() else {
+            let Some((mut row, mut dims, there)) = large.take_row() else {
                 let error = Error::internal("row of a large record", "one that nobody else has", "none");
                 self.post(large.of, Some(error), &[]);
                 return;
             };
             self.row(shared, (large.of, &mut row), &mut dims, |bench, at, row, dims| {
-                bench.complete(shared.work(), large, at, row, dims)
+                bench.complete(shared.work(), (large, &there), at, row, dims)
             });
+            // Before the row: the slot is in use until then.
+            drop(there);
         }
     }
 

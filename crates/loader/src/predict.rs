@@ -137,7 +137,8 @@ pub(super) fn predict(
                 let how = (*channels_first, cut.as_ref());
                 // What is wrong with the part that is asked for is said when its batch comes.
                 let part = |stored| part_bytes(stored, how, reads.record);
-                if fields.large_bytes.is_some_and(|large| reads.record >= large) {
+                // What is read into staging memory takes no other.
+                if fields.large_bytes.is_some_and(|large| reads.record >= large) && !field.is_shared() {
                     parts = stored.iter().filter_map(part).fold(parts, u64::max);
                 }
                 let scratch = stored.iter().filter_map(|stored| scratch_bytes(stored, how, largest_row).ok());

@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! filling    threads check records; for each field that the stage takes they call `prepare`, which
-//!            copies what the device needs into staging memory; the host decodes the other fields
+//!            copies what the device needs into staging memory; the host decodes the other fields;
+//!            large arrays that the stage `shares` are read there before they are checked
 //! submitted  one thread calls `submit`, without any lock; copies and kernels go on by themselves
 //! done       the stage calls `Ticket::done`; the host decodes what the device found odd, and
 //!            writes it to its place; the consumer gets the batch
@@ -39,6 +40,14 @@ pub trait Stage: Send + Sync + fmt::Debug {
     /// Whether it decodes rows of this field. Asked once for each field, when a loader opens.
     /// Fields that it does not take are decoded by the host and uploaded.
     fn takes(&self, field: &FieldSpec<'_>) -> bool;
+
+    /// Whether large values like this one, of a field of arrays that it takes, are to be read straight
+    /// into staging memory, by several threads ([`StageSlot::room_for`]): because the device needs
+    /// their bytes as they are stored. Asked about examples, when a loader opens.
+    fn shares(&self, example: &Value<'_>) -> bool {
+        let _ = example;
+        false
+    }
 
     /// Bytes of staging memory for a row of a field that it takes: `record_bytes` are those of the
     /// record that holds its value, `row_bytes` those of the row in the output. If they turn out
@@ -86,6 +95,17 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// A value that is damaged is refused: the host says what is wrong with it.
     fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared;
 
+    /// Room in the staging memory for a value of `bytes` bytes, as it is stored, cut into parts of
+    /// `step` bytes. Several threads read it there, and then it is prepared as it stands, without a
+    /// copy ([`StagedRoom::prepare`]). `None` if there is none. Does not wait.
+    ///
+    /// All that is returned is dropped before the batch is submitted, and before the slot begins
+    /// another.
+    fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
+        let _ = (spot, bytes, step);
+        None
+    }
+
     /// A row that the host has decoded: all bytes of `spot`.
     ///
     /// # Errors
@@ -123,6 +143,30 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     /// # Errors
     /// The device's, or the range is not in the output.
     fn write(&self, to: usize, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// Room in staging memory for one value.
+pub trait StagedRoom: Send + Sync + fmt::Debug {
+    /// The bytes of the value; `None` while there are parts.
+    fn bytes(&self) -> Option<&[u8]>;
+
+    /// As [`StageSlot::prepare`], of a value whose bytes are [`bytes`](Self::bytes).
+    fn prepare(&self, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared;
+}
+
+/// A part of a [`StagedRoom`], for one thread.
+pub trait StagedPart: Send + fmt::Debug {
+    /// Its bytes. What they hold is left from before.
+    fn bytes(&mut self) -> &mut [u8];
+}
+
+/// What [`StageSlot::room_for`] has found: room, and its parts in order.
+#[derive(Debug)]
+pub struct StagedParts {
+    /// The room.
+    pub room: Box<dyn StagedRoom>,
+    /// Its parts.
+    pub parts: Vec<Box<dyn StagedPart>>,
 }
 
 /// A device, as DLPack names it.

@@ -6,7 +6,7 @@ use super::arrays::Cut;
 use super::cached;
 use super::fields::{Col, FieldPlan, Fields, From};
 use super::job::RowOf;
-use super::large::{Large, PartBench};
+use super::large::{Large, PartBench, There};
 use super::mend::OddRow;
 use super::opening::Opening;
 use super::options::LoaderOptions;
@@ -167,13 +167,14 @@ impl Bench {
     pub(super) fn complete(
         &mut self,
         common: Common<'_>,
-        large: &Large,
+        (large, there): (&Large, &[There]),
         at: SampleAt,
         row: &mut RowMut,
         dims: &mut [u64],
     ) -> Result<()> {
         let promised = dims.to_vec();
-        if large.is_whole() && self.fields(common, Source::Parts(large), (large.shard(), at), row, dims).is_ok() {
+        let source = Source::Parts(large, there);
+        if large.is_whole() && self.fields(common, source, (large.shard(), at), row, dims).is_ok() {
             return Ok(());
         }
         dims.copy_from_slice(&promised);
@@ -216,7 +217,7 @@ impl Bench {
             let Some(dims) = dims.get_mut(field.dims_at..end) else {
                 return Err(place(FormatError::internal("axes of a row", end, dims.len())));
             };
-            if let Source::Parts(large) = source
+            if let Source::Parts(large, _) = source
                 && large.complete(number, row, dims).map_err(place)?
             {
                 continue;
@@ -266,7 +267,10 @@ impl Bench {
                 let how = (*channels_first, cut.as_ref());
                 let (descriptor, region) = self.arrays.asked(recipe, of, &value, how, dims)?;
                 let value = Value::Array { codec: value.codec, descriptor, bytes: value.bytes, region, limits };
-                slot.prepare(spot, &value, &mut *self.stage)
+                match of.there() {
+                    Some(there) => there.room.prepare(&value, &mut *self.stage),
+                    None => slot.prepare(spot, &value, &mut *self.stage),
+                }
             }
             From::Scalar(_) | From::Raw { .. } => Prepared::Refused("neither a picture nor an array".into()),
         };
@@ -464,8 +468,8 @@ pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
 pub(super) enum Source<'a> {
     /// A whole record.
     Whole { frame: &'a Frame, bytes: &'a [u8] },
-    /// What was kept of one that was made in parts.
-    Parts(&'a Large),
+    /// What was kept of one that was made in parts, and what is staged of it.
+    Parts(&'a Large, &'a [There]),
 }
 
 /// A field of the record that is being decoded.
@@ -496,7 +500,15 @@ impl<'a> FieldOf<'a> {
     fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
         match self.source {
             Source::Whole { frame, bytes } => Record::field_at(frame, bytes, position, limits),
-            Source::Parts(large) => large.value(position, limits),
+            Source::Parts(large, there) => large.value(there, position, limits),
+        }
+    }
+
+    /// Its value, if that is in staging memory as it is stored.
+    fn there(&self) -> Option<&'a There> {
+        match self.source {
+            Source::Whole { .. } => None,
+            Source::Parts(_, there) => there.iter().find(|there| there.field == self.number),
         }
     }
 }

@@ -26,7 +26,7 @@ pub use batch::{Batch, Payload, Staged, Stager};
 pub use element::{As, ElementType};
 pub use fault::Fault;
 pub use kernels::CubeKernels;
-pub(crate) use needs::{Entry, Needs, takes};
+pub(crate) use needs::{Entry, Needs, is_taken_as_stored, takes};
 pub(crate) use place::{CONSTANT_BYTES, write_constants};
 pub use work::Work;
 pub(crate) use work::{GAPS, MOST_CUBES, assemble};

@@ -6,7 +6,7 @@ use super::element::{As, ElementType};
 use super::place::{Placer, Room, Tasks};
 use super::wire::{CubeRow, Mode, PieceTask, Plane, StreamTask, Wire, chunk_bands};
 use crate::config::STATUS_BYTES;
-use shardpack_array::blosc2::{Content, HEADER_BYTES, StreamCoder, StreamKind};
+use shardpack_array::blosc2::{Chunk, Content, HEADER_BYTES, StreamCoder, StreamKind};
 use shardpack_array::{Region, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
 
@@ -75,25 +75,26 @@ impl<'a> Needs<'a> {
         &self.staged
     }
 
-    /// Bytes that are uploaded, besides tables: compressed ones as they are, and what zstd had
-    /// coded.
-    pub(crate) fn bytes(&self) -> usize {
+    /// Bytes that are uploaded, besides tables: compressed ones as they are, unless the payload is
+    /// in the slot already, and what zstd had coded.
+    pub(crate) fn bytes(&self, is_in_slot: bool) -> usize {
+        let copied = |bytes: usize| if is_in_slot { 0 } else { bytes };
         match &self.units {
             _ if self.staged.bytes == 0 => 0,
-            Units::Raw(payload) => payload.len(),
+            Units::Raw(payload) => copied(payload.len()),
             Units::Zstd(_) => self.stored_bytes,
             Units::Blosc2(chunks) => chunks
                 .iter()
                 .map(|chunk| match chunk.content() {
-                    Content::Stored => chunk.bytes().len().saturating_sub(HEADER_BYTES),
+                    Content::Stored => copied(chunk.bytes().len().saturating_sub(HEADER_BYTES)),
                     Content::Repeated(_) => 0,
-                    Content::Blocks { coder: StreamCoder::Lz4, .. } => chunk.bytes().len(),
+                    Content::Blocks { coder: StreamCoder::Lz4, .. } => copied(chunk.bytes().len()),
                     Content::Blocks { coder: StreamCoder::Zstd, streams, .. } => streams
                         .iter()
                         .map(|stream| match stream.kind {
                             StreamKind::Coded => stream.out_bytes,
                             StreamKind::Run(_) => 0,
-                            StreamKind::Stored => stream.bytes,
+                            StreamKind::Stored => copied(stream.bytes),
                         })
                         .sum(),
                 })
@@ -152,15 +153,16 @@ impl<'a> Needs<'a> {
         Ok((Entry { tasks, tables, row, out_end: out.saturating_add(self.staged.bytes) }, taken, scratch_taken))
     }
 
-    /// As `stage_in`, of a payload that is anywhere.
+    /// As `stage_in`, to as many bytes as [`bytes`](Self::bytes) says.
     pub(crate) fn stage(
         &self,
         to: (usize, &mut [u8]),
+        payload_at: Option<u64>,
         scratch: u64,
         out: u64,
         zstd: &mut ZstdDecoder,
     ) -> Result<Entry> {
-        Ok(self.stage_in(to, None, scratch, out, zstd)?.0)
+        Ok(self.stage_in(to, payload_at, scratch, out, zstd)?.0)
     }
 
     /// Its entry, and its own tables, counted from the first of them.
@@ -249,6 +251,17 @@ pub(super) fn align(tables: &mut Vec<u8>) -> usize {
 /// Whether the kernels take an array like this one.
 pub(crate) fn takes(codec: Codec, descriptor: &ArrayDescriptor) -> bool {
     matches!(codec, Codec::Raw | Codec::Zstd | Codec::Blosc2) && check_types(descriptor).is_ok()
+}
+
+/// Whether the device needs the bytes of an array as they are stored: nothing in them is decoded by
+/// the host.
+pub(crate) fn is_taken_as_stored(codec: Codec, descriptor: &ArrayDescriptor, payload: &[u8], limits: &Limits) -> bool {
+    let is_zstd = |chunk: &Chunk<'_>| matches!(chunk.content(), Content::Blocks { coder: StreamCoder::Zstd, .. });
+    match Units::walk(codec, descriptor, payload, limits) {
+        Ok(Units::Raw(_)) => true,
+        Ok(Units::Blosc2(chunks)) => !chunks.iter().any(is_zstd),
+        Ok(Units::Zstd(_)) | Err(_) => false,
+    }
 }
 
 /// Fails unless the host's decoder takes these types too.

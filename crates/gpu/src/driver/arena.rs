@@ -6,16 +6,20 @@
 //! 2. A claim borrows the arena. [`Arena::reset`] and [`Arena::memory`] need the arena for
 //!    themselves (`&mut self`), so they come when no claim is left, and the arena is not moved while
 //!    there are any.
+//!    What is filled for longer than that is a [`Loan`]: it holds the memory, and both fail as long as
+//!    somebody does.
 //! 3. What a device copies is not written: after [`Arena::memory`] nothing is handed out until
 //!    [`Arena::reset`], and that waits until all copies are done.
-//! 4. Nothing but a claim gives out bytes while claims are possible: a [`Block`] gives a pointer.
+//! 4. Nothing but a claim or a loan gives out bytes while they are possible: a [`Block`] gives a
+//!    pointer.
 #![allow(unsafe_code)]
 
 use super::error::GpuError;
+use super::loan::{Loan, LoanPart};
 use std::cell::UnsafeCell;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Parts begin at multiples of this.
 const ALIGN: usize = 16;
@@ -87,12 +91,13 @@ unsafe impl Block for Heap {
 /// back.bytes.fill(2);
 /// assert_eq!((front.at, back.at, arena.used()), (0, 32, 16));
 /// assert!(arena.claim(17).is_none(), "16 bytes are between the two");
-/// assert_eq!(arena.memory().bytes_mut()[32..52], [2; 20]);
+/// assert_eq!(arena.memory()?.bytes_mut()[32..52], [2; 20]);
 /// # Ok::<(), shardpack_gpu::driver::GpuError>(())
 /// ```
 #[derive(Debug)]
 pub struct Arena<M> {
-    memory: M,
+    /// Loans hold it too.
+    memory: Arc<M>,
     state: Mutex<State>,
 }
 
@@ -128,7 +133,7 @@ impl<M: Block> Arena<M> {
     /// # Errors
     /// As [`reset`](Self::reset).
     pub fn new(memory: M) -> Result<Self, GpuError> {
-        let mut arena = Self { memory, state: Mutex::default() };
+        let mut arena = Self { memory: Arc::new(memory), state: Mutex::default() };
         arena.reset()?;
         Ok(arena)
     }
@@ -142,11 +147,10 @@ impl<M: Block> Arena<M> {
     /// Begins again: everything is free. Waits until no device uses the memory.
     ///
     /// # Errors
-    /// `Driver` if the device has failed; then nothing can be claimed.
+    /// `Driver` if the device has failed, `Lent` if a loan is left; then nothing can be claimed.
     pub fn reset(&mut self) -> Result<(), GpuError> {
         let back = self.size();
-        *self.state_mut() = State::default();
-        self.memory.settle()?;
+        self.memory()?.settle()?;
         *self.state_mut() = State { back, ..State::default() };
         Ok(())
     }
@@ -165,6 +169,14 @@ impl<M: Block> Arena<M> {
             state.back -= taken;
             state.back
         })
+    }
+
+    /// A part as [`claim`](Self::claim) gives it, for several threads: cut into parts of `step` bytes.
+    pub fn lend(&self, len: usize, step: usize) -> Option<(Loan<M>, Vec<LoanPart<M>>)> {
+        let bytes = self.claim(len)?.range();
+        // SAFETY: the claim was alone with these bytes, and is given up. Nobody gets them again, nor
+        // the whole memory, while a loan holds it: rule 2.
+        Some(unsafe { Loan::new(&self.memory, bytes, step) })
     }
 
     /// Keeps so many bytes from being claimed; `false` if there are not so many.
@@ -187,9 +199,12 @@ impl<M: Block> Arena<M> {
     }
 
     /// The memory itself. Nothing can be claimed from now on, until [`reset`](Self::reset).
-    pub fn memory(&mut self) -> &mut M {
+    ///
+    /// # Errors
+    /// `Lent` if a loan is left.
+    pub fn memory(&mut self) -> Result<&mut M, GpuError> {
         *self.state_mut() = State::default();
-        &mut self.memory
+        Arc::get_mut(&mut self.memory).ok_or(GpuError::Lent)
     }
 
     fn state_mut(&mut self) -> &mut State {
@@ -254,7 +269,7 @@ mod tests {
             });
             claimed.sort_by_key(|(range, _)| range.start);
             assert!(claimed.len() > 100 && claimed.windows(2).all(|pair| pair[0].0.end <= pair[1].0.start));
-            let bytes = arena.memory().bytes_mut();
+            let bytes = arena.memory().unwrap().bytes_mut();
             for (range, value) in claimed {
                 assert!(bytes[range].iter().all(|byte| *byte == value));
             }
@@ -276,6 +291,56 @@ mod tests {
         assert_eq!(arena.claim(32).unwrap().range(), 48..80);
         assert_eq!(arena.used(), 80);
         assert!(arena.claim(0).unwrap().bytes.is_empty());
+    }
+
+    #[test]
+    fn threads_fill_their_parts_of_a_loan_and_nothing_else() {
+        let mut arena = arena(1 << 12);
+        for (round, (len, step)) in [(1000, 100), (1001, 100), (7, 100), (100, 0), (0, 5)].into_iter().enumerate() {
+            let before = arena.claim(100).unwrap();
+            before.bytes.fill(0xEE);
+            let before = before.range();
+            let (loan, parts) = arena.lend(len, step).unwrap();
+            let after = arena.claim(100).unwrap();
+            after.bytes.fill(0xDD);
+            let after = after.range();
+            assert_eq!(parts.len(), len.div_ceil(step.max(1)), "{round}");
+            assert_eq!(loan.bytes().is_none(), len > 0, "parts may be written");
+            std::thread::scope(|scope| {
+                for (number, mut part) in (1_u8..).zip(parts) {
+                    scope.spawn(move || part.bytes().fill(number));
+                }
+            });
+            let expected: Vec<u8> = (0..len).map(|at| (at / step.max(1)) as u8 + 1).collect();
+            assert_eq!(loan.bytes().unwrap(), expected);
+            let at = loan.at();
+            drop(loan);
+            let bytes = arena.memory().unwrap().bytes_mut();
+            assert_eq!(bytes[at..at + len], expected);
+            assert!(bytes[before].iter().all(|byte| *byte == 0xEE) && bytes[after].iter().all(|byte| *byte == 0xDD));
+            arena.reset().unwrap();
+        }
+        assert!(arena.lend((1 << 12) + 1, 1).is_none());
+    }
+
+    #[test]
+    fn what_is_lent_is_neither_uploaded_nor_begun_again() {
+        let mut arena = arena(64);
+        let (loan, mut parts) = arena.lend(20, 10).unwrap();
+        parts.truncate(1);
+        for held in [true, false] {
+            assert_eq!(arena.memory().err(), Some(GpuError::Lent));
+            assert_eq!(arena.reset(), Err(GpuError::Lent));
+            assert!(arena.claim(1).is_none() && arena.lend(1, 1).is_none(), "nothing is handed out twice");
+            assert_eq!(loan.bytes().is_none(), held);
+            parts.clear();
+        }
+        // It outlives the arena.
+        parts.extend(Arena::new(Heap::new(16)).unwrap().lend(16, 16).unwrap().1);
+        parts[0].bytes().fill(3);
+        drop(loan);
+        arena.reset().unwrap();
+        assert_eq!(arena.claim(64).unwrap().at, 0);
     }
 
     /// A device that has failed while it read the memory.
@@ -300,7 +365,7 @@ mod tests {
     fn nothing_is_claimed_while_a_device_may_read() {
         let mut arena = Arena::new(Lost(Heap::new(32), false)).unwrap();
         assert!(arena.claim(32).is_some());
-        arena.memory().1 = true;
+        arena.memory().unwrap().1 = true;
         assert_eq!(arena.reset(), Err(GpuError::NoDriver));
         assert!(arena.claim(0).is_some_and(|claim| claim.bytes.is_empty()) && arena.claim(1).is_none());
         assert!(arena.claim_back(1).is_none() && !arena.reserve(1));

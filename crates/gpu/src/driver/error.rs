@@ -46,6 +46,9 @@ pub enum GpuError {
     /// The device was opened by a process of which this one is a fork.
     #[error("CUDA device: expected the process that opened it, found a fork of that process")]
     Forked,
+    /// Memory that is to be uploaded, or used again, while threads still fill it.
+    #[error("staging memory: expected nobody who fills it, found parts that are lent")]
+    Lent,
     /// Anything else that the driver says.
     #[error("{call}: {name}: {text}")]
     Driver {

@@ -9,7 +9,7 @@ use crate::driver::{Device, GpuError, Pinned};
 use crate::pictures::Dtype;
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Codec;
-use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Room, Stage, StageSlot};
+use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Room, Stage, StageSlot, Value};
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
@@ -84,6 +84,10 @@ impl Stage for CudaStage {
         takes(field)
     }
 
+    fn shares(&self, example: &Value<'_>) -> bool {
+        shares(example)
+    }
+
     fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
         staged_bytes(field, record_bytes, row_bytes)
     }
@@ -122,6 +126,16 @@ pub(super) fn takes(field: &FieldSpec<'_>) -> bool {
         FieldSource::Array(examples) => {
             let fits = |(codec, descriptor): &(Codec, _)| cubes::takes(*codec, descriptor);
             !examples.is_empty() && examples.iter().all(fits)
+        }
+        _ => false,
+    }
+}
+
+/// Arrays of which the host decodes nothing.
+pub(super) fn shares(example: &Value<'_>) -> bool {
+    match *example {
+        Value::Array { codec, descriptor, bytes, limits, .. } => {
+            cubes::is_taken_as_stored(codec, descriptor, bytes, limits)
         }
         _ => false,
     }

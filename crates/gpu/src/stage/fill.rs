@@ -2,7 +2,7 @@
 
 use super::assembled::{Assembled, Host};
 use crate::cubes::{self, As};
-use crate::driver::{Arena, Block, GpuError};
+use crate::driver::{Arena, Block, GpuError, Loan, LoanPart};
 use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Error;
@@ -97,13 +97,32 @@ impl<M: Block> Fill<M> {
 
     /// Takes a value, or says why not.
     pub(super) fn prepare(&self, spot: &Spot, value: &Value<'_>, zstd: &mut ZstdDecoder) -> Prepared {
-        match self.take(spot, value, zstd) {
-            Ok(size) => Prepared::Taken(size),
-            Err(refusal) => Prepared::Refused(refusal),
-        }
+        self.take(spot, value, None, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
-    fn take(&self, spot: &Spot, value: &Value<'_>, zstd: &mut ZstdDecoder) -> Result<Option<[u32; 2]>, Refusal> {
+    /// Room for a value of so many bytes, in parts of `step` bytes.
+    pub(super) fn lend(&self, spot: &Spot, bytes: usize, step: usize) -> Option<(Loan<M>, Vec<LoanPart<M>>)> {
+        if self.has(spot) { self.shared().lend(bytes, step) } else { None }
+    }
+
+    /// Takes an array whose bytes are those of a loan, as they stand there, or says why not.
+    pub(super) fn prepare_there(
+        &self,
+        spot: &Spot,
+        value: &Value<'_>,
+        loan: &Loan<M>,
+        zstd: &mut ZstdDecoder,
+    ) -> Prepared {
+        self.take(spot, value, Some(loan), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
+    }
+
+    fn take(
+        &self,
+        spot: &Spot,
+        value: &Value<'_>,
+        there: Option<&Loan<M>>,
+        zstd: &mut ZstdDecoder,
+    ) -> Result<Option<[u32; 2]>, Refusal> {
         if !self.has(spot) {
             return Err("a place that is not in the batch".into());
         }
@@ -116,8 +135,13 @@ impl<M: Block> Fill<M> {
                 self.picture(spot, pictures::Needs::of(bytes, how, &options).map_err(reason)?).map(Some)
             }
             Value::Array { codec, descriptor, bytes, region, limits } => {
+                // Places are counted from where the loan begins: it must be those bytes.
+                let is_there = |loan: &Loan<M>| loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes));
+                if there.is_some_and(|loan| !is_there(loan)) {
+                    return Err("bytes that are not where they were to be read".into());
+                }
                 let needs = cubes::Needs::of(codec, descriptor, bytes, region, As::Decoded, limits);
-                self.cube(spot, &needs.map_err(refusal)?, zstd).map(|()| None)
+                self.cube(spot, &needs.map_err(refusal)?, there.map(Loan::at), zstd).map(|()| None)
             }
             _ => Err("neither a picture nor an array".into()),
         }
@@ -138,14 +162,22 @@ impl<M: Block> Fill<M> {
         Ok(size)
     }
 
-    fn cube(&self, spot: &Spot, needs: &cubes::Needs<'_>, zstd: &mut ZstdDecoder) -> Result<(), Refusal> {
+    /// `payload_at` is where its payload is in staging memory, if it is there.
+    fn cube(
+        &self,
+        spot: &Spot,
+        needs: &cubes::Needs<'_>,
+        payload_at: Option<usize>,
+        zstd: &mut ZstdDecoder,
+    ) -> Result<(), Refusal> {
         if needs.staged().bytes != spot.bytes.len() as u64 {
             return Err("another size than its place in the batch".into());
         }
         let arena = self.shared();
-        let claim = claim(&arena, needs.bytes(), 0)?;
+        let claim = claim(&arena, needs.bytes(payload_at.is_some()), 0)?;
         let scratch = self.scratch.fetch_add(needs.scratch_bytes(), Ordering::Relaxed);
-        let entry = needs.stage((claim.at, claim.bytes), scratch, spot.bytes.start as u64, zstd).map_err(refusal)?;
+        let (payload_at, out) = (payload_at.map(|at| at as u64), spot.bytes.start as u64);
+        let entry = needs.stage((claim.at, claim.bytes), payload_at, scratch, out, zstd).map_err(refusal)?;
         if !arena.reserve(entry.table_bytes()) {
             return Err(FULL);
         }
@@ -233,7 +265,9 @@ impl Rows {
 pub(super) struct Upload<'a, M>(RwLockWriteGuard<'a, Arena<M>>);
 
 impl<M: Block> Upload<'_, M> {
-    pub(super) fn memory(&mut self) -> &mut M {
+    /// # Errors
+    /// `Lent` if somebody still fills it.
+    pub(super) fn memory(&mut self) -> Result<&mut M, GpuError> {
         self.0.memory()
     }
 }

@@ -1,10 +1,11 @@
 //! The loader's stage: batches are decoded on a CUDA device.
 //!
 //! A slot has staging memory, one pinned block. Threads that have checked a record claim parts of it
-//! and copy what the device needs ([`Fill`](fill::Fill)); nobody waits for anybody. Once all rows
-//! are there, one thread writes the tables behind them ([`Assembled`](assembled::Assembled)), and
-//! puts one upload, the kernels and a download of the status words into the slot's stream
-//! ([`CudaSlot`](slot::CudaSlot)). A thread of the stage waits for the end of each batch, looks at
+//! and copy what the device needs ([`Fill`](fill::Fill)); large arrays they read there, each thread
+//! its part, before they are checked ([`room_for`](room::room_for)). Nobody waits for anybody. Once
+//! all rows are there, one thread writes the tables behind them
+//! ([`Assembled`](assembled::Assembled)), and puts one upload, the kernels and a download of the
+//! status words into the slot's stream ([`CudaSlot`](slot::CudaSlot)). A thread of the stage waits for the end of each batch, looks at
 //! the status words and hands it to the loader ([`Completions`](completion::Completions)).
 //!
 //! What is of the driver stands in `slot` and `completion`; all else is tested with the kernels
@@ -15,6 +16,7 @@ mod completion;
 mod cuda;
 mod fill;
 mod kernels;
+mod room;
 mod slot;
 #[cfg(test)]
 mod tests;

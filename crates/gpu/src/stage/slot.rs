@@ -4,10 +4,13 @@ use super::assembled::{Assembled, Host};
 use super::completion::Message;
 use super::cuda::Shared;
 use super::fill::{Fill, Upload};
+use super::room::{self, FOREIGN_BENCH, Filled};
 use crate::config::STATUS_BYTES;
 use crate::driver::{Event, GpuError, Memory, Pinned, Stream};
 use shardpack_array::ZstdDecoder;
-use shardpack_loader::stage::{Failure, Prepared, Room, RowFault, Spot, StageSlot, StreamHandle, Ticket, Value};
+use shardpack_loader::stage::{
+    Failure, Prepared, Room, RowFault, Spot, StageSlot, StagedParts, StreamHandle, Ticket, Value,
+};
 use std::any::Any;
 use std::io;
 use std::mem;
@@ -121,7 +124,7 @@ impl CudaSlot {
         if work.status.len() < pictures.len() + cubes.len() {
             work.status = Pinned::new(&self.shared.device, pictures.len() + cubes.len())?;
         }
-        let staging = upload.memory();
+        let staging = upload.memory()?;
         stream.upload(staging, 0..batch.upload_bytes, &work.memory, 0)?;
         // From here on the output is written.
         self.wait_for_consumers()?;
@@ -169,6 +172,14 @@ impl CudaSlot {
     }
 }
 
+impl Filled for CudaSlot {
+    type Memory = Pinned;
+
+    fn fill(&self) -> &Fill<Pinned> {
+        &self.fill
+    }
+}
+
 impl StageSlot for CudaSlot {
     fn room(&self) -> Room {
         self.room
@@ -185,8 +196,12 @@ impl StageSlot for CudaSlot {
     fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
         match bench.downcast_mut::<ZstdDecoder>() {
             Some(zstd) => self.fill.prepare(spot, value, zstd),
-            None => Prepared::Refused("scratch memory that is not of this stage".into()),
+            None => Prepared::Refused(FOREIGN_BENCH.into()),
         }
+    }
+
+    fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
+        room::room_for(self, spot, bytes, step)
     }
 
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {

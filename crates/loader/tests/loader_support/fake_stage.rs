@@ -7,15 +7,15 @@ use shardpack_array::{ArrayDecoder, Region};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_jpeg::{DecodeOptions, FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling};
 use shardpack_loader::stage::{
-    DeviceId, Failure, FieldSource, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StreamHandle, Ticket,
-    Value,
+    DeviceId, Failure, FieldSource, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StagedPart,
+    StagedParts, StagedRoom, StreamHandle, Ticket, Value,
 };
 use std::any::Any;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -38,6 +38,12 @@ pub enum Trouble {
     OddOn(usize),
     /// Nothing is taken, by name.
     RefusesAll,
+    /// Staging memory is full from the beginning, for what is read there.
+    NoRooms,
+    /// Preparing this row of every batch panics.
+    PanicsOn(u32),
+    /// Finding room for this row of every batch panics.
+    PanicsInRoomOf(u32),
 }
 
 #[derive(Debug)]
@@ -53,6 +59,8 @@ pub struct Counts {
     pub slots: AtomicUsize,
     pub submitted: AtomicU64,
     pub released: AtomicU64,
+    /// Values that were read into staging memory, and then prepared there.
+    pub shared: AtomicU64,
     pub streams: Mutex<Vec<u64>>,
     /// Names of the threads in which slots were dropped.
     pub dropped: Mutex<Vec<String>>,
@@ -79,6 +87,8 @@ struct FakeSlot {
     room: Room,
     trouble: Trouble,
     counts: Arc<Counts>,
+    /// Rooms and parts of this slot that are not dropped.
+    lent: Arc<AtomicUsize>,
     queue: Sender<Submission>,
     inner: Mutex<Inner>,
 }
@@ -88,6 +98,8 @@ struct Inner {
     out: Vec<u8>,
     jobs: Vec<(Spot, Job)>,
     staged: usize,
+    /// Bytes of rooms, whatever became of them.
+    claimed: usize,
     prepared: u64,
 }
 
@@ -163,6 +175,10 @@ impl Stage for FakeStage {
         !matches!(field.source, FieldSource::Other)
     }
 
+    fn shares(&self, example: &Value<'_>) -> bool {
+        matches!(example, Value::Array { descriptor, .. } if descriptor.shape.len() > 1)
+    }
+
     fn staged_bytes(&self, _: &FieldSpec<'_>, record_bytes: u64, _: u64) -> u64 {
         record_bytes
     }
@@ -188,7 +204,8 @@ impl Stage for FakeStage {
         self.counts.slots.fetch_add(1, Ordering::Relaxed);
         let queue = self.queue.lock().unwrap().clone().unwrap();
         let (trouble, counts) = (self.trouble, self.counts());
-        Ok(Arc::new(FakeSlot { room: *room, trouble, counts, queue, inner: Mutex::default() }))
+        let lent = Arc::default();
+        Ok(Arc::new(FakeSlot { room: *room, trouble, counts, lent, queue, inner: Mutex::default() }))
     }
 
     fn bench(&self) -> Box<dyn Any + Send> {
@@ -208,6 +225,7 @@ impl StageSlot for FakeSlot {
     fn begin(&self, output_bytes: usize) {
         let mut inner = self.inner.lock().unwrap();
         assert!(output_bytes <= self.room.output_bytes, "within the room that was asked for");
+        assert_eq!(self.lent.load(Ordering::Acquire), 0, "somebody fills what another batch is to have");
         *inner = Inner { out: std::mem::take(&mut inner.out), ..Inner::default() };
         inner.out.clear();
         inner.out.resize(output_bytes, 0xA5);
@@ -215,6 +233,7 @@ impl StageSlot for FakeSlot {
 
     fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
         *bench.downcast_mut::<u64>().expect("the bench of this stage") += 1;
+        assert!(self.trouble != Trouble::PanicsOn(spot.row), "the driver is broken");
         let mut inner = self.inner.lock().unwrap();
         inner.prepared += 1;
         if self.trouble == Trouble::RefusesAll {
@@ -248,6 +267,25 @@ impl StageSlot for FakeSlot {
         Prepared::Taken(size)
     }
 
+    fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
+        assert!(self.trouble != Trouble::PanicsInRoomOf(spot.row), "the driver is broken");
+        {
+            let mut inner = self.inner.lock().unwrap();
+            if self.trouble == Trouble::NoRooms || inner.claimed + bytes > self.room.staged_bytes {
+                return None;
+            }
+            inner.claimed += bytes;
+        }
+        let whole = Filling::new(&self.lent, bytes.div_ceil(step));
+        let part = |number: usize| {
+            let bytes = vec![0xA5; step.min(bytes - number * step)];
+            Box::new(FakePart { number, bytes, home: Arc::clone(&whole) }) as Box<dyn StagedPart>
+        };
+        let parts = (0..bytes.div_ceil(step)).map(part).collect();
+        let room = FakeRoom { spot: spot.clone(), slot: self, filling: whole, bytes: OnceLock::new() };
+        Some(StagedParts { room: Box::new(room), parts })
+    }
+
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
         assert_eq!(bytes.len(), spot.bytes.len());
         self.inner.lock().unwrap().jobs.push((spot.clone(), Job::Bytes(bytes.to_vec())));
@@ -262,6 +300,7 @@ impl StageSlot for FakeSlot {
 
     fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket) {
         self.counts.submitted.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(self.lent.load(Ordering::Acquire), 0, "somebody fills what is submitted");
         let queue = self.queue.clone();
         queue.send(Submission { slot: self, host: host.to_vec(), ticket }).expect("the device runs");
     }
@@ -291,6 +330,69 @@ impl StageSlot for FakeSlot {
         let to = inner.out.get_mut(range).ok_or_else(|| io::Error::other("outside of the output"))?;
         to.copy_from_slice(bytes);
         Ok(())
+    }
+}
+
+/// The parts of a value that threads read: each comes home when it is dropped.
+#[derive(Debug)]
+struct Filling {
+    parts: Mutex<Vec<Option<Vec<u8>>>>,
+    lent: Arc<AtomicUsize>,
+}
+
+impl Filling {
+    fn new(lent: &Arc<AtomicUsize>, parts: usize) -> Arc<Self> {
+        lent.fetch_add(parts + 1, Ordering::AcqRel);
+        Arc::new(Self { parts: Mutex::new(vec![None; parts]), lent: Arc::clone(lent) })
+    }
+}
+
+#[derive(Debug)]
+struct FakePart {
+    number: usize,
+    bytes: Vec<u8>,
+    home: Arc<Filling>,
+}
+
+impl StagedPart for FakePart {
+    fn bytes(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+}
+
+impl Drop for FakePart {
+    fn drop(&mut self) {
+        self.home.parts.lock().unwrap()[self.number] = Some(std::mem::take(&mut self.bytes));
+        self.home.lent.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[derive(Debug)]
+struct FakeRoom {
+    spot: Spot,
+    slot: Arc<FakeSlot>,
+    filling: Arc<Filling>,
+    bytes: OnceLock<Vec<u8>>,
+}
+
+impl StagedRoom for FakeRoom {
+    fn bytes(&self) -> Option<&[u8]> {
+        let parts = self.filling.parts.lock().unwrap();
+        let all = parts.iter().all(Option::is_some);
+        all.then(|| self.bytes.get_or_init(|| parts.iter().flatten().flatten().copied().collect()).as_slice())
+    }
+
+    fn prepare(&self, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        let Value::Array { bytes, .. } = *value else { panic!("only arrays are read into staging memory") };
+        assert!(std::ptr::eq(bytes, self.bytes().unwrap()), "the bytes that are here");
+        self.slot.counts.shared.fetch_add(1, Ordering::Relaxed);
+        self.slot.prepare(&self.spot, value, bench)
+    }
+}
+
+impl Drop for FakeRoom {
+    fn drop(&mut self) {
+        self.filling.lent.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -23,10 +23,11 @@ use std::sync::Arc;
 pub const SMALL_PART_BYTES: usize = 400;
 
 /// What tests begin from: the host; in `loader_staged.rs`, which has the same tests, a stage; in
-/// `loader_in_parts.rs`, which has them too, records of two kilobytes are large.
+/// `loader_in_parts.rs`, which has them too, records of two kilobytes are large; in
+/// `loader_staged_in_parts.rs` both.
 pub fn base() -> LoaderOptions {
     let staged = module_path!().starts_with("loader_staged");
-    let in_parts = module_path!().starts_with("loader_in_parts");
+    let in_parts = module_path!().split("::").next().is_some_and(|name| name.ends_with("_in_parts"));
     let default = LoaderOptions::default();
     LoaderOptions {
         stage: staged.then(|| Arc::new(FakeStage::default()) as _),

@@ -2,12 +2,14 @@
 
 use crate::driver::Heap;
 use crate::stage::assembled::{Assembled, Host};
-use crate::stage::cuda::{staged_bytes, takes};
+use crate::stage::cuda::{shares, staged_bytes, takes};
 use crate::stage::fill::{Fill, Upload};
+use crate::stage::room::{self, Filled};
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{
-    DeviceId, Failure, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StreamHandle, Ticket, Value,
+    DeviceId, Failure, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StagedParts, StagedRoom,
+    StreamHandle, Ticket, Value,
 };
 use std::any::Any;
 use std::io;
@@ -21,6 +23,8 @@ pub(super) struct Counts {
     pub(super) taken: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) put: AtomicU64,
+    /// Values that were read into staging memory.
+    pub(super) shared: AtomicU64,
     pub(super) faults: AtomicU64,
 }
 
@@ -54,6 +58,10 @@ impl Stage for PlayedStage {
 
     fn takes(&self, field: &FieldSpec<'_>) -> bool {
         takes(field)
+    }
+
+    fn shares(&self, example: &Value<'_>) -> bool {
+        shares(example)
     }
 
     fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
@@ -109,10 +117,42 @@ pub(super) fn play(batch: &Assembled, staging: &[u8], output_bytes: usize, manne
     (device.bytes(output).to_vec(), batch.faults([&words[0], &words[1]]))
 }
 
+impl Counts {
+    fn count(&self, prepared: Prepared) -> Prepared {
+        let count = if matches!(prepared, Prepared::Taken(_)) { &self.taken } else { &self.refused };
+        count.fetch_add(1, Ordering::Relaxed);
+        prepared
+    }
+}
+
+#[derive(Debug)]
+struct CountedRoom {
+    room: Box<dyn StagedRoom>,
+    counts: Arc<Counts>,
+}
+
+impl StagedRoom for CountedRoom {
+    fn bytes(&self) -> Option<&[u8]> {
+        self.room.bytes()
+    }
+
+    fn prepare(&self, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        self.counts.count(self.room.prepare(value, bench))
+    }
+}
+
+impl Filled for PlayedSlot {
+    type Memory = Heap;
+
+    fn fill(&self) -> &Fill<Heap> {
+        &self.fill
+    }
+}
+
 impl PlayedSlot {
     fn start(&self, host: &[u8]) -> Result<(Assembled, Vec<u8>), Failure> {
         let (batch, mut upload): (_, Upload<'_, Heap>) = self.fill.assemble(host)?;
-        let staging = upload.memory().bytes_mut().to_vec();
+        let staging = upload.memory().unwrap().bytes_mut().to_vec();
         Ok((batch, staging))
     }
 }
@@ -131,10 +171,14 @@ impl StageSlot for PlayedSlot {
     }
 
     fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
-        let prepared = self.fill.prepare(spot, value, bench.downcast_mut().unwrap());
-        let count = if matches!(prepared, Prepared::Taken(_)) { &self.counts.taken } else { &self.counts.refused };
-        count.fetch_add(1, Ordering::Relaxed);
-        prepared
+        self.counts.count(self.fill.prepare(spot, value, bench.downcast_mut().unwrap()))
+    }
+
+    fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
+        let counts = Arc::clone(&self.counts);
+        let StagedParts { room, parts } = room::room_for(self, spot, bytes, step)?;
+        counts.shared.fetch_add(1, Ordering::Relaxed);
+        Some(StagedParts { room: Box::new(CountedRoom { room, counts }), parts })
     }
 
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {

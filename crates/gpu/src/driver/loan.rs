@@ -1,0 +1,105 @@
+//! A part of an arena that several threads fill side by side.
+//!
+//! What [`Arena`](super::Arena) says of claims holds here by counting instead of borrowing:
+//! 1. A loan and each of its parts hold a reference to the memory. The arena begins again, and gives
+//!    its memory to a device, only when it has the only one.
+//! 2. Parts are made once, when the loan is, one after the other without a gap. So no byte belongs
+//!    to two, and each gives its bytes to one caller at a time (`&mut self`).
+//! 3. The loan gives out its bytes, for reading, when all its parts are dropped, and none can come.
+#![allow(unsafe_code)]
+
+use super::arena::Block;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of an arena that were lent to several threads: the right to read them when they are filled.
+///
+/// ```
+/// use shardpack_gpu::driver::{Arena, Heap};
+/// let mut arena = Arena::new(Heap::new(64))?;
+/// let (loan, parts) = arena.lend(40, 16).unwrap();
+/// assert_eq!((loan.at(), parts.len()), (0, 3));
+/// std::thread::scope(|scope| {
+///     for (value, mut part) in (1..).zip(parts) {
+///         scope.spawn(move || part.bytes().fill(value));
+///     }
+/// });
+/// assert_eq!(loan.bytes().unwrap()[14..18], [1, 1, 2, 2]);
+/// assert!(arena.memory().is_err(), "it is still lent");
+/// drop(loan);
+/// assert_eq!(arena.memory()?.bytes_mut()[38..42], [3, 3, 0, 0]);
+/// # Ok::<(), shardpack_gpu::driver::GpuError>(())
+/// ```
+#[derive(Debug)]
+pub struct Loan<M> {
+    memory: Arc<M>,
+    bytes: Range<usize>,
+    /// Parts that are not dropped.
+    left: Arc<AtomicUsize>,
+}
+
+/// A part of a [`Loan`]: the right to write it.
+#[derive(Debug)]
+pub struct LoanPart<M> {
+    memory: Arc<M>,
+    bytes: Range<usize>,
+    left: Arc<AtomicUsize>,
+}
+
+impl<M: Block> Loan<M> {
+    /// Lends `bytes` of `memory` in parts of `step` bytes.
+    ///
+    /// # Safety
+    /// The bytes are within the memory. As long as others hold `memory`, nobody else reads or writes
+    /// these bytes.
+    pub(super) unsafe fn new(memory: &Arc<M>, bytes: Range<usize>, step: usize) -> (Self, Vec<LoanPart<M>>) {
+        let step = step.max(1);
+        let count = bytes.len().div_ceil(step);
+        let left = Arc::new(AtomicUsize::new(count));
+        let part = |number: usize| {
+            let start = bytes.start + number * step;
+            let bytes = start..start + step.min(bytes.end - start);
+            LoanPart { memory: Arc::clone(memory), bytes, left: Arc::clone(&left) }
+        };
+        let parts = (0..count).map(part).collect();
+        (Self { memory: Arc::clone(memory), bytes, left }, parts)
+    }
+
+    /// Where it begins: a multiple of 16.
+    #[must_use]
+    pub const fn at(&self) -> usize {
+        self.bytes.start
+    }
+
+    /// What was filled in; `None` while there are parts.
+    #[must_use]
+    pub fn bytes(&self) -> Option<&[u8]> {
+        // Acquire: what was written to parts before they were dropped is seen.
+        if self.left.load(Ordering::Acquire) != 0 {
+            return None;
+        }
+        // SAFETY: the bytes are within the memory, which is initialised and lives as long as `self`.
+        // No part is left that could write them, and none can be made; nobody else does, as `new`
+        // demands.
+        Some(unsafe {
+            std::slice::from_raw_parts(self.memory.start().as_ptr().add(self.bytes.start), self.bytes.len())
+        })
+    }
+}
+
+impl<M: Block> LoanPart<M> {
+    /// Its bytes. What they hold is left from before.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: as in `Loan::bytes`; the bytes are those of no other part, `self` is borrowed
+        // exclusively, and the loan gives out nothing while `self` lives.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.start().as_ptr().add(self.bytes.start), self.bytes.len()) }
+    }
+}
+
+impl<M> Drop for LoanPart<M> {
+    fn drop(&mut self) {
+        // Release: pairs with the load of `Loan::bytes`.
+        self.left.fetch_sub(1, Ordering::Release);
+    }
+}

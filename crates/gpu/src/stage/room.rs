@@ -1,0 +1,53 @@
+//! Room in the staging memory of a slot for a large array, which several threads read there.
+
+use super::fill::Fill;
+use crate::driver::{Block, Loan, LoanPart};
+use shardpack_array::ZstdDecoder;
+use shardpack_loader::stage::{Prepared, Spot, StagedPart, StagedParts, StagedRoom, Value};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why nothing is prepared with scratch memory of somebody else.
+pub(super) const FOREIGN_BENCH: &str = "scratch memory that is not of this stage";
+
+/// What has staging memory.
+pub(super) trait Filled: Send + Sync + fmt::Debug + 'static {
+    type Memory: Block + fmt::Debug + 'static;
+
+    fn fill(&self) -> &Fill<Self::Memory>;
+}
+
+/// As [`StageSlot::room_for`](shardpack_loader::stage::StageSlot::room_for).
+pub(super) fn room_for<S: Filled>(slot: Arc<S>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
+    let (loan, parts) = slot.fill().lend(spot, bytes, step)?;
+    let parts = parts.into_iter().map(|part| Box::new(part) as Box<dyn StagedPart>).collect();
+    Some(StagedParts { room: Box::new(Room { loan, spot: spot.clone(), slot }), parts })
+}
+
+/// Room for one array.
+#[derive(Debug)]
+struct Room<S: Filled> {
+    loan: Loan<S::Memory>,
+    spot: Spot,
+    slot: Arc<S>,
+}
+
+impl<S: Filled> StagedRoom for Room<S> {
+    fn bytes(&self) -> Option<&[u8]> {
+        self.loan.bytes()
+    }
+
+    fn prepare(&self, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        match bench.downcast_mut::<ZstdDecoder>() {
+            Some(zstd) => self.slot.fill().prepare_there(&self.spot, value, &self.loan, zstd),
+            None => Prepared::Refused(FOREIGN_BENCH.into()),
+        }
+    }
+}
+
+impl<M: Block + fmt::Debug> StagedPart for LoanPart<M> {
+    fn bytes(&mut self) -> &mut [u8] {
+        Self::bytes(self)
+    }
+}
