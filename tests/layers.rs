@@ -22,7 +22,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     (
         "shardpack-gpu",
-        &["shardpack-format", "shardpack-jpeg", "shardpack-array", "shardpack-reader", "shardpack-loader"],
+        &[
+            "shardpack-format",
+            "shardpack-base",
+            "shardpack-jpeg",
+            "shardpack-array",
+            "shardpack-reader",
+            "shardpack-loader",
+        ],
     ),
     ("shardpack-gpu-play", &[]),
     ("shardpack-store", &["shardpack-reader"]),

@@ -1,6 +1,6 @@
 //! The segments of a scan: the bytes between its restart markers.
 
-use memchr::{Memchr, memchr_iter};
+use shardpack_base::Marks;
 
 /// What ends a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) enum End {
 /// follows FF, so any other FF is a marker, or a fill byte before one.
 pub(super) struct Segments<'a> {
     scan: &'a [u8],
-    ff: Memchr<'a>,
+    marks: Marks<'a>,
     start: usize,
     ended: bool,
 }
@@ -25,7 +25,7 @@ pub(super) struct Segments<'a> {
 impl<'a> Segments<'a> {
     /// `scan` begins with the first entropy-coded byte; bytes after the scan are ignored.
     pub(super) fn new(scan: &'a [u8]) -> Self {
-        Self { scan, ff: memchr_iter(0xFF, scan), start: 0, ended: false }
+        Self { scan, marks: Marks::new(scan), start: 0, ended: false }
     }
 
     /// Offset of the next segment.
@@ -44,9 +44,10 @@ impl<'a> Iterator for Segments<'a> {
         // Never `None`: a marker is not before the segment's start. If it were, a caller would miss
         // a segment, and every caller counts them.
         let segment = |end: usize| self.scan.get(self.start..end);
-        for at in self.ff.by_ref() {
+        for at in self.marks.by_ref() {
             match self.scan.get(at + 1) {
-                Some(0 | 0xFF) => {}
+                // A fill byte.
+                Some(0xFF) => {}
                 Some(&marker @ 0xD0..=0xD7) => {
                     let item = (segment(at)?, End::Restart(marker & 7));
                     self.start = at + 2;

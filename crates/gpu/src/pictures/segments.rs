@@ -2,7 +2,7 @@
 
 use super::Reason;
 use super::frame::{Frame, Shown};
-use memchr::memchr_iter;
+use shardpack_base::Marks;
 use std::ops::{Range, RangeInclusive};
 
 /// A segment that is copied: where it begins among the staged bytes, and its place in the picture.
@@ -64,11 +64,8 @@ pub(super) fn select(
     let mut run = runs.next();
     let (mut index, mut start, mut run_start, mut bytes) = (0, 0, 0, 0);
     let offset = |at: usize| u32::try_from(at).map_err(|_| Reason::Full);
-    for marked in memchr_iter(0xFF, scan) {
+    for marked in Marks::new(scan) {
         let marker = *scan.get(marked + 1).ok_or(Reason::Markers)?;
-        if marker == 0 {
-            continue;
-        }
         let expected = if index == final_segment { 0xD9 } else { 0xD0 | index & 7 };
         if u32::from(marker) != expected {
             return Err(Reason::Markers);

@@ -1,0 +1,138 @@
+//! Markers in entropy-coded bytes.
+
+use fearless_simd::{Level, Simd, SimdBase, SimdMask, dispatch, u8x32};
+
+/// Bytes that are looked at together: a bit each.
+const WORDS: usize = 64;
+const BLOCK: usize = 64 * WORDS;
+
+/// Offsets of each FF that 00 does not follow, ascending: in the entropy-coded bytes of a JPEG, these
+/// are its markers, and fill bytes before them. An FF at the very end is one, too.
+///
+/// Every other FF in such bytes is a stuffed one, and there are as many of those as of markers: a
+/// search for FF alone stops at each of them, and no processor guesses which it is.
+///
+/// ```
+/// use shardpack_base::Marks;
+/// let found: Vec<_> = Marks::new(b"a\xFF\x00b\xFF\xD0\xFF\xFF\xD9\xFF").collect();
+/// assert_eq!(found, [4, 6, 7, 9]);
+/// ```
+#[derive(Debug, Clone)]
+pub struct Marks<'a> {
+    /// What was not looked at yet.
+    rest: &'a [u8],
+    /// The marks of the block that was looked at last.
+    words: [u64; WORDS],
+    /// The first word that was not begun.
+    next: usize,
+    /// What is left of the word before it, and the offset of its first bit.
+    left: u64,
+    at: usize,
+}
+
+impl<'a> Marks<'a> {
+    /// Looks through these bytes.
+    #[must_use]
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, words: [0; WORDS], next: WORDS, left: 0, at: 0_usize.wrapping_sub(64) }
+    }
+
+    /// Looks at the next block. `false` if there is none.
+    #[inline(never)]
+    fn look(&mut self) -> bool {
+        let level = Level::new();
+        let words = &mut self.words;
+        if let Some(block) = self.rest.first_chunk::<{ BLOCK + 1 }>() {
+            dispatch!(level, simd => marks_in(simd, block, words));
+            self.rest = self.rest.get(BLOCK..).unwrap_or_default();
+        } else if self.rest.is_empty() {
+            return false;
+        } else {
+            let mut padded = [0; BLOCK + 1];
+            padded.iter_mut().zip(self.rest).for_each(|(to, &byte)| *to = byte);
+            // Nothing follows the last byte: it is a mark if it is FF.
+            padded.get_mut(self.rest.len()).into_iter().for_each(|behind| *behind = 1);
+            dispatch!(level, simd => marks_in(simd, &padded, words));
+            self.rest = &[];
+        }
+        self.next = 0;
+        true
+    }
+}
+
+impl Iterator for Marks<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        while self.left == 0 {
+            if self.next == WORDS && !self.look() {
+                return None;
+            }
+            self.left = self.words.get(self.next).copied().unwrap_or_default();
+            self.next += 1;
+            self.at = self.at.wrapping_add(64);
+        }
+        let at = self.at + self.left.trailing_zeros() as usize;
+        self.left &= self.left - 1;
+        Some(at)
+    }
+}
+
+/// A word for each 64 bytes of a block. All of it must be inlined to be compiled for the processor's
+/// instructions: there is no closure in it.
+#[inline(always)]
+fn marks_in<S: Simd>(simd: S, block: &[u8; BLOCK + 1], words: &mut [u64; WORDS]) {
+    let full = u8x32::splat(simd, 0xFF);
+    let zero = u8x32::splat(simd, 0);
+    let (chunks, _) = block.as_chunks::<64>();
+    let (behind, _) = block.split_at(1).1.as_chunks::<64>();
+    for ((bytes, behind), word) in chunks.iter().zip(behind).zip(words) {
+        *word = 0;
+        let ([a, b], _) = bytes.as_chunks::<32>() else { continue };
+        let ([a_behind, b_behind], _) = behind.as_chunks::<32>() else { continue };
+        let lower = u8x32::load_array_ref(simd, a).simd_eq(full).to_bitmask()
+            & !u8x32::load_array_ref(simd, a_behind).simd_eq(zero).to_bitmask();
+        let upper = u8x32::load_array_ref(simd, b).simd_eq(full).to_bitmask()
+            & !u8x32::load_array_ref(simd, b_behind).simd_eq(zero).to_bitmask();
+        *word = lower | upper << 32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn plainly(bytes: &[u8]) -> Vec<usize> {
+        (0..bytes.len()).filter(|&at| bytes[at] == 0xFF && bytes.get(at + 1) != Some(&0)).collect()
+    }
+
+    #[test]
+    fn at_every_place_of_every_length() {
+        for len in (0..70).chain(4090..4105) {
+            for at in (0..len).filter(|at| *at < 70 || *at > len - 20) {
+                let mut bytes = vec![7; len];
+                bytes[at] = 0xFF;
+                for next in [0, 1, 0xFF] {
+                    if let Some(behind) = bytes.get_mut(at + 1) {
+                        *behind = next;
+                    }
+                    assert_eq!(Marks::new(&bytes).collect::<Vec<_>>(), plainly(&bytes), "{at} of {len}, {next}");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn as_byte_by_byte(bytes in prop::collection::vec(prop_oneof![Just(0), Just(0xFF), any::<u8>()], 0..600)) {
+            prop_assert_eq!(Marks::new(&bytes).collect::<Vec<_>>(), plainly(&bytes));
+        }
+
+        #[test]
+        fn where_marks_are_rare(bytes in prop::collection::vec(any::<u8>(), 0..20_000)) {
+            prop_assert_eq!(Marks::new(&bytes).collect::<Vec<_>>(), plainly(&bytes));
+        }
+    }
+}
