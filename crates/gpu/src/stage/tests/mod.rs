@@ -3,6 +3,7 @@
 
 pub(crate) mod datasets;
 mod played;
+mod resident;
 
 use crate::cubes::tests::generate;
 use crate::pictures::tests::jpegs;
@@ -170,7 +171,7 @@ fn rows_may_be_staged_in_any_order() {
             assert_eq!(fill.prepare(&place, &value, &mut ZstdDecoder::default()), taken);
         }
         let (batch, mut upload) = fill.assemble(&[]).unwrap();
-        play(&batch, upload.memory().bytes_mut(), 1 << 17, MANNERS[0])
+        play(&batch, (&[], upload.memory().bytes_mut()), 1 << 17, MANNERS[0])
     };
     let (expected, faults) = decoded(&[0, 1, 2, 3, 4, 5]);
     assert_eq!(faults, []);
@@ -210,7 +211,7 @@ fn the_last_word_about_a_row_counts() {
         let late = fill.prepare(&place(4), &value, zstd);
         assert_eq!(late, Prepared::Refused("no room left in the staging memory".into()), "it is being uploaded");
         for manner in MANNERS {
-            let (out, faults) = play(&batch, &staging, 16 * 6, manner);
+            let (out, faults) = play(&batch, (&[], &staging), 16 * 6, manner);
             let expected = [&[9; 16][..], &payload, &[0; 16], &[7; 16], &[0; 16], &payload].concat();
             assert_eq!((out, faults), (expected, Vec::new()));
         }
