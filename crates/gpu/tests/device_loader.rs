@@ -24,8 +24,8 @@ mod support;
 use datasets::{Disk, Harm, assert_same, epoch, seen, ways};
 use shardpack_gpu::CudaStage;
 use shardpack_gpu::driver::GpuError;
+use shardpack_loader::LoaderOptions;
 use shardpack_loader::stage::{Stage, StreamHandle};
-use shardpack_loader::{ImageMode, LoaderOptions};
 use std::sync::Arc;
 
 fn stage() -> Option<Arc<CudaStage>> {
@@ -54,10 +54,6 @@ fn epochs_are_the_hosts() {
     ] {
         for (name, options) in ways() {
             for (batch_size, threads, resident) in [(7, 3, false), (64, 8, false), (7, 3, true), (64, 8, true)] {
-                // Stored bytes are not for the device.
-                if resident && options.image == ImageMode::Raw {
-                    continue;
-                }
                 let options = LoaderOptions { batch_size, threads, ..options.clone() };
                 let mut host = disk.loader(options.clone());
                 let mut device = disk.loader(LoaderOptions { resident, ..staged(&stage, &options) });

@@ -22,9 +22,6 @@ fn names(names: &[&str]) -> Option<Vec<String>> {
 /// Two epochs of each way, by the host and of values that stay on the device.
 fn compare(dataset: &Dataset, check: impl Fn(&str, &PlayedStage, &Loader)) {
     for (n, (name, options)) in ways().into_iter().enumerate() {
-        if options.image == ImageMode::Raw {
-            continue;
-        }
         let stage = Arc::new(PlayedStage::new(n % 2, 1));
         let mut host = Loader::open(dataset, options.clone()).unwrap();
         let mut staged = Loader::open(dataset, resident(&stage, &options)).unwrap();
