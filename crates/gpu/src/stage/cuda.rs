@@ -234,7 +234,8 @@ pub(super) const fn staging_bytes(room: &Room) -> usize {
 /// compressed cubes decode to no more than their values. What is copied on the device comes besides,
 /// and behind all that could be uploaded, which leaves a gap among the words of pictures.
 const fn memory_bytes(room: &Room, is_resident: bool) -> usize {
-    let staged = room.staged_bytes.saturating_mul(if is_resident { 5 } else { 3 });
+    let staged = room.staged_bytes.saturating_mul(3);
     let between = if staged > room.output_bytes { staged } else { room.output_bytes };
-    staging_bytes(room).saturating_add(between).saturating_add(1 << 20)
+    let copied = if is_resident { room.staged_bytes.saturating_mul(2) } else { 0 };
+    staging_bytes(room).saturating_add(between).saturating_add(copied).saturating_add(1 << 20)
 }
