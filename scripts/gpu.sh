@@ -29,11 +29,13 @@ else
 fi
 if [[ "${2:-}" != --check-only ]]; then
   target/release/examples/cube_rate
-  # SHARDPACK_DATASET can name a dataset of pictures: it is loaded by 1, 4 and all threads.
+  # SHARDPACK_DATASET can name a dataset of pictures: it is loaded by 1, 4 and all threads, and then stays on the device.
   if [[ -n "${SHARDPACK_DATASET:-}" ]]; then
     cargo build --release --quiet --bin shardpack
     for threads in 1 4 "$(nproc)"; do
-      target/release/shardpack bench "$SHARDPACK_DATASET" --device cuda:0 --threads "$threads" --batch-size 256 --image rrc224 --dtype float16 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+      for resident in "" --resident; do
+        target/release/shardpack bench "$SHARDPACK_DATASET" --device cuda:0 ${resident:+"$resident"} --threads "$threads" --batch-size 256 --image rrc224 --dtype float16 --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225
+      done
     done
   fi
 fi

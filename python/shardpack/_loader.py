@@ -136,6 +136,10 @@ class Loader:
         and works as for any other device: the host decodes, and the framework copies each field when you ask for it.
     decode : "auto", "device" or "host", default "auto"
         ``"host"``: the host decodes, whatever the device. ``"device"``: what would be a warning is an error.
+    resident : bool, default False
+        Whether the encoded pictures and cubes stay on the GPU: they are read and checked once, when the loader is made,
+        and every epoch is decoded from there. Batches are the same. Of all samples of the dataset: a rank is dealt
+        others in each epoch. It is an error if they do not fit, with figures, or if the host decodes.
     mean, std : float, or three, optional
         Makes pictures floats as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and
         blue. ``dtype`` has to be float16 or float32. One product and one sum in float32, rounded once, and then to
@@ -184,6 +188,7 @@ class Loader:
         to: Framework | None = None,
         device: str = "cpu",
         decode: Literal["auto", "device", "host"] = "auto",
+        resident: bool = False,
         mean: ArrayLike | None = None,
         std: ArrayLike | None = None,
         **unknown: NoReturn,
@@ -202,6 +207,11 @@ class Loader:
         self._convert = converter(to or "numpy", device)
         scaling = _scaling(mean, std, dtype)
         self._stage = stage_for(decode, to, device)
+        if resident and self._stage is None:
+            raise _shardpack.UsageError(
+                f"resident=True: expected a GPU that decodes, found that the host does (device={device!r}, "
+                f'decode={decode!r})\nhint: device="cuda:0", decode="device"'
+            )
         if self._stage is not None and to != "jax":
             # The same one for as long as the loader lives, whichever the program chooses later.
             self._convert = converter(to or "numpy", f"cuda:{self._stage.number}")
@@ -230,6 +240,7 @@ class Loader:
             max_batch=size("max_batch", max_batch),
             skip_corrupt=_number("skip_corrupt", skip_corrupt, 0, 2**64 - 1),
             stage=self._stage,
+            resident=bool(resident),
         )
         # Not a method: a batch that is kept must not keep the threads.
         self._objects = partial(_read, dataset, objects, self._convert)
@@ -440,7 +451,7 @@ class Loader:
 
     @property
     def predicted_device_bytes(self) -> int:
-        """Memory of the slots on the device, in bytes; 0 if the host decodes. Batches that you keep, and slots that
+        """Memory of the slots on the device, and of what stays there, in bytes; 0 if the host decodes. Batches that you keep, and slots that
         grow for a larger batch, are not counted.
         """
         return self._ready().predicted_device_bytes()
@@ -461,7 +472,8 @@ class Loader:
 
         If a device decodes, ``device_rows`` counts what it has decoded, each field of a sample on its own. ``refused``
         counts the rows that the host decoded in its place, by reason, and ``refused_first`` has up to three keys for
-        each reason. ``grown_slots`` counts slots that needed more memory than was predicted.
+        each reason. ``grown_slots`` counts slots that needed more memory than was predicted, ``resident_values`` what
+        stays on the device.
         """
         core = self._ready()
         refusals = core.refusals()

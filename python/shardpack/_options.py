@@ -45,3 +45,4 @@ class Options:
     max_batch: int
     skip_corrupt: int
     stage: _shardpack.Stage | None
+    resident: bool

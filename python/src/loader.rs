@@ -5,6 +5,7 @@ use crate::dataset::Dataset;
 use crate::device::Stage;
 use crate::errors::raise;
 use crate::values::indices;
+use crate::watch::watch;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -12,9 +13,10 @@ use pyo3::types::PyDict;
 use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
-use shardpack_loader::{ArrayDtype, LoaderOptions, OnCorrupt, parse_bands};
+use shardpack_loader::{ArrayDtype, LoaderOptions, OnCorrupt, Watch, parse_bands};
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -71,6 +73,8 @@ pub(crate) struct Options<'py> {
     skip_corrupt: u64,
     /// The device that decodes.
     stage: Option<Bound<'py, Stage>>,
+    /// Whether values stay on it.
+    resident: bool,
 }
 
 impl Options<'_> {
@@ -143,6 +147,7 @@ impl Options<'_> {
             },
             scaling: self.scaling.map(|(mean, std)| Scaling::normalised(mean, std)),
             stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
+            resident: self.resident,
             layout: match &*self.layout {
                 "hwc" => PixelLayout::HeightWidthChannels,
                 "chw" => PixelLayout::ChannelsHeightWidth,
@@ -181,7 +186,16 @@ impl Loader {
     fn new(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Options<'_>) -> PyResult<Self> {
         let dataset = dataset.get().inner.clone();
         let options = options.loader_options(&dataset)?;
-        let inner = py.detach(|| shardpack_loader::Loader::open(&dataset, options)).map_err(raise)?;
+        let inner = if options.resident {
+            let open = |cancel: &Arc<AtomicBool>, _: &(dyn Fn(()) + Sync)| {
+                let watch = Watch { cancel, progress: &|_, _| {} };
+                shardpack_loader::Loader::open_watched(&dataset, options, watch)
+            };
+            watch(py, None, |(), _| Ok(()), open)?
+        } else {
+            py.detach(|| shardpack_loader::Loader::open(&dataset, options))
+        };
+        let inner = inner.map_err(raise)?;
         Ok(Self { inner: Mutex::new(Some(inner)), pid: std::process::id() })
     }
 
@@ -267,6 +281,7 @@ impl Loader {
             ("extra_slots", stats.extra_slots),
             ("grown_slots", stats.grown_slots),
             ("device_rows", stats.device_rows),
+            ("resident_values", stats.resident_values),
             ("peak_run_bytes", stats.peak_run_bytes),
             ("peak_rss_bytes", stats.peak_rss_bytes),
             ("predicted_bytes", stats.predicted_bytes),

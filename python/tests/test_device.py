@@ -98,7 +98,8 @@ def same(device: Any, host: Any) -> None:
 
 def compare(dataset: Path | sp.Dataset, epochs: int = 1, rows: int = 16, **options: Any) -> dict[str, Any]:
     """The statistics of a loader whose batches were all equal to the host's."""
-    with loader(dataset, rows, **options) as device, on_host(dataset, rows, **options) as host:
+    hosts = {name: value for name, value in options.items() if name != "resident"}
+    with loader(dataset, rows, **options) as device, on_host(dataset, rows, **hosts) as host:
         batches = 0
         for _ in range(epochs):
             for mine, theirs in zip(device, host, strict=True):
@@ -185,6 +186,39 @@ def test_the_device_decodes_the_pictures(big: Path) -> None:
     assert refused <= BIG // 4, f"the host decoded {refused} of {2 * BIG} rows: {stats['refused']}"
     assert set(stats["refused"]) == set(stats["refused_first"])
     assert all(0 < len(keys) <= 3 for keys in stats["refused_first"].values())
+
+
+@pytest.mark.parametrize("options", [{"image": "rrc224", **NORMALISED}, {}], ids=["crops", "whole"])
+def test_pictures_that_stay_on_the_device(big: Path, options: dict[str, Any]) -> None:
+    with loader(big, resident=True, **options) as device:
+        before = device.stats()["read_bytes"]
+        assert device.stats()["resident_values"] > BIG * 3 // 4
+        assert device.predicted_device_bytes > loader(big, **options).predicted_device_bytes
+    stats = compare(big, epochs=3, resident=True, **options)
+    rows = sum(stats["refused"].values())
+    assert stats["device_rows"] == 3 * BIG - rows
+    # What the host has decoded was read for it, and nothing else.
+    assert stats["read_bytes"] == before or rows > 0
+
+
+def test_cubes_that_stay_on_the_device(cubes: Path) -> None:
+    stats = compare(cubes, epochs=2, rows=6, resident=True)
+    assert stats["device_rows"] > 0
+    compare(cubes, epochs=2, rows=6, cube="patch16x16", resident=True)
+
+
+def test_a_dataset_that_stays_on_the_device_goes_on_in_the_middle(big: Path) -> None:
+    options: dict[str, Any] = {"image": "rrc64", "seed": 3, "resident": True}
+    with loader(big, **options) as device:
+        epoch = iter(device)
+        next(epoch)
+        state = device.state_dict()
+        expected = [batch["image"].cpu() for batch in epoch]
+    with loader(big, **options) as device:
+        device.load_state_dict(state)
+        found = [batch["image"].cpu() for batch in device]
+    assert len(found) == len(expected) > 0
+    assert all((a == b).all() for a, b in zip(found, expected, strict=True))
 
 
 def test_small_pictures_of_several_sizes(photos: Path) -> None:

@@ -379,13 +379,16 @@ pub(super) struct BenchArgs {
     /// Where to decode, and to leave the batches: `cpu`, `cuda` or `cuda:N`
     #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Run")]
     pub device: DeviceArg,
+    /// Read the dataset once, before the first epoch, and keep it encoded on the device
+    #[arg(long, requires = "device", help_heading = "Run")]
+    pub resident: bool,
     /// Skip up to N damaged samples in each epoch; one more is an error
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Run")]
     pub skip: u64,
 
     /// Stream the records in stored order on one thread instead, without batches: this shows what
     /// the disk and the checksums allow
-    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip", "mean", "std", "device"], help_heading = "Without the loader")]
+    #[arg(long, conflicts_with_all = ["image", "cube", "bands", "dtype", "fields", "batch_size", "order", "seed", "slots", "read_ahead", "window", "skip", "mean", "std", "device", "resident"], help_heading = "Without the loader")]
     pub stream: bool,
     /// In the stream, decode cubes and other arrays on all threads (pictures stay encoded)
     #[arg(long, requires = "stream", help_heading = "Without the loader")]

@@ -205,6 +205,8 @@ class Refused(BenchTest):
         error = self.expect(2, "bench", out, "--device", "cuda:63").err
         self.assertIn("cannot decode on `--device cuda:63`", error)
         self.assertIn("hint: without `--device`, the CPU decodes", error)
+        self.assertIn("--device <DEVICE>", self.expect(2, "bench", out, "--resident").err)
+        self.assertIn("a device that decodes", self.expect(2, "bench", out, "--resident", "--device", "cpu").err)
 
     def test_options_that_do_not_fit_the_dataset(self):
         out = self.pictures(4)

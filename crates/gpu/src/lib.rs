@@ -18,7 +18,8 @@
 mod config;
 pub mod cubes;
 pub mod driver;
+mod gather;
 pub mod pictures;
 mod stage;
 
-pub use stage::CudaStage;
+pub use stage::{CudaStage, DryStage};

@@ -56,9 +56,11 @@ fn epochs_are_the_hosts() {
         (Disk::as_stored(200, Harm::Damaged), "read where it is staged, damaged", 1500),
     ] {
         for (name, options) in ways() {
-            for (batch_size, threads) in [(7, 3), (64, 8)] {
+            for (batch_size, threads, resident) in [(7, 3, false), (64, 8, false), (7, 3, true), (64, 8, true)] {
                 let options = LoaderOptions { batch_size, threads, part_bytes, ..options.clone() };
-                let (mut host, mut device) = (disk.loader(options.clone()), disk.loader(staged(&stage, &options)));
+                let mut host = disk.loader(options.clone());
+                let mut device = disk.loader(LoaderOptions { resident, ..staged(&stage, &options) });
+                assert!(!resident || device.stats().resident_values > 0, "{what}, {name}");
                 for number in 0..3 {
                     host.set_epoch(number).unwrap();
                     device.set_epoch(number).unwrap();

@@ -37,6 +37,9 @@ pub(super) enum Held {
 }
 
 impl Held {
+    /// Records are read one by one, if they are read at all, and nobody is told before.
+    pub(super) const ALONE: Self = Self::PageCache { announce: false };
+
     /// Where the window is in the epoch after this one, of which `decided` was decided. Never back
     /// in memory: it would be taken when it is scarce, by a loader that has said that it needs
     /// none.

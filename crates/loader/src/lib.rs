@@ -43,7 +43,9 @@ mod cached;
 mod examples;
 mod fault;
 mod fields;
+mod filling;
 mod job;
+mod keeping;
 mod large;
 mod memory;
 mod mend;
@@ -58,6 +60,7 @@ mod plan;
 mod pool;
 mod predict;
 mod read;
+mod resident;
 mod rows;
 mod runs;
 mod scout;
@@ -71,6 +74,7 @@ mod work;
 
 pub use arrays::varying_arrays;
 pub use batch::{Batch, OnDevice, Tensor};
+pub use filling::Watch;
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
 pub use parse::parse_bands;
@@ -89,10 +93,13 @@ use fields::Fields;
 use order::{Order, Sampling, Share, State as Progress, Steps, World};
 use plan::Planner;
 use pool::{Pool, Shared};
+use resident::Resident;
 use scout::Scout;
 use sources::Sources;
+use stage::Keeper;
 use state::{Bounds, State};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 use work::Recipe;
@@ -138,6 +145,7 @@ pub struct Loader {
     held: Held,
     /// Most that any epoch so far may have taken.
     predicted_bytes: u64,
+    resident: Option<Arc<Resident>>,
     shared: Arc<Shared>,
     pool: Option<Pool>,
     waited: Duration,
@@ -166,6 +174,15 @@ impl Loader {
     /// that it does not have; `Io` if the device of a stage has no memory for the slots; else as
     /// [`Dataset::get`].
     pub fn open(dataset: &Dataset, options: LoaderOptions) -> Result<Self> {
+        Self::open_watched(dataset, options, Watch { cancel: &AtomicBool::new(false), progress: &|_, _| {} })
+    }
+
+    /// As [`Loader::open`], for loaders whose values stay on a device: reading a dataset takes a
+    /// while.
+    ///
+    /// # Errors
+    /// As [`Loader::open`]; `Usage` too if it was cancelled.
+    pub fn open_watched(dataset: &Dataset, options: LoaderOptions, watch: Watch<'_>) -> Result<Self> {
         let mut options = options;
         options.decode.limits = dataset.limits().clone();
         options.slots = options.slots.max(1);
@@ -186,13 +203,23 @@ impl Loader {
         };
         let start = Progress { epoch: options.epoch, ..Progress::start(&*sampling) };
         let epoch = sampling.epoch_of(&start)?;
-        let predicted = predict::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
+        let keeper = options.keeper()?;
+        let mut predicted = predict::predict(dataset, &options, &fields, (&*epoch, &sources), threads)?;
+        let fill = |keeper: &Arc<dyn Keeper>| {
+            let slot_bytes = device_bytes(&options, &predicted);
+            filling::fill(dataset, (&fields, &options), keeper, (threads, slot_bytes), watch)
+        };
+        let resident = keeper.as_ref().map(fill).transpose()?.map(Arc::new);
+        predicted.kept_bytes = resident.as_ref().map_or(0, |resident| resident.host_bytes());
         let fields = Arc::new(fields.with_records_of(predicted.record_bytes));
-        let held = Held::decide(options.window, dataset, &predicted);
+        let held = match &resident {
+            Some(_) => Held::ALONE,
+            None => Held::decide(options.window, dataset, &predicted),
+        };
         let share = Share::new(world, options.end, &*epoch, &start);
         let steps = Steps::new(epoch, share.clone());
         let mut scout = Scout::new(dataset, sources.clone(), fields.large_bytes);
-        if scout.is_wanted() {
+        if scout.is_wanted() && resident.is_none() {
             scout.restart(0, Steps::new(sampling.epoch_of(&start)?, share.clone()));
         }
         let mut planner = Planner::new(
@@ -210,8 +237,9 @@ impl Loader {
             run_bytes: predicted.run_bytes,
             on_corrupt: options.on_corrupt,
             dims: fields.dims,
+            is_resident: resident.is_some(),
         });
-        let recipe = Recipe::new(Arc::clone(&fields), sampling.seed(), &options);
+        let recipe = Recipe::new(Arc::clone(&fields), sampling.seed(), &options, resident.clone());
         let shared = Arc::new(Shared::new(
             state,
             (planner, scout),
@@ -219,6 +247,7 @@ impl Loader {
             options.epoch,
             (Arc::clone(&options.memory), options.stage.clone()),
         ));
+        shared.counters.read_bytes.fetch_add(resident.as_ref().map_or(0, |all| all.read_bytes), Ordering::Relaxed);
         if options.stage.is_some() {
             shared.fill_ring(options.slots, &predicted.room)?;
         }
@@ -234,6 +263,7 @@ impl Loader {
             predicted,
             held,
             predicted_bytes: predicted.total(held),
+            resident,
             shared,
             pool: None,
             waited: Duration::ZERO,
@@ -429,7 +459,7 @@ impl Loader {
             return Err(Error::usage("loader", "used in the process that began to load", "a fork of that process"));
         }
         let epoch = self.sampling.epoch_of(state)?;
-        let is_far = self.dataset.read_ahead_bytes() > 0;
+        let is_far = self.dataset.read_ahead_bytes() > 0 && self.resident.is_none();
         let ahead = is_far.then(|| self.sampling.epoch_of(state)).transpose()?;
         self.share = Share::new(self.world, self.options.end, &*epoch, state);
         self.start = *state;
@@ -438,7 +468,9 @@ impl Loader {
         self.ended = false;
         self.told = false;
         // The last epoch may have brought it into the page cache, or another program out of it.
-        self.held = self.held.then(Held::decide(self.options.window, &self.dataset, &self.predicted));
+        if self.resident.is_none() {
+            self.held = self.held.then(Held::decide(self.options.window, &self.dataset, &self.predicted));
+        }
         self.predicted_bytes = self.predicted_bytes.max(self.predicted.total(self.held));
         let mut planner = self.shared.planner();
         planner.restart(Steps::new(epoch, self.share.clone()));
@@ -477,11 +509,12 @@ impl Loader {
         self.shared.refusals.list()
     }
 
-    /// Memory that the slots take on the device of the stage, in bytes; 0 without one.
+    /// Memory that the slots take on the device of the stage, and the values that stay there, in
+    /// bytes; 0 without one.
     #[must_use]
     pub fn predicted_device_bytes(&self) -> u64 {
-        let slots = self.options.slots as u64;
-        self.options.stage.as_ref().map_or(0, |stage| stage.device_bytes(&self.predicted.room).saturating_mul(slots))
+        let kept = self.resident.as_ref().map_or(0, |resident| resident.device_bytes());
+        device_bytes(&self.options, &self.predicted).saturating_add(kept)
     }
 
     /// Memory that the loader takes, in bytes, besides the indexes of the dataset: slots, the
@@ -492,4 +525,10 @@ impl Loader {
     pub const fn predicted_bytes(&self) -> u64 {
         self.predicted_bytes
     }
+}
+
+/// Bytes that all slots take on the device.
+fn device_bytes(options: &LoaderOptions, predicted: &predict::Predicted) -> u64 {
+    let slots = options.slots as u64;
+    options.stage.as_ref().map_or(0, |stage| stage.device_bytes(&predicted.room).saturating_mul(slots))
 }

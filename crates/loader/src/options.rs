@@ -2,7 +2,7 @@
 
 use super::memory::{Allocate, Heap};
 use super::patch::Place;
-use super::stage::Stage;
+use super::stage::{Keeper, Stage};
 use crate::order::{End, Mode, Sampling};
 use shardpack_array::Bands;
 use shardpack_format::Dtype;
@@ -262,9 +262,31 @@ pub struct LoaderOptions {
     /// What decodes instead of the host, where it can: then all fields of a batch are on its
     /// device. Default none.
     pub stage: Option<Arc<dyn Stage>>,
+    /// Whether the values of the fields that the stage takes stay on its device: all samples of the
+    /// dataset are read and checked once, when the loader opens, and no record is read later but
+    /// those of fields that the stage does not take. What is not for the device, or damaged, is read
+    /// whenever a batch needs it. Batches are the same. Default false.
+    pub resident: bool,
 }
 
 impl LoaderOptions {
+    /// What takes the values that stay on the device, if they do: then the stage is one that knows
+    /// of them.
+    ///
+    /// # Errors
+    /// `Usage` if there is no device for them.
+    pub(super) fn keeper(&mut self) -> Result<Option<Arc<dyn Keeper>>> {
+        if !self.resident {
+            return Ok(None);
+        }
+        let keeping = self.stage.as_ref().and_then(|stage| stage.keeping()).ok_or_else(|| {
+            let found = if self.stage.is_some() { "one that cannot keep them" } else { "none: the host decodes" };
+            Error::usage("values that stay on a device (`resident`)", "a device that decodes", found)
+        })?;
+        self.stage = Some(keeping.stage);
+        Ok(Some(keeping.keeper))
+    }
+
     /// How many slots are right for most: on a device one more, because a batch is under way there
     /// while others are filled.
     #[must_use]
@@ -301,6 +323,7 @@ impl Default for LoaderOptions {
             memory: Arc::new(Heap),
             scaling: None,
             stage: None,
+            resident: false,
         }
     }
 }

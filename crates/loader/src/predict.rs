@@ -31,6 +31,8 @@ pub(super) struct Predicted {
     /// What runs take in fact, of a small dataset.
     held: u64,
     threads: u64,
+    /// What the host keeps of values that stay on a device.
+    pub(super) kept_bytes: u64,
 }
 
 impl Predicted {
@@ -41,7 +43,7 @@ impl Predicted {
             // Each thread reads to where it decodes out of.
             Held::PageCache { .. } => self.alone_bytes.saturating_mul(self.threads),
         };
-        self.fixed.saturating_add(reads)
+        self.fixed.saturating_add(reads).saturating_add(self.kept_bytes)
     }
 }
 
@@ -182,7 +184,7 @@ pub(super) fn predict(
     let fixed = slot_bytes.saturating_mul(options.slots as u64).saturating_add(scratch.saturating_mul(threads));
     let fixed = fixed.saturating_add(dataset.read_ahead_bytes());
     let (record_bytes, alone_bytes) = (reads.record, reads.alone);
-    Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads })
+    Ok(Predicted { room, run_bytes, record_bytes, alone_bytes, fixed, held, threads, kept_bytes: 0 })
 }
 
 /// What reads take.

@@ -15,6 +15,7 @@
 //! A row that a stage refuses is decoded by the host and handed over ([`StageSlot::put`]), and so is
 //! one that it finds odd later ([`StageSlot::write`]): a batch is the same whoever decodes it.
 
+pub use super::keeping::{Keeper, Keeping};
 use super::pool::Shared;
 use super::rows::Rows;
 pub use super::stream::StreamHandle;
@@ -76,6 +77,11 @@ pub trait Stage: Send + Sync + fmt::Debug {
 
     /// What one thread works with: scratch memory, used again for every row.
     fn bench(&self) -> Box<dyn Any + Send>;
+
+    /// For a loader whose values stay on the device. `None` if none can.
+    fn keeping(&self) -> Option<Keeping> {
+        None
+    }
 }
 
 /// The part of a slot that is on a device: staging memory and the output of one batch.
@@ -104,6 +110,13 @@ pub trait StageSlot: Send + Sync + fmt::Debug {
     fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
         let _ = (spot, bytes, step);
         None
+    }
+
+    /// Takes a value that is on the device, by the number that [`Keeper::keep`] gave it. `value`
+    /// says how it is shown, and has no bytes.
+    fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        let _ = (spot, value, bench);
+        Prepared::Refused(format!("a value {number} that is not on the device").into())
     }
 
     /// A row that the host has decoded: all bytes of `spot`.

@@ -66,6 +66,8 @@ pub(super) struct Bounds {
     pub(super) on_corrupt: OnCorrupt,
     /// Axes of the ragged fields of a row.
     pub(super) dims: usize,
+    /// Whether rows are of values that stay on a device: most cost microseconds.
+    pub(super) is_resident: bool,
 }
 
 impl State {
@@ -352,13 +354,16 @@ impl State {
     }
 
     fn claim(&mut self, number: u64, claims: &mut Vec<Claim>, dims: &mut Vec<u64>) {
-        let (stride, threads) = (self.limits.dims, self.limits.threads);
+        let Bounds { dims: stride, threads, is_resident, .. } = self.limits;
         let Some(open) = self.batch(number) else { return };
         // A share of what is there: many rows of a full batch, one by one at its end, so that all
         // threads finish together.
         // A large record is opened alone, because all threads come to help.
         let large = open.work.ready.front().is_some_and(|(_, run)| run.as_ref().is_some_and(|run| run.is_large));
-        let count = if large { 1 } else { open.work.ready.len().div_ceil(2 * threads).min(MAX_CHUNK) };
+        let ready = open.work.ready.len();
+        // Rows that cost next to nothing are taken in larger parts: other batches are under way.
+        let least = if is_resident { (open.plan.rows.len() / threads).clamp(1, MAX_CHUNK) } else { 1 };
+        let count = if large { 1 } else { ready.div_ceil(2 * threads).min(MAX_CHUNK).max(least).min(ready) };
         open.claim(count, stride, claims, dims);
     }
 

@@ -53,6 +53,8 @@ pub struct LoaderStats {
     /// Rows that a device has decoded, of each field on its own. Those that the host decoded in its
     /// place are not among them ([`Loader::refusals`](super::Loader::refusals)).
     pub device_rows: u64,
+    /// Values that stay on a device ([`LoaderOptions::resident`](super::LoaderOptions::resident)).
+    pub resident_values: u64,
     /// Most bytes that the buffers of runs took.
     pub peak_run_bytes: u64,
     /// Whether the window of the epoch at hand is in the page cache, and not in memory of the
@@ -88,6 +90,7 @@ impl Loader {
             predicted_bytes: self.predicted_bytes(),
             traffic: self.dataset.traffic(),
             window_in_page_cache: self.held != Held::Memory,
+            resident_values: self.resident.as_ref().map_or(0, |resident| resident.values),
             ..Default::default()
         };
         if !self.shared.is_forked() {

@@ -11,6 +11,7 @@ use super::mend::OddRow;
 use super::opening::Opening;
 use super::options::LoaderOptions;
 use super::read::Loaded;
+use super::resident::{Known, Resident};
 use super::rows::RowMut;
 use super::stage::{Prepared, Refusals, Spot, Stage, StageSlot, Value};
 use super::stats::{Counters, add, add_since};
@@ -24,6 +25,9 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 
+/// What a device decodes.
+pub(super) const JPEG: &str = "image/jpeg";
+
 /// What is the same for all rows of an epoch.
 #[derive(Debug, Clone)]
 pub(super) struct Recipe {
@@ -32,12 +36,19 @@ pub(super) struct Recipe {
     pub(super) layout: PixelLayout,
     pub(super) decode: DecodeOptions,
     pub(super) part_bytes: usize,
+    /// Values that stay on the device.
+    pub(super) resident: Option<Arc<Resident>>,
 }
 
 impl Recipe {
-    pub(super) fn new(fields: Arc<Fields>, seed: u64, options: &LoaderOptions) -> Self {
+    pub(super) fn new(
+        fields: Arc<Fields>,
+        seed: u64,
+        options: &LoaderOptions,
+        resident: Option<Arc<Resident>>,
+    ) -> Self {
         let LoaderOptions { layout, decode, part_bytes, .. } = options.clone();
-        Self { fields, seed, layout, decode, part_bytes }
+        Self { fields, seed, layout, decode, part_bytes, resident }
     }
 
     /// What random views and patches of a sample draw from.
@@ -115,6 +126,13 @@ impl Bench {
     ) -> Result<()> {
         let Some(shard) = &run.shard else { return Err(Error::internal("run of a row", "one that was read", "none")) };
         if run.is_cached {
+            if common.recipe.resident.as_ref().is_some_and(|resident| resident.is_enough()) {
+                let promised = dims.to_vec();
+                if self.fields(common, Source::Device, (shard, at), row, dims).is_ok() {
+                    return Ok(());
+                }
+                dims.copy_from_slice(&promised);
+            }
             return self.decode_alone(common, shard, at, row, dims);
         }
         self.decode_record(common, run.record(shard, at.record)?, shard, at, row, dims)
@@ -252,6 +270,10 @@ impl Bench {
         dims: &mut [u64],
     ) -> Result<bool, FormatError> {
         let recipe = common.recipe;
+        // What is wrong with it, its record says.
+        if let Ok(Some(there)) = self.resident(recipe, of, (slot, spot), dims) {
+            return Ok(there);
+        }
         let prepared = match &of.field.from {
             From::Picture { position, view, orientation, .. } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
@@ -286,6 +308,48 @@ impl Bench {
         };
         common.refusals.add(reason, || of.shard.index().key(of.at.record).unwrap_or_default().to_owned());
         self.for_device(recipe, of, spot.bytes.len(), dims, |row| slot.put(spot, row))
+    }
+
+    /// Hands a field that stays on the device to the stage, by its number; false if the sample has no
+    /// value for it. `None`, and nothing is handed over, if it is not there, or the stage refuses it.
+    fn resident(
+        &mut self,
+        recipe: &Recipe,
+        of: &FieldOf<'_>,
+        (slot, spot): (&dyn StageSlot, &Spot),
+        dims: &mut [u64],
+    ) -> Result<Option<bool>, FormatError> {
+        let Some(resident) = &recipe.resident else { return Ok(None) };
+        let (number, more) = match resident.known(of.at.sample, of.number) {
+            Known::Nothing => return Ok(None),
+            Known::Missing => return Ok(Some(false)),
+            Known::There { number, more } => (number, more),
+        };
+        let prepared = match &of.field.from {
+            From::Picture { view, .. } => {
+                let orientation = u8::try_from(more).unwrap_or(1);
+                let how = Rendering { view: *view, key: recipe.key(of.at), orientation, layout: recipe.layout };
+                let (dtype, scaling) = (of.field.dtype, &recipe.fields.scaling);
+                let limits = &recipe.decode.limits;
+                let value = Value::Picture { media_type: JPEG, bytes: &[], how: &how, dtype, scaling, limits };
+                slot.prepare_kept(spot, number, &value, &mut *self.stage)
+            }
+            From::Array { channels_first, cut, .. } => {
+                let Some(form) = resident.form(more) else { return Ok(None) };
+                let (value, limits) = (form.value(), &of.shard.options().limits);
+                let how = (*channels_first, cut.as_ref());
+                let (descriptor, region) = self.arrays.asked(recipe, of, &value, how, dims)?;
+                let value = Value::Array { codec: value.codec, descriptor, bytes: &[], region, limits };
+                slot.prepare_kept(spot, number, &value, &mut *self.stage)
+            }
+            From::Scalar(_) | From::Raw { .. } => return Ok(None),
+        };
+        let Prepared::Taken(size) = prepared else { return Ok(None) };
+        if let Some(size) = size {
+            set_size(dims, size.map(u64::from), recipe.layout);
+        }
+        self.taken += 1;
+        Ok(Some(true))
     }
 
     /// Decodes again, on the host, what the device found odd: from a record that was read anew.
@@ -434,10 +498,15 @@ fn rendering<'v>(
 ) -> Result<(&'v str, Rendering), FormatError> {
     let media_type = std::str::from_utf8(value.descriptor)
         .map_err(|e| FormatError::format("media type of a picture", "UTF-8", e))?;
-    let stored = orientation.and_then(|column| column.length(of.shard, of.at.record));
-    let stored = stored.map(|stored| i64::try_from(stored).unwrap_or(0));
-    let orientation = shardpack_reader::raw::orientation(stored, value.codec == Codec::Jpeg, value.bytes);
+    let orientation = orientation_of(orientation, of.shard, of.at.record, value);
     Ok((media_type, Rendering { view, key: recipe.key(of.at), orientation, layout: recipe.layout }))
+}
+
+/// How a picture is turned, as a column of the index or the picture itself says.
+pub(super) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, value: &FieldValue<'_>) -> u8 {
+    let stored = column.and_then(|column| column.length(shard, record));
+    let stored = stored.map(|stored| i64::try_from(stored).unwrap_or(0));
+    shardpack_reader::raw::orientation(stored, value.codec == Codec::Jpeg, value.bytes)
 }
 
 /// Only when a picture is decoded it is known whether the upright one is the stored one turned by
@@ -470,6 +539,8 @@ pub(super) enum Source<'a> {
     Whole { frame: &'a Frame, bytes: &'a [u8] },
     /// What was kept of one that was made in parts, and what is staged of it.
     Parts(&'a Large, &'a [There]),
+    /// None is at hand: all values are on the device.
+    Device,
 }
 
 /// A field of the record that is being decoded.
@@ -501,13 +572,14 @@ impl<'a> FieldOf<'a> {
         match self.source {
             Source::Whole { frame, bytes } => Record::field_at(frame, bytes, position, limits),
             Source::Parts(large, there) => large.value(there, position, limits),
+            Source::Device => Err(FormatError::internal("value of a record that is not read", "none", position)),
         }
     }
 
     /// Its value, if that is in staging memory as it is stored.
     fn there(&self) -> Option<&'a There> {
         match self.source {
-            Source::Whole { .. } => None,
+            Source::Whole { .. } | Source::Device => None,
             Source::Parts(_, there) => there.iter().find(|there| there.field == self.number),
         }
     }

@@ -84,6 +84,7 @@ pub(super) fn to_json(loader: &Loader) -> Value {
     let refused = refusals.iter().map(|r| json!({ "reason": r.reason, "rows": r.rows, "first": r.first }));
     json!({
         "predicted_bytes": loader.predicted_device_bytes(),
+        "resident_values": loader.stats().resident_values,
         "refused": refused.collect::<Vec<_>>(),
     })
 }

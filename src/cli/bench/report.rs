@@ -87,6 +87,7 @@ impl Report<'_> {
                 "cold": self.args.cold,
             },
         });
+        report["options"]["resident"] = self.args.resident.into();
         report["network"] = network_json(&stats.traffic);
         report
     }
@@ -129,7 +130,12 @@ impl Report<'_> {
         let loader = &self.setup.loader;
         let mut text = match loader.options().stage {
             Some(_) => {
-                format!("on {}: {} for batches\n", self.args.device, units::bytes(loader.predicted_device_bytes()))
+                let bytes = units::bytes(loader.predicted_device_bytes());
+                let values = match loader.stats().resident_values {
+                    0 => String::new(),
+                    values => format!(", and for {} that stay there", units::plural(values, "value")),
+                };
+                format!("on {}: {bytes} for batches{values}\n", self.args.device)
             }
             None => String::new(),
         };

@@ -99,6 +99,7 @@ pub(super) fn setup(args: &BenchArgs) -> anyhow::Result<Setup> {
         },
         scaling,
         stage,
+        resident: args.resident,
         ..LoaderOptions::default()
     };
     let content = content(&dataset, &pictures, &arrays, &view, &cube);

@@ -3,9 +3,11 @@
 use super::Staged;
 use super::ask::{Ask, Picks};
 use super::element::{As, ElementType};
+use super::kept::Kept;
 use super::place::{Placer, Room, Tasks};
 use super::wire::{CubeRow, Mode, PieceTask, Plane, StreamTask, Wire, chunk_bands};
 use crate::config::STATUS_BYTES;
+use crate::gather::Piece;
 use shardpack_array::blosc2::{Chunk, Content, HEADER_BYTES, StreamCoder, StreamKind};
 use shardpack_array::{Region, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
@@ -17,13 +19,20 @@ const ALIGN: u64 = 256;
 
 /// What the device needs of an array: known, and not copied yet.
 pub(crate) struct Needs<'a> {
-    units: Units<'a>,
+    payload: Payload<'a>,
     ask: Ask,
     staged: Staged,
     stored_bytes: usize,
     /// Bytes of a stored element.
     width: usize,
     scratch_bytes: u64,
+}
+
+/// What is decoded.
+enum Payload<'a> {
+    Here(Units<'a>),
+    /// On the device, outside of the slot.
+    Kept(Kept),
 }
 
 /// An array in staging memory: its tables, and the work that it makes. Places are those of the slot
@@ -33,6 +42,8 @@ pub(crate) struct Entry {
     pub(super) tasks: Tasks,
     pub(super) tables: Vec<u8>,
     pub(super) row: CubeRow,
+    /// What is copied on the device.
+    pieces: Vec<Piece>,
     /// Where its part of the output ends.
     pub(super) out_end: u64,
 }
@@ -48,6 +59,36 @@ impl<'a> Needs<'a> {
         limits: &Limits,
     ) -> Result<Self> {
         let units = Units::walk(codec, descriptor, payload, limits)?;
+        Self::asked(Payload::Here(units), descriptor, region, to, limits)
+    }
+
+    /// Looks at an array of which [`keep`](super::keep) has kept this.
+    ///
+    /// # Errors
+    /// As of others.
+    pub(crate) fn of_kept(
+        kept: &[u8],
+        descriptor: &ArrayDescriptor,
+        region: Option<&Region>,
+        to: As,
+        limits: &Limits,
+    ) -> Result<Self> {
+        let kept = Kept::read(kept).ok_or_else(|| Error::internal("kept array", "what was written", "other bytes"))?;
+        // The payload was walked with these limits, as another type perhaps.
+        let (most, bytes) = (limits.max_decoded_bytes, descriptor.decoded_bytes()?.max(descriptor.stored_bytes()?));
+        if bytes > most {
+            return Err(Error::limit("array", "max_decoded_bytes", most, bytes));
+        }
+        Self::asked(Payload::Kept(kept), descriptor, region, to, limits)
+    }
+
+    fn asked(
+        payload: Payload<'a>,
+        descriptor: &ArrayDescriptor,
+        region: Option<&Region>,
+        to: As,
+        limits: &Limits,
+    ) -> Result<Self> {
         let ask = Ask::new(descriptor, region)?;
         let element = to.of(ask.descriptor.decoded)?;
         check_types(&ask.descriptor)?;
@@ -67,7 +108,7 @@ impl<'a> Needs<'a> {
             return Err(Error::limit("stored array", "bytes of an address", usize::MAX as u64, stored));
         };
         let scratch_bytes = super::Stager::scratch_bytes(descriptor)?.next_multiple_of(ALIGN);
-        Ok(Self { units, ask, staged, stored_bytes, width, scratch_bytes })
+        Ok(Self { payload, ask, staged, stored_bytes, width, scratch_bytes })
     }
 
     /// What comes out.
@@ -78,8 +119,9 @@ impl<'a> Needs<'a> {
     /// Bytes that are uploaded, besides tables: compressed ones as they are, unless the payload is
     /// in the slot already, and what zstd had coded.
     pub(crate) fn bytes(&self, is_in_slot: bool) -> usize {
+        let Payload::Here(units) = &self.payload else { return 0 };
         let copied = |bytes: usize| if is_in_slot { 0 } else { bytes };
-        match &self.units {
+        match units {
             _ if self.staged.bytes == 0 => 0,
             Units::Raw(payload) => copied(payload.len()),
             Units::Zstd(_) => self.stored_bytes,
@@ -102,9 +144,17 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Most bytes of scratch that it takes, a multiple of 256.
+    /// Most bytes of scratch that it takes, a multiple of 256: also for what is copied there, on the
+    /// device.
     pub(crate) const fn scratch_bytes(&self) -> u64 {
-        self.scratch_bytes
+        self.scratch_bytes.saturating_add(self.gathered_bytes())
+    }
+
+    const fn gathered_bytes(&self) -> u64 {
+        match &self.payload {
+            Payload::Kept(kept) if self.staged.bytes > 0 => kept.bytes.next_multiple_of(ALIGN),
+            _ => 0,
+        }
     }
 
     /// Copies what the device needs to `to`, which stands at `at` in the slot, unless the payload
@@ -135,8 +185,10 @@ impl<'a> Needs<'a> {
             planes: Vec::new(),
         };
         // Of an empty region nothing is needed.
-        if self.staged.bytes > 0 {
-            placer.place(&self.units, self.stored_bytes)?;
+        match &self.payload {
+            _ if self.staged.bytes == 0 => {}
+            Payload::Here(units) => placer.place(units, self.stored_bytes)?,
+            Payload::Kept(kept) => placer.place_kept(kept.chunks.as_deref(), self.stored_bytes)?,
         }
         let planes = placer.planes;
         let mut tables = Vec::new();
@@ -150,10 +202,12 @@ impl<'a> Needs<'a> {
                 scratch_taken,
             ));
         }
-        Ok((Entry { tasks, tables, row, out_end: out.saturating_add(self.staged.bytes) }, taken, scratch_taken))
+        let out_end = out.saturating_add(self.staged.bytes);
+        Ok((Entry { tasks, tables, row, pieces: Vec::new(), out_end }, taken, scratch_taken))
     }
 
-    /// As `stage_in`, to as many bytes as [`bytes`](Self::bytes) says.
+    /// As `stage_in`, to as many bytes as [`bytes`](Self::bytes) says. A payload that is on the
+    /// device is copied to the first of the scratch.
     pub(crate) fn stage(
         &self,
         to: (usize, &mut [u8]),
@@ -162,7 +216,14 @@ impl<'a> Needs<'a> {
         out: u64,
         zstd: &mut ZstdDecoder,
     ) -> Result<Entry> {
-        Ok(self.stage_in(to, payload_at, scratch, out, zstd)?.0)
+        let Payload::Kept(kept) = &self.payload else {
+            return Ok(self.stage_in(to, payload_at, scratch, out, zstd)?.0);
+        };
+        let (mut entry, ..) = self.stage_in(to, Some(scratch), scratch + self.gathered_bytes(), out, zstd)?;
+        if self.staged.bytes > 0 {
+            Piece::cut(kept.payload..kept.payload + kept.bytes, scratch, &mut entry.pieces);
+        }
+        Ok(entry)
     }
 
     /// Its entry, and its own tables, counted from the first of them.
@@ -232,9 +293,14 @@ impl<'a> Needs<'a> {
 impl Entry {
     /// Bytes that its tables take among those of a batch, at most.
     pub(crate) fn table_bytes(&self) -> usize {
-        let Self { tasks, tables, .. } = self;
+        let Self { tasks, tables, pieces, .. } = self;
         let work = tasks.streams.len() * StreamTask::BYTES + tasks.pieces.len() * PieceTask::BYTES;
-        tables.len().next_multiple_of(16) + work + CubeRow::BYTES + STATUS_BYTES
+        tables.len().next_multiple_of(16) + work + CubeRow::BYTES + STATUS_BYTES + pieces.len() * Piece::BYTES
+    }
+
+    /// What is copied on the device.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
     }
 }
 

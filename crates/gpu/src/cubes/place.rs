@@ -6,7 +6,7 @@
 //! decoded to scratch; bit planes, and differences of bytes, are turned there in place.
 
 use super::wire::{BLOCK_ELEMENTS, PieceTask, Plane, StreamSource, StreamTask};
-use shardpack_array::blosc2::{Chunk, Content, Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
+use shardpack_array::blosc2::{Content, Filters, HEADER_BYTES, Shuffle, Stream, StreamCoder, StreamKind};
 use shardpack_array::{UNIT_BYTES, Units, ZstdDecoder};
 use shardpack_format::{Error, Result};
 
@@ -109,13 +109,40 @@ impl Placer<'_, '_> {
                 self.elements(at, stored_bytes);
             }
             Units::Blosc2(chunks) => {
-                let mut pos = 0;
-                for (number, chunk) in chunks.iter().enumerate() {
-                    let unit = UNIT_BYTES.min(stored_bytes - number * UNIT_BYTES);
-                    self.chunk(chunk, pos, unit).map_err(|e| e.at(pos as u64))?;
-                    pos += chunk.bytes().len();
-                }
+                let chunks = chunks.iter().map(|chunk| (chunk.bytes(), chunk.bytes().len(), chunk.content()));
+                self.chunks(chunks, stored_bytes)?;
             }
+        }
+        Ok(())
+    }
+
+    /// The same of a payload that is in the slot, at `payload_at`, and of which this is known.
+    pub(super) fn place_kept(&mut self, chunks: Option<&[(usize, Content)]>, stored_bytes: usize) -> Result<()> {
+        match (chunks, self.payload_at) {
+            (Some(chunks), _) => {
+                self.chunks(chunks.iter().map(|(bytes, content)| (&[][..], *bytes, content)), stored_bytes)
+            }
+            (None, Some(at)) => {
+                self.elements(at, stored_bytes);
+                Ok(())
+            }
+            (None, None) => Err(Error::internal("payload that is known", "one in the slot", "one that is not")),
+        }
+    }
+
+    /// Chunks, one for each unit: their bytes, unless they are in the slot, how many these are, and
+    /// what they hold.
+    fn chunks<'c>(
+        &mut self,
+        chunks: impl Iterator<Item = (&'c [u8], usize, &'c Content)>,
+        stored_bytes: usize,
+    ) -> Result<()> {
+        let (mut pos, mut left) = (0, stored_bytes);
+        for (bytes, len, content) in chunks {
+            let unit = UNIT_BYTES.min(left);
+            self.chunk(bytes, content, pos, unit).map_err(|e| e.at(pos as u64))?;
+            pos += len;
+            left -= unit;
         }
         Ok(())
     }
@@ -141,14 +168,13 @@ impl Placer<'_, '_> {
         self.planes.extend((0..self.width).map(|_| constant(value)));
     }
 
-    fn chunk(&mut self, chunk: &Chunk<'_>, pos: usize, unit: usize) -> Result<()> {
+    fn chunk(&mut self, bytes: &[u8], content: &Content, pos: usize, unit: usize) -> Result<()> {
         let in_slot = self.payload_at.map(|at| at + pos as u64);
-        match chunk.content() {
+        match content {
             Content::Stored => {
-                let body = chunk.bytes().get(HEADER_BYTES..).unwrap_or_default();
                 let at = match in_slot {
                     Some(at) => at + HEADER_BYTES as u64,
-                    None => self.room.copy(body)?,
+                    None => self.room.copy(bytes.get(HEADER_BYTES..).unwrap_or_default())?,
                 };
                 self.elements(at, unit);
                 Ok(())
@@ -164,10 +190,10 @@ impl Placer<'_, '_> {
                 // is.
                 let at = match (in_slot, coder) {
                     (Some(at), _) => Some(at),
-                    (None, StreamCoder::Lz4) => Some(self.room.copy(chunk.bytes())?),
+                    (None, StreamCoder::Lz4) => Some(self.room.copy(bytes)?),
                     (None, StreamCoder::Zstd) => None,
                 };
-                let chunk = Placed { chunk, coder: *coder, at };
+                let chunk = Placed { bytes, coder: *coder, at };
                 let mut streams = streams.as_slice();
                 for start in (0..unit).step_by((*block_bytes).max(1)) {
                     let bytes = (*block_bytes).min(unit - start);
@@ -184,7 +210,7 @@ impl Placer<'_, '_> {
     }
 
     /// A block of `items` elements.
-    fn block(&mut self, chunk: &Placed<'_, '_>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
+    fn block(&mut self, chunk: &Placed<'_>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
         // Whether each stream holds one byte of all elements, or its bits.
         let by_plane = match filters.shuffle {
             Shuffle::Bytes => true,
@@ -217,13 +243,7 @@ impl Placer<'_, '_> {
     }
 
     /// A block whose streams must be joined before its filters are undone.
-    fn joined_block(
-        &mut self,
-        chunk: &Placed<'_, '_>,
-        filters: Filters,
-        streams: &[Stream],
-        items: usize,
-    ) -> Result<()> {
+    fn joined_block(&mut self, chunk: &Placed<'_>, filters: Filters, streams: &[Stream], items: usize) -> Result<()> {
         let width = self.width;
         let source = match streams {
             [stream] => self.decoded(chunk, stream)?,
@@ -302,7 +322,7 @@ impl Placer<'_, '_> {
     }
 
     /// Where a stream's bytes are once it is decoded.
-    fn decoded(&mut self, chunk: &Placed<'_, '_>, stream: &Stream) -> Result<Source> {
+    fn decoded(&mut self, chunk: &Placed<'_>, stream: &Stream) -> Result<Source> {
         match self.source(chunk, stream)? {
             StreamSource::Run(value) => Ok(Source::Run(value)),
             StreamSource::Stored(at) => Ok(Source::At(at, false)),
@@ -315,7 +335,7 @@ impl Placer<'_, '_> {
     }
 
     /// Has a stream decoded to `to`.
-    fn decode_to(&mut self, chunk: &Placed<'_, '_>, stream: &Stream, to: u64) -> Result<()> {
+    fn decode_to(&mut self, chunk: &Placed<'_>, stream: &Stream, to: u64) -> Result<()> {
         let source = self.source(chunk, stream)?;
         self.stream(source, stream, to)
     }
@@ -328,29 +348,32 @@ impl Placer<'_, '_> {
     }
 
     /// A stream as it is in the slot; of zstd, decoded.
-    fn source(&mut self, chunk: &Placed<'_, '_>, stream: &Stream) -> Result<StreamSource> {
+    fn source(&mut self, chunk: &Placed<'_>, stream: &Stream) -> Result<StreamSource> {
         self.number += 1;
         if let StreamKind::Run(value) = stream.kind {
             return Ok(StreamSource::Run(value));
         }
-        let bytes = chunk.chunk.bytes().get(stream.offset..stream.offset + stream.bytes);
-        let bytes = bytes.ok_or_else(|| Error::format("blosc2 stream", "within its chunk", stream.bytes))?;
+        let bytes = || {
+            let bytes = chunk.bytes.get(stream.offset..stream.offset + stream.bytes);
+            bytes.ok_or_else(|| Error::format("blosc2 stream", "within its chunk", stream.bytes))
+        };
         match (stream.kind, chunk.coder, chunk.at) {
             (StreamKind::Coded, StreamCoder::Zstd, _) => {
                 let (at, to) = self.room.take(stream.out_bytes)?;
-                self.zstd.decode_unit(bytes, to).map_err(|e| e.at(stream.offset as u64))?;
+                self.zstd.decode_unit(bytes()?, to).map_err(|e| e.at(stream.offset as u64))?;
                 Ok(StreamSource::Stored(at))
             }
             (StreamKind::Coded, StreamCoder::Lz4, Some(at)) => Ok(StreamSource::Lz4(at + stream.offset as u64)),
             (_, _, Some(at)) => Ok(StreamSource::Stored(at + stream.offset as u64)),
-            (_, _, None) => Ok(StreamSource::Stored(self.room.copy(bytes)?)),
+            (_, _, None) => Ok(StreamSource::Stored(self.room.copy(bytes()?)?)),
         }
     }
 }
 
 /// A chunk and, if it is in the slot, its place there.
-struct Placed<'c, 'p> {
-    chunk: &'c Chunk<'p>,
+struct Placed<'c> {
+    /// None of a chunk that is known to be in the slot.
+    bytes: &'c [u8],
     coder: StreamCoder,
     at: Option<u64>,
 }

@@ -35,24 +35,33 @@ impl Frame {
         if header.is_rgb() || !matches!(header.components().len(), 1 | 3) {
             return Err(Reason::Colours);
         }
-        let [h, v, components] = header.sampling().mcu().ok_or(Reason::Sampling)?;
-        let (width, height) = (u32::from(header.width), u32::from(header.height));
-        let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
-        let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
+        let mcu = header.sampling().mcu().ok_or(Reason::Sampling)?;
+        let size = (header.width.into(), header.height.into());
+        let frame = Self::new(size, mcu, header.restart_interval.into());
         // So narrow a row, libjpeg does not interpolate.
-        if h == 2 && chroma_width <= 2 {
+        if frame.h == 2 && frame.chroma_width <= 2 {
             return Err(Reason::Sampling);
         }
-        let mcus = columns * rows;
-        let interval = match u32::from(header.restart_interval) {
-            0 => mcus,
-            interval => interval.min(mcus),
-        };
-        let frame = Self { columns, rows, interval, components, h, v, chroma_width, chroma_height };
         if frame.segment_blocks() > options.max_segment_blocks {
             return Err(Reason::LongSegments);
         }
         Ok(frame)
+    }
+
+    /// The grid of a picture of this width and height; `mcu` as [`Sampling::mcu`] has it.
+    ///
+    /// [`Sampling::mcu`]: shardpack_jpeg::Sampling::mcu
+    pub(super) fn new((width, height): (u32, u32), [h, v, components]: [u32; 3], interval: u32) -> Self {
+        let (columns, rows) = (width.div_ceil(8 * h), height.div_ceil(8 * v));
+        let (chroma_width, chroma_height) = (width.div_ceil(h), height.div_ceil(v));
+        let mcus = columns * rows;
+        let interval = if interval == 0 { mcus } else { interval.min(mcus) };
+        Self { columns, rows, interval, components, h, v, chroma_width, chroma_height }
+    }
+
+    /// Segments of the scan.
+    pub(super) const fn segments(&self) -> u32 {
+        (self.columns * self.rows).div_ceil(self.interval)
     }
 
     /// Blocks of a segment.

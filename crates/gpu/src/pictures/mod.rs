@@ -15,6 +15,7 @@ mod assembly;
 mod batch;
 mod decoder;
 mod frame;
+mod kept;
 mod needs;
 mod record;
 mod segments;
@@ -24,7 +25,8 @@ mod tiles;
 pub(crate) use assembly::{Totals, assemble};
 pub use batch::{Batch, Regions, Row};
 pub use decoder::{PictureDecoder, Timing};
-pub(crate) use needs::{Entry, Needs};
+pub(crate) use kept::keep;
+pub(crate) use needs::{Entry, Needs, To};
 pub use record::{CONFIG, KERNELS};
 pub use staging::{Staging, StagingOptions};
 

@@ -2,22 +2,55 @@
 
 use super::assembly::Totals;
 use super::frame::{Frame, Shown};
+use super::kept::Kept;
 use super::record::{CODE_BYTES, PICTURE_BYTES, SEGMENT_BYTES, TILE_BYTES};
-use super::segments::{Segment, select};
+use super::segments::{Segment, select, select_known};
 use super::{Output, Reason, StagingOptions, tiles};
+use crate::gather::Piece;
 use shardpack_jpeg::{Coding, JpegHeader, Placement, Rendering, StoredCode};
 use std::ops::Range;
 
 /// What the device needs of a picture: known, and not copied yet.
 #[derive(Debug)]
 pub(crate) struct Needs<'a> {
-    scan: &'a [u8],
-    /// The parts of the scan that are copied, one behind the other; the codes come behind them.
+    scan: Scan<'a>,
+    /// The parts of the scan that are copied, one behind the other.
     ranges: Vec<Range<usize>>,
+    /// Bytes of these parts.
+    scan_bytes: usize,
     codes: Vec<StoredCode<'a>>,
-    bytes: usize,
     /// Its numbers, as if it stood at the start of everything.
     entry: Entry,
+}
+
+/// Where the entropy-coded bytes are.
+#[derive(Debug)]
+enum Scan<'a> {
+    /// Here, to be copied to staging memory, in front of the codes.
+    Here(&'a [u8]),
+    /// At this place of the memory that stays on the device, to be copied there.
+    Kept(u64),
+}
+
+/// The codes and quantisers of a picture, each code once.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Tables<'a> {
+    pub(super) codes: Vec<StoredCode<'a>>,
+    /// Number of each component's code.
+    pub(super) dc: [u32; 3],
+    pub(super) ac: [u32; 3],
+    pub(super) quantisers: [[u8; 64]; 3],
+}
+
+/// Where what a picture needs is put.
+pub(crate) struct To<'a> {
+    /// In staging memory.
+    pub(crate) at: usize,
+    pub(crate) bytes: &'a mut [u8],
+    /// In the slot, a multiple of 16: [`Needs::gathered_bytes`] of a scan that is on the device.
+    pub(crate) gathered: u64,
+    /// Its first element in the output.
+    pub(crate) out: u64,
 }
 
 /// A picture in staging memory: what its tables are made of. Numbers count from its own first
@@ -45,6 +78,8 @@ pub(crate) struct Entry {
     /// Spans and weights of the first axis.
     pub(super) spans: u32,
     pub(super) weights: u32,
+    /// What is copied on the device.
+    pieces: Vec<Piece>,
     totals: Totals,
 }
 
@@ -54,29 +89,42 @@ impl<'a> Needs<'a> {
     /// # Errors
     /// Why it is not for the kernels.
     pub(crate) fn of(jpeg: &'a [u8], how: &Rendering, options: &StagingOptions) -> Result<Self, Reason> {
-        let header = JpegHeader::parse(jpeg).map_err(|_| Reason::Header)?;
-        // libjpeg warns of bytes between segments, and the host says what comes of that.
-        if header.stray_bytes > 0 {
-            return Err(Reason::Header);
-        }
-        if u64::from(header.width) * u64::from(header.height) * 4 > options.max_bytes {
-            return Err(Reason::Limit);
-        }
-        let frame = Frame::of(&header, options)?;
-        let place = Placement::new(how, header.width.into(), header.height.into())
-            .map_err(|error| Reason::View(error.to_string()))?;
+        let (header, frame) = looked(jpeg, options)?;
+        let mut needs = Self::shown((header.width.into(), header.height.into()), frame, how, options)?;
+        let coding = Coding::read(jpeg, &header).ok_or(Reason::Tables)?;
+        let scan = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).ok_or(Reason::Header)?;
+        needs.scan = Scan::Here(scan);
+        let Entry { shown, segments, .. } = &mut needs.entry;
+        needs.scan_bytes = select(scan, &frame, shown, segments, &mut needs.ranges)?;
+        needs.with(Tables::of(&coding)?)
+    }
+
+    /// Looks at a picture of which [`keep`](super::keep) has kept this.
+    ///
+    /// # Errors
+    /// Why this view of it is not for the kernels.
+    pub(crate) fn of_kept(kept: &'a [u8], how: &Rendering, options: &StagingOptions) -> Result<Self, Reason> {
+        let Kept { scan, size, frame, tables, starts } = Kept::read(kept).ok_or(Reason::Header)?;
+        let mut needs = Self::shown(size, frame, how, options)?;
+        needs.scan = Scan::Kept(scan);
+        let Entry { shown, segments, .. } = &mut needs.entry;
+        needs.scan_bytes = select_known(starts, &frame, shown, segments, &mut needs.ranges)?;
+        needs.with(tables)
+    }
+
+    /// What is shown of a picture of this width and height; nothing is selected yet.
+    fn shown(size: (u32, u32), frame: Frame, how: &Rendering, options: &StagingOptions) -> Result<Self, Reason> {
+        let place = Placement::new(how, size.0, size.1).map_err(|error| Reason::View(error.to_string()))?;
         if options.scaled && place.is_scaled {
             return Err(Reason::Shrinks);
         }
         let tile = tiles::tile(&place.x, &place.y).ok_or(Reason::Shrinks)?;
-        let coding = Coding::read(jpeg, &header).ok_or(Reason::Tables)?;
         let shown = frame.shown(&place);
-        let scan = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).ok_or(Reason::Header)?;
-        let mut needs = Self {
-            scan,
+        Ok(Self {
+            scan: Scan::Here(&[]),
             ranges: Vec::new(),
+            scan_bytes: 0,
             codes: Vec::new(),
-            bytes: 0,
             entry: Entry {
                 output: options.output,
                 frame,
@@ -92,42 +140,40 @@ impl<'a> Needs<'a> {
                 blocks: (0, 0),
                 spans: place.x.resized,
                 weights: 0,
+                pieces: Vec::new(),
                 totals: Totals::default(),
                 place,
             },
-        };
-        needs.bytes = select(scan, &frame, &shown, &mut needs.entry.segments, &mut needs.ranges)?;
-        needs.name_codes(&coding)?;
-        needs.bytes += needs.codes.iter().map(|code| 16 + code.symbols.len()).sum::<usize>();
-        needs.entry.count().ok_or(Reason::Full)?;
-        Ok(needs)
+        })
     }
 
-    /// Gives each code of the picture a number.
-    fn name_codes(&mut self, coding: &Coding<'a>) -> Result<(), Reason> {
-        let mut known: [[Option<u32>; 16]; 2] = [[None; 16]; 2];
-        for (n, component) in coding.components().iter().enumerate() {
-            let stored = [(component.dc_number, component.dc), (component.ac_number, component.ac)];
-            let mut tables = [0; 2];
-            for ((known, (number, code)), table) in known.iter_mut().zip(stored).zip(&mut tables) {
-                let known = known.get_mut(usize::from(number)).ok_or(Reason::Tables)?;
-                *table = *known.get_or_insert_with(|| {
-                    self.codes.push(code);
-                    u32::try_from(self.codes.len() - 1).unwrap_or(u32::MAX)
-                });
-            }
-            let Entry { dc, ac, quantisers, .. } = &mut self.entry;
-            let places = (dc.get_mut(n), ac.get_mut(n), quantisers.get_mut(n));
-            let (Some(dc), Some(ac), Some(quantisers)) = places else { return Err(Reason::Colours) };
-            ([*dc, *ac], *quantisers) = (tables, *component.quantisers);
-        }
-        self.entry.codes.resize(self.codes.len(), [0; 2]);
-        Ok(())
+    /// With its tables, it is complete.
+    fn with(mut self, tables: Tables<'a>) -> Result<Self, Reason> {
+        let Tables { codes, dc, ac, quantisers } = tables;
+        let entry = &mut self.entry;
+        (entry.dc, entry.ac, entry.quantisers) = (dc, ac, quantisers);
+        entry.codes.resize(codes.len(), [0; 2]);
+        self.codes = codes;
+        entry.count().ok_or(Reason::Full)?;
+        Ok(self)
     }
 
     /// Bytes that [`stage`](Self::stage) copies.
-    pub(crate) const fn bytes(&self) -> usize {
-        self.bytes
+    pub(crate) fn bytes(&self) -> usize {
+        let codes: usize = self.codes.iter().map(|code| 16 + code.symbols.len()).sum();
+        match self.scan {
+            Scan::Here(_) => self.scan_bytes + codes,
+            Scan::Kept(_) => codes,
+        }
+    }
+
+    /// Bytes of the slot that it takes besides, for what is copied on the device.
+    pub(crate) const fn gathered_bytes(&self) -> u64 {
+        match self.scan {
+            Scan::Here(_) => 0,
+            // It begins where the first part does within 16 bytes, so that whole words are copied.
+            Scan::Kept(_) => self.scan_bytes as u64 + 16,
+        }
     }
 
     /// Height and width of what comes out.
@@ -150,33 +196,88 @@ impl<'a> Needs<'a> {
         self.entry.totals
     }
 
-    /// Copies it to `to`, which stands at `at` in the staging memory. Its pixels go to the output
-    /// from element `out` on.
+    /// Copies it.
     ///
     /// # Errors
     /// `Full` if there are not as many bytes, or a place is beyond what 32 bits count.
-    pub(crate) fn stage(self, at: usize, to: &mut [u8], out: u64) -> Result<Entry, Reason> {
-        let Self { scan, ranges, codes, mut entry, .. } = self;
-        let place = |at: usize| u32::try_from(at).map_err(|_| Reason::Full);
-        place(at.saturating_add(to.len()))?;
+    pub(crate) fn stage(self, to: To<'_>) -> Result<Entry, Reason> {
+        let Self { scan, ranges, scan_bytes, codes, mut entry } = self;
+        let To { at, bytes: to, gathered, out } = to;
+        let place = |at: u64| u32::try_from(at).map_err(|_| Reason::Full);
+        place((at as u64).saturating_add(to.len() as u64))?;
         let mut end = 0;
         let mut copy = |bytes: &[u8]| {
             let begin = end;
             end += bytes.len();
             to.get_mut(begin..end).ok_or(Reason::Full)?.copy_from_slice(bytes);
-            place(at + begin)
+            place((at + begin) as u64)
         };
-        for range in ranges {
-            copy(scan.get(range).ok_or(Reason::Markers)?)?;
-        }
+        let base = match scan {
+            Scan::Here(scan) => {
+                for range in ranges {
+                    copy(scan.get(range).ok_or(Reason::Markers)?)?;
+                }
+                place(at as u64)?
+            }
+            Scan::Kept(scan) => {
+                let first = ranges.first().map_or(0, |range| scan + range.start as u64);
+                let base = gathered + first % 16;
+                place(base.saturating_add(scan_bytes as u64))?;
+                let mut to = base;
+                for Range { start, end } in ranges {
+                    Piece::cut(scan + start as u64..scan + end as u64, to, &mut entry.pieces);
+                    to += (end - start) as u64;
+                }
+                place(base)?
+            }
+        };
         for (stored, code) in codes.iter().zip(&mut entry.codes) {
-            *code = [copy(stored.counts)?, place(stored.symbols.len())?];
+            *code = [copy(stored.counts)?, place(stored.symbols.len() as u64)?];
             copy(stored.symbols)?;
         }
-        let base = place(at)?;
         entry.segments.iter_mut().for_each(|segment| segment.offset += base);
         entry.out = out;
         Ok(entry)
+    }
+}
+
+/// The header of a picture, and the grid of its MCUs.
+///
+/// # Errors
+/// Why it is not for the kernels.
+pub(super) fn looked(jpeg: &[u8], options: &StagingOptions) -> Result<(JpegHeader, Frame), Reason> {
+    let header = JpegHeader::parse(jpeg).map_err(|_| Reason::Header)?;
+    // libjpeg warns of bytes between segments, and the host says what comes of that.
+    if header.stray_bytes > 0 {
+        return Err(Reason::Header);
+    }
+    if u64::from(header.width) * u64::from(header.height) * 4 > options.max_bytes {
+        return Err(Reason::Limit);
+    }
+    let frame = Frame::of(&header, options)?;
+    Ok((header, frame))
+}
+
+impl<'a> Tables<'a> {
+    /// Gives each code of the picture a number.
+    pub(super) fn of(coding: &Coding<'a>) -> Result<Self, Reason> {
+        let mut all = Self { codes: Vec::new(), dc: [0; 3], ac: [0; 3], quantisers: [[0; 64]; 3] };
+        let mut known: [[Option<u32>; 16]; 2] = [[None; 16]; 2];
+        for (n, component) in coding.components().iter().enumerate() {
+            let stored = [(component.dc_number, component.dc), (component.ac_number, component.ac)];
+            let mut tables = [0; 2];
+            for ((known, (number, code)), table) in known.iter_mut().zip(stored).zip(&mut tables) {
+                let known = known.get_mut(usize::from(number)).ok_or(Reason::Tables)?;
+                *table = *known.get_or_insert_with(|| {
+                    all.codes.push(code);
+                    u32::try_from(all.codes.len() - 1).unwrap_or(u32::MAX)
+                });
+            }
+            let places = (all.dc.get_mut(n), all.ac.get_mut(n), all.quantisers.get_mut(n));
+            let (Some(dc), Some(ac), Some(quantisers)) = places else { return Err(Reason::Colours) };
+            ([*dc, *ac], *quantisers) = (tables, *component.quantisers);
+        }
+        Ok(all)
     }
 }
 
@@ -189,6 +290,11 @@ impl Entry {
     /// What it adds to a batch.
     pub(crate) const fn totals(&self) -> Totals {
         self.totals
+    }
+
+    /// What is copied on the device.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
     }
 
     /// Columns and rows of its tiles.

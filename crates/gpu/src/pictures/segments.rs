@@ -46,12 +46,41 @@ fn runs(frame: &Frame, shown: &Shown) -> impl Iterator<Item = RangeInclusive<u32
     })
 }
 
-/// Appends the segments that `shown` needs, and an end, to `found`, and to `ranges` the parts of the
-/// scan that hold them. Offsets count the bytes of these parts, which are returned.
+/// Tells `each` of every segment of a scan in turn: its number, and its bytes with the marker behind
+/// them. Its answer, where it is an error, ends the walk.
 ///
 /// `scan` begins with the first entropy-coded byte. All of its markers must be RST0 to RST7 in turn,
 /// and EOI behind the last segment, also where nothing is needed: the host refuses a picture that
 /// has lost one, whatever is shown of it (docs/entropy-segments.md, rules 2 and 3).
+fn walk(
+    scan: &[u8],
+    frame: &Frame,
+    mut each: impl FnMut(u32, Range<usize>) -> Result<(), Reason>,
+) -> Result<(), Reason> {
+    let final_segment = frame.segments() - 1;
+    let (mut index, mut start) = (0, 0);
+    for marked in Marks::new(scan) {
+        let marker = *scan.get(marked + 1).ok_or(Reason::Markers)?;
+        let expected = if index == final_segment { 0xD9 } else { 0xD0 | index & 7 };
+        if u32::from(marker) != expected {
+            return Err(Reason::Markers);
+        }
+        each(index, start..marked + 2)?;
+        if index == final_segment {
+            return Ok(());
+        }
+        start = marked + 2;
+        index += 1;
+    }
+    Err(Reason::Markers)
+}
+
+fn offset(at: usize) -> Result<u32, Reason> {
+    u32::try_from(at).map_err(|_| Reason::Full)
+}
+
+/// Appends the segments that `shown` needs, and an end, to `found`, and to `ranges` the parts of the
+/// scan that hold them. Offsets count the bytes of these parts, which are returned.
 pub(super) fn select(
     scan: &[u8],
     frame: &Frame,
@@ -59,35 +88,60 @@ pub(super) fn select(
     found: &mut Vec<Segment>,
     ranges: &mut Vec<Range<usize>>,
 ) -> Result<usize, Reason> {
-    let final_segment = (frame.columns * frame.rows - 1) / frame.interval;
     let mut runs = runs(frame, shown);
     let mut run = runs.next();
-    let (mut index, mut start, mut run_start, mut bytes) = (0, 0, 0, 0);
-    let offset = |at: usize| u32::try_from(at).map_err(|_| Reason::Full);
-    for marked in Marks::new(scan) {
-        let marker = *scan.get(marked + 1).ok_or(Reason::Markers)?;
-        let expected = if index == final_segment { 0xD9 } else { 0xD0 | index & 7 };
-        if u32::from(marker) != expected {
-            return Err(Reason::Markers);
-        }
-        let behind = marked + 2;
+    let (mut run_start, mut bytes) = (0, 0);
+    walk(scan, frame, |index, Range { start, end }| {
         if let Some(needed) = run.as_ref().filter(|run| run.contains(&index)) {
             if index == *needed.start() {
                 run_start = start;
             }
             found.push(Segment { offset: offset(bytes + start - run_start)?, number: index });
             if index == *needed.end() {
-                ranges.push(run_start..behind);
-                bytes += behind - run_start;
+                ranges.push(run_start..end);
+                bytes += end - run_start;
                 run = runs.next();
             }
         }
-        if index == final_segment {
-            found.push(Segment { offset: offset(bytes)?, number: END });
-            return if run.is_none() { Ok(bytes) } else { Err(Reason::Markers) };
+        Ok(())
+    })?;
+    found.push(Segment { offset: offset(bytes)?, number: END });
+    if run.is_none() { Ok(bytes) } else { Err(Reason::Markers) }
+}
+
+/// Where each segment of a scan begins, and the end of the last one, little-endian.
+pub(super) fn starts(scan: &[u8], frame: &Frame, out: &mut Vec<u8>) -> Result<usize, Reason> {
+    out.extend(0_u32.to_le_bytes());
+    let mut last = 0;
+    walk(scan, frame, |_, Range { end, .. }| {
+        out.extend(offset(end)?.to_le_bytes());
+        last = end;
+        Ok(())
+    })?;
+    Ok(last)
+}
+
+/// As [`select`], of a scan whose [`starts`] are known.
+pub(super) fn select_known(
+    starts: &[[u8; 4]],
+    frame: &Frame,
+    shown: &Shown,
+    found: &mut Vec<Segment>,
+    ranges: &mut Vec<Range<usize>>,
+) -> Result<usize, Reason> {
+    let at = |n: u32| starts.get(n as usize).map(|start| u32::from_le_bytes(*start)).ok_or(Reason::Markers);
+    let mut bytes = 0_u32;
+    let in_row = (shown.right - shown.left).div_ceil(frame.interval) + 1;
+    let most = frame.segments().min(in_row.saturating_mul(shown.bottom - shown.top));
+    found.reserve_exact(most as usize + 1);
+    for run in runs(frame, shown) {
+        let (start, end) = (at(*run.start())?, at(*run.end() + 1)?);
+        for number in run {
+            found.push(Segment { offset: bytes + at(number)? - start, number });
         }
-        start = behind;
-        index += 1;
+        ranges.push(start as usize..end as usize);
+        bytes = (end - start).checked_add(bytes).ok_or(Reason::Full)?;
     }
-    Err(Reason::Markers)
+    found.push(Segment { offset: bytes, number: END });
+    Ok(bytes as usize)
 }

@@ -1,7 +1,7 @@
 //! A batch of pictures, made by one thread in memory from which it is uploaded.
 
 use super::assembly::{Totals, assemble};
-use super::needs::{Entry, Needs};
+use super::needs::{Entry, Needs, To};
 use super::{Batch, Output, Reason};
 use shardpack_jpeg::{JpegHeader, Rendering};
 
@@ -68,8 +68,8 @@ impl<'a> Staging<'a> {
         let needs = Needs::of(jpeg, how, &self.options)?;
         let totals = self.totals.and(&needs.totals()).ok_or(Reason::Full)?;
         let end = self.used + needs.bytes();
-        let to = self.memory.get_mut(self.used..end).ok_or(Reason::Full)?;
-        let entry = needs.stage(self.used, to, self.elements)?;
+        let bytes = self.memory.get_mut(self.used..end).ok_or(Reason::Full)?;
+        let entry = needs.stage(To { at: self.used, bytes, gathered: 0, out: self.elements })?;
         self.elements += entry.elements();
         (self.used, self.totals) = (end, totals);
         self.entries.push(entry);

@@ -5,6 +5,7 @@ use super::fill::Fate;
 use crate::config::STATUS_BYTES;
 use crate::cubes::{self, Fault, Work};
 use crate::driver::{Arena, Block, Launch};
+use crate::gather::Gather;
 use crate::pictures::{self, Batch, Regions};
 use shardpack_loader::stage::{RowFault, Spot};
 use std::borrow::Cow;
@@ -24,6 +25,8 @@ pub(super) struct Assembled {
     pictures: Batch,
     regions: Regions<usize>,
     cubes: Work,
+    /// What is copied on the device, from what stays there.
+    gather: Gather,
     /// Where the rows of the two go, in the order of their status words.
     spots: [Vec<Spot>; 2],
 }
@@ -76,22 +79,26 @@ impl Assembled {
         }
         let mut tables = Vec::new();
         let pictures: Vec<_> = pictures.iter().map(|entry| &**entry).collect();
-        let pictures = pictures::assemble(&pictures, start, &mut tables).map_err(|reason| reason.to_string())?;
         let cubes: Vec<_> = cubes.iter().map(|entry| &**entry).collect();
+        let pieces = pictures.iter().flat_map(|entry| entry.pieces());
+        let pieces = pieces.chain(cubes.iter().flat_map(|entry| entry.pieces()));
+        let gather = Gather::assemble(pieces, start, &mut tables).ok_or("more pieces than a launch takes")?;
+        let pictures = pictures::assemble(&pictures, start, &mut tables).map_err(|reason| reason.to_string())?;
         let cubes = cubes::assemble(&cubes, start, scratch.end, &mut tables).map_err(|error| error.to_string())?;
         let slot_bytes = usize::try_from(cubes.slot_bytes()).unwrap_or(usize::MAX);
         let (regions, memory_bytes) = pictures.layout(slot_bytes);
         let upload_bytes = start + tables.len();
-        Ok((Self { upload_bytes, memory_bytes, host, zero, pictures, regions, cubes, spots }, tables))
+        Ok((Self { upload_bytes, memory_bytes, host, zero, pictures, regions, cubes, gather, spots }, tables))
     }
 
-    /// What is launched, in this order, with the slot's memory and the output at these addresses:
-    /// kernels for pictures, and kernels for cubes.
-    pub(super) fn launches(&self, memory: u64, out: u64) -> [Vec<Launch>; 2] {
+    /// What is launched, in this order, with the kept values, the slot's memory and the output at
+    /// these addresses: the kernel that copies, kernels for pictures, and kernels for cubes.
+    pub(super) fn launches(&self, kept: u64, memory: u64, out: u64) -> [Vec<Launch>; 3] {
         let at = Regions { out, ..self.regions.map(|offset| memory + offset as u64) };
         let cubes = self.cubes.launches(memory, out);
         let is_work = |launch: &Launch| launch.grid.iter().all(|n| *n > 0);
-        [self.pictures.launches(&at), cubes.into_iter().filter(is_work).collect()]
+        let gather = [self.gather.launch(kept, memory)].into_iter().filter(is_work).collect();
+        [gather, self.pictures.launches(&at), cubes.into_iter().filter(is_work).collect()]
     }
 
     /// Where in the slot's memory the status words are, once the kernels have run: those of

@@ -4,12 +4,13 @@ use super::completion::Completions;
 use super::fill::Fill;
 use super::kernels::Kernels;
 use super::slot::{CudaSlot, ROW_STATUS_BYTES};
+use super::store::{Backing, Store};
 use crate::cubes;
-use crate::driver::{Device, GpuError, Pinned};
+use crate::driver::{Device, GpuError, Memory, Pinned, Stream};
 use crate::pictures::Dtype;
 use shardpack_array::ZstdDecoder;
 use shardpack_format::Codec;
-use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Room, Stage, StageSlot, Value};
+use shardpack_loader::stage::{DeviceId, FieldSource, FieldSpec, Keeper, Keeping, Room, Stage, StageSlot, Value};
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
@@ -36,7 +37,9 @@ const CUDA: i32 = 2;
 #[derive(Debug)]
 pub struct CudaStage {
     shared: Arc<Shared>,
-    completions: Completions,
+    completions: Arc<Completions>,
+    /// Whether rows may be of values that stay on the device.
+    is_resident: bool,
 }
 
 /// What all slots use.
@@ -46,9 +49,75 @@ pub(super) struct Shared {
     pub(super) kernels: Arc<Kernels>,
     /// How often a slot needed more memory than it was made with.
     pub(super) grown: AtomicU64,
+    /// Values that stay on the device.
+    pub(super) store: Store<Kept>,
+}
+
+/// Memory of the device for values that stay there.
+#[derive(Debug)]
+pub(super) struct Kept {
+    device: Device,
+    memory: Memory,
+}
+
+impl Kept {
+    pub(super) const fn address(&self) -> u64 {
+        self.memory.address()
+    }
+}
+
+impl Backing for Kept {
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let at = usize::try_from(at).map_err(io::Error::other)?;
+        // Several threads write at a time: each in a stream of its own.
+        let stream = Stream::new(&self.device).map_err(io::Error::other)?;
+        stream.write(bytes, &self.memory, at).map_err(io::Error::other)
+    }
+}
+
+/// Takes values to the device of a stage.
+#[derive(Debug)]
+struct CudaKeeper(Arc<Shared>);
+
+impl Keeper for CudaKeeper {
+    fn value_bytes(&self, stored_bytes: u64) -> u64 {
+        Store::<Kept>::value_bytes(stored_bytes)
+    }
+
+    fn free_bytes(&self) -> io::Result<(u64, u64)> {
+        self.0.device.free_bytes().map_err(io::Error::other)
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let Shared { device, store, .. } = &*self.0;
+        let len = usize::try_from(Store::<Kept>::backing_bytes(bytes)).map_err(io::Error::other)?;
+        let memory = Memory::new(device, len).map_err(io::Error::other)?;
+        store.put_in(Kept { device: device.clone(), memory }, bytes)
+    }
+
+    fn keep(&self, values: &[Value<'_>]) -> io::Result<Vec<Option<u64>>> {
+        self.0.store.keep(values)
+    }
+
+    fn seal(&self) {
+        self.0.store.seal();
+    }
+
+    fn device_bytes(&self) -> u64 {
+        self.0.store.device_bytes()
+    }
+
+    fn host_bytes(&self) -> u64 {
+        self.0.store.host_bytes()
+    }
 }
 
 impl Shared {
+    fn of(kernels: Arc<Kernels>) -> Arc<Self> {
+        let device = kernels.device.clone();
+        Arc::new(Self { device, kernels, grown: AtomicU64::new(0), store: Store::default() })
+    }
+
     pub(super) fn id(&self) -> DeviceId {
         let number = self.device.properties().ordinal;
         DeviceId { kind: CUDA, number: i32::try_from(number).unwrap_or(i32::MAX) }
@@ -64,8 +133,7 @@ impl CudaStage {
     /// `NoDriver`, or `NoDevice` if there are not so many; `Driver` if the driver refuses.
     pub fn open(number: u32) -> Result<Self, GpuError> {
         let kernels = Kernels::of(number)?;
-        let shared = Arc::new(Shared { device: kernels.device.clone(), kernels, grown: AtomicU64::new(0) });
-        Ok(Self { shared, completions: Completions::start()? })
+        Ok(Self { shared: Shared::of(kernels), completions: Arc::new(Completions::start()?), is_resident: false })
     }
 
     /// The device.
@@ -93,7 +161,7 @@ impl Stage for CudaStage {
     }
 
     fn device_bytes(&self, room: &Room) -> u64 {
-        (room.output_bytes as u64).saturating_add(memory_bytes(room) as u64)
+        (room.output_bytes as u64).saturating_add(memory_bytes(room, self.is_resident) as u64)
     }
 
     fn host_bytes(&self, room: &Room) -> u64 {
@@ -104,7 +172,13 @@ impl Stage for CudaStage {
         let staging = Pinned::new(&self.shared.device, staging_bytes(room));
         let fill = staging.and_then(|staging| Fill::new(staging, room.host_bytes));
         let slot = fill.and_then(|fill| {
-            CudaSlot::new(Arc::clone(&self.shared), self.completions.sender(), *room, fill, memory_bytes(room))
+            CudaSlot::new(
+                Arc::clone(&self.shared),
+                self.completions.sender(),
+                *room,
+                fill,
+                memory_bytes(room, self.is_resident),
+            )
         });
         slot.map(|slot| Arc::new(slot) as Arc<dyn StageSlot>).map_err(io::Error::other)
     }
@@ -115,6 +189,13 @@ impl Stage for CudaStage {
 
     fn bench(&self) -> Box<dyn Any + Send> {
         Box::new(ZstdDecoder::default())
+    }
+
+    fn keeping(&self) -> Option<Keeping> {
+        let shared = Shared::of(Arc::clone(&self.shared.kernels));
+        let completions = Arc::clone(&self.completions);
+        let stage = Self { shared: Arc::clone(&shared), completions, is_resident: true };
+        Some(Keeping { stage: Arc::new(stage), keeper: Arc::new(CudaKeeper(shared)) })
     }
 }
 
@@ -164,9 +245,11 @@ pub(super) const fn staging_bytes(room: &Room) -> usize {
 
 /// Memory of a slot on the device besides its output: what is uploaded, and what lies in between.
 /// Samples of a picture take six times its compressed bytes or so, of which crops need half;
-/// compressed cubes decode to no more than their values.
-const fn memory_bytes(room: &Room) -> usize {
+/// compressed cubes decode to no more than their values. What is copied on the device comes besides,
+/// and behind all that could be uploaded, which leaves a gap among the words of pictures.
+const fn memory_bytes(room: &Room, is_resident: bool) -> usize {
     let staged = room.staged_bytes.saturating_mul(3);
     let between = if staged > room.output_bytes { staged } else { room.output_bytes };
-    staging_bytes(room).saturating_add(between).saturating_add(1 << 20)
+    let copied = if is_resident { room.staged_bytes.saturating_mul(2) } else { 0 };
+    staging_bytes(room).saturating_add(between).saturating_add(copied).saturating_add(1 << 20)
 }

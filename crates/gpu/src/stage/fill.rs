@@ -3,9 +3,10 @@
 use super::assembled::{Assembled, Host};
 use crate::cubes::{self, As};
 use crate::driver::{Arena, Block, GpuError, Loan, LoanPart};
+use crate::gather::{Gather, Piece};
 use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
-use shardpack_format::Error;
+use shardpack_format::{Error, Limits};
 use shardpack_loader::stage::{Failure, Prepared, Spot, Value};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Bytes for tables and what lies between them, besides those of each row.
-const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + 256;
+const FIXED_BYTES: usize = Totals::GAPS + cubes::GAPS + Gather::GAP + 256;
 
 /// Staging memory, and what was prepared in it.
 #[derive(Debug)]
@@ -22,7 +23,8 @@ pub(super) struct Fill<M> {
     /// Threads that prepare rows share it; whoever begins or ends a batch has it alone.
     arena: RwLock<Arena<M>>,
     rows: Mutex<Rows>,
-    /// Scratch of cubes, which follows what is uploaded: the next free byte.
+    /// Scratch of cubes, and what is copied on the device, follow what is uploaded: the next free
+    /// byte.
     scratch: AtomicU64,
     /// Bytes of staging memory that are kept for fields of the host.
     host_bytes: usize,
@@ -59,6 +61,16 @@ impl std::fmt::Debug for Rows {
 type Refusal = Cow<'static, str>;
 
 const FULL: Refusal = Cow::Borrowed("no room left in the staging memory");
+
+/// Where the bytes of a value are.
+enum Stored<'a, M> {
+    /// With the value.
+    Here,
+    /// In the staging memory.
+    There(&'a Loan<M>),
+    /// On the device; this is known of them.
+    Kept(&'a [u8]),
+}
 
 impl<M: Block> Fill<M> {
     /// Fills `memory`, of which `host_bytes` are for fields of the host.
@@ -97,7 +109,12 @@ impl<M: Block> Fill<M> {
 
     /// Takes a value, or says why not.
     pub(super) fn prepare(&self, spot: &Spot, value: &Value<'_>, zstd: &mut ZstdDecoder) -> Prepared {
-        self.take(spot, value, None, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
+        self.take(spot, value, Stored::Here, zstd).map_or_else(Prepared::Refused, Prepared::Taken)
+    }
+
+    /// Takes a value that is on the device, and of which this is known.
+    pub(super) fn prepare_kept(&self, spot: &Spot, kept: &[u8], value: &Value<'_>, zstd: &mut ZstdDecoder) -> Prepared {
+        self.take(spot, value, Stored::Kept(kept), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
     /// Room for a value of so many bytes, in parts of `step` bytes.
@@ -113,14 +130,14 @@ impl<M: Block> Fill<M> {
         loan: &Loan<M>,
         zstd: &mut ZstdDecoder,
     ) -> Prepared {
-        self.take(spot, value, Some(loan), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
+        self.take(spot, value, Stored::There(loan), zstd).map_or_else(Prepared::Refused, Prepared::Taken)
     }
 
     fn take(
         &self,
         spot: &Spot,
         value: &Value<'_>,
-        there: Option<&Loan<M>>,
+        stored: Stored<'_, M>,
         zstd: &mut ZstdDecoder,
     ) -> Result<Option<[u32; 2]>, Refusal> {
         if !self.has(spot) {
@@ -130,18 +147,28 @@ impl<M: Block> Fill<M> {
             Value::Picture { bytes, how, dtype, scaling, limits, .. } => {
                 let dtype = pictures::Dtype::of(dtype).ok_or("a type that the device does not write")?;
                 let output = Output { dtype, layout: how.layout, scaling: *scaling };
-                let max_bytes = limits.max_decoded_bytes;
-                let options = StagingOptions { output, max_bytes, ..StagingOptions::default() };
-                self.picture(spot, pictures::Needs::of(bytes, how, &options).map_err(reason)?).map(Some)
+                let options = StagingOptions { output, ..staging_options(limits) };
+                let needs = match stored {
+                    Stored::Kept(kept) => pictures::Needs::of_kept(kept, how, &options),
+                    Stored::Here | Stored::There(_) => pictures::Needs::of(bytes, how, &options),
+                };
+                self.picture(spot, needs.map_err(reason)?).map(Some)
             }
             Value::Array { codec, descriptor, bytes, region, limits } => {
-                // Places are counted from where the loan begins: it must be those bytes.
-                let is_there = |loan: &Loan<M>| loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes));
-                if there.is_some_and(|loan| !is_there(loan)) {
-                    return Err("bytes that are not where they were to be read".into());
-                }
-                let needs = cubes::Needs::of(codec, descriptor, bytes, region, As::Decoded, limits);
-                self.cube(spot, &needs.map_err(refusal)?, there.map(Loan::at), zstd).map(|()| None)
+                let (needs, at) = match stored {
+                    Stored::Kept(kept) => {
+                        (cubes::Needs::of_kept(kept, descriptor, region, As::Decoded, limits), None)
+                    }
+                    // Places are counted from where the loan begins: it must be those bytes.
+                    Stored::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
+                        return Err("bytes that are not where they were to be read".into());
+                    }
+                    Stored::There(loan) => {
+                        (cubes::Needs::of(codec, descriptor, bytes, region, As::Decoded, limits), Some(loan.at()))
+                    }
+                    Stored::Here => (cubes::Needs::of(codec, descriptor, bytes, region, As::Decoded, limits), None),
+                };
+                self.cube(spot, &needs.map_err(refusal)?, at, zstd).map(|()| None)
             }
             _ => Err("neither a picture nor an array".into()),
         }
@@ -155,7 +182,12 @@ impl<M: Block> Fill<M> {
         let (size, table_bytes) = (needs.size(), needs.totals().table_bytes());
         let arena = self.shared();
         let claim = claim(&arena, needs.bytes(), table_bytes)?;
-        let entry = needs.stage(claim.at, claim.bytes, (spot.bytes.start / width) as u64).map_err(reason)?;
+        let gathered = self.scratch.fetch_add(needs.gathered_bytes().next_multiple_of(256), Ordering::Relaxed);
+        let to = pictures::To { at: claim.at, bytes: claim.bytes, gathered, out: (spot.bytes.start / width) as u64 };
+        let entry = needs.stage(to).map_err(reason)?;
+        if !arena.reserve(entry.pieces().len() * Piece::BYTES) {
+            return Err(FULL);
+        }
         let mut rows = self.rows();
         rows.totals = rows.totals.and(&entry.totals()).ok_or(FULL)?;
         rows.set(spot, Fate::Picture(Box::new(entry)));
@@ -270,6 +302,11 @@ impl<M: Block> Upload<'_, M> {
     pub(super) fn memory(&mut self) -> Result<&mut M, GpuError> {
         self.0.memory()
     }
+}
+
+/// What is asked of pictures besides how they are shown.
+pub(super) fn staging_options(limits: &Limits) -> StagingOptions {
+    StagingOptions { max_bytes: limits.max_decoded_bytes, ..StagingOptions::default() }
 }
 
 /// Where scratch begins: behind all that could be uploaded.

@@ -2,6 +2,7 @@
 
 use crate::cubes::CubeKernels;
 use crate::driver::{Device, GpuError, Module};
+use crate::gather;
 use crate::pictures::PictureDecoder;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
@@ -12,6 +13,7 @@ pub(super) struct Kernels {
     pub(super) device: Device,
     pictures: Arc<Module>,
     cubes: CubeKernels,
+    gather: Module,
 }
 
 /// By the number of the device. They go with the last stage that uses them: nothing here keeps a
@@ -43,12 +45,13 @@ impl Kernels {
         let device = Device::open(number)?;
         let pictures = PictureDecoder::module(&device)?;
         let cubes = CubeKernels::load(&device)?;
-        Ok(Arc::new(Self { device, pictures, cubes }))
+        let gather = gather::load(&device)?;
+        Ok(Arc::new(Self { device, pictures, cubes, gather }))
     }
 
-    /// Those for pictures, and those for cubes.
-    pub(super) fn modules(&self) -> [&Module; 2] {
-        [&self.pictures, self.cubes.module()]
+    /// The one that copies what stays on the device, those for pictures, and those for cubes.
+    pub(super) fn modules(&self) -> [&Module; 3] {
+        [&self.gather, &self.pictures, self.cubes.module()]
     }
 }
 

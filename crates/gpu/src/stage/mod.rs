@@ -8,17 +8,23 @@
 //! status words into the slot's stream ([`CudaSlot`](slot::CudaSlot)). A thread of the stage waits for the end of each batch, looks at
 //! the status words and hands it to the loader ([`Completions`](completion::Completions)).
 //!
+//! Values that stay on the device are put there once ([`Store`](store::Store)); a row then names one,
+//! and a kernel copies what it needs of it to the slot.
+//!
 //! What is of the driver stands in `slot` and `completion`; all else is tested with the kernels
 //! played on the CPU.
 
 mod assembled;
 mod completion;
 mod cuda;
+mod dry;
 mod fill;
 mod kernels;
 mod room;
 mod slot;
+mod store;
 #[cfg(test)]
 mod tests;
 
 pub use cuda::CudaStage;
+pub use dry::DryStage;

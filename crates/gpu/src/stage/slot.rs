@@ -2,7 +2,7 @@
 
 use super::assembled::{Assembled, Host};
 use super::completion::Message;
-use super::cuda::Shared;
+use super::cuda::{Kept, Shared};
 use super::fill::{Fill, Upload};
 use super::room::{self, FOREIGN_BENCH, Filled};
 use crate::config::STATUS_BYTES;
@@ -137,7 +137,8 @@ impl CudaSlot {
                 Host::Heap(bytes) => stream.write(bytes, &self.output, *at)?,
             }
         }
-        let launches = batch.launches(work.memory.address(), self.output.address());
+        let kept = self.shared.store.backing().map_or(0, Kept::address);
+        let launches = batch.launches(kept, work.memory.address(), self.output.address());
         for (module, launches) in self.shared.kernels.modules().into_iter().zip(launches) {
             for launch in launches {
                 stream.run(module, &launch)?;
@@ -202,6 +203,14 @@ impl StageSlot for CudaSlot {
 
     fn room_for(self: Arc<Self>, spot: &Spot, bytes: usize, step: usize) -> Option<StagedParts> {
         room::room_for(self, spot, bytes, step)
+    }
+
+    fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        match (self.shared.store.find(number), bench.downcast_mut::<ZstdDecoder>()) {
+            (Some(kept), Some(zstd)) => self.fill.prepare_kept(spot, kept, value, zstd),
+            (None, _) => Prepared::Refused("a value that is not on the device".into()),
+            (_, None) => Prepared::Refused(FOREIGN_BENCH.into()),
+        }
     }
 
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {

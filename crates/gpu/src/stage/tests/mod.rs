@@ -3,6 +3,7 @@
 
 pub(crate) mod datasets;
 mod played;
+mod resident;
 
 use crate::cubes::tests::generate;
 use crate::pictures::tests::jpegs;
@@ -229,7 +230,7 @@ fn rows_may_be_staged_in_any_order() {
             assert_eq!(fill.prepare(&place, &value, &mut ZstdDecoder::default()), taken);
         }
         let (batch, mut upload) = fill.assemble(&[]).unwrap();
-        play(&batch, upload.memory().unwrap().bytes_mut(), 1 << 17, MANNERS[0])
+        play(&batch, (&[], upload.memory().unwrap().bytes_mut()), 1 << 17, MANNERS[0])
     };
     let (expected, faults) = decoded(&[0, 1, 2, 3, 4, 5]);
     assert_eq!(faults, []);
@@ -269,7 +270,7 @@ fn the_last_word_about_a_row_counts() {
         let late = fill.prepare(&place(4), &value, zstd);
         assert_eq!(late, Prepared::Refused("no room left in the staging memory".into()), "it is being uploaded");
         for manner in MANNERS {
-            let (out, faults) = play(&batch, &staging, 16 * 6, manner);
+            let (out, faults) = play(&batch, (&[], &staging), 16 * 6, manner);
             let expected = [&[9; 16][..], &payload, &[0; 16], &[7; 16], &[0; 16], &payload].concat();
             assert_eq!((out, faults), (expected, Vec::new()));
         }
@@ -334,7 +335,7 @@ fn what_was_read_there_is_taken_as_it_stands() {
     let copies = staging.windows(16).filter(|bytes| *bytes == payload).count();
     assert_eq!(copies, 1, "it stands there once");
     let expected = [&[0; 16][..], &payload, &[0; 16]].concat();
-    assert_eq!(play(&batch, &staging, 16 * 3, MANNERS[0]), (expected, Vec::new()));
+    assert_eq!(play(&batch, (&[], &staging), 16 * 3, MANNERS[0]), (expected, Vec::new()));
 }
 
 #[test]

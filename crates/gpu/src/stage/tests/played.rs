@@ -5,11 +5,12 @@ use crate::stage::assembled::{Assembled, Host};
 use crate::stage::cuda::{shares, staged_bytes, takes};
 use crate::stage::fill::{Fill, Upload};
 use crate::stage::room::{self, Filled};
+use crate::stage::store::{Backing, Store};
 use shardpack_array::ZstdDecoder;
 use shardpack_gpu_play::{Device, MANNERS, Manner};
 use shardpack_loader::stage::{
-    DeviceId, Failure, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StagedParts, StagedRoom,
-    StreamHandle, Ticket, Value,
+    DeviceId, Failure, FieldSpec, Keeper, Keeping, Prepared, Room, RowFault, Spot, Stage, StageSlot, StagedParts,
+    StagedRoom, StreamHandle, Ticket, Value,
 };
 use std::any::Any;
 use std::io;
@@ -26,6 +27,56 @@ pub(super) struct Counts {
     /// Values that were read into staging memory.
     pub(super) shared: AtomicU64,
     pub(super) faults: AtomicU64,
+    /// Rows of values that stay on the device.
+    pub(super) kept: AtomicU64,
+}
+
+/// Memory for values that stay on the device. What nobody has put there is poisoned.
+#[derive(Debug)]
+struct Kept(Mutex<Vec<u8>>);
+
+impl Backing for Kept {
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.lock().unwrap()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct PlayedKeeper {
+    store: Arc<Store<Kept>>,
+    free: u64,
+}
+
+impl Keeper for PlayedKeeper {
+    fn value_bytes(&self, stored_bytes: u64) -> u64 {
+        Store::<Kept>::value_bytes(stored_bytes)
+    }
+
+    fn free_bytes(&self) -> io::Result<(u64, u64)> {
+        Ok((self.free, 1 << 33))
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        let memory = vec![0xC3; Store::<Kept>::backing_bytes(bytes) as usize];
+        self.store.put_in(Kept(Mutex::new(memory)), bytes)
+    }
+
+    fn keep(&self, values: &[Value<'_>]) -> io::Result<Vec<Option<u64>>> {
+        self.store.keep(values)
+    }
+
+    fn seal(&self) {
+        self.store.seal();
+    }
+
+    fn device_bytes(&self) -> u64 {
+        self.store.device_bytes()
+    }
+
+    fn host_bytes(&self) -> u64 {
+        self.store.host_bytes()
+    }
 }
 
 #[derive(Debug)]
@@ -34,17 +85,21 @@ pub(super) struct PlayedStage {
     manner: Manner,
     /// Staging memory is divided by this: rows do not fit.
     tight: u64,
+    store: Arc<Store<Kept>>,
+    /// Memory that is free for values.
+    pub(super) free: u64,
 }
 
 impl PlayedStage {
     pub(super) fn new(manner: usize, tight: u64) -> Self {
-        Self { counts: Arc::default(), manner: MANNERS[manner], tight }
+        Self { counts: Arc::default(), manner: MANNERS[manner], tight, store: Arc::default(), free: 1 << 32 }
     }
 }
 
 #[derive(Debug)]
 struct PlayedSlot {
     counts: Arc<Counts>,
+    store: Arc<Store<Kept>>,
     manner: Manner,
     room: Room,
     fill: Fill<Heap>,
@@ -80,6 +135,7 @@ impl Stage for PlayedStage {
         let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
         Ok(Arc::new(PlayedSlot {
             counts: Arc::clone(&self.counts),
+            store: Arc::clone(&self.store),
             manner: self.manner,
             room: *room,
             fill: Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?,
@@ -90,11 +146,24 @@ impl Stage for PlayedStage {
     fn bench(&self) -> Box<dyn Any + Send> {
         Box::new(ZstdDecoder::default())
     }
+
+    fn keeping(&self) -> Option<Keeping> {
+        let (counts, store) = (Arc::clone(&self.counts), Arc::<Store<Kept>>::default());
+        let keeper = Arc::new(PlayedKeeper { store: Arc::clone(&store), free: self.free });
+        let Self { manner, tight, free, .. } = *self;
+        Some(Keeping { stage: Arc::new(Self { counts, manner, tight, store, free }), keeper })
+    }
 }
 
 /// What `CudaSlot` does with its stream, at once.
-pub(super) fn play(batch: &Assembled, staging: &[u8], output_bytes: usize, manner: Manner) -> (Vec<u8>, Vec<RowFault>) {
+pub(super) fn play(
+    batch: &Assembled,
+    (kept, staging): (&[u8], &[u8]),
+    output_bytes: usize,
+    manner: Manner,
+) -> (Vec<u8>, Vec<RowFault>) {
     let mut device = Device::new(manner);
+    let kept = device.upload(kept);
     let memory = device.alloc(batch.memory_bytes);
     device.bytes_mut(memory).unwrap()[..batch.upload_bytes].copy_from_slice(&staging[..batch.upload_bytes]);
     // What nobody writes stays poisoned, and is found.
@@ -110,7 +179,8 @@ pub(super) fn play(batch: &Assembled, staging: &[u8], output_bytes: usize, manne
         };
         out[*at..*at + bytes.len()].copy_from_slice(bytes);
     }
-    for launch in batch.launches(device.address(memory), device.address(output)).concat() {
+    let [kept, slot, output_at] = [kept, memory, output].map(|buffer| device.address(buffer));
+    for launch in batch.launches(kept, slot, output_at).concat() {
         device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
     }
     let words = batch.statuses().map(|range| device.bytes(memory)[range].to_vec());
@@ -181,6 +251,16 @@ impl StageSlot for PlayedSlot {
         Some(StagedParts { room: Box::new(CountedRoom { room, counts }), parts })
     }
 
+    fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        let kept = self.store.find(number).unwrap();
+        let prepared = self.fill.prepare_kept(spot, kept, value, bench.downcast_mut().unwrap());
+        if matches!(prepared, Prepared::Taken(_)) {
+            self.counts.taken.fetch_add(1, Ordering::Relaxed);
+            self.counts.kept.fetch_add(1, Ordering::Relaxed);
+        }
+        prepared
+    }
+
     fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
         self.counts.put.fetch_add(1, Ordering::Relaxed);
         self.fill.put(spot, bytes)
@@ -194,7 +274,8 @@ impl StageSlot for PlayedSlot {
         let started = self.start(host);
         thread::spawn(move || {
             let result = started.map(|(batch, staging)| {
-                let (out, faults) = play(&batch, &staging, self.room.output_bytes, self.manner);
+                let kept = self.store.backing().map(|kept| kept.0.lock().unwrap().clone()).unwrap_or_default();
+                let (out, faults) = play(&batch, (&kept, &staging), self.room.output_bytes, self.manner);
                 *self.output.lock().unwrap() = out;
                 self.counts.faults.fetch_add(faults.len() as u64, Ordering::Relaxed);
                 faults

@@ -1,0 +1,234 @@
+//! An array whose payload stays on the device: what the host keeps of it, the lengths of its chunks
+//! and the tables of their streams, found once.
+//!
+//! ```text
+//! payload  16  where it begins in the kept memory, and its bytes
+//! units    4   number of chunks; all ones: the elements themselves
+//! each     8   bytes of the chunk, and what it holds: 0 a stored unit, 1 one item, 2 blocks
+//!   item   8   its bytes
+//!   blocks 16  filters, bytes of a block, number of streams
+//!   stream 16  how it is stored, its place in the chunk, its bytes, bytes that it decodes to
+//! ```
+
+use shardpack_array::Units;
+use shardpack_array::blosc2::{Content, Filters, Shuffle, Stream, StreamCoder, StreamKind};
+use shardpack_format::{Error, Result};
+
+/// Instead of a number of chunks.
+const RAW: u32 = u32::MAX;
+const STORED_UNIT: u32 = 0;
+const ITEM: u32 = 1;
+const BLOCKS: u32 = 2;
+const BYTE_DELTA: u32 = 4;
+const CODED: u32 = 0;
+const STORED: u32 = 1;
+/// And the byte of the run.
+const RUN: u32 = 0x100;
+
+/// What is kept of an array.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// Where its payload begins in the kept memory, and its bytes.
+    pub(super) payload: u64,
+    pub(super) bytes: u64,
+    /// Bytes of each chunk, and what it holds; `None` of elements that are not coded.
+    pub(super) chunks: Option<Vec<(usize, Content)>>,
+}
+
+/// Appends what the host keeps of an array whose `payload`, as it was walked, is put at `at` of the
+/// kept memory.
+///
+/// # Errors
+/// `Usage` if streams are coded by zstd, which is decoded by the host; then what was appended is
+/// of no use.
+pub(crate) fn keep(units: &Units<'_>, payload: &[u8], at: u64, out: &mut Vec<u8>) -> Result<()> {
+    let mut words = |words: &[u32]| out.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+    let number = |n: usize| u32::try_from(n).map_err(|_| Error::limit("chunk", "u32", u32::MAX.into(), n as u64));
+    let zstd = || Error::usage("payload that stays on a device", "one that the device decodes", "zstd");
+    for n in [at, payload.len() as u64] {
+        words(&halves(n));
+    }
+    let chunks = match units {
+        Units::Raw(_) => {
+            words(&[RAW]);
+            return Ok(());
+        }
+        Units::Zstd(_) => return Err(zstd()),
+        Units::Blosc2(chunks) => chunks,
+    };
+    words(&[number(chunks.len())?]);
+    for chunk in chunks {
+        let bytes = number(chunk.bytes().len())?;
+        match chunk.content() {
+            Content::Stored => words(&[bytes, STORED_UNIT]),
+            Content::Repeated(item) => {
+                words(&[bytes, ITEM]);
+                words(&halves(u64::from_le_bytes(*item)));
+            }
+            Content::Blocks { coder: StreamCoder::Zstd, .. } => return Err(zstd()),
+            Content::Blocks { coder: StreamCoder::Lz4, filters, block_bytes, streams } => {
+                let shuffle = match filters.shuffle {
+                    Shuffle::None => 0,
+                    Shuffle::Bytes => 1,
+                    Shuffle::Bits => 2,
+                };
+                let filters = shuffle | if filters.byte_delta { BYTE_DELTA } else { 0 };
+                words(&[bytes, BLOCKS, filters, number(*block_bytes)?, number(streams.len())?, 0]);
+                for stream in streams {
+                    let kind = match stream.kind {
+                        StreamKind::Coded => CODED,
+                        StreamKind::Stored => STORED,
+                        StreamKind::Run(value) => RUN | u32::from(value),
+                    };
+                    words(&[kind, number(stream.offset)?, number(stream.bytes)?, number(stream.out_bytes)?]);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn halves(n: u64) -> [u32; 2] {
+    let [a, b, c, d, e, f, g, h] = n.to_le_bytes();
+    [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
+}
+
+/// Takes numbers off the front.
+struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u32; N]> {
+        let (taken, rest) = self.0.split_at_checked(4 * N)?;
+        self.0 = rest;
+        let mut words = [0; N];
+        for (to, from) in words.iter_mut().zip(taken.as_chunks().0) {
+            *to = u32::from_le_bytes(*from);
+        }
+        Some(words)
+    }
+
+    fn long(&mut self) -> Option<u64> {
+        self.take().map(|[low, high]| u64::from(high) << 32 | u64::from(low))
+    }
+
+    fn content(&mut self, kind: u32) -> Option<Content> {
+        match kind {
+            STORED_UNIT => Some(Content::Stored),
+            ITEM => Some(Content::Repeated(self.long()?.to_le_bytes())),
+            BLOCKS => {
+                let [filters, block_bytes, count, _] = self.take()?;
+                let shuffle = match filters & !BYTE_DELTA {
+                    0 => Shuffle::None,
+                    1 => Shuffle::Bytes,
+                    _ => Shuffle::Bits,
+                };
+                let filters = Filters { shuffle, byte_delta: filters & BYTE_DELTA != 0 };
+                let (mut streams, mut out_offset) = (Vec::with_capacity(count.min(1 << 20) as usize), 0);
+                for _ in 0..count {
+                    let [kind, offset, bytes, out_bytes] = self.take()?;
+                    let kind = match kind {
+                        CODED => StreamKind::Coded,
+                        STORED => StreamKind::Stored,
+                        run => StreamKind::Run(run.to_le_bytes()[0]),
+                    };
+                    let [offset, bytes, out_bytes] = [offset, bytes, out_bytes].map(|n| n as usize);
+                    streams.push(Stream { kind, offset, bytes, out_offset, out_bytes });
+                    out_offset += out_bytes;
+                }
+                let block_bytes = block_bytes as usize;
+                Some(Content::Blocks { coder: StreamCoder::Lz4, filters, block_bytes, streams })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Kept {
+    /// What [`keep`] has written. `None` if it is not that.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut words = Words(bytes);
+        let (payload, bytes) = (words.long()?, words.long()?);
+        let chunks = match words.take()? {
+            [RAW] => None,
+            [count] => {
+                let mut chunks = Vec::with_capacity(count.min(1 << 16) as usize);
+                for _ in 0..count {
+                    let [bytes, kind] = words.take()?;
+                    chunks.push((bytes as usize, words.content(kind)?));
+                }
+                Some(chunks)
+            }
+        };
+        Some(Self { payload, bytes, chunks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cubes::tests::generate::{Fill, array};
+    use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
+    use shardpack_format::{Codec, Dtype, Limits};
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        let of = |coder, filter, layout, band_difference| ArraySettings {
+            values: ValueRule::Keep,
+            coder,
+            level: matches!(coder, Coder::Blosc2Zstd | Coder::Zstd).then_some(1),
+            filter,
+            band_difference,
+            layout,
+        };
+        // More than a block, so that there are streams of planes, and a short one.
+        let cube = |fill| array(Dtype::U16, vec![90, 100, 16], fill, 3);
+        let lz4 = Coder::Blosc2Lz4;
+        for (settings, fill) in [
+            (of(lz4, Filter::Bitshuffle, ArrayLayout::BandMajor, true), Fill::Counts),
+            (of(lz4, Filter::Shuffle, ArrayLayout::AsShape, false), Fill::Counts),
+            (of(lz4, Filter::Shuffle, ArrayLayout::AsShape, false), Fill::Bits(0)),
+            (of(lz4, Filter::None, ArrayLayout::AsShape, false), Fill::Bits(8)),
+            (of(Coder::Raw, Filter::None, ArrayLayout::AsShape, false), Fill::Counts),
+        ] {
+            let encoded = ArrayEncoder::new(settings).unwrap().encode(&cube(fill), None).unwrap();
+            let units = Units::walk(encoded.codec, &encoded.descriptor, &encoded.payload, &Limits::default()).unwrap();
+            let mut out = vec![1; 3];
+            keep(&units, &encoded.payload, 77 << 32, &mut out).unwrap();
+            let kept = Kept::read(&out[3..]).unwrap();
+            assert_eq!((kept.payload, kept.bytes), (77 << 32, encoded.payload.len() as u64));
+            for cut in (3..out.len()).step_by(5) {
+                assert!(Kept::read(&out[3..cut]).is_none());
+            }
+            match (units, kept.chunks) {
+                (Units::Raw(_), None) => assert_eq!(encoded.codec, Codec::Raw),
+                (Units::Blosc2(chunks), Some(kept)) => {
+                    let chunks: Vec<_> =
+                        chunks.iter().map(|c| (c.bytes().len(), outs_from_zero(c.content()))).collect();
+                    assert_eq!(kept, chunks);
+                }
+                (units, kept) => panic!("{units:?} is kept as {kept:?}"),
+            }
+        }
+        for settings in [
+            of(Coder::Blosc2Zstd, Filter::Shuffle, ArrayLayout::AsShape, true),
+            of(Coder::Zstd, Filter::None, ArrayLayout::BandMajor, false),
+        ] {
+            let encoded = ArrayEncoder::new(settings).unwrap().encode(&cube(Fill::Counts), None).unwrap();
+            let units = Units::walk(encoded.codec, &encoded.descriptor, &encoded.payload, &Limits::default()).unwrap();
+            assert!(keep(&units, &encoded.payload, 0, &mut Vec::new()).is_err());
+        }
+    }
+
+    /// The places of outputs are sums of what comes before.
+    fn outs_from_zero(content: &Content) -> Content {
+        let mut content = content.clone();
+        if let Content::Blocks { streams, .. } = &mut content {
+            let mut at = 0;
+            for stream in streams {
+                stream.out_offset = at;
+                at += stream.out_bytes;
+            }
+        }
+        content
+    }
+}

@@ -1,0 +1,182 @@
+//! Values that stay on the device: what a batch needs of them is copied to its slot by a kernel,
+//! before the other kernels look for it there.
+
+use crate::config::check;
+use crate::driver::{Device, GpuError, Launch, Module, Params};
+use std::ops::Range;
+
+/// The PTX of `kernels/gather.cu`, made by `scripts/make_ptx.py`.
+const PTX: &str = include_str!("../ptx/gather.ptx");
+/// The kernels of the module.
+const KERNELS: [&str; 2] = ["gather_config", "gather"];
+/// Threads of a block: each warp copies a piece.
+const THREADS: u32 = 128;
+/// What `gather_config` says.
+#[expect(clippy::cast_possible_truncation, reason = "a small number")]
+const CONFIG: [u32; 2] = [Piece::BYTES as u32, THREADS];
+/// Most bytes of a piece: long ones would keep a warp busy when others are done.
+const PIECE_BYTES: u64 = 8 << 10;
+/// Bytes that the kernel may read behind the last value.
+pub(crate) const MARGIN: usize = 16;
+
+/// `struct Piece`: bytes of the kept values, and their place in the slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece {
+    from: u64,
+    to: u64,
+    bytes: u32,
+}
+
+impl Piece {
+    /// Bytes of one in a table.
+    pub(crate) const BYTES: usize = 24;
+
+    /// Appends the pieces of these bytes, which go to the slot from `to` on.
+    pub(crate) fn cut(from: Range<u64>, to: u64, pieces: &mut Vec<Self>) {
+        let Range { start, end } = from;
+        let mut at = start;
+        while at < end {
+            let bytes = (end - at).min(PIECE_BYTES);
+            pieces.push(Self { from: at, to: to + (at - start), bytes: u32::try_from(bytes).unwrap_or(0) });
+            at += bytes;
+        }
+    }
+
+    fn put(&self, out: &mut Vec<u8>) {
+        for word in [self.from, self.to, self.bytes.into()] {
+            out.extend(word.to_le_bytes());
+        }
+    }
+}
+
+/// The pieces of a batch, and where their table is in the slot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Gather {
+    at: u64,
+    count: u32,
+}
+
+impl Gather {
+    /// Most bytes before the table.
+    pub(crate) const GAP: usize = 16;
+
+    /// Appends the table to `tables`, whose first byte stands at `start` of the slot. `None` if
+    /// there are more pieces than 32 bits count.
+    pub(crate) fn assemble<'p>(
+        pieces: impl Iterator<Item = &'p Piece>,
+        start: usize,
+        tables: &mut Vec<u8>,
+    ) -> Option<Self> {
+        tables.resize(tables.len().next_multiple_of(Self::GAP), 0);
+        let begin = tables.len();
+        pieces.for_each(|piece| piece.put(tables));
+        let count = u32::try_from((tables.len() - begin) / Piece::BYTES).ok()?;
+        Some(Self { at: (start + begin) as u64, count })
+    }
+
+    /// The kernel to run first, with the kept values and the slot at these addresses.
+    pub(crate) fn launch(&self, kept: u64, slot: u64) -> Launch {
+        let params = Params::new().address(kept).address(slot).address(slot + self.at).u32(self.count);
+        let blocks = self.count.div_ceil(THREADS / 32);
+        Launch { kernel: "gather", grid: [blocks, 1, 1], block: [THREADS, 1, 1], params }
+    }
+}
+
+/// Has the driver compile the kernel, and checks that it and this crate mean the same.
+///
+/// # Errors
+/// `Driver` if the driver does not take it.
+pub(crate) fn load(device: &Device) -> Result<Module, GpuError> {
+    let module = Module::load(device, PTX, &KERNELS)?;
+    check(device, &module, config, &CONFIG)?;
+    Ok(module)
+}
+
+/// Asks the kernel for [`CONFIG`].
+fn config(out: u64) -> Launch {
+    Launch { kernel: "gather_config", grid: [1; 3], block: [32, 1, 1], params: Params::new().address(out) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use shardpack_gpu_play::{MANNERS, Manner};
+
+    #[test]
+    fn kernel_and_host_mean_the_same() {
+        let mut device = shardpack_gpu_play::Device::new(MANNERS[0]);
+        let out = device.alloc(4 * CONFIG.len());
+        let launch = config(device.address(out));
+        device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
+        assert_eq!(device.bytes(out), CONFIG.map(u32::to_le_bytes).as_flattened());
+        assert!(KERNELS.iter().all(|kernel| PTX.contains(&format!(".entry {kernel}("))));
+        assert!(!PTX.contains(".extern .func"), "a function that is not there");
+    }
+
+    /// What the kernel makes of a slot that holds `before`.
+    fn gathered(kept: &[u8], before: &[u8], copies: &[(Range<u64>, u64)], manner: Manner) -> Vec<u8> {
+        let mut device = shardpack_gpu_play::Device::new(manner);
+        let values = device.upload(&[kept, &[manner.poison; MARGIN]].concat());
+        let mut pieces = Vec::new();
+        copies.iter().for_each(|(from, to)| Piece::cut(from.clone(), *to, &mut pieces));
+        let (mut tables, start) = (vec![7; 3], before.len().next_multiple_of(256));
+        let gather = Gather::assemble(pieces.iter(), start, &mut tables).unwrap();
+        let slot = device.alloc(start + tables.len());
+        let bytes = device.bytes_mut(slot).unwrap();
+        bytes[..before.len()].copy_from_slice(before);
+        bytes[start..].copy_from_slice(&tables);
+        let launch = gather.launch(device.address(values), device.address(slot));
+        device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
+        device.bytes(slot)[..before.len()].to_vec()
+    }
+
+    fn expected(kept: &[u8], before: &[u8], copies: &[(Range<u64>, u64)]) -> Vec<u8> {
+        let mut slot = before.to_vec();
+        for (Range { start, end }, to) in copies {
+            let from = &kept[*start as usize..*end as usize];
+            slot[*to as usize..][..from.len()].copy_from_slice(from);
+        }
+        slot
+    }
+
+    fn kept(bytes: usize) -> Vec<u8> {
+        (0..bytes).map(|n| (n * 31 + n / 251) as u8).collect()
+    }
+
+    #[test]
+    fn every_start_and_length_is_copied_and_nothing_else() {
+        let (kept, before) = (kept(3 * 4096), vec![0xEE; 3 * 4096]);
+        for from in 0..17 {
+            for to in 0..17 {
+                for bytes in [0, 1, 2, 3, 4, 15, 16, 17, 33, 63, 150, 4096, 4097, 9000] {
+                    let copies = [(from..from + bytes, to)];
+                    let found = gathered(&kept, &before, &copies, MANNERS[(from + to) as usize % 2]);
+                    assert!(found == expected(&kept, &before, &copies), "{from}..{} to {to}", from + bytes);
+                }
+            }
+        }
+        // The last byte of what is kept.
+        let copies = [(12_287..12_288, 5), (12_000..12_288, 161)];
+        for manner in MANNERS {
+            assert_eq!(gathered(&kept, &before, &copies, manner), expected(&kept, &before, &copies));
+        }
+    }
+
+    proptest! {
+        /// Pieces that touch each other share words: each writes its own bytes only.
+        #[test]
+        fn neighbours_do_not_meet(lengths in prop::collection::vec((0_u64..3000, 0_u64..40), 1..30), from in 0_u64..100) {
+            let (mut copies, mut to) = (Vec::new(), 3);
+            for (n, (bytes, gap)) in lengths.iter().enumerate() {
+                let start = from + (n as u64 * 977) % 5000;
+                copies.push((start..start + bytes, to));
+                to += bytes + if n % 3 == 0 { *gap } else { 0 };
+            }
+            let (kept, before) = (kept(9000), vec![0x11; to as usize + 7]);
+            for manner in MANNERS {
+                prop_assert!(gathered(&kept, &before, &copies, manner) == expected(&kept, &before, &copies));
+            }
+        }
+    }
+}

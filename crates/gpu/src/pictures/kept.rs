@@ -1,0 +1,142 @@
+//! A picture whose scan stays on the device: what the host keeps of it, found once, so that a row
+//! of a batch needs neither its bytes nor a look at them.
+//!
+//! ```text
+//! offset  8   where the scan begins in the kept memory
+//! size    4   width and height
+//! frame   6   restart interval, blocks of an MCU across and down, components, number of codes
+//! tables  198 numbers of the DC and AC codes and quantisers of three components
+//! codes   …   for each: number of symbols, 16 counts, symbols
+//! starts  …   where each segment begins in the scan, and the end: 4 bytes each
+//! ```
+
+use super::frame::Frame;
+use super::needs::{Tables, looked};
+use super::segments::starts;
+use super::{Reason, StagingOptions};
+use shardpack_jpeg::{Coding, StoredCode};
+
+/// What is kept of a picture, as it is read out of the bytes that [`keep`] wrote.
+#[derive(Debug)]
+pub(super) struct Kept<'a> {
+    /// Its scan in the kept memory.
+    pub(super) scan: u64,
+    pub(super) size: (u32, u32),
+    pub(super) frame: Frame,
+    pub(super) tables: Tables<'a>,
+    /// Of each segment, and the end.
+    pub(super) starts: &'a [[u8; 4]],
+}
+
+/// Appends what the host keeps of a picture whose scan is put at `scan` of the kept memory, and
+/// returns the scan, to be put there.
+///
+/// # Errors
+/// Why it is not for the kernels, whatever is shown of it. Then nothing is appended.
+pub(crate) fn keep<'a>(
+    jpeg: &'a [u8],
+    options: &StagingOptions,
+    scan: u64,
+    out: &mut Vec<u8>,
+) -> Result<&'a [u8], Reason> {
+    let (header, frame) = looked(jpeg, options)?;
+    let coding = Coding::read(jpeg, &header).ok_or(Reason::Tables)?;
+    let tables = Tables::of(&coding)?;
+    let bytes = usize::try_from(header.scan_offset).ok().and_then(|at| jpeg.get(at..)).ok_or(Reason::Header)?;
+    let mut table = Vec::new();
+    let end = starts(bytes, &frame, &mut table)?;
+    let bytes = bytes.get(..end).ok_or(Reason::Markers)?;
+    let symbols = |code: &StoredCode<'_>| u16::try_from(code.symbols.len()).map_err(|_| Reason::Tables);
+    let counts = tables.codes.iter().map(symbols).collect::<Result<Vec<u16>, Reason>>()?;
+    let small = |n: u32| u8::try_from(n).map_err(|_| Reason::Tables);
+    let [h, v, components] = [small(frame.h)?, small(frame.v)?, small(frame.components)?];
+    let codes = u8::try_from(counts.len()).map_err(|_| Reason::Tables)?;
+    let mut numbers = [0; 6];
+    for (to, number) in numbers.iter_mut().zip(tables.dc.iter().chain(&tables.ac)) {
+        *to = small(*number)?;
+    }
+    out.extend(scan.to_le_bytes());
+    out.extend([header.width, header.height, header.restart_interval].map(u16::to_le_bytes).as_flattened());
+    out.extend([h, v, components, codes]);
+    out.extend(numbers);
+    out.extend(tables.quantisers.as_flattened());
+    for (code, count) in tables.codes.iter().zip(counts) {
+        out.extend(count.to_le_bytes());
+        out.extend(code.counts);
+        out.extend(code.symbols);
+    }
+    out.extend(table);
+    Ok(bytes)
+}
+
+/// Takes a number of bytes off the front.
+fn take<'a, const N: usize>(bytes: &mut &'a [u8]) -> Option<&'a [u8; N]> {
+    let (taken, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(taken)
+}
+
+impl<'a> Kept<'a> {
+    /// What [`keep`] has written. `None` if it is not that.
+    pub(super) fn read(mut bytes: &'a [u8]) -> Option<Self> {
+        let bytes = &mut bytes;
+        let scan = u64::from_le_bytes(*take(bytes)?);
+        let mut number = || take(bytes).map(|number| u32::from(u16::from_le_bytes(*number)));
+        let (size, interval) = ((number()?, number()?), number()?);
+        let &[h, v, components, codes] = take(bytes)?;
+        let &[d0, d1, d2, a0, a1, a2] = take(bytes)?;
+        let quantisers = [*take(bytes)?, *take(bytes)?, *take(bytes)?];
+        let mut tables = Tables {
+            codes: Vec::with_capacity(codes.into()),
+            dc: [d0, d1, d2].map(u32::from),
+            ac: [a0, a1, a2].map(u32::from),
+            quantisers,
+        };
+        for _ in 0..codes {
+            let symbols = usize::from(u16::from_le_bytes(*take(bytes)?));
+            let counts = take(bytes)?;
+            let (symbols, rest) = bytes.split_at_checked(symbols)?;
+            *bytes = rest;
+            tables.codes.push(StoredCode { counts, symbols });
+        }
+        if h == 0 || v == 0 {
+            return None;
+        }
+        let frame = Frame::new(size, [h, v, components].map(u32::from), interval);
+        let starts = bytes.as_chunks().0.get(..=frame.segments() as usize)?;
+        Some(Self { scan, size, frame, tables, starts })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pictures::tests::jpegs::Source;
+
+    #[test]
+    fn what_is_kept_is_read_again() {
+        for (n, factors) in [(2, 2), (2, 1), (0, 0), (1, 1), (1, 2)].into_iter().enumerate() {
+            let source =
+                Source { size: (37 + n as u16, 50), factors, interval: 1 + n as u16, detail: 9, seed: n as u64 };
+            let jpeg = source.encoded();
+            let (header, frame) = looked(&jpeg, &StagingOptions::default()).unwrap();
+            let mut out = vec![9; 5];
+            let scan = keep(&jpeg, &StagingOptions::default(), 1 << 40, &mut out).unwrap();
+            assert!(jpeg.ends_with(scan) && scan.ends_with(&[0xFF, 0xD9]));
+            // What follows belongs to another picture.
+            out.extend([7; 9]);
+            let kept = Kept::read(&out[5..]).unwrap();
+            assert_eq!((kept.scan, kept.size, kept.frame), (1 << 40, (37 + n as u32, 50), frame));
+            assert_eq!(kept.tables, Tables::of(&Coding::read(&jpeg, &header).unwrap()).unwrap());
+            let starts: Vec<u32> = kept.starts.iter().map(|start| u32::from_le_bytes(*start)).collect();
+            assert_eq!((starts[0], starts[starts.len() - 1] as usize), (0, scan.len()));
+            assert!(starts[1..].iter().all(|end| scan[*end as usize - 2] == 0xFF));
+            for cut in 5..out.len() - 9 {
+                assert!(Kept::read(&out[5..cut]).is_none(), "{cut} of {}", out.len());
+            }
+        }
+        let mut out = Vec::new();
+        assert_eq!(keep(b"GIF", &StagingOptions::default(), 0, &mut out), Err(Reason::Header));
+        assert!(out.is_empty());
+    }
+}

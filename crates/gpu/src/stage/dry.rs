@@ -1,0 +1,180 @@
+//! A stage without a device, to measure what the host does.
+
+use super::cuda::{staged_bytes, takes};
+use super::fill::Fill;
+use super::store::{Backing, Store};
+use crate::driver::Heap;
+use shardpack_array::ZstdDecoder;
+use shardpack_loader::stage::{
+    DeviceId, FieldSpec, Keeper, Keeping, Prepared, Room, Spot, Stage, StageSlot, StreamHandle, Ticket, Value,
+};
+use std::any::Any;
+use std::io;
+use std::sync::Arc;
+
+/// Does all that the host does for a device, and nothing of what that would: batches hold zeros.
+/// For measurements of loaders on machines without a GPU.
+///
+/// ```
+/// use shardpack_gpu::DryStage;
+/// use shardpack_loader::LoaderOptions;
+/// use std::sync::Arc;
+/// let options = LoaderOptions { stage: Some(Arc::new(DryStage::default())), resident: true, ..Default::default() };
+/// assert!(options.stage.is_some());
+/// ```
+#[derive(Debug, Default)]
+pub struct DryStage {
+    store: Arc<Store<Nowhere>>,
+}
+
+/// Where values are put that nobody decodes.
+#[derive(Debug)]
+struct Nowhere;
+
+impl Backing for Nowhere {
+    fn write(&self, _: u64, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct DryKeeper(Arc<Store<Nowhere>>);
+
+#[derive(Debug)]
+struct DrySlot {
+    room: Room,
+    fill: Fill<Heap>,
+    store: Arc<Store<Nowhere>>,
+}
+
+impl Keeper for DryKeeper {
+    fn value_bytes(&self, stored_bytes: u64) -> u64 {
+        Store::<Nowhere>::value_bytes(stored_bytes)
+    }
+
+    fn free_bytes(&self) -> io::Result<(u64, u64)> {
+        Ok((u64::MAX, u64::MAX))
+    }
+
+    fn reserve(&self, bytes: u64) -> io::Result<()> {
+        self.0.put_in(Nowhere, bytes)
+    }
+
+    fn keep(&self, values: &[Value<'_>]) -> io::Result<Vec<Option<u64>>> {
+        self.0.keep(values)
+    }
+
+    fn seal(&self) {
+        self.0.seal();
+    }
+
+    fn device_bytes(&self) -> u64 {
+        self.0.device_bytes()
+    }
+
+    fn host_bytes(&self) -> u64 {
+        self.0.host_bytes()
+    }
+}
+
+impl Stage for DryStage {
+    fn device(&self) -> DeviceId {
+        DeviceId { kind: 2, number: 0 }
+    }
+
+    fn takes(&self, field: &FieldSpec<'_>) -> bool {
+        takes(field)
+    }
+
+    fn staged_bytes(&self, field: &FieldSpec<'_>, record_bytes: u64, row_bytes: u64) -> u64 {
+        staged_bytes(field, record_bytes, row_bytes)
+    }
+
+    fn device_bytes(&self, _: &Room) -> u64 {
+        0
+    }
+
+    fn host_bytes(&self, room: &Room) -> u64 {
+        Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes) as u64
+    }
+
+    fn slot(&self, room: &Room) -> io::Result<Arc<dyn StageSlot>> {
+        let bytes = Fill::<Heap>::memory_bytes(room.rows, room.staged_bytes, room.host_bytes);
+        let fill = Fill::new(Heap::new(bytes), room.host_bytes).map_err(io::Error::other)?;
+        Ok(Arc::new(DrySlot { room: *room, fill, store: Arc::clone(&self.store) }))
+    }
+
+    fn bench(&self) -> Box<dyn Any + Send> {
+        Box::new(ZstdDecoder::default())
+    }
+
+    fn keeping(&self) -> Option<Keeping> {
+        let store = Arc::<Store<Nowhere>>::default();
+        let keeper = Arc::new(DryKeeper(Arc::clone(&store)));
+        Some(Keeping { stage: Arc::new(Self { store }), keeper })
+    }
+}
+
+impl StageSlot for DrySlot {
+    fn room(&self) -> Room {
+        self.room
+    }
+
+    fn device(&self) -> DeviceId {
+        DeviceId { kind: 2, number: 0 }
+    }
+
+    fn begin(&self, output_bytes: usize) {
+        self.fill.begin(output_bytes);
+    }
+
+    fn prepare(&self, spot: &Spot, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        match bench.downcast_mut::<ZstdDecoder>() {
+            Some(zstd) => self.fill.prepare(spot, value, zstd),
+            None => Prepared::Refused("scratch memory that is not of this stage".into()),
+        }
+    }
+
+    fn prepare_kept(&self, spot: &Spot, number: u64, value: &Value<'_>, bench: &mut (dyn Any + Send)) -> Prepared {
+        match (self.store.find(number), bench.downcast_mut::<ZstdDecoder>()) {
+            (Some(kept), Some(zstd)) => self.fill.prepare_kept(spot, kept, value, zstd),
+            _ => Prepared::Refused("a value that is not on the device".into()),
+        }
+    }
+
+    fn put(&self, spot: &Spot, bytes: &[u8]) -> io::Result<()> {
+        self.fill.put(spot, bytes)
+    }
+
+    fn clear(&self, spot: &Spot) {
+        self.fill.clear(spot);
+    }
+
+    fn submit(self: Arc<Self>, host: &[u8], ticket: Ticket) {
+        let assembled = self.fill.assemble(host);
+        let launches = assembled.map(|(batch, upload)| {
+            drop(upload);
+            drop(batch.launches(0, 0, 0));
+            Vec::new()
+        });
+        drop(self);
+        ticket.done(launches);
+    }
+
+    fn address(&self) -> u64 {
+        0
+    }
+
+    fn used_on(&self, _: StreamHandle) {}
+
+    fn release(&self) {}
+
+    fn read(&self, _: usize, to: &mut [u8]) -> io::Result<()> {
+        to.fill(0);
+        Ok(())
+    }
+
+    fn write(&self, _: usize, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+}

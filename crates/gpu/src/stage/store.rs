@@ -1,0 +1,207 @@
+//! Values that stay on the device, and what the host keeps of them.
+
+use super::fill::staging_options;
+use crate::gather::MARGIN;
+use crate::{cubes, pictures};
+use shardpack_array::Units;
+use shardpack_loader::stage::Value;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Values begin at multiples of this, so that whole words are copied of them.
+const ALIGN: u64 = 16;
+
+/// Memory that values are put in.
+pub(super) trait Backing: Send + Sync {
+    /// Copies `bytes` to it, from its byte `at` on, and waits for it.
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+}
+
+/// Values in memory of the device. Filled by many threads; sealed, it is only read.
+pub(super) struct Store<B> {
+    backing: OnceLock<B>,
+    reserved: AtomicU64,
+    /// The next free byte.
+    free: AtomicU64,
+    filling: Mutex<Vec<Vec<u8>>>,
+    /// What is known of the values: those of one call of `keep` in a block.
+    sealed: OnceLock<Vec<Vec<u8>>>,
+    host_bytes: AtomicU64,
+}
+
+impl<B> std::fmt::Debug for Store<B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("free", &self.free).finish_non_exhaustive()
+    }
+}
+
+impl<B> Default for Store<B> {
+    fn default() -> Self {
+        Self {
+            backing: OnceLock::new(),
+            reserved: AtomicU64::new(0),
+            free: AtomicU64::new(0),
+            filling: Mutex::default(),
+            sealed: OnceLock::new(),
+            host_bytes: AtomicU64::new(0),
+        }
+    }
+}
+
+impl<B: Backing> Store<B> {
+    /// Bytes that a value of so many takes at most.
+    pub(super) const fn value_bytes(stored_bytes: u64) -> u64 {
+        stored_bytes.saturating_add(ALIGN)
+    }
+
+    /// Bytes that a backing for values of so many has.
+    pub(super) const fn backing_bytes(bytes: u64) -> u64 {
+        bytes.saturating_add(MARGIN as u64)
+    }
+
+    /// Puts values into `backing`, of so many bytes besides the margin.
+    ///
+    /// # Errors
+    /// If there is one already.
+    pub(super) fn put_in(&self, backing: B, bytes: u64) -> io::Result<()> {
+        self.backing.set(backing).map_err(|_| io::Error::other("memory for values: expected none, found some"))?;
+        self.reserved.store(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Where values are put.
+    pub(super) fn backing(&self) -> Option<&B> {
+        self.backing.get()
+    }
+
+    /// Bytes of the device that are taken.
+    pub(super) fn device_bytes(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of the host that are taken.
+    pub(super) fn host_bytes(&self) -> u64 {
+        self.host_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Copies values to the device, and gives each its number, if there is room for it.
+    ///
+    /// # Errors
+    /// The device's.
+    pub(super) fn keep(&self, values: &[Value<'_>]) -> io::Result<Vec<Option<u64>>> {
+        let Some(backing) = self.backing.get() else {
+            return Err(io::Error::other("memory for values: expected some, found none"));
+        };
+        // In one piece, so that one copy brings them there.
+        let most: u64 = values.iter().map(|value| (bytes_of(value).len() as u64).next_multiple_of(ALIGN)).sum();
+        let start = self.free.fetch_add(most, Ordering::Relaxed);
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        // More than was counted: a file has changed, or a head can be read that could not.
+        if start.saturating_add(most) > reserved {
+            return Ok(vec![None; values.len()]);
+        }
+        let (mut bytes, mut known, mut places) = (Vec::new(), Vec::new(), Vec::with_capacity(values.len()));
+        for value in values {
+            bytes.resize(bytes.len().next_multiple_of(16), 0);
+            let before = known.len();
+            let kept = keep_one(value, start + bytes.len() as u64, &mut known);
+            places.push(kept.is_some().then_some(before));
+            match kept {
+                Some(kept) => bytes.extend_from_slice(kept),
+                None => known.truncate(before),
+            }
+        }
+        backing.write(start, &bytes)?;
+        known.shrink_to_fit();
+        self.host_bytes.fetch_add((known.capacity() + size_of::<Vec<u8>>()) as u64, Ordering::Relaxed);
+        let mut filling = self.filling.lock().unwrap_or_else(PoisonError::into_inner);
+        let block = filling.len();
+        filling.push(known);
+        let number = |at: usize| Some(u64::from(u32::try_from(block).ok()?) << 32 | u64::from(u32::try_from(at).ok()?));
+        Ok(places.into_iter().map(|place| place.and_then(number)).collect())
+    }
+
+    /// Nothing more is kept.
+    pub(super) fn seal(&self) {
+        let blocks = std::mem::take(&mut *self.filling.lock().unwrap_or_else(PoisonError::into_inner));
+        _ = self.sealed.set(blocks);
+    }
+
+    /// What is known of a value: its own bytes, and perhaps more behind them.
+    pub(super) fn find(&self, number: u64) -> Option<&[u8]> {
+        let (block, at) = (usize::try_from(number >> 32).ok()?, usize::try_from(number & u64::from(u32::MAX)).ok()?);
+        self.sealed.get()?.get(block)?.get(at..)
+    }
+}
+
+const fn bytes_of<'a>(value: &Value<'a>) -> &'a [u8] {
+    match value {
+        Value::Picture { bytes, .. } | Value::Array { bytes, .. } => bytes,
+        _ => &[],
+    }
+}
+
+/// Appends what the host keeps of a value to `known`, and returns what is put at `at` of the
+/// device. `None` if it is not for the device, which every row that needs it will say.
+fn keep_one<'a>(value: &Value<'a>, at: u64, known: &mut Vec<u8>) -> Option<&'a [u8]> {
+    match *value {
+        Value::Picture { bytes, limits, .. } => pictures::keep(bytes, &staging_options(limits), at, known).ok(),
+        Value::Array { codec, descriptor, bytes, limits, .. } => {
+            let units = Units::walk(codec, descriptor, bytes, limits).ok()?;
+            cubes::keep(&units, bytes, at, known).ok()?;
+            Some(bytes)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
+
+    struct Bytes(Mutex<Vec<u8>>);
+
+    impl Backing for Bytes {
+        fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+            self.0.lock().unwrap()[at as usize..][..bytes.len()].copy_from_slice(bytes);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn values_stand_at_whole_words_as_far_as_there_is_room() {
+        let store = Store::default();
+        let limits = Limits::default();
+        let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 5]);
+        let payload: Vec<u8> = (1..=20).collect();
+        let value =
+            Value::Array { codec: Codec::Raw, descriptor: &descriptor, bytes: &payload, region: None, limits: &limits };
+        let short = Value::Array {
+            codec: Codec::Raw,
+            descriptor: &descriptor,
+            bytes: payload.get(..19).unwrap(),
+            region: None,
+            limits: &limits,
+        };
+        assert!(store.keep(&[value]).is_err(), "there is no memory yet");
+        let reserved = 5 * Store::<Bytes>::value_bytes(20);
+        store.put_in(Bytes(Mutex::new(vec![9; reserved as usize])), reserved).unwrap();
+        let first = store.keep(&[value, short, value]).unwrap();
+        assert!(first[0].is_some() && first[1].is_none() && first[2].is_some());
+        assert_eq!(store.find(first[0].unwrap()), None, "not yet");
+        let second = store.keep(&[value, value]).unwrap();
+        assert_eq!(store.keep(&[value]).unwrap(), [None], "there is no room left");
+        store.seal();
+        let memory = store.backing().unwrap().0.lock().unwrap().clone();
+        for number in first.into_iter().chain(second).flatten() {
+            let known = store.find(number).unwrap();
+            let at = u64::from_le_bytes(*known.first_chunk().unwrap());
+            assert!(at.is_multiple_of(ALIGN));
+            assert_eq!(memory[at as usize..][..20], payload);
+        }
+        assert_eq!((store.find(7 << 32), store.find(u64::from(u32::MAX))), (None, None));
+        assert!(store.host_bytes() >= 4 * 20 && store.device_bytes() == reserved);
+    }
+}
