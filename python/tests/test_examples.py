@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
@@ -31,7 +34,7 @@ def losses(output: str) -> list[float]:
 
 
 def test_every_example_is_tested() -> None:
-    names = {path.stem for path in EXAMPLES.glob("*.py")} - {"tiny"}
+    names = {path.stem for path in EXAMPLES.glob("*.py")} - {"tiny", "bars"}
     source = Path(__file__).read_text()
     assert {name for name in names if f'run("{name}"' not in source} == set()
 
@@ -149,3 +152,82 @@ def test_dataloader() -> None:
     assert [epoch[2:4] for epoch in epochs] == [("150", "150")] * 4
     # Another order in the other epoch.
     assert epochs[0][4] != epochs[1][4]
+
+
+def test_poster(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("blosc2")
+    size = ["--cubes", "9", "--shape", "40,60,12", "--epochs", "2", "--batch", "4", "--workers", "2"]
+    output = run("poster", *size, "--device", "cpu", "--out", tmp_path, "--dir", tmp_path)
+    report = json.loads((tmp_path / "poster.json").read_text())
+    assert [step["step"] for step in report["steps"]] == [
+        "original files, float32", "+ Blosc", "+ float16", "shardpack: decoding on the host",
+    ]  # fmt: skip
+    assert report["cubes_an_epoch"] == 8 and report["left_out"] == re.findall(r"left out, no GPU: (.*)", output)
+    assert report["left_out"] == ["+ augmentation on the GPU", "+ ring of pinned memory"]
+    for step in report["steps"]:
+        assert len(step["epochs"]) == 2 and step["cubes_per_s"] * step["seconds"] == pytest.approx(8)
+        assert step["step"] in output
+    stored = [step["bytes_on_disk"] for step in report["steps"]]
+    assert stored[0] > stored[1] > stored[2] > 0
+    drawing = ElementTree.parse(tmp_path / "poster.svg").getroot()
+    words = [text.text for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert [word for word in words if word in {step["step"] for step in report["steps"]}] == words[2::2]
+    # Nothing but the two is left behind.
+    assert {path.name for path in tmp_path.iterdir()} == {"poster.json", "poster.svg"}
+
+
+def test_every_step_of_the_poster_gives_the_same_cubes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("blosc2")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import poster
+
+    # More batches than the ring has slots. The steps for a GPU run here too: the CPU plays it.
+    size = ["--cubes", "14", "--shape", "20,30,8", "--batch", "2", "--workers", "2", "--device", "cpu", "--codec", "zstd"]
+    job = poster.prepare(poster.arguments(size), tmp_path)
+    monkeypatch.setattr(poster, "augment", lambda cubes: cubes.permute(0, 3, 1, 2))
+    cubes = [poster.synthetic(seed, (20, 30, 8)) for seed in range(14)]
+    assert len({cube.tobytes() for cube in cubes}) == 14
+    for step in poster.STEPS:
+        kept = np.float32 if step.store in ("npy", "blosc32") else np.float16
+        expected = sorted(cube.astype(kept).astype(np.float32).tobytes() for cube in cubes)
+        with step.open(job) as epoch:
+            for _ in range(2):
+                batches = list(epoch())
+                assert {(batch.shape, batch.dtype) for batch in batches} == {((2, 8, 20, 30), torch.float32)}
+                found = [cube.permute(1, 2, 0).contiguous().numpy().tobytes() for batch in batches for cube in batch]
+                assert sorted(found) == expected, step.name
+
+
+def test_the_poster_turns_cubes_without_shearing_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("blosc2")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    import poster
+
+    # A disc in the middle of a picture that is not square stays one, wherever it comes to lie.
+    rows, columns = np.mgrid[:80, :120]
+    disc = ((rows - 39.5) ** 2 + (columns - 59.5) ** 2 < 24**2).astype(np.float32)
+    torch.manual_seed(3)
+    for turned in poster.augment(torch.from_numpy(np.stack([disc[..., None]] * 16))).numpy()[:, 0] > 0.5:
+        height, width = (np.ptp(np.flatnonzero(turned.any(axis=axis))) + 1 for axis in (1, 0))
+        assert abs(height - width) <= 2 and 0.85 * 48 < height < 1.15 * 48
+
+
+def test_cubes_of_the_user_for_the_poster(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("blosc2")
+    (tmp_path / "mine").mkdir()
+    for number in range(3):
+        shape = (24, 30, 6) if number < 2 else (24, 30, 5)
+        np.save(tmp_path / "mine" / f"{number}.npy", np.random.default_rng(number).random(shape, np.float32))
+    small = ["--source", tmp_path / "mine", "--batch", "2", "--workers", "1", "--epochs", "1", "--model", "none", "--cold"]
+    failed = subprocess.run(
+        [sys.executable, EXAMPLES / "poster.py", *small, "--out", tmp_path, "--device", "cpu"], capture_output=True, text=True
+    )
+    assert failed.returncode == 1 and "(24, 30, 5)" in failed.stderr and "(24, 30, 6)" in failed.stderr
+    (tmp_path / "mine" / "2.npy").unlink()
+    run("poster", *small, "--out", tmp_path, "--device", "cpu")
+    report = json.loads((tmp_path / "poster.json").read_text())
+    assert report["source"] == "given" and report["shape"] == [24, 30, 6] and report["cubes_an_epoch"] == 2

@@ -1,0 +1,409 @@
+"""Hyperspectral cubes on their way to a GPU: six ways, each with one improvement more than the one before, in one run.
+
+    python poster.py                                     48 cubes of 480 × 640 × 100 that it makes: 16 GB below --dir
+    python poster.py --cubes 12 --shape 120,160,100      smaller
+    python poster.py --source FOLDER                     your cubes: .npy, ENVI, MATLAB v5, GeoTIFF, Tivita
+
+The steps are those of a poster about training on surgical images (PyTorch Conference 2023, github.com/IMSY-DKFZ/htc):
+original files, Blosc, float16, augmentation on the GPU, a fixed ring of pinned memory. The sixth decodes on the GPU.
+The first five are what one would write with NumPy, python-blosc2 and PyTorch. All steps have the same codec, workers,
+augmentation and model.
+
+One epoch of each step warms up, and the median of the others counts. It prints a table, and writes ``poster.json`` and
+``poster.svg``. It needs PyTorch and blosc2. Without a GPU, the two steps that need one are left out, and shardpack
+decodes on the host.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import statistics
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import blosc2
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from torch.utils.data import Dataset as TorchDataset
+
+import bars
+import shardpack as sp
+
+SLOTS = 4
+# Codec, level and shuffle of python-blosc2, and the codec of shardpack.
+CODECS: dict[str, tuple[Any, int, Any, Literal["blosc2-lz4", "blosc2-zstd"]]] = {
+    "lz4": (blosc2.Codec.LZ4, 5, blosc2.Filter.BITSHUFFLE, "blosc2-lz4"),
+    "zstd": (blosc2.Codec.ZSTD, 1, blosc2.Filter.SHUFFLE, "blosc2-zstd"),
+}
+# An epoch gives batches on the device, float32 [cubes, height, width, channels] or, if augmented, channels first.
+Epoch = Callable[[], Iterator[Tensor]]
+
+
+@dataclass
+class Job:
+    """What all steps share."""
+
+    folder: Path
+    shape: tuple[int, int, int]
+    batch: int
+    workers: int
+    device: torch.device
+
+    @property
+    def cuda(self) -> bool:
+        return self.device.type == "cuda"
+
+    def paths(self, store: str) -> list[Path]:
+        return sorted((self.folder / store).iterdir())
+
+
+class Step(NamedTuple):
+    """A way to load: its store below the folder, whether only a GPU makes sense of it, and its epochs."""
+
+    name: str
+    store: str
+    needs_gpu: bool
+    open: Callable[[Job], AbstractContextManager[Epoch]]
+
+
+# Augmentation and model, the same in all steps
+
+
+def augment(cubes: Tensor) -> Tensor:
+    """Each cube rotated, scaled, shifted and flipped at random: float32 ``[n, height, width, channels]`` to channels first."""
+    count, height, width, channels = cubes.shape
+    angle = (torch.rand(count) * 2 - 1) * math.pi / 4
+    size = 0.9 + 0.2 * torch.rand(count)
+    flips = torch.randint(0, 2, (2, count)) * 2 - 1
+    along, aside = flips * torch.cos(angle) / size, flips * torch.sin(angle) / size
+    rows = torch.zeros(count, 2, 3)
+    # Coordinates run from -1 to 1 along both sides: without the ratio of the sides a rotation would shear.
+    rows[:, 0, 0], rows[:, 0, 1] = along[0], -aside[0] * height / width
+    rows[:, 1, 0], rows[:, 1, 1] = aside[1] * width / height, along[1]
+    rows[:, :, 2] = (torch.rand(count, 2) * 2 - 1) / 16
+    grid = nn.functional.affine_grid(rows.to(cubes.device), [count, channels, height, width], align_corners=False)
+    return nn.functional.grid_sample(cubes.permute(0, 3, 1, 2), grid, align_corners=False)
+
+
+class Model:
+    """One training step for each batch: a layer over the spectrum of each pixel, and one that looks at its neighbours."""
+
+    def __init__(self, channels: int, device: torch.device) -> None:
+        body = nn.Sequential(nn.Conv2d(channels, 32, 1), nn.ReLU(), nn.Conv2d(32, 8, 3, padding=1))
+        self.body, self.device = body.to(device), device
+        self.optimizer = torch.optim.AdamW(self.body.parameters())
+
+    def __call__(self, cubes: Tensor) -> None:
+        with torch.autocast(self.device.type, torch.float16, enabled=self.device.type == "cuda"):
+            loss = self.body(cubes).float().square().mean()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+# The steps
+
+
+def read_npy(path: Path, shape: tuple[int, int, int]) -> Tensor:
+    return torch.from_numpy(np.load(path))
+
+
+def read_blosc(path: Path, shape: tuple[int, int, int]) -> Tensor:
+    cube = np.empty(shape, np.float16 if path.suffix == ".b2h" else np.float32)
+    blosc2.decompress2(path.read_bytes(), dst=cube, nthreads=1)
+    return torch.from_numpy(cube)
+
+
+class Cubes(TorchDataset[Tensor]):
+    """The cubes of a store, for a DataLoader; augmented by its workers, or as they are."""
+
+    def __init__(self, job: Job, store: str, augmented: bool) -> None:
+        self.paths, self.shape, self.augmented = job.paths(store), job.shape, augmented
+        self.read = read_npy if store == "npy" else read_blosc
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, at: int) -> Tensor:
+        cube = self.read(self.paths[at], self.shape)
+        return augment(cube.float()[None])[0] if self.augmented else cube
+
+
+def dataloader(store: str, augmented: bool) -> Callable[[Job], AbstractContextManager[Epoch]]:
+    """torch's DataLoader: worker processes read and decode, and augment if told to."""
+
+    @contextmanager
+    def opened(job: Job) -> Iterator[Epoch]:
+        batches: DataLoader[Tensor] = DataLoader(
+            Cubes(job, store, augmented), job.batch, shuffle=True, drop_last=True, num_workers=job.workers,
+            persistent_workers=True, pin_memory=job.cuda,
+        )  # fmt: skip
+
+        def epoch() -> Iterator[Tensor]:
+            for batch in batches:
+                there = batch.to(job.device, non_blocking=True)
+                yield there if augmented else augment(there.float())
+
+        yield epoch
+
+    return opened
+
+
+@contextmanager
+def ring(job: Job) -> Iterator[Epoch]:
+    """Threads decompress into batches of pinned memory that are used again; a copy stream empties them."""
+    slots = [torch.empty((job.batch, *job.shape), dtype=torch.float16, pin_memory=job.cuda) for _ in range(SLOTS)]
+    rows = [slot.numpy() for slot in slots]
+    copied = [torch.cuda.Event() if job.cuda else None for _ in slots]
+    side = torch.cuda.Stream(job.device) if job.cuda else None
+    paths = job.paths("blosc16")
+
+    def fill(path: Path, slot: int, row: int) -> None:
+        data = path.read_bytes()
+        if (event := copied[slot]) is not None:
+            # Not before the copy of what was there has ended; an event that was never recorded has.
+            event.synchronize()
+        blosc2.decompress2(data, dst=rows[slot][row], nthreads=1)
+
+    def copy(slot: int) -> Tensor:
+        if side is None:
+            return slots[slot].float()
+        with torch.cuda.stream(side):
+            there = slots[slot].to(job.device, non_blocking=True)
+        copied[slot].record(side)  # type: ignore[union-attr]
+        return there
+
+    def use(there: Tensor) -> Tensor:
+        if side is not None:
+            now = torch.cuda.current_stream(job.device)
+            now.wait_stream(side)
+            there.record_stream(now)
+        return augment(there.float())
+
+    with ThreadPoolExecutor(job.workers) as pool:
+
+        def epoch() -> Iterator[Tensor]:
+            random.shuffle(paths)
+            starts = range(0, len(paths) - job.batch + 1, job.batch)
+            filling: deque[tuple[int, list[Future[None]]]] = deque()
+
+            def begin(number: int) -> None:
+                if number < len(starts):
+                    some, slot = paths[starts[number] : starts[number] + job.batch], number % SLOTS
+                    filling.append((slot, [pool.submit(fill, path, slot, row) for row, path in enumerate(some)]))
+
+            # The slot of the batch that is being copied is the only one that is not being filled.
+            for number in range(SLOTS - 1):
+                begin(number)
+            there: Tensor | None = None
+            for number in range(len(starts)):
+                slot, work = filling.popleft()
+                for part in work:
+                    part.result()
+                following = copy(slot)
+                begin(number + SLOTS - 1)
+                # One batch is on its way while the one before is used.
+                if there is not None:
+                    yield use(there)
+                there = following
+            if there is not None:
+                yield use(there)
+
+        yield epoch
+
+
+@contextmanager
+def loader(job: Job) -> Iterator[Epoch]:
+    """shardpack: compressed bytes go to the GPU, and become a batch there."""
+    with sp.Loader(
+        sp.Dataset(job.folder / "packed"), job.batch, fields=["cube"], dtype="float32", to="torch",
+        device=str(job.device), decode="device" if job.cuda else "host", threads=job.workers,
+    ) as batches:  # fmt: skip
+
+        def epoch() -> Iterator[Tensor]:
+            for batch in batches:
+                yield augment(batch["cube"])
+
+        yield epoch
+
+
+STEPS = [
+    Step("original files, float32", "npy", False, dataloader("npy", True)),
+    Step("+ Blosc", "blosc32", False, dataloader("blosc32", True)),
+    Step("+ float16", "blosc16", False, dataloader("blosc16", True)),
+    Step("+ augmentation on the GPU", "blosc16", True, dataloader("blosc16", False)),
+    Step("+ ring of pinned memory", "blosc16", True, ring),
+    Step("shardpack: decoding on the GPU", "packed", False, loader),
+]
+
+
+# Cubes
+
+
+def synthetic(seed: int, shape: tuple[int, int, int]) -> NDArray[np.float32]:
+    """Mixtures of eight smooth spectra in smooth shares, with 1 % noise: they compress as real cubes do."""
+    height, width, channels = shape
+    rng = np.random.default_rng(seed)
+    knots = rng.random((8, 9))
+    spectra = np.stack([np.interp(np.linspace(0, 8, channels), np.arange(9), row) for row in knots])
+    coarse = torch.from_numpy(rng.random((1, 8, height // 40 + 2, width // 40 + 2), np.float32))
+    shares = nn.functional.interpolate(coarse, (height, width), mode="bilinear")[0].numpy() ** 4 + 0.01
+    shares /= shares.sum(axis=0)
+    cube = np.moveaxis(shares, 0, 2) @ spectra
+    noisy: NDArray[np.float32] = np.asarray(cube * (1 + 0.01 * rng.standard_normal(shape, np.float32)), np.float32)
+    return noisy
+
+
+def originals(options: argparse.Namespace, folder: Path) -> Iterator[NDArray[np.float32]]:
+    """The cubes of the user, or ``--cubes`` that are made."""
+    if options.source is None:
+        yield from (synthetic(seed, options.shape) for seed in range(options.cubes))
+        return
+    sp.pack(options.source, folder / "source", values="keep", prefer="speed")
+    for sample in sp.Dataset(folder / "source"):
+        yield sample["cube"].astype(np.float32)
+
+
+def prepare(options: argparse.Namespace, folder: Path) -> Job:
+    """Every store of the same cubes."""
+    codec, level, shuffle, ours = CODECS[options.codec]
+    for store in ("npy", "blosc32", "blosc16", "npy16"):
+        (folder / store).mkdir()
+    shape, count = None, 0
+    for number, cube in enumerate(originals(options, folder)):
+        shape, count = shape or cube.shape, number + 1
+        if cube.ndim != 3 or cube.shape != shape:
+            raise SystemExit(f"cube {number} of {options.source}: shape: expected {shape}, three sides, found {cube.shape}")
+        name, half = f"cube-{number:05}", cube.astype(np.float16)
+        np.save(folder / "npy" / f"{name}.npy", cube)
+        np.save(folder / "npy16" / f"{name}.npy", half)
+        for array, store, suffix in ((cube, "blosc32", "b2f"), (half, "blosc16", "b2h")):
+            packed = blosc2.compress2(
+                array, codec=codec, clevel=level, filters=[shuffle], typesize=array.itemsize, nthreads=options.workers
+            )
+            (folder / store / f"{name}.{suffix}").write_bytes(packed)
+    if shape is None or count < options.batch:
+        raise SystemExit(f"expected at least a batch of {options.batch} cubes, found: {count}")
+    sp.pack(folder / "npy16", folder / "packed", values="keep", codec=ours)
+    return Job(folder, shape, options.batch, options.workers, options.device)
+
+
+# Measuring
+
+
+def drop(folder: Path) -> None:
+    """Drop the pages of the files from the page cache."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def measure(step: Step, job: Job, options: argparse.Namespace) -> list[float]:
+    """Seconds of each epoch, but for the first."""
+    expected = len(job.paths("npy")) // job.batch * job.batch
+    model = Model(job.shape[2], job.device) if options.model == "small" else None
+    seconds = []
+    with step.open(job) as epoch:
+        for _ in range(options.epochs + 1):
+            if options.cold:
+                drop(job.folder / step.store)
+            cubes, start = 0, time.perf_counter()
+            for batch in epoch():
+                cubes += len(batch)
+                if model is not None:
+                    model(batch)
+            if job.cuda:
+                torch.cuda.synchronize(job.device)
+            seconds.append(time.perf_counter() - start)
+            if cubes != expected:
+                raise SystemExit(f"{step.name}: cubes of an epoch: expected {expected}, found {cubes}")
+    return seconds[1:]
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    def shape(words: str) -> tuple[int, ...]:
+        sides = tuple(map(int, words.split(",")))
+        if len(sides) != 3 or min(sides) < 1:
+            raise argparse.ArgumentTypeError(f"expected height,width,channels, found: {words}")
+        return sides
+
+    def positive(words: str) -> int:
+        if int(words) < 1:
+            raise argparse.ArgumentTypeError(f"expected at least 1, found: {words}")
+        return int(words)
+
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--source", type=Path, help="folder of cubes (default: they are made)")
+    parser.add_argument("--cubes", type=positive, default=48, help="cubes to make (default 48)")
+    parser.add_argument("--shape", type=shape, default=(480, 640, 100), help="their shape (default 480,640,100)")
+    parser.add_argument("--epochs", type=positive, default=3, help="epochs that count (default 3)")
+    parser.add_argument("--batch", type=positive, default=6, help="cubes in a batch (default 6)")
+    cores = len(os.sched_getaffinity(0))
+    parser.add_argument("--workers", type=positive, default=cores, help="processes or threads (default all cores)")
+    parser.add_argument("--codec", choices=CODECS, default="lz4", help="lz4 (default), or zstd as on the poster")
+    parser.add_argument("--model", choices=["small", "none"], default="small", help="what is trained (default small)")
+    parser.add_argument("--cold", action="store_true", help="drop the files from the page cache before each epoch")
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", type=torch.device, default=default, help="default cuda, or cpu without a GPU")
+    parser.add_argument("--dir", type=Path, help="disk to measure (default: the folder for temporary files)")
+    parser.add_argument("--out", type=Path, default=Path(), help="where poster.json and poster.svg go (default: here)")
+    return parser.parse_args(words)
+
+
+def main(options: argparse.Namespace) -> None:
+    rows: list[dict[str, Any]] = []
+    options.out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="poster-", dir=options.dir) as folder:
+        job = prepare(options, Path(folder))
+        used = len(job.paths("npy")) // job.batch * job.batch
+        sizes = {step.store: sum(path.stat().st_size for path in job.folder.glob(f"{step.store}/**/*")) for step in STEPS}
+        left_out = [step.name for step in STEPS if step.needs_gpu and not job.cuda]
+        print(f"{'step':34} {'s an epoch':>10} {'cubes/s':>9} {'times the first':>15} {'GB on disk':>10}")
+        for step in STEPS:
+            if step.name in left_out:
+                continue
+            name = step.name if job.cuda else step.name.replace("decoding on the GPU", "decoding on the host")
+            times = measure(step, job, options)
+            middle = statistics.median(times)
+            rows.append({
+                "step": name, "seconds": middle, "cubes_per_s": used / middle,
+                "times_the_first": (rows[0]["seconds"] if rows else middle) / middle,
+                "bytes_on_disk": sizes[step.store], "epochs": times,
+            })  # fmt: skip
+            figures = f"{middle:10.3g} {rows[-1]['cubes_per_s']:9.1f} {rows[-1]['times_the_first']:14.1f}x"
+            print(f"{name:34} {figures} {sizes[step.store] / 1e9:10.2f}", flush=True)
+    for name in left_out:
+        print(f"left out, no GPU: {name}")
+    device = torch.cuda.get_device_name(job.device) if job.cuda else "no GPU"
+    cubes = " × ".join(map(str, job.shape))
+    about = {
+        "device": device, "torch": torch.__version__, "blosc2": blosc2.__version__, "shardpack": sp.__version__,
+        "python": sys.version.split()[0], "shape": job.shape, "cubes_an_epoch": used, "batch": job.batch,
+        "workers": job.workers, "codec": options.codec, "model": options.model, "cold": options.cold,
+        "source": "given" if options.source else "made", "left_out": left_out,
+    }  # fmt: skip
+    (options.out / "poster.json").write_text(json.dumps({**about, "steps": rows}, indent=2) + "\n")
+    subtitle = f"{cubes}, batches of {job.batch}, {job.workers} workers, {options.codec}, {device}; medians of {options.epochs} epochs"
+    drawn = [(row["step"], row["cubes_per_s"], f"{row['cubes_per_s']:.3g} ({row['times_the_first']:.1f}×)") for row in rows]
+    (options.out / "poster.svg").write_text(bars.svg("Cubes a second", subtitle, drawn, accent=len(drawn) - 1))
+
+
+if __name__ == "__main__":
+    main(arguments())
