@@ -130,7 +130,9 @@ impl Opening<'_> {
                 }
                 Some(Field::Stored(length))
             }
-            From::Array { channels_first, cut: None, .. } if place.decoded_bytes <= limits.max_decoded_bytes => {
+            From::Array { channels_first, cut: None, finish: None, .. }
+                if place.decoded_bytes <= limits.max_decoded_bytes =>
+            {
                 let (codec, decoded_bytes, descriptor) = (place.codec, place.decoded_bytes, place.descriptor);
                 let value = FieldValue { codec, decoded_bytes, descriptor, bytes: &[] };
                 let source = Source::Whole { frame, bytes: &[] };

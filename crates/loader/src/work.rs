@@ -3,6 +3,7 @@
 
 use super::array_row::ArrayRows;
 use super::arrays::Cut;
+use super::augment::Augment;
 use super::cached;
 use super::fields::{Col, FieldPlan, Fields, From};
 use super::job::RowOf;
@@ -32,15 +33,16 @@ pub(super) struct Recipe {
     pub(super) layout: PixelLayout,
     pub(super) decode: DecodeOptions,
     pub(super) part_bytes: usize,
+    pub(super) augment: Augment,
 }
 
 impl Recipe {
     pub(super) fn new(fields: Arc<Fields>, seed: u64, options: &LoaderOptions) -> Self {
-        let LoaderOptions { layout, decode, part_bytes, .. } = options.clone();
-        Self { fields, seed, layout, decode, part_bytes }
+        let LoaderOptions { layout, decode, part_bytes, augment, .. } = options.clone();
+        Self { fields, seed, layout, decode, part_bytes, augment }
     }
 
-    /// What random views and patches of a sample draw from.
+    /// What random views, patches and turns of a sample draw from.
     pub(super) fn key(&self, at: SampleAt) -> DrawKey {
         draw_key(self.seed, at)
     }
@@ -264,8 +266,9 @@ impl Bench {
                 let Some(value) = of.array(*position, cut.as_ref())? else { return Ok(false) };
                 let limits = &of.shard.options().limits;
                 let how = (*channels_first, cut.as_ref());
-                let (descriptor, region) = self.arrays.asked(recipe, of, &value, how, dims)?;
-                let value = Value::Array { codec: value.codec, descriptor, bytes: value.bytes, region, limits };
+                let (descriptor, region, finish) = self.arrays.asked(recipe, of, &value, how, dims)?;
+                let FieldValue { codec, bytes, .. } = value;
+                let value = Value::Array { codec, descriptor, bytes, region, finish, limits };
                 slot.prepare(spot, &value, &mut *self.stage)
             }
             From::Scalar(_) | From::Raw { .. } => Prepared::Refused("neither a picture nor an array".into()),

@@ -1,7 +1,7 @@
 //! The rows of one batch on their way to the device.
 
 use super::assembled::{Assembled, Host};
-use crate::cubes::{self, As};
+use crate::cubes;
 use crate::driver::{Arena, Block, GpuError};
 use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
 use shardpack_array::ZstdDecoder;
@@ -115,8 +115,8 @@ impl<M: Block> Fill<M> {
                 let options = StagingOptions { output, max_bytes, ..StagingOptions::default() };
                 self.picture(spot, pictures::Needs::of(bytes, how, &options).map_err(reason)?).map(Some)
             }
-            Value::Array { codec, descriptor, bytes, region, limits } => {
-                let needs = cubes::Needs::of(codec, descriptor, bytes, region, As::Decoded, limits);
+            Value::Array { codec, descriptor, bytes, region, finish, limits } => {
+                let needs = cubes::Needs::of(codec, descriptor, bytes, region, finish, limits);
                 self.cube(spot, &needs.map_err(refusal)?, zstd).map(|()| None)
             }
             _ => Err("neither a picture nor an array".into()),
