@@ -185,7 +185,7 @@ def _numbers(name: str, given: Any, default: float) -> Numbers:
     if numbers.ndim > 1:
         expected = "a number, or one for each channel or band"
         raise TypeError(f"{name}: expected {expected}, found {given!r}")
-    return np.atleast_1d(numbers).tolist()
+    return [float(number) for number in np.atleast_1d(numbers)]
 
 
 def _augment(augment: str | Sequence[str] | None) -> str | None:

@@ -212,9 +212,9 @@ class Loader:
         }
         self._dataset = dataset
         device = str(device)
-        self._convert = converter(to or "numpy", device)
         types = _dtype(dtype)
         _holds(types, to)
+        self._convert = converter(to or "numpy", device)
         scaling, normalise = _normalised(mean, std, dataset)
         self._stage = stage_for(decode, to, device)
         if self._stage is not None and to != "jax":

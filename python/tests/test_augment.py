@@ -69,7 +69,7 @@ def test_a_resumed_loader_turns_as_one_that_goes_on(cubes: Path) -> None:
     options: dict[str, Any] = {"cube": "patch8x8", "fields": ["cube"], "augment": "rot90", "seed": 3}
     with sp.Loader(sp.Dataset(cubes), 4, **options) as whole:
         expected = {int(i): row.tobytes() for batch in whole for i, row in zip(batch.indices, batch["cube"], strict=True)}
-    found = {}
+    found: dict[int, bytes] = {}
     with sp.Loader(sp.Dataset(cubes), 4, **options) as first:
         for count, batch in enumerate(first, 1):
             found |= {int(i): row.tobytes() for i, row in zip(batch.indices, batch["cube"], strict=True)}
@@ -167,10 +167,10 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
 )
 def test_arguments_that_do_not_fit(cubes: Path, options: dict[str, Any], match: str | None) -> None:
     if match is None:
-        sp.Loader(sp.Dataset(cubes), **options).close()
+        sp.Loader(sp.Dataset(cubes), 8, **options).close()
         return
     with pytest.raises(sp.UsageError, match=match):
-        sp.Loader(sp.Dataset(cubes), **options)
+        sp.Loader(sp.Dataset(cubes), 8, **options)
 
 
 @pytest.mark.parametrize(

@@ -166,12 +166,6 @@ impl Finish {
         }
         Ok(())
     }
-
-    /// Bytes that [`Finish::apply`] takes and gives back, for rows of so many elements.
-    #[must_use]
-    pub fn scratch_bytes(decoded: Dtype, row_elements: u64) -> u64 {
-        row_elements.saturating_mul(decoded.bytes())
-    }
 }
 
 /// The work on an array.
