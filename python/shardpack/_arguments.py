@@ -6,6 +6,7 @@ import difflib
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from shardpack import _shardpack
 from shardpack._dataset import Concat, Dataset, names
-from shardpack._options import Channels
+from shardpack._options import Numbers
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 """Of a loader: whether and how samples are mixed."""
@@ -122,41 +123,79 @@ def _type(dtype: Any) -> str:
     name = str(dtype)
     if type(dtype).__module__ == "torch":
         name = name.removeprefix("torch.")
+    if name == _BFLOAT16:
+        # Which NumPy knows only if `ml_dtypes` was imported.
+        return name
     try:
         return str(np.dtype(dtype if name == str(dtype) else name).name)
     except TypeError:
         raise TypeError(f"dtype: expected an element type such as 'float16', found {dtype!r}") from None
 
 
-def _scaling(mean: Any, std: Any, dtype: Any) -> tuple[Channels, Channels] | None:
-    """Mean and standard deviation of red, green and blue; ``None`` if neither is given."""
-    if mean is None and std is None:
-        return None
-    if dtype is None:
+_BFLOAT16 = "bfloat16"
+
+
+def _holds(dtype: str | None, to: str | None) -> None:
+    """Fails if the library of the tensors has no such type."""
+    if dtype is None or _BFLOAT16 not in (part.rpartition("=")[2] for part in dtype.split(",")):
+        return
+    if to in (None, "numpy") and find_spec("ml_dtypes") is None:
         raise _shardpack.UsageError(
-            "mean and std: expected pictures that come as floats, found none that does\n"
-            'hint: dtype="float16", or dtype={"image": "float32"}'
+            'dtype: expected a type that NumPy has, found bfloat16\nhint: to="torch" or to="jax", or pip install ml_dtypes'
         )
-    means, stds = _channels("mean", 0.0 if mean is None else mean), _channels("std", 1.0 if std is None else std)
-    if min(stds) <= 0:
-        raise _shardpack.UsageError(f"std: expected numbers above 0, found {min(stds)}")
-    # A level is multiplied by the one and added to the other, in float32.
-    largest = max(max(1 / (255 * one), abs(other / one)) for one, other in zip(stds, means, strict=True))
-    if largest > float(np.finfo(np.float32).max):
-        raise _shardpack.UsageError(f"mean and std: expected pixels that float32 can hold, found mean {means}, std {stds}")
-    return means, stds
+    if to == "cupy":
+        raise _shardpack.UsageError('dtype: expected a type that CuPy has, found bfloat16\nhint: to="torch" or to="jax"')
 
 
-def _channels(name: str, given: Any) -> Channels:
-    """A number for each channel, of three or of one."""
+Numbered: TypeAlias = "ArrayLike | Mapping[str, ArrayLike] | None"
+"""Of a loader: numbers for pictures, or for each field that is named."""
+
+
+def _normalised(
+    mean: Numbered, std: Numbered, dataset: Dataset
+) -> tuple[tuple[Numbers, Numbers] | None, list[tuple[str, Numbers, Numbers]]]:
+    """Means and standard deviations of pictures, if there are any, and of fields of arrays."""
+    if mean is None and std is None:
+        return None, []
+    if not isinstance(mean, Mapping) and not isinstance(std, Mapping):
+        return (_numbers("mean", mean, 0.0), _numbers("std", std, 1.0)), []
+    means, stds = ({} if one is None else one for one in (mean, std))
+    if not isinstance(means, Mapping) or not isinstance(stds, Mapping):
+        raise TypeError("mean and std: expected both by the names of fields, or neither, found one")
+    pictures: tuple[Numbers, Numbers] | None = None
+    arrays: list[tuple[str, Numbers, Numbers]] = []
+    kinds = {field.name: field.kind for field in dataset.schema}
+    for name in {**means, **stds}:
+        pair = _numbers(f"mean of {name}", means.get(name), 0.0), _numbers(f"std of {name}", stds.get(name), 1.0)
+        if kinds.get(name) != "image":
+            arrays.append((name, *pair))
+        elif pictures in (None, pair):
+            pictures = pair
+        else:
+            raise _shardpack.UsageError("mean and std: expected the same for all fields of pictures, found others")
+    return pictures, arrays
+
+
+def _numbers(name: str, given: Any, default: float) -> Numbers:
+    """One number, or a sequence of them. What they may be is checked where they are used."""
     try:
-        numbers = np.asarray(given, np.float64)
+        numbers = np.asarray(default if given is None else given, np.float64)
     except (TypeError, ValueError):
-        raise TypeError(f"{name}: expected a number, or three for red, green and blue, found {given!r}") from None
-    if numbers.shape not in ((), (1,), (3,)) or not np.isfinite(numbers).all():
-        raise _shardpack.UsageError(f"{name}: expected a number, or three for red, green and blue, found {given!r}")
-    red, green, blue = np.broadcast_to(numbers, (3,)).tolist()
-    return red, green, blue
+        numbers = np.empty((0, 0))
+    if numbers.ndim > 1:
+        expected = "a number, or one for each channel or band"
+        raise TypeError(f"{name}: expected {expected}, found {given!r}")
+    return [float(number) for number in np.atleast_1d(numbers)]
+
+
+def _augment(augment: str | Sequence[str] | None) -> str | None:
+    """Words, with commas between them."""
+    if augment is None:
+        return None
+    words = [augment] if isinstance(augment, str) else list(augment)
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError(f"augment: expected words such as 'hflip', found {augment!r}")
+    return ",".join(words) if words else None
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:

@@ -33,7 +33,7 @@ def converter(to: Framework, device: str) -> Convert:
             raise _shardpack.UsageError(
                 f'device of NumPy arrays: expected cpu, found {device}\nhint: use to="torch", to="jax" or to="cupy"'
             )
-        return np.asarray
+        return _to_numpy
     makers: dict[str, Callable[[str], Convert]] = {"torch": _to_torch, "jax": _to_jax, "cupy": _to_cupy}
     if to in makers:
         try:
@@ -45,6 +45,15 @@ def converter(to: Framework, device: str) -> Convert:
             message = f'to="{to}" needs the package `{to}`: {error}\nhint: pip install {how}'
             raise ModuleNotFoundError(message, name=to) from None
     raise _shardpack.UsageError(f"to: expected numpy, torch, jax or cupy, found {to}")
+
+
+def _to_numpy(tensor: _shardpack.Tensor | NDArray[Any]) -> NDArray[Any]:
+    if isinstance(tensor, np.ndarray) or tensor.typestr != "bfloat16":
+        return np.asarray(tensor)
+    # A type that NumPy itself does not have.
+    import ml_dtypes
+
+    return np.asarray(tensor.bits()).view(ml_dtypes.bfloat16)
 
 
 def _is_on_device(tensor: _shardpack.Tensor | NDArray[Any]) -> bool:
@@ -132,6 +141,8 @@ class _Lent:
 
 def _narrow(tensor: _shardpack.Tensor | NDArray[Any]) -> _shardpack.Tensor | NDArray[Any]:
     """Integers of 64 bits as JAX holds them by default, with 32: without a change, or not at all."""
+    if not isinstance(tensor, np.ndarray) and tensor.typestr == "bfloat16":
+        return tensor
     host = np.asarray(tensor)
     if host.dtype not in (np.int64, np.uint64):
         return tensor

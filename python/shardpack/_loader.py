@@ -11,22 +11,25 @@ from types import TracebackType
 from typing import Any, Literal, NoReturn
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
+from numpy.typing import DTypeLike
 
 from shardpack import _shardpack, _warn
 from shardpack._arguments import (
+    Numbered,
     Shuffle,
     Weights,
+    _augment,
     _bands,
     _dtype,
     _expect_dataset,
     _fields,
+    _holds,
     _known,
     _mix,
+    _normalised,
     _number,
     _order,
     _place,
-    _scaling,
     _text,
     _weights,
 )
@@ -70,7 +73,7 @@ class Loader:
         ``True`` and ``"windowed"``: large sequential reads in random order; the samples of 240 reads are mixed at a
         time. ``"full"``: all samples in random order, each read separately. ``False``: the stored order.
     seed : int, default 0
-        Seed of the order, of random views and of random patches.
+        Seed of the order, of random views, patches and turns.
     epoch : int, default 0
         The first epoch.
     rank, world_size : int, optional
@@ -91,9 +94,11 @@ class Loader:
         height, width]``.
     dtype : dtype, or mapping from field to dtype, optional
         Element type of arrays of three axes (``"float16"``), or of each field that is named (``{"cube": "float16",
-        "mask": "int64"}``). Values never change: if one would, the batch is an error that names the sample.
+        "mask": "int64"}``). Values never change: if one would, the batch is an error that names the sample. But
+        ``"bfloat16"`` and normalised values are rounded to the nearest, ties to even.
         Default: the type of the source; where sources differ, one that holds all their values. Pictures are uint8,
-        and with ``mean``, with ``std`` or by their name (``{"image": "float16"}``) float16 or float32.
+        and with ``mean``, with ``std`` or by their name (``{"image": "float16"}``) float16, bfloat16 or float32.
+        NumPy has bfloat16 if ``ml_dtypes`` is installed, CuPy has not.
     fields : sequence of str, optional
         Fields to load. Default: all scalars, pictures and arrays, without the figures that packing measured
         (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects.
@@ -140,10 +145,17 @@ class Loader:
         Whether the encoded pictures and cubes stay on the GPU: they are read and checked once, when the loader is made,
         and every epoch is decoded from there. Batches are the same. Of all samples of the dataset: a rank is dealt
         others in each epoch. It is an error if they do not fit, with figures, or if the host decodes.
-    mean, std : float, or three, optional
+    mean, std : float, or three, or mapping from field to floats, optional
         Makes pictures floats as torchvision's ``Normalize`` does: ``(level / 255 − mean) / std`` for red, green and
-        blue. ``dtype`` has to be float16 or float32. One product and one sum in float32, rounded once, and then to
-        ``dtype``. Default for pictures that are floats: ``level / 255``.
+        blue. ``dtype`` has to be float16, bfloat16 or float32. One product and one sum in float32, rounded once, and
+        then to ``dtype``. Default for pictures that are floats: ``level / 255``.
+        By name, ``mean={"cube": means}``, arrays are normalised as well: ``(value − mean) / std``, with one number
+        for each band of the stored array, of which ``bands`` take their own, or one for all.
+    augment : str or sequence of str, optional
+        Turns arrays of two and three axes at random, all of a sample alike, such as a cube and its mask; patches
+        after they are cut. ``"hflip"`` and ``"vflip"``: half of the samples, left to right and top to bottom.
+        ``"rot90"``: by 0, 90, 180 or 270 degrees, by 0 or 180 if they are not square. Drawn from seed, epoch and
+        sample. Pictures stay as they are: ``rrcN`` mirrors them.
 
     Raises
     ------
@@ -189,8 +201,9 @@ class Loader:
         device: str = "cpu",
         decode: Literal["auto", "device", "host"] = "auto",
         resident: bool = False,
-        mean: ArrayLike | None = None,
-        std: ArrayLike | None = None,
+        mean: Numbered = None,
+        std: Numbered = None,
+        augment: str | Sequence[str] | None = None,
         **unknown: NoReturn,
     ) -> None:
         _known(unknown, Loader.__init__.__kwdefaults__ or ())
@@ -204,8 +217,10 @@ class Loader:
         }
         self._dataset = dataset
         device = str(device)
+        types = _dtype(dtype)
+        _holds(types, to)
         self._convert = converter(to or "numpy", device)
-        scaling = _scaling(mean, std, dtype)
+        scaling, normalise = _normalised(mean, std, dataset)
         self._stage = stage_for(decode, to, device)
         if resident and self._stage is None:
             raise _shardpack.UsageError(
@@ -228,8 +243,10 @@ class Loader:
             cube=_text("cube", cube, "patch64x64"),
             layout=_text("layout", layout, "chw"),
             bands=_bands(bands),
-            dtype=_dtype(dtype),
+            dtype=types,
             scaling=scaling,
+            normalise=normalise,
+            augment=_augment(augment),
             fields=tensors,
             members=dataset._members,
             **_weights(weights, dataset),

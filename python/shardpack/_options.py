@@ -12,8 +12,8 @@ from shardpack import _shardpack
 
 State: TypeAlias = "tuple[str, int, int, int]"
 """Fingerprint, seed, epoch, samples consumed."""
-Channels: TypeAlias = "tuple[float, float, float]"
-"""A number for red, green and blue."""
+Numbers: TypeAlias = "list[float]"
+"""One number, or one for each channel or band."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,9 @@ class Options:
     layout: str
     bands: str | list[int] | None
     dtype: str | None
-    scaling: tuple[Channels, Channels] | None
+    scaling: tuple[Numbers, Numbers] | None
+    normalise: list[tuple[str, Numbers, Numbers]]
+    augment: str | None
     fields: list[str] | None
     members: NDArray[np.uint64] | None
     weights: NDArray[np.float64] | None

@@ -9,7 +9,7 @@ use numpy::PyArray1;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, ElementType};
 use shardpack_loader::stage::StreamHandle;
 use std::ptr::NonNull;
 
@@ -25,7 +25,7 @@ pub(crate) struct Batch {
 pub(crate) struct Tensor {
     batch: shardpack_loader::Batch,
     field: String,
-    dtype: Dtype,
+    dtype: ElementType,
     shape: Vec<u64>,
 }
 
@@ -120,20 +120,27 @@ impl Tensor {
         Place::Host(field.map_or_else(none, |field| field.memory()))
     }
 
-    /// The element type, as NumPy writes it.
+    /// The element type, as NumPy writes it; bfloat16, which it does not have, by its name.
     fn type_text(&self) -> String {
-        let kind = match self.dtype {
+        let ElementType::Dtype(dtype) = self.dtype else { return self.dtype.name().to_owned() };
+        let kind = match dtype {
             Dtype::Bool => 'b',
             dtype if dtype.is_float() => 'f',
             Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 'i',
             _ => 'u',
         };
-        let order = if self.dtype.bytes() == 1 { '|' } else { '<' };
-        format!("{order}{kind}{}", self.dtype.bytes())
+        let order = if dtype.bytes() == 1 { '|' } else { '<' };
+        format!("{order}{kind}{}", dtype.bytes())
     }
 
     /// What both array interfaces have in common.
     fn interface<'py>(&self, py: Python<'py>, address: usize) -> PyResult<Bound<'py, PyDict>> {
+        if self.dtype == ElementType::Bf16 {
+            return Err(PyAttributeError::new_err(format!(
+                "array interface: expected a type that it knows, found {}\nhint: DLPack has it: to=\"torch\" or to=\"jax\"",
+                self.dtype
+            )));
+        }
         let dict = PyDict::new(py);
         dict.set_item("version", 3)?;
         dict.set_item("shape", PyTuple::new(py, &self.shape)?)?;
@@ -146,7 +153,12 @@ impl Tensor {
     fn copied<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let bytes = py.detach(|| self.batch.field(&self.field).map(|field| field.to_host()));
         let bytes = bytes.transpose().map_err(raise)?.unwrap_or_default();
-        let array = vector(py, bytes).call_method1("view", (self.type_text(),))?;
+        let view = match self.dtype {
+            // NumPy itself has none: JAX and others bring it along.
+            ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
+            ElementType::Dtype(_) => self.type_text().into_pyobject(py)?.into_any(),
+        };
+        let array = vector(py, bytes).call_method1("view", (view,))?;
         array.call_method1("reshape", (PyTuple::new(py, &self.shape)?,))
     }
 }
@@ -224,6 +236,17 @@ impl Tensor {
         dict.set_item("strides", py.None())?;
         dict.set_item("stream", py.None())?;
         Ok(dict)
+    }
+
+    /// The same memory as uint16, of bfloat16, which NumPy does not have.
+    fn bits(&self) -> PyResult<Self> {
+        match self.dtype {
+            ElementType::Bf16 => {
+                let (batch, field, shape) = (self.batch.clone(), self.field.clone(), self.shape.clone());
+                Ok(Self { batch, field, dtype: Dtype::U16.into(), shape })
+            }
+            other => Err(PyAttributeError::new_err(format!("bits: expected bfloat16, found {other}"))),
+        }
     }
 
     /// A copy as an array of NumPy, of a tensor on a device.

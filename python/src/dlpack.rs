@@ -27,7 +27,7 @@
 use pyo3::exceptions::PyBufferError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use shardpack_format::Dtype;
+use shardpack_format::{Dtype, ElementType};
 use shardpack_loader::Batch;
 use shardpack_loader::stage::StreamHandle;
 use std::ffi::{CStr, c_void};
@@ -105,7 +105,7 @@ struct Holder<M> {
 pub(crate) struct Part<'a> {
     pub(crate) batch: &'a Batch,
     pub(crate) place: Place,
-    pub(crate) dtype: Dtype,
+    pub(crate) dtype: ElementType,
     pub(crate) shape: &'a [u64],
 }
 
@@ -136,8 +136,14 @@ impl Place {
     }
 }
 
+/// `kDLBfloat`.
+const BFLOAT: u8 = 4;
+
 /// DLPack's code for a type.
-const fn data_type(dtype: Dtype) -> Option<DataType> {
+const fn data_type(element: ElementType) -> Option<DataType> {
+    let ElementType::Dtype(dtype) = element else {
+        return Some(DataType { code: BFLOAT, bits: 16, lanes: 1 });
+    };
     let code = match dtype {
         Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 0,
         Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => 1,

@@ -10,10 +10,11 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use shardpack_format::Error;
 use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
-use shardpack_loader::{ArrayDtype, LoaderOptions, OnCorrupt, Watch, parse_bands};
+use shardpack_loader::{ArrayDtype, Augment, Factors, LoaderOptions, OnCorrupt, Watch, parse_bands};
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -54,8 +55,10 @@ pub(crate) struct Options<'py> {
     layout: String,
     bands: Option<BandsOption>,
     dtype: Option<String>,
-    /// Mean and standard deviation of each channel of pictures.
-    scaling: Option<([f64; 3], [f64; 3])>,
+    /// Means and standard deviations of pictures, and of fields of arrays.
+    scaling: Option<(Vec<f64>, Vec<f64>)>,
+    normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
+    augment: Option<String>,
     fields: Option<Vec<String>>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One for each sample of the dataset.
@@ -116,6 +119,17 @@ impl Options<'_> {
         Ok(Some(Arc::new(weighted.map_err(raise)?.draws(draws).dataset(id))))
     }
 
+    fn factors(&self) -> PyResult<Vec<(String, Factors)>> {
+        let of = |(field, mean, std): &(String, Vec<f64>, Vec<f64>)| match Factors::new(mean, std) {
+            Ok(factors) => Ok((field.clone(), factors)),
+            Err(Error::Usage { what, expected, found }) => {
+                Err(raise(Error::usage(format!("{what} of field `{field}`"), expected, found).into()))
+            }
+            Err(error) => Err(raise(error.into())),
+        };
+        self.normalise.iter().map(of).collect()
+    }
+
     fn loader_options(&self, dataset: &shardpack_reader::Dataset) -> PyResult<LoaderOptions> {
         Ok(LoaderOptions {
             batch_size: self.batch_size,
@@ -145,7 +159,15 @@ impl Options<'_> {
                 None => ArrayDtype::Source,
                 Some(text) => text.parse().map_err(raise)?,
             },
-            scaling: self.scaling.map(|(mean, std)| Scaling::normalised(mean, std)),
+            scaling: match &self.scaling {
+                None => None,
+                Some((mean, std)) => Some(Scaling::of(mean, std).map_err(|error| raise(error.into()))?),
+            },
+            normalise: self.factors()?,
+            augment: match &self.augment {
+                None => Augment::default(),
+                Some(text) => text.parse().map_err(raise)?,
+            },
             stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
             resident: self.resident,
             layout: match &*self.layout {

@@ -82,16 +82,17 @@ def test_a_dtype_alone_is_for_cubes(photos: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"mean": MEAN, "std": STD}, r'mean and std: expected pictures that come as floats.*\n.*dtype="float16"'),
+        ({"mean": MEAN, "std": STD}, r"mean and std: expected pictures that come as floats.*\n.*choose float16, bfloat16 or float32"),
         ({"mean": MEAN, "dtype": {"image": "uint8"}}, "mean and std: expected pictures that come as floats"),
         ({"mean": MEAN, "dtype": {"label": "float16"}}, r"dtype: expected fields out of \[image\]"),
         ({"mean": MEAN, "dtype": "float16", "image": "raw"}, "dtype: expected .* found none that could be float16"),
-        ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found \(1, 2\)"),
-        ({"mean": np.nan, "dtype": "float16"}, "mean: expected a number, or three .*found nan"),
-        ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, r"std: expected numbers above 0, found 0\.0"),
-        ({"std": 1e-300, "dtype": "float32"}, "mean and std: expected pixels that float32 can hold"),
-        ({"mean": MEAN, "dtype": "float64"}, "expected uint8, float16 or float32, found float64"),
-        ({"dtype": {"image": "int32"}}, "expected uint8, float16 or float32, found int32"),
+        ({"mean": (1, 2), "dtype": "float16"}, r"mean: expected a number, or three .*found \[1\.0, 2\.0\]"),
+        ({"mean": np.nan, "dtype": "float16"}, "mean: expected finite numbers, found NaN"),
+        ({"std": (0.1, 0.0, 0.1), "dtype": "float16"}, "std: expected finite numbers above 0, found 0"),
+        ({"std": -1.0, "dtype": "float16"}, "std: expected finite numbers above 0, found -1"),
+        ({"std": 1e-300, "dtype": "float32"}, "mean and std: expected numbers whose quotient float32 can hold"),
+        ({"mean": MEAN, "dtype": "float64"}, "expected uint8, float16, bfloat16 or float32, found float64"),
+        ({"dtype": {"image": "int32"}}, "expected uint8, float16, bfloat16 or float32, found int32"),
         ({"device": "cuda:0"}, 'device of NumPy arrays: expected cpu, found cuda:0\nhint: .*to="cupy"'),
         ({"decode": "gpu"}, "decode: expected auto, device or host, found 'gpu'"),
         ({"decode": "device"}, "decode=\"device\": expected a CUDA device, found device='cpu'"),
@@ -107,7 +108,7 @@ def test_arguments_that_do_not_fit(photos: Path, options: dict[str, Any], match:
 
 @pytest.mark.parametrize("value", ["white", object(), (MEAN, 1)])
 def test_a_mean_that_is_no_number(photos: Path, value: object) -> None:
-    with pytest.raises(TypeError, match="mean: expected a number, or three"):
+    with pytest.raises(TypeError, match="mean: expected a number, or one for each"):
         sp.Loader(sp.Dataset(photos), 20, mean=value, dtype="float16")  # type: ignore[arg-type]
 
 

@@ -166,6 +166,19 @@ def test_a_loader_of_another_device_does_not_choose_it(big: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["hwc", "chw"])
+def test_cubes_are_turned_and_normalised_as_on_the_host(cubes: Path, layout: str) -> None:
+    import torch
+
+    options: dict[str, Any] = {"fields": ["cube", "mask"], "cube": "patch8x8", "augment": ["hflip", "vflip", "rot90"]}
+    options |= {"layout": layout, "dtype": {"cube": "bfloat16"}, "mean": {"cube": np.arange(8.0)}, "std": {"cube": 3}}
+    with loader(cubes, 8, **options) as device, sp.Loader(sp.Dataset(cubes), 8, to="torch", **options) as host:
+        for mine, theirs in zip(device, host, strict=True):
+            assert mine["cube"].dtype == torch.bfloat16
+            assert all(torch.equal(mine[name].cpu(), theirs[name]) for name in ("cube", "mask"))
+        assert device.stats()["device_rows"] > 0
+
+
+@pytest.mark.parametrize("layout", ["hwc", "chw"])
 @pytest.mark.parametrize("floats", [{}, NORMALISED, {"dtype": {"image": "float32"}}], ids=["uint8", "float16", "float32"])
 @pytest.mark.parametrize("image", ["rrc224", "center96", "rrc33"])
 def test_crops_are_those_of_the_host(big: Path, image: str, floats: dict[str, Any], layout: str) -> None:

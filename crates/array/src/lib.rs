@@ -9,6 +9,8 @@
 //! - [`ArrayDecoder`] needs only the payload, its codec and its descriptor. For a [`Region`] it
 //!   decodes only the touched blocks. An [`ArraySplit`] is for several threads that decode one
 //!   large array.
+//! - A [`Finish`] makes of decoded elements those of a batch: another float type, values normalised
+//!   band by band, pixels turned.
 //! - [`encode_bytes`] and [`decode_bytes`] are for text and JSON.
 //! - [`blosc2`] has the walker over Blosc2 chunks, for programs that decode them elsewhere.
 #![deny(unsafe_code)]
@@ -35,6 +37,7 @@ mod encoder;
 mod error;
 mod exact;
 mod fidelity;
+mod finish;
 mod options;
 mod region;
 mod settings;
@@ -42,6 +45,7 @@ mod source;
 mod split;
 mod sums;
 mod trial;
+mod turn;
 mod units;
 mod values;
 mod window;
@@ -54,10 +58,12 @@ pub use encoder::{ArrayEncoder, EncodedArray, StoredArray};
 pub use error::{EncodeError, EncodeResult};
 pub use exact::{common_dtype, decoded_as};
 pub use fidelity::{F16_MIN_NORMAL, Fidelity};
+pub use finish::{As, Factors, Finish};
 pub use options::{ArrayOptions, BandDifference, Prefer, Values};
 pub use region::{Bands, Output, Region, RegionDecoded, RegionShape};
 pub use settings::{ArrayLayout, ArraySettings, Coder, Filter, ValueRule};
 pub use source::ArraySource;
 pub use split::{ArraySplit, Ends, SplitPart};
 pub use trial::{Candidate, MAX_TRIAL_SAMPLES, Trial, crop_for_trial, trial};
+pub use turn::Turn;
 pub use units::{Units, reserved_values};

@@ -1,14 +1,17 @@
 //! What the codecs and the order stand on: numbers drawn by key, parts of buffers that say when they
-//! are missing, markers among entropy-coded bytes, and loops compiled for the processor's vector instructions.
+//! are missing, markers among entropy-coded bytes, factors of mean and standard deviation, and loops
+//! compiled for the processor's vector instructions.
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod factors;
 mod marks;
 pub mod parts;
 mod philox;
 mod vector;
 
+pub use factors::factors;
 pub use marks::Marks;
 pub use philox::{halves, philox4x32_10};
 pub use vector::vectorised;

@@ -8,9 +8,9 @@
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use half::f16;
-use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, Coder, EncodedArray, Filter, ValueRule};
+use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, EncodedArray, Filter, ValueRule};
 use shardpack_format::{Dtype, Limits};
-use shardpack_gpu::cubes::{As, CubeKernels, Fault, Payload, Stager, Work};
+use shardpack_gpu::cubes::{CubeKernels, Fault, Payload, Stager, Work};
 use shardpack_gpu::driver::{Device, GpuError, Memory, Pinned, Stream};
 use std::error::Error;
 use std::time::Instant;
@@ -99,7 +99,7 @@ fn lane(device: &Device, encoded: &[EncodedArray], batch: usize, to: As) -> Resu
     let mut out = 0;
     for cube in encoded.iter().cycle().take(batch) {
         let payload = Payload::Bytes(&cube.payload);
-        out += staged.push(cube.codec, &cube.descriptor, payload, None, to, out, &Limits::default())?.bytes;
+        out += staged.push(cube.codec, &cube.descriptor, payload, None, &to.into(), out, &Limits::default())?.bytes;
     }
     let work = staged.finish()?;
     let (slot, out) =

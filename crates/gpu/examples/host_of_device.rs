@@ -27,11 +27,11 @@ fn main() {
     let on_device = args.next().is_some_and(|word| word == "cuda");
     let dataset = vec![Dataset::open(&path).expect("a dataset"); times];
     let dataset = Dataset::concat(&dataset).expect("a dataset, several times");
-    let normalised = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+    let normalised = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).expect("factors");
     let (image, dtype, scaling) = match &*view {
-        "cubes" => ("full", ArrayDtype::Cubes(Dtype::F32), None),
+        "cubes" => ("full", ArrayDtype::Cubes(Dtype::F32.into()), None),
         "full" => ("full", ArrayDtype::Source, None),
-        crops => (crops, ArrayDtype::Cubes(Dtype::F16), Some(normalised)),
+        crops => (crops, ArrayDtype::Cubes(Dtype::F16.into()), Some(normalised)),
     };
     let image: ImageMode = image.parse().expect("a view");
     for resident in [false, true] {

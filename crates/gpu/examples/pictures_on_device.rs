@@ -27,7 +27,8 @@ const STAGING: usize = 192 << 20;
 const SCRATCH: usize = 2 << 30;
 
 fn output(dtype: Dtype, layout: PixelLayout) -> Output {
-    Output { dtype, layout, scaling: Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]) }
+    let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap_or(Scaling::UNIT);
+    Output { dtype, layout, scaling }
 }
 
 fn stage(memory: &mut [u8], pictures: &[(Vec<u8>, Rendering)], options: StagingOptions) -> (Batch, Vec<usize>) {

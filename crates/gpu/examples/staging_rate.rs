@@ -74,7 +74,7 @@ fn main() -> Outcome<()> {
                 [("one thread a record", usize::MAX), ("in parts", LoaderOptions::default().part_bytes)]
             {
                 let (slots, end) = (LoaderOptions::default_slots(true), End::Uneven);
-                let dtype = ArrayDtype::Cubes(Dtype::F32);
+                let dtype = ArrayDtype::Cubes(Dtype::F32.into());
                 let stage = stage.clone();
                 let options =
                     LoaderOptions { batch_size, threads, slots, end, part_bytes, dtype, stage, ..Default::default() };

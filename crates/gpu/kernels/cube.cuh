@@ -66,6 +66,8 @@ struct Cube {
     u64 planes, picks, chunk_picks;
     // In the slot, of fixed point: for each band its scale, then for each its offset.
     u64 tables;
+    // In the slot, of values that are normalised: scale and bias of each band that comes out, one after the other.
+    u64 factors;
     // In the output.
     u64 out;
     // What reserved codes stand for, as bits of the decoded type.
@@ -82,6 +84,11 @@ struct Cube {
     u32 columns, pixels, bands, table_bands;
     // The region: number of its first pixel, its rows and columns, number of its bands.
     u32 first_pixel, region_rows, region_columns, picks_count;
+    // Where its elements go: the first one to `origin` of the output, and how far from there to the next row, column and
+    // band. Modulo 2^32: of what is flipped, steps go back.
+    u32 origin, step_row, step_column, step_band;
+    // Pairs of factors: none, one for all bands, or so many that are used in turn.
+    u32 factor_bands;
     // Whether bands come out by the table of picks; if not, they are `picks_count` from `first_band` on.
     u32 picked, first_band;
     // Chunks of bands that are looked at, and how many of them one warp takes.
@@ -89,7 +96,6 @@ struct Cube {
     // Largest element of fixed point.
     u32 top;
     u32 row;
-    u32 unused;
 };
 
 FN void cube_fault(Ptr<u32> status, u32 row, u32 fault, u32 number) {
@@ -193,15 +199,26 @@ FN u64 cube_decoded(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, u
 // Fixed point: whether `q` may be. Codes may be no larger either.
 FN bool cube_fits(const Cube& c, u64 q) { return c.transform != FROM_FIXED || (u32)q <= c.top; }
 
-// Bits of the decoded type as bits of the output type: the same, or by way of float32 to a shorter float.
-FN u64 cube_output(const Cube& c, u64 value) {
-    if (c.output == c.decoded) return value;
+// Processors do not agree on what comes of a NaN in a product and sum: it becomes quiet, and is else what it was.
+FN u32 normalised(u32 x, u32 scale, u32 bias) {
+    if (is_nan32(x)) return x | 0x400000u;
+    return float_bits(__fmaf_rn(bits_float(x), bits_float(scale), bits_float(bias)));
+}
+
+// Bits of the decoded type as bits of the output type: the same, or by way of float32, in which they are normalised, to
+// a shorter float. `place`: of the band among those that come out.
+FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
+    if (c.output == c.decoded && c.factor_bands == 0) return value;
     u32 x;
     switch (c.decoded) {
         case F16: x = f32_of_f16((u32)value); break;
         case F32: x = (u32)value; break;
         case F64: x = f32_of_f64(value); break;
         default: x = f32_of_integer(value, c.decoded);
+    }
+    if (c.factor_bands != 0) {
+        const Ptr<const u32> factors = cast<const u32>(slot + c.factors) + 2 * (u64)(place % c.factor_bands);
+        x = normalised(x, factors[0], factors[1]);
     }
     switch (c.output) {
         case F16: return f16_of_f32(x);
@@ -218,16 +235,16 @@ FN u64 cube_output(const Cube& c, u64 value) {
 #endif
 
 // The value of stored element `q` as bits of the output type, whatever these are.
-CALLED u64 cube_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, u32 band) {
+CALLED u64 cube_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q, CubePick pick) {
     if (!cube_fits(c, q)) cube_fault(status, c.row, FAULT_FIXED, 0);
-    return cube_output(c, cube_decoded(c, slot, status, q, band));
+    return cube_output(c, slot, cube_decoded(c, slot, status, q, pick.band), pick.place);
 }
 
 // Puts the value of stored element `q` to place `n` of the output.
-FN void cube_put(const Cube& c, Ptr<const u8> slot, Ptr<u8> out, Ptr<u32> status, u64 q, u32 band, u32 n) {
+FN void cube_put(const Cube& c, Ptr<const u8> slot, Ptr<u8> out, Ptr<u32> status, u64 q, CubePick pick, u32 n) {
     u64 value = q;
     if (c.mode == MODE_WIDEN) value = f32_of_f16((u32)q);
-    if (c.mode == MODE_ANY) value = cube_value(c, slot, status, q, band);
+    if (c.mode == MODE_ANY) value = cube_value(c, slot, status, q, pick);
     switch (c.output) {
         case BOOL:
         case U8:

@@ -228,7 +228,7 @@ FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS
                  u32 lane) {
     const Ptr<const CubePick> picks = cast<const CubePick>(p.slot + c.picks);
     const Ptr<u8> out = p.out + c.out;
-    const u32 pixels = c.region_rows * c.region_columns, base = chunk * Element<WIDTH>::BANDS;
+    const u32 base = chunk * Element<WIDTH>::BANDS;
     // Numbers of bands, or of picks.
     u32 from, to;
     if (c.picked) {
@@ -240,16 +240,22 @@ FN void tile_out(const CubeParams& p, const Cube& c, const Array<u32, TILE_WORDS
         to = min(base + Element<WIDTH>::BANDS, c.first_band + c.picks_count);
     }
     if (from >= to) return;
-    // Lanes go along what is contiguous in the output: pixels of one band, or bands of one pixel.
+    // Lanes go along what is contiguous in the output: pixels of one band, or bands of one pixel. Pixels are turned here,
+    // in the addresses of the stores, so that loads are what they always are: a turned load of one byte in 32 would cost
+    // a sector for each plane. Stores of bands of one pixel stay side by side wherever the pixel goes, and so do those of
+    // a flipped row, backwards. Only a transposed plane gets them a row apart, two or four bytes each; the tiles of the
+    // rows below, which run at the same time, fill the rest of these sectors while they are in the second-level cache.
+    const u32 number = first + min(lane, count - 1), y = number / c.region_columns, x = number - y * c.region_columns;
+    const u32 mine = c.origin + y * c.step_row + x * c.step_column;
     const u32 turns = c.out_by_band ? to - from : (to - from + 31) / 32 * count;
     u32 n = c.out_by_band ? from : from + lane, pixel = c.out_by_band ? lane : 0;
     for (u32 turn = 0; turn < turns; turn++) {
+        const u32 start = c.out_by_band ? mine : __shfl_sync(0xFFFFFFFFu, mine, pixel);
         if (n < to && pixel < count) {
             CubePick pick = {n, n - c.first_band};
             if (c.picked) pick = picks[n];
             const u64 q = tile_at<WIDTH>(tile, pixel, pick.band - base);
-            const u32 row = first + pixel, place = c.out_by_band ? pick.place * pixels + row : row * c.picks_count + pick.place;
-            cube_put(c, p.slot, out, p.status, q, pick.band, place);
+            cube_put(c, p.slot, out, p.status, q, pick, start + pick.place * c.step_band);
         }
         if (c.out_by_band) {
             n++;

@@ -13,12 +13,12 @@
 #[path = "../src/cubes/tests/generate.rs"]
 mod generate;
 
-use generate::{Fill, array, region};
+use generate::{Fill, array, finish, finished, region};
 use shardpack_array::{
-    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Region, ValueRule,
+    Array, ArrayDecoder, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, Finish, Region, ValueRule,
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, FieldKind, Layout, Limits};
-use shardpack_gpu::cubes::{As, CubeKernels, Fault, Payload, Stager};
+use shardpack_gpu::cubes::{CubeKernels, Fault, Payload, Stager};
 use shardpack_gpu::driver::{Device, GpuError, Memory, Pinned, Stream};
 use shardpack_reader::Dataset;
 
@@ -39,7 +39,7 @@ struct Item<'a> {
     descriptor: &'a ArrayDescriptor,
     payload: &'a [u8],
     region: Option<Region>,
-    to: As,
+    finish: Finish,
 }
 
 impl Item<'_> {
@@ -58,9 +58,7 @@ impl Item<'_> {
                 (shape.dtype, out)
             }
         };
-        let mut out = Vec::new();
-        self.to.cast(dtype, &elements, &mut out).unwrap();
-        Some(out)
+        Some(finished(&self.finish, self.descriptor, self.region.as_ref(), (dtype, &elements)).unwrap())
     }
 }
 
@@ -88,8 +86,15 @@ impl Bench {
         for item in items {
             out = out.next_multiple_of(8);
             let region = item.region.as_ref();
-            let pushed =
-                batch.push(item.codec, item.descriptor, Payload::Bytes(item.payload), region, item.to, out, &limits);
+            let pushed = batch.push(
+                item.codec,
+                item.descriptor,
+                Payload::Bytes(item.payload),
+                region,
+                &item.finish,
+                out,
+                &limits,
+            );
             places.push(pushed.ok().map(|staged| out as usize..(out + staged.bytes) as usize));
             out = places.last().unwrap().as_ref().map_or(out, |place| place.end as u64);
         }
@@ -117,7 +122,7 @@ impl Bench {
     fn compare(&mut self, items: &[Item<'_>]) {
         for (item, found) in items.iter().zip(self.decode(items)) {
             let (expected, found) = (item.on_the_host().unwrap(), found.unwrap().unwrap());
-            assert!(expected == found, "{:?} {:?} {:?}", item.descriptor, item.region, item.to);
+            assert!(expected == found, "{:?} {:?} {:?}", item.descriptor, item.region, item.finish);
         }
     }
 }
@@ -155,9 +160,12 @@ fn arrays_of_each_type_are_those_of_the_host() {
                 let (codec, descriptor, payload) = (encoded.codec, &encoded.descriptor, encoded.payload.as_slice());
                 let to =
                     if dtype == Dtype::Bool { As::Decoded } else { [As::Decoded, As::F16, As::Bf16, As::F32][n % 4] };
-                items.push(Item { codec, descriptor, payload, region: None, to });
+                let whole = finish(descriptor, None, dtype, (to, n % 3 == 0, n as u64));
+                items.push(Item { codec, descriptor, payload, region: None, finish: whole });
                 if let Some(region) = region(array.shape(), u64::from(seed)) {
-                    items.push(Item { codec, descriptor, payload, region: Some(region), to: As::Decoded });
+                    let decoded = region.shape_of(descriptor).unwrap().dtype;
+                    let turned = finish(descriptor, Some(&region), decoded, (to, n % 2 == 0, u64::from(seed)));
+                    items.push(Item { codec, descriptor, payload, region: Some(region), finish: turned });
                 }
             }
             bench.compare(&items);
@@ -181,8 +189,13 @@ fn datasets_are_those_of_the_host() {
             for &name in &names {
                 let Some(value) = sample.field(name).unwrap() else { continue };
                 let descriptor = sample.descriptor(name).unwrap();
-                let item =
-                    |region, to| Item { codec: value.codec, descriptor: &descriptor, payload: value.bytes, region, to };
+                let item = |region, to: As| Item {
+                    codec: value.codec,
+                    descriptor: &descriptor,
+                    payload: value.bytes,
+                    region,
+                    finish: to.into(),
+                };
                 let mut items = vec![item(None, As::Decoded)];
                 if let &[height, width, ..] = descriptor.shape.as_slice() {
                     let patch = Region::new(height / 4, width / 3, height / 2, width / 2);
@@ -238,7 +251,7 @@ fn damage_is_flagged_and_stays_where_it_is() {
                 descriptor: &encoded.descriptor,
                 payload,
                 region: None,
-                to: As::Decoded,
+                finish: Finish::NOTHING,
             })
             .collect();
         for (n, (item, found)) in items.iter().zip(bench.decode(&items)).enumerate() {

@@ -1,17 +1,19 @@
 //! From levels, as pixels are decoded, to the floats that a model is trained on.
 
 use super::PixelLayout;
-use half::f16;
-use shardpack_format::{Dtype, Error, Result};
+use half::{bf16, f16};
+use shardpack_base::factors;
+use shardpack_format::{Dtype, ElementType, Error, Result};
 
 /// How floats are made of levels: `level · scale + bias`, by a fused product and sum in float32,
 /// rounded once; then rounded to the output's type, to nearest, ties to even. uint8 stays as it is.
 ///
 /// ```
 /// use shardpack_jpeg::Scaling;
-/// let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+/// let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])?;
 /// assert!((scaling.apply(0, 255) - (1.0 - 0.485) / 0.229).abs() < 1e-6);
 /// assert_eq!(Scaling::UNIT.apply(2, 255), 1.0);
+/// # Ok::<(), shardpack_format::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scaling {
@@ -34,14 +36,33 @@ impl Scaling {
 
     /// `(level / 255 − mean) / std`, as torchvision's `ToTensor` and `Normalize`. The two factors
     /// are computed in float64 and rounded once.
-    #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
-    pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Self {
-        let factors = |f: fn(f64, f64) -> f64| {
-            let [(a, x), (b, y), (c, z)] = [(mean[0], std[0]), (mean[1], std[1]), (mean[2], std[2])];
-            [f(a, x) as f32, f(b, y) as f32, f(c, z) as f32]
+    ///
+    /// # Errors
+    /// `Usage` if a mean is not finite, a standard deviation is not a finite number above 0, or
+    /// float32 does not hold the factors.
+    pub fn normalised(mean: [f64; 3], std: [f64; 3]) -> Result<Self> {
+        let [(a, x), (b, y), (c, z)] = [(mean[0], std[0]), (mean[1], std[1]), (mean[2], std[2])];
+        let [red, green, blue] = [factors(255.0, a, x)?, factors(255.0, b, y)?, factors(255.0, c, z)?];
+        Ok(Self { scale: [red.0, green.0, blue.0], bias: [red.1, green.1, blue.1] })
+    }
+
+    /// The same, of one number for all channels, or one for each.
+    ///
+    /// ```
+    /// use shardpack_jpeg::Scaling;
+    /// assert_eq!(Scaling::of(&[0.5], &[0.1, 0.2, 0.3])?, Scaling::normalised([0.5; 3], [0.1, 0.2, 0.3])?);
+    /// # Ok::<(), shardpack_format::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Scaling::normalised`]; `Usage` for other counts.
+    pub fn of(mean: &[f64], std: &[f64]) -> Result<Self> {
+        let three = |what: &'static str, numbers: &[f64]| match numbers {
+            &[one] => Ok([one; 3]),
+            &[red, green, blue] => Ok([red, green, blue]),
+            other => Err(Error::usage(what, "a number, or three for red, green and blue", format!("{other:?}"))),
         };
-        Self { scale: factors(|_, std| 1.0 / (255.0 * std)), bias: factors(|mean, std| -mean / std) }
+        Self::normalised(three("mean", mean)?, three("std", std)?)
     }
 
     /// What a level of a channel becomes, on the host as on the device. Channels above 2 are blue.
@@ -63,7 +84,7 @@ impl Scaling {
 /// ```
 /// use shardpack_jpeg::{FloatTable, PixelLayout, Scaling};
 /// use shardpack_format::Dtype;
-/// let table = FloatTable::new(Scaling::UNIT, Dtype::F32)?;
+/// let table = FloatTable::new(Scaling::UNIT, Dtype::F32.into())?;
 /// let mut out = [0; 12];
 /// table.convert(&[0, 255, 51], PixelLayout::HeightWidthChannels, &mut out)?;
 /// assert_eq!(out, [0.0, 1.0, Scaling::UNIT.apply(2, 51)].map(f32::to_le_bytes).concat()[..]);
@@ -82,18 +103,22 @@ enum Floats {
 }
 
 impl FloatTable {
-    /// The table of `scaling`, for float16 or float32.
+    /// The table of `scaling`, for float16, bfloat16 or float32.
     ///
     /// # Errors
     /// `Usage` for another type.
-    pub fn new(scaling: Scaling, dtype: Dtype) -> Result<Self> {
-        match dtype {
-            Dtype::F16 => {
-                Ok(Self(Floats::Half(table(|c, level| f16::from_f32(scaling.apply(c, level)).to_le_bytes()))))
+    pub fn new(scaling: Scaling, element: ElementType) -> Result<Self> {
+        let floats = match element {
+            ElementType::Dtype(Dtype::F16) => {
+                Floats::Half(table(|c, level| f16::from_f32(scaling.apply(c, level)).to_le_bytes()))
             }
-            Dtype::F32 => Ok(Self(Floats::Single(table(|c, level| scaling.apply(c, level).to_le_bytes())))),
-            other => Err(Error::usage("element type of pictures", "uint8, float16 or float32", other)),
-        }
+            ElementType::Bf16 => Floats::Half(table(|c, level| bf16::from_f32(scaling.apply(c, level)).to_le_bytes())),
+            ElementType::Dtype(Dtype::F32) => Floats::Single(table(|c, level| scaling.apply(c, level).to_le_bytes())),
+            ElementType::Dtype(other) => {
+                return Err(Error::usage("element type of pictures", "uint8, float16, bfloat16 or float32", other));
+            }
+        };
+        Ok(Self(floats))
     }
 
     /// Bytes of a float.
@@ -162,19 +187,20 @@ mod tests {
 
     #[test]
     fn tables_hold_what_scaling_gives() {
-        let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+        let scaling = Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap();
         let levels: Vec<u8> = (0..=255).flat_map(|level: u8| [level, level.wrapping_mul(7), 255 - level]).collect();
         let planes: Vec<u8> = (0..3).flat_map(|c| levels.iter().skip(c).step_by(3).copied()).collect();
-        for dtype in [Dtype::F16, Dtype::F32] {
+        for dtype in [Dtype::F16.into(), ElementType::Bf16, Dtype::F32.into()] {
             let table = FloatTable::new(scaling, dtype).unwrap();
-            let width = usize::try_from(dtype.bytes()).unwrap();
+            let width = dtype.size();
             let (mut beside, mut by_plane) = (vec![0; levels.len() * width], vec![0; levels.len() * width]);
             table.convert(&levels, PixelLayout::HeightWidthChannels, &mut beside).unwrap();
             table.convert(&planes, PixelLayout::ChannelsHeightWidth, &mut by_plane).unwrap();
             for (i, &level) in levels.iter().enumerate() {
                 let value = scaling.apply(i % 3, level);
                 let bytes = match dtype {
-                    Dtype::F16 => f16::from_f32(value).to_le_bytes().to_vec(),
+                    ElementType::Bf16 => bf16::from_f32(value).to_le_bytes().to_vec(),
+                    ElementType::Dtype(Dtype::F16) => f16::from_f32(value).to_le_bytes().to_vec(),
                     _ => value.to_le_bytes().to_vec(),
                 };
                 assert_eq!(beside[i * width..(i + 1) * width], bytes);
@@ -183,6 +209,6 @@ mod tests {
             }
             assert!(table.convert(&levels, PixelLayout::HeightWidthChannels, &mut beside[1..]).is_err());
         }
-        assert!(FloatTable::new(scaling, Dtype::F64).is_err());
+        assert!(FloatTable::new(scaling, Dtype::F64.into()).is_err());
     }
 }

@@ -6,16 +6,20 @@ use super::examples::loses;
 use super::fields::From;
 use super::work::{FieldOf, Recipe, limits_of_a_part};
 use shardpack_array::blosc2::HEADER_BYTES;
-use shardpack_array::{ArrayDecoder, ArraySplit, Ends, Region, decoded_as};
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, FieldValue, Layout, Result, Transform};
+use shardpack_array::{ArrayDecoder, ArraySplit, As, Ends, Finish, Region, decoded_as};
+use shardpack_format::{
+    ArrayDescriptor, Codec, Dtype, ElementType, Error, FieldValue, Layout, Limits, Result, Transform,
+};
 
 /// One thread's decoder of arrays, and its memory: used again for every row.
 pub(super) struct ArrayRows {
     decoder: ArrayDecoder,
     scratch: Vec<u8>,
+    /// Decoded elements that are not finished.
+    decoded: Vec<u8>,
     fields: Vec<Known>,
-    /// Of the row being decoded, height and width of the arrays that are cut: one window is for all
-    /// of them.
+    /// Of the row being decoded, height and width of the arrays that are cut or turned: one window,
+    /// and one turn, is for all of them.
     cut_size: Option<[u64; 2]>,
 }
 
@@ -23,18 +27,28 @@ pub(super) struct ArrayRows {
 struct Known {
     /// The last descriptor: in most datasets all are alike.
     descriptor: Option<(Vec<u8>, ArrayDescriptor)>,
-    /// What is cut out, at the place of the last row; for a stage, also what is only turned.
+    /// What is cut out, at the place of the last row; for a stage, also what only has its axes in
+    /// another order.
     region: Option<Region>,
+    /// What becomes of decoded elements, with the turn of the last row.
+    finish: Finish,
 }
+
+/// An array, what is asked of it, and what becomes of that.
+type Asked<'a> = (&'a ArrayDescriptor, Option<&'a Region>, &'a Finish);
 
 impl ArrayRows {
     pub(super) fn new(recipe: &Recipe) -> Self {
         let known = |from: &From| match from {
-            From::Array { cut: Some(cut), .. } => Known { descriptor: None, region: Some(cut.region.clone()) },
-            _ => Known { descriptor: None, region: None },
+            From::Array { cut, finish, .. } => Known {
+                descriptor: None,
+                region: cut.as_ref().map(|cut| cut.region.clone()),
+                finish: finish.as_deref().cloned().unwrap_or_default(),
+            },
+            _ => Known { descriptor: None, region: None, finish: Finish::NOTHING },
         };
         let fields = recipe.fields.plans.iter().map(|field| known(&field.from)).collect();
-        Self { decoder: ArrayDecoder::new(), scratch: Vec::new(), fields, cut_size: None }
+        Self { decoder: ArrayDecoder::new(), scratch: Vec::new(), decoded: Vec::new(), fields, cut_size: None }
     }
 
     /// Decodes a part of an array.
@@ -47,8 +61,8 @@ impl ArrayRows {
         self.cut_size = None;
     }
 
-    /// What a stage is asked to make of an array: its descriptor, and the part, in the order that
-    /// is wanted.
+    /// What a stage is asked to make of an array: its descriptor, the part, in the order that is
+    /// wanted, and what becomes of its elements.
     pub(super) fn asked(
         &mut self,
         recipe: &Recipe,
@@ -56,13 +70,13 @@ impl ArrayRows {
         value: &FieldValue<'_>,
         (channels_first, cut): (bool, Option<&Cut>),
         dims: &[u64],
-    ) -> Result<(&ArrayDescriptor, Option<&Region>)> {
+    ) -> Result<Asked<'_>> {
         let Self { fields, cut_size, .. } = self;
         let known = known(fields, of)?;
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
         let turned = channels_first && cut.is_none();
         known.ask(recipe, of, value, (channels_first, cut), expected, cut_size)?;
-        let Known { descriptor, region } = known;
+        let Known { descriptor, region, finish } = known;
         let Some((_, descriptor)) = descriptor else { return Err(Error::internal("descriptor", "one", "none")) };
         if turned {
             let &[height, width, _] = &*descriptor.shape else {
@@ -72,7 +86,7 @@ impl ArrayRows {
             whole.layout = Layout::BandMajor;
             *region = Some(whole);
         }
-        Ok((descriptor, region.as_ref()))
+        Ok((descriptor, region.as_ref(), finish))
     }
 
     /// How a payload of so many bytes, as long as the value says nothing but how it is stored, is
@@ -89,7 +103,7 @@ impl ArrayRows {
     ) -> Option<ArraySplit> {
         let known = known(&mut self.fields, of).ok()?;
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
-        let (descriptor, _) =
+        let (descriptor, ..) =
             known.ask(recipe, of, value, (channels_first, None), expected, &mut self.cut_size).ok()?;
         let limits = &of.shard.options().limits;
         let turned = channels_first.then(|| turned(descriptor));
@@ -109,34 +123,70 @@ impl ArrayRows {
         dims: &[u64],
     ) -> Result<()> {
         let limits = &of.shard.options().limits;
-        let dtype = of.field.dtype;
-        let Self { decoder, scratch, fields, cut_size } = self;
+        let Self { decoder, scratch, decoded, fields, cut_size } = self;
         let known = known(fields, of)?;
         let expected = if of.field.is_ragged() { dims } else { &of.field.shape };
-        let (descriptor, region) = known.ask(recipe, of, value, (channels_first, cut), expected, cut_size)?;
-        if let Some(region) = region {
-            return decoder.decode_region(value.codec, descriptor, value.bytes, region, out, limits).map(|_| ());
+        let (descriptor, region, finish) = known.ask(recipe, of, value, (channels_first, cut), expected, cut_size)?;
+        let dtype = descriptor.decoded;
+        if finish.is_nothing(dtype) {
+            return plain((decoder, scratch), value, (descriptor, region, channels_first), out, limits);
         }
-        if !channels_first {
-            return decoder.decode_into(value.codec, descriptor, value.bytes, out, limits);
+        let bytes = dtype.array_bytes(expected)?;
+        if bytes > limits.max_decoded_bytes {
+            return Err(Error::limit("decoded array", "max_decoded_bytes", limits.max_decoded_bytes, bytes));
         }
-        let &[_, _, channels] = &*descriptor.shape else {
-            return Err(Error::internal("axes of an array with bands first", 3, descriptor.shape.len()));
-        };
-        if let Some(turned) = turned(descriptor) {
-            return decoder.decode_into(value.codec, &turned, value.bytes, out, limits);
+        let length =
+            usize::try_from(bytes).map_err(|_| Error::limit("decoded array", "memory", usize::MAX as u64, bytes))?;
+        if decoded.len() < length {
+            decoded.resize(length, 0);
         }
-        if scratch.len() < out.len() {
-            scratch.resize(out.len(), 0);
-        }
-        let room = scratch.len();
-        let (Some(scratch), Ok(channels)) = (scratch.get_mut(..out.len()), usize::try_from(channels)) else {
-            return Err(Error::internal("scratch for an array", out.len(), room));
-        };
-        decoder.decode_into(value.codec, descriptor, value.bytes, scratch, limits)?;
-        turn(scratch, channels, dtype, out);
-        Ok(())
+        let decoded = decoded.get_mut(..length).unwrap_or_default();
+        plain((decoder, scratch), value, (descriptor, region, channels_first), decoded, limits)?;
+        finish.apply(dtype, axes(expected, channels_first)?, decoded, out)
     }
+}
+
+/// Decodes an array, or a part of it, into the whole of `out`, in its own type.
+fn plain(
+    (decoder, scratch): (&mut ArrayDecoder, &mut Vec<u8>),
+    value: &FieldValue<'_>,
+    (descriptor, region, channels_first): (&ArrayDescriptor, Option<&Region>, bool),
+    out: &mut [u8],
+    limits: &Limits,
+) -> Result<()> {
+    if let Some(region) = region {
+        return decoder.decode_region(value.codec, descriptor, value.bytes, region, out, limits).map(|_| ());
+    }
+    if !channels_first {
+        return decoder.decode_into(value.codec, descriptor, value.bytes, out, limits);
+    }
+    let &[_, _, channels] = &*descriptor.shape else {
+        return Err(Error::internal("axes of an array with bands first", 3, descriptor.shape.len()));
+    };
+    if let Some(turned) = turned(descriptor) {
+        return decoder.decode_into(value.codec, &turned, value.bytes, out, limits);
+    }
+    if scratch.len() < out.len() {
+        scratch.resize(out.len(), 0);
+    }
+    let room = scratch.len();
+    let (Some(scratch), Ok(channels)) = (scratch.get_mut(..out.len()), usize::try_from(channels)) else {
+        return Err(Error::internal("scratch for an array", out.len(), room));
+    };
+    decoder.decode_into(value.codec, descriptor, value.bytes, scratch, limits)?;
+    turn(scratch, channels, descriptor.decoded, out);
+    Ok(())
+}
+
+/// Rows, columns and bands of what comes out, and which of them come first. Arrays of other numbers
+/// of axes are one row.
+fn axes(shape: &[u64], channels_first: bool) -> Result<([u64; 3], Layout)> {
+    Ok(match (shape, channels_first) {
+        (&[bands, rows, columns], true) => ([rows, columns, bands], Layout::BandMajor),
+        (&[rows, columns, bands], false) => ([rows, columns, bands], Layout::AsShape),
+        (&[rows, columns], _) => ([rows, columns, 1], Layout::AsShape),
+        (other, _) => ([1, Dtype::U8.array_bytes(other)?, 1], Layout::AsShape),
+    })
 }
 
 fn known<'k>(fields: &'k mut [Known], of: &FieldOf<'_>) -> Result<&'k mut Known> {
@@ -144,8 +194,8 @@ fn known<'k>(fields: &'k mut [Known], of: &FieldOf<'_>) -> Result<&'k mut Known>
 }
 
 impl Known {
-    /// Puts in what this value is, and where its part lies; fails unless that has the shape
-    /// `expected`.
+    /// Puts in what this value is, where its part lies, and how that is turned; fails unless it has
+    /// the shape `expected`.
     fn ask(
         &mut self,
         recipe: &Recipe,
@@ -154,18 +204,19 @@ impl Known {
         (channels_first, cut): (bool, Option<&Cut>),
         expected: &[u64],
         cut_size: &mut Option<[u64; 2]>,
-    ) -> Result<(&ArrayDescriptor, Option<&Region>)> {
+    ) -> Result<Asked<'_>> {
         let limits = &of.shard.options().limits;
-        let dtype = of.field.dtype;
         if self.descriptor.as_ref().is_none_or(|(bytes, _)| bytes != value.descriptor) {
             let source = match cut {
                 Some(_) => ArrayDescriptor::parse(value.descriptor, &limits_of_a_part(limits))?,
                 None => ArrayDescriptor::parse(value.descriptor, limits)?,
             };
             // Mostly it is the type already, and a copy would allocate.
-            let descriptor = match source.decoded == dtype {
-                true => source,
-                false => decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?,
+            let descriptor = match (self.finish.to, of.field.dtype) {
+                (As::Decoded, ElementType::Dtype(dtype)) if source.decoded != dtype => {
+                    decoded_as(&source, dtype).ok_or_else(|| loses(&of.field.name, &source, dtype))?
+                }
+                _ => source,
             };
             self.descriptor = Some((value.descriptor.to_vec(), descriptor));
         }
@@ -182,23 +233,57 @@ impl Known {
             if shape.shape.get(..expected.len()) != Some(expected) {
                 return Err(other_shape(of, expected, &descriptor.shape));
             }
-            return Ok((descriptor, Some(region)));
+            set_turn(&mut self.finish, recipe, of, [region.height, region.width]);
+            return Ok((descriptor, Some(region), &self.finish));
         }
         let same = match (channels_first, expected, &*descriptor.shape) {
             (true, &[a, b, c], &[height, width, channels]) => [a, b, c] == [channels, height, width],
             (true, ..) => false,
             (false, expected, shape) => expected == shape,
         };
-        match same {
-            true => Ok((descriptor, None)),
-            false => Err(other_shape(of, expected, &descriptor.shape)),
+        if !same {
+            return Err(other_shape(of, expected, &descriptor.shape));
         }
+        if let ([height, width] | [height, width, _], false) = (&*descriptor.shape, recipe.augment.is_none()) {
+            let size = [*height, *width];
+            check_alike("arrays to turn alike", size, of, cut_size)?;
+            set_turn(&mut self.finish, recipe, of, size);
+        }
+        Ok((descriptor, None, &self.finish))
     }
 }
 
-/// What decoding one array takes besides its row, for a row of `row_bytes`: an array like the
-/// example, but perhaps of more or fewer pixels.
+/// Draws the turn of this row.
+fn set_turn(finish: &mut Finish, recipe: &Recipe, of: &FieldOf<'_>, size: [u64; 2]) {
+    finish.turn = recipe.augment.turn(&recipe.key(of.at), size);
+}
+
+/// Fails unless the arrays of this row before this one are as high and wide.
+fn check_alike(what: &'static str, array: [u64; 2], of: &FieldOf<'_>, size: &mut Option<[u64; 2]>) -> Result<()> {
+    let others = *size.get_or_insert(array);
+    if others == array {
+        return Ok(());
+    }
+    let ([a, b], [height, width]) = (others, array);
+    let found = format!("{height} × {width} in field `{}`", of.field.name);
+    Err(Error::usage(what, format!("{a} × {b}, as the field before it"), found))
+}
+
+/// What decoding one array takes besides its row, of `row_elements`: an array like the example, but
+/// perhaps of more or fewer pixels. `is_finished`: whether decoded elements become others.
 pub(super) fn scratch_bytes(
+    stored: &(Codec, ArrayDescriptor),
+    how: (bool, Option<&Cut>),
+    row_elements: u64,
+    is_finished: bool,
+) -> Result<u64> {
+    let row_bytes = row_elements.saturating_mul(stored.1.decoded.bytes());
+    let finishing = if is_finished { row_bytes } else { 0 };
+    Ok(decoding_bytes(stored, how, row_bytes)?.saturating_add(finishing))
+}
+
+/// The same, for rows of decoded elements.
+fn decoding_bytes(
     (codec, descriptor): &(Codec, ArrayDescriptor),
     (channels_first, cut): (bool, Option<&Cut>),
     row_bytes: u64,
@@ -248,15 +333,13 @@ fn place(
     };
     let Some(place) = cut.place else {
         (region.height, region.width) = (height, width);
+        if !recipe.augment.is_none() {
+            check_alike("arrays to turn alike", [height, width], of, cut_size)?;
+        }
         return Ok(());
     };
     let (array, patch) = ([height, width], [region.height, region.width]);
-    let others = *cut_size.get_or_insert(array);
-    if others != array {
-        let [a, b] = others;
-        let found = format!("{height} × {width} in field `{}`", of.field.name);
-        return Err(Error::usage("arrays to cut alike", format!("{a} × {b}, as the field before it"), found));
-    }
+    check_alike("arrays to cut alike", array, of, cut_size)?;
     [region.y, region.x] = place.origin(&recipe.key(of.at), array, patch).ok_or_else(|| too_large(patch, array))?;
     Ok(())
 }

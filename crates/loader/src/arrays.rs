@@ -1,12 +1,12 @@
 //! What a batch holds of an array: all of it, or a patch, or some of its bands; and how many bytes
 //! that takes, known from the index and the first sample.
 
-use super::examples::Examples;
+use super::examples::{Examples, of_field};
 use super::fields::{Axis, Col, FieldPlan, From, Parts, Size};
 use super::options::{ArrayDtype, CubeMode, LoaderOptions};
 use super::patch::Place;
 use super::work::{limits_of_a_part, name};
-use shardpack_array::{Bands, Region};
+use shardpack_array::{As, Bands, Factors, Finish, Region};
 use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
 use shardpack_jpeg::PixelLayout;
 use shardpack_reader::Dataset;
@@ -71,8 +71,8 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
     Ok(())
 }
 
-/// Refuses options that would do nothing: a patch, bands, or an element type, where no field has
-/// any.
+/// Refuses options that would do nothing: a patch, bands, an element type, mean and std, or turns,
+/// where no field has any.
 pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     // Pictures have three axes, and a type to choose.
     let is_decoded = |from: &From| matches!(from, From::Array { .. } | From::Picture { .. });
@@ -97,6 +97,18 @@ pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result
                 return Err(Error::usage("dtype", expected, format!("`{}`", name.escape_debug())));
             }
         }
+    }
+    for (name, _) in &options.normalise {
+        let is_it = |plan: &FieldPlan| plan.name == *name && matches!(plan.from, From::Array { .. });
+        if !plans.iter().any(is_it) {
+            let expected = "arrays among the fields, to be decoded";
+            return Err(Error::usage("mean and std", expected, format!("`{}`", name.escape_debug())));
+        }
+    }
+    let is_turned = |plan: &FieldPlan| matches!(plan.from, From::Array { .. }) && (2..=3).contains(&plan.shape.len());
+    if !options.augment.is_none() && !plans.iter().any(is_turned) {
+        let expected = "an array of two or three axes among the fields, to be decoded";
+        return Err(Error::usage("augmentation", expected, "none"));
     }
     let cuts = plans.iter().map(|plan| &plan.from);
     let (mut patch, mut bands) = (!matches!(options.cube, CubeMode::Patch { .. }), options.bands == Bands::All);
@@ -150,17 +162,27 @@ pub fn varying_arrays(dataset: &Dataset) -> Result<Vec<&str>> {
 /// and the index does not say which.
 pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &LoaderOptions) -> Result<Option<Parts>> {
     if dataset.is_empty() {
-        let stored = Vec::new();
-        let from = From::Array { position, channels_first: false, cut: None, indexed: false, stored, is_shared: false };
-        return Ok(Some((from, Dtype::U8, vec![0], Size::Dense { bytes: 0 })));
+        let from = From::Array {
+            position,
+            channels_first: false,
+            cut: None,
+            indexed: false,
+            finish: None,
+            stored: Vec::new(),
+            is_shared: false,
+        };
+        return Ok(Some((from, Dtype::U8.into(), vec![0], Size::Dense { bytes: 0 })));
     }
     let in_part = matches!(options.cube, CubeMode::Patch { .. }) || options.bands != Bands::All;
     let limits = if in_part { limits_of_a_part(dataset.limits()) } else { dataset.limits().clone() };
     let examples = Examples::find(dataset, field, position, &limits, options.stage.as_deref())?;
     let (at, shard, descriptor) = examples.first(dataset, options.epoch)?;
     let record = at.record;
-    let dtype = examples.dtype(dataset, field, options)?;
     let rank = descriptor.shape.len();
+    let factors = factors(field, &descriptor.shape, options).map_err(|e| name(&shard, at, of_field(field, e)))?;
+    let (dtype, to) = examples.element(dataset, field, options)?;
+    let turns = !options.augment.is_none() && (2..=3).contains(&rank);
+    let finish = (to != As::Decoded || turns).then(|| Box::new(Finish { to, factors, ..Finish::NOTHING }));
     let channels_first = rank == 3 && options.layout == PixelLayout::ChannelsHeightWidth;
     let cut = Cut::of(rank, options);
     // Axes that do not depend on the sample.
@@ -189,8 +211,8 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
         }
     }
     let free: Vec<Col> = columns.iter().zip(&fixed).filter(|(_, fixed)| fixed.is_none()).map(|(c, _)| *c).collect();
-    let (stored, is_shared) = (examples.stored(dtype), examples.are_shared());
-    let from = From::Array { position, channels_first, cut, indexed: known, stored, is_shared };
+    let (stored, is_shared) = (examples.stored(dtype, to), examples.are_shared());
+    let from = From::Array { position, channels_first, cut, indexed: known, finish, stored, is_shared };
     if known && !alike(dataset, &free)? {
         let axis = |(column, fixed): (&Col, &Option<u64>)| fixed.map_or(Axis::Column(*column), Axis::Fixed);
         let mut axes: Vec<Axis> = columns.iter().zip(&fixed).map(axis).collect();
@@ -206,6 +228,21 @@ pub(super) fn plan(dataset: &Dataset, field: &str, position: usize, options: &Lo
     let bytes = usize::try_from(dtype.array_bytes(&shape)?)
         .map_err(|_| Error::usage(format!("array `{field}`"), "one that fits memory", format!("{shape:?}")))?;
     Ok(Some((from, dtype, shape, Size::Dense { bytes })))
+}
+
+/// How the bands that are asked for are normalised, of an array of this shape.
+fn factors(field: &str, shape: &[u64], options: &LoaderOptions) -> Result<Option<Factors>, FormatError> {
+    let Some((_, factors)) = options.normalise.iter().find(|(name, _)| name == field) else { return Ok(None) };
+    let &[_, _, channels] = shape else {
+        factors.check(1)?;
+        return Ok(Some(factors.clone()));
+    };
+    factors.check(channels)?;
+    Ok(Some(match &options.bands {
+        Bands::All => factors.clone(),
+        Bands::Range(range) => factors.of_bands(range.clone())?,
+        Bands::List(list) => factors.of_bands(list.iter().copied())?,
+    }))
 }
 
 /// A patch of `[height, width]` in a smaller array.

@@ -6,7 +6,7 @@ use super::pool::Shared;
 use super::rows::Rows;
 use super::stage::{DeviceId, StreamHandle};
 use super::work::{SampleAt, draw_key};
-use shardpack_format::Dtype;
+use shardpack_format::ElementType;
 use shardpack_jpeg::DrawKey;
 use shardpack_reader::Dataset;
 use shardpack_reader::{Error, Result};
@@ -201,7 +201,7 @@ impl<'a> Tensor<'a> {
 
     /// Type of an element.
     #[must_use]
-    pub const fn dtype(&self) -> Dtype {
+    pub const fn dtype(&self) -> ElementType {
         self.field.dtype
     }
 

@@ -5,8 +5,10 @@ use super::options::LoaderOptions;
 use super::read;
 use super::stage::{Stage, Value};
 use super::work::{SampleAt, check, name};
-use shardpack_array::{common_dtype, decoded_as};
-use shardpack_format::{ArrayDescriptor, Codec, Codes, Dtype, Error as FormatError, Limits, Record, Transform};
+use shardpack_array::{As, Finish, common_dtype, decoded_as};
+use shardpack_format::{
+    ArrayDescriptor, Codec, Codes, Dtype, ElementType, Error as FormatError, Limits, Record, Transform,
+};
 use shardpack_reader::Dataset;
 use shardpack_reader::Shard;
 use shardpack_reader::{Error, Result};
@@ -87,12 +89,13 @@ impl Examples {
         Ok((SampleAt { sample: *sample, record, epoch, repetition: 0 }, dataset.shard(number)?, descriptor))
     }
 
-    /// How the arrays are stored, and decoded as `dtype`.
-    pub(super) fn stored(&self, dtype: Dtype) -> Vec<(Codec, ArrayDescriptor)> {
-        self.samples
-            .iter()
-            .filter_map(|example| Some((example.codec, decoded_as(&example.descriptor, dtype)?)))
-            .collect()
+    /// How the arrays are stored, and decoded: as `element`, or as what is made `to` that.
+    pub(super) fn stored(&self, element: ElementType, to: As) -> Vec<(Codec, ArrayDescriptor)> {
+        let decoded = |descriptor: &ArrayDescriptor| match (element, to) {
+            (ElementType::Dtype(dtype), As::Decoded) => decoded_as(descriptor, dtype),
+            _ => Some(descriptor.clone()),
+        };
+        self.samples.iter().filter_map(|example| Some((example.codec, decoded(&example.descriptor)?))).collect()
     }
 
     /// Whether the stage wants values like all of them to be read into staging memory.
@@ -100,11 +103,36 @@ impl Examples {
         self.samples.iter().all(|example| example.is_shared)
     }
 
-    /// The type in which a batch holds the field.
-    pub(super) fn dtype(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<Dtype> {
+    /// The type in which a batch holds the field, and how decoded elements become that.
+    pub(super) fn element(&self, dataset: &Dataset, field: &str, options: &LoaderOptions) -> Result<(ElementType, As)> {
         let axes = self.samples.first().map_or(0, |example| example.descriptor.shape.len());
+        let asked = options.dtype.of(field, axes);
+        let normalised = options.normalise.iter().any(|(name, _)| name == field);
+        let element = match asked {
+            Some(element) if normalised || element == ElementType::Bf16 => element,
+            None if normalised => self.dtype(dataset, field, None, options.epoch)?.into(),
+            Some(ElementType::Dtype(dtype)) => {
+                return Ok((self.dtype(dataset, field, Some(dtype), options.epoch)?.into(), As::Decoded));
+            }
+            _ => return Ok((self.dtype(dataset, field, None, options.epoch)?.into(), As::Decoded)),
+        };
+        let Some(to) = As::float(element) else {
+            let what = format!("element type of field `{field}`, which has mean and std");
+            let found = format!("{element}\nhint: choose one of these as `dtype`");
+            return Err(Error::usage(what, "float16, bfloat16 or float32", found));
+        };
+        for Example { sample, descriptor, .. } in &self.samples {
+            if let Err(error) = to.of(descriptor.decoded) {
+                return Err(named(dataset, *sample, options.epoch, of_field(field, error))?);
+            }
+        }
+        Ok((element, to))
+    }
+
+    /// `asked`, or else the type that all have in common; fails if a value would change.
+    fn dtype(&self, dataset: &Dataset, field: &str, asked: Option<Dtype>, epoch: u32) -> Result<Dtype> {
         let descriptors: Vec<ArrayDescriptor> = self.samples.iter().map(|example| example.descriptor.clone()).collect();
-        let Some(dtype) = options.dtype.of(field, axes).or_else(|| common_dtype(&descriptors)) else {
+        let Some(dtype) = asked.or_else(|| common_dtype(&descriptors)) else {
             let mut types: Vec<Dtype> = descriptors.iter().map(|descriptor| descriptor.decoded).collect();
             types.sort_unstable();
             types.dedup();
@@ -116,12 +144,27 @@ impl Examples {
         };
         for Example { sample, descriptor, .. } in &self.samples {
             if decoded_as(descriptor, dtype).is_none() {
-                let (number, record) = dataset.locate(*sample)?;
-                let at = SampleAt { sample: *sample, record, epoch: options.epoch, repetition: 0 };
-                return Err(name(&*dataset.shard(number)?, at, loses(field, descriptor, dtype)));
+                return Err(named(dataset, *sample, epoch, loses(field, descriptor, dtype))?);
             }
         }
         Ok(dtype)
+    }
+}
+
+/// An error of a sample.
+fn named(dataset: &Dataset, sample: u64, epoch: u32, error: FormatError) -> Result<Error> {
+    let (number, record) = dataset.locate(sample)?;
+    let at = SampleAt { sample, record, epoch, repetition: 0 };
+    Ok(name(&*dataset.shard(number)?, at, error))
+}
+
+/// What a caller asked in vain of a field.
+pub(super) fn of_field(field: &str, error: FormatError) -> FormatError {
+    match error {
+        FormatError::Usage { what, expected, found } => {
+            FormatError::usage(format!("{what} of field `{field}`"), expected, found)
+        }
+        other => other,
     }
 }
 
@@ -183,7 +226,14 @@ fn whole_record(
     let frame = check(&shard, record, bytes)?;
     let Some(value) = Record::field_at(&frame, bytes, position, limits)? else { return Ok(None) };
     let (codec, descriptor) = (value.codec, ArrayDescriptor::parse(value.descriptor, limits)?);
-    let value = Value::Array { codec, descriptor: &descriptor, bytes: value.bytes, region: None, limits };
+    let value = Value::Array {
+        codec,
+        descriptor: &descriptor,
+        bytes: value.bytes,
+        region: None,
+        finish: &Finish::NOTHING,
+        limits,
+    };
     let is_shared = stage.is_some_and(|stage| stage.shares(&value));
     Ok(Some(Example { sample, codec, descriptor, is_shared }))
 }

@@ -6,7 +6,10 @@ use super::arrays::{self, Cut};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
 use super::stage::{FieldSource, FieldSpec};
 use super::views;
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema};
+use shardpack_array::Finish;
+use shardpack_format::{
+    ArrayDescriptor, Codec, Dtype, ElementType, Error as FormatError, FRAME_BYTES, Field, FieldKind, Schema,
+};
 use shardpack_jpeg::{FloatTable, PixelLayout, Scaling, View};
 use shardpack_reader::Dataset;
 use shardpack_reader::Scalar;
@@ -57,12 +60,15 @@ pub(super) enum From {
     /// A picture, decoded. Position among the stored fields. `floats` if it comes as such.
     Picture { position: usize, view: View, orientation: Option<Col>, floats: Option<Box<FloatTable>> },
     /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
-    /// it is stored. `is_shared` if a stage that takes it wants it in staging memory as it is stored.
+    /// it is stored. `finish` is what becomes of decoded elements, if anything; the turn of a sample
+    /// is put in later. `is_shared` if a stage that takes it wants it in staging memory as it is
+    /// stored.
     Array {
         position: usize,
         channels_first: bool,
         cut: Option<Cut>,
         indexed: bool,
+        finish: Option<Box<Finish>>,
         stored: Vec<(Codec, ArrayDescriptor)>,
         is_shared: bool,
     },
@@ -83,11 +89,11 @@ impl From {
     fn is_in_parts(&self) -> bool {
         match self {
             Self::Raw { .. } => true,
-            Self::Array { channels_first, cut, stored, .. } => {
+            Self::Array { channels_first, cut, finish: None, stored, .. } => {
                 let how = (*channels_first, cut.as_ref());
                 !stored.is_empty() && stored.iter().all(|stored| part_bytes(stored, how, 0).is_some())
             }
-            Self::Scalar(_) | Self::Picture { .. } => false,
+            Self::Scalar(_) | Self::Picture { .. } | Self::Array { .. } => false,
         }
     }
 }
@@ -114,7 +120,7 @@ pub(super) enum Axis {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FieldPlan {
     pub(super) name: String,
-    pub(super) dtype: Dtype,
+    pub(super) dtype: ElementType,
     pub(super) from: From,
     /// Shape of a dense row; of a ragged one only the number of axes is known.
     pub(super) shape: Vec<u64>,
@@ -277,13 +283,13 @@ impl Fields {
     fn add(&mut self, dataset: &Dataset, field: &Field, options: &LoaderOptions) -> Result<()> {
         let schema = dataset.schema();
         let position = schema.stored_position(&field.name).unwrap_or(0);
-        let raw = || (From::Raw { position }, Dtype::U8, vec![0], Size::Stored);
+        let raw = || (From::Raw { position }, Dtype::U8.into(), vec![0], Size::Stored);
         let (from, dtype, shape, size) = match field.kind {
             FieldKind::Scalar => {
                 let column = Col::find(schema, &field.name)
                     .ok_or_else(|| Error::usage("field", "a column of the index", field.name.as_str()))?;
                 let bytes = usize::try_from(column.dtype.bytes()).unwrap_or(0);
-                (From::Scalar(column), column.dtype, Vec::new(), Size::Dense { bytes })
+                (From::Scalar(column), column.dtype.into(), Vec::new(), Size::Dense { bytes })
             }
             FieldKind::Image => match options.image {
                 ImageMode::Raw => raw(),
@@ -339,19 +345,19 @@ impl Fields {
         if options.scaling.is_none() || self.plans.iter().any(is_float) {
             return Ok(());
         }
-        let hint = "hint: choose float16 or float32 as the element type of the pictures";
+        let hint = "hint: choose float16, bfloat16 or float32 as the element type of the pictures";
         Err(Error::usage("mean and std", "pictures that come as floats", format!("none that does\n{hint}")))
     }
 }
 
 /// Where a field comes from, its type, the shape of a row, and how long that is.
-pub(super) type Parts = (From, Dtype, Vec<u64>, Size);
+pub(super) type Parts = (From, ElementType, Vec<u64>, Size);
 
 fn picture(schema: &Schema, (position, name): (usize, &str), view: View, options: &LoaderOptions) -> Result<Parts> {
     view.check()?;
     let dtype = options.dtype.of_pictures(name, options.scaling.is_some());
     let floats = match dtype {
-        Dtype::U8 => None,
+        ElementType::Dtype(Dtype::U8) => None,
         _ => Some(Box::new(FloatTable::new(options.scaling.unwrap_or(Scaling::UNIT), dtype)?)),
     };
     let layout = options.layout;

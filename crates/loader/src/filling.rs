@@ -7,6 +7,7 @@ use super::read::{self, Loaded, ReadJob};
 use super::resident::{Form, Known, Resident};
 use super::stage::{Keeper, Value};
 use super::work::{JPEG, check, limits_of_a_part, orientation_of};
+use shardpack_array::Finish;
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Record};
 use shardpack_jpeg::Rendering;
 use shardpack_reader::{Dataset, Error, Result, Shard};
@@ -296,14 +297,19 @@ impl Filling<'_> {
     fn value<'v>(&'v self, shard: &'v Shard, found: &'v Found<'v>, how: &'v Rendering) -> Value<'v> {
         let FieldValue { codec, bytes, .. } = found.value;
         match &found.descriptor {
-            Some(descriptor) => {
-                Value::Array { codec, descriptor, bytes, region: None, limits: &shard.options().limits }
-            }
+            Some(descriptor) => Value::Array {
+                codec,
+                descriptor,
+                bytes,
+                region: None,
+                finish: &Finish::NOTHING,
+                limits: &shard.options().limits,
+            },
             None => Value::Picture {
                 media_type: JPEG,
                 bytes,
                 how,
-                dtype: Dtype::U8,
+                dtype: Dtype::U8.into(),
                 scaling: &self.fields.scaling,
                 limits: &self.options.decode.limits,
             },

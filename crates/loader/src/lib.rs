@@ -38,6 +38,7 @@
 
 mod array_row;
 mod arrays;
+mod augment;
 mod batch;
 mod cached;
 mod examples;
@@ -73,6 +74,7 @@ mod views;
 mod work;
 
 pub use arrays::varying_arrays;
+pub use augment::Augment;
 pub use batch::{Batch, OnDevice, Tensor};
 pub use filling::Watch;
 pub use memory::{Allocate, Heap, SlotMemory};
@@ -82,8 +84,8 @@ pub use patch::Place;
 pub use stats::LoaderStats;
 
 // What a training loop names beside the loader, so that it needs this crate alone.
-pub use shardpack_array::Bands;
-pub use shardpack_format::Dtype;
+pub use shardpack_array::{Bands, Factors};
+pub use shardpack_format::{Dtype, ElementType};
 pub use shardpack_jpeg::{PixelLayout, Scaling, View};
 pub use shardpack_reader::{Dataset, DatasetOptions, Error, Limits, Result};
 

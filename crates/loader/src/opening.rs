@@ -184,7 +184,7 @@ impl Opening<'_> {
                 cuts.stage(number, &place.bytes, self.part_bytes as u64);
                 Some(Field::Staged)
             }
-            From::Array { channels_first, cut: None, .. }
+            From::Array { channels_first, cut: None, finish: None, .. }
                 if !plan.staged && place.decoded_bytes <= limits.max_decoded_bytes =>
             {
                 let (codec, decoded_bytes, descriptor) = (place.codec, place.decoded_bytes, place.descriptor);

@@ -1,11 +1,12 @@
 //! What a caller may choose.
 
+use super::augment::Augment;
 use super::memory::{Allocate, Heap};
 use super::patch::Place;
 use super::stage::{Keeper, Stage};
 use crate::order::{End, Mode, Sampling};
-use shardpack_array::Bands;
-use shardpack_format::Dtype;
+use shardpack_array::{Bands, Factors};
+use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::{DecodeOptions, PixelLayout, Scaling, View};
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
@@ -64,15 +65,16 @@ pub enum CubeMode {
 }
 
 /// Element type of the pictures and arrays of a batch. No value of an array changes by it: where one
-/// could, the batch is an error that names the sample. Pictures are uint8, or float16 or float32
-/// made of it ([`LoaderOptions::scaling`]).
+/// could, the batch is an error that names the sample. But bfloat16, and values that are normalised
+/// ([`LoaderOptions::normalise`]), are rounded: to nearest, ties to even. Pictures are uint8, or
+/// float16, bfloat16 or float32 made of it ([`LoaderOptions::scaling`]).
 ///
 /// ```
 /// use shardpack_format::Dtype;
 /// use shardpack_loader::{ArrayDtype, LoaderOptions};
 /// // Cubes that are stored as float16 come as they are, at half the bytes of float32; their masks as indices of classes.
 /// let fields = [("cube", Dtype::F16), ("mask", Dtype::I64)];
-/// let dtype = ArrayDtype::Fields(fields.map(|(name, dtype)| (name.into(), dtype)).to_vec());
+/// let dtype = ArrayDtype::Fields(fields.map(|(name, dtype)| (name.into(), dtype.into())).to_vec());
 /// assert_ne!(LoaderOptions { dtype, ..Default::default() }.dtype, ArrayDtype::default());
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -86,25 +88,25 @@ pub enum ArrayDtype {
     Source,
     /// This type for arrays of three axes, which are cubes; [`ArrayDtype::Source`] for all others,
     /// such as masks. For pictures too, if there is a [`LoaderOptions::scaling`].
-    Cubes(Dtype),
+    Cubes(ElementType),
     /// A type for each field that is named, [`ArrayDtype::Source`] for the others.
-    Fields(Vec<(String, Dtype)>),
+    Fields(Vec<(String, ElementType)>),
 }
 
 impl ArrayDtype {
     /// What is asked of a field of pictures: uint8, unless the field is named, or there is a scaling.
     #[must_use]
-    pub fn of_pictures(&self, field: &str, is_scaled: bool) -> Dtype {
+    pub fn of_pictures(&self, field: &str, is_scaled: bool) -> ElementType {
         match self {
             Self::Cubes(dtype) if is_scaled => *dtype,
-            Self::Source | Self::Cubes(_) => Dtype::U8,
-            Self::Fields(_) => self.of(field, 3).unwrap_or(Dtype::U8),
+            Self::Source | Self::Cubes(_) => Dtype::U8.into(),
+            Self::Fields(_) => self.of(field, 3).unwrap_or(Dtype::U8.into()),
         }
     }
 
     /// What is asked of a field whose arrays have so many axes; `None` for the type of its source.
     #[must_use]
-    pub fn of(&self, field: &str, axes: usize) -> Option<Dtype> {
+    pub fn of(&self, field: &str, axes: usize) -> Option<ElementType> {
         match self {
             Self::Source => None,
             Self::Cubes(dtype) => (axes == 3).then_some(*dtype),
@@ -195,15 +197,15 @@ impl std::str::FromStr for Window {
 pub struct LoaderOptions {
     /// Samples in a batch of this rank. Default 32.
     pub batch_size: u32,
-    /// Seed of the order, of random views and of random patches. Default 0.
+    /// Seed of the order, of random views, patches and turns. Default 0.
     pub seed: u64,
     /// First epoch. Default 0.
     pub epoch: u32,
     /// Order of the samples. Default [`Mode::Windowed`].
     pub mode: Mode,
     /// An order of your own (a subset, weights, more lanes), in place of `seed` and `mode`. A
-    /// mixture is one of the parts of a dataset made by `Dataset::concat`. Random views and patches
-    /// draw from its seed, for each sample and epoch, and anew each time where a sample stands in
+    /// mixture is one of the parts of a dataset made by `Dataset::concat`. Random views, patches
+    /// and turns draw from its seed, for each sample and epoch, and anew each time where a sample stands in
     /// an epoch more than once. Default none.
     pub sampling: Option<Arc<dyn Sampling>>,
     /// This rank, from 0. Default 0.
@@ -257,8 +259,14 @@ pub struct LoaderOptions {
     /// Where the memory of batches comes from. Default [`Heap`].
     pub memory: Arc<dyn Allocate>,
     /// How floats are made of the levels of pictures, where [`dtype`](Self::dtype) makes them
-    /// float16 or float32. Default `level / 255`.
+    /// floats. Default `level / 255`.
     pub scaling: Option<Scaling>,
+    /// Fields of arrays whose values are normalised, which come as float16, bfloat16 or float32; one
+    /// pair of factors for all bands, or one for each band of the array, of which
+    /// [`bands`](Self::bands) take their own. Default: none.
+    pub normalise: Vec<(String, Factors)>,
+    /// How arrays of two and three axes are flipped and turned. Default: not.
+    pub augment: Augment,
     /// What decodes instead of the host, where it can: then all fields of a batch are on its
     /// device. Default none.
     pub stage: Option<Arc<dyn Stage>>,
@@ -322,6 +330,8 @@ impl Default for LoaderOptions {
             decode: DecodeOptions::default(),
             memory: Arc::new(Heap),
             scaling: None,
+            normalise: Vec::new(),
+            augment: Augment::default(),
             stage: None,
             resident: false,
         }

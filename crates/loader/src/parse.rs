@@ -1,10 +1,11 @@
 //! Views of pictures and of arrays, and bands, by their names: `rrc224`, `patch64x64`, `10..50`.
 //! The command and the Python package read the same ones.
 
+use super::augment::Augment;
 use super::options::{ArrayDtype, CubeMode, ImageMode};
 use super::patch::Place;
 use shardpack_array::Bands;
-use shardpack_format::Dtype;
+use shardpack_format::ElementType;
 use shardpack_jpeg::View;
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
@@ -89,27 +90,58 @@ impl FromStr for CubeMode {
     }
 }
 
+/// Words with commas between them: `hflip`, `vflip`, `rot90`.
+///
+/// ```
+/// use shardpack_loader::Augment;
+/// let augment: Augment = "hflip,rot90".parse()?;
+/// assert!(augment.flip_columns && augment.rotate && !augment.flip_rows);
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+impl FromStr for Augment {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut augment = Self::default();
+        for word in text.split(',') {
+            // What is there already is refused.
+            let mut unknown = true;
+            let place = match word {
+                "hflip" => &mut augment.flip_columns,
+                "vflip" => &mut augment.flip_rows,
+                "rot90" => &mut augment.rotate,
+                _ => &mut unknown,
+            };
+            if std::mem::replace(place, true) {
+                let expected = "hflip, vflip and rot90, or some of them, each once, with commas between them";
+                return Err(Error::usage("augmentation", expected, format!("`{text}`")));
+            }
+        }
+        Ok(augment)
+    }
+}
+
 /// A type for all cubes, `float16`, or types for fields, `cube=float16,mask=int64`.
 ///
 /// ```
 /// use shardpack_format::Dtype;
 /// use shardpack_loader::ArrayDtype;
 /// let dtype: ArrayDtype = "mask=int64".parse()?;
-/// assert_eq!(dtype, ArrayDtype::Fields(vec![("mask".into(), Dtype::I64)]));
+/// assert_eq!(dtype, ArrayDtype::Fields(vec![("mask".into(), Dtype::I64.into())]));
 /// # Ok::<(), shardpack_loader::Error>(())
 /// ```
 impl FromStr for ArrayDtype {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let dtype = |name: &str| Dtype::ALL.iter().copied().find(|dtype| dtype.name() == name);
+        let dtype = ElementType::named;
         if let Some(dtype) = dtype(text) {
             return Ok(Self::Cubes(dtype));
         }
         let field = |part: &str| part.split_once('=').and_then(|(field, name)| Some((field.to_owned(), dtype(name)?)));
-        let fields: Option<Vec<(String, Dtype)>> = text.split(',').map(field).collect();
+        let fields: Option<Vec<(String, ElementType)>> = text.split(',').map(field).collect();
         fields.map(Self::Fields).ok_or_else(|| {
-            let names: Vec<&str> = Dtype::ALL.iter().map(|dtype| dtype.name()).collect();
+            let names: Vec<&str> = ElementType::all().map(ElementType::name).collect();
             let expected = format!("a type of [{}], or FIELD=TYPE with commas between them", names.join(", "));
             Error::usage("element type", expected, format!("`{text}`"))
         })
@@ -146,6 +178,7 @@ pub fn parse_bands(text: &str) -> Result<Bands> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shardpack_format::Dtype;
 
     #[test]
     fn arrays_come_whole_in_part_or_as_stored() {
@@ -186,10 +219,22 @@ mod tests {
     }
 
     #[test]
+    fn augmentation_is_a_list_of_words() {
+        let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
+        assert_eq!("vflip,hflip,rot90".parse::<Augment>().unwrap(), all);
+        assert_eq!("hflip".parse::<Augment>().unwrap(), Augment { flip_columns: true, ..Augment::default() });
+        for bad in ["", "flip", "hflip,", "hflip,hflip", "rot90, vflip", "Rot90"] {
+            let error = bad.parse::<Augment>().unwrap_err().to_string();
+            assert!(error.contains("hflip, vflip and rot90") && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+    }
+
+    #[test]
     fn element_types_are_of_all_cubes_or_of_fields() {
         let dtype = |text: &str| text.parse::<ArrayDtype>().unwrap();
-        assert_eq!(dtype("float16"), ArrayDtype::Cubes(Dtype::F16));
-        let fields = [("cube", Dtype::F16), ("mask", Dtype::I64)].map(|(name, dtype)| (name.to_owned(), dtype));
+        assert_eq!(dtype("float16"), ArrayDtype::Cubes(Dtype::F16.into()));
+        assert_eq!(dtype("bfloat16"), ArrayDtype::Cubes(ElementType::Bf16));
+        let fields = [("cube", Dtype::F16), ("mask", Dtype::I64)].map(|(name, dtype)| (name.to_owned(), dtype.into()));
         assert_eq!(dtype("cube=float16,mask=int64"), ArrayDtype::Fields(fields.to_vec()));
         for bad in ["", "half", "cube=", "cube=half", "float16,float32", "cube=float16,", "Float16"] {
             let error = bad.parse::<ArrayDtype>().unwrap_err().to_string();

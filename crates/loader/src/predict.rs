@@ -135,7 +135,7 @@ pub(super) fn predict(
             staged_bytes = staged_bytes.saturating_add(stored).saturating_add(each);
         }
         scratch = scratch.saturating_add(match &field.from {
-            From::Array { channels_first, cut, stored, .. } => {
+            From::Array { channels_first, cut, finish, stored, .. } => {
                 let how = (*channels_first, cut.as_ref());
                 // What is wrong with the part that is asked for is said when its batch comes.
                 let part = |stored| part_bytes(stored, how, reads.record);
@@ -143,7 +143,9 @@ pub(super) fn predict(
                 if fields.large_bytes.is_some_and(|large| reads.record >= large) && !field.is_shared() {
                     parts = stored.iter().filter_map(part).fold(parts, u64::max);
                 }
-                let scratch = stored.iter().filter_map(|stored| scratch_bytes(stored, how, largest_row).ok());
+                let elements = largest_row / field.dtype.bytes();
+                let bytes = |stored| scratch_bytes(stored, how, elements, finish.is_some()).ok();
+                let scratch = stored.iter().filter_map(bytes);
                 scratch.max().unwrap_or(0)
             }
             // Pixels of the picture before it is resized are not known from here: one megapixel.

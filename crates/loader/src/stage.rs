@@ -19,8 +19,8 @@ pub use super::keeping::{Keeper, Keeping};
 use super::pool::Shared;
 use super::rows::Rows;
 pub use super::stream::StreamHandle;
-use shardpack_array::Region;
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
+use shardpack_array::{Finish, Region};
+use shardpack_format::{ArrayDescriptor, Codec, ElementType, Limits};
 use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
 use shardpack_reader::{Error, Result};
 use std::any::Any;
@@ -197,7 +197,7 @@ pub struct FieldSpec<'a> {
     /// Its name.
     pub name: &'a str,
     /// Type of the elements of a row.
-    pub dtype: Dtype,
+    pub dtype: ElementType,
     /// What its values are.
     pub source: FieldSource<'a>,
 }
@@ -215,7 +215,7 @@ pub enum FieldSource<'a> {
         /// How floats are made of levels, if [`FieldSpec::dtype`] is one.
         scaling: Scaling,
     },
-    /// Arrays; examples of how they are stored.
+    /// Arrays; examples of how they are stored, before they are finished.
     Array(&'a [(Codec, ArrayDescriptor)]),
     /// Columns of the index, and stored bytes.
     Other,
@@ -293,7 +293,7 @@ pub enum Value<'a> {
         /// Which part of it is shown, and how.
         how: &'a Rendering,
         /// Type of the elements to make.
-        dtype: Dtype,
+        dtype: ElementType,
         /// How floats are made of levels.
         scaling: &'a Scaling,
         /// What decoding may take.
@@ -303,13 +303,16 @@ pub enum Value<'a> {
     Array {
         /// How the payload is encoded.
         codec: Codec,
-        /// What it decodes to; `decoded` is the type that is asked for.
+        /// What it decodes to; `decoded` is the type that is asked for, or that of which `finish` makes
+        /// it.
         descriptor: &'a ArrayDescriptor,
         /// The payload.
         bytes: &'a [u8],
         /// The part that is asked for, in the order that is asked for; all, as the descriptor has
         /// it, if there is none.
         region: Option<&'a Region>,
+        /// What becomes of the decoded elements.
+        finish: &'a Finish,
         /// What decoding may take.
         limits: &'a Limits,
     },

@@ -3,6 +3,7 @@
 
 use super::array_row::ArrayRows;
 use super::arrays::Cut;
+use super::augment::Augment;
 use super::cached;
 use super::fields::{Col, FieldPlan, Fields, From};
 use super::job::RowOf;
@@ -38,6 +39,7 @@ pub(super) struct Recipe {
     pub(super) part_bytes: usize,
     /// Values that stay on the device.
     pub(super) resident: Option<Arc<Resident>>,
+    pub(super) augment: Augment,
 }
 
 impl Recipe {
@@ -47,11 +49,11 @@ impl Recipe {
         options: &LoaderOptions,
         resident: Option<Arc<Resident>>,
     ) -> Self {
-        let LoaderOptions { layout, decode, part_bytes, .. } = options.clone();
-        Self { fields, seed, layout, decode, part_bytes, resident }
+        let LoaderOptions { layout, decode, part_bytes, augment, .. } = options.clone();
+        Self { fields, seed, layout, decode, part_bytes, resident, augment }
     }
 
-    /// What random views and patches of a sample draw from.
+    /// What random views, patches and turns of a sample draw from.
     pub(super) fn key(&self, at: SampleAt) -> DrawKey {
         draw_key(self.seed, at)
     }
@@ -287,8 +289,9 @@ impl Bench {
                 let Some(value) = of.array(*position, cut.as_ref())? else { return Ok(false) };
                 let limits = &of.shard.options().limits;
                 let how = (*channels_first, cut.as_ref());
-                let (descriptor, region) = self.arrays.asked(recipe, of, &value, how, dims)?;
-                let value = Value::Array { codec: value.codec, descriptor, bytes: value.bytes, region, limits };
+                let (descriptor, region, finish) = self.arrays.asked(recipe, of, &value, how, dims)?;
+                let FieldValue { codec, bytes, .. } = value;
+                let value = Value::Array { codec, descriptor, bytes, region, finish, limits };
                 match of.there() {
                     Some(there) => there.room.prepare(&value, &mut *self.stage),
                     None => slot.prepare(spot, &value, &mut *self.stage),
@@ -338,8 +341,8 @@ impl Bench {
                 let Some(form) = resident.form(more) else { return Ok(None) };
                 let (value, limits) = (form.value(), &of.shard.options().limits);
                 let how = (*channels_first, cut.as_ref());
-                let (descriptor, region) = self.arrays.asked(recipe, of, &value, how, dims)?;
-                let value = Value::Array { codec: value.codec, descriptor, bytes: &[], region, limits };
+                let (descriptor, region, finish) = self.arrays.asked(recipe, of, &value, how, dims)?;
+                let value = Value::Array { codec: value.codec, descriptor, bytes: &[], region, finish, limits };
                 slot.prepare_kept(spot, number, &value, &mut *self.stage)
             }
             From::Scalar(_) | From::Raw { .. } => return Ok(None),

@@ -43,8 +43,8 @@ fn dense_batches_hold_what_the_dataset_holds() {
     while let Some(batch) = loader.next_batch() {
         let batch = batch.unwrap();
         let (cube, label) = (batch.field("cube").unwrap(), batch.field("label").unwrap());
-        assert_eq!((cube.dtype(), cube.shape().unwrap()), (Dtype::U16, vec![8, 16, 24, 3]));
-        assert_eq!((label.dtype(), label.shape().unwrap()), (Dtype::I64, vec![8]));
+        assert_eq!((cube.dtype(), cube.shape().unwrap()), (Dtype::U16.into(), vec![8, 16, 24, 3]));
+        assert_eq!((label.dtype(), label.shape().unwrap()), (Dtype::I64.into(), vec![8]));
         assert!(batch.field("image").unwrap().shape().is_none(), "whole pictures are ragged");
         for (i, (key, &index)) in batch.keys().zip(batch.indices()).enumerate() {
             let made = &disk.samples[index as usize];
@@ -283,8 +283,9 @@ fn float16_comes_as_it_is_stored_if_asked() {
         let batch = loader.next_batch().unwrap().unwrap();
         (batch.field("cube").unwrap().dtype(), seen(&batch).2.remove(0).2)
     };
-    let ((half_type, halves), (full_type, floats)) = (with(ArrayDtype::Cubes(Dtype::F16)), with(ArrayDtype::Source));
-    assert_eq!((half_type, full_type), (Dtype::F16, Dtype::F32));
+    let ((half_type, halves), (full_type, floats)) =
+        (with(ArrayDtype::Cubes(Dtype::F16.into())), with(ArrayDtype::Source));
+    assert_eq!((half_type, full_type), (Dtype::F16.into(), Dtype::F32.into()));
     for ((made, halves), floats) in disk.samples.iter().zip(halves).zip(floats) {
         assert_eq!(halves, made.cube(), "the bits as stored");
         for (half, float) in halves.as_chunks().0.iter().zip(floats.as_chunks().0) {

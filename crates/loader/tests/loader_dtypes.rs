@@ -10,7 +10,7 @@ mod support;
 use loader_support::{RowOf, base, write};
 use shardpack_format::*;
 use shardpack_loader::order::{End, Mode};
-use shardpack_loader::{ArrayDtype, CubeMode, Loader, LoaderOptions, OnCorrupt, Place, varying_arrays};
+use shardpack_loader::{ArrayDtype, CubeMode, ElementType, Loader, LoaderOptions, OnCorrupt, Place, varying_arrays};
 use shardpack_reader::{Dataset, Error};
 
 const SHAPE: [u64; 3] = [2, 3, 2];
@@ -103,9 +103,10 @@ impl Arrays {
         while let Some(batch) = loader.next_batch() {
             let batch = batch.unwrap();
             let cube = batch.field("cube").unwrap();
-            let expected: Vec<u8> = (0..12).flat_map(|i| element(value(batch.indices()[0], i), cube.dtype())).collect();
+            let ElementType::Dtype(dtype) = cube.dtype() else { panic!("{}", cube.dtype()) };
+            let expected: Vec<u8> = (0..12).flat_map(|i| element(value(batch.indices()[0], i), dtype)).collect();
             assert_eq!(cube.row_of(0), expected);
-            types.push(cube.dtype());
+            types.push(dtype);
         }
         types.dedup();
         assert_eq!(types.len(), 1, "one type for all: {types:?}");
@@ -141,11 +142,11 @@ fn samples_of_several_types_come_as_one_that_holds_all() {
 #[test]
 fn a_type_that_is_asked_for_comes_if_no_value_changes() {
     use Kind::*;
-    let cubes = ArrayDtype::Cubes;
+    let cubes = |dtype: Dtype| ArrayDtype::Cubes(dtype.into());
     turned(&[Half, Small(Dtype::F32), Plain(Dtype::U8)], |arrays| {
         assert_eq!(arrays.loads_as(cubes(Dtype::F16)), Dtype::F16);
         assert_eq!(arrays.loads_as(cubes(Dtype::F64)), Dtype::F64);
-        assert_eq!(arrays.loads_as(ArrayDtype::Fields(vec![("cube".into(), Dtype::F32)])), Dtype::F32);
+        assert_eq!(arrays.loads_as(ArrayDtype::Fields(vec![("cube".into(), Dtype::F32.into())])), Dtype::F32);
     });
     let mixed = Arrays::new(&[Half, HalfNoData, Plain(Dtype::F32)]);
     assert_eq!(
@@ -158,7 +159,7 @@ fn a_type_that_is_asked_for_comes_if_no_value_changes() {
         "{}",
         mixed.refused(cubes(Dtype::I64))
     );
-    let fields = |name: &str| ArrayDtype::Fields(vec![(name.into(), Dtype::F32)]);
+    let fields = |name: &str| ArrayDtype::Fields(vec![(name.into(), Dtype::F32.into())]);
     assert_eq!(
         mixed.refused(fields("cub")),
         "dtype: expected fields out of [cube], the pictures and arrays to be decoded, found `cub`"
@@ -200,7 +201,7 @@ fn a_misfit_that_nobody_looked_at_is_named_and_is_no_damage() {
         }
         assert_eq!(loader.stats().skipped, 0);
         if kind != Kind::Wide {
-            let dtype = ArrayDtype::Cubes(Dtype::F64);
+            let dtype = ArrayDtype::Cubes(Dtype::F64.into());
             assert_eq!(arrays.loads_as(dtype), Dtype::F64, "the hint helps");
         }
     }

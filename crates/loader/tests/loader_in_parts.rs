@@ -60,7 +60,7 @@ fn batches_are_those_of_one_thread() {
         for ((image, cube), layout, fields, dtype) in [
             (whole, plain.layout, None, ArrayDtype::Source),
             (whole, first, None, ArrayDtype::Source),
-            (whole, plain.layout, named(&["cube"]), ArrayDtype::Cubes(Dtype::F64)),
+            (whole, plain.layout, named(&["cube"]), ArrayDtype::Cubes(Dtype::F64.into())),
             (whole, plain.layout, named(&["label", "image"]), ArrayDtype::Source),
             (whole, plain.layout, named(&["cube", "image", "cube"]), ArrayDtype::Source),
             (raw, plain.layout, None, ArrayDtype::Source),

@@ -303,8 +303,8 @@ fn float16_stays_float16_in_patches() {
         loader.set_epoch(1).unwrap();
         (dtype, epoch(&mut loader))
     };
-    let ((half, halves), (full, floats)) = (with(ArrayDtype::Cubes(Dtype::F16)), with(ArrayDtype::Source));
-    assert_eq!((half, full), (Dtype::F16, Dtype::F32));
+    let ((half, halves), (full, floats)) = (with(ArrayDtype::Cubes(Dtype::F16.into())), with(ArrayDtype::Source));
+    assert_eq!((half, full), (Dtype::F16.into(), Dtype::F32.into()));
     for (halves, floats) in halves.iter().zip(&floats) {
         for (halves, floats) in halves.2[0].2.iter().zip(&floats.2[0].2) {
             assert_eq!(halves.len(), 6 * 7 * 2 * 2);

@@ -10,6 +10,8 @@
 mod loader;
 #[path = "loader_dtypes.rs"]
 mod loader_dtypes;
+#[path = "loader_finish.rs"]
+mod loader_finish;
 #[path = "loader_patches.rs"]
 mod loader_patches;
 #[path = "loader_reads.rs"]
@@ -56,8 +58,8 @@ fn every_module_here_begins_from_a_stage() {
 fn batches_are_the_hosts() {
     let disk = Disk::varied(&[23, 31]);
     let crop = ImageMode::View(View::random_resized_crop(12, 10).with_flip(0.5));
-    let scaling = Some(Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]));
-    let image = |dtype| ArrayDtype::Fields(vec![("image".into(), dtype)]);
+    let scaling = Some(Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap());
+    let image = |dtype: Dtype| ArrayDtype::Fields(vec![("image".into(), dtype.into())]);
     let layouts = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth];
     for layout in layouts {
         for (image, dtype, scaling) in [
@@ -289,7 +291,7 @@ fn floats_need_pictures_to_make_them_of() {
     let scaling = Some(Scaling::UNIT);
     let error = Loader::open(&disk.open(), LoaderOptions { scaling, ..base() }).unwrap_err().to_string();
     assert!(error.contains("expected pictures that come as floats") && error.contains("float16 or float32"), "{error}");
-    let dtype = ArrayDtype::Cubes(Dtype::F64);
+    let dtype = ArrayDtype::Cubes(Dtype::F64.into());
     let error = Loader::open(&disk.open(), LoaderOptions { scaling, dtype, ..base() }).unwrap_err().to_string();
-    assert!(error.contains("expected uint8, float16 or float32, found float64"), "{error}");
+    assert!(error.contains("expected uint8, float16, bfloat16 or float32, found float64"), "{error}");
 }

@@ -307,7 +307,7 @@ proptest! {
         let disk = Disk::new(&[rows], |id| Made { id, height, width, said_height: height, half });
         let layout = if channels_first { PixelLayout::ChannelsHeightWidth } else { PixelLayout::default() };
         let is_raw = cube == CubeMode::Raw;
-        let dtype = if wide && half && !is_raw { ArrayDtype::Cubes(Dtype::F64) } else { ArrayDtype::Source };
+        let dtype = if wide && half && !is_raw { ArrayDtype::Cubes(Dtype::F64.into()) } else { ArrayDtype::Source };
         let bands = if is_raw { Bands::All } else { bands };
         let fields = fields.map(|names| names.iter().map(|&name| name.to_owned()).collect());
         let (staged, _) = options(Trouble::None);

@@ -65,17 +65,8 @@ pub(super) fn scaling(
     if dtype.is_none() {
         bail!("`--mean` and `--std`: expected floats to make, found no `--dtype`\nhint: `--dtype float16`");
     }
-    let three = |flag: &str, numbers: Option<&[f64]>, default: f64| match numbers {
-        None => Ok([default; 3]),
-        Some(&[one]) => Ok([one; 3]),
-        Some(&[red, green, blue]) => Ok([red, green, blue]),
-        Some(other) => bail!("`{flag}`: expected 1 or 3 numbers, found {}", other.len()),
-    };
-    let (mean, std) = (three("--mean", mean, 0.0)?, three("--std", std, 1.0)?);
-    if !mean.iter().all(|value| value.is_finite()) || !std.iter().all(|value| value.is_normal()) {
-        bail!("`--mean` and `--std`: expected finite numbers, and none of `--std` 0, found {mean:?} and {std:?}");
-    }
-    Ok(Some(Scaling::normalised(mean, std)))
+    let scaling = Scaling::of(mean.unwrap_or(&[0.0]), std.unwrap_or(&[1.0]));
+    Ok(Some(scaling.context("`--mean` and `--std`")?))
 }
 
 /// What the device took and refused.
@@ -111,10 +102,10 @@ mod tests {
         let dtype = parse_dtype("float16").unwrap();
         let some = |mean, std| scaling(mean, std, Some(&dtype));
         assert_eq!(some(None, None).unwrap(), None);
-        assert_eq!(some(Some(&[0.0]), None).unwrap(), Some(Scaling::normalised([0.0; 3], [1.0; 3])));
-        let three = Scaling::normalised([0.1, 0.2, 0.3], [0.5; 3]);
+        assert_eq!(some(Some(&[0.0]), None).unwrap(), Some(Scaling::normalised([0.0; 3], [1.0; 3]).unwrap()));
+        let three = Scaling::normalised([0.1, 0.2, 0.3], [0.5; 3]).unwrap();
         assert_eq!(some(Some(&[0.1, 0.2, 0.3]), Some(&[0.5])).unwrap(), Some(three));
-        for (mean, std) in [(&[0.1, 0.2][..], &[1.0][..]), (&[0.0], &[0.0]), (&[f64::NAN], &[1.0])] {
+        for (mean, std) in [(&[0.1, 0.2][..], &[1.0][..]), (&[0.0], &[0.0]), (&[0.0], &[-1.0]), (&[f64::NAN], &[1.0])] {
             assert!(some(Some(mean), Some(std)).is_err());
         }
         assert!(scaling(Some(&[0.0]), None, None).unwrap_err().to_string().contains("--dtype float16"));

@@ -6,7 +6,7 @@ use super::{device, system};
 use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{open, units};
 use anyhow::bail;
-use shardpack_format::{ArrayDescriptor, FieldKind};
+use shardpack_format::{ArrayDescriptor, ElementType, FieldKind};
 use shardpack_loader::order::{End, Mode};
 use shardpack_loader::{ArrayDtype, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt};
 use shardpack_reader::{Bands, Dataset};
@@ -158,9 +158,9 @@ fn fits(flag: &str, what: &str, value: Option<&str>, found: &[&str], dataset: &D
 fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView, bands: &Bands, dtype: &ArrayDtype) -> u32 {
     let Ok(sample) = dataset.get(0) else { return BATCH_SIZE };
     let bytes = |name: &&str| {
-        let mut descriptor = sample.descriptor(name).ok()?;
-        descriptor.decoded = dtype.of(name, descriptor.shape.len()).unwrap_or(descriptor.decoded);
-        loaded_bytes(&descriptor, cube.mode, bands)
+        let descriptor = sample.descriptor(name).ok()?;
+        let element = dtype.of(name, descriptor.shape.len()).unwrap_or(descriptor.decoded.into());
+        loaded_bytes(&descriptor, element, cube.mode, bands)
     };
     let bytes: u64 = match cube.mode {
         _ if arrays.is_empty() => 0,
@@ -172,7 +172,7 @@ fn default_batch_size(dataset: &Dataset, arrays: &[&str], cube: &ArrayView, band
 }
 
 /// Bytes of an array as it is loaded.
-fn loaded_bytes(descriptor: &ArrayDescriptor, mode: CubeMode, bands: &Bands) -> Option<u64> {
+fn loaded_bytes(descriptor: &ArrayDescriptor, element: ElementType, mode: CubeMode, bands: &Bands) -> Option<u64> {
     let mut shape = descriptor.shape.clone();
     if let (CubeMode::Patch { height, width, .. }, [rows, columns] | [rows, columns, _]) = (mode, &mut *shape) {
         (*rows, *columns) = (height.into(), width.into());
@@ -186,7 +186,7 @@ fn loaded_bytes(descriptor: &ArrayDescriptor, mode: CubeMode, bands: &Bands) -> 
             Bands::List(list) => list.len() as u64,
         };
     }
-    descriptor.decoded.array_bytes(&shape).ok()
+    element.array_bytes(&shape).ok()
 }
 
 fn content(dataset: &Dataset, pictures: &[&str], arrays: &[&str], view: &PictureView, cube: &ArrayView) -> Content {
@@ -235,7 +235,9 @@ mod tests {
 
     #[test]
     fn a_part_of_an_array_takes_the_bytes_of_the_part() {
-        let bytes = |shape, mode, bands| loaded_bytes(&ArrayDescriptor::plain(Dtype::F32, shape), mode, &bands);
+        let bytes = |shape, mode, bands| {
+            loaded_bytes(&ArrayDescriptor::plain(Dtype::F32, shape), Dtype::F32.into(), mode, &bands)
+        };
         let patch = CubeMode::Patch { height: 8, width: 4, place: Place::Random };
         assert_eq!(bytes(vec![480, 640, 100], CubeMode::Whole, Bands::All), Some(480 * 640 * 100 * 4));
         assert_eq!(bytes(vec![480, 640, 100], CubeMode::Whole, Bands::List(vec![5, 3])), Some(480 * 640 * 2 * 4));

@@ -2,7 +2,7 @@
 //! bands of a cube `[rows, columns, bands]`.
 
 use super::wire::{Pick, chunk_bands};
-use shardpack_array::{Bands, Output, Region};
+use shardpack_array::{Bands, Finish, Output, Region, Turn};
 use shardpack_format::{ArrayDescriptor, Codes, Error, Layout, Result, Transform};
 
 /// An array as a cube, and the part of it that comes out.
@@ -20,7 +20,11 @@ pub(super) struct Ask {
     pub(super) rows: u64,
     pub(super) region_columns: u64,
     pub(super) picks: Picks,
+    /// Whether neighbours in the output are pixels of one band, not bands of one pixel.
     pub(super) out_by_band: bool,
+    turn: Turn,
+    /// Whether the bands are the columns of an array of two axes.
+    is_flat: bool,
     /// Axes of what comes out.
     pub(super) shape: Vec<u64>,
     /// What the stored elements mean: with [`Output::Stored`], themselves.
@@ -68,16 +72,29 @@ impl Picks {
 }
 
 impl Ask {
-    /// `region`, or the whole array in the order of its shape.
+    /// `region`, or the whole array in the order of its shape; finished so.
     ///
     /// # Errors
-    /// `Usage` if the region is not within the array, or the array has neither two nor three axes;
-    /// `Format` if a size overflows.
-    pub(super) fn new(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<Self> {
+    /// `Usage` if the region is not within the array, or the array has neither two nor three axes,
+    /// or it cannot be finished so; `Format` if a size overflows.
+    pub(super) fn new(descriptor: &ArrayDescriptor, region: Option<&Region>, finish: &Finish) -> Result<Self> {
         let mut ask = match region {
             Some(region) => Self::of_region(descriptor, region)?,
-            None => Self::whole(descriptor)?,
+            None if finish.turn.is_none() => Self::whole(descriptor)?,
+            None => {
+                Self { shape: descriptor.shape.clone(), ..Self::of_region(descriptor, &Region::whole(descriptor)?)? }
+            }
         };
+        let size = match (&*descriptor.shape, ask.is_flat) {
+            ([_, _, _], _) => [ask.rows, ask.region_columns, ask.picks.count()],
+            (_, true) => [ask.rows, ask.picks.count(), 1],
+            // Of other arrays all elements are normalised alike.
+            _ => [ask.rows, 1, 1],
+        };
+        finish.check(ask.descriptor.decoded, size)?;
+        ask.turn = finish.turn;
+        // Then its rows are what is contiguous.
+        ask.out_by_band |= ask.is_flat && ask.turn.transpose;
         ask.flatten();
         Ok(ask)
     }
@@ -96,6 +113,8 @@ impl Ask {
             region_columns: 1,
             picks: Picks::Run { first: 0, count: bands },
             out_by_band: false,
+            turn: Turn::NONE,
+            is_flat: false,
             shape: descriptor.shape.clone(),
             descriptor: descriptor.clone(),
         })
@@ -134,6 +153,8 @@ impl Ask {
                 region_columns: 1,
                 picks: Picks::Run { first: region.x, count: region.width },
                 out_by_band: false,
+                turn: Turn::NONE,
+                is_flat: true,
                 shape,
                 descriptor,
             }),
@@ -148,6 +169,8 @@ impl Ask {
                 region_columns: region.width,
                 picks,
                 out_by_band,
+                turn: Turn::NONE,
+                is_flat: false,
                 shape,
                 descriptor,
             }),
@@ -161,7 +184,7 @@ impl Ask {
     fn flatten(&mut self) {
         let all = Picks::Run { first: 0, count: self.bands };
         let beside = self.descriptor.layout == Layout::AsShape && !self.descriptor.band_difference;
-        if !beside || self.out_by_band || self.picks != all {
+        if !beside || self.out_by_band || self.picks != all || !self.turn.is_none() {
             return;
         }
         if self.columns == 1 && self.rows == self.pixels {
@@ -177,6 +200,32 @@ impl Ask {
         self.pixels /= self.columns.max(1);
         self.bands *= self.columns;
         (self.columns, self.x, self.region_columns) = (1, 0, 1);
+    }
+
+    /// Where the first element goes in the output, and how far it is from there to the next row,
+    /// column and band, modulo 2³².
+    ///
+    /// # Errors
+    /// `Limit` if an axis is too long for the device.
+    pub(super) fn steps(&self) -> Result<[u32; 4]> {
+        let number =
+            |n: u64| u32::try_from(n).map_err(|_| Error::limit("axis", "u32 of the device", u32::MAX.into(), n));
+        let (rows, columns, picks) = (number(self.rows)?, number(self.region_columns)?, number(self.picks.count())?);
+        let columns = if self.is_flat { picks } else { columns };
+        let (pixel, band) = match (self.is_flat, self.out_by_band) {
+            (false, false) => (picks, 1),
+            // Of what is flat, bands are columns.
+            (true, _) | (_, true) => (1, rows.wrapping_mul(columns)),
+        };
+        let along = |flips: bool, step: u32, count: u32| match flips {
+            true => (step.wrapping_mul(count.wrapping_sub(1)), step.wrapping_neg()),
+            false => (0, step),
+        };
+        let (top, down) = along(self.turn.flip_rows, columns.wrapping_mul(pixel), rows);
+        let (left, right) = along(self.turn.flip_columns, pixel, columns);
+        let (row, column) = if self.turn.transpose { (right, down) } else { (down, right) };
+        let origin = top.wrapping_add(left);
+        Ok(if self.is_flat { [origin, row, 0, column] } else { [origin, row, column, band] })
     }
 
     /// Elements that come out.

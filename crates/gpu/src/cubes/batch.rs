@@ -2,13 +2,12 @@
 //! uploaded once.
 
 use super::ask::Ask;
-use super::element::{As, ElementType};
 use super::needs::{Entry, Needs};
 use super::place::{CONSTANT_BYTES, write_constants};
 use super::wire::{BLOCK_ELEMENTS, CubeRow, PieceTask, Plane, StreamTask, Wire};
 use super::work::{Work, assemble};
-use shardpack_array::{Region, ZstdDecoder};
-use shardpack_format::{ArrayDescriptor, Codec, Error, Limits, Result, Transform};
+use shardpack_array::{Finish, Region, ZstdDecoder};
+use shardpack_format::{ArrayDescriptor, Codec, ElementType, Error, Limits, Result, Transform};
 
 /// Places in a slot that tables and scratch begin at.
 const ALIGN: usize = 256;
@@ -44,9 +43,9 @@ pub struct Staged {
 /// A batch in the making, in the part of a slot that is uploaded.
 ///
 /// ```
-/// use shardpack_array::{Array, ArrayEncoder, ArrayOptions, trial};
+/// use shardpack_array::{Array, ArrayEncoder, ArrayOptions, As, trial};
 /// use shardpack_format::{Dtype, Limits};
-/// use shardpack_gpu::cubes::{As, Payload, Stager};
+/// use shardpack_gpu::cubes::{Payload, Stager};
 ///
 /// let cube = Array::new(Dtype::U16, vec![8, 8, 4], (0..512).map(|i| i as u8).collect())?;
 /// let encoded = ArrayEncoder::new(trial(&[(&cube, None)], &ArrayOptions::default())?.settings)?.encode(&cube, None)?;
@@ -54,7 +53,7 @@ pub struct Staged {
 /// let (mut stager, mut slot) = (Stager::default(), vec![0; 16 << 10]);
 /// let mut batch = stager.begin(&mut slot)?;
 /// let payload = Payload::Bytes(&encoded.payload);
-/// let staged = batch.push(encoded.codec, &encoded.descriptor, payload, None, As::F32, 0, &Limits::default())?;
+/// let staged = batch.push(encoded.codec, &encoded.descriptor, payload, None, &As::F32.into(), 0, &Limits::default())?;
 /// assert_eq!((staged.shape, staged.bytes), (vec![8, 8, 4], 1024));
 /// let work = batch.finish()?;
 /// assert!(work.upload_bytes() > encoded.payload.len() && work.cubes() == 1);
@@ -93,18 +92,19 @@ impl Stager {
     /// # Errors
     /// `Format` if the shape overflows; `Usage` if the region is not within the array.
     pub fn table_bytes(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<u64> {
-        let ask = Ask::new(descriptor, region)?;
+        let ask = Ask::new(descriptor, region, &Finish::NOTHING)?;
         let width = descriptor.stored.bytes().max(1);
         // Each block: a short or a joined one has a stream, and a piece, for each byte too.
         let blocks = descriptor.stored_bytes()?.div_ceil(BLOCK_ELEMENTS as u64 * width);
         let each = Plane::BYTES + StreamTask::BYTES + PieceTask::BYTES;
-        let picks = ask.picks.count().saturating_mul(8 + 4) + 8;
+        // A pick, the chunk of it, and two factors.
+        let picks = ask.picks.count().max(1).saturating_mul(8 + 4 + 8) + 8;
         let fixed = match descriptor.transform {
             Transform::Fixed { .. } => descriptor.bands().saturating_mul(8),
             _ => 0,
         };
         let tables = blocks.saturating_mul(width * each as u64);
-        Ok(tables.saturating_add(picks).saturating_add(fixed).saturating_add((CubeRow::BYTES + 4 * ALIGN) as u64))
+        Ok(tables.saturating_add(picks).saturating_add(fixed).saturating_add((CubeRow::BYTES + 5 * ALIGN) as u64))
     }
 
     /// How many bytes of scratch a cube takes at most, behind the part of a slot that is uploaded.
@@ -128,8 +128,8 @@ impl Batch<'_> {
     }
 
     /// Takes a cube, or another array, into the batch. `region` is what comes out of it, by default
-    /// all in the order of the shape; `out` is where that begins in the output of the batch, in
-    /// bytes.
+    /// all in the order of the shape, and `finish` what becomes of it; `out` is where that begins in
+    /// the output of the batch, in bytes.
     ///
     /// All that the host's decoder checks before it decodes is checked here. What is inside of LZ4
     /// streams is checked by the device, which says so in the cube's status. After an error the
@@ -139,7 +139,7 @@ impl Batch<'_> {
     /// `Format` if the payload is damaged, has another length than the array's, or its codec is not
     /// for arrays; `Limit` if the array is over a limit, too large for the device (2³² elements),
     /// or the slot has no room left; `Usage` if the region is not within the array, `out` is not a
-    /// multiple of the element size, or a boolean is to become a float.
+    /// multiple of the element size, or as [`Finish::check`].
     #[expect(clippy::too_many_arguments, reason = "one thing each")]
     pub fn push(
         &mut self,
@@ -147,7 +147,7 @@ impl Batch<'_> {
         descriptor: &ArrayDescriptor,
         payload: Payload<'_>,
         region: Option<&Region>,
-        to: As,
+        finish: &Finish,
         out: u64,
         limits: &Limits,
     ) -> Result<Staged> {
@@ -163,7 +163,7 @@ impl Batch<'_> {
             }
         };
         let at = self.filled + payload_at.map_or(0, |_| bytes.len());
-        let needs = Needs::of(codec, descriptor, bytes, region, to, limits)?;
+        let needs = Needs::of(codec, descriptor, bytes, region, finish, limits)?;
         let (entry, taken, scratch) =
             needs.stage_in((at, tail), payload_at, self.scratch, out, &mut self.stager.zstd)?;
         (self.filled, self.scratch) = (at + taken, self.scratch + scratch);

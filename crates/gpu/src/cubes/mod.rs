@@ -7,12 +7,11 @@
 //! codes, the type and the order of the output, and of each array no more than the region that is
 //! asked for. What zstd has coded is decoded by the host into the slot.
 //!
-//! The values are those of [`ArrayDecoder`](shardpack_array::ArrayDecoder), to the bit; in a
-//! shorter float, those of [`As::cast`].
+//! The values are those of [`ArrayDecoder`](shardpack_array::ArrayDecoder), to the bit, finished as
+//! by [`Finish::apply`](shardpack_array::Finish::apply).
 
 mod ask;
 mod batch;
-mod element;
 mod fault;
 mod kept;
 mod kernels;
@@ -24,7 +23,6 @@ mod wire;
 mod work;
 
 pub use batch::{Batch, Payload, Staged, Stager};
-pub use element::{As, ElementType};
 pub use fault::Fault;
 pub(crate) use kept::keep;
 pub use kernels::CubeKernels;

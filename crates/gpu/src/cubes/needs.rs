@@ -2,15 +2,14 @@
 
 use super::Staged;
 use super::ask::{Ask, Picks};
-use super::element::{As, ElementType};
 use super::kept::Kept;
 use super::place::{Placer, Room, Tasks};
-use super::wire::{CubeRow, Mode, PieceTask, Plane, StreamTask, Wire, chunk_bands};
+use super::wire::{BF16, CubeRow, Mode, PieceTask, Plane, StreamTask, Wire, chunk_bands};
 use crate::config::STATUS_BYTES;
 use crate::gather::Piece;
 use shardpack_array::blosc2::{Chunk, Content, HEADER_BYTES, StreamCoder, StreamKind};
-use shardpack_array::{Region, Units, ZstdDecoder, reserved_values};
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, Error, Layout, Limits, Result, Transform};
+use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform};
 
 /// Chunks of bands that a warp takes where nothing ties one to the next.
 const CHUNKS_EACH: u32 = 4;
@@ -22,6 +21,7 @@ pub(crate) struct Needs<'a> {
     payload: Payload<'a>,
     ask: Ask,
     staged: Staged,
+    factors: Option<&'a Factors>,
     stored_bytes: usize,
     /// Bytes of a stored element.
     width: usize,
@@ -55,11 +55,11 @@ impl<'a> Needs<'a> {
         descriptor: &ArrayDescriptor,
         payload: &'a [u8],
         region: Option<&Region>,
-        to: As,
+        finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
         let units = Units::walk(codec, descriptor, payload, limits)?;
-        Self::asked(Payload::Here(units), descriptor, region, to, limits)
+        Self::asked(Payload::Here(units), descriptor, region, finish, limits)
     }
 
     /// Looks at an array of which [`keep`](super::keep) has kept this.
@@ -70,7 +70,7 @@ impl<'a> Needs<'a> {
         kept: &[u8],
         descriptor: &ArrayDescriptor,
         region: Option<&Region>,
-        to: As,
+        finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
         let kept = Kept::read(kept).ok_or_else(|| Error::internal("kept array", "what was written", "other bytes"))?;
@@ -79,18 +79,18 @@ impl<'a> Needs<'a> {
         if bytes > most {
             return Err(Error::limit("array", "max_decoded_bytes", most, bytes));
         }
-        Self::asked(Payload::Kept(kept), descriptor, region, to, limits)
+        Self::asked(Payload::Kept(kept), descriptor, region, finish, limits)
     }
 
     fn asked(
         payload: Payload<'a>,
         descriptor: &ArrayDescriptor,
         region: Option<&Region>,
-        to: As,
+        finish: &'a Finish,
         limits: &Limits,
     ) -> Result<Self> {
-        let ask = Ask::new(descriptor, region)?;
-        let element = to.of(ask.descriptor.decoded)?;
+        let ask = Ask::new(descriptor, region, finish)?;
+        let element = finish.to.of(ask.descriptor.decoded)?;
         check_types(&ask.descriptor)?;
         for (what, elements) in
             [("elements of an array", ask.pixels.saturating_mul(ask.bands)), ("elements of an output", ask.elements())]
@@ -108,7 +108,7 @@ impl<'a> Needs<'a> {
             return Err(Error::limit("stored array", "bytes of an address", usize::MAX as u64, stored));
         };
         let scratch_bytes = super::Stager::scratch_bytes(descriptor)?.next_multiple_of(ALIGN);
-        Ok(Self { payload, ask, staged, stored_bytes, width, scratch_bytes })
+        Ok(Self { payload, ask, staged, factors: finish.factors.as_ref(), stored_bytes, width, scratch_bytes })
     }
 
     /// What comes out.
@@ -254,20 +254,27 @@ impl<'a> Needs<'a> {
             tables.extend(scale.iter().chain(offset).flat_map(|v| v.to_le_bytes()));
             top = (1 << (*bits).min(16)) - 1;
         }
+        let (mut factors, mut factor_bands) = (0, 0);
+        if let Some(of) = self.factors {
+            factors = align(tables);
+            factor_bands = number("bands", of.len() as u64)?;
+            tables.extend(of.pairs().flat_map(|(scale, bias)| [scale, bias]).flat_map(f32::to_le_bytes));
+        }
         let chunks = number("bands", chunks)?;
         Ok(CubeRow {
             planes: planes_at as u64,
             picks: picks_at as u64,
             chunk_picks: chunk_picks as u64,
             tables: fixed_at as u64,
+            factors: factors as u64,
             out,
             reserved: reserved_values(descriptor),
             width: number("bytes of an element", width as u64)?,
             stored: descriptor.stored.code().into(),
             decoded: descriptor.decoded.code().into(),
-            output: element.code(),
+            output: code(element),
             transform: descriptor.transform.code().into(),
-            mode: mode(descriptor, element),
+            mode: if self.factors.is_some() { Mode::Any } else { mode(descriptor, element) },
             by_band: descriptor.layout == Layout::BandMajor,
             difference: descriptor.band_difference,
             out_by_band: ask.out_by_band,
@@ -279,6 +286,8 @@ impl<'a> Needs<'a> {
             region_rows: number("rows", ask.rows)?,
             region_columns: number("columns", ask.region_columns)?,
             picks_count: number("bands", ask.picks.count())?,
+            steps: ask.steps()?,
+            factor_bands,
             picked,
             first_band: number("bands", first_band)?,
             first_chunk: number("bands", first_chunk)?,
@@ -312,6 +321,13 @@ fn number(what: &'static str, n: u64) -> Result<u32> {
 pub(super) fn align(tables: &mut Vec<u8>) -> usize {
     tables.resize(tables.len().next_multiple_of(16), 0);
     tables.len()
+}
+
+fn code(element: ElementType) -> u32 {
+    match element {
+        ElementType::Dtype(dtype) => dtype.code().into(),
+        ElementType::Bf16 => BF16,
+    }
 }
 
 /// Whether the kernels take an array like this one.

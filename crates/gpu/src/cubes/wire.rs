@@ -158,6 +158,7 @@ pub(super) struct CubeRow {
     pub(super) picks: u64,
     pub(super) chunk_picks: u64,
     pub(super) tables: u64,
+    pub(super) factors: u64,
     pub(super) out: u64,
     pub(super) reserved: [Option<(u32, u64)>; 4],
     pub(super) width: u32,
@@ -177,6 +178,9 @@ pub(super) struct CubeRow {
     pub(super) region_rows: u32,
     pub(super) region_columns: u32,
     pub(super) picks_count: u32,
+    /// Of the output: where the first element goes, and the steps to the next row, column and band.
+    pub(super) steps: [u32; 4],
+    pub(super) factor_bands: u32,
     pub(super) picked: bool,
     pub(super) first_band: u32,
     pub(super) first_chunk: u32,
@@ -195,14 +199,15 @@ impl CubeRow {
 }
 
 impl Wire for CubeRow {
-    const BYTES: usize = 192;
+    const BYTES: usize = 216;
 
     fn put(&self, out: &mut Vec<u8>) {
         let special = self.reserved.map(|code| code.map_or(0, |(_, bits)| bits));
         let codes = self.reserved.map(|code| code.map_or(0, |(pattern, _)| pattern));
         let has = self.reserved.iter().enumerate().map(|(n, code)| u32::from(code.is_some()) << n).sum();
-        put_all([self.planes, self.picks, self.chunk_picks, self.tables, self.out], &[], out);
+        put_all([self.planes, self.picks, self.chunk_picks, self.tables, self.factors, self.out], &[], out);
         put_all(special, &codes, out);
+        let [origin, row, column, band] = self.steps;
         let words = [
             has,
             self.width,
@@ -222,6 +227,11 @@ impl Wire for CubeRow {
             self.region_rows,
             self.region_columns,
             self.picks_count,
+            origin,
+            row,
+            column,
+            band,
+            self.factor_bands,
             self.picked.into(),
             self.first_band,
             self.first_chunk,
@@ -229,7 +239,6 @@ impl Wire for CubeRow {
             self.chunks_each,
             self.top,
             self.row,
-            0,
         ];
         put_all([], &words, out);
     }

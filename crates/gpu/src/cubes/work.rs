@@ -28,7 +28,7 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &
         let base = (start + align(tables)) as u64;
         tables.extend_from_slice(&entry.tables);
         let mut row = CubeRow { row: number, ..entry.row.clone() };
-        for at in [&mut row.planes, &mut row.picks, &mut row.chunk_picks, &mut row.tables] {
+        for at in [&mut row.planes, &mut row.picks, &mut row.chunk_picks, &mut row.tables, &mut row.factors] {
             *at += base;
         }
         rows.push(row);

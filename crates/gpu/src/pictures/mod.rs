@@ -32,6 +32,7 @@ pub use staging::{Staging, StagingOptions};
 
 pub use shardpack_jpeg::Scaling;
 
+use shardpack_format::ElementType;
 use shardpack_jpeg::PixelLayout;
 use std::fmt;
 
@@ -60,14 +61,16 @@ impl Dtype {
         }
     }
 
-    /// The type of this name on disk, if the kernels write it.
+    /// The same type, if the kernels write it.
     #[must_use]
-    pub const fn of(dtype: shardpack_format::Dtype) -> Option<Self> {
-        match dtype {
-            shardpack_format::Dtype::U8 => Some(Self::Uint8),
-            shardpack_format::Dtype::F16 => Some(Self::Float16),
-            shardpack_format::Dtype::F32 => Some(Self::Float32),
-            _ => None,
+    pub const fn of(element: ElementType) -> Option<Self> {
+        use shardpack_format::Dtype::{F16, F32, U8};
+        match element {
+            ElementType::Dtype(U8) => Some(Self::Uint8),
+            ElementType::Dtype(F16) => Some(Self::Float16),
+            ElementType::Bf16 => Some(Self::Bfloat16),
+            ElementType::Dtype(F32) => Some(Self::Float32),
+            ElementType::Dtype(_) => None,
         }
     }
 }

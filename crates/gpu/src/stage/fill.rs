@@ -1,7 +1,7 @@
 //! The rows of one batch on their way to the device.
 
 use super::assembled::{Assembled, Host};
-use crate::cubes::{self, As};
+use crate::cubes;
 use crate::driver::{Arena, Block, GpuError, Loan, LoanPart};
 use crate::gather::{Gather, Piece};
 use crate::pictures::{self, Output, Reason, StagingOptions, Totals};
@@ -154,19 +154,17 @@ impl<M: Block> Fill<M> {
                 };
                 self.picture(spot, needs.map_err(reason)?).map(Some)
             }
-            Value::Array { codec, descriptor, bytes, region, limits } => {
+            Value::Array { codec, descriptor, bytes, region, finish, limits } => {
                 let (needs, at) = match stored {
-                    Stored::Kept(kept) => {
-                        (cubes::Needs::of_kept(kept, descriptor, region, As::Decoded, limits), None)
-                    }
+                    Stored::Kept(kept) => (cubes::Needs::of_kept(kept, descriptor, region, finish, limits), None),
                     // Places are counted from where the loan begins: it must be those bytes.
                     Stored::There(loan) if !loan.bytes().is_some_and(|there| std::ptr::eq(there, bytes)) => {
                         return Err("bytes that are not where they were to be read".into());
                     }
                     Stored::There(loan) => {
-                        (cubes::Needs::of(codec, descriptor, bytes, region, As::Decoded, limits), Some(loan.at()))
+                        (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), Some(loan.at()))
                     }
-                    Stored::Here => (cubes::Needs::of(codec, descriptor, bytes, region, As::Decoded, limits), None),
+                    Stored::Here => (cubes::Needs::of(codec, descriptor, bytes, region, finish, limits), None),
                 };
                 self.cube(spot, &needs.map_err(refusal)?, at, zstd).map(|()| None)
             }

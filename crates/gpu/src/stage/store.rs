@@ -176,13 +176,20 @@ mod tests {
         let limits = Limits::default();
         let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 5]);
         let payload: Vec<u8> = (1..=20).collect();
-        let value =
-            Value::Array { codec: Codec::Raw, descriptor: &descriptor, bytes: &payload, region: None, limits: &limits };
+        let value = Value::Array {
+            codec: Codec::Raw,
+            descriptor: &descriptor,
+            bytes: &payload,
+            region: None,
+            finish: &shardpack_array::Finish::NOTHING,
+            limits: &limits,
+        };
         let short = Value::Array {
             codec: Codec::Raw,
             descriptor: &descriptor,
             bytes: payload.get(..19).unwrap(),
             region: None,
+            finish: &shardpack_array::Finish::NOTHING,
             limits: &limits,
         };
         assert!(store.keep(&[value]).is_err(), "there is no memory yet");

@@ -3,8 +3,8 @@
 //! writes is seen.
 
 use rand_like::Dice;
-use shardpack_array::{ArrayDecoder, Region};
-use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
+use shardpack_array::{ArrayDecoder, Finish, Region};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Layout, Limits};
 use shardpack_jpeg::{DecodeOptions, FloatTable, PictureDecoder, PixelLayout, Rendering, Scaling};
 use shardpack_loader::stage::{
     DeviceId, Failure, FieldSource, FieldSpec, Prepared, Room, RowFault, Spot, Stage, StageSlot, StagedPart,
@@ -105,8 +105,21 @@ struct Inner {
 
 #[derive(Debug)]
 enum Job {
-    Picture { media_type: String, bytes: Vec<u8>, how: Rendering, dtype: Dtype, scaling: Scaling },
-    Array { codec: Codec, descriptor: ArrayDescriptor, bytes: Vec<u8>, region: Option<Region>, limits: Limits },
+    Picture {
+        media_type: String,
+        bytes: Vec<u8>,
+        how: Rendering,
+        dtype: ElementType,
+        scaling: Scaling,
+    },
+    Array {
+        codec: Codec,
+        descriptor: ArrayDescriptor,
+        bytes: Vec<u8>,
+        region: Option<Region>,
+        finish: Box<Finish>,
+        limits: Limits,
+    },
     Bytes(Vec<u8>),
     Zero,
 }
@@ -255,9 +268,10 @@ impl StageSlot for FakeSlot {
                 let job = Job::Picture { media_type: media_type.into(), bytes: bytes.to_vec(), how, dtype, scaling };
                 (job, bytes.len(), Some([decoded.height, decoded.width]))
             }
-            Value::Array { codec, descriptor, bytes, region, limits } => {
+            Value::Array { codec, descriptor, bytes, region, finish, limits } => {
                 let (descriptor, region, limits) = (descriptor.clone(), region.cloned(), limits.clone());
-                (Job::Array { codec, descriptor, bytes: bytes.to_vec(), region, limits }, bytes.len(), None)
+                let finish = Box::new(finish.clone());
+                (Job::Array { codec, descriptor, bytes: bytes.to_vec(), region, finish, limits }, bytes.len(), None)
             }
             _ => return Prepared::Refused("unknown".into()),
         };
@@ -435,24 +449,40 @@ impl FakeSlot {
                 let mut levels = vec![0; to.len() / dtype.bytes() as usize];
                 decoder.decode_into(&media_type, &bytes, &how, &mut levels).map_err(|e| e.to_string())?;
                 match dtype {
-                    Dtype::U8 => to.copy_from_slice(&levels),
+                    ElementType::Dtype(Dtype::U8) => to.copy_from_slice(&levels),
                     _ => float(scaling, dtype, &levels, how.layout, to),
                 }
             }
-            Job::Array { codec, descriptor, bytes, region, limits } => {
+            Job::Array { codec, descriptor, bytes, region, finish, limits } => {
                 let mut decoder = ArrayDecoder::new();
-                let decoded = match &region {
-                    Some(region) => decoder.decode_region(codec, &descriptor, &bytes, region, to, &limits).map(|_| ()),
-                    None => decoder.decode_into(codec, &descriptor, &bytes, to, &limits),
+                // Arrays of other numbers of axes are one row.
+                let whole = Region::whole(&descriptor).ok();
+                let (shape, layout) = match region.as_ref().or(whole.as_ref()) {
+                    Some(region) => {
+                        let [a, b, c] = region.shape_of(&descriptor).map_err(|e| e.to_string())?.shape;
+                        match region.layout {
+                            Layout::AsShape => ([a, b, c], Layout::AsShape),
+                            Layout::BandMajor => ([b, c, a], Layout::BandMajor),
+                        }
+                    }
+                    None => ([1, descriptor.elements().map_err(|e| e.to_string())?, 1], Layout::AsShape),
                 };
-                decoded.map_err(|e| e.to_string())?;
+                let mut elements = vec![0; descriptor.decoded.array_bytes(&shape).unwrap() as usize];
+                let decoded = match &region {
+                    Some(region) => {
+                        decoder.decode_region(codec, &descriptor, &bytes, region, &mut elements, &limits).map(|_| ())
+                    }
+                    None => decoder.decode_into(codec, &descriptor, &bytes, &mut elements, &limits),
+                };
+                let finished = decoded.and_then(|()| finish.apply(descriptor.decoded, (shape, layout), &elements, to));
+                finished.map_err(|e| e.to_string())?;
             }
         }
         Ok(())
     }
 }
 
-fn float(scaling: Scaling, dtype: Dtype, levels: &[u8], layout: PixelLayout, to: &mut [u8]) {
+fn float(scaling: Scaling, dtype: ElementType, levels: &[u8], layout: PixelLayout, to: &mut [u8]) {
     FloatTable::new(scaling, dtype).unwrap().convert(levels, layout, to).unwrap();
 }
 

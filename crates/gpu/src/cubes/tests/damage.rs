@@ -3,9 +3,9 @@
 
 use super::generate::{Fill, array};
 use super::harness::{Item, play};
-use crate::cubes::{As, Fault, Payload, Stager};
+use crate::cubes::{Fault, Payload, Stager};
 use proptest::prelude::*;
-use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Region, ValueRule};
+use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Finish, Region, ValueRule};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits, Transform};
 use shardpack_gpu_play::MANNERS;
 
@@ -58,7 +58,7 @@ proptest! {
                 let mut slot = vec![0; 1 << 16];
                 let mut batch = stager.begin(&mut slot).unwrap();
                 let payload = Payload::Bytes(&item.payload);
-                batch.push(item.codec, &item.descriptor, payload, None, As::Decoded, 0, &Limits::default()).is_ok()
+                batch.push(item.codec, &item.descriptor, payload, None, &Finish::NOTHING, 0, &Limits::default()).is_ok()
             }).cloned().collect();
             let found = play(&mut stager, &accepted, manner).unwrap();
             for (item, found) in accepted.iter().zip(found) {
@@ -101,7 +101,7 @@ fn booleans_and_fixed_point_are_checked() {
         descriptor: ArrayDescriptor::plain(Dtype::Bool, vec![4, 5, 6]),
         payload: vec![1; 120],
         region: None,
-        to: As::Decoded,
+        finish: Finish::NOTHING,
         staged: false,
     };
     let transform = Transform::Fixed { bits: 9, scale: vec![0.5; 6], offset: vec![1.0; 6] };
@@ -137,15 +137,19 @@ fn what_does_not_fit_is_refused_and_leaves_the_batch_as_it_was() {
     let push = |batch: &mut crate::cubes::Batch<'_>, payload, region: Option<&Region>, to, out| {
         batch.push(sound.codec, &sound.descriptor, payload, region, to, out, &limits).map_err(|e| e.to_string())
     };
-    assert!(push(&mut batch, payload, None, As::Decoded, 1).unwrap_err().contains("a multiple of 2"));
-    assert!(push(&mut batch, Payload::Staged(1 << 20), None, As::Decoded, 0).unwrap_err().contains("staged payload"));
+    assert!(push(&mut batch, payload, None, &Finish::NOTHING, 1).unwrap_err().contains("a multiple of 2"));
     assert!(
-        push(&mut batch, Payload::Bytes(&sound.payload[1..]), None, As::Decoded, 0).unwrap_err().contains("blosc2")
+        push(&mut batch, Payload::Staged(1 << 20), None, &Finish::NOTHING, 0).unwrap_err().contains("staged payload")
+    );
+    assert!(
+        push(&mut batch, Payload::Bytes(&sound.payload[1..]), None, &Finish::NOTHING, 0)
+            .unwrap_err()
+            .contains("blosc2")
     );
     let outside = Region::new(0, 0, 8, 8);
-    assert!(push(&mut batch, payload, Some(&outside), As::Decoded, 0).unwrap_err().contains("rows of a region"));
-    assert_eq!(push(&mut batch, payload, None, As::Decoded, 0).unwrap().bytes, 7 * 11 * 40 * 2);
-    let error = push(&mut batch, payload, None, As::Decoded, 0).unwrap_err();
+    assert!(push(&mut batch, payload, Some(&outside), &Finish::NOTHING, 0).unwrap_err().contains("rows of a region"));
+    assert_eq!(push(&mut batch, payload, None, &Finish::NOTHING, 0).unwrap().bytes, 7 * 11 * 40 * 2);
+    let error = push(&mut batch, payload, None, &Finish::NOTHING, 0).unwrap_err();
     assert!(error.contains("room for compressed bytes"), "{error}");
     let work = batch.finish().unwrap();
     assert_eq!((work.cubes(), work.out_bytes()), (1, 7 * 11 * 40 * 2));

@@ -1,8 +1,8 @@
 //! Arrays of every kind, and parts of them; for tests on devices too.
 
 use half::f16;
-use shardpack_array::{Array, Bands, Output, Region};
-use shardpack_format::{Dtype, Layout};
+use shardpack_array::{Array, As, Bands, Factors, Finish, Output, Region, Turn};
+use shardpack_format::{ArrayDescriptor, Dtype, Error, Layout};
 
 /// How an array's elements are made.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +86,11 @@ pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
         (state >> 33) % n.max(1)
     };
     let (y, x) = (below(height + 1), below(width + 1));
-    let (rows, columns) = (below(height - y + 1), below(width - x + 1));
+    let (mut rows, mut columns) = (below(height - y + 1), below(width - x + 1));
+    if below(2) == 0 {
+        // Squares can be transposed.
+        (rows, columns) = (rows.min(columns), rows.min(columns));
+    }
     let bands = match below(4) {
         _ if shape.len() == 2 => Bands::All,
         0 | 1 => Bands::All,
@@ -103,4 +107,52 @@ pub(crate) fn region(shape: &[u64], seed: u64) -> Option<Region> {
         layout: if below(2) == 0 { Layout::AsShape } else { Layout::BandMajor },
         ..Region::new(y, x, rows, columns)
     })
+}
+
+/// What the host makes of decoded elements of this array, or region.
+pub(crate) fn finished(
+    finish: &Finish,
+    descriptor: &ArrayDescriptor,
+    region: Option<&Region>,
+    (decoded, elements): (Dtype, &[u8]),
+) -> Result<Vec<u8>, Error> {
+    let (shape, layout) = size(descriptor, region)?;
+    let mut out = vec![0; finish.to.of(decoded)?.array_bytes(&shape)? as usize];
+    finish.apply(decoded, (shape, layout), elements, &mut out)?;
+    Ok(out)
+}
+
+/// Rows, columns and bands of what comes out. Arrays of other numbers of axes are one row.
+fn size(descriptor: &ArrayDescriptor, region: Option<&Region>) -> Result<([u64; 3], Layout), Error> {
+    let whole = Region::whole(descriptor).ok();
+    let Some(region) = region.or(whole.as_ref()) else {
+        return Ok(([1, descriptor.elements()?, 1], Layout::AsShape));
+    };
+    let [a, b, c] = region.shape_of(descriptor)?.shape;
+    Ok(match region.layout {
+        Layout::AsShape => ([a, b, c], Layout::AsShape),
+        Layout::BandMajor => ([b, c, a], Layout::BandMajor),
+    })
+}
+
+/// Something that can become of an array, or region, of `decoded` elements, from free numbers.
+pub(crate) fn finish(
+    descriptor: &ArrayDescriptor,
+    region: Option<&Region>,
+    decoded: Dtype,
+    (to, normalises, seed): (As, bool, u64),
+) -> Finish {
+    let to = if to.of(decoded).is_ok() { to } else { As::Decoded };
+    let ([rows, columns, bands], _) = size(descriptor, region).unwrap();
+    let is_float = to.of(decoded).is_ok_and(|element| As::float(element).is_some());
+    let count = if seed & 8 == 0 { 1 } else { bands.max(1) };
+    let numbers = |first: f64, step: f64| (0..count).map(|n| first + n as f64 * step).collect::<Vec<_>>();
+    let factors = (normalises && is_float).then(|| Factors::new(&numbers(30.0, -1.7), &numbers(0.3, 0.9)).unwrap());
+    let turns = (2..=3).contains(&descriptor.shape.len());
+    let turn = Turn {
+        flip_rows: turns && seed & 1 == 1,
+        flip_columns: turns && seed & 2 == 2,
+        transpose: turns && rows == columns && seed & 4 == 4,
+    };
+    Finish { to, factors, turn }
 }

@@ -1,7 +1,8 @@
 //! Batches on the played device, and what the host makes of the same.
 
-use crate::cubes::{As, Fault, Payload, Stager};
-use shardpack_array::{ArrayDecoder, EncodedArray, Region};
+use super::generate::finished;
+use crate::cubes::{Fault, Payload, Stager};
+use shardpack_array::{ArrayDecoder, EncodedArray, Finish, Region};
 use shardpack_format::{ArrayDescriptor, Codec, Error, Limits};
 use shardpack_gpu_play::{Device, Manner};
 
@@ -12,7 +13,7 @@ pub(super) struct Item {
     pub(super) descriptor: ArrayDescriptor,
     pub(super) payload: Vec<u8>,
     pub(super) region: Option<Region>,
-    pub(super) to: As,
+    pub(super) finish: Finish,
     /// Whether the payload is put into the slot first.
     pub(super) staged: bool,
 }
@@ -24,7 +25,7 @@ impl Item {
             descriptor: encoded.descriptor.clone(),
             payload: encoded.payload.clone(),
             region: None,
-            to: As::Decoded,
+            finish: Finish::NOTHING,
             staged: false,
         }
     }
@@ -45,9 +46,7 @@ impl Item {
                 (shape.dtype, out)
             }
         };
-        let mut out = Vec::new();
-        self.to.cast(decoded, &elements, &mut out)?;
-        Ok(out)
+        finished(&self.finish, &self.descriptor, self.region.as_ref(), (decoded, &elements))
     }
 }
 
@@ -72,7 +71,8 @@ pub(super) fn play(stager: &mut Stager, items: &[Item], manner: Manner) -> Resul
         };
         // A hole before each, which nobody may fill.
         out = (out + 8).next_multiple_of(8);
-        let staged = batch.push(item.codec, &item.descriptor, payload, item.region.as_ref(), item.to, out, &limits)?;
+        let staged =
+            batch.push(item.codec, &item.descriptor, payload, item.region.as_ref(), &item.finish, out, &limits)?;
         places.push(out as usize..(out + staged.bytes) as usize);
         out += staged.bytes;
     }

@@ -1,13 +1,15 @@
 //! Every value is the host's, to the bit.
 
-use super::generate::{Fill, array, region};
+use super::generate::{Fill, array, finish, region};
 use super::harness::{Item, play};
 use super::strategies::{arrays, settings};
+use crate::cubes::Stager;
 use crate::cubes::kernels::config;
 use crate::cubes::wire::CONFIG;
-use crate::cubes::{As, ElementType, Stager};
 use proptest::prelude::*;
-use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Coder, Filter, Region, ValueRule, decoded_as};
+use shardpack_array::{
+    ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Factors, Filter, Finish, Region, Turn, ValueRule, decoded_as,
+};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Layout};
 use shardpack_gpu_play::{Device, MANNERS};
 
@@ -27,7 +29,7 @@ fn compare(items: &[Item]) {
                     "{:?} {:?} {:?}: differs at {at:?} of {}",
                     item.descriptor,
                     item.region,
-                    item.to,
+                    item.finish,
                     expected.len()
                 );
             }
@@ -53,6 +55,8 @@ proptest! {
         settings in settings(),
         no_data in prop::option::of(Just(-1.0)),
         to in prop::sample::select(&ALL[..]),
+        normalises: bool,
+        turn: u64,
         seed: u64,
         wider in prop::option::of(prop::sample::select(Dtype::ALL)),
         staged: bool,
@@ -67,11 +71,10 @@ proptest! {
         if let Some(region) = region(&whole.descriptor.shape, seed) {
             items.push(Item { region: Some(region), staged: !staged, ..whole.clone() });
         }
-        if to.of(whole.descriptor.decoded).is_ok() {
-            for item in &mut items {
-                let stored = item.region.as_ref().is_some_and(|r| to.of(r.shape_of(&item.descriptor).unwrap().dtype).is_err());
-                item.to = if stored { As::Decoded } else { to };
-            }
+        for item in &mut items {
+            let region = item.region.as_ref();
+            let decoded = region.map_or(item.descriptor.decoded, |r| r.shape_of(&item.descriptor).unwrap().dtype);
+            item.finish = finish(&item.descriptor, region, decoded, (to, normalises, turn));
         }
         compare(&items);
     }
@@ -82,6 +85,7 @@ proptest! {
 #[test]
 fn long_cubes_of_each_arrangement() {
     let cube = array(Dtype::F16, vec![33, 65, 100], Fill::Smooth, 5);
+    let mut turns = 0_u8;
     for filter in [Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Bytedelta] {
         let mut items = Vec::new();
         for (layout, band_difference) in [
@@ -97,7 +101,15 @@ fn long_cubes_of_each_arrangement() {
             assert_eq!(encoded.codec, Codec::Blosc2);
             let region = Region { layout: Layout::BandMajor, ..Region::new(1, 2, 31, 60) };
             let to = if band_difference { As::F32 } else { As::Bf16 };
-            items.push(Item { to, ..Item::of(&encoded) });
+            items.push(Item { finish: to.into(), ..Item::of(&encoded) });
+            // All turns of a square, channels first and last, normalised and not.
+            let layout = if turns.is_multiple_of(3) { Layout::BandMajor } else { Layout::AsShape };
+            let square = Region { width: 31, layout, ..region.clone() };
+            let factors = Factors::new(&[1.0, -20.0], &[0.5, 3.0]).unwrap().of_bands((0..100).map(|b| b % 2)).unwrap();
+            let turn = Turn::new(turns & 1 == 1, turns & 2 == 2, turns / 4);
+            let finish = Finish { to, factors: (turns % 5 < 3).then_some(factors), turn };
+            items.push(Item { region: Some(square), finish, ..Item::of(&encoded) });
+            turns += 1;
             items.push(Item { region: Some(region), staged: true, ..Item::of(&encoded) });
         }
         compare(&items);
@@ -145,10 +157,14 @@ fn every_float16_is_cast_as_the_host_does() {
         descriptor: descriptor.clone(),
         payload: halves.clone(),
         region: None,
-        to,
+        finish: to.into(),
         staged: false,
     });
-    compare(&items);
+    let factors = Factors::new(&[0.1], &[3.3]).unwrap();
+    let normalised =
+        |item: &Item| Item { finish: Finish { factors: Some(factors.clone()), ..item.finish.clone() }, ..item.clone() };
+    let all: Vec<Item> = items.iter().cloned().chain(items.iter().map(normalised)).collect();
+    compare(&all);
 }
 
 /// Floats of four and eight bytes around all that rounds oddly.
@@ -171,7 +187,7 @@ fn odd_floats_and_integers_are_cast_as_the_host_does() {
         let mut item = |dtype: Dtype, payload: Vec<u8>| {
             let count = payload.len() as u64 / dtype.bytes();
             let descriptor = ArrayDescriptor::plain(dtype, vec![count]);
-            items.push(Item { codec: Codec::Raw, descriptor, payload, region: None, to, staged: true });
+            items.push(Item { codec: Codec::Raw, descriptor, payload, region: None, finish: to.into(), staged: true });
         };
         item(Dtype::F32, singles.iter().flat_map(|bits| bits.to_le_bytes()).collect());
         item(Dtype::F64, doubles.flat_map(u64::to_le_bytes).collect());
@@ -180,11 +196,4 @@ fn odd_floats_and_integers_are_cast_as_the_host_does() {
         }
     }
     compare(&items);
-}
-
-#[test]
-fn types_have_their_bytes_and_names() {
-    assert_eq!(As::Bf16.of(Dtype::F64).unwrap(), ElementType::Bf16);
-    assert_eq!((ElementType::Bf16.bytes(), ElementType::Bf16.to_string()), (2, "bfloat16".to_owned()));
-    assert!(As::F32.of(Dtype::Bool).unwrap_err().to_string().contains("bool"));
 }

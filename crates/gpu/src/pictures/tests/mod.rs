@@ -127,7 +127,7 @@ pub(crate) fn rendering(random: &mut Random, size: (u32, u32), layout: PixelLayo
 pub(crate) fn output(random: &mut Random) -> Output {
     let layout = [PixelLayout::HeightWidthChannels, PixelLayout::ChannelsHeightWidth][random.below(2) as usize];
     let dtype = [Dtype::Uint8, Dtype::Uint8, Dtype::Float16, Dtype::Bfloat16, Dtype::Float32][random.below(5) as usize];
-    Output { dtype, layout, scaling: Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]) }
+    Output { dtype, layout, scaling: Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap() }
 }
 
 /// Narrow 4:2:0 and 4:2:2 are not for the kernels.

@@ -8,7 +8,9 @@ use shardpack_array::{ArrayEncoder, ArrayLayout, ArraySettings, Bands, Coder, Fi
 use shardpack_format::{self as format, Codec, Dtype, FieldKind, Schema};
 use shardpack_jpeg::{PixelLayout, Scaling, View};
 use shardpack_loader::order::End;
-use shardpack_loader::{ArrayDtype, Batch, CubeMode, ImageMode, Loader, LoaderOptions, OnCorrupt, Place};
+use shardpack_loader::{
+    ArrayDtype, Augment, Batch, CubeMode, ElementType, Factors, ImageMode, Loader, LoaderOptions, OnCorrupt, Place,
+};
 use shardpack_reader::Dataset;
 
 /// A dataset on disk.
@@ -213,13 +215,15 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
         ..LoaderOptions::default()
     };
     let first = PixelLayout::ChannelsHeightWidth;
-    let scaling = Some(Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]));
-    let types = |types: &[(&str, Dtype)]| {
+    let scaling = Some(Scaling::normalised([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]).unwrap());
+    let types = |types: &[(&str, ElementType)]| {
         ArrayDtype::Fields(types.iter().map(|(name, dtype)| ((*name).to_owned(), *dtype)).collect())
     };
+    let (half, brain, single) = (Dtype::F16.into(), ElementType::Bf16, Dtype::F32.into());
     let view = ImageMode::View;
     let fields = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
     let (pictures, arrays) = (fields(&["label", "thumb", "image"]), fields(&["cube", "label", "mask"]));
+    let all = Augment { flip_rows: true, flip_columns: true, rotate: true };
     let patch = CubeMode::Patch { height: 9, width: 4, place: Place::Random };
     vec![
         ("whole", LoaderOptions { image: view(View::whole()), ..base.clone() }),
@@ -230,7 +234,7 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
                 image: view(View::random_resized_crop(32, 40).with_flip(0.5)),
                 layout: first,
                 scaling,
-                dtype: types(&[("image", Dtype::F16), ("thumb", Dtype::F32)]),
+                dtype: types(&[("image", half), ("thumb", single)]),
                 fields: pictures.clone(),
                 ..base.clone()
             },
@@ -256,7 +260,40 @@ pub(crate) fn ways() -> Vec<(&'static str, LoaderOptions)> {
             "patches of floats",
             LoaderOptions {
                 cube: CubeMode::Patch { height: 9, width: 4, place: Place::Center },
-                dtype: types(&[("cube", Dtype::F32)]),
+                dtype: types(&[("cube", single)]),
+                layout: first,
+                fields: arrays.clone(),
+                ..base.clone()
+            },
+        ),
+        (
+            "brain floats, flipped",
+            LoaderOptions {
+                image: view(View::center_crop(33, 24, 24)),
+                scaling,
+                dtype: types(&[("image", brain), ("thumb", half), ("cube", brain)]),
+                augment: Augment { rotate: false, ..all },
+                ..base.clone()
+            },
+        ),
+        (
+            "turned patches of normalised bands",
+            LoaderOptions {
+                cube: CubeMode::Patch { height: 4, width: 4, place: Place::Random },
+                bands: Bands::List(vec![4, 0, 0, 5]),
+                dtype: types(&[("cube", half)]),
+                normalise: vec![("cube".to_owned(), Factors::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], &[0.5]).unwrap())],
+                augment: all,
+                fields: arrays.clone(),
+                ..base.clone()
+            },
+        ),
+        (
+            "turned, channels first",
+            LoaderOptions {
+                dtype: types(&[("cube", brain)]),
+                normalise: vec![("cube".to_owned(), Factors::new(&[-3.0], &[7.5]).unwrap())],
+                augment: all,
                 layout: first,
                 fields: arrays,
                 ..base.clone()

@@ -17,7 +17,7 @@ use crate::stage::fill::Fill;
 use datasets::{Disk, Harm, assert_same, epoch, ways};
 use played::{PlayedStage, play};
 use proptest::prelude::*;
-use shardpack_array::ZstdDecoder;
+use shardpack_array::{Finish, ZstdDecoder};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Limits};
 use shardpack_gpu_play::MANNERS;
 use shardpack_jpeg::{PixelLayout, Rendering, Scaling, View};
@@ -225,7 +225,8 @@ fn rows_may_be_staged_in_any_order() {
             let place = spot(n as u32, 0, n << 14..(n << 14) + bytes);
             let (bytes, dtype, scaling) = (pictures[n].as_slice(), Dtype::U8, &Scaling::UNIT);
             let limits = &Limits::default();
-            let value = Value::Picture { media_type: "image/jpeg", bytes, how: &how, dtype, scaling, limits };
+            let value =
+                Value::Picture { media_type: "image/jpeg", bytes, how: &how, dtype: dtype.into(), scaling, limits };
             let taken = Prepared::Taken(Some([height.into(), width.into()]));
             assert_eq!(fill.prepare(&place, &value, &mut ZstdDecoder::default()), taken);
         }
@@ -244,8 +245,14 @@ fn the_last_word_about_a_row_counts() {
     let descriptor = ArrayDescriptor::plain(Dtype::U8, vec![2, 2, 4]);
     let payload: Vec<u8> = (1..=16).collect();
     let limits = Limits::default();
-    let value =
-        Value::Array { codec: Codec::Raw, descriptor: &descriptor, bytes: &payload, region: None, limits: &limits };
+    let value = Value::Array {
+        codec: Codec::Raw,
+        descriptor: &descriptor,
+        bytes: &payload,
+        region: None,
+        finish: &Finish::NOTHING,
+        limits: &limits,
+    };
     let fill = Fill::new(Heap::new(Fill::<Heap>::memory_bytes(8, 1 << 14, 16)), 16).unwrap();
     let zstd = &mut ZstdDecoder::default();
     for _ in 0..3 {
@@ -283,7 +290,7 @@ fn what_was_read_there_is_taken_as_it_stands() {
     let payload: Vec<u8> = (1..=16).map(|i| 7 * i).collect();
     let limits = Limits::default();
     fn raw<'a>(descriptor: &'a ArrayDescriptor, limits: &'a Limits, bytes: &'a [u8]) -> Value<'a> {
-        Value::Array { codec: Codec::Raw, descriptor, bytes, region: None, limits }
+        Value::Array { codec: Codec::Raw, descriptor, bytes, region: None, finish: &Finish::NOTHING, limits }
     }
     let fill = Fill::new(Heap::new(Fill::<Heap>::memory_bytes(3, 1 << 10, 0)), 0).unwrap();
     fill.begin(16 * 3);
@@ -345,7 +352,8 @@ fn what_the_device_does_not_write_is_refused() {
     let zstd = &mut ZstdDecoder::default();
     let jpeg = jpegs::Source { size: (16, 8), factors: (0, 0), interval: 1, detail: 3, seed: 1 }.encoded();
     let how = Rendering { layout: PixelLayout::HeightWidthChannels, ..Rendering::default() };
-    let mut refused = |bytes: &[u8], dtype, range| {
+    let mut refused = |bytes: &[u8], dtype: Dtype, range| {
+        let dtype = dtype.into();
         let (scaling, limits) = (&Scaling::UNIT, &Limits::default());
         let value = Value::Picture { media_type: "image/jpeg", bytes, how: &how, dtype, scaling, limits };
         match fill.prepare(&spot(0, 0, range), &value, zstd) {

@@ -1,0 +1,153 @@
+//! Mean and standard deviation of bands.
+
+use shardpack_base::{factors, vectorised};
+use shardpack_format::{Error, Result};
+
+/// Entries that a table has at least, so that loops over few bands are long enough.
+const LEAST: usize = 128;
+
+/// `(value − mean) / std` for each band, or for all bands alike: `value · scale + bias`, fused, in
+/// float32 and rounded once. Scale is `1 / std` and bias `−mean / std`, both computed in float64 and
+/// rounded to float32. A NaN keeps its sign and the upper bits of its payload, and becomes quiet.
+///
+/// ```
+/// use shardpack_array::Factors;
+/// let factors = Factors::new(&[0.5, 1.0], &[2.0])?;
+/// assert_eq!(factors.apply(1, 5.0), 2.0);
+/// assert!(Factors::new(&[0.5], &[-1.0]).is_err());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Factors {
+    /// Entries that are different: 1, or one for each band.
+    bands: usize,
+    /// Scales, again and again.
+    scale: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl Factors {
+    /// The factors of these means and standard deviations: one of each for each band, or one for
+    /// all.
+    ///
+    /// # Errors
+    /// `Usage` if there are none, or different numbers of both that are not 1; if a mean is not
+    /// finite; if a standard deviation is not a finite number above 0; if float32 does not hold the
+    /// factors.
+    pub fn new(mean: &[f64], std: &[f64]) -> Result<Self> {
+        let bands = mean.len().max(std.len());
+        let fits = |one: &[f64]| one.len() == 1 || one.len() == bands && bands > 0;
+        if !fits(mean) || !fits(std) {
+            let found = format!("{} and {}", mean.len(), std.len());
+            return Err(Error::usage("mean and std", "one number, or one for each band, of both", found));
+        }
+        let pairs = mean.iter().cycle().zip(std.iter().cycle()).take(bands);
+        let pairs: Vec<(f32, f32)> = pairs.map(|(mean, std)| factors(1.0, *mean, *std)).collect::<Result<_>>()?;
+        Ok(Self::repeated(pairs))
+    }
+
+    fn repeated(pairs: Vec<(f32, f32)>) -> Self {
+        let bands = pairs.len();
+        let count = bands * LEAST.div_ceil(bands.max(1));
+        let (scale, bias) = pairs.into_iter().cycle().take(count).unzip();
+        Self { bands, scale, bias }
+    }
+
+    /// Those of some of the bands, in this order; one for all stays so.
+    ///
+    /// # Errors
+    /// `Usage` if there is no entry for a band.
+    pub fn of_bands(&self, bands: impl Iterator<Item = u64>) -> Result<Self> {
+        if self.bands == 1 {
+            return Ok(self.clone());
+        }
+        let entry = |band: u64| {
+            let at = usize::try_from(band).ok().filter(|at| *at < self.bands);
+            let pair = at.and_then(|at| Some((*self.scale.get(at)?, *self.bias.get(at)?)));
+            pair.ok_or_else(|| Error::usage("mean and std", format!("one for band {band}"), self.bands))
+        };
+        Ok(Self::repeated(bands.map(entry).collect::<Result<_>>()?))
+    }
+
+    /// How many there are: 1, or one for each band.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.bands
+    }
+
+    /// Whether there are none, which is of no array.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bands == 0
+    }
+
+    /// Scale and bias of each.
+    pub fn pairs(&self) -> impl Iterator<Item = (f32, f32)> {
+        self.scale.iter().copied().zip(self.bias.iter().copied()).take(self.bands)
+    }
+
+    /// Fails unless there is one, or as many as there are bands.
+    ///
+    /// # Errors
+    /// `Usage`.
+    pub fn check(&self, bands: u64) -> Result<()> {
+        match self.bands == 1 || self.bands as u64 == bands {
+            true => Ok(()),
+            false => {
+                let expected = format!("one number, or {bands}, one for each band");
+                Err(Error::usage("mean and std", expected, self.bands))
+            }
+        }
+    }
+
+    /// What a value of a band becomes, on the host as on the device.
+    #[must_use]
+    pub fn apply(&self, band: usize, value: f32) -> f32 {
+        let at = band % self.bands.max(1);
+        match (self.scale.get(at), self.bias.get(at)) {
+            (Some(scale), Some(bias)) => normalised(value, *scale, *bias),
+            _ => value,
+        }
+    }
+
+    /// Values of one band.
+    pub(super) fn normalise_band(&self, band: usize, values: &mut [f32]) {
+        let at = band % self.bands.max(1);
+        let (Some(&scale), Some(&bias)) = (self.scale.get(at), self.bias.get(at)) else { return };
+        vectorised(
+            #[inline(always)]
+            || values.iter_mut().for_each(|value| *value = normalised(*value, scale, bias)),
+        );
+    }
+
+    /// Values of one band after the other, of which the first has the band `band`.
+    pub(super) fn normalise(&self, band: usize, values: &mut [f32]) {
+        let mut first = band % self.bands.max(1);
+        let mut rest = values;
+        while let (Some(scale), Some(bias)) = (self.scale.get(first..), self.bias.get(first..)) {
+            let count = scale.len().min(rest.len());
+            if count == 0 {
+                return;
+            }
+            let (values, after) = rest.split_at_mut(count);
+            vectorised(
+                #[inline(always)]
+                || {
+                    for ((value, scale), bias) in values.iter_mut().zip(scale).zip(bias) {
+                        *value = normalised(*value, *scale, *bias);
+                    }
+                },
+            );
+            (rest, first) = (after, 0);
+        }
+    }
+}
+
+/// Processors do not agree on what comes of a NaN in a product and sum: it is said here.
+#[inline(always)]
+fn normalised(value: f32, scale: f32, bias: f32) -> f32 {
+    match value.is_nan() {
+        true => f32::from_bits(value.to_bits() | 0x0040_0000),
+        false => value.mul_add(scale, bias),
+    }
+}

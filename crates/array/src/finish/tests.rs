@@ -1,0 +1,148 @@
+//! Against a reference that takes one element after the other.
+
+use super::*;
+use half::{bf16, f16};
+use proptest::prelude::*;
+
+/// A stored element as float32.
+fn single(dtype: Dtype, bytes: &[u8]) -> f32 {
+    let mut wide = [0; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    let bits = u64::from_le_bytes(wide);
+    match dtype {
+        Dtype::I8 => f32::from(bits as i8),
+        Dtype::I16 => f32::from(bits as i16),
+        Dtype::I32 => bits as i32 as f32,
+        Dtype::I64 => bits as i64 as f32,
+        Dtype::F16 => f16::from_bits(bits as u16).to_f32(),
+        Dtype::F32 => f32::from_bits(bits as u32),
+        Dtype::F64 => f64::from_bits(bits) as f32,
+        _ => bits as f32,
+    }
+}
+
+/// The element of one band of one pixel, the slow way.
+fn finished(finish: &Finish, decoded: Dtype, band: usize, bytes: &[u8]) -> Vec<u8> {
+    let element = finish.to.of(decoded).unwrap();
+    if element == decoded && finish.factors.is_none() {
+        return bytes.to_vec();
+    }
+    let mut value = single(decoded, bytes);
+    if let Some(factors) = &finish.factors {
+        let (scale, bias) = factors.pairs().nth(if factors.len() == 1 { 0 } else { band }).unwrap();
+        // A product of two floats is exact as a double; libm rounds the sum once.
+        value = match value.is_nan() {
+            true => f32::from_bits(value.to_bits() | 1 << 22),
+            false => libm::fmaf(value, scale, bias),
+        };
+    }
+    match element {
+        ElementType::Bf16 => bf16::from_f32(value).to_le_bytes().to_vec(),
+        ElementType::Dtype(Dtype::F16) => f16::from_f32(value).to_le_bytes().to_vec(),
+        _ => value.to_le_bytes().to_vec(),
+    }
+}
+
+fn check(finish: &Finish, decoded: Dtype, [rows, columns, bands]: [usize; 3], layout: Layout, elements: &[u8]) {
+    let element = finish.to.of(decoded).unwrap();
+    let at = |[y, x]: [usize; 2], band: usize| match layout {
+        Layout::AsShape => (y * columns + x) * bands + band,
+        Layout::BandMajor => (band * rows + y) * columns + x,
+    };
+    let (width, size) = (decoded.size(), element.size());
+    let mut expected = vec![0; rows * columns * bands * size];
+    for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
+        for band in 0..bands {
+            let from = width * at(finish.turn.source([row, column], [rows, columns]), band);
+            let to = size * at([row, column], band);
+            expected[to..to + size].copy_from_slice(&finished(finish, decoded, band, &elements[from..from + width]));
+        }
+    }
+    let mut out = vec![0xAA; expected.len()];
+    let shape = [rows, columns, bands].map(|axis| axis as u64);
+    finish.apply(decoded, (shape, layout), elements, &mut out).unwrap();
+    let differs = out.iter().zip(&expected).position(|(a, b)| a != b);
+    assert_eq!(differs, None, "{finish:?} {decoded} {rows} × {columns} × {bands} {layout:?}");
+}
+
+proptest! {
+    #[test]
+    fn each_element_is_what_it_is_alone(
+        decoded in prop::sample::select(Dtype::ALL),
+        to in prop::sample::select(&[As::Decoded, As::F16, As::Bf16, As::F32][..]),
+        (mut rows, columns, bands) in (0..14_usize, 0..14_usize, prop_oneof![0..5_usize, 100..140_usize]),
+        (flip_rows, flip_columns, transpose) in any::<(bool, bool, bool)>(),
+        normalises: bool,
+        each_band: bool,
+        by_band: bool,
+        noise in prop::collection::vec(any::<u8>(), 64..400),
+    ) {
+        if transpose {
+            rows = columns;
+        }
+        let to = if decoded == Dtype::Bool { As::Decoded } else { to };
+        let is_float = As::float(to.of(decoded).unwrap()).is_some();
+        let count = if each_band { bands.max(1) } else { 1 };
+        let numbers = |n: usize, step: f64| (0..n).map(|n| n as f64 * step + 0.3).collect::<Vec<_>>();
+        let factors = (normalises && is_float).then(|| Factors::new(&numbers(count, -7.7), &numbers(count, 0.9)).unwrap());
+        let turn = Turn { flip_rows, flip_columns, transpose };
+        let finish = Finish { to, factors, turn };
+        let layout = if by_band { Layout::BandMajor } else { Layout::AsShape };
+        let bytes = rows * columns * bands * decoded.size();
+        let elements: Vec<u8> = noise.into_iter().cycle().take(bytes).collect();
+        if bands == 0 && each_band {
+            return Ok(());
+        }
+        check(&finish, decoded, [rows, columns, bands], layout, &elements);
+    }
+}
+
+#[test]
+fn every_float16_and_odd_floats() {
+    let halves: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
+    let singles: Vec<u8> = (0..=u16::MAX)
+        .flat_map(|h| {
+            [u32::from(h) << 16, u32::from(h) << 16 | 0x8000, u32::from(h) << 16 | 0x7FFF, u32::from(h) * 0x1_0001]
+        })
+        .flat_map(u32::to_le_bytes)
+        .collect();
+    for to in [As::F16, As::Bf16, As::F32] {
+        for factors in [None, Some(Factors::new(&[0.25, -3.0], &[0.001, 77.7]).unwrap())] {
+            let finish = Finish { to, factors, turn: Turn::NONE };
+            check(&finish, Dtype::F16, [4, 8192, 2], Layout::AsShape, &halves);
+            check(&finish, Dtype::F32, [16, 8192, 2], Layout::BandMajor, &singles);
+        }
+    }
+}
+
+#[test]
+fn rounding_is_to_nearest_and_ties_go_to_even() {
+    let bits = [0x3F80_8000_u32, 0x3F81_8000, 0x3F80_8001, 0x3F80_7FFF, 0x7F80_0001, 0xFFC0_1234, 0x7F7F_FFFF];
+    let elements: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
+    let mut out = vec![0; 14];
+    Finish::from(As::Bf16).apply(Dtype::F32, ([1, 7, 1], Layout::AsShape), &elements, &mut out).unwrap();
+    let found: Vec<u16> = out.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect();
+    assert_eq!(found, [0x3F80, 0x3F82, 0x3F81, 0x3F80, 0x7FC0, 0xFFC0, 0x7F80]);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let apply = |finish: &Finish, decoded, shape| finish.check(decoded, shape).unwrap_err().to_string();
+    let quarter = Finish { turn: Turn::new(false, false, 1), ..Finish::NOTHING };
+    assert!(apply(&quarter, Dtype::U8, [4, 5, 1]).contains("as many rows as columns, found 4 × 5"));
+    assert!(apply(&As::Bf16.into(), Dtype::Bool, [1, 1, 1]).contains("bool"));
+    let factors = Factors::new(&[0.0], &[1.0, 2.0, 3.0]).unwrap();
+    let normalise = |to| Finish { to, factors: Some(factors.clone()), ..Finish::NOTHING };
+    assert!(apply(&normalise(As::Decoded), Dtype::F64, [1, 1, 3]).contains("float16, bfloat16 or float32"));
+    assert!(apply(&normalise(As::F16), Dtype::F64, [1, 1, 4]).contains("or 4, one for each band, found 3"));
+    assert!(factors.of_bands([2, 3].into_iter()).unwrap_err().to_string().contains("one for band 3"));
+    assert_eq!(factors.of_bands([2, 0].into_iter()).unwrap().apply(1, 4.0), 4.0);
+    for (mean, std) in [(&[][..], &[1.0][..]), (&[1.0, 2.0], &[1.0, 2.0, 3.0]), (&[1.0], &[])] {
+        assert!(
+            Factors::new(mean, std).unwrap_err().to_string().contains("one for each band, of both"),
+            "{mean:?} {std:?}"
+        );
+    }
+    let short = Finish::from(As::F16).apply(Dtype::F32, ([1, 2, 1], Layout::AsShape), &[0; 8], &mut [0; 2]);
+    assert!(short.unwrap_err().to_string().contains("output buffer: expected 4 bytes"));
+}

@@ -1,0 +1,92 @@
+//! Flips and quarter turns of the pixels of an array.
+
+/// How pixels are turned. The pixel `[row, column]` of the output is that of the array at
+/// `[a, b]`, or at `[b, a]` if rows and columns change places; where `a` is `row`, counted from the
+/// last one if rows are flipped, and `b` is `column`, counted in the same way.
+///
+/// ```
+/// use shardpack_array::Turn;
+/// // Counterclockwise, as `numpy.rot90`: the last column becomes the first row.
+/// let quarter = Turn::new(false, false, 1);
+/// assert_eq!(quarter.source([0, 0], [5, 5]), [0, 4]);
+/// assert_eq!(quarter.source([4, 0], [5, 5]), [0, 0]);
+/// assert!(Turn::new(true, true, 2).is_none(), "two flips are half a turn");
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub struct Turn {
+    /// The first row of the output is made of the last one of the array (or column, if they change
+    /// places).
+    pub flip_rows: bool,
+    /// The same of columns.
+    pub flip_columns: bool,
+    /// Rows become columns. Only where there are as many of both.
+    pub transpose: bool,
+}
+
+impl Turn {
+    /// None.
+    pub const NONE: Self = Self { flip_rows: false, flip_columns: false, transpose: false };
+
+    /// First `quarters` quarter turns counterclockwise, then the flips.
+    #[must_use]
+    pub const fn new(flip_rows: bool, flip_columns: bool, quarters: u8) -> Self {
+        let (rows, columns, transpose) = match quarters % 4 {
+            0 => (false, false, false),
+            1 => (true, false, true),
+            2 => (true, true, false),
+            _ => (false, true, true),
+        };
+        Self { flip_rows: rows != flip_rows, flip_columns: columns != flip_columns, transpose }
+    }
+
+    /// Whether every pixel stays where it is.
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        !self.flip_rows && !self.flip_columns && !self.transpose
+    }
+
+    /// The pixel of the array that comes to `[row, column]` of an output of `size`, rows and
+    /// columns. Both must be within it.
+    #[must_use]
+    pub const fn source(&self, [row, column]: [usize; 2], [rows, columns]: [usize; 2]) -> [usize; 2] {
+        let a = if self.flip_rows { rows - 1 - row } else { row };
+        let b = if self.flip_columns { columns - 1 - column } else { column };
+        if self.transpose { [b, a] } else { [a, b] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One quarter turn counterclockwise of a square.
+    fn quarter(pixels: &[[u8; 3]; 3]) -> [[u8; 3]; 3] {
+        std::array::from_fn(|row| std::array::from_fn(|column| pixels[column][2 - row]))
+    }
+
+    #[test]
+    fn turns_come_before_flips() {
+        let pixels = [[1, 2, 3], [4, 5, 6], [7, 8, 9]];
+        for quarters in 0..8 {
+            for flips in 0..4 {
+                let (flip_rows, flip_columns) = (flips & 1 == 1, flips & 2 == 2);
+                let mut expected = (0..quarters).fold(pixels, |pixels, _| quarter(&pixels));
+                if flip_rows {
+                    expected.reverse();
+                }
+                if flip_columns {
+                    expected.iter_mut().for_each(|row| row.reverse());
+                }
+                let turn = Turn::new(flip_rows, flip_columns, quarters);
+                let found: [[u8; 3]; 3] = std::array::from_fn(|row| {
+                    std::array::from_fn(|column| {
+                        let [y, x] = turn.source([row, column], [3, 3]);
+                        pixels[y][x]
+                    })
+                });
+                assert_eq!(found, expected, "{quarters} {flips}");
+                assert_eq!(turn.is_none(), found == pixels);
+            }
+        }
+    }
+}

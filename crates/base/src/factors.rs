@@ -1,0 +1,56 @@
+//! Mean and standard deviation as the two factors that values are normalised by.
+
+use shardpack_format::{Error, Result};
+
+/// `(value / unit − mean) / std` as `value · scale + bias`: returns scale and bias, computed in
+/// float64 and rounded to float32 once.
+///
+/// Both are finite and the scale is a normal number above 0: so an infinite value stays infinite,
+/// and no NaN comes out unless one goes in.
+///
+/// ```
+/// use shardpack_base::factors;
+/// assert_eq!(factors(1.0, 3.0, 2.0)?, (0.5, -1.5));
+/// assert!(factors(1.0, 0.0, -2.0).is_err());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+///
+/// # Errors
+/// `Usage` if the mean is not finite, the standard deviation is not a finite number above 0, or
+/// float32 does not hold the factors.
+#[expect(clippy::cast_possible_truncation, reason = "rounded to float32, as said")]
+pub fn factors(unit: f64, mean: f64, std: f64) -> Result<(f32, f32)> {
+    if !mean.is_finite() {
+        return Err(Error::usage("mean", "finite numbers", mean));
+    }
+    if !(std > 0.0 && std.is_finite()) {
+        return Err(Error::usage("std", "finite numbers above 0", std));
+    }
+    let (scale, bias) = ((1.0 / (unit * std)) as f32, (-mean / std) as f32);
+    match scale.is_normal() && bias.is_finite() {
+        true => Ok((scale, bias)),
+        false => {
+            let found = format!("mean {mean}, std {std}");
+            Err(Error::usage("mean and std", "numbers whose quotient float32 can hold", found))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_standard_deviation_is_refused() {
+        for std in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+            let error = factors(255.0, 0.5, std).unwrap_err().to_string();
+            assert!(error.contains("std: expected finite numbers above 0"), "{error}");
+        }
+        for mean in [f64::NAN, f64::INFINITY] {
+            assert!(factors(1.0, mean, 1.0).unwrap_err().to_string().contains("mean: expected finite"));
+        }
+        for (mean, std) in [(1e30, 1e-30), (0.0, 1e-45), (0.0, 1e39)] {
+            assert!(factors(1.0, mean, std).unwrap_err().to_string().contains("float32 can hold"), "{mean} {std}");
+        }
+    }
+}

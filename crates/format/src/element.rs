@@ -1,0 +1,92 @@
+//! Element types in memory: those of files (spec §4.1), and bfloat16, which no file holds.
+
+use crate::dtype::Dtype;
+use crate::error::Result;
+use std::fmt;
+
+/// Type of the elements of an output.
+///
+/// ```
+/// use shardpack_format::{Dtype, ElementType};
+/// assert_eq!(ElementType::named("bfloat16"), Some(ElementType::Bf16));
+/// assert_eq!(ElementType::named("float16"), Some(Dtype::F16.into()));
+/// assert_eq!(ElementType::Bf16.array_bytes(&[2, 3])?, 12);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ElementType {
+    /// One that files have.
+    Dtype(Dtype),
+    /// bfloat16: the upper half of a float32.
+    Bf16,
+}
+
+impl ElementType {
+    /// Every type, bfloat16 last.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Dtype::ALL.iter().copied().map(Self::Dtype).chain([Self::Bf16])
+    }
+
+    /// The type of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|element| element.name() == name)
+    }
+
+    /// Name, as NumPy and PyTorch spell it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Dtype(dtype) => dtype.name(),
+            Self::Bf16 => "bfloat16",
+        }
+    }
+
+    /// Size of one element in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Self::Dtype(dtype) => dtype.bytes(),
+            Self::Bf16 => 2,
+        }
+    }
+
+    /// [`ElementType::bytes`] for sizes in memory.
+    #[must_use]
+    pub const fn size(self) -> usize {
+        match self {
+            Self::Dtype(dtype) => dtype.size(),
+            Self::Bf16 => 2,
+        }
+    }
+
+    /// Bytes of a dense array of this type: 0 if an axis is 0.
+    ///
+    /// # Errors
+    /// As [`Dtype::array_bytes`].
+    pub fn array_bytes(self, shape: &[u64]) -> Result<u64> {
+        match self {
+            Self::Dtype(dtype) => dtype.array_bytes(shape),
+            // As large.
+            Self::Bf16 => Dtype::F16.array_bytes(shape),
+        }
+    }
+}
+
+impl From<Dtype> for ElementType {
+    fn from(dtype: Dtype) -> Self {
+        Self::Dtype(dtype)
+    }
+}
+
+impl PartialEq<Dtype> for ElementType {
+    fn eq(&self, other: &Dtype) -> bool {
+        *self == Self::Dtype(*other)
+    }
+}
+
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,187 @@
+"""Arrays that are flipped, turned, normalised, or made bfloat16, against NumPy."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shardpack as sp
+from numpy.typing import NDArray
+
+ALL = ("hflip", "vflip", "rot90")
+MEANS, STDS = np.linspace(-1, 20, 8), np.linspace(0.5, 4, 8)
+
+
+def bfloat16(values: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """The upper halves of float32, rounded to nearest, ties to even."""
+    bits = values.view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def normalised(values: NDArray[np.float32], means: Any, stds: Any) -> NDArray[np.float32]:
+    """A fused product and sum: float64 holds the product, and rounds the sum far below float32."""
+    scale, bias = np.float32(1 / np.asarray(stds)), np.float32(-np.asarray(means) / stds)
+    return (values.astype(np.float64) * scale + bias).astype(np.float32)
+
+
+def turns(square: bool) -> list[tuple[bool, bool, int]]:
+    return [(v, h, n) for v in (False, True) for h in (False, True) for n in (range(4) if square else (0, 2))]
+
+
+def turned(values: NDArray[Any], turn: tuple[bool, bool, int]) -> NDArray[Any]:
+    """``[height, width, …]``: first quarter turns, then flips."""
+    vertical, horizontal, quarters = turn
+    values = np.rot90(values, quarters)
+    values = values[::-1] if vertical else values
+    return values[:, ::-1] if horizontal else values
+
+
+@pytest.mark.parametrize("cube", ["whole", "center12x12"])
+def test_a_cube_and_its_mask_are_turned_alike(cubes: Path, cube_values: list[np.ndarray], cube: str) -> None:
+    options: dict[str, Any] = {"cube": cube, "fields": ["cube", "mask"], "batch_size": 8}
+    seen = set()
+    with sp.Loader(sp.Dataset(cubes), **options, augment=ALL) as loader:
+        for _ in range(2):
+            for batch in loader:
+                for row, index in enumerate(batch.indices):
+                    number = int(batch["mask"][row].max() if cube != "whole" else np.partition(batch["mask"][row], -2, None)[-2])
+                    values, mask = cube_values[number], np.full((20, 30), number, np.uint8)
+                    mask[0, 0] = 255
+                    if cube != "whole":
+                        values, mask = values[4:16, 9:21], mask[4:16, 9:21]
+                    found = [
+                        turn
+                        for turn in turns(cube != "whole")
+                        if np.array_equal(turned(values, turn), batch["cube"][row])
+                        and np.array_equal(turned(mask, turn), batch["mask"][row])
+                    ]
+                    assert found, index
+                    seen.add(found[0])
+    # Two flips are half a turn: two ways to each.
+    assert len(seen) == (8 if cube != "whole" else 4)
+
+
+def test_a_resumed_loader_turns_as_one_that_goes_on(cubes: Path) -> None:
+    options: dict[str, Any] = {"cube": "patch8x8", "fields": ["cube"], "augment": "rot90", "seed": 3}
+    with sp.Loader(sp.Dataset(cubes), 4, **options) as whole:
+        expected = {int(i): row.tobytes() for batch in whole for i, row in zip(batch.indices, batch["cube"], strict=True)}
+    found: dict[int, bytes] = {}
+    with sp.Loader(sp.Dataset(cubes), 4, **options) as first:
+        for count, batch in enumerate(first, 1):
+            found |= {int(i): row.tobytes() for i, row in zip(batch.indices, batch["cube"], strict=True)}
+            if count == 2:
+                break
+        with pickle.loads(pickle.dumps(first)) as second:
+            second.load_state_dict(first.state_dict())
+            for batch in second:
+                found |= {int(i): row.tobytes() for i, row in zip(batch.indices, batch["cube"], strict=True)}
+    assert found == expected
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize(("mean", "std"), [(MEANS, STDS), (2.5, None), (None, [0.5])])
+def test_bands_are_normalised_by_their_own(
+    cubes: Path, cube_values: list[np.ndarray], dtype: str, mean: Any, std: Any
+) -> None:
+    options: dict[str, Any] = {"fields": ["cube", "mask"], "shuffle": False, "bands": [5, 0], "dtype": {"cube": dtype}}
+    options |= {name: {"cube": value} for name, value in (("mean", mean), ("std", std)) if value is not None}
+    means = np.broadcast_to(0.0 if mean is None else mean, 8)[[5, 0]]
+    stds = np.broadcast_to(1.0 if std is None else std, 8)[[5, 0]]
+    with sp.Loader(sp.Dataset(cubes), 12, **options) as loader:
+        for batch in loader:
+            for row, mask in zip(batch["cube"], batch["mask"], strict=True):
+                values = cube_values[int(mask[1, 1])][:, :, [5, 0]]
+                assert row.dtype == dtype
+                assert np.array_equal(row, normalised(values, means, stds).astype(dtype))
+
+
+def test_pictures_take_their_own_mean_by_name(photos: Path) -> None:
+    options: dict[str, Any] = {"image": "center32", "fields": ["image"], "shuffle": False, "dtype": "float32"}
+    with (
+        sp.Loader(sp.Dataset(photos), 20, **options, mean={"image": 0.5}, std={"image": [0.1, 0.2, 0.3]}) as named,
+        sp.Loader(sp.Dataset(photos), 20, **options, mean=0.5, std=[0.1, 0.2, 0.3]) as plain,
+    ):
+        for mine, theirs in zip(named, plain, strict=True):
+            assert np.array_equal(mine["image"], theirs["image"])
+
+
+def test_bfloat16_goes_to_torch(cubes: Path, photos: Path, cube_values: list[np.ndarray]) -> None:
+    torch = pytest.importorskip("torch")
+    with sp.Loader(sp.Dataset(cubes), 12, fields=["cube", "mask"], dtype=torch.bfloat16, to="torch") as loader:
+        for batch in loader:
+            assert batch["cube"].dtype == torch.bfloat16
+            for row, mask in zip(batch["cube"], batch["mask"], strict=True):
+                expected = bfloat16(cube_values[int(mask[1, 1])])
+                assert np.array_equal(row.view(torch.uint16).numpy(), expected)
+    options: dict[str, Any] = {"image": "center32", "mean": 0.5, "std": 0.25, "shuffle": False, "to": "torch"}
+    with (
+        sp.Loader(sp.Dataset(photos), 20, **options, dtype="bfloat16") as short,
+        sp.Loader(sp.Dataset(photos), 20, **options, dtype="float32") as long,
+    ):
+        for mine, theirs in zip(short, long, strict=True):
+            assert torch.equal(mine["image"], theirs["image"].to(torch.bfloat16))
+
+
+def test_bfloat16_goes_to_numpy_by_ml_dtypes(cubes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    options: dict[str, Any] = {"fields": ["cube"], "shuffle": False}
+    with (
+        sp.Loader(sp.Dataset(cubes), 12, **options, dtype="bfloat16") as short,
+        sp.Loader(sp.Dataset(cubes), 12, **options) as long,
+    ):
+        for mine, theirs in zip(short, long, strict=True):
+            assert mine["cube"].dtype == ml_dtypes.bfloat16
+            assert np.array_equal(mine["cube"].view(np.uint16), bfloat16(theirs["cube"]))
+    monkeypatch.setattr("shardpack._arguments.find_spec", lambda _: None)
+    with pytest.raises(sp.UsageError, match='expected a type that NumPy has, found bfloat16\nhint: to="torch"'):
+        sp.Loader(sp.Dataset(cubes), dtype={"cube": "bfloat16"})
+
+
+def test_bfloat16_goes_to_jax(cubes: Path) -> None:
+    jax = pytest.importorskip("jax")
+    with sp.Loader(sp.Dataset(cubes), 12, fields=["cube"], shuffle=False, dtype="bfloat16", to="jax") as loader:
+        batch = next(iter(loader))
+        assert batch["cube"].dtype == jax.numpy.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"augment": "flip"}, "augmentation: expected hflip, vflip and rot90, or some of them.*found `flip`"),
+        ({"augment": ["hflip", "hflip"]}, "augmentation: expected .*found `hflip,hflip`"),
+        ({"mean": {"cube": 1}}, None),
+        ({"mean": {"cube": [1, 2]}}, r"mean and std of field `cube`: expected one number, or 8.*found 2"),
+        ({"mean": {"cube": [1, 2]}, "std": {"cube": [1, 2, 3]}}, "of field `cube`: expected one number, or one for each"),
+        ({"mean": {"mask": 1}}, "`mask`, which has mean and std: expected float16, bfloat16 or float32, found uint8"),
+        ({"mean": {"cub": 1}}, "mean and std: expected arrays among the fields, to be decoded, found `cub`"),
+        ({"std": {"cube": 0}}, "std of field `cube`: expected finite numbers above 0, found 0"),
+        ({"std": {"cube": -1}}, "std of field `cube`: expected finite numbers above 0, found -1"),
+        ({"std": {"cube": np.nan}}, "std of field `cube`: expected finite numbers above 0, found NaN"),
+        ({"mean": {"cube": np.inf}}, "mean of field `cube`: expected finite numbers, found inf"),
+        ({"mean": {"cube": 1}, "dtype": "float64"}, "expected float16, bfloat16 or float32, found float64"),
+    ],
+)
+def test_arguments_that_do_not_fit(cubes: Path, options: dict[str, Any], match: str | None) -> None:
+    if match is None:
+        sp.Loader(sp.Dataset(cubes), 8, **options).close()
+        return
+    with pytest.raises(sp.UsageError, match=match):
+        sp.Loader(sp.Dataset(cubes), 8, **options)
+
+
+@pytest.mark.parametrize(
+    "options", [{"augment": [1]}, {"mean": {"cube": "white"}}, {"mean": {"cube": 1}, "std": 2.0}, {"mean": {"cube": [[1]]}}]
+)
+def test_arguments_of_other_types(cubes: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="augment: expected words|mean of cube: expected a number|expected both by the names"):
+        sp.Loader(sp.Dataset(cubes), **options)
+
+
+def test_cupy_has_no_bfloat16(cubes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", object())
+    with pytest.raises(sp.UsageError, match='expected a type that CuPy has, found bfloat16\nhint: to="torch"'):
+        sp.Loader(sp.Dataset(cubes), dtype="bfloat16", to="cupy", device="cuda")
