@@ -232,6 +232,7 @@ impl Loader {
             steps,
         );
         planner.held = held;
+        planner.in_parts = resident.as_ref().is_none_or(|resident| !resident.is_enough());
         let state = State::new(Bounds {
             slots: options.slots,
             room: predicted.room,

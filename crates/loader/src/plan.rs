@@ -97,6 +97,8 @@ pub(super) struct Planner {
     stage: Option<Arc<dyn Stage>>,
     pub(super) generation: u64,
     pub(super) held: Held,
+    /// Whether rows of large records are made in parts. Not where their values stay on the device.
+    pub(super) in_parts: bool,
     /// Shard by shard, what stands for its runs in the page cache.
     cached: Vec<Option<Arc<Loaded>>>,
     /// The same for its large records.
@@ -128,6 +130,7 @@ impl Planner {
             stage,
             generation: 0,
             held: Held::default(),
+            in_parts: true,
             cached: Vec::new(),
             large: Vec::new(),
             steps,
@@ -227,7 +230,7 @@ impl Planner {
         let large = self.fields.large_bytes;
         let records = if in_memory { pieces::piece(&shard, &records, record, large)? } else { record..record + 1 };
         let row = shard.row(record)?;
-        let is_large = large.is_some_and(|bytes| row.length >= bytes);
+        let is_large = self.in_parts && large.is_some_and(|bytes| row.length >= bytes);
         let cached = (is_large || !in_memory).then(|| self.cached((number, is_large), &shard));
         if is_large && in_memory {
             plan.announced.push((Arc::clone(&shard), row.offset, row.length));

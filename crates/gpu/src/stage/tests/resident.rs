@@ -153,6 +153,22 @@ fn no_record_is_read_after_the_loader_is_open() {
 }
 
 #[test]
+fn large_records_are_not_read_either() {
+    let disk = Disk::as_stored(20, Harm::None);
+    let dataset = open(&disk);
+    let fields = names(&["cube", "label"]);
+    let whole = LoaderOptions { batch_size: 5, threads: 2, part_bytes: 1500, fields, ..Default::default() };
+    let stage = Arc::new(PlayedStage::new(0, 1));
+    let mut loader = Loader::open(&dataset, resident(&stage, &whole)).unwrap();
+    assert_eq!(loader.stats().resident_values, 18, "two are coded by zstd");
+    let read = loader.stats().read_bytes;
+    epoch(&mut loader);
+    let of_zstd = bytes_of(&dataset, [7, 13].into_iter());
+    let read = loader.stats().read_bytes - read;
+    assert!((of_zstd..of_zstd + 2 * 64).contains(&read), "{read}, {of_zstd} without padding");
+}
+
+#[test]
 fn several_datasets_ranks_and_states() {
     let disks = [Disk::alike(11, Harm::None), Disk::alike(8, Harm::None), Disk::alike(14, Harm::None)];
     let dataset = Dataset::concat(&disks.iter().map(open).collect::<Vec<_>>()).unwrap();
