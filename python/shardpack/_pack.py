@@ -57,7 +57,7 @@ class StorageOptions(TypedDict, total=False):
     """Order of the axes of arrays as stored."""
     band_difference: Literal["auto", "on", "off"]
     """Store each band as the difference to the one before it."""
-    prefer: Literal["speed", "size"]
+    prefer: Literal["speed", "device", "size"]
     """What auto optimises."""
     shard_size: int | str
     """Size of a shard: bytes, or text such as ``"256MiB"``. Default 1 GiB."""

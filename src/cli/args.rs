@@ -140,7 +140,8 @@ pub(super) struct PackArgs {
     /// Store each band as its difference from the band before it (elements of 1 or 2 bytes)
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Cubes")]
     pub band_difference: WhenArg,
-    /// What `auto` optimises: time to read and decode, or size
+    /// What `auto` optimises: time to read and decode, time to bring to a GPU and decode there, or
+    /// size
     #[arg(long, value_enum, default_value = "speed", help_heading = "Cubes")]
     pub prefer: PreferArg,
     /// Variable to read from .mat, .npz and HDF5 files [default: the only 3-D array]
@@ -499,5 +500,6 @@ pub(super) enum WhenArg {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum PreferArg {
     Speed,
+    Device,
     Size,
 }

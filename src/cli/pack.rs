@@ -171,6 +171,7 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
         },
         prefer: match args.prefer {
             PreferArg::Speed => Prefer::Speed,
+            PreferArg::Device => Prefer::Device,
             PreferArg::Size => Prefer::Size,
         },
     };
@@ -257,6 +258,7 @@ fn plan_text(planned: &Planned<'_>, prefer: PreferArg) -> String {
     for (field, trial) in planned.trials.iter().filter(|(_, trial)| trial.table.len() > 1) {
         let order = match prefer {
             PreferArg::Speed => "fastest to read and decode first",
+            PreferArg::Device => "fastest to decode on a GPU first",
             PreferArg::Size => "smallest first",
         };
         out += &format!("\ncandidates for `{field}`, {order}\n{}", trial_text(trial));

@@ -58,9 +58,9 @@ const DIFFERENCE_NS: f64 = 0.03;
 /// which cores share.
 const BAND_MAJOR_NS: f64 = 0.27;
 
-/// Predicted time to read and decode, in microseconds.
+/// Predicted time to read and decode on the host, in microseconds.
 #[allow(clippy::cast_precision_loss, reason = "an estimate")]
-pub(crate) fn predicted_us(settings: &ArraySettings, work: &Work) -> f64 {
+pub(crate) fn host_us(settings: &ArraySettings, work: &Work) -> f64 {
     let mut per_element = 0.0;
     if settings.band_difference {
         per_element += DIFFERENCE_NS;
@@ -72,4 +72,42 @@ pub(crate) fn predicted_us(settings: &ArraySettings, work: &Work) -> f64 {
         + work.stored_bytes as f64 * filter_ns(settings.filter)
         + work.elements as f64 * per_element;
     (work.payload_bytes as f64 * READ_NS + decode_ns / CORES) * 1e-3
+}
+
+/// From the page cache through 16 threads (read, CRC) and over the bus: 28 GB/s.
+const STAGE_NS: f64 = 0.036;
+/// Threads that decompress zstd for the device, which does not.
+const STAGING_CORES: f64 = 16.0;
+
+// Kernels, per byte that the coder makes, and per stored byte.
+const DEVICE_LZ4_NS: f64 = 0.0050;
+const DEVICE_VALUES_NS: f64 = 0.0025;
+const DEVICE_SHUFFLE_NS: f64 = 0.0003;
+const DEVICE_BITSHUFFLE_NS: f64 = 0.0014;
+/// Streams of arrays whose bands lie side by side have more sequences, and their blocks fewer
+/// streams that are stored unchanged.
+const DEVICE_AS_SHAPE_NS: f64 = 0.0024;
+
+/// Predicted time to stage for a GPU and decode there, in microseconds: the longer of the two, as
+/// they overlap in the loader.
+#[allow(clippy::cast_precision_loss, reason = "an estimate")]
+pub(crate) fn device_us(settings: &ArraySettings, work: &Work) -> f64 {
+    let (payload, stored, coded) = (work.payload_bytes as f64, work.stored_bytes as f64, work.coded_bytes as f64);
+    let (staging_ns, coder_ns) = match settings.coder {
+        Coder::Raw => (payload * STAGE_NS, 0.0),
+        Coder::Blosc2Lz4 | Coder::Blosc2Lz4hc => (payload * STAGE_NS, coded * DEVICE_LZ4_NS),
+        // What the host has decompressed crosses the bus.
+        Coder::Blosc2Zstd | Coder::Zstd => (stored * STAGE_NS + coded * ZSTD_NS / STAGING_CORES, 0.0),
+    };
+    let mut per_byte = DEVICE_VALUES_NS;
+    per_byte += match settings.filter {
+        Filter::None => 0.0,
+        Filter::Shuffle => DEVICE_SHUFFLE_NS,
+        // Bytedelta was not measured by itself.
+        Filter::Bitshuffle | Filter::Bytedelta => DEVICE_BITSHUFFLE_NS,
+    };
+    if settings.layout == ArrayLayout::AsShape && settings.coder != Coder::Raw {
+        per_byte += DEVICE_AS_SHAPE_NS;
+    }
+    staging_ns.max(coder_ns + stored * per_byte) * 1e-3
 }

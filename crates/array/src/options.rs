@@ -38,9 +38,12 @@ pub enum BandDifference {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Prefer {
-    /// The shortest predicted time to read and decode.
+    /// The shortest predicted time to read and decode on the host.
     #[default]
     Speed,
+    /// The shortest predicted time to bring to a GPU and decode there: LZ4 streams, whose bytes cross
+    /// the bus as they are stored.
+    Device,
     /// The fewest bytes.
     Size,
 }

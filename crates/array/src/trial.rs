@@ -43,8 +43,9 @@ pub struct Candidate {
     pub payload_bytes: u64,
     /// Bytes that a reader's coder will have to make; the others are runs, or stored unchanged.
     pub coded_bytes: u64,
-    /// Predicted time to read them at 2 GB/s and to decode them on 8 cores, in microseconds: for
-    /// comparing rows, not for planning.
+    /// Predicted time to read them at 2 GB/s and to decode them on 8 cores, in microseconds; for
+    /// [`Prefer::Device`] the time to bring them to a GPU and decode them there. For comparing rows,
+    /// not for planning.
     pub predicted_us: f64,
 }
 
@@ -77,7 +78,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
     let candidates = candidates(options);
     let (mut table, mut refused) = (Vec::new(), None);
     for group in candidates.chunk_by(|a, b| a.values == b.values) {
-        match measure(&crops, group) {
+        match measure(&crops, group, options.prefer) {
             Ok(rows) => table.extend(rows),
             // A rule that cannot hold these values (float16 out of range) is left out.
             Err(
@@ -89,7 +90,7 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
         }
     }
     let key = |c: &Candidate| match options.prefer {
-        Prefer::Speed => c.predicted_us,
+        Prefer::Speed | Prefer::Device => c.predicted_us,
         #[allow(clippy::cast_precision_loss, reason = "sizes of a few samples")]
         Prefer::Size => c.payload_bytes as f64,
     };
@@ -103,7 +104,15 @@ pub fn trial(samples: &[(&Array, Option<f64>)], options: &ArrayOptions) -> Encod
 }
 
 /// Measures candidates that share a value rule.
-fn measure(crops: &[(Array, Option<f64>)], candidates: &[ArraySettings]) -> EncodeResult<Vec<Candidate>> {
+fn measure(
+    crops: &[(Array, Option<f64>)],
+    candidates: &[ArraySettings],
+    prefer: Prefer,
+) -> EncodeResult<Vec<Candidate>> {
+    let predicted_us = match prefer {
+        Prefer::Speed | Prefer::Size => cost::host_us,
+        Prefer::Device => cost::device_us,
+    };
     let empty =
         |&settings| Candidate { settings, source_bytes: 0, payload_bytes: 0, coded_bytes: 0, predicted_us: 0.0 };
     let mut rows: Vec<Candidate> = candidates.iter().map(empty).collect();
@@ -115,7 +124,7 @@ fn measure(crops: &[(Array, Option<f64>)], candidates: &[ArraySettings]) -> Enco
             row.source_bytes += crop.bytes().len() as u64;
             row.payload_bytes += coded.work.payload_bytes;
             row.coded_bytes += coded.work.coded_bytes;
-            row.predicted_us += cost::predicted_us(&coded.settings, &coded.work);
+            row.predicted_us += predicted_us(&coded.settings, &coded.work);
         }
     }
     Ok(rows)
@@ -227,6 +236,15 @@ const SPEED: [(Coder, i32, Filter); 6] = [
     (Coder::Blosc2Zstd, 1, Filter::Bytedelta),
     (Coder::Raw, 0, Filter::None),
 ];
+const DEVICE: [(Coder, i32, Filter); 7] = [
+    (Coder::Blosc2Lz4, 0, Filter::Bitshuffle),
+    (Coder::Blosc2Lz4, 0, Filter::Shuffle),
+    (Coder::Blosc2Lz4, 0, Filter::None),
+    (Coder::Blosc2Lz4hc, 9, Filter::Bitshuffle),
+    (Coder::Blosc2Lz4hc, 9, Filter::Shuffle),
+    (Coder::Blosc2Lz4hc, 9, Filter::None),
+    (Coder::Raw, 0, Filter::None),
+];
 // Level 1 too: on data with few values it is sometimes smaller.
 const SIZE: [(Coder, i32, Filter); 8] = [
     (Coder::Blosc2Zstd, 9, Filter::Shuffle),
@@ -243,10 +261,11 @@ const SIZE: [(Coder, i32, Filter); 8] = [
 fn candidates(options: &ArrayOptions) -> Vec<ArraySettings> {
     let auto: &[(Coder, i32, Filter)] = match options.prefer {
         Prefer::Speed => &SPEED,
+        Prefer::Device => &DEVICE,
         Prefer::Size => &SIZE,
     };
     let filters = match options.prefer {
-        Prefer::Speed => [Filter::Shuffle, Filter::Bitshuffle, Filter::Bytedelta, Filter::None],
+        Prefer::Speed | Prefer::Device => [Filter::Shuffle, Filter::Bitshuffle, Filter::Bytedelta, Filter::None],
         Prefer::Size => [Filter::Bytedelta, Filter::Shuffle, Filter::Bitshuffle, Filter::None],
     };
     let coders: Vec<(Coder, Option<i32>, Filter)> = match options.coder {

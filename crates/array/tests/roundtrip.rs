@@ -308,6 +308,25 @@ fn the_trial_is_deterministic_and_respects_what_was_asked() {
 }
 
 #[test]
+fn a_trial_for_a_device_takes_what_the_device_decodes_itself() {
+    let noise = |i: u32| (i.wrapping_mul(2_654_435_761) >> 16) as f32 / 65_536.0;
+    let value = |i: u32| (1.0 + ((i % 50) as f32 * 0.1).sin() + (i / 50 % 97) as f32 * 1e-2) * (1.0 + 0.01 * noise(i));
+    let cube = (0..100_000).flat_map(|i| value(i).to_le_bytes()).collect();
+    let samples = [Array::new(Dtype::F32, vec![20, 100, 50], cube).unwrap()];
+    let samples: Vec<_> = samples.iter().map(|array| (array, None)).collect();
+    let found = |prefer| trial(&samples, &ArrayOptions { prefer, ..Default::default() }).unwrap();
+    let (device, size) = (found(Prefer::Device), found(Prefer::Size));
+    assert_eq!(size.settings.coder, Coder::Blosc2Zstd);
+    assert!(matches!(device.settings.coder, Coder::Blosc2Lz4 | Coder::Blosc2Lz4hc), "{}", device.settings);
+    // On noise as in real cubes the fewest bytes win, because the bus takes longer than the kernels.
+    let fewest = device.table.iter().map(|row| row.payload_bytes).min();
+    assert_eq!(device.table.first().map(|row| row.payload_bytes), fewest, "{}", device.settings);
+    // A codec that the host has to decompress is taken if it is asked for.
+    let asked = ArrayOptions { prefer: Prefer::Device, coder: Some(Coder::Blosc2Zstd), ..Default::default() };
+    assert!(trial(&samples, &asked).unwrap().table.iter().all(|row| row.settings.coder == Coder::Blosc2Zstd));
+}
+
+#[test]
 fn a_trial_finds_what_the_encoder_makes_whatever_the_number_of_threads() {
     let of = |dtype: Dtype, bytes: Vec<u8>| {
         let bands = 25;
@@ -329,6 +348,7 @@ fn a_trial_finds_what_the_encoder_makes_whatever_the_number_of_threads() {
         (vec![(&floats, None)], ArrayOptions { max_error: Some(1e-3), ..Default::default() }),
         (vec![(&floats, None), (&line, None)], ArrayOptions { values: Values::Keep, ..Default::default() }),
         (vec![(&whole, None), (&line, Some(3.0))], ArrayOptions { prefer: Prefer::Size, ..Default::default() }),
+        (vec![(&floats, None), (&whole, None)], ArrayOptions { prefer: Prefer::Device, ..Default::default() }),
     ] {
         let pool = |threads| rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let found = pool(1).install(|| trial(&samples, &asked)).unwrap();
