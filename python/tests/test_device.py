@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import hashlib
 import io
+import json
 import os
 import pickle
 import shutil
@@ -407,8 +409,10 @@ def test_addresses_stay_and_graphs_can_be_captured(big: Path) -> None:
     assert replayed == 18 and len(graphs) <= 2, f"{len(graphs)} addresses for two slots"
 
 
-def test_memory_stays_flat_over_300_batches(big: Path) -> None:
+def test_memory_stays_flat_over_many_batches(big: Path) -> None:
     import torch
+
+    many = int(os.environ.get("SHARDPACK_BATCHES", "350"))
 
     def taken() -> tuple[int, int]:
         gc.collect()
@@ -420,7 +424,7 @@ def test_memory_stays_flat_over_300_batches(big: Path) -> None:
     sums = torch.zeros((), device="cuda")
     with loader(big, image="rrc128", **NORMALISED) as device:
         before, after, batches = (0, 0), (0, 0), 0
-        while batches < 350:
+        while batches < many:
             for batch in device:
                 sums += batch["image"].float().mean() + batch["label"].float().mean()
                 batches += 1
@@ -592,6 +596,51 @@ def test_another_device(big: Path) -> None:
             assert next(iter(chosen))["image"].device.index == 1
     finally:
         torch.cuda.set_device(0)
+
+
+RANK = """
+    import hashlib, json, sys
+    import shardpack as sp
+    dataset, rank, steps, state, device = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], sys.argv[5]
+    with sp.Loader(sp.Dataset(dataset), 8, image="rrc64", seed=4, rank=rank, world_size=2, to="torch", device=device, decode="device", fields=["image"]) as loader:
+        seen = {}
+        for step, batch in enumerate(loader, 1):
+            for key, image in zip(batch.sample_keys, batch["image"], strict=True):
+                seen[key] = hashlib.sha256(image.cpu().numpy()).hexdigest()
+            if step == steps:
+                break
+        if rank == 0:
+            open(state, "w").write(json.dumps(loader.state_dict()))
+    print(json.dumps(seen))
+"""
+
+
+def test_two_ranks_with_a_device_each_and_going_on_with_one(big: Path, tmp_path: Path) -> None:
+    import torch
+
+    last = torch.cuda.device_count() - 1
+    state, steps = tmp_path / "state.json", 3
+    command = [sys.executable, "-c", textwrap.dedent(RANK), str(big)]
+    ranks = [subprocess.Popen([*command, str(rank), str(steps), str(state), f"cuda:{min(rank, last)}"], stdout=subprocess.PIPE, text=True) for rank in range(2)]
+    seen: dict[str, str] = {}
+    for rank in ranks:
+        out, _ = rank.communicate(timeout=120)
+        assert rank.returncode == 0
+        mine = json.loads(out.splitlines()[-1])
+        assert len(mine) == steps * 8 and not seen.keys() & mine.keys()
+        seen |= mine
+    with loader(big, 6, image="rrc64", seed=4, fields=["image"]) as device, on_host(big, 6, image="rrc64", seed=4, fields=["image"]) as host:
+        for one in (device, host):
+            one.load_state_dict(json.loads(state.read_text()))
+        for mine, theirs in zip(device, host, strict=True):
+            same(mine["image"], theirs["image"])
+            for key, image in zip(theirs.sample_keys, theirs["image"], strict=True):
+                assert key not in seen, f"{key} comes twice"
+                seen[key] = hashlib.sha256(image.tobytes()).hexdigest()
+    assert len(seen) == BIG
+    with on_host(big, 16, image="rrc64", seed=4, fields=["image"]) as host:
+        pixels = {key: hashlib.sha256(image.tobytes()).hexdigest() for batch in host for key, image in zip(batch.sample_keys, batch["image"], strict=True)}
+    assert seen == pixels
 
 
 def test_a_device_that_is_not_there(squares: Path) -> None:

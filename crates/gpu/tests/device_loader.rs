@@ -26,7 +26,10 @@ use shardpack_gpu::CudaStage;
 use shardpack_gpu::driver::GpuError;
 use shardpack_loader::LoaderOptions;
 use shardpack_loader::stage::{Stage, StreamHandle};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// One test at a time: the device's free memory is compared.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn stage() -> Option<Arc<CudaStage>> {
     match CudaStage::open(0) {
@@ -45,6 +48,7 @@ fn staged(stage: &Arc<CudaStage>, options: &LoaderOptions) -> LoaderOptions {
 
 #[test]
 fn epochs_are_the_hosts() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(stage) = stage() else { return };
     let whole = LoaderOptions::default().part_bytes;
     for (disk, what, part_bytes) in [
@@ -75,6 +79,7 @@ fn epochs_are_the_hosts() {
 
 #[test]
 fn a_batch_stays_as_it_is_while_it_is_held() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(stage) = stage() else { return };
     let disk = Disk::alike(100, Harm::None);
     let (_, options) = ways().remove(0);
@@ -103,6 +108,7 @@ fn a_batch_stays_as_it_is_while_it_is_held() {
 
 #[test]
 fn memory_is_flat() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(stage) = stage() else { return };
     let disk = Disk::varied(200, Harm::None);
     let (_, options) = ways().remove(0);
