@@ -27,6 +27,10 @@ class ReportOptions(TypedDict, total=False):
     """Samples in the gallery: so many of the worst, and so many at random. Default 6."""
     want: str | Sequence[str]
     """Conditions on the recommended candidate, such as ``"ssimulacra2.p10>=80"``."""
+    metric: str | Sequence[str]
+    """A metric of your own, ``"NAME=COMMAND"``: the command gets the paths of the original and of a candidate, and prints a number."""
+    metric_baseline_runs: int
+    """Times that each metric is run on the original alone. Default 3."""
     candidates: StrPath
     """A TOML file of candidates."""
     quality: int | Sequence[int]
@@ -66,12 +70,12 @@ class ReportOptions(TypedDict, total=False):
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
-    "force": (bool,), "samples": (int,), "seed": (int,), "gallery": (int,), "want": (str,), "candidates": (str, os.PathLike),
+    "force": (bool,), "samples": (int,), "seed": (int,), "gallery": (int,), "want": (str,), "metric": (str,), "metric_baseline_runs": (int,), "candidates": (str, os.PathLike),
     "quality": (int,), "target": (str,), "subsampling": (str,), "short_side": (int,), "long_side": (int,), "max_error": (float, int), "codec": (str,), "filter": (str,),
     "kind": (str,), "labels": (str, os.PathLike), "class_folders": (str,), "masks": (str, os.PathLike), "variable": (str,), "spatial": (tuple, str), "max_cube": (int, str),
     "threads": (int,), "memory": (int, str),
 }  # fmt: skip
-_LISTS = {"want", "quality", "target", "subsampling", "short_side", "long_side", "max_error", "codec", "filter"}
+_LISTS = {"want", "metric", "quality", "target", "subsampling", "short_side", "long_side", "max_error", "codec", "filter"}
 
 
 class Report(dict[str, Any]):

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import shardpack as sp
+from PIL import Image
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
@@ -152,6 +156,32 @@ def test_dataloader() -> None:
     assert [epoch[2:4] for epoch in epochs] == [("150", "150")] * 4
     # Another order in the other epoch.
     assert epochs[0][4] != epochs[1][4]
+
+
+@pytest.mark.parametrize("kind", ["pictures", "cubes"])
+def test_metric(kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    source, masks = tmp_path / "in", tmp_path / "masks"
+    masks.mkdir()
+    for number in range(24):
+        if kind == "pictures":
+            # Classes are colours, so that a linear model can tell them.
+            (source / str(number % 3)).mkdir(parents=True, exist_ok=True)
+            pixels = rng.integers(0, 80, (24, 24, 3), np.uint8)
+            pixels[..., number % 3] += 120
+            Image.fromarray(pixels).save(source / str(number % 3) / f"{number}.jpg", quality=95)
+        else:
+            source.mkdir(exist_ok=True)
+            mask = rng.integers(0, 3, (20, 20), np.uint8)
+            np.save(source / f"{number}.npy", (rng.random((20, 20, 6)) + np.eye(3, 6)[mask] * 2).astype(np.float32))
+            np.save(masks / f"{number}.npy", mask)
+    example = shlex.join([sys.executable, str(EXAMPLES / "metric.py")])
+    options: dict[str, Any] = {"quality": [90]} if kind == "pictures" else {"masks": masks, "max_error": [0.01]}
+    report = sp.report(source, metric=f"accuracy={example}", metric_baseline_runs=2, gallery=0, **options)
+    [metric] = report["metrics"]
+    assert "failures" not in metric
+    assert len(metric["baseline"]) == 2 and len(metric["values"]) == len(report["candidates"]) > 1
+    assert all(value > 0.9 for value in [*metric["baseline"], *(one["value"] for one in metric["values"])])
 
 
 def test_poster(tmp_path: Path) -> None:

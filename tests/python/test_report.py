@@ -52,6 +52,32 @@ class Pictures(ReportTest):
         other, _ = self.report(self.tmp / "in", *QUICK, "--seed", "1")
         self.assertNotEqual(other["samples"], found["samples"])
 
+    def test_a_metric_of_ones_own_is_run_on_each_candidate(self):
+        source = pictures(self.tmp / "in", 6)
+        script = self.tmp / "metric.sh"
+        # The bytes of the candidate and the number of the run: equal only where the run and the candidate are.
+        script.write_text('test -f "$1/manifest.json" || exit 7\necho "of $2"\nexpr $(cat "$2"/*.shard | wc -c) + $SHARDPACK_METRIC_RUN\n')
+        metric = ["--metric", f"bytes=sh '{script}'", "--metric", "bad=echo lost >&2; exit 3 #", "--metric-baseline-runs", "2"]
+        found, page = self.report(source, *QUICK, "--quality", "80,30", *metric)
+        mine, bad = found["metrics"]
+        low, high = mine["baseline"]
+        self.assertEqual((mine["name"], high - low, mine.get("failures", [])), ("bytes", 1, []))
+        values = [one["value"] for one in mine["values"]]
+        self.assertEqual([one["candidate"] for one in mine["values"]], [0, 1, 2])
+        self.assertEqual([one["within_spread"] for one in mine["values"]], [low <= value <= high for value in values])
+        self.assertGreater(values[1], values[2])
+        self.assertEqual((bad["baseline"], bad["values"], len(bad["failures"])), ([], [], 5))
+        self.assertRegex(bad["failures"][0], "original, run 0: .*3: lost")
+        self.assertIn("Your metric", page)
+        text = self.expect(0, "report", source, *QUICK, "--quality", "80", "-o", self.tmp / "b.html", *metric[:2], "--metric-baseline-runs", "1").out
+        self.assertIn(f"bytes: {low:.0f} in 1 run on the original", text)
+        # The command that repeats the run names it.
+        self.assertIn("--metric-baseline-runs=2", found["provenance"]["command"])
+        for wrong in ("accuracy", "=true", "accuracy="):
+            error = self.expect(2, "report", source, "--metric", wrong).err
+            self.assertIn("NAME=COMMAND", error)
+        self.assertEqual([path.name for path in self.tmp.iterdir() if "metric-" in path.name], [])
+
     def test_the_prediction_holds_what_pack_writes(self):
         source = pictures(self.tmp / "in", 60, 4)
         options = ["--samples", "30", "--gallery", "0", "--quality", "90,70", "--subsampling", "keep,420"]

@@ -3,6 +3,7 @@
 use super::super::args::{CodecArg, FilterArg, KindArg, SubsamplingArg, WhenArg};
 use super::super::units::{parse_bytes, parse_spatial, parse_target, parse_threads};
 use clap::Args;
+use shardpack_pack::report::MetricCommand;
 use std::path::PathBuf;
 
 /// Show what a lossy choice costs, on one page, before a dataset is packed.
@@ -48,6 +49,16 @@ pub(crate) struct ReportArgs {
     /// their noise]
     #[arg(long, value_name = "COND", help_heading = "Verdict")]
     pub want: Vec<String>,
+
+    /// A metric of your own. COMMAND is run for each candidate, with the paths of two datasets added:
+    /// the samples that were drawn as they are, and under the candidate. The last line that it prints
+    /// is the number
+    #[arg(long, value_name = "NAME=COMMAND", value_parser = parse_metric, help_heading = "Your metric")]
+    pub metric: Vec<MetricCommand>,
+    /// Times that COMMAND is run with the original in both places, SHARDPACK_METRIC_RUN=0, 1, …: what
+    /// differs by no more than these runs is as good
+    #[arg(long, value_name = "K", default_value_t = 3, requires = "metric", value_parser = clap::value_parser!(u32).range(0..=1000), help_heading = "Your metric")]
+    pub metric_baseline_runs: u32,
 
     /// Candidates of your own, instead of the default ones: a TOML file with a `[[candidate]]` for
     /// each, whose keys are `name` and the long options of `pack`
@@ -115,4 +126,14 @@ pub(crate) struct ReportArgs {
     /// each thread, and one more]
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub memory: Option<u64>,
+}
+
+/// `NAME=COMMAND`.
+fn parse_metric(text: &str) -> Result<MetricCommand, String> {
+    match text.split_once('=') {
+        Some((name, command)) if !name.trim().is_empty() && !command.trim().is_empty() => {
+            Ok(MetricCommand { name: name.trim().to_owned(), command: command.trim().to_owned() })
+        }
+        _ => Err("expected NAME=COMMAND, such as `accuracy=python train.py`".to_owned()),
+    }
 }

@@ -149,9 +149,10 @@ fn of_dataset(args: &ReportArgs, want: Vec<Want>, source: String, hooks: &Hooks<
         || !(args.quality.is_empty() && args.target.is_empty() && args.subsampling.is_empty())
         || !(args.short_side.is_empty() && args.long_side.is_empty() && args.max_error.is_empty())
         || !args.codec.is_empty()
+        || !args.metric.is_empty()
         || !common(args)?.is_empty();
     if of_sources {
-        bail!("`{source}` is a dataset: options on candidates and on reading sources are for sources");
+        bail!("`{source}` is a dataset: options on candidates, on metrics and on reading sources are for sources");
     }
     let dataset = open::dataset(&args.src, &open::limits(super::MAX_RECORD_BYTES))?;
     let options = ReportOptions {
@@ -159,6 +160,8 @@ fn of_dataset(args: &ReportArgs, want: Vec<Want>, source: String, hooks: &Hooks<
         seed: args.seed,
         want,
         gallery: 0,
+        metrics: Vec::new(),
+        baseline_runs: 0,
         threads: args.threads.unwrap_or_else(open::all_cores).max(1),
         memory_bytes: args.memory,
         source,
@@ -190,6 +193,8 @@ fn measure(
         seed: args.seed,
         want,
         gallery: usize::from(args.gallery),
+        metrics: args.metric.clone(),
+        baseline_runs: args.metric_baseline_runs,
         threads: given.threads,
         memory_bytes: args.memory,
         source: given.src.clone(),
@@ -208,6 +213,10 @@ fn command(args: &ReportArgs, common: &str) -> String {
     }
     put("seed", args.seed.to_string());
     args.want.iter().for_each(|want| put("want", want.clone()));
+    args.metric.iter().for_each(|metric| put("metric", format!("{}={}", metric.name, metric.command)));
+    if !args.metric.is_empty() {
+        put("metric-baseline-runs", args.metric_baseline_runs.to_string());
+    }
     if let Some(file) = &args.candidates {
         put("candidates", file.to_string_lossy().into_owned());
     }

@@ -2,7 +2,7 @@
 
 use super::super::{show, units};
 use shardpack_report::conclude::main_measure;
-use shardpack_report::data::{Better, Candidate, Report};
+use shardpack_report::data::{Better, Candidate, Metric, Report};
 use std::path::Path;
 
 /// How many sources that cannot be read are listed.
@@ -26,12 +26,45 @@ pub(super) fn of(report: &Report, page: Option<&Path>) -> String {
     out +=
         &format!("{title} and size of {} of {}\n", units::plural(drawn, "sample"), units::count(report.whole.samples));
     out += &show::table(&header, &rows);
+    report.metrics.iter().for_each(|metric| out += &own(metric, report));
     if !verdict.command.is_empty() {
         out += &format!("pack with it: {}\n", show::plain(&verdict.command));
     }
     if let Some(page) = page {
         out += &format!("the page: {}\n", show::plain(&page.display().to_string()));
     }
+    out
+}
+
+/// A metric of the user: the spread of the original, and each candidate.
+fn own(metric: &Metric, report: &Report) -> String {
+    let said = |value: f64| units::significant(value, 5);
+    let runs = units::plural(metric.baseline.len() as u64, "run");
+    let spread =
+        match (metric.baseline.iter().copied().reduce(f64::min), metric.baseline.iter().copied().reduce(f64::max)) {
+            (Some(low), Some(high)) if low < high => {
+                format!("{} to {} in {runs} on the original", said(low), said(high))
+            }
+            (Some(low), _) => format!("{} in {runs} on the original", said(low)),
+            (None, _) => "not run on the original".to_owned(),
+        };
+    let name = show::plain(&metric.name);
+    let mut out = format!("{name}: {spread}\n");
+    let rows: Vec<Vec<String>> = metric
+        .values
+        .iter()
+        .filter_map(|one| {
+            let candidate = report.candidates.get(one.candidate)?;
+            let within = match one.within_spread {
+                Some(true) => "within",
+                Some(false) => "outside",
+                None => "-",
+            };
+            Some(vec![candidate.number.to_string(), show::plain(&candidate.name), said(one.value), within.to_owned()])
+        })
+        .collect();
+    out += &show::table(&["#", "candidate", &name, "the spread"], &rows);
+    metric.failures.iter().for_each(|failure| out += &format!("  failed: {}\n", show::plain(failure)));
     out
 }
 

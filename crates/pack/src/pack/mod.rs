@@ -111,27 +111,39 @@ pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) ->
     options.arrays.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let listing = pool.install(|| sources::enumerate(src, &options.source))?;
+    drop(pool);
+    pack_listing(&listing, out, options, hooks)
+}
+
+/// Packs what was listed. As [`pack`], but the caller sees to it that `out` is not in the source.
+pub(crate) fn pack_listing(
+    listing: &Listing,
+    out: &Path,
+    options: &PackOptions,
+    hooks: &Hooks<'_>,
+) -> anyhow::Result<PackReport> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     match listing.kind {
         Kind::Images => {
             refuse_cube_options(options)?;
-            let source = pool.install(|| images::Images::new(&listing, options))?;
+            let source = pool.install(|| images::Images::new(listing, options))?;
             drop(pool);
-            let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
+            let metadata = schema::metadata(listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
-            let mut report = run(out, &listing, metadata, &stored, &source, Vec::new(), options, hooks)?;
+            let mut report = run(out, listing, metadata, &stored, &source, Vec::new(), options, hooks)?;
             report.damaged_pictures = source.damaged();
             report.notes.extend(damaged_note(&report.damaged_pictures));
             Ok(report)
         }
         Kind::Cubes => {
             refuse_picture_options(options)?;
-            let source = pool.install(|| cubes::Cubes::new(&listing, options))?;
+            let source = pool.install(|| cubes::Cubes::new(listing, options))?;
             // The pool looks at files; the writer has its own threads.
             drop(pool);
-            let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
+            let metadata = schema::metadata(listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|e| source.estimate(e)).collect();
             let trials = source.trials().to_vec();
-            run(out, &listing, metadata, &stored, &source, trials, options, hooks)
+            run(out, listing, metadata, &stored, &source, trials, options, hooks)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::draw::{Draw, GOAL, MOST, known};
 use super::measure::{Bench, Outcome, Sampled, first_line};
-use super::{Opened, gallery, panels, rates};
+use super::{Opened, gallery, metric, panels, rates};
 use crate::pack::{SampleEncoder, peak_rss_bytes};
 use crate::sources::{Content as Kinds, Entry, Kind};
 use shardpack_report::conclude::conclude;
@@ -124,7 +124,7 @@ pub(super) fn report(opened: &Opened, bench: &Bench<'_>, draw: &Draw, sampled: V
             scoring_s,
             peak_rss_bytes: None,
             interrupted,
-            not_measured: not_measured(content, interrupted.is_some()),
+            not_measured: not_measured(content, interrupted.is_some(), !bench.options.metrics.is_empty()),
         },
     };
     conclude(&mut report, &want, want_given);
@@ -137,6 +137,8 @@ pub(super) fn report(opened: &Opened, bench: &Bench<'_>, draw: &Draw, sampled: V
     (bench.hooks.on_progress)(1, 1, "drawing");
     panels::add(&mut report, bench, &whole);
     gallery::add(&mut report, bench, &whole);
+    let positions: Vec<usize> = whole.iter().map(|one| one.position).collect();
+    metric::add(&mut report, bench, &positions)?;
     report.provenance.peak_rss_bytes = Some(peak_rss_bytes()).filter(|&bytes| bytes > 0);
     report.provenance.wall_s = opened.start.elapsed().as_secs_f64();
     Ok(report)
@@ -255,12 +257,15 @@ fn unscored_note(whole: &[Sampled], listing: &crate::sources::Listing) -> Option
     Some(format!("{samples} could not be scored under some candidates (first: `{}`: {reason})", key.escape_debug()))
 }
 
-fn not_measured(content: Content, interrupted: bool) -> Vec<String> {
+fn not_measured(content: Content, interrupted: bool, has_metric: bool) -> Vec<String> {
     let mut all = vec![
-        "What your model makes of it: train on a candidate, and on the original with several seeds.".to_owned(),
         "The disk: rates are from memory into memory, and a slow disk lowers them.".to_owned(),
         "A device: decode rates are those of this machine's cores.".to_owned(),
     ];
+    if !has_metric {
+        let own = "What your model makes of it: `--metric` trains it on each candidate, and on the original with several seeds.";
+        all.insert(0, own.to_owned());
+    }
     if content == Content::Pictures {
         all.push("Pictures that are resized are scored against their source shrunk without loss: what shrinking itself costs is not in the score.".to_owned());
     }

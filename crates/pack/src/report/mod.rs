@@ -14,6 +14,7 @@ mod draw;
 mod false_colour;
 mod gallery;
 mod measure;
+mod metric;
 mod panels;
 mod pictures;
 mod rates;
@@ -23,6 +24,7 @@ pub use assemble::{quoted, two_digits};
 pub use cubes::CubeTraits;
 pub use dataset::{MOST_ROWS, of_dataset};
 pub use draw::default_samples;
+pub use metric::MetricCommand;
 
 use crate::pack::{PackOptions, SampleEncoder};
 use crate::sources::{self, Kind, Listing, OnBadInput, SourceOptions};
@@ -71,6 +73,10 @@ pub struct ReportOptions {
     pub want: Vec<Want>,
     /// Pictures in the gallery: so many of the worst, and so many at random.
     pub gallery: usize,
+    /// The user's own metrics.
+    pub metrics: Vec<MetricCommand>,
+    /// Times that each of them is run on the original.
+    pub baseline_runs: u32,
     /// Worker threads.
     pub threads: usize,
     /// Limit on the bytes of samples in flight; `None`: as packing.

@@ -111,6 +111,34 @@ impl Listing {
         self.samples.iter().fold(0, |sum, entry| sum.saturating_add(entry.source_bytes()))
     }
 
+    /// The samples at `positions` alone, in the order of the listing, with their labels and columns.
+    ///
+    /// # Errors
+    /// `Internal` if there is no such sample.
+    pub(crate) fn subset(&self, positions: &[usize]) -> std::result::Result<Self, shardpack_format::Error> {
+        let mut order: Vec<u32> =
+            positions.iter().map(|&position| u32::try_from(position).unwrap_or(u32::MAX)).collect();
+        order.sort_unstable();
+        order.dedup();
+        let sample = |&row: &u32| {
+            let missing = || shardpack_format::Error::internal("sample of a listing", "an entry", row);
+            self.samples.get(row as usize).cloned().ok_or_else(missing)
+        };
+        let column =
+            |column: &Column| Ok(Column { name: column.name.clone(), values: column.values.permuted(&order)? });
+        Ok(Self {
+            samples: order.iter().map(sample).collect::<std::result::Result<_, _>>()?,
+            columns: self.columns.iter().map(column).collect::<std::result::Result<_, shardpack_format::Error>>()?,
+            root: self.root.clone(),
+            kind: self.kind,
+            classes: self.classes.clone(),
+            labels_from: self.labels_from.clone(),
+            bad: Vec::new(),
+            ignored: 0,
+            notes: Vec::new(),
+        })
+    }
+
     /// Reads a sample's whole file into `out`, which is as long as the file was when it was listed.
     ///
     /// # Errors

@@ -1,0 +1,176 @@
+//! The user's own metric: a command that is run on datasets and prints a number.
+//!
+//! The samples that the report drew are packed once as they are, and once for each candidate. The
+//! command gets the paths of both datasets.
+
+use super::measure::{Bench, first_line};
+use crate::pack::{Hooks as PackHooks, Jpeg, PackOptions, PictureOptions, pack_listing};
+use crate::sources::{Kind, Listing};
+use anyhow::{Context, bail, ensure};
+use shardpack_array::{ArrayOptions, Values};
+use shardpack_report::data::{Metric, MetricValue, Report};
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// A command that prints a number.
+///
+/// A shell runs it with two more arguments, the paths of two datasets: the samples as they are, and
+/// under a candidate. In `SHARDPACK_METRIC_RUN` is the number of the run, from 0 on, which is meant
+/// as a seed. The last line that it prints is the number.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MetricCommand {
+    /// The user's name for the number.
+    pub name: String,
+    /// The command, as a shell takes it.
+    pub command: String,
+}
+
+/// Number of the run, in the environment of the command.
+const RUN: &str = "SHARDPACK_METRIC_RUN";
+/// How often a command is looked at.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Runs the commands on the samples at `positions` of the listing.
+///
+/// # Errors
+/// If the original cannot be packed. What goes wrong with one candidate, or with a command, stands
+/// beside its numbers.
+pub(super) fn add(report: &mut Report, bench: &Bench<'_>, positions: &[usize]) -> anyhow::Result<()> {
+    if bench.options.metrics.is_empty() {
+        return Ok(());
+    }
+    let mut metrics: Vec<Metric> = bench.options.metrics.iter().map(empty).collect();
+    let folder = tempfile::Builder::new().prefix("shardpack-metric-").tempdir().context("cannot make a folder")?;
+    let listing = bench.listing.subset(positions)?;
+    let original = folder.path().join("original");
+    let plan = bench.plans.first().context("there is no candidate")?;
+    pack(bench, &listing, &original, &unchanged(listing.kind, &plan.options)).context("cannot pack the original")?;
+    let steps = (bench.plans.len() as u64 + u64::from(bench.options.baseline_runs)) * metrics.len() as u64;
+    let mut done = 0;
+    let mut step = || {
+        (bench.hooks.on_progress)(done, steps, "your metric");
+        done += 1;
+    };
+    for metric in &mut metrics {
+        for run in 0..bench.options.baseline_runs {
+            step();
+            match number(bench, &metric.command, [&original, &original], run) {
+                Ok(value) => metric.baseline.push(value),
+                Err(error) => metric.failures.push(format!("original, run {run}: {error:#}")),
+            }
+        }
+    }
+    for (candidate, plan) in bench.plans.iter().enumerate().filter(|_| !bench.is_cancelled()) {
+        let packed = folder.path().join(format!("candidate-{}", candidate + 1));
+        let made = pack(bench, &listing, &packed, &plan.options);
+        for metric in &mut metrics {
+            step();
+            let value = match &made {
+                Ok(()) => number(bench, &metric.command, [&original, &packed], 0),
+                Err(error) => Err(anyhow::anyhow!("cannot be packed: {}", first_line(&format!("{error:#}")))),
+            };
+            match value {
+                Ok(value) => {
+                    metric.values.push(MetricValue {
+                        candidate,
+                        value,
+                        within_spread: within(&metric.baseline, value),
+                    });
+                }
+                Err(error) => metric.failures.push(format!("{}: {error:#}", plan.name)),
+            }
+        }
+        // One at a time: a candidate of a large sample takes as much space as the sample.
+        if packed.exists() {
+            std::fs::remove_dir_all(&packed).with_context(|| format!("cannot remove `{}`", packed.display()))?;
+        }
+    }
+    if bench.is_cancelled() {
+        metrics.iter_mut().for_each(|metric| metric.failures.push("interrupted: what is missing was not run".into()));
+    }
+    report.metrics = metrics;
+    Ok(())
+}
+
+fn empty(command: &MetricCommand) -> Metric {
+    let MetricCommand { name, command } = command.clone();
+    Metric { name, command, baseline: Vec::new(), values: Vec::new(), failures: Vec::new() }
+}
+
+/// Options that store what the source holds: the encoded pictures, and all bits of cubes.
+fn unchanged(kind: Kind, options: &PackOptions) -> PackOptions {
+    let (pictures, arrays) = match kind {
+        Kind::Images => (PictureOptions { jpeg: Jpeg::Keep, ..PictureOptions::default() }, ArrayOptions::default()),
+        Kind::Cubes => (PictureOptions::default(), ArrayOptions { values: Values::Keep, ..ArrayOptions::default() }),
+    };
+    PackOptions { pictures, arrays, ..options.clone() }
+}
+
+fn pack(bench: &Bench<'_>, listing: &Listing, out: &Path, options: &PackOptions) -> anyhow::Result<()> {
+    let hooks = PackHooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: bench.hooks.cancel };
+    let options = PackOptions { threads: bench.options.threads, ..options.clone() };
+    pack_listing(listing, out, &options, &hooks).map(drop)
+}
+
+/// Whether a number lies among those of the original; nobody can tell from fewer than two.
+fn within(baseline: &[f64], value: f64) -> Option<bool> {
+    let low = baseline.iter().copied().reduce(f64::min)?;
+    let high = baseline.iter().copied().reduce(f64::max)?;
+    (baseline.len() > 1).then(|| (low..=high).contains(&value))
+}
+
+/// Runs a command and reads its number. If the report is stopped, so is the command.
+fn number(bench: &Bench<'_>, command: &str, [original, candidate]: [&Path; 2], run: u32) -> anyhow::Result<f64> {
+    // Files rather than pipes, which nobody empties while this thread waits.
+    let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
+    let mut child = Command::new("sh")
+        .args(["-c", &format!("{command} \"$@\""), "shardpack-metric"])
+        .args([original, candidate])
+        .env(RUN, run.to_string())
+        .stdin(Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(err.try_clone()?)
+        .spawn()
+        .context("cannot start `sh`")?;
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        if bench.is_cancelled() {
+            // It may have ended meanwhile; and then there is nothing to kill.
+            let _ = child.kill();
+            child.wait()?;
+            bail!("stopped");
+        }
+        std::thread::sleep(PAUSE);
+    };
+    let last = |file: &mut File| -> anyhow::Result<String> {
+        let mut bytes = Vec::new();
+        file.rewind()?;
+        file.read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned())
+    };
+    ensure!(status.success(), "{status}: {}", last(&mut err)?);
+    let line = last(&mut out)?;
+    match line.parse() {
+        Ok(value) if f64::is_finite(value) => Ok(value),
+        _ => bail!("expected a number as the last line, found {line:?}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_takes_two_runs() {
+        assert_eq!(within(&[], 1.0), None);
+        assert_eq!(within(&[1.0], 1.0), None);
+        assert_eq!(within(&[1.0, 3.0], 3.0), Some(true));
+        assert_eq!(within(&[1.0, 3.0, 2.0], 0.9), Some(false));
+    }
+}
