@@ -19,6 +19,8 @@ class ReportOptions(TypedDict, total=False):
 
     force: bool
     """Replace a file that is no report."""
+    source: StrPath
+    """What a dataset was packed from: its samples are compared with their sources."""
     samples: int
     """Samples to draw. Default: as many as make the predicted size known to ±2 %, from 64 to 512."""
     seed: int
@@ -70,7 +72,7 @@ class ReportOptions(TypedDict, total=False):
 
 
 _TYPES: dict[str, tuple[type, ...]] = {
-    "force": (bool,), "samples": (int,), "seed": (int,), "gallery": (int,), "want": (str,), "metric": (str,), "metric_baseline_runs": (int,), "candidates": (str, os.PathLike),
+    "force": (bool,), "source": (str, os.PathLike), "samples": (int,), "seed": (int,), "gallery": (int,), "want": (str,), "metric": (str,), "metric_baseline_runs": (int,), "candidates": (str, os.PathLike),
     "quality": (int,), "target": (str,), "subsampling": (str,), "short_side": (int,), "long_side": (int,), "max_error": (float, int), "codec": (str,), "filter": (str,),
     "kind": (str,), "labels": (str, os.PathLike), "class_folders": (str,), "masks": (str, os.PathLike), "variable": (str,), "spatial": (tuple, str), "max_cube": (int, str),
     "threads": (int,), "memory": (int, str),

@@ -304,6 +304,45 @@ class Cubes(ReportTest):
 
 
 class Datasets(ReportTest):
+    def test_a_dataset_beside_its_sources(self):
+        source = pictures(self.tmp / "in", 12)
+        out = self.tmp / "out"
+        self.expect(0, "pack", source, out, "--jpeg", "reencode", "--quality", "60", "--short-side", "40", "--score", "none")
+        found, page = self.report(out, "--source", source, "--gallery", "2", "--samples", "8", "--want", "ssimulacra2.p10>=99")
+        [candidate] = found["candidates"]
+        self.assertEqual((found["subject"], found["source"], len(found["samples"])), ("dataset", str(out), 8))
+        self.assertEqual(candidate["predictions"]["bytes"]["value"], self.size_of(out))
+        self.assertEqual([set(row["scores"]) >= {"ssimulacra2", "psnr"} for row in candidate["rows"]], [True] * 8)
+        self.assertFalse(candidate["lossless"])
+        self.assertGreater(candidate["rates"]["decode_all_cores_per_s"], 0)
+        self.assertNotIn("pack_s", candidate["predictions"])
+        self.assertEqual(len(found["gallery"]), 4)
+        self.assertEqual((found["verdict"]["met"], found["verdict"]["command"]), (False, ""))
+        self.assertRegex(found["verdict"]["sentence"], "^Stored as reencode q60: .* → ")
+        self.assertIn("--source=", found["provenance"]["command"])
+        # What encoding cost is what a report before packing says of the same recipe.
+        before, _ = self.report(source, "--gallery", "0", "--samples", "8", "--quality", "60", "--short-side", "40")
+        scores = lambda report, at: [row["scores"]["ssimulacra2"] for row in report["candidates"][at]["rows"]]
+        self.assertEqual(scores(found, 0), scores(before, 1))
+        # A source that came later is named, and the others are compared.
+        (source / "new.jpg").write_bytes(jpeg(16, 16))
+        later, _ = self.report(out, "--source", source, "--samples", "13", code=1)
+        self.assertEqual([one["path"] for one in later["unreadable"]], ["new.jpg"])
+        self.assertIn("a sample of the dataset", later["unreadable"][0]["reason"])
+        self.assertTrue(any("13 samples, the dataset holds 12" in note for note in later["notes"]))
+        self.assertIn("expected SRC to be a dataset", self.expect(2, "report", source, "--source", source, "-o", self.tmp / "a.html").err)
+        wrong = cubes(self.tmp / "cubes", 2)
+        self.assertIn("expected pictures, as in the dataset, found cubes", self.expect(2, "report", out, "--source", wrong, "-o", self.tmp / "a.html").err)
+
+    def test_cubes_of_a_dataset_beside_their_sources(self):
+        source, out = cubes(self.tmp / "in", 3), self.tmp / "out"
+        self.expect(0, "pack", source, out, "--values", "f16")
+        found, page = self.report(out, "--source", source)
+        [candidate] = found["candidates"]
+        self.assertEqual([set(row["scores"]) >= {"psnr", "max_abs_error", "spectral_angle"} for row in candidate["rows"]], [True] * 3)
+        self.assertEqual(len(found["cubes"]), 1)
+        self.assertIn("Error in each band", page)
+
     def test_a_dataset_tells_what_packing_measured(self):
         source = pictures(self.tmp / "in", 9)
         self.ok("pack", source, self.tmp / "out", "--jpeg", "reencode", "--quality", "60", "--score", "all")

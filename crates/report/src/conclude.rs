@@ -99,8 +99,9 @@ fn sentence(report: &Report, candidate: &Candidate) -> String {
     let before = report.whole.source_bytes as f64;
     if let Some(Estimate { value, .. }) = candidate.predictions.bytes {
         parts.push(match report.subject {
-            Subject::Sources => format!("{} → {}", words::bytes(before), words::bytes(value)),
-            Subject::Dataset => words::bytes(value),
+            // Of a dataset without its sources the size before is not known.
+            Subject::Dataset if report.whole.is_alone(value) => words::bytes(value),
+            Subject::Sources | Subject::Dataset => format!("{} → {}", words::bytes(before), words::bytes(value)),
         });
     }
     let measure = main_measure(report.content);

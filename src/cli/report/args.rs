@@ -14,13 +14,17 @@ use std::path::PathBuf;
 /// it was found. Nothing is packed and nothing in SRC is changed.
 ///
 /// Of a dataset (SRC with a manifest, or a lone shard), the page shows its recipe, the fidelity that
-/// packing measured, sizes and scores of its samples, and the worst of them.
+/// packing measured, sizes and scores of its samples, and the worst of them. With `--source`, samples
+/// are drawn, decoded and compared with their sources, as those of candidates are.
 ///
 /// Interrupted (Ctrl-C), it writes the page with what was measured by then.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// Folder (or single file) of pictures or cubes, or a dataset
     pub src: PathBuf,
+    /// What the dataset SRC was packed from: its samples are decoded and compared with their sources
+    #[arg(long, value_name = "DIR")]
+    pub source: Option<PathBuf>,
     /// The page to write [default: report.html; with --json none]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,

@@ -123,8 +123,12 @@ pub(super) fn make(
     }
     let src = text_of(&args.src, "SRC")?;
     let common = common(args)?;
+    let hooks = Hooks { on_progress, cancel };
     if is_dataset(&args.src) {
-        return of_dataset(args, want, src, &Hooks { on_progress, cancel });
+        return of_dataset(args, want, src, &hooks, cancel);
+    }
+    if let Some(source) = &args.source {
+        bail!("--source: expected SRC to be a dataset, found `{src}`, with `{}` beside it", source.display());
     }
     // Before the sources are listed: a file of candidates may be wrong.
     let own = args.candidates.as_deref().map(file::read).transpose()?;
@@ -134,7 +138,7 @@ pub(super) fn make(
     refuse_wrong_kind(args, opened.kind())?;
     let rungs = own.unwrap_or_else(|| ladder::rungs(args, opened.kind(), &|| opened.cube_traits()));
     let plans: Vec<Plan> = rungs.into_iter().map(|rung| ladder::plan(rung, &src, &common)).collect::<Result<_, _>>()?;
-    measure(args, &opened, &plans, want, &Given { src, common, threads }, &Hooks { on_progress, cancel })
+    measure(args, &opened, &plans, want, &Given { src, common, threads }, &hooks)
 }
 
 /// Whether there is a manifest, or the file is a shard: then it is packed already.
@@ -144,31 +148,42 @@ fn is_dataset(path: &Path) -> bool {
         || path.extension().is_some_and(|extension| extension == "shard")
 }
 
-fn of_dataset(args: &ReportArgs, want: Vec<Want>, source: String, hooks: &Hooks<'_>) -> anyhow::Result<Report> {
+fn of_dataset(
+    args: &ReportArgs,
+    want: Vec<Want>,
+    source: String,
+    hooks: &Hooks<'_>,
+    cancel: &Arc<AtomicBool>,
+) -> anyhow::Result<Report> {
     let of_sources = args.candidates.is_some()
         || !(args.quality.is_empty() && args.target.is_empty() && args.subsampling.is_empty())
         || !(args.short_side.is_empty() && args.long_side.is_empty() && args.max_error.is_empty())
         || !args.codec.is_empty()
-        || !args.metric.is_empty()
-        || !common(args)?.is_empty();
-    if of_sources {
+        || !args.metric.is_empty();
+    let common = common(args)?;
+    if of_sources || !(common.is_empty() || args.source.is_some()) {
         bail!("`{source}` is a dataset: options on candidates, on metrics and on reading sources are for sources");
     }
+    let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
+    let words: Vec<String> = common.iter().map(|argument| format!(" {}", quoted(argument))).collect();
     let dataset = open::dataset(&args.src, &open::limits(super::MAX_RECORD_BYTES))?;
     let options = ReportOptions {
         samples: args.samples,
         seed: args.seed,
         want,
-        gallery: 0,
+        gallery: usize::from(args.gallery),
         metrics: Vec::new(),
         baseline_runs: 0,
-        threads: args.threads.unwrap_or_else(open::all_cores).max(1),
+        threads,
         memory_bytes: args.memory,
         source,
-        command: command(args, ""),
+        command: command(args, &words.concat()),
         pack_command: String::new(),
     };
-    report::of_dataset(&dataset, &options, hooks)
+    let Some(sources) = &args.source else { return report::of_dataset(&dataset, &options, hooks) };
+    (hooks.on_progress)(0, 1, "listing");
+    let listing = SourceOptions { exclude: Some(args.src.clone()), ..source_options(args, cancel) };
+    report::open(sources, &listing, threads)?.measure_dataset(&dataset, &options, hooks)
 }
 
 /// What the arguments say about the source.
@@ -208,6 +223,9 @@ fn measure(
 fn command(args: &ReportArgs, common: &str) -> String {
     let mut out = format!("shardpack report {}{common}", quoted(&args.src.to_string_lossy()));
     let mut put = |name: &str, value: String| out += &format!(" --{name}={}", quoted(&value));
+    if let Some(source) = &args.source {
+        put("source", source.to_string_lossy().into_owned());
+    }
     if let Some(samples) = args.samples {
         put("samples", samples.to_string());
     }

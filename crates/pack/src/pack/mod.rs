@@ -396,6 +396,13 @@ pub enum SampleError {
     },
 }
 
+impl SampleError {
+    /// Whether a file could not be read, or changed meanwhile; else the sample cannot be stored.
+    pub(crate) const fn is_of_file(&self) -> bool {
+        matches!(self, Self::Source(_) | Self::Cube(_) | Self::Meta(_) | Self::Mask { .. } | Self::Picture { .. })
+    }
+}
+
 /// What is wrong with a picture. Of one that does not decode, the decoder's words are enough.
 fn picture_words(error: &shardpack_format::Error) -> String {
     match error {

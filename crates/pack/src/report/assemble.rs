@@ -1,6 +1,7 @@
 //! Puts the report together from what was measured.
 
 use super::draw::{Draw, GOAL, MOST, known};
+use super::maker::Maker;
 use super::measure::{Bench, Outcome, Sampled, first_line};
 use super::{Opened, gallery, metric, panels, rates};
 use crate::pack::{SampleEncoder, peak_rss_bytes};
@@ -18,7 +19,7 @@ use std::collections::BTreeMap;
 pub(super) fn wanted_samples(bench: &Bench<'_>, draw: &Draw, sampled: &[Sampled]) -> u64 {
     let drawn = sampled.len() as u64;
     bench
-        .encoders()
+        .makers()
         .filter_map(|(number, _, _)| records(bench, draw, sampled, number))
         .map(|found| needed(&found, drawn, draw.len(), GOAL))
         .max()
@@ -28,7 +29,7 @@ pub(super) fn wanted_samples(bench: &Bench<'_>, draw: &Draw, sampled: &[Sampled]
 }
 
 /// Why nothing could be measured: the first reason there is.
-pub(super) fn first_reason(sampled: &[Sampled], prepared: &[Result<SampleEncoder<'_>, String>]) -> String {
+pub(super) fn first_reason(sampled: &[Sampled], prepared: &[Result<Maker<'_>, String>]) -> String {
     let of_sample = |sampled: &Sampled| {
         let failed = sampled.outcomes.iter().find_map(|outcome| match outcome {
             Outcome::Failed(reason) => Some(reason.clone()),
@@ -128,7 +129,9 @@ pub(super) fn report(opened: &Opened, bench: &Bench<'_>, draw: &Draw, sampled: V
         },
     };
     conclude(&mut report, &want, want_given);
-    if let Some(chosen) = report.verdict.chosen.and_then(|chosen| bench.plans.get(chosen)) {
+    if let Some(chosen) = report.verdict.chosen.and_then(|chosen| bench.plans.get(chosen))
+        && !bench.options.pack_command.is_empty()
+    {
         let skip = if report.unreadable.is_empty() { "" } else { " --on-bad-input skip" };
         let options: Vec<String> = chosen.arguments().iter().map(|argument| quoted(argument)).collect();
         report.verdict.command =
@@ -172,10 +175,12 @@ fn candidate(
         made.arguments = plan.arguments();
     }
     match bench.prepared.get(number) {
-        Some(Ok(encoder)) => {
-            made.predictions.bytes =
-                records(bench, draw, whole, number).map(|found| with_shards(found, encoder, bench, number));
-            made.notes.extend(encoder.settings().map(|settings| settings.to_string()));
+        Some(Ok(maker)) => {
+            if let Some(encoder) = maker.encoder() {
+                made.predictions.bytes =
+                    records(bench, draw, whole, number).map(|found| with_shards(found, encoder, bench, number));
+            }
+            made.notes.extend(maker.settings().map(|settings| settings.to_string()));
         }
         Some(Err(reason)) => {
             made.notes.push(first_line(reason));
@@ -186,7 +191,8 @@ fn candidate(
     #[allow(clippy::cast_precision_loss, reason = "counts for a rate")]
     let (count, all) = (rows.len() as f64, bench.listing.samples.len() as f64);
     made.lossless = !rows.is_empty() && exact && failures.is_empty();
-    if encode_s > 0.0 {
+    let is_made = matches!(bench.prepared.get(number), Some(Ok(Maker::Encoder(_))));
+    if encode_s > 0.0 && is_made {
         made.rates.encode_one_core_per_s = Some(count / encode_s);
         #[allow(clippy::cast_precision_loss, reason = "a number of threads")]
         let threads = bench.options.threads as f64;

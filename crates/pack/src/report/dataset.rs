@@ -15,6 +15,7 @@ use shardpack_report::data::{
     Candidate, Content, Estimate, Interrupted, Measure, Predictions, Provenance, Report, Row, Sample, Strata, Subject,
     Unreadable, VERSION, Verdict, Whole,
 };
+use shardpack_report::want::Want;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -130,8 +131,27 @@ pub fn of_dataset(dataset: &Dataset, options: &ReportOptions, hooks: &Hooks<'_>)
     Ok(report)
 }
 
+/// Makes a report of records that were read from a dataset one about that dataset: what it is, and
+/// how it differs from its sources.
+pub(super) fn beside_sources(report: &mut Report, dataset: &Dataset, source: &str, want: &[Want]) {
+    let bytes: u64 = dataset.shards().map(|shard| shard.bytes).sum();
+    #[allow(clippy::cast_precision_loss, reason = "a size")]
+    let size = bytes as f64;
+    report.subject = Subject::Dataset;
+    source.clone_into(&mut report.source);
+    report.whole.recipe = Some(serde_json::Value::Object(dataset.recipe().clone()));
+    if report.whole.samples != dataset.len() {
+        let (sources, samples) = (report.whole.samples, dataset.len());
+        report.notes.push(format!("the sources are {sources} samples, the dataset holds {samples}"));
+    }
+    for candidate in &mut report.candidates {
+        candidate.predictions.bytes = Some(Estimate { value: size, low: size, high: size });
+    }
+    conclude(report, want, !want.is_empty());
+}
+
 /// What is reported on: the first field that holds pictures or arrays.
-fn content(schema: &Schema) -> anyhow::Result<Content> {
+pub(super) fn content(schema: &Schema) -> anyhow::Result<Content> {
     let found = schema.stored().find_map(|field| match field.kind {
         FieldKind::Image => Some(Content::Pictures),
         FieldKind::Array => Some(Content::Cubes),
@@ -234,7 +254,7 @@ fn of_fidelity(figures: &Fidelity) -> Vec<(Measure, f64)> {
 }
 
 /// What the recipe says about the values, in a few words.
-fn recipe_name(dataset: &Dataset, content: Content) -> String {
+pub(super) fn recipe_name(dataset: &Dataset, content: Content) -> String {
     let recipe = dataset.recipe();
     match content {
         Content::Pictures => {

@@ -2,14 +2,15 @@
 
 use super::budget::Budget;
 use super::cubes::CubeScorer;
+use super::maker::Maker;
 use super::pictures::PictureScorer;
 use super::{Hooks, Plan, ReportOptions};
 use crate::compare::ArrayDifference;
-use crate::pack::{SampleEncoder, SampleError, Tally, default_memory};
+use crate::pack::{Tally, default_memory};
 use crate::report::cpu_time::CpuTime;
 use crate::sources::{Kind, Listing};
 use shardpack_report::data::Measure;
-use shardpack_writer::{Encoded, EncodedSample};
+use shardpack_writer::EncodedSample;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -58,7 +59,7 @@ pub(super) struct Measured {
 pub(super) struct Bench<'a> {
     pub(super) listing: &'a Listing,
     pub(super) plans: &'a [Plan],
-    pub(super) prepared: &'a [Result<SampleEncoder<'a>, String>],
+    pub(super) prepared: &'a [Result<Maker<'a>, String>],
     pub(super) options: &'a ReportOptions,
     pub(super) hooks: &'a Hooks<'a>,
     budget: Budget,
@@ -74,7 +75,7 @@ impl<'a> Bench<'a> {
     pub(super) fn new(
         listing: &'a Listing,
         plans: &'a [Plan],
-        prepared: &'a [Result<SampleEncoder<'a>, String>],
+        prepared: &'a [Result<Maker<'a>, String>],
         options: &'a ReportOptions,
         hooks: &'a Hooks<'a>,
     ) -> Self {
@@ -88,15 +89,15 @@ impl<'a> Bench<'a> {
         self.hooks.cancel.load(Ordering::Relaxed)
     }
 
-    /// The encoders that could be prepared, with the positions of their plans.
-    pub(super) fn encoders(&self) -> impl Iterator<Item = (usize, &'a Plan, &'a SampleEncoder<'a>)> {
+    /// The makers that could be prepared, with the positions of their plans.
+    pub(super) fn makers(&self) -> impl Iterator<Item = (usize, &'a Plan, &'a Maker<'a>)> {
         let pairs = self.plans.iter().zip(self.prepared).enumerate();
         pairs.filter_map(|(number, (plan, prepared))| Some((number, plan, prepared.as_ref().ok()?)))
     }
 
     /// What a sample takes while it is measured.
     fn memory_bytes(&self, position: usize) -> u64 {
-        let encoding = self.encoders().map(|(_, _, encoder)| encoder.memory_bytes(position as u64)).max().unwrap_or(0);
+        let encoding = self.makers().map(|(_, _, maker)| maker.memory_bytes(position as u64)).max().unwrap_or(0);
         let scoring = self.listing.samples.get(position).map_or(0, |entry| match self.listing.kind {
             Kind::Images => super::pictures::memory_bytes(entry),
             Kind::Cubes => super::cubes::memory_bytes(entry),
@@ -159,17 +160,17 @@ impl<'a> Bench<'a> {
             .collect();
         let mut buffer = Vec::new();
         scorer.begin(position);
-        for (number, plan, encoder) in in_order(self.encoders().collect()) {
+        for (number, plan, maker) in in_order(self.makers().collect()) {
             if self.is_cancelled() {
                 return None;
             }
             let time = CpuTime::start();
-            let encoded = encoder.encode(position as u64, std::mem::take(&mut buffer));
+            let made = maker.make(position as u64, std::mem::take(&mut buffer));
             let encode_s = time.seconds();
-            let outcome = match encoded {
-                Ok(Encoded::Record(sample)) => {
+            let outcome = match made {
+                Ok(sample) => {
                     let time = CpuTime::start();
-                    let measured = scorer.measure(position, plan, encoder, &sample, self.kept_values());
+                    let measured = scorer.measure(position, plan, maker, &sample, self.kept_values());
                     scoring_s += time.seconds();
                     let bytes = sample.record.len() as u64;
                     buffer = sample.record;
@@ -178,9 +179,8 @@ impl<'a> Bench<'a> {
                         Err(reason) => return Some(unreadable(position, reason)),
                     }
                 }
-                Ok(Encoded::Skipped { reason }) => return Some(unreadable(position, reason)),
-                Err(error) if is_of_file(&error) => return Some(unreadable(position, error.to_string())),
-                Err(error) => Outcome::Failed(first_line(&error.to_string())),
+                Err(none) if none.of_source => return Some(unreadable(position, none.reason)),
+                Err(none) => Outcome::Failed(first_line(&none.reason)),
             };
             if let Some(slot) = outcomes.get_mut(number) {
                 *slot = outcome;
@@ -199,11 +199,7 @@ impl<'a> Bench<'a> {
 
     /// The record of a sample under a candidate, again.
     pub(super) fn again(&self, plan: usize, position: usize) -> Option<EncodedSample<Tally>> {
-        let encoder = self.prepared.get(plan)?.as_ref().ok()?;
-        match encoder.encode(position as u64, Vec::new()) {
-            Ok(Encoded::Record(sample)) => Some(sample),
-            _ => None,
-        }
+        self.prepared.get(plan)?.as_ref().ok()?.make(position as u64, Vec::new()).ok()
     }
 }
 
@@ -211,11 +207,9 @@ impl<'a> Bench<'a> {
 const KEPT_VALUES: u64 = 1 << 16;
 
 /// Plans of the same size next to each other: pictures are prepared for a comparison once for each.
-fn in_order<'a>(
-    mut encoders: Vec<(usize, &'a Plan, &'a SampleEncoder<'a>)>,
-) -> Vec<(usize, &'a Plan, &'a SampleEncoder<'a>)> {
-    encoders.sort_by_key(|(number, plan, _)| (super::pictures::size_key(&plan.options), *number));
-    encoders
+fn in_order<'a>(mut makers: Vec<(usize, &'a Plan, &'a Maker<'a>)>) -> Vec<(usize, &'a Plan, &'a Maker<'a>)> {
+    makers.sort_by_key(|(number, plan, _)| (super::pictures::size_key(&plan.options), *number));
+    makers
 }
 
 fn unreadable(position: usize, reason: String) -> Sampled {
@@ -224,18 +218,6 @@ fn unreadable(position: usize, reason: String) -> Sampled {
 
 pub(super) fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
-}
-
-/// Whether a file could not be read, or changed meanwhile.
-const fn is_of_file(error: &SampleError) -> bool {
-    matches!(
-        error,
-        SampleError::Source(_)
-            | SampleError::Cube(_)
-            | SampleError::Meta(_)
-            | SampleError::Mask { .. }
-            | SampleError::Picture { .. }
-    )
 }
 
 impl Scorer<'_> {
@@ -252,12 +234,12 @@ impl Scorer<'_> {
         &mut self,
         position: usize,
         plan: &Plan,
-        encoder: &SampleEncoder<'_>,
+        maker: &Maker<'_>,
         sample: &EncodedSample<Tally>,
         keep: usize,
     ) -> Result<Measured, String> {
         match self {
-            Self::Pictures(scorer) => Ok(scorer.measure(position, plan, encoder, sample)),
+            Self::Pictures(scorer) => Ok(scorer.measure(position, plan, maker, sample)),
             Self::Cubes(scorer) => scorer.measure(position, sample, keep),
         }
     }

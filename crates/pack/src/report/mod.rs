@@ -13,6 +13,7 @@ mod dataset;
 mod draw;
 mod false_colour;
 mod gallery;
+mod maker;
 mod measure;
 mod metric;
 mod panels;
@@ -29,8 +30,10 @@ pub use metric::MetricCommand;
 use crate::pack::{PackOptions, SampleEncoder};
 use crate::sources::{self, Kind, Listing, OnBadInput, SourceOptions};
 use draw::Draw;
+use maker::{Maker, Packed};
 use measure::{Bench, Outcome, Sampled};
-use shardpack_report::data::Report;
+use shardpack_reader::Dataset;
+use shardpack_report::data::{Content, Report};
 use shardpack_report::want::Want;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -151,14 +154,56 @@ impl Opened {
     pub fn measure(&self, plans: &[Plan], options: &ReportOptions, hooks: &Hooks<'_>) -> anyhow::Result<Report> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
         (hooks.on_progress)(0, 1, "choosing codecs");
-        let prepared: Vec<Result<SampleEncoder<'_>, String>> = pool.install(|| {
+        let prepared: Vec<Result<Maker<'_>, String>> = pool.install(|| {
             plans
                 .iter()
-                .map(|plan| SampleEncoder::new(&self.listing, &plan.options).map_err(|e| format!("{e:#}")))
+                .map(|plan| SampleEncoder::new(&self.listing, &plan.options))
+                .map(|encoder| encoder.map(Maker::Encoder).map_err(|error| format!("{error:#}")))
                 .collect()
         });
         drop(pool);
-        let bench = Bench::new(&self.listing, plans, &prepared, options, hooks);
+        self.measured(plans, &prepared, options, hooks)
+    }
+
+    /// Compares the samples of a dataset with their sources: those that were listed, found by their
+    /// keys.
+    ///
+    /// # Errors
+    /// If the sources are of another kind than the dataset, or nothing could be measured. A sample
+    /// that is missing on one side is in the report.
+    pub fn measure_dataset(
+        &self,
+        dataset: &Dataset,
+        options: &ReportOptions,
+        hooks: &Hooks<'_>,
+    ) -> anyhow::Result<Report> {
+        let content = dataset::content(dataset.schema())?;
+        let (found, expected) = match (self.listing.kind, content) {
+            (Kind::Images, Content::Cubes) => ("pictures", "cubes, as in the dataset"),
+            (Kind::Cubes, Content::Pictures) => ("cubes", "pictures, as in the dataset"),
+            _ => ("", ""),
+        };
+        anyhow::ensure!(found.is_empty(), "sources `{}`: expected {expected}, found {found}", self.path.display());
+        let plan = Plan {
+            name: dataset::recipe_name(dataset, content),
+            group: "stored".to_owned(),
+            flags: Vec::new(),
+            options: maker::options_of(dataset, &self.options),
+        };
+        let packed = Packed { dataset, listing: &self.listing };
+        let mut report = self.measured(&[plan], &[Ok(Maker::Dataset(packed))], options, hooks)?;
+        dataset::beside_sources(&mut report, dataset, &options.source, &options.want);
+        Ok(report)
+    }
+
+    fn measured(
+        &self,
+        plans: &[Plan],
+        prepared: &[Result<Maker<'_>, String>],
+        options: &ReportOptions,
+        hooks: &Hooks<'_>,
+    ) -> anyhow::Result<Report> {
+        let bench = Bench::new(&self.listing, plans, prepared, options, hooks);
         let draw = Draw::new(&self.listing, options.seed, options.samples.unwrap_or(draw::PILOT));
         let first = options.samples.unwrap_or(draw::PILOT).min(draw.len());
         let mut sampled = bench.run(draw.first(first), 0);
@@ -169,7 +214,7 @@ impl Opened {
         anyhow::ensure!(
             sampled.iter().any(|s: &Sampled| s.outcomes.iter().any(|o| matches!(o, Outcome::Stored(_)))),
             "no sample could be measured{}",
-            assemble::first_reason(&sampled, &prepared)
+            assemble::first_reason(&sampled, prepared)
         );
         assemble::report(self, &bench, &draw, sampled)
     }

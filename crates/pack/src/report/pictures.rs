@@ -1,10 +1,11 @@
 //! Scores pictures: what a record decodes to against its source, upright and shrunk as asked.
 
 use super::Plan;
+use super::maker::Maker;
 use super::measure::{Measured, first_line};
 use super::record::{first_field, limits, scalar_byte};
 use crate::compare::{PictureReference, ReferencePixels};
-use crate::pack::{Jpeg, PackOptions, SampleEncoder, Tally};
+use crate::pack::{Jpeg, PackOptions, Tally};
 use crate::sources::{Content, Entry, Listing};
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{DecodeOptions, Rendering, Resize, SCORE_BYTES_PER_PIXEL, SCORE_MAX_PIXELS};
@@ -68,10 +69,10 @@ impl<'a> PictureScorer<'a> {
         &mut self,
         position: usize,
         plan: &Plan,
-        encoder: &SampleEncoder<'_>,
+        maker: &Maker<'_>,
         sample: &EncodedSample<Tally>,
     ) -> Measured {
-        self.try_measure(position, plan, encoder, sample)
+        self.try_measure(position, plan, maker, sample)
             .unwrap_or_else(|reason| Measured { unscored: Some(reason), ..Measured::default() })
     }
 
@@ -79,11 +80,11 @@ impl<'a> PictureScorer<'a> {
         &mut self,
         position: usize,
         plan: &Plan,
-        encoder: &SampleEncoder<'_>,
+        maker: &Maker<'_>,
         sample: &EncodedSample<Tally>,
     ) -> Result<Measured, String> {
         let mut decoded = std::mem::take(&mut self.decoded);
-        let size = self.decode(encoder, sample, &mut decoded)?;
+        let size = self.decode(maker, sample, &mut decoded)?;
         let reference = self.reference(position, resize_of(&plan.options), size)?;
         let found = reference.compare(&decoded).map_err(|error| first_line(&error.to_string()))?;
         self.decoded = decoded;
@@ -101,13 +102,13 @@ impl<'a> PictureScorer<'a> {
     /// Decodes the picture of a record into `out`, upright; returns its width and height.
     pub(super) fn decode(
         &mut self,
-        encoder: &SampleEncoder<'_>,
+        maker: &Maker<'_>,
         sample: &EncodedSample<Tally>,
         out: &mut Vec<u8>,
     ) -> Result<(u32, u32), String> {
         let field = first_field(sample, &limits()).map_err(|error| error.to_string())?;
         let media_type = std::str::from_utf8(field.descriptor).unwrap_or_default();
-        let orientation = scalar_byte(encoder.schema(), &sample.scalars, "orientation").unwrap_or(1);
+        let orientation = scalar_byte(maker.schema(), &sample.scalars, "orientation").unwrap_or(1);
         decode(&mut self.decoder, media_type, field.bytes, orientation, out)
     }
 

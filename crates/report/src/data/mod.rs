@@ -85,7 +85,7 @@ pub enum Content {
 pub struct Whole {
     /// Samples.
     pub samples: u64,
-    /// Bytes of the sources (of a dataset, of its shards).
+    /// Bytes of the sources (of a dataset without them, of its shards).
     pub source_bytes: u64,
     /// Names of the classes; empty if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -93,6 +93,16 @@ pub struct Whole {
     /// The recipe in the manifest, of a dataset only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipe: Option<serde_json::Value>,
+}
+
+impl Whole {
+    /// Whether nothing is known of what was there before `stored` bytes were: of a dataset without its
+    /// sources.
+    #[must_use]
+    #[allow(clippy::float_cmp, clippy::cast_precision_loss, reason = "the same number, or another")]
+    pub fn is_alone(&self, stored: f64) -> bool {
+        self.recipe.is_some() && self.source_bytes as f64 == stored
+    }
 }
 
 /// A sample that was drawn.

@@ -30,10 +30,10 @@ fn headline(view: &View<'_>) -> Markup {
     let predicted = view.chosen().and_then(|chosen| chosen.predictions.bytes);
     html! {
         @match (view.report.subject, predicted) {
-            (Subject::Sources, Some(bytes)) => {
+            (_, Some(bytes)) if !whole.is_alone(bytes.value) => {
                 (before) span class="arrow" { " → " } (words::bytes(bytes.value))
             }
-            (Subject::Sources, None) => { (before) ", nothing measured" }
+            (Subject::Sources, _) => { (before) ", nothing measured" }
             (Subject::Dataset, _) => { (before) ", " (words::plural(whole.samples, "sample")) }
         }
     }

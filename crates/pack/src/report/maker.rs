@@ -1,0 +1,128 @@
+//! Where the records come from that are measured: encoded now, or read from a dataset.
+
+use super::record::limits;
+use crate::pack::{Jpeg, PackOptions, PictureOptions, SampleEncoder, Tally};
+use crate::sources::{Listing, SourceOptions};
+use serde_json::Value;
+use shardpack_array::{ArrayOptions, ArraySettings};
+use shardpack_format::{Error, Record, Schema};
+use shardpack_jpeg::{ReencodeOptions, Resize};
+use shardpack_reader::Dataset;
+use shardpack_writer::{Encoded, EncodedSample};
+
+/// Makes the record of a sample.
+pub(super) enum Maker<'a> {
+    /// As packing would.
+    Encoder(SampleEncoder<'a>),
+    /// As a dataset holds it.
+    Dataset(Packed<'a>),
+}
+
+impl<'a> Maker<'a> {
+    /// The schema of the records.
+    pub(super) fn schema(&self) -> &Schema {
+        match self {
+            Self::Encoder(encoder) => encoder.schema(),
+            Self::Dataset(packed) => packed.dataset.schema(),
+        }
+    }
+
+    /// As [`SampleEncoder`]; `None` for records that need not be made.
+    pub(super) const fn encoder(&self) -> Option<&SampleEncoder<'a>> {
+        match self {
+            Self::Encoder(encoder) => Some(encoder),
+            Self::Dataset(_) => None,
+        }
+    }
+
+    /// The settings for cubes, if they are known for all of them.
+    pub(super) fn settings(&self) -> Option<ArraySettings> {
+        self.encoder().and_then(SampleEncoder::settings)
+    }
+
+    /// The most bytes that making the record holds.
+    pub(super) fn memory_bytes(&self, sample: u64) -> u64 {
+        match self {
+            Self::Encoder(encoder) => encoder.memory_bytes(sample),
+            Self::Dataset(packed) => packed.memory_bytes(sample),
+        }
+    }
+
+    /// The record of a sample, counted as in the listing.
+    ///
+    /// # Errors
+    /// Why there is none, and whether that lies with the sample rather than with how it is stored.
+    pub(super) fn make(&self, sample: u64, buffer: Vec<u8>) -> Result<EncodedSample<Tally>, NoRecord> {
+        match self {
+            Self::Encoder(encoder) => match encoder.encode(sample, buffer) {
+                Ok(Encoded::Record(sample)) => Ok(sample),
+                Ok(Encoded::Skipped { reason }) => Err(NoRecord { reason, of_source: true }),
+                Err(error) => Err(NoRecord { reason: error.to_string(), of_source: error.is_of_file() }),
+            },
+            Self::Dataset(packed) => packed
+                .read(sample)
+                .map_err(|error| NoRecord { reason: format!("in the dataset: {error}"), of_source: true }),
+        }
+    }
+}
+
+/// Why a sample has no record.
+pub(super) struct NoRecord {
+    pub(super) reason: String,
+    /// Whether it would have none however it were stored.
+    pub(super) of_source: bool,
+}
+
+/// Records of a dataset, found by the keys of a listing.
+pub(super) struct Packed<'a> {
+    pub(super) dataset: &'a Dataset,
+    pub(super) listing: &'a Listing,
+}
+
+impl Packed<'_> {
+    fn index(&self, sample: u64) -> shardpack_reader::Result<u64> {
+        let entry = usize::try_from(sample).ok().and_then(|sample| self.listing.samples.get(sample));
+        let key = entry.map_or("", |entry| entry.key.as_str());
+        let found = self.dataset.by_key(key)?;
+        found.ok_or_else(|| Error::usage("key of a source", "a sample of the dataset", "none").into())
+    }
+
+    fn memory_bytes(&self, sample: u64) -> u64 {
+        let length = || {
+            let (shard, record) = self.dataset.locate(self.index(sample)?)?;
+            Ok::<_, shardpack_reader::Error>(self.dataset.shard(shard)?.row(record)?.length)
+        };
+        // What cannot be found takes nothing; reading it says why.
+        length().unwrap_or(0)
+    }
+
+    fn read(&self, sample: u64) -> shardpack_reader::Result<EncodedSample<Tally>> {
+        let found = self.dataset.get(self.index(sample)?)?;
+        let parsed = Record::parse(found.record_bytes(), &limits())?;
+        let (frame, scalars) = (parsed.frame, parsed.scalars.to_vec());
+        let record = found.record_bytes().to_vec();
+        Ok(EncodedSample { record, frame, scalars, source_bytes: 0, tally: Tally::default() })
+    }
+}
+
+/// Of the options that a dataset was packed with those that a comparison needs: sizes of pictures, and
+/// the error that was allowed.
+pub(super) fn options_of(dataset: &Dataset, source: &SourceOptions) -> PackOptions {
+    let recipe = dataset.recipe();
+    let number = |value: Option<&Value>| value.and_then(Value::as_u64).and_then(|side| u32::try_from(side).ok());
+    let reencode = recipe.get("image").and_then(|image| image.get("reencode"));
+    let jpeg = reencode.map_or(Jpeg::Keep, |how| {
+        let side = |name: &str| number(how.get(name));
+        let resize = side("short_side").map_or(Resize::No, Resize::ShortSide);
+        let resize = side("long_side").map_or(resize, Resize::LongSide);
+        Jpeg::Reencode(ReencodeOptions { resize, ..ReencodeOptions::default() })
+    });
+    let asked = recipe.get("cube").and_then(|cube| cube.get("asked"));
+    let max_error = asked.and_then(|asked| asked.get("max_error")).and_then(Value::as_f64);
+    PackOptions {
+        source: source.clone(),
+        pictures: PictureOptions { jpeg, ..PictureOptions::default() },
+        arrays: ArrayOptions { max_error, ..ArrayOptions::default() },
+        ..PackOptions::default()
+    }
+}
