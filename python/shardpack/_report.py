@@ -65,6 +65,8 @@ class ReportOptions(TypedDict, total=False):
     """Height and width of 2-D arrays in ``.mat`` files."""
     max_cube: int | str
     """Largest cube to accept, as decoded. Default 4 GiB."""
+    device: str
+    """Also time how fast a GPU decodes: ``"cuda:0"``, or ``"cpu"`` for none. Default: the first GPU, if there is one."""
     threads: int
     """Worker threads. Default: all cores."""
     memory: int | str
@@ -75,7 +77,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "force": (bool,), "source": (str, os.PathLike), "samples": (int,), "seed": (int,), "gallery": (int,), "want": (str,), "metric": (str,), "metric_baseline_runs": (int,), "candidates": (str, os.PathLike),
     "quality": (int,), "target": (str,), "subsampling": (str,), "short_side": (int,), "long_side": (int,), "max_error": (float, int), "codec": (str,), "filter": (str,),
     "kind": (str,), "labels": (str, os.PathLike), "class_folders": (str,), "masks": (str, os.PathLike), "variable": (str,), "spatial": (tuple, str), "max_cube": (int, str),
-    "threads": (int,), "memory": (int, str),
+    "device": (str,), "threads": (int,), "memory": (int, str),
 }  # fmt: skip
 _LISTS = {"want", "metric", "quality", "target", "subsampling", "short_side", "long_side", "max_error", "codec", "filter"}
 

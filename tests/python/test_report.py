@@ -76,7 +76,7 @@ class Pictures(ReportTest):
         for wrong in ("accuracy", "=true", "accuracy="):
             error = self.expect(2, "report", source, "--metric", wrong).err
             self.assertIn("NAME=COMMAND", error)
-        self.assertEqual([path.name for path in self.tmp.iterdir() if "metric-" in path.name], [])
+        self.assertEqual([path.name for path in self.tmp.iterdir() if "shardpack-report-" in path.name], [])
 
     def test_the_prediction_holds_what_pack_writes(self):
         source = pictures(self.tmp / "in", 60, 4)

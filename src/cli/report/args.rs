@@ -1,6 +1,7 @@
 //! The arguments of `shardpack report`.
 
 use super::super::args::{CodecArg, FilterArg, KindArg, SubsamplingArg, WhenArg};
+use super::super::bench::DeviceArg;
 use super::super::units::{parse_bytes, parse_spatial, parse_target, parse_threads};
 use clap::Args;
 use shardpack_pack::report::MetricCommand;
@@ -123,6 +124,10 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes, help_heading = "Sources")]
     pub max_cube: u64,
 
+    /// Also time how fast a GPU decodes: `cuda:0`, or `cpu` for none [default: the first GPU, if there
+    /// is one]
+    #[arg(long)]
+    pub device: Option<DeviceArg>,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,

@@ -1,6 +1,7 @@
 //! `shardpack report`: the page that shows what a lossy choice costs.
 
 pub(super) mod args;
+mod device;
 mod file;
 mod ladder;
 pub(super) mod page_file;
@@ -164,6 +165,11 @@ fn of_dataset(
     if of_sources || !(common.is_empty() || args.source.is_some()) {
         bail!("`{source}` is a dataset: options on candidates, on metrics and on reading sources are for sources");
     }
+    if args.source.is_none() && args.device.is_some() {
+        bail!(
+            "`{source}` is a dataset: without `--source` nothing is decoded, and `--device` has no effect\nhint: `shardpack bench` measures the rate of a device"
+        );
+    }
     let threads = args.threads.unwrap_or_else(open::all_cores).max(1);
     let words: Vec<String> = common.iter().map(|argument| format!(" {}", quoted(argument))).collect();
     let dataset = open::dataset(&args.src, &open::limits(super::MAX_RECORD_BYTES))?;
@@ -174,6 +180,7 @@ fn of_dataset(
         gallery: usize::from(args.gallery),
         metrics: Vec::new(),
         baseline_runs: 0,
+        device: if args.source.is_some() { device::found(args.device)? } else { None },
         threads,
         memory_bytes: args.memory,
         source,
@@ -210,6 +217,7 @@ fn measure(
         gallery: usize::from(args.gallery),
         metrics: args.metric.clone(),
         baseline_runs: args.metric_baseline_runs,
+        device: device::found(args.device)?,
         threads: given.threads,
         memory_bytes: args.memory,
         source: given.src.clone(),
@@ -231,6 +239,9 @@ fn command(args: &ReportArgs, common: &str) -> String {
     }
     put("seed", args.seed.to_string());
     args.want.iter().for_each(|want| put("want", want.clone()));
+    if let Some(device) = args.device {
+        put("device", device.to_string());
+    }
     args.metric.iter().for_each(|metric| put("metric", format!("{}={}", metric.name, metric.command)));
     if !args.metric.is_empty() {
         put("metric-baseline-runs", args.metric_baseline_runs.to_string());

@@ -3,13 +3,13 @@
 use super::draw::{Draw, GOAL, MOST, known};
 use super::maker::Maker;
 use super::measure::{Bench, Outcome, Sampled, first_line};
-use super::{Opened, gallery, metric, panels, rates};
+use super::{Opened, ReportOptions, datasets, gallery, panels, rates};
 use crate::pack::{SampleEncoder, peak_rss_bytes};
 use crate::sources::{Content as Kinds, Entry, Kind};
 use shardpack_report::conclude::conclude;
 use shardpack_report::data::{
-    Candidate, Content, Estimate, Failure, Interrupted, Machine, Provenance, Report, Row, Sample, Subject, Unreadable,
-    VERSION, Verdict, Whole,
+    Candidate, Content, Device, Estimate, Failure, Interrupted, Machine, Provenance, Report, Row, Sample, Subject,
+    Unreadable, VERSION, Verdict, Whole,
 };
 use shardpack_report::stats::{Drawn, needed, predict};
 use shardpack_report::want::Want;
@@ -119,13 +119,13 @@ pub(super) fn report(opened: &Opened, bench: &Bench<'_>, draw: &Draw, sampled: V
             of: draw.len(),
             confidence: 0.95,
             machine: machine(bench.options.threads),
-            device: None,
+            device: bench.options.device.as_ref().map(|device| Device { name: device.name().to_owned() }),
             date: today(),
             wall_s: 0.0,
             scoring_s,
             peak_rss_bytes: None,
             interrupted,
-            not_measured: not_measured(content, interrupted.is_some(), !bench.options.metrics.is_empty()),
+            not_measured: not_measured(content, interrupted.is_some(), bench.options),
         },
     };
     conclude(&mut report, &want, want_given);
@@ -141,7 +141,7 @@ pub(super) fn report(opened: &Opened, bench: &Bench<'_>, draw: &Draw, sampled: V
     panels::add(&mut report, bench, &whole);
     gallery::add(&mut report, bench, &whole);
     let positions: Vec<usize> = whole.iter().map(|one| one.position).collect();
-    metric::add(&mut report, bench, &positions)?;
+    datasets::add(&mut report, bench, &positions)?;
     report.provenance.peak_rss_bytes = Some(peak_rss_bytes()).filter(|&bytes| bytes > 0);
     report.provenance.wall_s = opened.start.elapsed().as_secs_f64();
     Ok(report)
@@ -263,12 +263,12 @@ fn unscored_note(whole: &[Sampled], listing: &crate::sources::Listing) -> Option
     Some(format!("{samples} could not be scored under some candidates (first: `{}`: {reason})", key.escape_debug()))
 }
 
-fn not_measured(content: Content, interrupted: bool, has_metric: bool) -> Vec<String> {
-    let mut all = vec![
-        "The disk: rates are from memory into memory, and a slow disk lowers them.".to_owned(),
-        "A device: decode rates are those of this machine's cores.".to_owned(),
-    ];
-    if !has_metric {
+fn not_measured(content: Content, interrupted: bool, options: &ReportOptions) -> Vec<String> {
+    let mut all = vec!["The disk: rates are from memory into memory, and a slow disk lowers them.".to_owned()];
+    if options.device.is_none() {
+        all.push("A device: decode rates are those of this machine's cores.".to_owned());
+    }
+    if options.metrics.is_empty() {
         let own = "What your model makes of it: `--metric` trains it on each candidate, and on the original with several seeds.";
         all.insert(0, own.to_owned());
     }

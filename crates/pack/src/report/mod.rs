@@ -10,12 +10,12 @@ mod budget;
 mod cpu_time;
 mod cubes;
 mod dataset;
+mod datasets;
 mod draw;
 mod false_colour;
 mod gallery;
 mod maker;
 mod measure;
-mod metric;
 mod panels;
 mod pictures;
 mod rates;
@@ -24,8 +24,8 @@ mod record;
 pub use assemble::{quoted, two_digits};
 pub use cubes::CubeTraits;
 pub use dataset::{MOST_ROWS, of_dataset};
+pub use datasets::{DecodingDevice, MetricCommand};
 pub use draw::default_samples;
-pub use metric::MetricCommand;
 
 use crate::pack::{PackOptions, SampleEncoder};
 use crate::sources::{self, Kind, Listing, OnBadInput, SourceOptions};
@@ -36,6 +36,7 @@ use shardpack_reader::Dataset;
 use shardpack_report::data::{Content, Report};
 use shardpack_report::want::Want;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
@@ -80,6 +81,8 @@ pub struct ReportOptions {
     pub metrics: Vec<MetricCommand>,
     /// Times that each of them is run on the original.
     pub baseline_runs: u32,
+    /// A device whose decoding is timed too.
+    pub device: Option<Arc<dyn DecodingDevice>>,
     /// Worker threads.
     pub threads: usize,
     /// Limit on the bytes of samples in flight; `None`: as packing.

@@ -1,8 +1,8 @@
-//! The user's own metric: a command that is run on datasets and prints a number.
+//! What is measured on whole datasets: the user's own metrics, and how fast a device decodes.
 //!
-//! The samples that the report drew are packed once as they are, and once for each candidate. The
-//! command gets the paths of both datasets.
+//! The samples that the report drew are packed once as they are, and once for each candidate.
 
+use super::maker::Maker;
 use super::measure::{Bench, first_line};
 use crate::pack::{Hooks as PackHooks, Jpeg, PackOptions, PictureOptions, pack_listing};
 use crate::sources::{Kind, Listing};
@@ -11,7 +11,7 @@ use shardpack_array::{ArrayOptions, Values};
 use shardpack_report::data::{Metric, MetricValue, Report};
 use std::fs::File;
 use std::io::{Read, Seek};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -28,35 +28,45 @@ pub struct MetricCommand {
     pub command: String,
 }
 
+/// A device whose rate is measured.
+pub trait DecodingDevice: std::fmt::Debug + Send + Sync {
+    /// Its name, for people.
+    fn name(&self) -> &str;
+
+    /// How many samples of a dataset it decodes a second.
+    ///
+    /// # Errors
+    /// If it cannot decode them.
+    fn samples_per_s(&self, dataset: &Path) -> anyhow::Result<f64>;
+}
+
 /// Number of the run, in the environment of the command.
 const RUN: &str = "SHARDPACK_METRIC_RUN";
 /// How often a command is looked at.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Runs the commands on the samples at `positions` of the listing.
+/// Measures the candidates on the samples at `positions` of the listing.
 ///
 /// # Errors
-/// If the original cannot be packed. What goes wrong with one candidate, or with a command, stands
-/// beside its numbers.
+/// If the original cannot be packed. What goes wrong with one candidate, a command or the device,
+/// stands on the page.
 pub(super) fn add(report: &mut Report, bench: &Bench<'_>, positions: &[usize]) -> anyhow::Result<()> {
-    if bench.options.metrics.is_empty() {
+    if bench.options.metrics.is_empty() && bench.options.device.is_none() {
         return Ok(());
     }
-    let mut metrics: Vec<Metric> = bench.options.metrics.iter().map(empty).collect();
-    let folder = tempfile::Builder::new().prefix("shardpack-metric-").tempdir().context("cannot make a folder")?;
+    let folder = tempfile::Builder::new().prefix("shardpack-report-").tempdir().context("cannot make a folder")?;
     let listing = bench.listing.subset(positions)?;
     let original = folder.path().join("original");
-    let plan = bench.plans.first().context("there is no candidate")?;
-    pack(bench, &listing, &original, &unchanged(listing.kind, &plan.options)).context("cannot pack the original")?;
-    let steps = (bench.plans.len() as u64 + u64::from(bench.options.baseline_runs)) * metrics.len() as u64;
-    let mut done = 0;
-    let mut step = || {
-        (bench.hooks.on_progress)(done, steps, "your metric");
-        done += 1;
-    };
+    let mut metrics: Vec<Metric> = bench.options.metrics.iter().map(empty).collect();
+    if !metrics.is_empty() {
+        let plan = bench.plans.first().context("there is no candidate")?;
+        pack(bench, &listing, &original, &unchanged(listing.kind, &plan.options))
+            .context("cannot pack the original")?;
+    }
+    let mut steps = Steps::new(bench, metrics.len());
     for metric in &mut metrics {
         for run in 0..bench.options.baseline_runs {
-            step();
+            steps.next("your metric");
             match number(bench, &metric.command, [&original, &original], run) {
                 Ok(value) => metric.baseline.push(value),
                 Err(error) => metric.failures.push(format!("original, run {run}: {error:#}")),
@@ -64,35 +74,95 @@ pub(super) fn add(report: &mut Report, bench: &Bench<'_>, positions: &[usize]) -
         }
     }
     for (candidate, plan) in bench.plans.iter().enumerate().filter(|_| !bench.is_cancelled()) {
-        let packed = folder.path().join(format!("candidate-{}", candidate + 1));
-        let made = pack(bench, &listing, &packed, &plan.options);
+        let packed = Packed::of(bench, &listing, candidate, folder.path());
         for metric in &mut metrics {
-            step();
-            let value = match &made {
-                Ok(()) => number(bench, &metric.command, [&original, &packed], 0),
-                Err(error) => Err(anyhow::anyhow!("cannot be packed: {}", first_line(&format!("{error:#}")))),
-            };
-            match value {
+            steps.next("your metric");
+            match packed.path().and_then(|path| number(bench, &metric.command, [&original, path], 0)) {
                 Ok(value) => {
-                    metric.values.push(MetricValue {
-                        candidate,
-                        value,
-                        within_spread: within(&metric.baseline, value),
-                    });
+                    let within_spread = within(&metric.baseline, value);
+                    metric.values.push(MetricValue { candidate, value, within_spread });
                 }
                 Err(error) => metric.failures.push(format!("{}: {error:#}", plan.name)),
             }
         }
-        // One at a time: a candidate of a large sample takes as much space as the sample.
-        if packed.exists() {
-            std::fs::remove_dir_all(&packed).with_context(|| format!("cannot remove `{}`", packed.display()))?;
+        if let Some(device) = &bench.options.device {
+            steps.next("timing the device");
+            match (packed.path().and_then(|path| device.samples_per_s(path)), report.candidates.get_mut(candidate)) {
+                (Ok(rate), Some(candidate)) => candidate.rates.decode_device_per_s = Some(rate),
+                (Ok(_), None) => {}
+                (Err(error), _) => {
+                    let what = first_line(&format!("{error:#}"));
+                    report.notes.push(format!("{} has no rate of the device: {what}", plan.name));
+                }
+            }
         }
+        packed.remove()?;
     }
     if bench.is_cancelled() {
         metrics.iter_mut().for_each(|metric| metric.failures.push("interrupted: what is missing was not run".into()));
     }
     report.metrics = metrics;
     Ok(())
+}
+
+/// Counts what is done.
+struct Steps<'a> {
+    bench: &'a Bench<'a>,
+    done: u64,
+    of: u64,
+}
+
+impl<'a> Steps<'a> {
+    fn new(bench: &'a Bench<'a>, metrics: usize) -> Self {
+        let a_candidate = metrics + usize::from(bench.options.device.is_some());
+        let of = bench.plans.len() * a_candidate + metrics * bench.options.baseline_runs as usize;
+        Self { bench, done: 0, of: of as u64 }
+    }
+
+    fn next(&mut self, what: &'static str) {
+        (self.bench.hooks.on_progress)(self.done, self.of, what);
+        self.done += 1;
+    }
+}
+
+/// The dataset of a candidate.
+enum Packed {
+    /// Made here, and to be removed: one at a time, as each may take as much space as the samples.
+    Made(PathBuf),
+    /// The user's.
+    Found(PathBuf),
+    /// Why there is none.
+    None(String),
+}
+
+impl Packed {
+    fn of(bench: &Bench<'_>, listing: &Listing, candidate: usize, folder: &Path) -> Self {
+        if let Some(Ok(Maker::Dataset(packed))) = bench.prepared.get(candidate) {
+            return Self::Found(packed.dataset.path().to_owned());
+        }
+        let path = folder.join(format!("candidate-{}", candidate + 1));
+        let Some(plan) = bench.plans.get(candidate) else { return Self::None("no such candidate".to_owned()) };
+        match pack(bench, listing, &path, &plan.options) {
+            Ok(()) => Self::Made(path),
+            Err(error) => Self::None(format!("cannot be packed: {}", first_line(&format!("{error:#}")))),
+        }
+    }
+
+    fn path(&self) -> anyhow::Result<&Path> {
+        match self {
+            Self::Made(path) | Self::Found(path) => Ok(path),
+            Self::None(why) => bail!("{why}"),
+        }
+    }
+
+    fn remove(self) -> anyhow::Result<()> {
+        match self {
+            Self::Made(path) => {
+                std::fs::remove_dir_all(&path).with_context(|| format!("cannot remove `{}`", path.display()))
+            }
+            Self::Found(_) | Self::None(_) => Ok(()),
+        }
+    }
 }
 
 fn empty(command: &MetricCommand) -> Metric {

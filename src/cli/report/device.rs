@@ -1,0 +1,141 @@
+//! How fast a device decodes the candidates.
+
+use super::super::bench::DeviceArg;
+use anyhow::{Context, ensure};
+use shardpack_gpu::CudaStage;
+use shardpack_gpu::driver::GpuError;
+use shardpack_loader::order::Weighted;
+use shardpack_loader::{Dataset, Loader, LoaderOptions};
+use shardpack_pack::report::DecodingDevice;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Samples in a batch; of large ones fewer, so that a batch is about this large.
+const BATCH: u64 = 256;
+const BATCH_BYTES: u64 = 512 << 20;
+/// Batches of an epoch.
+const BATCHES: u64 = 32;
+/// How long a rate is measured, at least.
+const WHILE: Duration = Duration::from_millis(300);
+
+/// The device that was asked for, or the first one.
+///
+/// # Errors
+/// If the one that was asked for cannot be opened.
+pub(super) fn found(asked: Option<DeviceArg>) -> anyhow::Result<Option<Arc<dyn DecodingDevice>>> {
+    let number = match asked {
+        Some(DeviceArg::Cpu) => return Ok(None),
+        Some(DeviceArg::Cuda(number)) => number,
+        None => 0,
+    };
+    match CudaStage::open(number) {
+        Ok(stage) => {
+            let name = stage.device().properties().name.clone();
+            Ok(Some(Arc::new(Cuda { name, stage: Arc::new(stage) })))
+        }
+        Err(GpuError::NoDriver | GpuError::NoDevice { .. }) if asked.is_none() => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("cannot decode on `--device cuda:{number}`")),
+    }
+}
+
+#[derive(Debug)]
+struct Cuda {
+    name: String,
+    stage: Arc<CudaStage>,
+}
+
+impl DecodingDevice for Cuda {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Encoded samples stay on the device, and whole ones come out: neither the disk nor the bus is
+    /// timed, as for the cores.
+    fn samples_per_s(&self, dataset: &Path) -> anyhow::Result<f64> {
+        let dataset = Dataset::open(dataset)?;
+        let options = options(&dataset)?;
+        let mut loader = Loader::open(
+            &dataset,
+            LoaderOptions { stage: Some(Arc::clone(&self.stage) as _), resident: true, ..options },
+        )?;
+        rate(&mut loader)
+    }
+}
+
+/// Batches of one field, the pictures or the cubes, in epochs that are long however few samples there are.
+fn options(dataset: &Dataset) -> anyhow::Result<LoaderOptions> {
+    let first = dataset.schema().stored().next().context("the dataset has no field to decode")?;
+    let sample = dataset.get(0)?;
+    let value = sample.field(&first.name)?.with_context(|| format!("the first sample has no `{}`", first.name))?;
+    // Of a picture this is what is stored: some ten times less than its pixels.
+    let batch = (BATCH_BYTES / value.decoded_bytes.max(1)).clamp(1, BATCH);
+    let weights = vec![1.0; usize::try_from(dataset.len())?];
+    Ok(LoaderOptions {
+        batch_size: u32::try_from(batch)?,
+        sampling: Some(Arc::new(Weighted::by_sample(&weights, 0)?.draws(batch * BATCHES))),
+        fields: Some(vec![first.name.clone()]),
+        slots: LoaderOptions::default_slots(true),
+        ..LoaderOptions::default()
+    })
+}
+
+/// Samples a second, after an epoch that warms up.
+fn rate(loader: &mut Loader) -> anyhow::Result<f64> {
+    let mut start = Instant::now();
+    let mut samples = 0_u64;
+    for epoch in 0.. {
+        loader.set_epoch(epoch)?;
+        let mut here = 0_u64;
+        while let Some(batch) = loader.next_batch() {
+            here += batch?.len() as u64;
+        }
+        ensure!(here > 0, "an epoch without a batch");
+        if epoch == 0 {
+            start = Instant::now();
+            continue;
+        }
+        samples += here;
+        if start.elapsed() >= WHILE {
+            break;
+        }
+    }
+    #[allow(clippy::cast_precision_loss, reason = "a count for a rate")]
+    Ok(samples as f64 / start.elapsed().as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_array::Array;
+    use shardpack_format::Dtype;
+    use shardpack_pack::npy;
+    use shardpack_pack::pack::{Hooks, PackOptions, pack};
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn a_device_that_was_not_asked_for_need_not_be_there() {
+        assert!(found(Some(DeviceArg::Cpu)).unwrap().is_none());
+        match found(None).unwrap() {
+            Some(device) => assert!(!device.name().is_empty()),
+            None => assert!(found(Some(DeviceArg::Cuda(0))).unwrap_err().to_string().contains("--device cuda:0")),
+        }
+    }
+
+    #[test]
+    fn few_samples_make_long_epochs() {
+        // The host decodes here: the same options without a stage.
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("in");
+        std::fs::create_dir(&source).unwrap();
+        let cube = Array::new(Dtype::U8, vec![2, 3, 4], vec![7; 24]).unwrap();
+        std::fs::write(source.join("a.npy"), [npy::header(&cube), cube.bytes().to_vec()].concat()).unwrap();
+        let out = folder.path().join("out");
+        let hooks = Hooks { on_plan: &|_| {}, on_progress: &|_| {}, cancel: &AtomicBool::new(false) };
+        pack(&source, &out, &PackOptions::default(), &hooks).unwrap();
+        let dataset = Dataset::open(&out).unwrap();
+        let mut loader = Loader::open(&dataset, options(&dataset).unwrap()).unwrap();
+        assert!(rate(&mut loader).unwrap() > 0.0);
+        assert!(loader.stats().samples >= 2 * BATCHES, "{:?}", loader.stats());
+    }
+}
