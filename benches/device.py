@@ -65,6 +65,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads or worker processes of each side (default all cores); the loader is also measured with 4 and 1")
     parser.add_argument("--copies", type=int, default=16, help="times that the photos are packed (default 16)")
     parser.add_argument("--cubes", type=int, default=24, help="number of synthetic cubes; 0 leaves them out (default 24)")
+    parser.add_argument("--cube-copies", type=int, default=4, help="times that they are packed, by hard links, so that an epoch is long (default 4)")
     parser.add_argument("--codec", default="blosc2-lz4", help="codec of the cubes (default blosc2-lz4)")
     parser.add_argument("--device", default="cuda:0", help="the GPU (default cuda:0)")
     parser.add_argument("--dir", type=Path, default=bench.ROOT / "target" / "bench", help="where to write (default target/bench)")
@@ -95,12 +96,27 @@ def prepare(folder, options):
     shardpack.pack(folder / "photos", folder / "pictures")
     facts = {"photos": len(jpegs) * options.copies, "bytes of photos": bench.tree_bytes(folder / "photos"), "bytes packed": bench.tree_bytes(folder / "pictures")}
     if options.cubes:
-        for path in write(folder / "npy", options.cubes, SHAPE).iterdir():
+        for path in sorted(write(folder / "npy", options.cubes, SHAPE).iterdir()):
             np.save(path, np.load(path).astype(np.float16))
+            for copy in range(1, options.cube_copies):
+                os.link(path, path.with_stem(f"{path.stem}-{copy}"))
         shardpack.pack(folder / "npy", folder / "cubes", values="keep", codec=options.codec)
-        facts |= {"cubes": options.cubes, "codec of cubes": options.codec, "bytes of cubes, float16": bench.tree_bytes(folder / "npy"), "bytes of cubes packed": bench.tree_bytes(folder / "cubes")}
+        try:
+            import blosc2
+        except ModuleNotFoundError as error:
+            facts.setdefault("not measured", []).append(f"{ARRAYS}: {SIDE_NAMES['blosc2']}: {error}")
+        else:
+            (folder / "b2").mkdir()
+            with ThreadPoolExecutor(options.threads) as pool:
+                list(pool.map(lambda path: (folder / "b2" / path.name).write_bytes(in_blosc2(blosc2, path)), sorted((folder / "npy").iterdir())))
+        facts |= {"cubes": options.cubes * options.cube_copies, "codec of cubes": options.codec, "bytes of cubes, float16": bench.tree_bytes(folder / "npy"), "bytes of cubes packed": bench.tree_bytes(folder / "cubes")}
     bench.warm(folder)
     return facts | {"device": torch.cuda.get_device_name(options.device), "torch": torch.__version__, "shardpack": shardpack.__version__}
+
+
+def in_blosc2(blosc2, path):
+    """A cube as one would store it with python-blosc2: LZ4 behind bitshuffle."""
+    return blosc2.compress2(np.load(path), codec=blosc2.Codec.LZ4, clevel=5, filters=[blosc2.Filter.BITSHUFFLE], filters_meta=[0], typesize=2, nthreads=1)
 
 
 def one(side, threads, folder, options):
@@ -162,12 +178,21 @@ def crops_host(options):
     return loader(options, "pictures", BATCH, image="rrc224", layout="chw", dtype="float16", mean=MEAN, std=STD, decode="host")
 
 
+def crops_resident(options):
+    """The encoded pictures stay on the device."""
+    return loader(options, "pictures", BATCH, image="rrc224", layout="chw", dtype="float16", mean=MEAN, std=STD, resident=True, prefetch=24, fields=["image", "label"])
+
+
 def whole(options):
     return loader(options, "pictures", BATCH, image="full")
 
 
 def cubes(options):
-    return loader(options, "cubes", CUBES, dtype="float32")
+    return loader(options, "cubes", CUBES, dtype="float32", fields=["cube"])
+
+
+def cubes_resident(options):
+    return loader(options, "cubes", CUBES, dtype="float32", fields=["cube"], resident=True, prefetch=8)
 
 
 # Others
@@ -277,26 +302,39 @@ def workers(options):
 
 
 def npy(options):
-    """float16 `.npy` files, read by threads into a ring of pinned batches, copied, and cast on the device."""
-    import torch
+    """float16 `.npy` files, read by threads."""
 
-    paths = sorted((options.data / "npy").iterdir())
-    ring = [torch.empty((CUBES, *SHAPE), dtype=torch.float16, pin_memory=True) for _ in range(4)]
-    copied = [torch.cuda.Event() for _ in ring]
-
-    def read(place):
-        path, cube = place
+    def read(path, cube):
         with open(path, "rb", buffering=0) as file:
             file.seek(path.stat().st_size - cube.nbytes)
             view, done = memoryview(cube).cast("B"), 0
             while done < len(view):
                 done += file.readinto(view[done : done + (1 << 20)])
 
+    return pinned_ring(options, "npy", read)
+
+
+def blosc2(options):
+    """One Blosc2 chunk a file, read and decompressed by threads, a cube each."""
+    import blosc2
+
+    blosc2.set_nthreads(1)
+    return pinned_ring(options, "b2", lambda path, cube: blosc2.decompress2(path.read_bytes(), dst=cube, nthreads=1))
+
+
+def pinned_ring(options, folder, read):
+    """Cubes into a ring of pinned batches by `read`, copied, and cast on the device."""
+    import torch
+
+    paths = sorted((options.data / folder).iterdir())
+    ring = [torch.empty((CUBES, *SHAPE), dtype=torch.float16, pin_memory=True) for _ in range(4)]
+    copied = [torch.cuda.Event() for _ in ring]
+
     with ThreadPoolExecutor(options.threads) as pool, ThreadPoolExecutor(2) as readers:
         def fill(job):
             slot, chosen = job
             copied[slot].synchronize()
-            list(pool.map(read, zip(chosen, ring[slot].numpy(), strict=True)))
+            list(pool.map(read, chosen, ring[slot].numpy()))
             return slot
 
         def epoch():
@@ -331,23 +369,29 @@ def bus(options):
 # What it delivers, the samples it takes, and how.
 SIDES = {
     "device": (CROPS, "pictures", crops),
+    "device-resident": (CROPS, "pictures", crops_resident),
     "host": (CROPS, "pictures", crops_host),
     "torchvision": (CROPS, "pictures", torchvision_crops),
     "workers": (CROPS, "pictures", workers),
     "device-whole": (WHOLE, "pictures", whole),
     "torchvision-whole": (WHOLE, "pictures", torchvision_whole),
     "device-cubes": (ARRAYS, "cubes", cubes),
+    "device-cubes-resident": (ARRAYS, "cubes", cubes_resident),
     "npy": (ARRAYS, "cubes", npy),
+    "blosc2": (ARRAYS, "cubes", blosc2),
     "bus": (BUS, "pictures", bus),
 }
 SIDE_NAMES = {
     "device": "shardpack, decoded on the device",
+    "device-resident": "shardpack, encoded on the device, decoded there",
     "host": "shardpack, decoded on the host",
     "torchvision": "torchvision: decode_jpeg on the device, then crop, resize, normalise",
     "workers": "DataLoader with workers, pinned copy, normalised on the device",
     "device-whole": "shardpack, decoded on the device",
     "torchvision-whole": "torchvision: decode_jpeg on the device",
     "device-cubes": "shardpack, decoded on the device",
+    "device-cubes-resident": "shardpack, encoded on the device, decoded there",
+    "blosc2": "python-blosc2, float16, into pinned memory, copied, cast",
     "npy": "float16 .npy into pinned memory, copied, cast",
     "bus": "pinned memory, 64 MiB at a time, GB/s",
 }
