@@ -10,6 +10,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
+from shardpack import view
 from shardpack._batch import Batch, Ragged
 from shardpack._dataset import Concat, Dataset, Field, Sample, Subset, concat
 from shardpack._index import Indices
@@ -17,6 +18,7 @@ from shardpack._loader import Loader, Shuffle, Weights
 from shardpack._pack import PackOptions, StorageOptions, merge, pack, verify
 from shardpack._report import Report, ReportOptions, report
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
+from shardpack._views import Views
 from shardpack._writer import Writer
 from shardpack.convert import SourceError, convert
 from shardpack.export import export
@@ -40,6 +42,7 @@ __all__ = [
     "StorageOptions",
     "Subset",
     "UsageError",
+    "Views",
     "Weights",
     "Writer",
     "__version__",
@@ -50,6 +53,7 @@ __all__ = [
     "pack",
     "report",
     "verify",
+    "view",
 ]
 
 if TYPE_CHECKING:

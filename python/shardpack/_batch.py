@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shardpack import _shardpack
+from shardpack._views import Views
 from shardpack._convert import Convert
 from shardpack._device import stream_of
 
@@ -149,8 +150,8 @@ class Batch(MutableMapping[str, Any]):
 
     # fmt: off
     __slots__ = (
-        "_convert", "_core", "_indices", "_is_collated", "_is_lent", "_keys", "_mask", "_masked", "_members", "_names",
-        "_objects", "_rows", "_unpacks", "_values",
+        "_convert", "_core", "_indices", "_is_collated", "_is_lent", "_keys", "_mask", "_members", "_names",
+        "_objects", "_pictures", "_rows", "_unpacks", "_values",
     )
     # fmt: on
 
@@ -162,7 +163,7 @@ class Batch(MutableMapping[str, Any]):
     _values: dict[str, Any]
     _keys: list[str] | None
     _mask: Any
-    _masked: bool
+    _pictures: frozenset[str]
     _members: NDArray[np.uint64] | None
     _indices: Any
     _is_lent: bool
@@ -175,7 +176,8 @@ class Batch(MutableMapping[str, Any]):
         self._names = list(self._values)
         self._rows = next((len(value) for value in self._values.values() if hasattr(value, "__len__")), 0)
         self._keys = self._mask = self._indices = None
-        self._masked = self._is_lent = self._unpacks = self._is_collated = False
+        self._pictures = frozenset()
+        self._is_lent = self._unpacks = self._is_collated = False
 
     # Two batches are one and the same, or not equal: arrays have no single answer.
     __eq__ = object.__eq__
@@ -292,12 +294,12 @@ class Batch(MutableMapping[str, Any]):
 
     @property
     def mask(self) -> Any:
-        """Whether each row holds a sample, bool ``[rows]``: false for padding and for damaged samples that were
-        skipped. Always there with ``end="pad"`` and with ``skip_corrupt``; else ``None``: every row holds a sample.
+        """Whether each row holds a sample, bool ``[rows]``: false for padding (``end="pad"``) and for damaged samples
+        that were skipped (``skip_corrupt``).
         """
         if not self._is_lent:
             raise AttributeError(_UNKNOWN.format("mask"))
-        if self._mask is None and self._masked:
+        if self._mask is None:
             assert self._core is not None and self._convert is not None
             self._mask = self._convert(self._core.mask())
         return self._mask
@@ -314,6 +316,33 @@ class Batch(MutableMapping[str, Any]):
         if field in self._core.names():
             return self._convert(self._core.present(field))
         return self._convert(np.array([value is not None for value in self[field]], np.bool_))
+
+    def views(self, field: str | None = None) -> Views:
+        """What each row shows of its picture: the part, in pixels of the whole picture, its size in the batch, and
+        whether it is mirrored. Nothing is read for it, and it is the same on a GPU.
+
+        Parameters
+        ----------
+        field : str, optional
+            Which pictures. Default: the only ones of the batch.
+
+        Raises
+        ------
+        UsageError
+            The field holds no pictures that are decoded, or the dataset does not know their sizes.
+        """
+        if not self._is_lent or self._core is None:
+            raise RuntimeError("views: expected a batch as the loader gave it, found a copy of it")
+        if field is None:
+            pictures = [name for name in self._core.names() if name in self._pictures]
+            if len(pictures) != 1:
+                found = ", ".join(pictures) or "none"
+                raise ValueError(f"views: expected the name of a field in a batch with several or no pictures, found {found}")
+            field = pictures[0]
+        if field not in self._names:
+            raise self._unknown(field)
+        source, crop, size, flipped = self._core.shown(field)
+        return Views(source.reshape(-1, 2), crop.reshape(-1, 4), size.reshape(-1, 2), flipped)
 
     @property
     def indices(self) -> Any:
@@ -367,8 +396,7 @@ class Batch(MutableMapping[str, Any]):
         values = {name: changed(value) for name, value in self.items()}
         if not self._is_lent:
             return Batch(values)
-        mask = None if self.mask is None else change(self.mask)
-        return _loose(self._rows, values, self.sample_keys, mask, change(self.indices), self._unpacks)
+        return _loose(self._rows, values, self.sample_keys, change(self.mask), change(self.indices), self._unpacks)
 
     def __copy__(self) -> Batch:
         """The same rows and tensors. Replacing a value in one does not change the other. A ``DataLoader`` makes one."""
@@ -395,16 +423,15 @@ def lend(
     convert: Convert,
     names: Sequence[str],
     objects: Objects,
-    masked: bool,
+    pictures: frozenset[str],
     unpacks: bool,
     members: NDArray[np.uint64] | None,
 ) -> Batch:
-    """A batch of a loader, with these fields. ``masked``: whether there may be rows without a sample. ``unpacks``:
-    whether the program has named them. ``members``: of a subset, the numbers of its samples in the whole, ascending.
+    """A batch of a loader, with these fields. ``pictures``: which of them are pictures. ``unpacks``: whether the program has named them. ``members``: of a subset, the numbers of its samples in the whole, ascending.
     """
     batch = Batch({})
     batch._core, batch._convert, batch._objects, batch._members = core, convert, objects, members
-    batch._names, batch._rows, batch._masked, batch._is_lent = list(names), len(core), masked, True
+    batch._names, batch._rows, batch._pictures, batch._is_lent = list(names), len(core), pictures, True
     batch._unpacks = unpacks
     return batch
 

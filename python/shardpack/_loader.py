@@ -81,8 +81,9 @@ class Loader:
     image : str, default "full"
         Pictures: ``"full"`` (whole, in their own sizes, ragged), ``"rrcN"`` (a random part, scaled to N × N pixels and
         mirrored at random, for training), ``"centerN"`` (scaled to a shorter side of 8/7 N, then the centre N × N
-        pixels, for evaluation), ``"raw"`` (stored bytes, ragged). Pixels are uint8, or floats (``dtype``, ``mean``);
-        pictures are upright.
+        pixels, for evaluation), ``"resizeN"`` (the whole picture at N × N), ``"raw"`` (stored bytes, ragged).
+        :mod:`shardpack.view` writes these texts, with other parameters: ``sp.view.random_resized_crop((224, 160),
+        scale=(0.25, 1))``. Pixels are uint8, or floats (``dtype``, ``mean``); pictures are upright.
     cube : str, default "whole"
         Arrays: ``"whole"``, ``"patchHxW"`` (H rows and W columns at a random place), ``"centerHxW"``, ``"gridHxW"``
         (the next tile in each epoch), ``"raw"``. All arrays of a sample are cut at the same place, such as a cube and
@@ -261,7 +262,7 @@ class Loader:
         )
         # Not a method: a batch that is kept must not keep the threads.
         self._objects = partial(_read, dataset, objects, self._convert)
-        self._masked = end == "pad" or skip_corrupt > 0
+        self._pictures = frozenset(field.name for field in dataset.schema if field.kind == "image")
         # Whoever names the fields knows their order.
         self._unpacks = fields is not None
         # Whether it was said that pictures lose bits.
@@ -356,10 +357,9 @@ class Loader:
             raise StopIteration
         if not self._told and core.narrowed_pictures() > 0:
             self._told = True
-            pictures = [field.name for field in self._dataset.schema if field.kind == "image"]
-            _warn.of_lost_bits(name for name in self._fields if name in pictures)
+            _warn.of_lost_bits(name for name in self._fields if name in self._pictures)
         members = self._dataset._members
-        return lend(batch, self._convert, self._fields, self._objects, self._masked, self._unpacks, members)
+        return lend(batch, self._convert, self._fields, self._objects, self._pictures, self._unpacks, members)
 
     def __len__(self) -> int:
         """Number of batches in an epoch on this rank. It is exact, and known before the first batch. After

@@ -10,6 +10,7 @@ use pyo3::exceptions::{PyAttributeError, PyBufferError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use shardpack_format::{Dtype, ElementType};
+use shardpack_loader::Crop;
 use shardpack_loader::stage::StreamHandle;
 use std::ptr::NonNull;
 
@@ -53,6 +54,22 @@ impl Batch {
     /// Whether each row has a value for the field.
     fn present<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyArray1<bool>>> {
         Ok(vector(py, self.field(field)?.mask().collect()))
+    }
+
+    /// What each row shows of its picture: height and width of the picture; x, y, width and height of
+    /// the part; height and width of what it became, row after row; and whether it is reflected. Zeros
+    /// for rows without a picture.
+    fn shown<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Shown<'py>> {
+        let rows = py.detach(|| self.inner.shown(field)).map_err(raise)?;
+        let (mut sources, mut crops, mut sizes, mut flipped) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for row in rows {
+            let crop = row.map(|row| row.crop);
+            sources.extend(row.map_or([0; 2], |row| row.source).map(i64::from));
+            crops.extend(crop.map_or([0.0; 4], |Crop { area, .. }| [area.x, area.y, area.width, area.height]));
+            sizes.extend(crop.map_or([0; 2], |crop| [crop.height, crop.width]).map(i64::from));
+            flipped.push(crop.is_some_and(|crop| crop.flip));
+        }
+        Ok((vector(py, sources), vector(py, crops), vector(py, sizes), vector(py, flipped)))
     }
 
     /// Index of the sample of each row; -1 for padding.
@@ -99,6 +116,8 @@ impl Batch {
     }
 }
 
+type Shown<'py> =
+    (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<bool>>);
 type Rows<'py> = (Bound<'py, PyArray1<i64>>, Bound<'py, PyArray1<i64>>);
 
 impl Batch {

@@ -182,6 +182,8 @@ def test_metric(kind: str, tmp_path: Path) -> None:
     assert "failures" not in metric
     assert len(metric["baseline"]) == 2 and len(metric["values"]) == len(report["candidates"]) > 1
     assert all(value > 0.9 for value in [*metric["baseline"], *(one["value"] for one in metric["values"])])
+    sp.pack(source, tmp_path / "out", **({"masks": masks, "values": "auto"} if kind == "cubes" else {}))
+    assert float(run("metric", tmp_path / "out", tmp_path / "out")) > 0.9
 
 
 def test_poster(tmp_path: Path) -> None:

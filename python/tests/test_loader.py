@@ -33,7 +33,7 @@ def test_a_batch_is_rows_of_fields(dataset: sp.Dataset) -> None:
         assert batch["label"].dtype == np.int64
         assert batch["label"].tolist() == [dataset[int(i)]["label"] for i in batch.indices]
         assert batch.sample_keys == [dataset.keys[int(i)] for i in batch.indices]
-        assert batch.mask is None
+        assert batch.mask.all() and len(batch.mask) == len(batch), "there in every batch"
         assert "image" in batch and "nothing" not in batch
         assert batch["image"] is batch["image"] is dict(batch.items())["image"]
         assert list(batch.keys()) == [field.name for field in dataset.schema], "without figures of packing"

@@ -108,6 +108,14 @@ impl Batch {
         Self(Arc::new(lent))
     }
 
+    pub(super) fn fields_of_loader(&self) -> &Fields {
+        &self.0.fields
+    }
+
+    pub(super) fn dataset(&self) -> &Dataset {
+        &self.0.dataset
+    }
+
     /// Number of rows, padding and skipped ones included.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -56,6 +56,7 @@ mod options;
 pub mod order;
 mod parse;
 mod patch;
+mod picture_view;
 mod pieces;
 mod plan;
 mod pool;
@@ -65,6 +66,7 @@ mod resident;
 mod rows;
 mod runs;
 mod scout;
+mod shown;
 mod sources;
 pub mod stage;
 mod state;
@@ -81,12 +83,13 @@ pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
 pub use parse::parse_bands;
 pub use patch::Place;
+pub use shown::Shown;
 pub use stats::LoaderStats;
 
 // What a training loop names beside the loader, so that it needs this crate alone.
 pub use shardpack_array::{Bands, Factors};
 pub use shardpack_format::{Dtype, ElementType};
-pub use shardpack_jpeg::{PixelLayout, Scaling, View};
+pub use shardpack_jpeg::{Crop, PixelLayout, Scaling, View};
 pub use shardpack_reader::{Dataset, DatasetOptions, Error, Limits, Result};
 
 use batch::Lent;

@@ -1,60 +1,17 @@
-//! Views of pictures and of arrays, and bands, by their names: `rrc224`, `patch64x64`, `10..50`.
-//! The command and the Python package read the same ones.
+//! Views of arrays, bands and the like by their names: `patch64x64`, `10..50`. The command and the
+//! Python package read the same ones.
 
 use super::augment::Augment;
-use super::options::{ArrayDtype, CubeMode, ImageMode};
+use super::options::{ArrayDtype, CubeMode};
 use super::patch::Place;
 use shardpack_array::Bands;
 use shardpack_format::ElementType;
-use shardpack_jpeg::View;
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
-/// Largest side of a view: that of a JPEG.
-const SIDE_MAX: u32 = 65_535;
-/// Evaluation resizes to 8/7 of what it crops: 256 for 224.
-const CENTER: (u32, u32) = (8, 7);
-/// Half of the random views are reflected, as in training.
-const FLIP: f64 = 0.5;
-
 /// Digits alone: `parse` would take a sign.
-fn number(digits: &str) -> Option<u32> {
+pub(super) fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()))
-}
-
-/// `full`, `raw`, `rrcN` (a random part at N × N pixels, reflected at random, as in training) or
-/// `centerN` (the centre N × N of the picture at a shorter side of 8/7 N, as in evaluation).
-///
-/// ```
-/// use shardpack_loader::View;
-/// use shardpack_loader::ImageMode;
-/// let mode: ImageMode = "center224".parse()?;
-/// assert_eq!(mode, ImageMode::View(View::center_crop(256, 224, 224)));
-/// # Ok::<(), shardpack_loader::Error>(())
-/// ```
-impl FromStr for ImageMode {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        let fail = || {
-            let expected = format!("full, raw, rrcN or centerN with N from 1 to {SIDE_MAX}, such as rrc224");
-            Error::usage("view of pictures", expected, format!("`{text}`"))
-        };
-        let side = |digits: &str| number(digits).filter(|side| (1..=SIDE_MAX).contains(side)).ok_or_else(fail);
-        Ok(match (text, text.strip_prefix("rrc"), text.strip_prefix("center")) {
-            ("full", ..) => Self::View(View::whole()),
-            ("raw", ..) => Self::Raw,
-            (_, Some(digits), _) => {
-                let side = side(digits)?;
-                Self::View(View::random_resized_crop(side, side).with_flip(FLIP))
-            }
-            (_, _, Some(digits)) => {
-                let side = side(digits)?;
-                Self::View(View::center_crop((side * CENTER.0).div_ceil(CENTER.1), side, side))
-            }
-            _ => return Err(fail()),
-        })
-    }
 }
 
 /// `whole`, `raw`, `patchHxW` (H rows and W columns at a random place), `centerHxW` (in the middle)
@@ -239,33 +196,6 @@ mod tests {
         for bad in ["", "half", "cube=", "cube=half", "float16,float32", "cube=float16,", "Float16"] {
             let error = bad.parse::<ArrayDtype>().unwrap_err().to_string();
             assert!(error.contains("float16, float32") && error.ends_with(&format!("`{bad}`")), "{error}");
-        }
-    }
-
-    #[test]
-    fn views_are_called_by_their_names() {
-        let mode = |text: &str| text.parse::<ImageMode>().unwrap();
-        assert_eq!(mode("full"), ImageMode::View(View::whole()));
-        assert_eq!(mode("raw"), ImageMode::Raw);
-        assert_eq!(mode("rrc176"), ImageMode::View(View::random_resized_crop(176, 176).with_flip(0.5)));
-        assert_eq!(mode("center224"), ImageMode::View(View::center_crop(256, 224, 224)));
-        assert_eq!(mode("center1"), ImageMode::View(View::center_crop(2, 1, 1)));
-        assert!(matches!(mode("center65535"), ImageMode::View(view) if view.check().is_ok()));
-        for bad in [
-            "",
-            "rrc",
-            "rrc0",
-            "rrc-224",
-            "rrc+224",
-            "rrc65536",
-            "center",
-            "center2.5",
-            "Full",
-            "crop224",
-            "rrc224x224",
-        ] {
-            let error = bad.parse::<ImageMode>().unwrap_err().to_string();
-            assert!(error.contains("rrc224") && error.ends_with(&format!("`{bad}`")), "{error}");
         }
     }
 }

@@ -1,0 +1,129 @@
+"""Views of pictures by their parameters, for ``Loader(image=…)``.
+
+Each function gives the text that names its view, such as ``"rrc224,scale=0.25..1"``: the loader, ``shardpack bench
+--image`` and a file of settings take the same text. The rules are those of torchvision's transforms of the same names.
+Pictures are resized by bilinear interpolation with antialiasing, and turned upright before they are cut.
+
+>>> import shardpack as sp
+>>> sp.view.random_resized_crop(224, scale=(0.25, 1))
+'rrc224,scale=0.25..1.0'
+>>> sp.view.center_crop((224, 160), short_side=256)
+'center224x160,short=256'
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import SupportsIndex
+
+__all__ = ["center_crop", "random_resized_crop", "resize", "whole"]
+
+Size = SupportsIndex | Sequence[SupportsIndex]
+"""Pixels of both sides, or height and width."""
+
+
+def random_resized_crop(
+    size: Size, scale: Sequence[float] = (0.08, 1.0), ratio: Sequence[float] = (3 / 4, 4 / 3), hflip: float = 0.5
+) -> str:
+    """A random part of the picture, resized: for training.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of the result in pixels, or one number for both.
+    scale : pair of float, default (0.08, 1)
+        Range of the part's share of the picture's area.
+    ratio : pair of float, default (3/4, 4/3)
+        Range of the part's width over its height.
+    hflip : float, default 0.5
+        Probability that it is mirrored left to right.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A value is no number, or there are not as many as there should be. What numbers are allowed, the loader says.
+    """
+    given = [("scale", _range("scale", scale), "0.08..1.0"), ("ratio", _range("ratio", ratio), f"{3 / 4!r}..{4 / 3!r}")]
+    return _text("rrc", size, [*given, ("flip", _number("hflip", hflip), "0.5")])
+
+
+def center_crop(size: Size, short_side: SupportsIndex | None = None, hflip: float = 0.0) -> str:
+    """The centre of the picture after its shorter side was resized to ``short_side``: for evaluation.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of the result in pixels, or one number for both.
+    short_side : int, optional
+        Pixels of the shorter side before the crop, at least as many as the crop has. Default: 8/7 of the larger side
+        of the crop, such as 256 for 224.
+    hflip : float, default 0
+        Probability that it is mirrored left to right.
+    """
+    short = "" if short_side is None else str(_integer("short_side", short_side))
+    return _text("center", size, [("short", short, ""), ("flip", _number("hflip", hflip), "0.0")])
+
+
+def resize(size: Size, hflip: float = 0.0) -> str:
+    """The whole picture at a height and width, whatever its proportions.
+
+    Parameters
+    ----------
+    size : int or pair of int
+        Height and width of the result in pixels, or one number for both.
+    hflip : float, default 0
+        Probability that it is mirrored left to right.
+    """
+    return _text("resize", size, [("flip", _number("hflip", hflip), "0.0")])
+
+
+def whole(hflip: float = 0.0) -> str:
+    """The whole picture at its own size: batches are ragged.
+
+    Parameters
+    ----------
+    hflip : float, default 0
+        Probability that it is mirrored left to right.
+    """
+    return _text("full", None, [("flip", _number("hflip", hflip), "0.0")])
+
+
+def _text(name: str, size: Size | None, options: Sequence[tuple[str, str, str]]) -> str:
+    sides = [] if size is None else _sides(size)
+    same = len(set(sides)) == 1
+    words = [name + "x".join(str(side) for side in (sides[:1] if same else sides))]
+    return ",".join([*words, *(f"{option}={value}" for option, value, default in options if value != default)])
+
+
+def _sides(size: Size) -> list[int]:
+    if isinstance(size, Sequence) and not isinstance(size, (str, bytes)):
+        sides = [_integer("size", side) for side in size]
+    else:
+        sides = [_integer("size", size)] * 2
+    if len(sides) != 2:
+        raise ValueError(f"size: expected one number, or height and width, found {len(sides)} numbers")
+    return sides
+
+
+def _integer(name: str, value: object) -> int:
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name}: expected whole numbers of pixels, found {value!r}") from None
+
+
+def _number(name: str, value: object) -> str:
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{name}: expected a number, found {value!r}")
+    try:
+        return repr(float(value))  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name}: expected a number, found {value!r}") from None
+
+
+def _range(name: str, pair: Sequence[float]) -> str:
+    if isinstance(pair, (str, bytes)) or not hasattr(pair, "__len__") or len(pair) != 2:
+        raise ValueError(f"{name}: expected two numbers, the lower and the upper end, found {pair!r}")
+    low, high = pair
+    return f"{_number(name, low)}..{_number(name, high)}"

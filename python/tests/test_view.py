@@ -1,0 +1,131 @@
+"""Views of pictures by their parameters, and what the rows of a batch say that they show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shardpack as sp
+from conftest import pack
+from PIL import Image
+
+
+@pytest.fixture(scope="module")
+def ramps(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
+    """Pictures that say where their pixels are: red is x, green is y. Every third one is stored on its side."""
+    source = tmp_path_factory.mktemp("ramps")
+    for number in range(12):
+        height, width = 120 + number * 5, 180 - number * 7
+        y, x = np.mgrid[:height, :width].astype(np.uint8)
+        picture = Image.fromarray(np.stack([x, y, np.full_like(x, number)], axis=2))
+        if number % 3:
+            picture.save(source / f"{number:02}.png")
+            continue
+        exif = Image.Exif()
+        exif[0x0112] = 6  # to be turned clockwise
+        picture.transpose(Image.Transpose.ROTATE_90).save(source / f"{number:02}.jpg", quality=100, subsampling=0, exif=exif)
+    return sp.Dataset(pack(source, tmp_path_factory.mktemp("packed") / "ramps"))
+
+
+def test_views_are_texts() -> None:
+    view = sp.view
+    assert view.random_resized_crop(224) == "rrc224"
+    assert view.random_resized_crop((96, 128), scale=(0.25, 1), ratio=(1, 1), hflip=0) == "rrc96x128,scale=0.25..1.0,ratio=1.0..1.0,flip=0.0"
+    assert view.random_resized_crop(np.int64(8), hflip=np.float32(0.25)) == "rrc8,flip=0.25"
+    assert view.center_crop(224) == "center224"
+    assert view.center_crop([224, 160], short_side=256, hflip=1) == "center224x160,short=256,flip=1.0"
+    assert view.resize((32, 32)) == "resize32"
+    assert view.whole(hflip=0.5) == "full,flip=0.5"
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "said"),
+    [
+        (lambda: sp.view.resize(1.5), TypeError, "size: expected whole numbers of pixels, found 1.5"),
+        (lambda: sp.view.resize("224"), TypeError, "size: expected whole numbers"),
+        (lambda: sp.view.resize((1, 2, 3)), ValueError, "size: expected one number, or height and width, found 3"),
+        (lambda: sp.view.random_resized_crop(8, scale=0.5), ValueError, "scale: expected two numbers"),
+        (lambda: sp.view.random_resized_crop(8, ratio=("a", "b")), TypeError, "ratio: expected a number, found 'a'"),
+        (lambda: sp.view.random_resized_crop(8, hflip="yes"), TypeError, "hflip: expected a number, found 'yes'"),
+        (lambda: sp.view.center_crop(8, short_side=8.5), TypeError, "short_side: expected whole numbers"),
+    ],
+)
+def test_what_is_no_view_is_refused(make: Callable[[], str], error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        make()
+
+
+def test_the_loader_says_which_numbers_are_allowed(ramps: sp.Dataset) -> None:
+    for text, said in [
+        (sp.view.random_resized_crop(8, scale=(0.9, 0.1)), "scale of a random crop"),
+        (sp.view.random_resized_crop(8, hflip=2), "probability of a flip"),
+        (sp.view.center_crop(64, short_side=32), "centre crop"),
+        (sp.view.resize(0), "such as rrc224"),
+        ("rrc8,interpolation=bicubic", "each once"),
+    ]:
+        with pytest.raises(sp.UsageError, match=said):
+            sp.Loader(ramps, 4, image=text)
+
+
+VIEWS = {
+    "crop": sp.view.random_resized_crop((40, 56), scale=(0.2, 0.6)),
+    "narrow": sp.view.random_resized_crop(32, ratio=(0.4, 0.5), hflip=0),
+    "centre": sp.view.center_crop((24, 40), short_side=48, hflip=0.5),
+    "resize": sp.view.resize((50, 30), hflip=1),
+    "whole": sp.view.whole(hflip=0.5),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_say_which_part_each_row_shows(ramps: sp.Dataset, name: str) -> None:
+    flipped = 0
+    for epoch in range(2):
+        for batch in sp.Loader(ramps, 5, image=VIEWS[name], seed=3, epoch=epoch, end="pad"):
+            views = batch.views()
+            for row, key in enumerate(batch.sample_keys):
+                if not key:
+                    assert views.source[row].tolist() == views.size[row].tolist() == [0, 0] and not views.flipped[row]
+                    continue
+                number = int(key[:2])
+                assert views.source[row].tolist() == [120 + number * 5, 180 - number * 7]
+                pixels = np.asarray(batch["image"][row], np.float64)
+                assert views.size[row].tolist() == list(pixels.shape[:2])
+                left, top, width, height = views.crop[row]
+                assert left >= 0 and top >= 0 and left + width <= 180 - number * 7 and top + height <= 120 + number * 5
+                # The middle of each pixel of the row lies where its colour says.
+                y, x = np.mgrid[3 : pixels.shape[0] - 3, 3 : pixels.shape[1] - 3] + 0.5
+                there = views.to_source(row, np.stack([x, y], axis=-1))
+                found = pixels[3:-3, 3:-3, :2] + 0.5
+                assert np.abs(there - found).max() < 4, key
+                assert np.abs(there - found).mean() < 0.7, key
+                np.testing.assert_allclose(views.from_source(row, there)[..., 0], x, atol=1e-9)
+                np.testing.assert_allclose(views.from_source(row, there)[..., 1], y, atol=1e-9)
+                flipped += int(views.flipped[row])
+    expected: dict[str, Any] = {"crop": range(1, 24), "narrow": [0], "centre": range(1, 24), "resize": [24], "whole": range(1, 24)}
+    assert flipped in expected[name]
+
+
+def test_views_of_what_is_no_picture(ramps: sp.Dataset, cubes: Path) -> None:
+    batch = next(iter(sp.Loader(ramps, 4, image="raw")))
+    with pytest.raises(sp.UsageError, match="pictures that are decoded"):
+        batch.views()
+    with pytest.raises(KeyError, match="nothing"):
+        batch.views("nothing")
+    with pytest.raises(ValueError, match="several or no pictures, found none"):
+        next(iter(sp.Loader(sp.Dataset(cubes), 4))).views()
+    with pytest.raises(RuntimeError, match="found a copy"):
+        sp.Batch({"image": np.zeros(3)}).views("image")
+    views = next(iter(sp.Loader(ramps, 4, image="rrc8"))).views("image")
+    with pytest.raises(ValueError, match="along the last axis"):
+        views.to_source(0, [1.0, 2.0, 3.0])
+
+
+def test_views_of_a_subset_and_of_several_epochs(ramps: sp.Dataset) -> None:
+    part = ramps.subset(np.arange(len(ramps)) % 2 == 0)
+    with sp.Loader(part, 3, image="rrc16", shuffle=False) as loader:
+        first = [batch.views().crop.tolist() for batch in loader]
+        second = [batch.views().crop.tolist() for batch in loader]
+    assert len(first) == 2 and first != second, "drawn anew"
