@@ -32,6 +32,7 @@ pub(super) enum Command {
     Inspect(InspectArgs),
     Verify(VerifyArgs),
     Unpack(UnpackArgs),
+    Ls(LsArgs),
     Cat(CatArgs),
     Salvage(SalvageArgs),
     Bench(Box<BenchArgs>),
@@ -264,6 +265,37 @@ pub(super) struct UnpackArgs {
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
     pub max_record: u64,
     /// One JSON object on stdout
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// List the samples of a dataset, a line each: their keys, and columns on request.
+///
+/// It reads the indexes alone, shard by shard, and no record.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  shardpack ls train | wc -l
+  shardpack ls train --keys 'cat/*' --columns class,height,width,bytes
+  shardpack ls train --where class=ant --where 'height>=256' --limit 10 --json")]
+pub(super) struct LsArgs {
+    /// Folder of a dataset, its manifest, a lone shard, or a URL
+    pub dataset: PathBuf,
+    /// Only keys that match this pattern: `*` and `?` stand for any characters, `/` included
+    #[arg(long, value_name = "PATTERN")]
+    pub keys: Option<String>,
+    /// Only samples that meet this condition: NAME, one of = != < <= > >=, and a value, such as
+    /// `class=ant` or `height>=256`; several must all hold
+    #[arg(long, value_name = "COND")]
+    pub r#where: Vec<String>,
+    /// Columns beside the key, separated by commas: scalar fields, and `class`, `index`, `bytes` (of
+    /// the record) and `shard`. Values are separated by tabs, under a line of names
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// At most so many samples
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// A JSON object on each line
     #[arg(long)]
     pub json: bool,
 }

@@ -89,10 +89,20 @@ fn find(dataset: &Dataset, sample: &str) -> anyhow::Result<u64> {
         (None, Ok(index)) if index < dataset.len() => Ok(index),
         (None, Ok(index)) => bail!("sample index: expected one below {}, found {index}", dataset.len()),
         (None, Err(_)) => bail!(
-            "sample: expected a key of the dataset or an index below {}, found `{}`",
+            "sample: expected a key of the dataset or an index below {}, found `{}`\nhint: {}",
             dataset.len(),
-            show::plain(sample)
+            show::plain(sample),
+            meant(dataset, sample)
         ),
+    }
+}
+
+/// What to do about a key that is not there.
+fn meant(dataset: &Dataset, sample: &str) -> String {
+    let keys: Vec<String> = dataset.keys_like(sample).iter().map(|key| format!("`{}`", show::plain(key))).collect();
+    match keys.is_empty() {
+        true => "`shardpack ls` lists the keys".to_owned(),
+        false => format!("did you mean {}?", keys.join(" or ")),
     }
 }
 

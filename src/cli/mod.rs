@@ -5,6 +5,7 @@ mod bench;
 mod cat;
 mod inspect;
 mod interrupt;
+mod ls;
 mod open;
 mod options;
 mod pack;
@@ -79,6 +80,7 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Unpack(args) => unpack::run(&args),
+        Command::Ls(args) => ls::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Salvage(args) => salvage::run(&args),
         Command::Bench(args) => bench::run(&args),

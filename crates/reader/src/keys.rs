@@ -97,4 +97,41 @@ impl Dataset {
         }
         Ok(None)
     }
+
+    /// Up to three keys that somebody may have meant who wrote `text`: those whose last part is the
+    /// same but for folders, extension and case; else those spelled most alike. Best first. Looks at
+    /// every key of the shards that can be opened, and is meant for a message.
+    #[must_use]
+    pub fn keys_like(&self, text: &str) -> Vec<String> {
+        let wanted = stem(text);
+        let mut best: Vec<(f64, String)> = Vec::new();
+        for number in self.shard_numbers() {
+            let Ok(shard) = self.shard(number) else { continue };
+            for key in (0..shard.len()).filter_map(|record| shard.index().key(record)) {
+                let score = match stem(key) == wanted {
+                    true => 2.0 + strsim::jaro(text, key),
+                    false => strsim::jaro_winkler(text, key),
+                };
+                let worst = if best.len() < KEYS_LIKE { ALIKE } else { best.last().map_or(ALIKE, |last| last.0) };
+                if score > worst {
+                    let at = best.partition_point(|(other, _)| *other >= score);
+                    best.insert(at, (score, key.to_owned()));
+                    best.truncate(KEYS_LIKE);
+                }
+            }
+        }
+        // Where some have the same last part, others were not meant.
+        let same = best.first().is_some_and(|(score, _)| *score >= 2.0);
+        best.into_iter().filter(|(score, _)| !same || *score >= 2.0).map(|(_, key)| key).collect()
+    }
+}
+
+/// How many keys are suggested, and how alike they must be, from 0 to 1.
+const KEYS_LIKE: usize = 3;
+const ALIKE: f64 = 0.85;
+
+/// The last part of a key without its extension, in lower case.
+fn stem(key: &str) -> String {
+    let name = key.rsplit('/').next().unwrap_or(key);
+    name.split_once('.').map_or(name, |(stem, _)| stem).to_lowercase()
 }
