@@ -138,23 +138,25 @@ class Refusals(CommandTest):
                 self.assertFalse(shards(self.tmp / "o"))
 
     def test_every_command_has_json_and_help(self):
-        for command in ("pack", "inspect", "verify", "unpack", "cat", "salvage", "merge", "bench"):
+        for command in ("pack", "inspect", "ls", "verify", "unpack", "cat", "salvage", "merge", "bench"):
             with self.subTest(command=command):
                 self.assertIn("--json", self.ok(command, "--help").out)
 
     def test_bad_inputs_stop_the_run_before_it_starts(self):
         source = pictures(self.tmp / "src", 6)
-        (source / "class 0" / "notes.txt").write_text("not a picture")
+        (source / "class 0" / "notes.bin").write_text("not a picture")
+        (source / "class 0" / "README.txt").write_text("about the pictures")
         (source / "class 1" / "cut.jpg").write_bytes(jpeg(1)[:200])
         (source / "class 2" / "empty.jpg").write_bytes(b"")
         result = shardpack("pack", source, self.tmp / "out")
         self.assertIn(result.code, (1, 2))
-        for name in ("notes.txt", "cut.jpg", "empty.jpg", "--on-bad-input skip"):
+        for name in ("notes.bin", "cut.jpg", "empty.jpg", "--on-bad-input skip"):
             self.assertIn(name, result.err)
         self.assertFalse(shards(self.tmp / "out"))
 
         skipped = self.expect(1, "pack", source, self.tmp / "out", "--on-bad-input", "skip")
-        self.assertIn("notes.txt", skipped.out + skipped.err)
+        self.assertIn("notes.bin", skipped.out + skipped.err)
+        self.assertIn("passed over 1 file beside the samples: `class 0/README.txt`", skipped.err)
         self.ok("verify", self.tmp / "out", "--deep")
         self.assertEqual(self.ok("inspect", self.tmp / "out", "--json").json()["samples"], 6)
 

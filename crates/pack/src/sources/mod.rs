@@ -134,6 +134,12 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     notes.extend(notes::on(&samples));
 
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    // Where there is nothing else, they are what the user points at.
+    if !samples.is_empty() {
+        let (passed, note) = side_files::pass_over(&mut bad, options.labels.is_some());
+        tree.ignored += passed;
+        notes.extend(note);
+    }
     if !bad.is_empty() && options.on_bad_input == OnBadInput::Stop {
         return Err(SourceError::BadInputs(BadInputs { list: bad, of }));
     }

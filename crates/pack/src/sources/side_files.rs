@@ -1,8 +1,10 @@
 //! Files next to a sample: those that other programs leave there, and those that belong to it.
 
 use super::SideFile;
-use super::bad::{BadKind, Flaw};
+use super::bad::{BadInput, BadKind, Flaw};
 use super::walk::{Tree, mtime_ns};
+use super::words::plural;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What GDAL, QGIS and ArcGIS write next to a raster, as a suffix to its name: statistics, and
@@ -20,6 +22,56 @@ pub(crate) fn drop(tree: &mut Tree) {
     let mut dropped = dropped.into_iter();
     tree.files.retain(|_| !dropped.next().unwrap_or(false));
     tree.ignored += (before - tree.files.len()) as u64;
+}
+
+/// What lies beside pictures and cubes to be read by people, or by other tools: annotations of COCO
+/// (`.json`), YOLO (`.txt`) and Pascal VOC (`.xml`), tables, and pages.
+const BESIDE: &[&str] = &[
+    "cfg", "csv", "htm", "html", "ini", "json", "jsonl", "log", "md", "pdf", "rst", "sh", "toml", "tsv", "txt", "xml",
+    "yaml", "yml",
+];
+/// The same, by their whole names.
+const BESIDE_NAMES: &[&str] = &["LICENSE", "LICENCE", "MD5SUMS", "README", "SHA256SUMS", "Thumbs.db", "desktop.ini"];
+/// Tables that may hold labels.
+const TABLES: &[&str] = &["csv", "jsonl"];
+
+/// Takes files out of `bad` that nobody would expect to be packed: those whose names say that they
+/// are no samples, and whose content says the same. Returns how many there were, and a note that
+/// names the first of each kind; without labels it says that a table may have them.
+pub(crate) fn pass_over(bad: &mut Vec<BadInput>, has_labels: bool) -> (u64, Option<String>) {
+    let mut kinds: BTreeMap<String, (u64, String)> = BTreeMap::new();
+    bad.retain(|file| {
+        let name = file.key.rsplit('/').next().unwrap_or(&file.key);
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+        let kind = match extension {
+            _ if BESIDE_NAMES.contains(&name) => name.to_owned(),
+            Some(extension) if BESIDE.contains(&extension.as_str()) => format!(".{extension}"),
+            _ => return true,
+        };
+        // An empty one is no sample that was cut short.
+        if !matches!(file.kind, BadKind::Unknown | BadKind::Empty) {
+            return true;
+        }
+        kinds.entry(kind).or_insert_with(|| (0, file.key.clone())).0 += 1;
+        false
+    });
+    let count = kinds.values().map(|(count, _)| count).sum();
+    let names: Vec<String> = kinds
+        .iter()
+        .map(|(kind, (count, first))| match count {
+            1 => format!("`{}`", first.escape_debug()),
+            _ => format!("{count} of {kind} (first: `{}`)", first.escape_debug()),
+        })
+        .collect();
+    let note = (count > 0).then(|| {
+        let files = plural(count, "file");
+        let mut note = format!("passed over {files} beside the samples: {}", names.join(", "));
+        if !has_labels && TABLES.iter().any(|table| kinds.contains_key(&format!(".{table}"))) {
+            note += "\nhint: `--labels FILE` reads labels from a table";
+        }
+        note
+    });
+    (count, note)
 }
 
 /// Size and time of a sample's data file. Usually it is already listed.

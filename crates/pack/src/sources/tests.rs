@@ -84,7 +84,7 @@ fn bad_input_stops_with_the_complete_list() {
         ("a/good.jpg", jpeg()),
         ("a/cut.jpg", jpeg()[..jpeg().len() - 2].to_vec()),
         ("a/anim.gif", b"GIF89a\x01\0".to_vec()),
-        ("b/notes.txt", b"hello world".to_vec()),
+        ("b/notes.bin", b"hello world".to_vec()),
         ("b/empty.png", vec![]),
         ("b/.DS_Store", b"x".to_vec()),
     ];
@@ -95,7 +95,7 @@ fn bad_input_stops_with_the_complete_list() {
         ("a/anim.gif", BadKind::Unsupported),
         ("a/cut.jpg", BadKind::Damaged),
         ("b/empty.png", BadKind::Empty),
-        ("b/notes.txt", BadKind::Unknown),
+        ("b/notes.bin", BadKind::Unknown),
     ];
     assert_eq!((bad(&stopped.list), stopped.of), (expected.to_vec(), 5));
     assert!(
@@ -107,6 +107,36 @@ fn bad_input_stops_with_the_complete_list() {
     let listing = enumerate(root.path(), &skip()).unwrap();
     assert_eq!((keys(&listing), bad(&listing.bad), listing.ignored), (vec!["a/good.jpg"], expected.to_vec(), 1));
     assert_eq!(listing.classes, ["a", "b"], "skipping does not renumber the classes");
+}
+
+#[test]
+fn what_lies_beside_samples_is_passed_over_and_named() {
+    let files = [
+        ("a/1.jpg", jpeg()),
+        ("a/1.txt", b"0 0.5 0.5 0.1 0.1".to_vec()),
+        ("a/2.jpg", jpeg()),
+        ("a/2.txt", vec![]),
+        ("README", b"hello".to_vec()),
+        ("instances.json", b"{}".to_vec()),
+        ("labels.csv", b"key,label".to_vec()),
+        // Content decides: this is a sample, whatever it is called; and this was meant to be one.
+        ("b/picture.txt", jpeg()),
+        ("b/3.jpg", b"hello".to_vec()),
+    ];
+    let root = tree(&files);
+    let listing = enumerate(root.path(), &skip()).unwrap();
+    assert_eq!(keys(&listing), ["a/1.jpg", "a/2.jpg", "b/picture.txt"]);
+    assert_eq!((bad(&listing.bad), listing.ignored), (vec![("b/3.jpg", BadKind::Unknown)], 5));
+    let note = "passed over 5 files beside the samples: `labels.csv`, `instances.json`, 2 of .txt (first: `a/1.txt`), `README`\n\
+                hint: `--labels FILE` reads labels from a table";
+    assert!(listing.notes.iter().any(|found| found == note), "{:?}", listing.notes);
+    // They stop nothing, and give no folder a class.
+    let root = tree(&[("a/1.jpg", jpeg()), ("b/2.jpg", jpeg()), ("notes/all.md", b"#".to_vec())]);
+    let listing = list(&root);
+    assert_eq!((keys(&listing), listing.ignored), (vec!["a/1.jpg", "b/2.jpg"], 1));
+    // Alone they are an error.
+    let error = enumerate(tree(&[("a.txt", b"x".to_vec())]).path(), &SourceOptions::default()).unwrap_err();
+    assert!(matches!(error, SourceError::BadInputs(_)), "{error}");
 }
 
 #[test]
@@ -158,11 +188,9 @@ fn tables_give_labels_and_columns() {
     assert_eq!(listing.classes, ["cat", "dog"]);
     assert_eq!(listing.samples.iter().map(|sample| sample.class.unwrap()).collect::<Vec<_>>(), [1, 0]);
     assert_eq!(listing.columns, [Column { name: "age".into(), values: Values::Int(vec![8, 7]) }]);
-    assert_eq!(
-        bad(&listing.bad),
-        [("ages.csv", BadKind::Unknown), ("y/bad.gif", BadKind::Unsupported)],
-        "the table itself is no input"
-    );
+    assert_eq!(bad(&listing.bad), [("y/bad.gif", BadKind::Unsupported)], "the table itself is no input");
+    let note = "passed over 1 file beside the samples: `ages.csv`";
+    assert!(listing.notes.iter().any(|found| found == note), "the other table is: {:?}", listing.notes);
     // Without labels in the table, the folders give them.
     let listing = with("ages.csv");
     assert_eq!((listing.classes, listing.columns.len()), (vec!["x".to_owned(), "y".to_owned()], 1));
@@ -224,9 +252,9 @@ fn the_output_inside_the_source_is_left_out() {
 #[test]
 fn names_that_cannot_be_keys_are_bad_input() {
     let header = "ENVI\nsamples = 4\nlines = 2\nbands = 2\ndata type = 1\ninterleave = bil\n";
-    let root = tree(&[("a.npy", npy()), ("b\n.npy", npy()), ("c\u{85}/d.npy", npy()), ("e\t.txt", b"text".to_vec())]);
+    let root = tree(&[("a.npy", npy()), ("b\n.npy", npy()), ("c\u{85}/d.npy", npy()), ("e\t.bin", b"text".to_vec())]);
     let listing = enumerate(root.path(), &skip()).unwrap();
-    let expected = [("b\n.npy", BadKind::Name), ("c\u{85}/d.npy", BadKind::Name), ("e\t.txt", BadKind::Unknown)];
+    let expected = [("b\n.npy", BadKind::Name), ("c\u{85}/d.npy", BadKind::Name), ("e\t.bin", BadKind::Unknown)];
     assert_eq!((keys(&listing), bad(&listing.bad)), (vec!["a.npy"], expected.to_vec()));
     let text = listing.bad[0].to_string();
     assert_eq!(text, r"`b\n.npy`: name that cannot be a key: expected no control characters");
