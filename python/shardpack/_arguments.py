@@ -58,6 +58,20 @@ def _place(rank: int | None, world_size: int | None) -> tuple[int, int]:
     return 0, 1
 
 
+def _threads(threads: int | None) -> int:
+    """Threads of a loader, as given; 0 for one for each core, unless the launcher says that several ranks share the
+    machine: then this rank's share of the cores.
+    """
+    if threads is not None:
+        return _number("threads", threads, 1, 4096)
+    text = os.environ.get("LOCAL_WORLD_SIZE", "")
+    ranks, ours = int(text) if text.isdecimal() else 1, len(os.sched_getaffinity(0))
+    # Ranks that were bound to cores of their own have their share already.
+    if ranks < 2 or ours * ranks <= (os.cpu_count() or ours):
+        return 0
+    return max(1, ours // ranks)
+
+
 def _order(shuffle: Shuffle, weights: Weights | None) -> str:
     orders: dict[Any, str] = {False: "stored", True: "windowed", "windowed": "windowed", "full": "full"}
     if not isinstance(shuffle, bool | str) or shuffle not in orders:

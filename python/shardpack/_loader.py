@@ -31,6 +31,7 @@ from shardpack._arguments import (
     _order,
     _place,
     _text,
+    _threads,
     _weights,
 )
 from shardpack._batch import Batch, lend
@@ -114,7 +115,8 @@ class Loader:
         own order, epoch after epoch, independently of the others. An epoch has as many samples as all datasets
         together. Default: every sample once.
     threads : int, optional
-        Threads that read and decode. Default: one for each core that the process may use.
+        Threads that read and decode. Default: one for each core that the process may use; if a launcher such as
+        ``torchrun`` started several ranks on the machine (``LOCAL_WORLD_SIZE``), this rank's share of them.
     prefetch : int, optional
         Batches in memory: one in your hands, the others being filled. Default: 3, and 4 if a device decodes, where one
         more is under way.
@@ -252,7 +254,7 @@ class Loader:
             members=dataset._members,
             **_weights(weights, dataset),
             mix=_mix(mix, dataset, weights),
-            threads=0 if threads is None else _number("threads", threads, 1, 4096),
+            threads=_threads(threads),
             slots=None if prefetch is None else _number("prefetch", prefetch, 1, 2**16),
             window=_text("window", window, "memory"),
             max_batch=size("max_batch", max_batch),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 from collections import Counter
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import shardpack as sp
+from shardpack import _arguments
 
 
 @pytest.fixture
@@ -414,3 +416,22 @@ def test_the_window_changes_no_batch(dataset: sp.Dataset) -> None:
     assert batches["auto"] == batches["memory"] == batches["page-cache"]
     with pytest.raises(sp.UsageError, match="window: expected `auto`, `memory` or `page-cache`, found `disk`"):
         sp.Loader(dataset, window="disk")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("environment", "cores", "all_cores", "expected"),
+    [
+        ({}, 8, 8, 0), ({"LOCAL_WORLD_SIZE": "1"}, 8, 8, 0), ({"LOCAL_WORLD_SIZE": "4"}, 8, 8, 2), ({"LOCAL_WORLD_SIZE": "16"}, 8, 8, 1),
+        ({"LOCAL_WORLD_SIZE": "4"}, 2, 8, 0), ({"LOCAL_WORLD_SIZE": "4"}, 4, 8, 1), ({"LOCAL_WORLD_SIZE": "x"}, 8, 8, 0),
+    ],
+)  # fmt: skip
+def test_ranks_of_a_machine_share_its_cores(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], cores: int, all_cores: int, expected: int
+) -> None:
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(cores)))
+    monkeypatch.setattr(os, "cpu_count", lambda: all_cores)
+    assert _arguments._threads(None) == expected
+    assert _arguments._threads(3) == 3
