@@ -2,11 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use shardpack_pack::pack::{self, Jpeg, PackOptions, PictureOptions};
-use shardpack_pack::report::{DecodingDevice, Hooks, Plan, ReportOptions, open};
+use shardpack_pack::report::{DecodingDevice, Hooks, MetricCommand, Plan, ReportOptions, open};
 use shardpack_pack::sources::SourceOptions;
 use shardpack_reader::Dataset;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Says the number of samples of each dataset that it is handed, and cannot decode the second one.
@@ -73,6 +73,18 @@ fn the_device_gets_every_candidate_as_a_dataset() {
     assert_eq!(report.provenance.device.unwrap().name, "a fake");
     assert!(!report.provenance.not_measured.iter().any(|what| what.starts_with("A device")));
     assert!(device.0.lock().unwrap().iter().all(|path| !path.exists()), "nothing is left behind");
+
+    // Stopped before the candidates are packed, the report has what was measured by then.
+    let stopped = AtomicBool::new(false);
+    let stop = |_, _, what| stopped.fetch_or(what == "drawing", Ordering::Relaxed);
+    let hooks_that_stop = Hooks { on_progress: &|done, of, what| _ = stop(done, of, what), cancel: &stopped };
+    let metric = MetricCommand { name: "n".to_owned(), command: "echo 1; true".to_owned() };
+    let with_metric = ReportOptions { metrics: vec![metric], baseline_runs: 2, ..options.clone() };
+    let report = opened.measure(&plans, &with_metric, &hooks_that_stop).unwrap();
+    assert_eq!(report.candidates.len(), 3);
+    assert!(report.candidates.iter().all(|candidate| candidate.rows.len() == 5));
+    assert_eq!((report.metrics.len(), report.metrics[0].baseline.len()), (1, 0));
+    assert_eq!(report.metrics[0].failures, ["interrupted: what is missing was not run"]);
 
     // Of a dataset it gets the dataset itself, which stays.
     let packed = tempfile::tempdir().unwrap();

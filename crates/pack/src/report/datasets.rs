@@ -45,11 +45,12 @@ const RUN: &str = "SHARDPACK_METRIC_RUN";
 /// How often a command is looked at.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Measures the candidates on the samples at `positions` of the listing.
+/// Measures the candidates on the samples at `positions` of the listing. What goes wrong with the
+/// original, with one candidate, a command or the device, or was not done because the run was
+/// stopped, stands on the page.
 ///
 /// # Errors
-/// If the original cannot be packed. What goes wrong with one candidate, a command or the device,
-/// stands on the page.
+/// If there can be no folder for temporary files.
 pub(super) fn add(report: &mut Report, bench: &Bench<'_>, positions: &[usize]) -> anyhow::Result<()> {
     if bench.options.metrics.is_empty() && bench.options.device.is_none() {
         return Ok(());
@@ -58,14 +59,18 @@ pub(super) fn add(report: &mut Report, bench: &Bench<'_>, positions: &[usize]) -
     let listing = bench.listing.subset(positions)?;
     let original = folder.path().join("original");
     let mut metrics: Vec<Metric> = bench.options.metrics.iter().map(empty).collect();
-    if !metrics.is_empty() {
-        let plan = bench.plans.first().context("there is no candidate")?;
-        pack(bench, &listing, &original, &unchanged(listing.kind, &plan.options))
-            .context("cannot pack the original")?;
+    if let (false, Some(plan)) = (metrics.is_empty() || bench.is_cancelled(), bench.plans.first())
+        && let Err(error) = pack(bench, &listing, &original, &unchanged(listing.kind, &plan.options))
+        && !bench.is_cancelled()
+    {
+        // Without it there is nothing to compare with.
+        let what = format!("the original cannot be packed: {}", first_line(&format!("{error:#}")));
+        report.metrics = metrics.into_iter().map(|metric| Metric { failures: vec![what.clone()], ..metric }).collect();
+        metrics = Vec::new();
     }
     let mut steps = Steps::new(bench, metrics.len());
     for metric in &mut metrics {
-        for run in 0..bench.options.baseline_runs {
+        for run in (0..bench.options.baseline_runs).take_while(|_| !bench.is_cancelled()) {
             steps.next("your metric");
             match number(bench, &metric.command, [&original, &original], run) {
                 Ok(value) => metric.baseline.push(value),
@@ -101,7 +106,7 @@ pub(super) fn add(report: &mut Report, bench: &Bench<'_>, positions: &[usize]) -
     if bench.is_cancelled() {
         metrics.iter_mut().for_each(|metric| metric.failures.push("interrupted: what is missing was not run".into()));
     }
-    report.metrics = metrics;
+    report.metrics.extend(metrics);
     Ok(())
 }
 
