@@ -67,7 +67,7 @@ pub(crate) fn refuse_url(path: &Path, what: &str) -> anyhow::Result<()> {
 #[cfg(feature = "store")]
 mod remote {
     use super::Settings;
-    use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
+    use shardpack_reader::{Dataset, DatasetOptions, Error, Result, VerifyOptions, VerifyReport};
     use shardpack_store::StoreOptions;
 
     fn options(settings: &Settings) -> Result<StoreOptions> {
@@ -75,8 +75,25 @@ mod remote {
             Some((key.into_string().ok()?, value.into_string().ok()?))
         };
         let mut options = StoreOptions::default().environment(std::env::vars_os().filter_map(text));
-        settings.iter().try_for_each(|(key, value)| options.set(key, value))?;
+        for (key, variable) in CACHE {
+            if let Some(value) = std::env::var(variable).ok().filter(|value| !value.is_empty()) {
+                set(&mut options, key, &value)?;
+            }
+        }
+        settings.iter().try_for_each(|(key, value)| set(&mut options, key, value))?;
         Ok(options)
+    }
+
+    /// The cache, by the environment.
+    const CACHE: [(&str, &str); 2] = [("cache", "SHARDPACK_CACHE"), ("cache_bytes", "SHARDPACK_CACHE_BYTES")];
+
+    /// As [`StoreOptions::set`], with sizes as the command takes them, `500GB`.
+    fn set(options: &mut StoreOptions, key: &str, value: &str) -> Result<()> {
+        match (key, crate::cli::size(value)) {
+            ("cache_bytes", Ok(bytes)) => options.set(key, &bytes.to_string()),
+            ("cache_bytes", Err(_)) => Err(Error::usage("cache_bytes", "a size such as 500GB", format!("`{value}`"))),
+            _ => options.set(key, value),
+        }
     }
 
     pub(super) fn open(url: &str, dataset: &DatasetOptions, settings: &Settings) -> Result<Dataset> {

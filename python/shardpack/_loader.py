@@ -487,7 +487,8 @@ class Loader:
         Of a dataset behind a URL, ``requests`` counts what its store was asked since the dataset was opened, by this
         loader or by others, ``retried_requests`` what was asked again after an error or a time-out,
         ``fetched_bytes`` what arrived. ``peak_requests_in_flight`` and ``peak_fetched_bytes_held`` are the most of
-        both at a time.
+        both at a time. ``cache_hits``, ``cache_misses``, ``cache_hit_bytes``, ``cache_evicted``, ``cache_dropped`` and
+        ``cache_failed_writes`` count what a cache on the local disk did (``storage_options={"cache": …}``).
 
         If a device decodes, ``device_rows`` counts what it has decoded, each field of a sample on its own. ``refused``
         counts the rows that the host decoded in its place, by reason, and ``refused_first`` has up to three keys for

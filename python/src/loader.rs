@@ -314,6 +314,12 @@ impl Loader {
             ("fetched_bytes", stats.traffic.fetched_bytes),
             ("peak_requests_in_flight", stats.traffic.peak_in_flight),
             ("peak_fetched_bytes_held", stats.traffic.peak_held_bytes),
+            ("cache_hits", stats.traffic.cache.hits),
+            ("cache_misses", stats.traffic.cache.misses),
+            ("cache_hit_bytes", stats.traffic.cache.hit_bytes),
+            ("cache_evicted", stats.traffic.cache.evicted),
+            ("cache_dropped", stats.traffic.cache.dropped),
+            ("cache_failed_writes", stats.traffic.cache.failed_writes),
         ];
         let figures = [
             ("read_s", stats.read_s),

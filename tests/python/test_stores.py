@@ -1,8 +1,10 @@
 """Datasets behind a URL, as a user of the command meets them."""
 
 import http.server
+import os
 import threading
 import unittest
+from unittest import mock
 
 from ranges import Server
 from support import CommandTest, cubes, digests, pictures
@@ -38,6 +40,42 @@ class Stores(CommandTest):
             self.assertLess(shard["samples"], 12)
             self.assertIsNone(self.ok("bench", self.dataset, "--epochs", "1", "--json").json()["network"])
             self.ok("inspect", self.dataset.as_uri())
+
+    def test_a_second_epoch_comes_from_the_cache(self):
+        cache = self.tmp / "cache"
+        expected = self.ok("cat", self.dataset, "3").bytes
+        before = digests(self.dataset)
+        with Server(self.dataset) as server, mock.patch.dict(os.environ, {"SHARDPACK_CACHE": str(cache), "SHARDPACK_CACHE_BYTES": "64MiB"}):
+            first = self.ok("bench", server.url, "--epochs", "1", "--image", "raw", "--json").json()["network"]
+            self.assertGreater(first["cache"]["misses"], 0)
+            second = self.ok("bench", server.url, "--epochs", "1", "--image", "raw", "--json").json()["network"]
+            self.assertEqual((second["cache"]["misses"], second["cache"]["dropped"]), (0, 0))
+            self.assertGreater(second["cache"]["hits"], 0)
+            self.assertLess(second["fetched_bytes"], first["fetched_bytes"])
+            self.assertRegex(self.ok("bench", server.url, "--epochs", "1", "--image", "raw").out, r"cache: \d+ of \d+ blocks there, ")
+            # A block that rots is read again.
+            for block in cache.glob("*.block"):
+                data = bytearray(block.read_bytes())
+                data[-1] ^= 1
+                block.write_bytes(data)
+            self.assertEqual(self.ok("cat", server.url, "3").bytes, expected)
+            rotten = self.ok("verify", server.url, "--deep", "--json").json()
+            self.assertTrue(rotten["whole"])
+            # An object that changes has other blocks.
+            shard = self.dataset / "shard-00000.shard"
+            kept, other = shard.read_bytes(), bytearray(shard.read_bytes())
+            other[len(other) // 2] ^= 1
+            shard.write_bytes(other)
+            self.assertFalse(self.expect(1, "verify", server.url, "--json").json()["whole"])
+            shard.write_bytes(kept)
+            self.assertTrue(self.ok("verify", server.url, "--json").json()["whole"])
+            # A folder of something else is none, and stays as it is.
+            for foreign in (self.dataset, self.tmp / "photos"):
+                with mock.patch.dict(os.environ, {"SHARDPACK_CACHE": str(foreign)}):
+                    self.assertIn("expected an empty folder, or one that holds nothing but a cache", self.expect(2, "inspect", server.url).err)
+            with mock.patch.dict(os.environ, {"SHARDPACK_CACHE_BYTES": "much"}):
+                self.assertIn("a size such as 500GB", self.expect(2, "inspect", server.url).err)
+        self.assertEqual(digests(self.dataset), before)
 
     def test_damage_is_found_over_the_network(self):
         shard = self.dataset / "shard-00001.shard"

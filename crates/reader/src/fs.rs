@@ -125,6 +125,41 @@ pub struct Traffic {
     pub peak_in_flight: u64,
     /// Most bytes that were held for readers at a time.
     pub peak_held_bytes: u64,
+    /// What a cache on the local disk did; zeros if there is none.
+    pub cache: CacheStats,
+}
+
+/// What a cache on the local disk did for this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CacheStats {
+    /// Blocks that were there.
+    pub hits: u64,
+    /// Blocks that were not.
+    pub misses: u64,
+    /// Bytes of the blocks that were there.
+    pub hit_bytes: u64,
+    /// Blocks that went to make room.
+    pub evicted: u64,
+    /// Files that were no whole block, or another one: they are read from the store again.
+    pub dropped: u64,
+    /// Writes that failed, as on a full disk: after the first, a process writes no more.
+    pub failed_writes: u64,
+}
+
+impl CacheStats {
+    /// What several caches did.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            hits: self.hits.saturating_add(other.hits),
+            misses: self.misses.saturating_add(other.misses),
+            hit_bytes: self.hit_bytes.saturating_add(other.hit_bytes),
+            evicted: self.evicted.saturating_add(other.evicted),
+            dropped: self.dropped.saturating_add(other.dropped),
+            failed_writes: self.failed_writes.saturating_add(other.failed_writes),
+        }
+    }
 }
 
 impl Traffic {
@@ -138,6 +173,7 @@ impl Traffic {
             fetched_bytes: self.fetched_bytes.saturating_add(other.fetched_bytes),
             peak_in_flight: self.peak_in_flight.saturating_add(other.peak_in_flight),
             peak_held_bytes: self.peak_held_bytes.saturating_add(other.peak_held_bytes),
+            cache: self.cache.plus(other.cache),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! The threads that fetch, and what they share with those who read.
 
 use crate::block::Block;
+use crate::cache::Cache;
 use crate::failure::Failure;
-use crate::fetch::{Want, fetch};
 use crate::object::Pin;
 use crate::opening::{Opening, open};
 use crate::options::StoreOptions;
 use crate::state::{Known, Start, State};
+use crate::through::bring;
 use crate::tuner::Tuner;
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn ObjectStore>,
     pub(crate) options: StoreOptions,
     pub(crate) secrets: Vec<String>,
+    pub(crate) cache: Option<Arc<Cache>>,
     pub(crate) counters: Counters,
     folder: Key,
     begun: Instant,
@@ -92,8 +94,7 @@ impl Shared {
             let mut ending = ending;
             match &ending.start {
                 Some(Start::Block(pin, block)) => {
-                    let want = Want::Range(block.range.clone());
-                    let result = fetch(&shared, &pin.key, want, Some(pin), &mut |bytes| block.push(bytes)).await;
+                    let result = bring(&shared, pin, block).await;
                     ending.bytes = result.as_ref().map_or(0, |_| block.range.end - block.range.start);
                     ending.failure = Some(result.err());
                 }
@@ -174,12 +175,18 @@ pub(crate) struct Client {
 }
 
 impl Client {
-    pub(crate) fn start(store: Arc<dyn ObjectStore>, folder: Key, options: &StoreOptions) -> io::Result<Self> {
+    pub(crate) fn start(
+        store: Arc<dyn ObjectStore>,
+        folder: Key,
+        options: &StoreOptions,
+        cache: Option<Arc<Cache>>,
+    ) -> io::Result<Self> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
         let runtime =
             Builder::new_multi_thread().worker_threads(threads).thread_name("shardpack-store").enable_all().build()?;
         let shared = Shared {
             store,
+            cache,
             secrets: options.secrets(),
             options: options.clone(),
             counters: Counters::default(),
@@ -262,6 +269,9 @@ impl Client {
         traffic.retries = load(&counters.retries);
         traffic.hedges = load(&counters.hedges);
         traffic.fetched_bytes = load(&counters.bytes);
+        if let Some(cache) = &self.shared().cache {
+            traffic.cache = cache.stats();
+        }
         if self.check_process().is_ok() {
             let state = self.shared.state();
             traffic.peak_in_flight = state.peak_in_flight as u64;

@@ -19,6 +19,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
 mod block;
+mod cache;
 mod client;
 mod connect;
 mod failure;
@@ -29,12 +30,14 @@ mod options;
 mod place;
 mod remote;
 mod state;
+mod through;
 mod tuner;
 mod watch;
 
 pub use object_store::ObjectStore;
 pub use options::{Keys, StoreOptions};
 pub use remote::Remote;
+pub use shardpack_reader::CacheStats;
 pub use shardpack_reader::is_url;
 
 use place::Place;

@@ -1,6 +1,7 @@
 //! How a store is reached, how long it may take, and how much is read ahead.
 
 use shardpack_reader::{Error, Result};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How a store is reached. Every field has a default.
@@ -37,6 +38,12 @@ pub struct StoreOptions {
     /// Whether a request whose first byte takes longer than that of 99 in 100 is asked a second
     /// time. Default false: it costs requests.
     pub hedge: bool,
+    /// A folder of this machine that keeps blocks of 1 MiB of what was read, for all processes.
+    /// It is empty or a cache already. Default: none.
+    pub cache: Option<PathBuf>,
+    /// Bytes in that folder at most; each further process that fills it may add a 32nd. Default
+    /// 100 GB.
+    pub cache_bytes: u64,
     /// How the store itself is reached. Default: nothing is known but the URL.
     pub keys: Keys,
 }
@@ -74,6 +81,8 @@ impl Default for StoreOptions {
             read_ahead_bytes: 256 << 20,
             in_flight: (8, 256),
             hedge: false,
+            cache: None,
+            cache_bytes: 100_000_000_000,
             keys: Keys::default(),
         }
     }
@@ -112,6 +121,11 @@ impl StoreOptions {
                 self.in_flight = (self.in_flight.0.min(most), most);
             }
             "hedge" => self.hedge = value.parse().map_err(|_| wrong("`true` or `false`"))?,
+            "cache" => self.cache = Some(value.into()),
+            "cache_bytes" => {
+                let bytes = number()?;
+                self.cache_bytes = (bytes >= 64 << 20).then_some(bytes).ok_or_else(|| wrong("67108864 or more"))?;
+            }
             _ => self.keys.settings.push((key.to_ascii_lowercase(), value.to_owned())),
         }
         Ok(())
@@ -120,6 +134,14 @@ impl StoreOptions {
     /// Keys of the environment in lower case, with their values.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (String, &str)> {
         self.keys.environment.iter().map(|(key, value)| (key.to_ascii_lowercase(), value.as_str()))
+    }
+
+    /// Where the store is, as far as the URL does not say it.
+    pub(crate) fn endpoints(&self) -> String {
+        let all = self.keys.environment.iter().chain(&self.keys.settings);
+        let is_where =
+            |key: &str| ["endpoint", "account_name"].iter().any(|word| key.to_ascii_lowercase().contains(word));
+        all.filter(|(key, _)| is_where(key)).map(|(key, value)| format!("{key}={value} ")).collect()
     }
 
     pub(crate) fn settings(&self) -> impl Iterator<Item = (&str, &str)> {

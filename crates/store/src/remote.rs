@@ -1,11 +1,12 @@
 //! A folder in a store, as the storage of a dataset.
 
+use crate::cache::Cache;
 use crate::client::{Client, cannot_start};
 use crate::connect::connect;
 use crate::failure::Failure;
 use crate::object::Object;
 use crate::options::StoreOptions;
-use crate::place::Target;
+use crate::place::{Place, Target};
 use object_store::ObjectStore;
 use object_store::path::Path as Key;
 use shardpack_reader::{Error, ReadAt, Result, Storage, Traffic};
@@ -46,15 +47,39 @@ impl Remote {
     /// `Usage` if the folder cannot be one, or no thread can be started.
     pub fn new(store: Arc<dyn ObjectStore>, folder: &str, options: &StoreOptions) -> Result<Self> {
         let key = Key::parse(folder).map_err(|error| Error::usage("folder in the store", "a path", error))?;
-        Self::start(store, key, folder, options)
+        if options.cache.is_some() {
+            return Err(Error::usage("cache", "a dataset that is opened by its URL", "a store without a name"));
+        }
+        Self::start(store, key, folder, options, None)
     }
 
     pub(crate) fn of_target(target: &Target, options: &StoreOptions) -> Result<Self> {
-        Self::start(connect(target, options)?, target.folder.clone(), &target.name, options)
+        let name = || format!("{} {}", target.name, options.endpoints());
+        let open = |path| Cache::open(path, options.cache_bytes, name()).map(Arc::new);
+        let cache = options.cache.as_deref().map(open).transpose()?;
+        Self::start(connect(target, options)?, target.folder.clone(), &target.name, options, cache)
     }
 
-    fn start(store: Arc<dyn ObjectStore>, folder: Key, name: &str, options: &StoreOptions) -> Result<Self> {
-        let client = Client::start(store, folder.clone(), options).map_err(|error| cannot_start(name, &error))?;
+    /// The folder that a URL names, as [`crate::open`] takes it.
+    ///
+    /// # Errors
+    /// `Usage` if the URL or an option is not understood, or is a path of this machine.
+    pub fn at(url: &str, options: &StoreOptions) -> Result<Self> {
+        match Place::parse(url)? {
+            Place::Remote(target) => Self::of_target(&target, options),
+            Place::Local(_) => Err(Error::usage(format!("`{url}`"), "a URL of a store", "a path of this machine")),
+        }
+    }
+
+    fn start(
+        store: Arc<dyn ObjectStore>,
+        folder: Key,
+        name: &str,
+        options: &StoreOptions,
+        cache: Option<Arc<Cache>>,
+    ) -> Result<Self> {
+        let client =
+            Client::start(store, folder.clone(), options, cache).map_err(|error| cannot_start(name, &error))?;
         Ok(Self { client: Arc::new(client), path: name.into(), folder })
     }
 }

@@ -7,7 +7,7 @@ use super::setup::Setup;
 use crate::cli::args::{BenchArgs, OrderArg};
 use crate::cli::{show, units};
 use serde_json::{Value, json};
-use shardpack_reader::Traffic;
+use shardpack_reader::{CacheStats, Traffic};
 
 /// Everything that was measured.
 pub(super) struct Report<'a> {
@@ -220,7 +220,7 @@ impl Report<'_> {
 /// What was asked of a store, in all epochs; nothing of a local disk.
 pub(super) fn network_text(traffic: &Traffic) -> String {
     if traffic.requests == 0 {
-        return String::new();
+        return cache_text(&traffic.cache);
     }
     let hedges = match traffic.hedges {
         0 => String::new(),
@@ -233,6 +233,26 @@ pub(super) fn network_text(traffic: &Traffic) -> String {
         units::count(traffic.retries),
         units::count(traffic.peak_in_flight),
         units::bytes(traffic.peak_held_bytes),
+    ) + &cache_text(&traffic.cache)
+}
+
+/// What the cache on the local disk did, if there is one.
+fn cache_text(cache: &CacheStats) -> String {
+    if *cache == CacheStats::default() {
+        return String::new();
+    }
+    let more = [
+        (cache.evicted, "went"),
+        (cache.dropped, "were wrong"),
+        (cache.failed_writes, "writes failed: it was not filled further"),
+    ];
+    let more: String =
+        more.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {} {what}", units::count(*n))).collect();
+    format!(
+        "cache: {} of {} there, {}{more}\n",
+        units::count(cache.hits),
+        units::plural(cache.hits + cache.misses, "block"),
+        units::bytes(cache.hit_bytes),
     )
 }
 
@@ -247,6 +267,14 @@ pub(super) fn network_json(traffic: &Traffic) -> Value {
             "fetched_bytes": traffic.fetched_bytes,
             "peak_requests_in_flight": traffic.peak_in_flight,
             "peak_held_bytes": traffic.peak_held_bytes,
+            "cache": {
+                "hits": traffic.cache.hits,
+                "misses": traffic.cache.misses,
+                "hit_bytes": traffic.cache.hit_bytes,
+                "evicted": traffic.cache.evicted,
+                "dropped": traffic.cache.dropped,
+                "failed_writes": traffic.cache.failed_writes,
+            },
         }),
     }
 }

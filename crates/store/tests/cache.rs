@@ -1,0 +1,169 @@
+//! A cache on the local disk serves the right bytes or none, and touches nothing but its own.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+#[path = "../../loader/tests/loader_support/mod.rs"]
+mod loader_support;
+mod server;
+#[path = "../../reader/tests/support/mod.rs"]
+mod support;
+
+use loader_support::Disk;
+use server::{Answer, Server};
+use shardpack_reader::Storage as _;
+use shardpack_reader::{Dataset, DatasetOptions};
+use shardpack_store::{CacheStats, Remote, StoreOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{env, fs};
+
+fn options(cache: &Path) -> StoreOptions {
+    StoreOptions { cache: Some(cache.into()), ..StoreOptions::default() }
+}
+
+fn records(dataset: &Dataset) -> Vec<Vec<u8>> {
+    dataset.iter().unwrap().map(|sample| sample.unwrap().record_bytes().to_vec()).collect()
+}
+
+fn read(url: &str, options: &StoreOptions) -> (Vec<Vec<u8>>, CacheStats) {
+    let remote = Arc::new(Remote::at(url, options).unwrap());
+    let dataset = DatasetOptions::new().open_in(Arc::clone(&remote) as _).unwrap();
+    (records(&dataset), remote.traffic().cache)
+}
+
+fn blocks(cache: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().path());
+    all.filter(|path| path.extension().is_some_and(|extension| extension == "block")).collect()
+}
+
+fn disk() -> Disk {
+    Disk::varied(&[2000, 1500])
+}
+
+#[test]
+fn the_second_time_comes_from_the_disk_and_wrong_blocks_do_not() {
+    let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
+    let server = Server::start(disk.path(), |_| Answer::Right);
+    let (cache, right) = (folder.path().join("cache"), records(&disk.open()));
+    let (first, filled) = read(&server.url(), &options(&cache));
+    assert!(first == right && filled.misses > 0 && filled.failed_writes == 0, "{filled:?}");
+    let (second, stats) = read(&server.url(), &options(&cache));
+    assert!(second == right && stats.hits > 0 && stats.misses == 0, "{stats:?}");
+    // Cut, a bit of it turned, another identity.
+    for damage in 0..3 {
+        let all = blocks(&cache);
+        for path in &all {
+            let mut bytes = fs::read(path).unwrap();
+            match damage {
+                0 => bytes.truncate(bytes.len() / 2),
+                1 => *bytes.last_mut().unwrap() ^= 1,
+                _ => bytes[20] ^= 1,
+            }
+            fs::write(path, bytes).unwrap();
+        }
+        let (again, stats) = read(&server.url(), &options(&cache));
+        assert!(again == right && stats.dropped == all.len() as u64, "{stats:?}");
+    }
+    let precious = folder.path().join("precious");
+    fs::write(&precious, "the only copy").unwrap();
+    for path in blocks(&cache) {
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&precious, &path).unwrap();
+    }
+    assert_eq!(read(&server.url(), &options(&cache)).0, right);
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "the only copy");
+    // Writes that fail: nothing can be renamed to the name of a folder.
+    for path in blocks(&cache) {
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+    }
+    let (again, stats) = read(&server.url(), &options(&cache));
+    assert!(again == right && stats.failed_writes > 0 && stats.hits == 0, "{stats:?}");
+}
+
+#[test]
+fn a_folder_that_is_not_its_own_is_refused() {
+    let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
+    let server = Server::start(disk.path(), |_| Answer::Right);
+    let refused = |cache: &Path| Remote::at(&server.url(), &options(cache)).unwrap_err().to_string();
+    let before = fs::read_dir(disk.path()).unwrap().count();
+    let error = refused(disk.path());
+    assert!(error.contains("nothing but a cache") && error.contains("in it"), "{error}");
+    assert_eq!(fs::read_dir(disk.path()).unwrap().count(), before);
+    let cache = folder.path().join("cache");
+    Remote::at(&server.url(), &options(&cache)).unwrap();
+    let (link, marker) = (folder.path().join("link"), cache.join("shardpack-cache"));
+    std::os::unix::fs::symlink(&cache, &link).unwrap();
+    refused(&link);
+    let moved = folder.path().join("moved");
+    fs::rename(&marker, &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, &marker).unwrap();
+    assert!(refused(&cache).contains("no right `shardpack-cache`"));
+}
+
+#[test]
+fn the_bound_holds() {
+    let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
+    let server = Server::start(disk.path(), |_| Answer::Right);
+    let size = |cache: &Path| blocks(cache).iter().map(|path| fs::metadata(path).unwrap().len()).sum::<u64>();
+    let all = folder.path().join("all");
+    read(&server.url(), &options(&all));
+    let most = size(&all) * 2 / 3;
+    let cache = folder.path().join("cache");
+    let small = StoreOptions { cache_bytes: most, ..options(&cache) };
+    let mut evicted = 0;
+    for _ in 0..3 {
+        let (found, stats) = read(&server.url(), &small);
+        assert_eq!(found, records(&disk.open()));
+        evicted += stats.evicted;
+        assert!(size(&cache) <= most, "{} of {most}", size(&cache));
+    }
+    assert!(evicted > 0 && StoreOptions::default().set("cache_bytes", "1000").is_err());
+}
+
+/// Not a test of its own: what the processes of the next one run.
+#[test]
+fn one_process_of_several() {
+    let Ok(cache) = env::var("CACHE_OF_TEST") else { return };
+    read(&env::var("URL_OF_TEST").unwrap(), &options(Path::new(&cache)));
+}
+
+fn start(url: &str, cache: &Path) -> Child {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "one_process_of_several"]).stdout(Stdio::null());
+    command.env("CACHE_OF_TEST", cache).env("URL_OF_TEST", url).spawn().unwrap()
+}
+
+fn killed(rounds: u64) {
+    let (disk, folder) = (disk(), tempfile::tempdir().unwrap());
+    let server = Server::start(disk.path(), |_| Answer::Right);
+    let (url, right) = (server.url(), records(&disk.open()));
+    let cache = folder.path().join("cache");
+    for round in 0..rounds {
+        let mut all: Vec<Child> = (0..4).map(|_| start(&url, &cache)).collect();
+        for (number, child) in all.iter_mut().enumerate() {
+            std::thread::sleep(Duration::from_millis((round * 7 + number as u64 * 3) % 40));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        let (found, stats) = read(&url, &options(&cache));
+        assert!(found == right && stats.dropped == 0, "{stats:?}");
+        blocks(&cache).iter().step_by(2).for_each(|path| fs::remove_file(path).unwrap());
+    }
+    let mut all: Vec<Child> = (0..4).map(|_| start(&url, &cache)).collect();
+    assert!(all.iter_mut().all(|child| child.wait().unwrap().success()));
+    assert_eq!(read(&url, &options(&cache)).1.misses, 0);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing beside the cache");
+}
+
+#[test]
+fn processes_that_are_killed_leave_no_wrong_block() {
+    killed(5);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn processes_that_are_killed_500_times_leave_no_wrong_block() {
+    killed(125);
+}
