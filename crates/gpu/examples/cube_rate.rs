@@ -1,17 +1,20 @@
 //! Times batches of cubes on a device: from pinned memory that is filled already, from the device's
 //! own memory, and against the bus.
 //!
-//! `cargo run --release -p shardpack-gpu --example cube_rate [BATCH [ROUNDS]]`: cubes of 480 × 640
-//! × 100 in float16, synthetic with 1 % noise, in batches of BATCH (default 6), on three streams;
-//! medians of ROUNDS (default 7) rounds of 12 batches. *pinned*: compressed bytes go up and are
-//! decoded. *resident*: they are on the device. *one stream*: resident, without overlap.
+//! `cargo run --release -p shardpack-gpu --example cube_rate [BATCH [ROUNDS [DATASET …]]]`: cubes of
+//! 480 × 640 × 100 in float16, synthetic with 1 % noise, or the first two arrays of each DATASET as
+//! they are stored, in batches of BATCH (default 6), on three streams; medians of ROUNDS (default 7)
+//! rounds of 12 batches. *pinned*: compressed bytes go up and are decoded. *resident*: they are on
+//! the device. *one stream*: resident, without overlap. Then the microseconds of a cube in each
+//! kernel, alone on the device.
 #![allow(clippy::print_stdout, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
 use half::f16;
-use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, EncodedArray, Filter, ValueRule};
-use shardpack_format::{Dtype, Limits};
+use shardpack_array::{Array, ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Filter, ValueRule};
+use shardpack_format::{ArrayDescriptor, Codec, Dtype, FieldKind, Limits};
 use shardpack_gpu::cubes::{CubeKernels, Fault, Payload, Stager, Work};
 use shardpack_gpu::driver::{Device, GpuError, Memory, Pinned, Stream};
+use shardpack_reader::Dataset;
 use std::error::Error;
 use std::time::Instant;
 
@@ -43,61 +46,111 @@ fn main() -> Result<(), Box<dyn Error>> {
     let kernels = CubeKernels::load(&device)?;
     println!("{}: kernels ready after {:.0} ms", device.properties().name, 1e3 * start.elapsed().as_secs_f64());
     println!(
-        "{:<58} {:>5} {:>8} {:>8} {:>8} {:>8} {:>10}",
+        "{:<58} {:>5} {:>8} {:>8} {:>8} {:>8} {:>10}  us",
         "stored as", "ratio", "to", "pinned", "resident", "1 stream", "GB/s bus"
     );
-    let cubes = [synthetic(1)?, synthetic(2)?];
-    let (by_band, as_shape) = (ArrayLayout::BandMajor, ArrayLayout::AsShape);
-    for (coder, filter, band_difference, layout) in [
-        (Coder::Raw, Filter::None, false, as_shape),
-        (Coder::Blosc2Lz4, Filter::Bitshuffle, true, by_band),
-        (Coder::Blosc2Lz4, Filter::Shuffle, true, by_band),
-        (Coder::Blosc2Lz4, Filter::Bitshuffle, true, as_shape),
-        (Coder::Blosc2Lz4, Filter::Shuffle, false, as_shape),
-    ] {
-        let settings = ArraySettings { values: ValueRule::Keep, coder, level: None, filter, band_difference, layout };
-        let encoded =
-            cubes.iter().map(|cube| ArrayEncoder::new(settings)?.encode(cube, None)).collect::<Result<Vec<_>, _>>()?;
-        for to in [As::F32, As::Decoded] {
-            let mut lanes = (0..LANES).map(|_| lane(&device, &encoded, batch, to)).collect::<Result<Vec<_>, _>>()?;
-            for lane in &mut lanes {
-                run(&kernels, lane, true)?;
-                check(&device, lane)?;
-            }
-            let mut rates = [const { Vec::new() }; 3];
-            for _ in 0..=rounds {
-                for (rates, (upload, used)) in rates.iter_mut().zip([(true, LANES), (false, LANES), (false, 1)]) {
-                    let start = Instant::now();
-                    for n in 0..BATCHES {
-                        if let Some(lane) = lanes.get_mut(n % used) {
-                            run(&kernels, lane, upload)?;
-                        }
-                    }
-                    device.synchronize()?;
-                    rates.push((BATCHES * batch) as f64 / start.elapsed().as_secs_f64());
-                }
-            }
-            let [pinned, resident, alone] = rates.map(median);
-            let bytes = lanes.first().map_or(0, |lane| lane.work.upload_bytes()) as f64 / batch as f64;
-            let ratio = Dtype::F16.array_bytes(&SHAPE)? as f64 / bytes;
-            let name = settings.to_string();
-            println!(
-                "{name:<58} {ratio:>5.2} {:>8} {pinned:>8.0} {resident:>8.0} {alone:>8.0} {:>10.1}",
-                if to == As::F32 { "float32" } else { "float16" },
-                pinned * bytes / 1e9
-            );
+    let datasets: Vec<String> = arguments.collect();
+    if datasets.is_empty() {
+        let cubes = [synthetic(1)?, synthetic(2)?];
+        let (by_band, as_shape) = (ArrayLayout::BandMajor, ArrayLayout::AsShape);
+        for (coder, filter, band_difference, layout) in [
+            (Coder::Raw, Filter::None, false, as_shape),
+            (Coder::Blosc2Lz4, Filter::Bitshuffle, true, by_band),
+            (Coder::Blosc2Lz4, Filter::Shuffle, true, by_band),
+            (Coder::Blosc2Lz4, Filter::Bitshuffle, true, as_shape),
+            (Coder::Blosc2Lz4, Filter::Shuffle, false, as_shape),
+        ] {
+            let settings =
+                ArraySettings { values: ValueRule::Keep, coder, level: None, filter, band_difference, layout };
+            let encode = |cube: &Array| -> Result<Stored, Box<dyn Error>> {
+                let encoded = ArrayEncoder::new(settings)?.encode(cube, None)?;
+                Ok(Stored { codec: encoded.codec, descriptor: encoded.descriptor, payload: encoded.payload })
+            };
+            let stored = cubes.iter().map(encode).collect::<Result<Vec<_>, _>>()?;
+            measure(&device, &kernels, &settings.to_string(), &stored, batch, rounds)?;
         }
+    }
+    for dataset in &datasets {
+        measure(&device, &kernels, dataset, &first_two(dataset)?, batch, rounds)?;
     }
     Ok(())
 }
 
-fn lane(device: &Device, encoded: &[EncodedArray], batch: usize, to: As) -> Result<Lane, Box<dyn Error>> {
+/// An array as it is stored.
+struct Stored {
+    codec: Codec,
+    descriptor: ArrayDescriptor,
+    payload: Vec<u8>,
+}
+
+/// The first arrays of the first two samples of a dataset.
+fn first_two(path: &str) -> Result<Vec<Stored>, Box<dyn Error>> {
+    let dataset = Dataset::open(path)?;
+    let mut stored = Vec::new();
+    for n in 0..dataset.len().min(2) {
+        let sample = dataset.get(n)?;
+        let found = dataset.schema().fields().iter().find(|field| field.kind == FieldKind::Array);
+        let field = found.ok_or("no field of arrays")?;
+        let value = sample.field(&field.name)?.ok_or("no array")?;
+        let descriptor = sample.descriptor(&field.name)?;
+        stored.push(Stored { codec: value.codec, descriptor, payload: value.bytes.to_vec() });
+    }
+    Ok(stored)
+}
+
+fn measure(
+    device: &Device,
+    kernels: &CubeKernels,
+    name: &str,
+    stored: &[Stored],
+    batch: usize,
+    rounds: usize,
+) -> Result<(), Box<dyn Error>> {
+    for to in [As::F32, As::Decoded] {
+        let mut lanes = (0..LANES).map(|_| lane(device, stored, batch, to)).collect::<Result<Vec<_>, _>>()?;
+        for lane in &mut lanes {
+            run(kernels, lane, true)?;
+            check(device, lane)?;
+        }
+        let mut rates = [const { Vec::new() }; 3];
+        for _ in 0..=rounds {
+            for (rates, (upload, used)) in rates.iter_mut().zip([(true, LANES), (false, LANES), (false, 1)]) {
+                let start = Instant::now();
+                for n in 0..BATCHES {
+                    if let Some(lane) = lanes.get_mut(n % used) {
+                        run(kernels, lane, upload)?;
+                    }
+                }
+                device.synchronize()?;
+                rates.push((BATCHES * batch) as f64 / start.elapsed().as_secs_f64());
+            }
+        }
+        let [pinned, resident, alone] = rates.map(median);
+        let bytes = lanes.first().map_or(0, |lane| lane.work.upload_bytes()) as f64 / batch as f64;
+        let elements: u64 = stored.first().map_or(0, |cube| cube.descriptor.shape.iter().product());
+        let mut each = String::new();
+        if let Some(Lane { stream, slot, out, work, .. }) = lanes.first() {
+            for (kernel, ms) in kernels.profile(device, stream, work, slot, out)? {
+                each += &format!("  {kernel} {:.0}", 1e3 * ms / batch as f32);
+            }
+        }
+        println!(
+            "{name:<58} {:>5.2} {:>8} {pinned:>8.0} {resident:>8.0} {alone:>8.0} {:>10.1}{each}",
+            2.0 * elements as f64 / bytes,
+            if to == As::F32 { "float32" } else { "float16" },
+            pinned * bytes / 1e9
+        );
+    }
+    Ok(())
+}
+
+fn lane(device: &Device, stored: &[Stored], batch: usize, to: As) -> Result<Lane, Box<dyn Error>> {
     let mut stager = Stager::default();
     let upload = batch * (64 << 20);
     let mut pinned = Pinned::new(device, upload)?;
     let mut staged = stager.begin(pinned.bytes_mut()?)?;
     let mut out = 0;
-    for cube in encoded.iter().cycle().take(batch) {
+    for cube in stored.iter().cycle().take(batch) {
         let payload = Payload::Bytes(&cube.payload);
         out += staged.push(cube.codec, &cube.descriptor, payload, None, &to.into(), out, &Limits::default())?.bytes;
     }

@@ -2,24 +2,34 @@
 //
 // A slot is one piece of device memory: first what was uploaded (compressed bytes as they stand in the files, then
 // tables), then room for what is decoded. All places in it are counted from its start, which is a multiple of 256; 16
-// bytes more than are used can be read.
+// bytes more than are used can be read. Compressed bytes may also be among the values that stay on the device: memory of
+// its own, which is as long and begins as evenly.
 #pragma once
 #include "device.cuh"
 
 // Elements of a Blosc2 block; tables of bytes go by so many elements whatever the codec.
 #define CUBE_BLOCK 65536u
+// Of a place that is among the values that stay on the device: the highest bit.
+#define PLACE_KEPT ((u64)1 << 63)
 // Pixels of a tile, a lane each.
 #define CUBE_PIXELS 32u
+// Pixels of a tile where a lane has four.
+#define QUAD_PIXELS 128u
 // Elements of a Blosc2 stream that one thread turns from bit planes to bytes.
 #define CUBE_PIECE_THREADS 1024u
 
 // Element types, by their codes on disk, and bfloat16, which is none of them.
 enum Type { BOOL = 1, U8, I8, U16, I16, U32, I32, U64, I64, F16, F32, F64, BF16 };
 enum Transform { AS_STORED, FROM_F16, FROM_INTEGER, FROM_FIXED };
-// How values are made: bits copied, float16 to float32, or all else.
-enum Mode { MODE_COPY, MODE_WIDEN, MODE_ANY };
+// How values are made: bits copied, float16 to float32, or all else; and of that float16 to any float, perhaps normalised,
+// for which quads have a way of their own.
+enum Mode { MODE_COPY, MODE_WIDEN, MODE_ANY, MODE_FLOAT };
 // Why a cube is not decoded: the upper 4 bits of its status. The others are the number of the stream.
 enum Fault { FAULT_LZ4 = 1, FAULT_FIXED, FAULT_BOOL };
+
+// How the elements of a cube lie, and are walked: bands of a pixel side by side; pixels of a band, one by one; or four at
+// a time, of two bytes each, which then stand side by side in all blocks.
+enum Walk { WALK_PIXELS, WALK_BANDS, WALK_QUADS };
 
 // How a stream is stored.
 enum Stored { STREAM_LZ4, STREAM_STORED, STREAM_RUN };
@@ -48,7 +58,8 @@ struct CubePiece {
     u32 unused;
 };
 
-// Where byte `j` of element `i` of a block is: `at + i * step`.
+// Where byte `j` of element `i` of a block is: `at + i * step`. Where `step` is 0, `at` is the byte itself, too: the slot
+// begins with all of them.
 struct CubePlane {
     u64 at;
     u32 step, unused;
@@ -78,8 +89,8 @@ struct Cube {
     // Bytes of a stored element.
     u32 width;
     u32 stored, decoded, output, transform, mode;
-    // Payload: bands first; elements are differences along the bands. Output: bands first.
-    u32 by_band, difference, out_by_band;
+    // A Walk. Payload: elements are differences along the bands. Output: bands first.
+    u32 walk, difference, out_by_band;
     // All of it: columns of a row, pixels, bands, and bands of the tables.
     u32 columns, pixels, bands, table_bands;
     // The region: number of its first pixel, its rows and columns, number of its bands.
@@ -205,6 +216,15 @@ FN u32 normalised(u32 x, u32 scale, u32 bias) {
     return float_bits(__fmaf_rn(bits_float(x), bits_float(scale), bits_float(bias)));
 }
 
+// A float32 as bits of a float of this type.
+FN u32 float_output(u32 x, u32 type) {
+    switch (type) {
+        case F16: return f16_of_f32(x);
+        case BF16: return bf16_bits(bits_float(x));
+        default: return x;
+    }
+}
+
 // Bits of the decoded type as bits of the output type: the same, or by way of float32, in which they are normalised, to
 // a shorter float. `place`: of the band among those that come out.
 FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
@@ -220,11 +240,7 @@ FN u64 cube_output(const Cube& c, Ptr<const u8> slot, u64 value, u32 place) {
         const Ptr<const u32> factors = cast<const u32>(slot + c.factors) + 2 * (u64)(place % c.factor_bands);
         x = normalised(x, factors[0], factors[1]);
     }
-    switch (c.output) {
-        case F16: return f16_of_f32(x);
-        case BF16: return bf16_bits(bits_float(x));
-        default: return x;
-    }
+    return float_output(x, c.output);
 }
 
 // Not inlined: a tenth of the code, which the driver compiles at start.
@@ -244,7 +260,7 @@ CALLED u64 cube_value(const Cube& c, Ptr<const u8> slot, Ptr<u32> status, u64 q,
 FN void cube_put(const Cube& c, Ptr<const u8> slot, Ptr<u8> out, Ptr<u32> status, u64 q, CubePick pick, u32 n) {
     u64 value = q;
     if (c.mode == MODE_WIDEN) value = f32_of_f16((u32)q);
-    if (c.mode == MODE_ANY) value = cube_value(c, slot, status, q, pick);
+    if (c.mode >= MODE_ANY) value = cube_value(c, slot, status, q, pick);
     switch (c.output) {
         case BOOL:
         case U8:

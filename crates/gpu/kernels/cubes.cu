@@ -1,10 +1,11 @@
-// Cubes: Blosc2 chunks as they stand in a shard (format-spec §4 and §5.3) to the values of a batch. Three kernels, in
+// Cubes: Blosc2 chunks as they stand in a shard (format-spec §4 and §5.3) to the values of a batch. Four kernels, in
 // this order, each for all cubes of a batch:
 //
 //   cube_streams   LZ4 streams, a warp each; streams that are stored, or runs, stay where they are
 //   cube_pieces    bit planes and differences of bytes undone, a stream a block of threads: what is left are byte planes
-//   cube_by_band / cube_by_pixel
-//                  bytes to elements, differences along the bands summed up, values, in the order of the output
+//   cube_values, cube_quads
+//                  bytes to elements, differences along the bands summed up, values, in the order of the output; quads
+//                  are those of the usual cube, band-major elements of two bytes, where a lane takes four pixels
 //
 // The host has checked all numbers but those inside of LZ4 streams.
 #include "cube.cuh"
@@ -15,6 +16,8 @@
 
 struct CubeParams {
     Ptr<u8> slot;
+    // Values that stay on the device.
+    Ptr<const u8> kept;
     Ptr<u8> out;
     // One word for each cube; 0 before and, where all is well, after.
     Ptr<u32> status;
@@ -28,9 +31,14 @@ struct StreamsMemory {
     Array<Lz4Memory, STREAM_WARPS> warps;
 };
 
+// What is at a place that is read: of the slot, or, with PLACE_KEPT, of the values that stay on the device.
+FN Ptr<const u8> place_of(const CubeParams& p, u64 at) {
+    return (at & PLACE_KEPT ? p.kept : Ptr<const u8>(p.slot)) + (at & ~PLACE_KEPT);
+}
+
 // Four bytes from anywhere; up to 7 after them are read as well.
-FN u32 word_at(Ptr<const u8> slot, u64 at) {
-    const Ptr<const u32> words = cast<const u32>(slot + (at & ~(u64)3));
+FN u32 word_at(const CubeParams& p, u64 at) {
+    const Ptr<const u32> words = cast<const u32>(place_of(p, at & ~(u64)3));
     const u32 shift = (u32)(at & 3) * 8;
     if (shift == 0) return words[0];
     return __funnelshift_r(words[0], words[1], shift);
@@ -42,15 +50,16 @@ KERNEL(cube_streams, CubeParams, STREAM_WARPS * 32) {
     if (n >= p.count) return;
     const CubeStream s = cast<const CubeStream>(p.slot + p.table)[n];
     if (s.kind == STREAM_LZ4) {
-        const bool sound = lz4_block(p.slot, s.from, s.bytes, s.to, s.out_bytes, memory.warps[warp], lane);
+        const bool sound = lz4_block(place_of(p, s.from & ~(u64)15), (u32)s.from & 15, s.bytes, p.slot + s.to, s.to % 16 == 0,
+                                     s.out_bytes, memory.warps[warp], lane);
         if (!sound && lane == 0) cube_fault(p.status, s.row, FAULT_LZ4, s.number);
     } else {
         // By words where these begin and end whole.
         const u32 words = s.to % 4 == 0 ? s.out_bytes / 4 : 0, run = (u32)s.from * 0x01010101u;
         const Ptr<u32> to = cast<u32>(p.slot + (s.to & ~(u64)3));
-        for (u32 i = lane; i < words; i += 32) to[i] = s.kind == STREAM_RUN ? run : word_at(p.slot, s.from + 4 * (u64)i);
+        for (u32 i = lane; i < words; i += 32) to[i] = s.kind == STREAM_RUN ? run : word_at(p, s.from + 4 * (u64)i);
         for (u32 i = 4 * words + lane; i < s.out_bytes; i += 32)
-            p.slot[s.to + i] = s.kind == STREAM_RUN ? (u8)run : p.slot[s.from + i];
+            p.slot[s.to + i] = s.kind == STREAM_RUN ? (u8)run : *place_of(p, s.from + i);
     }
 }
 
@@ -88,6 +97,28 @@ FN void turn_bits(Array<u32, 8>& w) {
     for (u32 i = 0; i < 8; i++) w[i] = v[i];
 }
 
+// Word `n` of eight planes that are `plane` bytes long each, the first from `from` on; 0 of what is not asked for. Loads
+// that wait for each other are slow: all come before the first is looked at.
+FN void plane_words(const CubeParams& p, u64 from, u32 plane, u32 n, bool asked, Array<u32, 8>& words) {
+    if (!asked) {
+#pragma unroll
+        for (u32 k = 0; k < 8; k++) words[k] = 0;
+    } else if ((((u32)from | plane) & 3) == 0) {
+#pragma unroll
+        for (u32 k = 0; k < 8; k++) words[k] = cast<const u32>(place_of(p, from + k * plane))[n];
+    } else {
+        Array<u32, 8> high;
+#pragma unroll
+        for (u32 k = 0; k < 8; k++) {
+            const Ptr<const u32> at = cast<const u32>(place_of(p, (from + k * plane) & ~(u64)3)) + n;
+            words[k] = at[0];
+            high[k] = at[1];
+        }
+#pragma unroll
+        for (u32 k = 0; k < 8; k++) words[k] = __funnelshift_r(words[k], high[k], (((u32)from + k * plane) & 3) * 8);
+    }
+}
+
 struct PiecesMemory {
     Array<u32, 32> sums;
 };
@@ -102,13 +133,10 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
         // Two turns of 1024 threads and 32 elements each are the longest piece.
         Array<u32, 8> first, second;
         const u32 at = 32 * thread, then = at + 32 * CUBE_PIECE_THREADS;
-#pragma unroll
-        for (u32 k = 0; k < 8; k++) {
-            first[k] = at < whole ? word_at(p.slot, s.from + k * plane + at / 8) : 0;
-            second[k] = then < whole ? word_at(p.slot, s.from + k * plane + then / 8) : 0;
-        }
+        plane_words(p, s.from, plane, at / 32, at < whole, first);
+        plane_words(p, s.from, plane, then / 32, then < whole, second);
         u8 odd = 0;
-        if (thread < s.count - whole) odd = p.slot[s.rest + thread * s.step];
+        if (thread < s.count - whole) odd = *place_of(p, s.rest + thread * s.step);
         __syncthreads();
         turn_bits(first);
         turn_bits(second);
@@ -137,7 +165,7 @@ KERNEL(cube_pieces, CubeParams, CUBE_PIECE_THREADS) {
 #pragma unroll
     for (u32 k = 0; k < 16; k++) {
         const u32 at = 64 * thread + 4 * k;
-        w[k] = at < s.count ? word_at(p.slot, s.from + at) : 0;
+        w[k] = at < s.count ? word_at(p, s.from + at) : 0;
         u32 out = 0;
 #pragma unroll
         for (u32 i = 0; i < 4; i++) {
@@ -199,14 +227,14 @@ template <u32 WIDTH> FN u64 tile_at(const Array<u32, TILE_WORDS>& tile, u32 pixe
 }
 
 // Stored element `e` of a payload.
-template <u32 WIDTH> FN typename Element<WIDTH>::T element_at(Ptr<const u8> slot, Ptr<const uint4> planes, u32 e) {
+template <u32 WIDTH> FN typename Element<WIDTH>::T element_at(const CubeParams& p, Ptr<const uint4> planes, u32 e) {
     typename Element<WIDTH>::T q = 0;
     const u32 block = e / CUBE_BLOCK, i = e % CUBE_BLOCK;
 #pragma unroll
     for (u32 j = 0; j < WIDTH; j++) {
         const uint4 plane = planes[block * WIDTH + j];
         const u64 at = (u64)plane.y << 32 | plane.x;
-        q |= (typename Element<WIDTH>::T)slot[at + (u64)i * plane.z] << 8 * j;
+        q |= (typename Element<WIDTH>::T)*place_of(p, at + (u64)i * plane.z) << 8 * j;
     }
     return q;
 }
@@ -290,7 +318,7 @@ FN void by_band(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& tile
 #pragma unroll
             for (u32 i = 0; i < 8; i++) {
                 const u32 band = min(base + n + i, c.bands - 1);
-                q[i] = element_at<WIDTH>(p.slot, planes, band * c.pixels + pixel);
+                q[i] = element_at<WIDTH>(p, planes, band * c.pixels + pixel);
             }
 #pragma unroll
             for (u32 i = 0; i < 8; i++) {
@@ -323,7 +351,7 @@ FN void by_pixel(const CubeParams& p, const Cube& c, Array<u32, TILE_WORDS>& til
             const u32 mine = r + lane / Element<WIDTH>::BANDS;
             const u32 pixel = pixel_of(c, first + min(mine, count - 1));
             typename Element<WIDTH>::T q = 0;
-            if (band < c.bands) q = element_at<WIDTH>(p.slot, planes, pixel * c.bands + band);
+            if (band < c.bands) q = element_at<WIDTH>(p, planes, pixel * c.bands + band);
             if (WIDTH <= 2 && c.difference) {
                 u32 sum = unzigzag((u32)q);
                 for (u32 n = 1; n < 32; n *= 2) {
@@ -349,7 +377,7 @@ template <u32 WIDTH> FN void values(const CubeParams& p, const Cube& c, Array<u3
     const u32 first = unit / parts * CUBE_PIXELS, skip = unit % parts * c.chunks_each;
     if (first >= c.region_rows * c.region_columns) return;
     const u32 chunks = min(c.chunks_each, c.chunks - skip);
-    if (c.by_band)
+    if (c.walk == WALK_BANDS)
         by_band<WIDTH>(p, c, tile, first, c.first_chunk + skip, chunks, lane);
     else
         by_pixel<WIDTH>(p, c, tile, first, c.first_chunk + skip, chunks, lane);
@@ -360,6 +388,7 @@ KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
     SHARED(TilesMemory, memory);
     const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
+    if (c.walk == WALK_QUADS) return;
     const u32 unit = blockIdx.x * TILE_WARPS + warp;
     Array<u32, TILE_WORDS>& tile = memory.tiles[warp];
     switch (c.width) {
@@ -367,6 +396,318 @@ KERNEL(cube_values, CubeParams, TILE_WARPS * 32) {
         case 2: values<2>(p, c, tile, unit, lane); break;
         case 4: values<4>(p, c, tile, unit, lane); break;
         default: values<8>(p, c, tile, unit, lane);
+    }
+}
+
+// Pairs of up to 32 bands of 128 pixels, a row a pixel. First those of each lane's first pixel, then of its second, and so
+// on: rows of 17 words, and 16 more between the four, so that lanes meet no bank twice, neither when they write what they
+// have nor when they read rows.
+#define QUAD_ROW 17u
+#define QUAD_PLACE (32 * QUAD_ROW + 16)
+// The same of one word for each pixel.
+#define QUAD_STARTS 33u
+
+struct QuadsMemory {
+    Array<Array<u32, 4 * QUAD_PLACE>, TILE_WARPS> tiles;
+    // Where in the output each pixel begins.
+    Array<u32, 4 * QUAD_STARTS> starts;
+    // Of each warp: its sum for four pixels a lane; what comes before it for each pixel, twice in a word.
+    Array<Array<uint2, 32>, TILE_WARPS> sums;
+    Array<Array<u32, 4 * QUAD_STARTS>, TILE_WARPS> before;
+};
+
+// Two elements in a word: the signed differences out of zigzag-coded ones, and sums without a carry between them.
+FN u32 unzigzag_both(u32 z) { return (z >> 1 & 0x7FFF7FFFu) ^ (z & 0x00010001u) * 0xFFFFu; }
+FN u32 sum_both(u32 a, u32 b) { return ((a & 0x7FFF7FFFu) + (b & 0x7FFF7FFFu)) ^ ((a ^ b) & 0x80008000u); }
+
+// What of a cube its values are put by: in registers, where stores could change what stands in memory.
+struct QuadsOut {
+    Ptr<u8> out;
+    // Of `out`, for what is put as words of several values; all else is at a multiple of 16.
+    u32 offset;
+    u32 mode, unit_bytes, first_band, step_band;
+    // Of MODE_FLOAT: the type, and pairs of factors, of which there may be none.
+    u32 type, factor_bands;
+    Ptr<const uint2> factors;
+};
+
+// The factors of the band at this place of the output; those that change nothing are not asked for.
+FN uint2 factors_of(const QuadsOut& o, u32 place) {
+    return o.factor_bands == 0 ? make_uint2(0, 0) : o.factors[place % o.factor_bands];
+}
+
+// A float16, as a float of that type.
+FN u32 float_of(const QuadsOut& o, u32 half, uint2 factors) {
+    u32 x = f32_of_f16(half & 0xFFFF);
+    if (o.factor_bands != 0) x = normalised(x, factors.x, factors.y);
+    return float_output(x, o.type);
+}
+
+// Puts four values of that type, the first at `n`, which is a multiple of four.
+FN void floats_put(const QuadsOut& o, u32 n, u32 a, u32 b, u32 c, u32 d) {
+    if (o.type == F32)
+        *cast<uint4>(o.out + 4 * (u64)n) = make_uint4(a, b, c, d);
+    else
+        *cast<uint2>(o.out + 2 * (u64)n) = make_uint2(a | b << 16, c | d << 16);
+}
+
+// Puts the element of one pixel in one band.
+CALLED void one_put(const CubeParams& p, const Cube& c, u32 q, CubePick pick, u32 n) {
+    cube_put(c, p.slot, p.out + c.out, p.status, q, pick, n);
+}
+
+// Puts the elements of four pixels in one band, which are side by side in the output if `together`.
+FN void quad_put(const CubeParams& p, const Cube& c, const QuadsOut& o, uint2 q, u32 band, const Array<u32, 4>& start,
+                 bool together) {
+    const u32 place = band - o.first_band, n = start[0] + place * o.step_band;
+    if (together && o.mode == MODE_COPY && (o.offset + 2 * n) % 8 == 0) {
+        *cast<uint2>(o.out + 2 * (u64)n) = q;
+    } else if (together && o.mode == MODE_WIDEN && (o.offset + 4 * n) % 16 == 0) {
+        *cast<uint4>(o.out + 4 * (u64)n) =
+            make_uint4(f32_of_f16(q.x & 0xFFFF), f32_of_f16(q.x >> 16), f32_of_f16(q.y & 0xFFFF), f32_of_f16(q.y >> 16));
+    } else if (together && o.mode == MODE_FLOAT && (o.offset + o.unit_bytes * n) % (4 * o.unit_bytes) == 0) {
+        const uint2 f = factors_of(o, place);
+        floats_put(o, n, float_of(o, q.x, f), float_of(o, q.x >> 16, f), float_of(o, q.y, f), float_of(o, q.y >> 16, f));
+    } else {
+        const CubePick pick = {band, place};
+#pragma unroll
+        for (u32 i = 0; i < 4; i++)
+            one_put(p, c, (i < 2 ? q.x : q.y) >> i % 2 * 16 & 0xFFFF, pick, start[i] + place * o.step_band);
+    }
+}
+
+// Puts the elements of one pixel in two bands, which are side by side in the output if they may be.
+FN void pair_put(const CubeParams& p, const Cube& c, const QuadsOut& o, u32 q, u32 band, u32 start, u32 from, u32 to) {
+    const u32 place = band - o.first_band, n = start + place;
+    const bool both = band >= from && band + 1 < to && o.step_band == 1;
+    if (both && o.mode == MODE_COPY && (o.offset + 2 * n) % 4 == 0) {
+        *cast<u32>(o.out + 2 * (u64)n) = q;
+    } else if (both && o.mode == MODE_WIDEN && (o.offset + 4 * n) % 8 == 0) {
+        *cast<uint2>(o.out + 4 * (u64)n) = make_uint2(f32_of_f16(q & 0xFFFF), f32_of_f16(q >> 16));
+    } else {
+#pragma unroll 1
+        for (u32 i = 0; i < 2; i++) {
+            const CubePick pick = {band + i, place + i};
+            if (band + i < from || band + i >= to) continue;
+            one_put(p, c, q >> 16 * i & 0xFFFF, pick, start + pick.place * o.step_band);
+        }
+    }
+}
+
+// Where four bands of four pixels are: the planes of both bytes of each, and the place in their block.
+struct QuadPlaces {
+    Array<uint4, 8> plane;
+    Array<u32, 4> place;
+};
+
+FN void quad_places(QuadPlaces& w, Ptr<const uint4> planes, u32 bands, u32 pixels, u32 band, u32 pixel) {
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        const u32 e = min(band + i, bands - 1) * pixels + pixel, block = e / CUBE_BLOCK;
+        w.place[i] = e % CUBE_BLOCK;
+        w.plane[2 * i] = planes[2 * block];
+        w.plane[2 * i + 1] = planes[2 * block + 1];
+    }
+}
+
+// What is there: words of one byte of four pixels, and the word after; the bytes begin so many bytes behind the start of
+// the first, two bits for each.
+struct QuadBytes {
+    Array<u32, 8> low, high;
+    u32 shifts;
+};
+
+// Loads that wait for each other are slow: all come before the first is looked at. Of a plane of one byte, that is the
+// byte, and nothing is read. (Every index is known to the compiler, or it would keep all of this in memory.)
+FN void quad_bytes(QuadBytes& b, const CubeParams& p, const QuadPlaces& w) {
+    bool apart = false;
+    b.shifts = 0;
+#pragma unroll
+    for (u32 i = 0; i < 8; i++) {
+        apart = apart || w.plane[i].z > 1;
+        if (w.plane[i].z == 1) b.shifts |= (w.plane[i].x & 3) << 2 * i;
+        b.low[i] = b.high[i] = w.plane[i].x * 0x01010101u;
+    }
+    if (apart) {
+        b.shifts = 0;
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            u64 at = ((u64)w.plane[i].y << 32 | w.plane[i].x) + (u64)w.place[i / 2] * w.plane[i].z;
+            u32 word = 0;
+#pragma unroll 1
+            for (u32 n = 0; n < 4; n++, at += w.plane[i].z) word |= (u32)*place_of(p, at) << 8 * n;
+            b.low[i] = word;
+        }
+    } else if (b.shifts == 0) {
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            const u64 at = ((u64)w.plane[i].y << 32 | w.plane[i].x) + w.place[i / 2];
+            if (w.plane[i].z) b.low[i] = *cast<const u32>(place_of(p, at));
+        }
+    } else {
+#pragma unroll
+        for (u32 i = 0; i < 8; i++) {
+            const u64 at = ((u64)w.plane[i].y << 32 | w.plane[i].x) + w.place[i / 2];
+            const Ptr<const u32> words = cast<const u32>(place_of(p, at & ~(u64)3));
+            if (w.plane[i].z) b.low[i] = words[0], b.high[i] = words[1];
+        }
+    }
+}
+
+FN u32 quad_byte(const QuadBytes& b, u32 i) { return __funnelshift_r(b.low[i], b.high[i], (b.shifts >> 2 * i & 3) * 8); }
+
+// The place of pixel `at` among so many words for each.
+FN u32 quad_place(u32 at, u32 place, u32 row) { return at % 4 * place + at / 4 * row; }
+
+// Puts what a tile has of `bands` bands, a multiple of four, all of which come out beside each other: four bands a lane.
+// `n` is the place of the first of them of the first pixel, `step` how far it is to the next pixel.
+FN void rows_put(const QuadsOut& o, const Array<u32, 4 * QUAD_PLACE>& tile, const Array<u32, 4 * QUAD_STARTS>& before,
+                 u32 bands, u32 first_place, u32 n, u32 step, u32 count, u32 lane) {
+    // Lanes for a pixel, and pixels at a time: a multiple of four, so that a lane stays in its fourth of the tile.
+    const u32 width = bands <= 4 ? 1 : bands <= 8 ? 2 : bands <= 16 ? 4 : 8, turns = 32 / width;
+    const u32 turn = lane / width, word = 2 * (lane % width);
+    if (2 * word >= bands) return;
+    n += turn * step + 2 * word;
+    Array<uint2, 4> factors;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) factors[i] = factors_of(o, first_place + 2 * word + i);
+    const u32 place = quad_place(turn, QUAD_PLACE, QUAD_ROW) + word, start = quad_place(turn, QUAD_STARTS, 1);
+#pragma unroll 4
+    for (u32 at = turn; at < count; at += turns) {
+        const u32 on = (at - turn) / 4, sum = before[start + on];
+        const u32 a = sum_both(tile[place + on * QUAD_ROW], sum), b = sum_both(tile[place + on * QUAD_ROW + 1], sum);
+        if (o.mode == MODE_COPY)
+            *cast<uint2>(o.out + 2 * (u64)n) = make_uint2(a, b);
+        else if (o.mode == MODE_WIDEN)
+            *cast<uint4>(o.out + 4 * (u64)n) =
+                make_uint4(f32_of_f16(a & 0xFFFF), f32_of_f16(a >> 16), f32_of_f16(b & 0xFFFF), f32_of_f16(b >> 16));
+        else
+            floats_put(o, n, float_of(o, a, factors[0]), float_of(o, a >> 16, factors[1]), float_of(o, b, factors[2]),
+                       float_of(o, b >> 16, factors[3]));
+        n += turns * step;
+    }
+}
+
+// 128 pixels of cube `blockIdx.y`, if it is walked so. Warps share the bands, so that all of a pixel comes out at about the
+// same time: else the second-level cache would have to hand on lines that are written in part.
+KERNEL_BESIDE(cube_quads, CubeParams, TILE_WARPS * 32, 5) {
+    SHARED(QuadsMemory, memory);
+    const u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32, first = blockIdx.x * QUAD_PIXELS;
+    const Cube& c = *(cast<const Cube>(p.slot + p.table) + blockIdx.y);
+    if (c.walk != WALK_QUADS || c.picks_count == 0) return;
+    const u32 pixels = c.region_rows * c.region_columns;
+    if (first >= pixels) return;
+    Array<u32, 4 * QUAD_PLACE>& tile = memory.tiles[warp];
+    Array<u32, 4 * QUAD_STARTS>& before = memory.before[warp];
+    const Ptr<const uint4> planes = cast<const uint4>(p.slot + c.planes);
+    const u32 unit_bytes = c.mode == MODE_COPY || (c.mode == MODE_FLOAT && c.output != F32) ? 2 : 4;
+    const QuadsOut o = {p.out + c.out, (u32)(c.out & 15), c.mode,         unit_bytes, c.first_band, c.step_band,
+                        c.output,      c.factor_bands,    cast<const uint2>(p.slot + c.factors)};
+    const u32 bands = c.bands, all_pixels = c.pixels, behind = c.first_band + c.picks_count;
+    const bool by_band = c.out_by_band, difference = c.difference;
+
+    // Lanes behind the last pixel go along with the last four.
+    const u32 count = min(QUAD_PIXELS, pixels - first), number = first + min(4 * lane, count - 4);
+    const bool mine = 4 * lane < count;
+    const u32 pixel = pixel_of(c, number);
+    Array<u32, 4> start;
+    u32 y = number / c.region_columns, x = number - y * c.region_columns;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) {
+        start[i] = c.origin + y * c.step_row + x * c.step_column;
+        if (warp == 0) memory.starts[QUAD_STARTS * i + lane] = start[i];
+        if (++x == c.region_columns) x = 0, y++;
+    }
+    const bool together = start[1] == start[0] + 1 && start[2] == start[0] + 2 && start[3] == start[0] + 3;
+    // Whether all pixels are as far from each other in the output, and words of four bands at multiples of their size.
+    const u32 step = c.region_columns == 1 ? c.step_row : c.step_column;
+    const u32 first_start = __shfl_sync(0xFFFFFFFFu, start[0], 0);
+    const bool rows = (c.region_columns == 1 || c.step_row == c.region_columns * c.step_column) && o.step_band == 1 &&
+                      o.mode != MODE_ANY && step % 4 == 0 &&
+                      (o.offset + unit_bytes * (first_start - o.first_band)) % (4 * unit_bytes) == 0;
+
+    // The sums of four pixels before these bands.
+    uint2 sum = make_uint2(0, 0);
+    const u32 begin = difference ? 0 : o.first_band & ~3u;
+    // Bands of a warp: a multiple of four, 32 at most.
+    const u32 each = min(32u, (behind - begin + 15) / 16 * 4);
+    for (u32 round = begin; round < behind; round += TILE_WARPS * each) {
+        const u32 base = min(round + warp * each, behind), end = min(base + each, behind);
+        const u32 from = min(max(base, o.first_band), end);
+        uint2 own = make_uint2(0, 0);
+        QuadPlaces where;
+        quad_places(where, planes, bands, all_pixels, base, pixel);
+        for (u32 band = base; band < end; band += 4) {
+            QuadBytes bytes;
+            quad_bytes(bytes, p, where);
+            quad_places(where, planes, bands, all_pixels, band + 4, pixel);
+            Array<uint2, 4> q;
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) {
+                const u32 low = quad_byte(bytes, 2 * i), high = quad_byte(bytes, 2 * i + 1);
+                q[i].x = __byte_perm(low, high, 0x5140);
+                q[i].y = __byte_perm(low, high, 0x7362);
+                if (difference) {
+                    own.x = q[i].x = sum_both(own.x, unzigzag_both(q[i].x));
+                    own.y = q[i].y = sum_both(own.y, unzigzag_both(q[i].y));
+                }
+            }
+#pragma unroll
+            for (u32 i = 0; i < 4; i += 2) {
+                const u32 at = QUAD_ROW * lane + (band - base + i) / 2;
+                tile[at] = __byte_perm(q[i].x, q[i + 1].x, 0x5410);
+                tile[at + QUAD_PLACE] = __byte_perm(q[i].x, q[i + 1].x, 0x7632);
+                tile[at + 2 * QUAD_PLACE] = __byte_perm(q[i].y, q[i + 1].y, 0x5410);
+                tile[at + 3 * QUAD_PLACE] = __byte_perm(q[i].y, q[i + 1].y, 0x7632);
+            }
+        }
+        memory.sums[warp][lane] = own;
+        __syncthreads();
+        uint2 here = sum;
+#pragma unroll
+        for (u32 n = 0; n < TILE_WARPS; n++) {
+            const uint2 other = memory.sums[n][lane];
+            sum.x = sum_both(sum.x, other.x);
+            sum.y = sum_both(sum.y, other.y);
+            if (n + 1 == warp) here = sum;
+        }
+        before[lane] = (here.x & 0xFFFF) * 0x10001u;
+        before[QUAD_STARTS + lane] = (here.x >> 16) * 0x10001u;
+        before[2 * QUAD_STARTS + lane] = (here.y & 0xFFFF) * 0x10001u;
+        before[3 * QUAD_STARTS + lane] = (here.y >> 16) * 0x10001u;
+        __syncwarp();
+        if (from == end) {
+            // None of these bands comes out.
+        } else if (by_band) {
+            for (u32 band = base; band < end; band += 2) {
+                Array<u32, 4> pair;
+#pragma unroll
+                for (u32 i = 0; i < 4; i++)
+                    pair[i] = sum_both(tile[i * QUAD_PLACE + QUAD_ROW * lane + (band - base) / 2], before[i * QUAD_STARTS + lane]);
+#pragma unroll
+                for (u32 i = 0; i < 2; i++) {
+                    const u32 halves = i == 0 ? 0x5410 : 0x7632;
+                    const uint2 q = make_uint2(__byte_perm(pair[0], pair[1], halves), __byte_perm(pair[2], pair[3], halves));
+                    if (mine && band + i >= from && band + i < end) quad_put(p, c, o, q, band + i, start, together);
+                }
+            }
+        } else if (rows && from == base && (end - base) % 4 == 0) {
+            rows_put(o, tile, before, end - base, base - o.first_band, first_start + base - o.first_band, step, count, lane);
+        } else {
+            // Lanes go along the bands of one pixel, a pair each, and on to the next.
+            const u32 first_word = (from - base) / 2, words = (end - base + 1) / 2 - first_word;
+            const u32 pixels_on = 32 / words, words_on = 32 % words;
+            u32 word = lane % words;
+            for (u32 at = lane / words; at < count;) {
+                const u32 place = quad_place(at, QUAD_STARTS, 1);
+                const u32 q = sum_both(tile[quad_place(at, QUAD_PLACE, QUAD_ROW) + first_word + word], before[place]);
+                pair_put(p, c, o, q, base + 2 * (first_word + word), memory.starts[place], from, end);
+                at += pixels_on;
+                word += words_on;
+                if (word >= words) word -= words, at++;
+            }
+        }
+        __syncthreads();
     }
 }
 
@@ -380,6 +721,6 @@ KERNEL(cube_config, CubeConfig, 32) {
     const u32 sizes[] = {sizeof(CubeParams), sizeof(CubeStream), sizeof(CubePiece), sizeof(CubePlane), sizeof(CubePick),
                          sizeof(Cube),       CUBE_BLOCK,         CUBE_PIXELS,       CUBE_PIECE_THREADS, STREAM_WARPS,
                          TILE_WARPS,         Element<4>::BANDS,  Element<8>::BANDS, BF16,              FAULT_LZ4,
-                         FAULT_FIXED,        FAULT_BOOL};
+                         FAULT_FIXED,        FAULT_BOOL,        QUAD_PIXELS,       WALK_QUADS};
     for (u32 n = 0; n < sizeof(sizes) / 4; n++) p.out[n] = sizes[n];
 }

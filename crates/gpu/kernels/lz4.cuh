@@ -93,17 +93,80 @@ FN void lz4_flush(Lz4Writer& to, Lz4Memory& memory, u32 done, u32 lane) {
     to.flushed += LZ4_LINE;
 }
 
-// Decodes the block of `bytes` bytes, at least 1, at `base + at` to the `out_bytes` bytes at `base + to`, all of which
-// it must fill. `base` is a multiple of 16, and 16 bytes around the block can be read. Returns whether the block is
-// sound; if not, some of the output may be written.
-FN bool lz4_block(Ptr<u8> base, u64 at, u32 bytes, u64 to, u32 out_bytes, Lz4Memory& memory, u32 lane) {
+// A byte and the three behind it, for each lane the next: where lengths and offsets are read from.
+FN u32 lz4_window(Lz4Reader& in, Lz4Memory& memory, u32 at, u32 lane) {
+    lz4_need(in, memory, at + 64, lane);
+    return lz4_word(memory, at + lane);
+}
+
+// Copies `count` bytes, 128 at most, of the input to the history: whole words of the history, and what is before and
+// behind them.
+FN void lz4_literals(Lz4Memory& memory, u32 from, u32 to, u32 count, u32 lane) {
+    const u32 head = min((0 - to) & 3, count), words = (count - head) / 4;
+    if (lane < words) lz4_put_word(memory, to + head + 4 * lane, lz4_word(memory, from + head + 4 * lane));
+    const u32 i = lane < head ? lane : lane + 4 * words;
+    if (i < count && lane < 6) lz4_history(memory, to + i) = (u8)lz4_byte(memory, from + i);
+}
+
+// The same of bytes of the history, `back` bytes before, of which it is 132 at least, or 4 more than `count`: words are
+// read out of two, and even what is dropped of these nobody writes.
+FN void lz4_repeat(Lz4Memory& memory, u32 to, u32 back, u32 count, u32 lane) {
+    const u32 head = min((0 - to) & 3, count), words = (count - head) / 4;
+    if (lane < words)
+        lz4_put_word(memory, to + head + 4 * lane, lz4_history_word(memory, to + head + 4 * lane - back));
+    const u32 i = lane < head ? lane : lane + 4 * words;
+    if (i < count && lane < 6) lz4_history(memory, to + i) = lz4_history(memory, to + i - back);
+}
+
+// A byte of the output that all lanes have written.
+FN u8 lz4_written(const Lz4Writer& to, Lz4Memory& memory, u32 at, u32 offset) {
+    return offset <= LZ4_NEAR ? lz4_history(memory, at) : to.out[at];
+}
+
+// Copies a match of more than 32 bytes to `op`.
+FN void lz4_long_match(Lz4Writer& to, Lz4Memory& memory, u32 op, u32 offset, u32 length, u32 lane) {
+    if (offset > LZ4_HISTORY - 256) {
+        for (u32 n = 0; n < length; n += 32) {
+            if (n + lane < length) lz4_history(memory, op + n + lane) = lz4_written(to, memory, op + n + lane - offset, offset);
+            __syncwarp();
+            lz4_flush(to, memory, op + min(n + 32, length), lane);
+        }
+        return;
+    }
+    u32 n = 0, back = offset, share = 0;
+    if (offset < 132) {
+        // Bytes that repeat come from whole periods back, from as far as there are any, so that no lane waits for
+        // another: n / offset of them, in a product; n is less than 200 where it is asked for.
+        share = (0xFFFF + offset) / offset;
+        if (offset < 36) {
+            lz4_history(memory, op + lane) = lz4_history(memory, op - offset + lane - (lane * share >> 16) * offset);
+            n = 32;
+            __syncwarp();
+            lz4_flush(to, memory, op + n, lane);
+        }
+    }
+    while (n < length) {
+        if (back < 132) back = (n * share >> 16) * offset + offset;
+        const u32 count = min(min(length - n, back - 4), 128u);
+        lz4_repeat(memory, op + n, back, count, lane);
+        n += count;
+        __syncwarp();
+        lz4_flush(to, memory, op + n, lane);
+    }
+}
+
+// Decodes the block of `bytes` bytes, at least 1, that begins `at` bytes, 15 at most, behind `from`, a multiple of 16, to the
+// `out_bytes` bytes at `out`, all of which it must fill. 16 bytes around the block can be read. Returns whether the block
+// is sound; if not, some of the output may be written.
+FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool aligned, u32 out_bytes, Lz4Memory& memory,
+                  u32 lane) {
     Lz4Writer writer;
-    writer.out = base + to;
-    writer.aligned = (to & 15) == 0;
+    writer.out = out;
+    writer.aligned = aligned;
     writer.flushed = 0;
     Lz4Reader in;
-    in.from = cast<const uint4>(base + (at & ~(u64)15));
-    u32 ip = (u32)(at & 15);
+    in.from = cast<const uint4>(from);
+    u32 ip = at;
     const u32 end = ip + bytes;
     in.end = end;
     in.loaded = 0;
@@ -112,118 +175,103 @@ FN bool lz4_block(Ptr<u8> base, u64 at, u32 bytes, u64 to, u32 out_bytes, Lz4Mem
     // Each lane has the four bytes of the input from `seen + lane` on; old enough to be replaced.
     u32 window = 0, seen = ip - 32;
     for (;;) {
-        // Short literals and a short match, far from both ends: most of noise, and a third of the instructions.
-        while (ip + 80 <= end && op + 64 <= out_bytes) {
-            if (ip - seen >= 16) {
-                lz4_need(in, memory, ip + 64, lane);
-                window = lz4_word(memory, ip + lane);
-                seen = ip;
-            }
-            const u32 word = __shfl_sync(0xFFFFFFFFu, window, ip - seen);
-            const u32 literals = word >> 4 & 15, length = (word & 15) + 4;
-            if (literals == 15 || length == 19) break;
-            u32 offset = word >> 8 & 0xFFFF;
+        // Behind a token in the first half there is room for short literals and an offset.
+        if (ip - seen > 16) {
+            window = lz4_window(in, memory, ip, lane);
+            seen = ip;
+        }
+        u32 word = __shfl_sync(0xFFFFFFFFu, window, ip - seen);
+        const u32 token = word & 0xFF;
+        u32 literals = token >> 4;
+        // Short literals and a short match, far from both ends: most of what there is, and few questions.
+        if (ip + 80 <= end && op + 64 <= out_bytes && literals != 15 && token % 16 != 15) {
+            word >>= 8;
+            ip++;
             if (literals != 0) {
-                const u32 mine = __shfl_sync(0xFFFFFFFFu, window, (ip - seen + 1 + lane) & 31);
-                offset = __shfl_sync(0xFFFFFFFFu, window, ip - seen + 1 + literals) & 0xFFFF;
+                const u32 mine = __shfl_sync(0xFFFFFFFFu, window, (ip - seen + lane) & 31);
+                word = __shfl_sync(0xFFFFFFFFu, window, ip - seen + literals);
                 if (lane < literals) lz4_history(memory, op + lane) = (u8)mine;
-                op += literals;
                 ip += literals;
+                op += literals;
             }
-            ip += 3;
+            const u32 offset = word & 0xFFFF, length = token % 16 + 4;
+            ip += 2;
             if (offset - 1 >= op) return false;
             // What the other lanes wrote can be read after this.
             __syncwarp();
             if (lane < length) {
                 const u32 from = op - offset + (offset < length ? lane % offset : lane);
-                u8 value;
-                if (offset <= LZ4_NEAR)
-                    value = lz4_history(memory, from);
-                else
-                    value = writer.out[from];
-                lz4_history(memory, op + lane) = value;
+                lz4_history(memory, op + lane) = lz4_written(writer, memory, from, offset);
             }
             op += length;
             lz4_flush(writer, memory, op, lane);
+            continue;
         }
-
-        lz4_need(in, memory, ip + 64, lane);
-        const u32 token = lz4_byte(memory, ip++);
-        u32 literals = token >> 4;
+        ip++;
         if (literals == 15) {
             if (ip + 15 >= end) return false;
-            u32 more;
-            do {
-                lz4_need(in, memory, ip + 64, lane);
-                more = lz4_byte(memory, ip++);
+            u32 more = word >> 8 & 0xFF;
+            for (;;) {
+                ip++;
                 literals += more;
                 if (ip + 15 > end) return false;
-            } while (more == 255);
+                if (more != 255) break;
+                lz4_need(in, memory, ip + 64, lane);
+                more = lz4_byte(memory, ip);
+            }
         }
         const bool last = op + literals + 12 > out_bytes || ip + literals + 8 > end;
         if (last && (ip + literals != end || op + literals != out_bytes)) return false;
-        // A lane must not run a line ahead of one that still copies the match before.
-        __syncwarp();
-        u32 n = 0;
-        if (literals >= 160) {
-            // Four bytes a lane, from where the history has whole words.
-            n = (0 - op) & 3;
-            if (lane < n) lz4_history(memory, op + lane) = (u8)lz4_byte(memory, ip + lane);
-            for (; n + 128 <= literals; n += 128) {
+        if (literals == 0) {
+            word >>= 8;
+        } else if (literals < 15) {
+            const u32 mine = __shfl_sync(0xFFFFFFFFu, window, (ip - seen + lane) & 31);
+            word = __shfl_sync(0xFFFFFFFFu, window, ip - seen + literals);
+            if (lane < literals) lz4_history(memory, op + lane) = (u8)mine;
+        } else {
+            // A lane must not run a line ahead of one that still copies the match before.
+            __syncwarp();
+            for (u32 n = 0; n < literals; n += 128) {
+                const u32 count = min(literals - n, 128u);
                 lz4_need(in, memory, ip + n + 160, lane);
-                lz4_put_word(memory, op + n + 4 * lane, lz4_word(memory, ip + n + 4 * lane));
-                lz4_flush(writer, memory, op + n + 128, lane);
+                lz4_literals(memory, ip + n, op + n, count, lane);
+                lz4_flush(writer, memory, op + n + count, lane);
             }
-        }
-        for (; n < literals; n += 32) {
-            lz4_need(in, memory, ip + n + 32, lane);
-            if (n + lane < literals) lz4_history(memory, op + n + lane) = (u8)lz4_byte(memory, ip + n + lane);
-            lz4_flush(writer, memory, op + min(n + 32, literals), lane);
+            seen = ip + literals;
+            if (!last) {
+                window = lz4_window(in, memory, seen, lane);
+                word = __shfl_sync(0xFFFFFFFFu, window, 0);
+            }
         }
         ip += literals;
         op += literals;
         if (last) break;
 
-        lz4_need(in, memory, ip + 32, lane);
-        const u32 offset = lz4_byte(memory, ip) | lz4_byte(memory, ip + 1) << 8;
-        ip += 2;
+        const u32 offset = word & 0xFFFF;
         u32 length = token & 15;
+        ip += 2;
         if (length == 15) {
-            u32 more;
-            do {
-                lz4_need(in, memory, ip + 32, lane);
-                more = lz4_byte(memory, ip++);
+            u32 more = word >> 16 & 0xFF;
+            for (;;) {
+                ip++;
                 length += more;
                 if (ip + 4 > end) return false;
-            } while (more == 255);
+                if (more != 255) break;
+                lz4_need(in, memory, ip + 64, lane);
+                more = lz4_byte(memory, ip);
+            }
         }
         length += 4;
         if (offset - 1 >= op || op + length + 5 > out_bytes) return false;
         __syncwarp();
-        // Bytes that repeat: the first 32 come from the bytes before them, the others from whole periods back, so that no lane waits for another. `wide` is
-        // the same for four bytes a lane, which are read out of two words: even what is dropped of these nobody writes.
-        const u32 first = offset < 32 ? lane % offset : lane;
-        const u32 back = (31 + offset) / offset * offset, wide = (131 + offset) / offset * offset;
-        for (n = 0; n < length;) {
-            if (n >= 132 && n + 128 <= length && (op + n) % 4 == 0 && wide <= LZ4_HISTORY - 256) {
-                lz4_put_word(memory, op + n + 4 * lane, lz4_history_word(memory, op + n + 4 * lane - wide));
-                n += 128;
-            } else {
-                // The second turn ends where the history has whole words.
-                const u32 count = min(length - n, n == 32 ? 32 - (op & 3) : 32);
-                const u32 from = n == 0 ? op + first - offset : op + n + lane - back;
-                if (lane < count) {
-                    u8 value;
-                    if (back <= LZ4_NEAR)
-                        value = lz4_history(memory, from);
-                    else
-                        value = writer.out[from];
-                    lz4_history(memory, op + n + lane) = value;
-                }
-                n += count;
+        if (length > 32) {
+            lz4_long_match(writer, memory, op, offset, length, lane);
+        } else {
+            if (lane < length) {
+                const u32 from = op - offset + (offset < length ? lane % offset : lane);
+                lz4_history(memory, op + lane) = lz4_written(writer, memory, from, offset);
             }
-            __syncwarp();
-            lz4_flush(writer, memory, op + n, lane);
+            lz4_flush(writer, memory, op + length, lane);
         }
         op += length;
     }

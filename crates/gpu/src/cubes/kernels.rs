@@ -3,7 +3,7 @@
 use super::wire::CONFIG;
 use super::work::Work;
 use crate::config::check;
-use crate::driver::{Device, GpuError, Launch, Memory, Module, Params, Stream};
+use crate::driver::{Device, Event, GpuError, Launch, Memory, Module, Params, Stream};
 
 /// The kernels, compiled by the driver for a device.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct CubeKernels {
 }
 
 /// Kernels of `cubes.cu`.
-const NAMES: [&str; 4] = ["cube_streams", "cube_pieces", "cube_values", "cube_config"];
+const NAMES: [&str; 5] = ["cube_streams", "cube_pieces", "cube_values", "cube_quads", "cube_config"];
 
 impl CubeKernels {
     /// Has the driver compile the kernels, which takes it about a second the first time, and checks
@@ -37,16 +37,52 @@ impl CubeKernels {
     /// # Errors
     /// `Range` if the slot or the output is too short; `Driver` if the driver refuses.
     pub fn run(&self, stream: &Stream, work: &Work, slot: &Memory, out: &Memory) -> Result<(), GpuError> {
+        Self::check(work, slot, out)?;
+        for launch in work.launches(slot.address(), 0, out.address()) {
+            stream.run(&self.module, &launch)?;
+        }
+        Ok(())
+    }
+
+    /// Milliseconds of each kernel, on a slot that was uploaded and decoded: the median of several
+    /// runs. What the output then holds is of no use.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn profile(
+        &self,
+        device: &Device,
+        stream: &Stream,
+        work: &Work,
+        slot: &Memory,
+        out: &Memory,
+    ) -> Result<Vec<(&'static str, f32)>, GpuError> {
+        Self::check(work, slot, out)?;
+        let (begin, end) = (Event::new(device)?, Event::new(device)?);
+        let mut profile = Vec::new();
+        for launch in work.launches(slot.address(), 0, out.address()).into_iter().filter(Launch::has_work) {
+            let mut times = [0.0_f32; 9];
+            for time in &mut times {
+                begin.record(stream)?;
+                stream.run(&self.module, &launch)?;
+                end.record(stream)?;
+                end.synchronize()?;
+                *time = begin.milliseconds_to(&end)?;
+            }
+            times.sort_by(f32::total_cmp);
+            let [.., median, _, _, _, _] = times;
+            profile.push((launch.kernel, median));
+        }
+        Ok(profile)
+    }
+
+    fn check(work: &Work, slot: &Memory, out: &Memory) -> Result<(), GpuError> {
         let short = |what, memory: &Memory, count: u64| match count <= memory.len() as u64 {
             true => Ok(()),
             false => Err(GpuError::Range { what, len: memory.len() as u64, offset: 0, count }),
         };
         short("slot of cubes", slot, work.slot_bytes())?;
-        short("output of cubes", out, work.out_bytes())?;
-        for launch in work.launches(slot.address(), out.address()) {
-            stream.run(&self.module, &launch)?;
-        }
-        Ok(())
+        short("output of cubes", out, work.out_bytes())
     }
 }
 

@@ -4,9 +4,8 @@ use super::Staged;
 use super::ask::{Ask, Picks};
 use super::kept::Kept;
 use super::place::{Placer, Room, Tasks};
-use super::wire::{BF16, CubeRow, Mode, PieceTask, Plane, StreamTask, Wire, chunk_bands};
+use super::wire::{BF16, CubeRow, Mode, PLACE_KEPT, PieceTask, Plane, StreamTask, Walk, Wire, chunk_bands};
 use crate::config::STATUS_BYTES;
-use crate::gather::Piece;
 use shardpack_array::blosc2::{Chunk, Content, HEADER_BYTES, StreamCoder, StreamKind};
 use shardpack_array::{Factors, Finish, Region, Units, ZstdDecoder, reserved_values};
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, ElementType, Error, Layout, Limits, Result, Transform};
@@ -42,8 +41,6 @@ pub(crate) struct Entry {
     pub(super) tasks: Tasks,
     pub(super) tables: Vec<u8>,
     pub(super) row: CubeRow,
-    /// What is copied on the device.
-    pieces: Vec<Piece>,
     /// Where its part of the output ends.
     pub(super) out_end: u64,
 }
@@ -144,17 +141,9 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Most bytes of scratch that it takes, a multiple of 256: also for what is copied there, on the
-    /// device.
+    /// Most bytes of scratch that it takes, a multiple of 256.
     pub(crate) const fn scratch_bytes(&self) -> u64 {
-        self.scratch_bytes.saturating_add(self.gathered_bytes())
-    }
-
-    const fn gathered_bytes(&self) -> u64 {
-        match &self.payload {
-            Payload::Kept(kept) if self.staged.bytes > 0 => kept.bytes.next_multiple_of(ALIGN),
-            _ => 0,
-        }
+        self.scratch_bytes
     }
 
     /// Copies what the device needs to `to`, which stands at `at` in the slot, unless the payload
@@ -203,11 +192,11 @@ impl<'a> Needs<'a> {
             ));
         }
         let out_end = out.saturating_add(self.staged.bytes);
-        Ok((Entry { tasks, tables, row, pieces: Vec::new(), out_end }, taken, scratch_taken))
+        Ok((Entry { tasks, tables, row, out_end }, taken, scratch_taken))
     }
 
     /// As `stage_in`, to as many bytes as [`bytes`](Self::bytes) says. A payload that is on the
-    /// device is copied to the first of the scratch.
+    /// device is read there.
     pub(crate) fn stage(
         &self,
         to: (usize, &mut [u8]),
@@ -216,14 +205,11 @@ impl<'a> Needs<'a> {
         out: u64,
         zstd: &mut ZstdDecoder,
     ) -> Result<Entry> {
-        let Payload::Kept(kept) = &self.payload else {
-            return Ok(self.stage_in(to, payload_at, scratch, out, zstd)?.0);
+        let payload_at = match &self.payload {
+            Payload::Kept(kept) => Some(PLACE_KEPT | kept.payload),
+            Payload::Here(_) => payload_at,
         };
-        let (mut entry, ..) = self.stage_in(to, Some(scratch), scratch + self.gathered_bytes(), out, zstd)?;
-        if self.staged.bytes > 0 {
-            Piece::cut(kept.payload..kept.payload + kept.bytes, scratch, &mut entry.pieces);
-        }
-        Ok(entry)
+        Ok(self.stage_in(to, payload_at, scratch, out, zstd)?.0)
     }
 
     /// Its entry, and its own tables, counted from the first of them.
@@ -274,8 +260,8 @@ impl<'a> Needs<'a> {
             decoded: descriptor.decoded.code().into(),
             output: code(element),
             transform: descriptor.transform.code().into(),
-            mode: if self.factors.is_some() { Mode::Any } else { mode(descriptor, element) },
-            by_band: descriptor.layout == Layout::BandMajor,
+            mode: mode(descriptor, element, self.factors.is_some()),
+            walk: self.walk(),
             difference: descriptor.band_difference,
             out_by_band: ask.out_by_band,
             columns: number("columns", ask.columns)?,
@@ -299,17 +285,34 @@ impl<'a> Needs<'a> {
     }
 }
 
+impl Needs<'_> {
+    /// Four pixels at a time if they stand side by side, at a multiple of four: then no block ends
+    /// among them.
+    fn walk(&self) -> Walk {
+        let (ask, quads) = (&self.ask, |n: u64| n.is_multiple_of(4));
+        let side_by_side = ask.region_columns == ask.columns || (quads(ask.columns) && quads(ask.region_columns));
+        let from = ask.y * ask.columns + ask.x;
+        match ask.descriptor.layout {
+            Layout::BandMajor
+                if self.width == 2
+                    && matches!(ask.picks, Picks::Run { .. })
+                    && side_by_side
+                    && [ask.pixels, from, ask.rows * ask.region_columns].into_iter().all(quads) =>
+            {
+                Walk::Quads
+            }
+            Layout::BandMajor => Walk::Bands,
+            _ => Walk::Pixels,
+        }
+    }
+}
+
 impl Entry {
     /// Bytes that its tables take among those of a batch, at most.
     pub(crate) fn table_bytes(&self) -> usize {
-        let Self { tasks, tables, pieces, .. } = self;
+        let Self { tasks, tables, .. } = self;
         let work = tasks.streams.len() * StreamTask::BYTES + tasks.pieces.len() * PieceTask::BYTES;
-        tables.len().next_multiple_of(16) + work + CubeRow::BYTES + STATUS_BYTES + pieces.len() * Piece::BYTES
-    }
-
-    /// What is copied on the device.
-    pub(crate) fn pieces(&self) -> &[Piece] {
-        &self.pieces
+        tables.len().next_multiple_of(16) + work + CubeRow::BYTES + STATUS_BYTES
     }
 }
 
@@ -362,12 +365,16 @@ fn check_types(descriptor: &ArrayDescriptor) -> Result<()> {
     }
 }
 
-fn mode(descriptor: &ArrayDescriptor, element: ElementType) -> Mode {
+fn mode(descriptor: &ArrayDescriptor, element: ElementType, is_normalised: bool) -> Mode {
     let (from, to) = (descriptor.stored, descriptor.decoded);
     let plain = descriptor.codes.is_empty() && matches!(descriptor.transform, Transform::None | Transform::F16);
+    let halves = plain && from == Dtype::F16 && to != Dtype::F64;
     match element {
-        ElementType::Dtype(out) if plain && from == to && to == out && from != Dtype::Bool => Mode::Copy,
-        ElementType::Dtype(Dtype::F32) if plain && from == Dtype::F16 && to != Dtype::F64 => Mode::Widen,
+        ElementType::Dtype(out) if !is_normalised && plain && from == to && to == out && from != Dtype::Bool => {
+            Mode::Copy
+        }
+        ElementType::Dtype(Dtype::F32) if !is_normalised && halves => Mode::Widen,
+        ElementType::Bf16 | ElementType::Dtype(Dtype::F16 | Dtype::F32) if halves => Mode::Float,
         _ => Mode::Any,
     }
 }

@@ -72,7 +72,8 @@ pub(super) struct Placer<'a, 'b> {
     pub(super) room: &'b mut Room<'a>,
     pub(super) tasks: &'b mut Tasks,
     pub(super) zstd: &'b mut ZstdDecoder,
-    /// Where the payload is, if it is in the slot already.
+    /// Where the payload is, if it is in the slot already, or among the values that stay on the
+    /// device.
     pub(super) payload_at: Option<u64>,
     /// Bytes of a stored element.
     pub(super) width: usize,

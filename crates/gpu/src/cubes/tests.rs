@@ -3,5 +3,6 @@
 mod damage;
 pub(crate) mod generate;
 mod harness;
+mod lz4;
 mod strategies;
 mod values;

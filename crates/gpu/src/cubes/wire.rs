@@ -5,6 +5,10 @@
 pub(super) const BLOCK_ELEMENTS: usize = 65_536;
 /// Pixels of a tile.
 pub(super) const TILE_PIXELS: u64 = 32;
+/// Of a place that is among the values that stay on the device, not in the slot.
+pub(super) const PLACE_KEPT: u64 = 1 << 63;
+/// Pixels of a tile where a lane has four.
+pub(super) const QUAD_PIXELS: u64 = 128;
 /// Threads that turn a piece.
 pub(super) const PIECE_THREADS: u32 = 1024;
 /// Warps of a block of `cube_streams`.
@@ -20,8 +24,8 @@ pub(super) const FAULT_BOOL: u32 = 3;
 
 /// What `cube_config` says: sizes of structs and the constants that both sides use.
 #[expect(clippy::cast_possible_truncation, reason = "small numbers")]
-pub(super) const CONFIG: [u32; 17] = [
-    40,
+pub(super) const CONFIG: [u32; 19] = [
+    48,
     StreamTask::BYTES as u32,
     PieceTask::BYTES as u32,
     Plane::BYTES as u32,
@@ -38,6 +42,8 @@ pub(super) const CONFIG: [u32; 17] = [
     FAULT_LZ4,
     FAULT_FIXED,
     FAULT_BOOL,
+    QUAD_PIXELS as u32,
+    Walk::Quads as u32,
 ];
 
 /// Bands of a chunk, for stored elements of so many bytes.
@@ -79,6 +85,17 @@ pub(super) struct StreamTask {
     pub(super) out_bytes: u32,
     pub(super) row: u32,
     pub(super) number: u32,
+}
+
+impl StreamTask {
+    /// How long it takes, next to others: sequences are what costs, of which there are most where a
+    /// stream is neither all literals nor all repeats.
+    pub(super) fn toil(&self) -> u64 {
+        match self.source {
+            StreamSource::Lz4(_) => u64::from(self.bytes) * u64::from(self.out_bytes.saturating_sub(self.bytes)),
+            StreamSource::Stored(_) | StreamSource::Run(_) => 0,
+        }
+    }
 }
 
 impl Wire for StreamTask {
@@ -149,6 +166,15 @@ pub(super) enum Mode {
     Copy = 0,
     Widen = 1,
     Any = 2,
+    Float = 3,
+}
+
+/// How elements lie, and are walked: `Walk`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Walk {
+    Pixels = 0,
+    Bands = 1,
+    Quads = 2,
 }
 
 /// `Cube`.
@@ -167,7 +193,7 @@ pub(super) struct CubeRow {
     pub(super) output: u32,
     pub(super) transform: u32,
     pub(super) mode: Mode,
-    pub(super) by_band: bool,
+    pub(super) walk: Walk,
     pub(super) difference: bool,
     pub(super) out_by_band: bool,
     pub(super) columns: u32,
@@ -191,10 +217,21 @@ pub(super) struct CubeRow {
 }
 
 impl CubeRow {
-    /// Warps that its values take.
+    /// Warps that its values take, of `cube_values`.
     pub(super) fn units(&self) -> u64 {
-        let tiles = (u64::from(self.region_rows) * u64::from(self.region_columns)).div_ceil(TILE_PIXELS);
-        tiles * u64::from(self.chunks.div_ceil(self.chunks_each.max(1)))
+        if self.walk == Walk::Quads {
+            return 0;
+        }
+        self.region_pixels().div_ceil(TILE_PIXELS) * u64::from(self.chunks.div_ceil(self.chunks_each.max(1)))
+    }
+
+    /// Blocks that they take, of `cube_quads`.
+    pub(super) fn quads(&self) -> u64 {
+        if self.walk == Walk::Quads { self.region_pixels().div_ceil(QUAD_PIXELS) } else { 0 }
+    }
+
+    fn region_pixels(&self) -> u64 {
+        u64::from(self.region_rows) * u64::from(self.region_columns)
     }
 }
 
@@ -216,7 +253,7 @@ impl Wire for CubeRow {
             self.output,
             self.transform,
             self.mode as u32,
-            self.by_band.into(),
+            self.walk as u32,
             self.difference.into(),
             self.out_by_band.into(),
             self.columns,

@@ -6,6 +6,7 @@ use super::wire::{CubeRow, PIECE_THREADS, PieceTask, STREAM_WARPS, StreamTask, T
 use crate::config::STATUS_BYTES;
 use crate::driver::{Launch, Params};
 use shardpack_format::{Error, Result};
+use std::cmp::Reverse;
 use std::ops::Range;
 
 /// Bytes behind the last one in use that kernels may read.
@@ -34,11 +35,13 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &
         rows.push(row);
     }
     let streams_at = start + align(tables);
-    let mut streams = 0;
+    let mut streams = Vec::new();
     for (row, entry) in (0..).zip(entries) {
-        entry.tasks.streams.iter().for_each(|&task| StreamTask { row, ..task }.put(tables));
-        streams += entry.tasks.streams.len();
+        streams.extend(entry.tasks.streams.iter().map(|&task| StreamTask { row, ..task }));
     }
+    // Those that take longest first: else a few warps work on when all others are done.
+    streams.sort_unstable_by_key(|task| Reverse(task.toil()));
+    streams.iter().for_each(|task| task.put(tables));
     let pieces_at = start + align(tables);
     let pieces: Vec<&PieceTask> = entries.iter().flat_map(|entry| &entry.tasks.pieces).collect();
     pieces.iter().for_each(|task| task.put(tables));
@@ -47,18 +50,20 @@ pub(crate) fn assemble(entries: &[&Entry], start: usize, scratch: u64, tables: &
     tables.resize(tables.len() + STATUS_BYTES * rows.len(), 0);
     let cubes_at = start + align(tables);
     rows.iter().for_each(|row| row.put(tables));
-    let units = rows.iter().map(CubeRow::units).max().unwrap_or(0);
-    let units =
-        u32::try_from(units).map_err(|_| Error::limit("pixels of a cube", "2^31 warps", u32::MAX.into(), units))?;
+    let most = |of: fn(&CubeRow) -> u64| {
+        let most = rows.iter().map(of).max().unwrap_or(0);
+        u32::try_from(most).map_err(|_| Error::limit("pixels of a cube", "2^31 warps", u32::MAX.into(), most))
+    };
     Ok(Work {
         upload_bytes: start + tables.len(),
         slot_bytes: scratch + MARGIN,
         cubes: count(rows.len())?,
-        streams: (streams_at as u64, count(streams)?),
+        streams: (streams_at as u64, count(streams.len())?),
         pieces: (pieces_at as u64, count(pieces.len())?),
         status_at: status_at as u64,
         cubes_at: cubes_at as u64,
-        units,
+        units: most(CubeRow::units)?,
+        quads: most(CubeRow::quads)?,
         out_bytes: entries.iter().map(|entry| entry.out_end).max().unwrap_or(0),
     })
 }
@@ -73,7 +78,9 @@ pub struct Work {
     pieces: (u64, u32),
     status_at: u64,
     cubes_at: u64,
+    /// Of the cube that needs most of them, warps of `cube_values` and blocks of `cube_quads`.
     units: u32,
+    quads: u32,
     out_bytes: u64,
 }
 
@@ -110,23 +117,34 @@ impl Work {
         start..start.saturating_add(STATUS_BYTES * self.cubes as usize)
     }
 
-    /// The kernels to run, in this order, with the slot and the output at these addresses of the
-    /// device.
+    /// The kernels to run, in this order, with the slot, the values that stay on the device (of
+    /// which there may be none) and the output at these addresses.
     #[must_use]
-    pub fn launches(&self, slot: u64, out: u64) -> [Launch; 3] {
+    pub fn launches(&self, slot: u64, kept: u64, out: u64) -> [Launch; 4] {
         let status = slot + self.status_at;
         let launch = |kernel, grid, threads, table, count| Launch {
             kernel,
             grid,
             block: [threads, 1, 1],
-            params: Params::new().address(slot).address(out).address(status).address(table).u32(count).u32(0),
+            params: Params::new()
+                .address(slot)
+                .address(kept)
+                .address(out)
+                .address(status)
+                .address(table)
+                .u32(count)
+                .u32(0),
         };
         let ((streams_at, streams), (pieces_at, pieces)) = (self.streams, self.pieces);
-        let values = [self.units.div_ceil(TILE_WARPS), self.cubes, u32::from(self.cubes > 0)];
+        let values = |kernel, blocks| {
+            let grid = [blocks, self.cubes, u32::from(self.cubes > 0)];
+            launch(kernel, grid, 32 * TILE_WARPS, self.cubes_at, self.units)
+        };
         [
             launch("cube_streams", [streams.div_ceil(STREAM_WARPS), 1, 1], 32 * STREAM_WARPS, streams_at, streams),
             launch("cube_pieces", [pieces, 1, 1], PIECE_THREADS, pieces_at, pieces),
-            launch("cube_values", values, 32 * TILE_WARPS, self.cubes_at, self.units),
+            values("cube_values", self.units.div_ceil(TILE_WARPS)),
+            values("cube_quads", self.quads),
         ]
     }
 }

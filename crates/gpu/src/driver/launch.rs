@@ -16,6 +16,14 @@ pub struct Launch {
     pub params: Params,
 }
 
+impl Launch {
+    /// Whether there are blocks to run.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.grid.iter().all(|n| *n > 0)
+    }
+}
+
 /// The one struct that a kernel takes, laid out as C does it.
 ///
 /// ```

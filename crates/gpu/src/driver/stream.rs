@@ -130,10 +130,10 @@ impl Stream {
     /// `Driver` if there is no such kernel, or the driver refuses. What the kernel itself does
     /// wrong is an error of a later call.
     pub(crate) fn run(&self, module: &Module, launch: &Launch) -> Result<(), GpuError> {
-        let ([x, y, z], [a, b, c]) = (launch.grid, launch.block);
-        if x == 0 || y == 0 || z == 0 {
+        if !launch.has_work() {
             return Ok(());
         }
+        let ([x, y, z], [a, b, c]) = (launch.grid, launch.block);
         let kernel = module.kernel(launch.kernel)?;
         let _current = self.device.bind()?;
         let mut params = [launch.params.words().as_ptr().cast_mut().cast::<c_void>()];

@@ -81,7 +81,6 @@ impl Assembled {
         let pictures: Vec<_> = pictures.iter().map(|entry| &**entry).collect();
         let cubes: Vec<_> = cubes.iter().map(|entry| &**entry).collect();
         let pieces = pictures.iter().flat_map(|entry| entry.pieces());
-        let pieces = pieces.chain(cubes.iter().flat_map(|entry| entry.pieces()));
         let gather = Gather::assemble(pieces, start, &mut tables).ok_or("more pieces than a launch takes")?;
         let pictures = pictures::assemble(&pictures, start, &mut tables).map_err(|reason| reason.to_string())?;
         let cubes = cubes::assemble(&cubes, start, scratch.end, &mut tables).map_err(|error| error.to_string())?;
@@ -95,10 +94,9 @@ impl Assembled {
     /// these addresses: the kernel that copies, kernels for pictures, and kernels for cubes.
     pub(super) fn launches(&self, kept: u64, memory: u64, out: u64) -> [Vec<Launch>; 3] {
         let at = Regions { out, ..self.regions.map(|offset| memory + offset as u64) };
-        let cubes = self.cubes.launches(memory, out);
-        let is_work = |launch: &Launch| launch.grid.iter().all(|n| *n > 0);
-        let gather = [self.gather.launch(kept, memory)].into_iter().filter(is_work).collect();
-        [gather, self.pictures.launches(&at), cubes.into_iter().filter(is_work).collect()]
+        let cubes = self.cubes.launches(memory, kept, out);
+        let gather = [self.gather.launch(kept, memory)].into_iter().filter(Launch::has_work).collect();
+        [gather, self.pictures.launches(&at), cubes.into_iter().filter(Launch::has_work).collect()]
     }
 
     /// Where in the slot's memory the status words are, once the kernels have run: those of

@@ -82,8 +82,8 @@ pub(super) fn play(stager: &mut Stager, items: &[Item], manner: Manner) -> Resul
     let mut image = vec![manner.poison; work.slot_bytes() as usize];
     image[..work.upload_bytes()].copy_from_slice(&slot[..work.upload_bytes()]);
     let (slot, output) = (device.upload(&image), device.alloc(work.out_bytes() as usize));
-    for launch in work.launches(device.address(slot), device.address(output)) {
-        if launch.grid.iter().all(|n| *n > 0) {
+    for launch in work.launches(device.address(slot), 0, device.address(output)) {
+        if launch.has_work() {
             device.launch(launch.kernel, launch.grid, launch.block, &launch.params.bytes()).unwrap();
         }
     }

@@ -8,7 +8,8 @@ use crate::cubes::kernels::config;
 use crate::cubes::wire::CONFIG;
 use proptest::prelude::*;
 use shardpack_array::{
-    ArrayEncoder, ArrayLayout, ArraySettings, As, Coder, Factors, Filter, Finish, Region, Turn, ValueRule, decoded_as,
+    ArrayEncoder, ArrayLayout, ArraySettings, As, Bands, Coder, Factors, Filter, Finish, Region, Turn, ValueRule,
+    decoded_as,
 };
 use shardpack_format::{ArrayDescriptor, Codec, Dtype, Layout};
 use shardpack_gpu_play::{Device, MANNERS};
@@ -75,6 +76,50 @@ proptest! {
             let region = item.region.as_ref();
             let decoded = region.map_or(item.descriptor.decoded, |r| r.shape_of(&item.descriptor).unwrap().dtype);
             item.finish = finish(&item.descriptor, region, decoded, (to, normalises, turn));
+        }
+        compare(&items);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+    /// Cubes that are walked by four pixels at a time, whole and in parts that are: any number of
+    /// bands, turned, in all types and orders.
+    #[test]
+    fn cubes_walked_by_four_are_decoded_as_the_host_does(
+        dtype in prop::sample::select(&[Dtype::F16, Dtype::U16, Dtype::I16][..]),
+        (rows, fours, bands) in (1..24_u64, 1..13_u64, prop_oneof![1..40_u64, 100..101_u64, 120..300_u64]),
+        fill in prop::sample::select(&[Fill::Smooth, Fill::Constant(3), Fill::Bits(8), Fill::Bits(2)][..]),
+        filter in prop::sample::select(&[Filter::None, Filter::Shuffle, Filter::Bitshuffle, Filter::Bytedelta][..]),
+        band_difference: bool,
+        seed: u32,
+        part in (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+        some_bands in prop::option::of((any::<prop::sample::Index>(), any::<prop::sample::Index>())),
+        by_band: bool,
+        to in prop::sample::select(&ALL[..]),
+        normalises: bool,
+        turn: u64,
+    ) {
+        let columns = 4 * fours;
+        let coder = if filter == Filter::None { Coder::Raw } else { Coder::Blosc2Lz4 };
+        let layout = ArrayLayout::BandMajor;
+        let settings = ArraySettings { values: ValueRule::Keep, coder, level: None, filter, band_difference, layout };
+        let cube = array(dtype, vec![rows, columns, bands], fill, seed);
+        let whole = Item::of(&ArrayEncoder::new(settings).unwrap().encode(&cube, None).unwrap());
+        let (y, x) = (part.0.index(rows as usize) as u64, 4 * part.1.index(fours as usize) as u64);
+        let width = 4 * (1 + part.2.index((columns - x) as usize / 4) as u64);
+        let mut region = Region::new(y, x, rows - y, width);
+        if by_band {
+            region.layout = Layout::BandMajor;
+        }
+        if let Some((first, last)) = some_bands {
+            let (first, last) = (first.index(bands as usize) as u64, last.index(bands as usize) as u64);
+            region.bands = Bands::Range(first.min(last)..first.max(last) + 1);
+        }
+        let mut items = vec![whole.clone(), Item { region: Some(region), staged: true, ..whole }];
+        for item in &mut items {
+            let region = item.region.as_ref();
+            item.finish = finish(&item.descriptor, region, dtype, (to, normalises, turn));
         }
         compare(&items);
     }
