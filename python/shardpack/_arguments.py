@@ -203,12 +203,12 @@ def _numbers(name: str, given: Any, default: float) -> Numbers:
 
 
 def _augment(augment: str | Sequence[str] | None) -> str | None:
-    """Words, with commas between them."""
+    """Words and augmentations of pictures, with commas between them."""
     if augment is None:
         return None
     words = [augment] if isinstance(augment, str) else list(augment)
     if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"augment: expected words such as 'hflip', found {augment!r}")
+        raise TypeError(f"augment: expected words such as 'hflip', or what shardpack.augment gives, found {augment!r}")
     return ",".join(words) if words else None
 
 

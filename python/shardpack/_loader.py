@@ -155,10 +155,14 @@ class Loader:
         By name, ``mean={"cube": means}``, arrays are normalised as well: ``(value − mean) / std``, with one number
         for each band of the stored array, of which ``bands`` take their own, or one for all.
     augment : str or sequence of str, optional
-        Turns arrays of two and three axes at random, all of a sample alike, such as a cube and its mask; patches
-        after they are cut. ``"hflip"`` and ``"vflip"``: half of the samples, left to right and top to bottom.
-        ``"rot90"``: by 0, 90, 180 or 270 degrees, by 0 or 180 if they are not square. Drawn from seed, epoch and
-        sample. Pictures stay as they are: ``rrcN`` mirrors them.
+        What is done to pictures, in this order, right after they are decoded: :mod:`shardpack.augment` has
+        TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. All of it is
+        drawn from seed, epoch and sample. With a device that decodes, the host decodes these pictures, and
+        ``stats()["refused"]`` counts them.
+        Three words are about arrays of two and three axes, and turn all of a sample alike, such as a cube and its mask;
+        patches after they are cut: ``"hflip"`` and ``"vflip"`` flip half of the samples, left to right and top to
+        bottom, ``"rot90"`` turns by 0, 90, 180 or 270 degrees, by 0 or 180 if they are not square. Pictures are mirrored
+        by their view: ``rrcN``.
 
     Raises
     ------

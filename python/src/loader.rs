@@ -14,7 +14,7 @@ use shardpack_format::Error;
 use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
-use shardpack_loader::{ArrayDtype, Augment, Factors, LoaderOptions, OnCorrupt, Watch, parse_bands};
+use shardpack_loader::{ArrayDtype, Factors, LoaderOptions, OnCorrupt, Watch, parse_augment, parse_bands};
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -131,6 +131,10 @@ impl Options<'_> {
     }
 
     fn loader_options(&self, dataset: &shardpack_reader::Dataset) -> PyResult<LoaderOptions> {
+        let (augment, augment_pictures) = match &self.augment {
+            None => Default::default(),
+            Some(text) => parse_augment(text).map_err(raise)?,
+        };
         Ok(LoaderOptions {
             batch_size: self.batch_size,
             seed: self.seed,
@@ -164,10 +168,8 @@ impl Options<'_> {
                 Some((mean, std)) => Some(Scaling::of(mean, std).map_err(|error| raise(error.into()))?),
             },
             normalise: self.factors()?,
-            augment: match &self.augment {
-                None => Augment::default(),
-                Some(text) => text.parse().map_err(raise)?,
-            },
+            augment,
+            augment_pictures,
             stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
             resident: self.resident,
             layout: match &*self.layout {

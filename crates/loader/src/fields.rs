@@ -4,6 +4,7 @@
 use super::array_row::part_bytes;
 use super::arrays::{self, Cut};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
+use super::pictures;
 use super::stage::{FieldSource, FieldSpec};
 use super::views;
 use shardpack_array::Finish;
@@ -257,6 +258,7 @@ impl Fields {
         if !dataset.is_empty() {
             arrays::check_used(&fields.plans, options)?;
             views::check(&fields.plans, options.layout)?;
+            pictures::check(&fields.plans, options)?;
             fields.check_floats(options)?;
         }
         if let Some(stage) = &options.stage {

@@ -57,6 +57,7 @@ pub mod order;
 mod parse;
 mod patch;
 mod picture_view;
+mod pictures;
 mod pieces;
 mod plan;
 mod pool;
@@ -81,13 +82,14 @@ pub use batch::{Batch, OnDevice, Tensor};
 pub use filling::Watch;
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
-pub use parse::parse_bands;
+pub use parse::{parse_augment, parse_bands};
 pub use patch::Place;
 pub use shown::Shown;
 pub use stats::LoaderStats;
 
 // What a training loop names beside the loader, so that it needs this crate alone.
 pub use shardpack_array::{Bands, Factors};
+pub use shardpack_augment::Augmentation;
 pub use shardpack_format::{Dtype, ElementType};
 pub use shardpack_jpeg::{Crop, PixelLayout, Scaling, View};
 pub use shardpack_reader::{Dataset, DatasetOptions, Error, Limits, Result};

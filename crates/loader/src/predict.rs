@@ -148,6 +148,10 @@ pub(super) fn predict(
                 let scratch = stored.iter().filter_map(bytes);
                 scratch.max().unwrap_or(0)
             }
+            // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
+            From::Picture { .. } if !options.augment_pictures.is_empty() => {
+                (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(3 << 20)
+            }
             // Pixels of the picture before it is resized are not known from here: one megapixel.
             From::Picture { .. } if !field.is_ragged() => 3 << 20,
             _ => 0,

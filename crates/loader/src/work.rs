@@ -11,11 +11,13 @@ use super::large::{Large, PartBench, There};
 use super::mend::OddRow;
 use super::opening::Opening;
 use super::options::LoaderOptions;
+use super::pictures::{Changes, ON_HOST};
 use super::read::Loaded;
 use super::resident::{Known, Resident};
 use super::rows::RowMut;
 use super::stage::{Prepared, Refusals, Spot, Stage, StageSlot, Value};
 use super::stats::{Counters, add, add_since};
+use shardpack_augment::Augmentation;
 use shardpack_format::{Codec, Error as FormatError, FieldValue, Frame, Limits, Record};
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{DecodeOptions, DrawKey, FloatTable, PixelLayout, Rendering, View};
@@ -40,6 +42,7 @@ pub(super) struct Recipe {
     /// Values that stay on the device.
     pub(super) resident: Option<Arc<Resident>>,
     pub(super) augment: Augment,
+    pub(super) augment_pictures: Arc<[Augmentation]>,
 }
 
 impl Recipe {
@@ -49,8 +52,9 @@ impl Recipe {
         options: &LoaderOptions,
         resident: Option<Arc<Resident>>,
     ) -> Self {
-        let LoaderOptions { layout, decode, part_bytes, augment, .. } = options.clone();
-        Self { fields, seed, layout, decode, part_bytes, resident, augment }
+        let LoaderOptions { layout, decode, part_bytes, augment, augment_pictures, .. } = options.clone();
+        let augment_pictures = augment_pictures.into();
+        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_pictures }
     }
 
     /// What random views, patches and turns of a sample draw from.
@@ -71,6 +75,7 @@ pub(super) struct Common<'a> {
 pub(super) struct Bench {
     arrays: ArrayRows,
     pictures: PictureDecoder,
+    changes: Changes,
     /// The stage's own.
     stage: Box<dyn Any + Send>,
     /// Levels that floats are made of.
@@ -106,6 +111,7 @@ impl Bench {
         Self {
             arrays: ArrayRows::new(recipe),
             pictures: PictureDecoder::new(recipe.decode.clone()),
+            changes: Changes::default(),
             stage: stage.map_or_else(|| Box::new(()) as Box<dyn Any + Send>, Stage::bench),
             levels: Vec::new(),
             refused: Vec::new(),
@@ -277,6 +283,7 @@ impl Bench {
             return Ok(there);
         }
         let prepared = match &of.field.from {
+            From::Picture { .. } if !recipe.augment_pictures.is_empty() => Prepared::Refused(ON_HOST.into()),
             From::Picture { position, view, orientation, .. } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
@@ -435,9 +442,10 @@ impl Bench {
             From::Picture { position, view, orientation, floats } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
+                let changed = &*recipe.augment_pictures;
                 match floats {
-                    None => self.picture((media_type, &how), &value, out, dims)?,
-                    Some(table) => self.floats((media_type, &how), &value, table, out, dims)?,
+                    None => self.picture((media_type, &how), &value, changed, out, dims)?,
+                    Some(table) => self.floats((media_type, &how), &value, (changed, table), out, dims)?,
                 }
             }
             From::Array { position, channels_first, cut, .. } => {
@@ -453,7 +461,7 @@ impl Bench {
         &mut self,
         how: (&str, &Rendering),
         value: &FieldValue<'_>,
-        table: &FloatTable,
+        (changed, table): (&[Augmentation], &FloatTable),
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<(), FormatError> {
@@ -463,7 +471,8 @@ impl Bench {
             levels.resize(wanted, 0);
         }
         let decoded = levels.get_mut(..wanted).unwrap_or_default();
-        let result = self.picture(how, value, decoded, dims).and_then(|()| table.convert(decoded, how.1.layout, out));
+        let result =
+            self.picture(how, value, changed, decoded, dims).and_then(|()| table.convert(decoded, how.1.layout, out));
         self.levels = levels;
         result
     }
@@ -472,11 +481,21 @@ impl Bench {
         &mut self,
         (media_type, how): (&str, &Rendering),
         value: &FieldValue<'_>,
+        changed: &[Augmentation],
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<(), FormatError> {
         let room = out.len();
-        let decoded = self.pictures.decode_into(media_type, value.bytes, how, out).map_err(|error| match error {
+        let pictures = &mut self.pictures;
+        let mut decode = |how: &Rendering, out: &mut [u8]| {
+            let decoded = pictures.decode_into(media_type, value.bytes, how, out)?;
+            Ok([decoded.height, decoded.width])
+        };
+        let decoded = match changed {
+            [] => decode(how, out),
+            _ => self.changes.decode(changed, how, out, decode),
+        };
+        let size = decoded.map_err(|error| match error {
             // The slot was made by what the index says: it is not the caller who is wrong.
             FormatError::Usage { what, expected, .. } if dims.len() == 3 => FormatError::format(
                 what,
@@ -486,7 +505,7 @@ impl Bench {
             FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
             other => other,
         })?;
-        set_size(dims, [decoded.height, decoded.width].map(u64::from), how.layout);
+        set_size(dims, size.map(u64::from), how.layout);
         Ok(())
     }
 }
