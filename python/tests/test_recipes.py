@@ -19,10 +19,10 @@ TRAIN = [sp.augment.trivial_augment_wide(), sp.augment.random_erasing(p=0.5)]
 
 @pytest.fixture(scope="module")
 def lossless(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """40 PNGs of 37 × 30 pixels, which decode to the same levels everywhere."""
+    """40 PNGs of 37 × 31 pixels, which decode to the same levels everywhere."""
     source = tmp_path_factory.mktemp("lossless")
     random = np.random.default_rng(2)
-    y, x = np.mgrid[:37, :30]
+    y, x = np.mgrid[:37, :31]
     for number in range(40):
         planes = np.stack([x * 5 + number, 220 - y * 4 - x, np.where(x > y, 70, 150) + number], axis=-1)
         levels = np.clip(planes + random.integers(-20, 20, planes.shape), 0, 255)
@@ -32,7 +32,7 @@ def lossless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def rows(packed: Path, augment: Any = None, **options: Any) -> dict[int, NDArray[np.uint8]]:
     """The pictures of an epoch, by sample."""
-    options = {"image": "resize37x30", "fields": ["image"], "batch_size": 8, "seed": 5} | options
+    options = {"image": "resize37x31", "fields": ["image"], "batch_size": 8, "seed": 5} | options
     with sp.Loader(sp.Dataset(packed), augment=augment, **options) as loader:
         return {int(i): row.copy() for batch in loader for i, row in zip(batch.indices, batch["image"], strict=True)}
 
@@ -94,7 +94,8 @@ def test_a_resumed_loader_draws_as_one_that_goes_on(photos: Path) -> None:
 
 def test_epochs_and_samples_draw_for_themselves(lossless: Path) -> None:
     plain, first, second = rows(lossless), rows(lossless, TRAIN), rows(lossless, TRAIN, epoch=1)
-    assert rows(lossless, TRAIN, batch_size=3, threads=1, end="uneven") == pytest.approx(first, abs=0)
+    again = rows(lossless, TRAIN, batch_size=3, threads=1, end="uneven")
+    assert all(np.array_equal(again[i], first[i]) for i in plain)
     assert sum(not np.array_equal(plain[i], first[i]) for i in plain) > 25
     assert sum(not np.array_equal(first[i], second[i]) for i in plain) > 25
     planes = rows(lossless, TRAIN, layout="chw")
@@ -169,7 +170,7 @@ def test_a_policy_does_what_torchvisions_may_do(lossless: Path, policy: str) -> 
     else:
         augment, bins = sp.augment.rand_augment(num_ops=1, magnitude=17), range(17, 18)
         twin = transforms.RandAugment(num_ops=1, magnitude=17)
-    plain, candidates, seen = rows(lossless), choices(twin, bins, (37, 30)), set()
+    plain, candidates, seen = rows(lossless), choices(twin, bins, (37, 31)), set()
     for epoch in range(3):
         for index, row in rows(lossless, augment, epoch=epoch).items():
             image = tensor(plain[index])
