@@ -73,6 +73,7 @@ pub mod stage;
 mod state;
 mod stats;
 mod stream;
+mod transform;
 mod views;
 mod work;
 
@@ -86,6 +87,7 @@ pub use parse::{parse_augment, parse_bands};
 pub use patch::Place;
 pub use shown::Shown;
 pub use stats::LoaderStats;
+pub use transform::{Transform, TransformField, TransformRow};
 
 // What a training loop names beside the loader, so that it needs this crate alone.
 pub use shardpack_array::{Bands, Factors};
@@ -196,6 +198,10 @@ impl Loader {
         if options.stage.is_some() && options.decode.scaled {
             let found = "decoding at a smaller scale (`DecodeOptions::scaled`), which only the host does";
             return Err(Error::usage("decoding of pictures", "every pixel, with a stage", found));
+        }
+        if options.stage.is_some() && options.transform.is_some() {
+            let found = "a device that decodes\nhint: have the host decode, or change whole batches";
+            return Err(Error::usage("transform of rows", "rows in memory of the host", found));
         }
         let world = World::new(options.rank, options.world_size, options.batch_size)?;
         let sampling: Arc<dyn Sampling> = match &options.sampling {

@@ -4,6 +4,7 @@ use super::augment::Augment;
 use super::memory::{Allocate, Heap};
 use super::patch::Place;
 use super::stage::{Keeper, Stage};
+use super::transform::Transform;
 use crate::order::{End, Mode, Sampling};
 use shardpack_array::{Bands, Factors};
 use shardpack_augment::Augmentation;
@@ -273,6 +274,9 @@ pub struct LoaderOptions {
     /// decodes the pictures then, and says so ([`Loader::refusals`](super::Loader::refusals)).
     /// Default: nothing.
     pub augment_pictures: Vec<Augmentation>,
+    /// Code of the caller's that changes every row after all else. Not with a
+    /// [`stage`](Self::stage). Default none.
+    pub transform: Option<Arc<dyn Transform>>,
     /// What decodes instead of the host, where it can: then all fields of a batch are on its
     /// device. Default none.
     pub stage: Option<Arc<dyn Stage>>,
@@ -339,6 +343,7 @@ impl Default for LoaderOptions {
             normalise: Vec::new(),
             augment: Augment::default(),
             augment_pictures: Vec::new(),
+            transform: None,
             stage: None,
             resident: false,
         }

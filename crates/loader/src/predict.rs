@@ -134,6 +134,8 @@ pub(super) fn predict(
             let stored = stage.staged_bytes(&spec, whole(records.batch(rows as f64)), batch);
             staged_bytes = staged_bytes.saturating_add(stored).saturating_add(each);
         }
+        // A copy of the row, and what the transform makes of it.
+        scratch = scratch.saturating_add(options.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
         scratch = scratch.saturating_add(match &field.from {
             From::Array { channels_first, cut, finish, stored, .. } => {
                 let how = (*channels_first, cut.as_ref());

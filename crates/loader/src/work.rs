@@ -17,6 +17,7 @@ use super::resident::{Known, Resident};
 use super::rows::RowMut;
 use super::stage::{Prepared, Refusals, Spot, Stage, StageSlot, Value};
 use super::stats::{Counters, add, add_since};
+use super::transform::{self, Transform};
 use shardpack_augment::Augmentation;
 use shardpack_format::{Codec, Error as FormatError, FieldValue, Frame, Limits, Record};
 use shardpack_jpeg::PictureDecoder;
@@ -43,6 +44,7 @@ pub(super) struct Recipe {
     pub(super) resident: Option<Arc<Resident>>,
     pub(super) augment: Augment,
     pub(super) augment_pictures: Arc<[Augmentation]>,
+    pub(super) transform: Option<Arc<dyn Transform>>,
 }
 
 impl Recipe {
@@ -52,9 +54,9 @@ impl Recipe {
         options: &LoaderOptions,
         resident: Option<Arc<Resident>>,
     ) -> Self {
-        let LoaderOptions { layout, decode, part_bytes, augment, augment_pictures, .. } = options.clone();
+        let LoaderOptions { layout, decode, part_bytes, augment, augment_pictures, transform, .. } = options.clone();
         let augment_pictures = augment_pictures.into();
-        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_pictures }
+        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_pictures, transform }
     }
 
     /// What random views, patches and turns of a sample draw from.
@@ -263,6 +265,10 @@ impl Bench {
         let narrowed = self.pictures.narrowed().saturating_sub(narrowed);
         if narrowed > 0 {
             add(&counters.narrowed, narrowed);
+        }
+        if let Some(transform) = &recipe.transform {
+            let of = (at.sample, shard.index().key(at.record).unwrap_or_default(), recipe.key(at));
+            transform::change(&**transform, &recipe.fields.plans, of, row, (dims, &self.missing)).map_err(place)?;
         }
         add_since(&counters.decode, start);
         Ok(())
