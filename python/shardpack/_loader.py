@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -40,6 +40,7 @@ from shardpack._dataset import Dataset
 from shardpack._device import check_process, stage_for
 from shardpack._options import Options, State
 from shardpack._size import Size, size
+from shardpack._transform import Rows, Transform
 
 __all__ = ["Loader", "Shuffle", "Weights"]
 
@@ -163,6 +164,15 @@ class Loader:
         patches after they are cut: ``"hflip"`` and ``"vflip"`` flip half of the samples, left to right and top to
         bottom, ``"rot90"`` turns by 0, 90, 180 or 270 degrees, by 0 or 180 if they are not square. Pictures are mirrored
         by their view: ``rrcN``.
+    transform : function, optional
+        Called for every row after all else, in the loader's threads, with a :class:`Row`: for each field a NumPy array,
+        which it may write to. Or it returns a mapping from field to array, of the same shape and type. The threads take
+        the interpreter for it: what it does in Python, one thread does at a time. Draw from ``row.seed``, and a resumed
+        loader goes on with the same draws. An exception is the error of its batch, which names the sample. The host must
+        decode.
+    transform_batch : function, optional
+        Called for every batch when it is asked for, in your thread, also on a device. It writes to tensors of the
+        batch, replaces them (``batch["image"] = …``), or returns another batch.
 
     Raises
     ------
@@ -211,6 +221,8 @@ class Loader:
         mean: Numbered = None,
         std: Numbered = None,
         augment: str | Sequence[str] | None = None,
+        transform: Transform | None = None,
+        transform_batch: Callable[[Batch], Batch | None] | None = None,
         **unknown: NoReturn,
     ) -> None:
         _known(unknown, Loader.__init__.__kwdefaults__ or ())
@@ -254,6 +266,7 @@ class Loader:
             scaling=scaling,
             normalise=normalise,
             augment=_augment(augment),
+            transform=None if transform is None else Rows(_function("transform", transform)),
             fields=tensors,
             members=dataset._members,
             **_weights(weights, dataset),
@@ -266,6 +279,7 @@ class Loader:
             stage=self._stage,
             resident=bool(resident),
         )
+        self._change = None if transform_batch is None else _function("transform_batch", transform_batch)
         # Not a method: a batch that is kept must not keep the threads.
         self._objects = partial(_read, dataset, objects, self._convert)
         self._pictures = frozenset(field.name for field in dataset.schema if field.kind == "image")
@@ -282,7 +296,8 @@ class Loader:
         self._started = False
         self._resume: State | None = None
         self._pid = os.getpid()
-        # Ends the threads of a loader that decodes on a device before the driver goes, at the end of the program.
+        # Ends the threads of a loader that decodes on a device before the driver goes, at the end of the program; and
+        # those that call a transform before the interpreter goes.
         self._ending: weakref.finalize[..., Loader] | None = None
         self._core = self._open()
 
@@ -291,7 +306,7 @@ class Loader:
             check_process(self._pid)
         core = _shardpack.Loader(self._dataset._core, self._options)
         self._pid = os.getpid()
-        if self._stage is not None:
+        if self._stage is not None or self._options.transform is not None:
             if self._ending is not None:
                 self._ending.detach()
             self._ending = weakref.finalize(self, _end, core, self._pid)
@@ -365,7 +380,8 @@ class Loader:
             self._told = True
             _warn.of_lost_bits(name for name in self._fields if name in self._pictures)
         members = self._dataset._members
-        return lend(batch, self._convert, self._fields, self._objects, self._pictures, self._unpacks, members)
+        lent = lend(batch, self._convert, self._fields, self._objects, self._pictures, self._unpacks, members)
+        return lent if self._change is None else _changed(self._change, lent)
 
     def __len__(self) -> int:
         """Number of batches in an epoch on this rank. It is exact, and known before the first batch. After
@@ -581,6 +597,27 @@ class _Iteration(Iterator[Batch]):
         except StopIteration:
             self._over = True
             raise
+
+
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise TypeError(f"{name}: expected a function, found {value!r}")
+    return value
+
+
+def _changed(change: Callable[[Batch], Batch | None], batch: Batch) -> Batch:
+    """What the program makes of a batch."""
+    try:
+        result = change(batch)
+    except Exception as error:
+        first = next(iter(batch.sample_keys), "")
+        error.add_note(f"in transform_batch, of the batch that begins with sample {first!r}")
+        raise
+    if result is None:
+        return batch
+    if not isinstance(result, Batch):
+        raise TypeError(f"transform_batch: expected a function that returns None or a batch, found {type(result).__name__}")
+    return result
 
 
 def _end(core: _shardpack.Loader, pid: int) -> None:

@@ -4,6 +4,7 @@ use crate::batch::Batch;
 use crate::dataset::Dataset;
 use crate::device::Stage;
 use crate::errors::raise;
+use crate::transform::Function;
 use crate::values::indices;
 use crate::watch::watch;
 use numpy::{PyArray1, PyArrayMethods};
@@ -59,6 +60,8 @@ pub(crate) struct Options<'py> {
     scaling: Option<(Vec<f64>, Vec<f64>)>,
     normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
     augment: Option<String>,
+    /// Called for every row.
+    transform: Option<Py<PyAny>>,
     fields: Option<Vec<String>>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One for each sample of the dataset.
@@ -130,7 +133,7 @@ impl Options<'_> {
         self.normalise.iter().map(of).collect()
     }
 
-    fn loader_options(&self, dataset: &shardpack_reader::Dataset) -> PyResult<LoaderOptions> {
+    fn loader_options(&self, py: Python<'_>, dataset: &shardpack_reader::Dataset) -> PyResult<LoaderOptions> {
         let (augment, augment_pictures) = match &self.augment {
             None => Default::default(),
             Some(text) => parse_augment(text).map_err(raise)?,
@@ -170,6 +173,7 @@ impl Options<'_> {
             normalise: self.factors()?,
             augment,
             augment_pictures,
+            transform: self.transform.as_ref().map(|function| Arc::new(Function(function.clone_ref(py))) as _),
             stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
             resident: self.resident,
             layout: match &*self.layout {
@@ -209,7 +213,7 @@ impl Loader {
     #[expect(clippy::needless_pass_by_value, reason = "how arguments come")]
     fn new(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Options<'_>) -> PyResult<Self> {
         let dataset = dataset.get().inner.clone();
-        let options = options.loader_options(&dataset)?;
+        let options = options.loader_options(py, &dataset)?;
         let inner = if options.resident {
             let open = |cancel: &Arc<AtomicBool>, _: &(dyn Fn(()) + Sync)| {
                 let watch = Watch { cancel, progress: &|_, _| {} };
@@ -346,6 +350,14 @@ impl Loader {
         self.check_process()?;
         py.detach(|| drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()));
         Ok(())
+    }
+}
+
+/// Threads may wait for the interpreter, to call a transform: it is let go while they end.
+impl Drop for Loader {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        Python::try_attach(|py| py.detach(|| drop(inner)));
     }
 }
 

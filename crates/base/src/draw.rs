@@ -1,7 +1,7 @@
 //! Random parameters as a pure function of (seed, epoch, sample), drawn with Philox4x32-10.
 //!
 //! Numbers of pairs in use, so that no two choices share a draw: 0 the flip and 2 to 21 the crop of
-//! a view; from 2³¹ on patches, flips and turns of arrays; from 2³¹ + 2¹⁶ on augmentations of
+//! a view; from 2³¹ on patches, flips and turns of arrays, and the seed of a caller's transform; from 2³¹ + 2¹⁶ on augmentations of
 //! pictures; from 2³¹ + 2¹⁷ on those of batches.
 
 use super::{halves, philox4x32_10};
