@@ -26,6 +26,7 @@ from shardpack._arguments import (
     _holds,
     _known,
     _mix,
+    _mix_batch,
     _normalised,
     _number,
     _order,
@@ -164,6 +165,13 @@ class Loader:
         patches after they are cut: ``"hflip"`` and ``"vflip"`` flip half of the samples, left to right and top to
         bottom, ``"rot90"`` turns by 0, 90, 180 or 270 degrees, by 0 or 180 if they are not square. Pictures are mirrored
         by their view: ``rrcN``.
+    augment_batch : str or sequence of str, optional
+        :func:`shardpack.augment.mixup` and :func:`~shardpack.augment.cutmix`, of which each batch gets one, all equally
+        likely. ``batch["label"]`` is then float32 ``[rows, classes]``, the weight of each class. Pictures have one size,
+        and the host decodes. Drawn from seed and epoch, and from the first sample of the batch: a resumed loader of the
+        same batch size and number of ranks goes on with the same draws.
+    num_classes : int, optional
+        Classes of these labels. Default: as many as the dataset names.
     transform : function, optional
         Called for every row after all else, in the loader's threads, with a :class:`Row`: for each field a NumPy array,
         which it may write to. Or it returns a mapping from field to array, of the same shape and type. The threads take
@@ -221,6 +229,8 @@ class Loader:
         mean: Numbered = None,
         std: Numbered = None,
         augment: str | Sequence[str] | None = None,
+        augment_batch: str | Sequence[str] | None = None,
+        num_classes: int | None = None,
         transform: Transform | None = None,
         transform_batch: Callable[[Batch], Batch | None] | None = None,
         **unknown: NoReturn,
@@ -266,6 +276,7 @@ class Loader:
             scaling=scaling,
             normalise=normalise,
             augment=_augment(augment),
+            mix_batch=_mix_batch(augment_batch, num_classes, dataset),
             transform=None if transform is None else Rows(_function("transform", transform)),
             fields=tensors,
             members=dataset._members,

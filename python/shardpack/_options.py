@@ -36,6 +36,7 @@ class Options:
     scaling: tuple[Numbers, Numbers] | None
     normalise: list[tuple[str, Numbers, Numbers]]
     augment: str | None
+    mix_batch: tuple[list[str], int] | None
     transform: Callable[..., None] | None
     fields: list[str] | None
     members: NDArray[np.uint64] | None

@@ -20,7 +20,9 @@ from typing import SupportsFloat, SupportsIndex
 
 __all__ = [
     "color_jitter",
+    "cutmix",
     "gaussian_blur",
+    "mixup",
     "rand_augment",
     "random_adjust_sharpness",
     "random_autocontrast",
@@ -171,6 +173,30 @@ def random_invert(p: SupportsFloat = 0.5) -> str:
 def random_grayscale(p: SupportsFloat = 0.1) -> str:
     """With probability ``p``, gray, in three channels."""
     return _text("random_grayscale", p=_number("p", p, 0.1))
+
+
+def mixup(alpha: SupportsFloat = 1.0) -> str:
+    """For ``Loader(augment_batch=…)``: each picture is a weighted sum with the one before it in the batch, and so is its
+    label.
+
+    Parameters
+    ----------
+    alpha : float, default 1
+        Both parameters of the Beta distribution of the weight, 0.01 to 100. Recipes for ImageNet take 0.2.
+    """
+    return _text("mixup", alpha=_number("alpha", alpha, 1.0))
+
+
+def cutmix(alpha: SupportsFloat = 1.0) -> str:
+    """For ``Loader(augment_batch=…)``: a random rectangle of each picture comes from the one before it in the batch, and
+    its label counts by the area.
+
+    Parameters
+    ----------
+    alpha : float, default 1
+        Both parameters of the Beta distribution of the share that is left, 0.01 to 100.
+    """
+    return _text("cutmix", alpha=_number("alpha", alpha, 1.0))
 
 
 def _text(name: str, **options: str | None) -> str:

@@ -15,7 +15,7 @@ use shardpack_format::Error;
 use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
-use shardpack_loader::{ArrayDtype, Factors, LoaderOptions, OnCorrupt, Watch, parse_augment, parse_bands};
+use shardpack_loader::{ArrayDtype, BatchMix, Factors, LoaderOptions, OnCorrupt, Watch, parse_augment, parse_bands};
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -60,6 +60,8 @@ pub(crate) struct Options<'py> {
     scaling: Option<(Vec<f64>, Vec<f64>)>,
     normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
     augment: Option<String>,
+    /// How batches are mixed, and the number of classes.
+    mix_batch: Option<(Vec<String>, u32)>,
     /// Called for every row.
     transform: Option<Py<PyAny>>,
     fields: Option<Vec<String>>,
@@ -173,6 +175,13 @@ impl Options<'_> {
             normalise: self.factors()?,
             augment,
             augment_pictures,
+            mix: match &self.mix_batch {
+                None => None,
+                Some((texts, classes)) => {
+                    let choices = texts.iter().map(|text| text.parse().map_err(|error: Error| raise(error.into())));
+                    Some(BatchMix { choices: choices.collect::<PyResult<_>>()?, classes: *classes })
+                }
+            },
             transform: self.transform.as_ref().map(|function| Arc::new(Function(function.clone_ref(py))) as _),
             stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
             resident: self.resident,

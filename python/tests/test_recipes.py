@@ -58,7 +58,7 @@ def test_names_are_written_by_functions() -> None:
 
 def test_every_function_is_taken_by_the_loader(lossless: Path) -> None:
     needed = {"gaussian_blur": (5,), "random_posterize": (2,), "random_solarize": (9,), "random_adjust_sharpness": (2,)}
-    for name in sp.augment.__all__:
+    for name in set(sp.augment.__all__) - {"mixup", "cutmix"}:
         texts = [getattr(sp.augment, name)(*needed.get(name, ()))]
         assert len(rows(lossless, texts)) == 40, name
 
@@ -100,6 +100,61 @@ def test_epochs_and_samples_draw_for_themselves(lossless: Path) -> None:
     assert sum(not np.array_equal(first[i], second[i]) for i in plain) > 25
     planes = rows(lossless, TRAIN, layout="chw")
     assert all(np.array_equal(planes[i], first[i].transpose(2, 0, 1)) for i in plain)
+
+
+BATCHES = [sp.augment.mixup(0.2), sp.augment.cutmix()]
+
+
+def test_batches_are_mixed_with_soft_labels(photos: Path) -> None:
+    options: dict[str, Any] = {"image": "rrc24", "fields": ["image", "label"], "batch_size": 16, "seed": 6}
+    ways = set()
+    for epoch in range(4):
+        plain = sp.Loader(sp.Dataset(photos), epoch=epoch, **options)
+        mixed = sp.Loader(sp.Dataset(photos), epoch=epoch, augment_batch=BATCHES, **options)
+        for before, after in zip(plain, mixed, strict=True):
+            weights, own = after["label"], np.eye(3, dtype=np.float32)[before["label"]]
+            assert weights.dtype == np.float32 and weights.shape == (16, 3)
+            # One share for the whole batch.
+            shares = {round(float(row[a]), 5) for row, a, b in zip(weights, before["label"], np.roll(before["label"], 1), strict=True) if a != b}
+            (share,) = shares
+            assert np.allclose(weights, own * share + np.roll(own, 1, axis=0) * (1 - share), atol=1e-5)
+            first, second = before["image"].astype(float), np.roll(before["image"], 1, axis=0).astype(float)
+            sums = np.abs(after["image"] - (first * share + second * (1 - share))).max() <= 0.51
+            taken = ((after["image"] == first) | (after["image"] == second)).all()
+            assert sums or taken
+            ways.add("sum" if sums else "rectangle")
+    assert ways == {"sum", "rectangle"}
+
+
+def test_a_resumed_loader_mixes_as_one_that_goes_on(photos: Path) -> None:
+    options: dict[str, Any] = {
+        "image": "rrc24", "fields": ["image", "label"], "batch_size": 9, "augment": TRAIN, "augment_batch": BATCHES,
+        "dtype": "float32", "mean": 0.5, "std": 0.25, "layout": "chw",
+    }
+    with sp.Loader(sp.Dataset(photos), **options) as first, sp.Loader(sp.Dataset(photos), threads=1, **options) as second:
+        batches = iter(first)
+        next(batches), next(batches)
+        second.load_state_dict(first.state_dict())
+        rest = [(a, b) for a, b in zip(batches, second, strict=True)]
+        assert len(rest) == 4
+        assert all(np.array_equal(a["image"], b["image"]) and np.array_equal(a["label"], b["label"]) for a, b in rest)
+
+
+def test_what_cannot_be_mixed_is_refused(photos: Path, lossless: Path) -> None:
+    dataset = sp.Dataset(photos)
+    for options, said in [
+        ({"augment_batch": "mixup"}, "expected decoded pictures of one size"),
+        ({"augment_batch": "mixup(alpha=0)", "image": "rrc24"}, "alpha of mixup or cutmix"),
+        ({"augment_batch": ["blend"], "image": "rrc24"}, "mixup or cutmix, with alpha"),
+        ({"augment_batch": "mixup", "image": "rrc24", "fields": ["image"]}, "a field `label` of integers"),
+        ({"num_classes": 3}, "expected with augment_batch, found alone"),
+    ]:
+        with pytest.raises(sp.UsageError, match=said):
+            sp.Loader(dataset, **options)
+    with pytest.raises(sp.UsageError, match="expected a dataset that names its classes"):
+        sp.Loader(sp.Dataset(lossless), augment_batch="mixup", image="rrc24")
+    with pytest.raises(sp.UsageError, match="label: expected a class below 2, found 2: sample"):
+        list(sp.Loader(dataset, augment_batch="mixup", image="rrc24", num_classes=2))
 
 
 # Beside torchvision

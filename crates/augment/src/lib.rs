@@ -36,6 +36,7 @@ mod blur;
 mod color;
 mod erase;
 mod hue;
+mod mix;
 mod operation;
 mod parse;
 mod picture;
@@ -44,6 +45,7 @@ mod space;
 
 pub use affine::Affine;
 pub use augmentation::{Augmentation, Jitter};
+pub use mix::{Mix, Mixed};
 pub use operation::Operation;
 pub use parse::split;
 pub use picture::{Picture, Scratch};

@@ -33,13 +33,8 @@ impl FromStr for Augmentation {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let text = text.trim();
         let fail = |expected: &str| Error::usage("augmentation", expected, format!("`{text}`"));
-        let (name, inner) = match text.split_once('(') {
-            None => (text, ""),
-            Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(|| fail(NAMES))?),
-        };
-        let mut given = Given { text, options: options(inner).ok_or_else(|| fail("NAME=VALUE in the brackets"))? };
+        let (name, mut given) = call(text, "augmentation", NAMES)?;
         let augmentation = match name {
             "trivial_augment_wide" => Self::TrivialAugmentWide { bins: given.or("num_magnitude_bins", 31)? },
             "rand_augment" => Self::RandAugment {
@@ -78,12 +73,22 @@ impl FromStr for Augmentation {
                 Self::Random { operation, p: given.or("p", p)? }
             }
         };
-        if let Some((unknown, _)) = given.options.first() {
-            return Err(fail(&format!("no option `{unknown}`, and none twice")));
-        }
+        given.end()?;
         augmentation.check()?;
         Ok(augmentation)
     }
+}
+
+/// A name, and the options in its brackets. `what` it should be, and which there are.
+pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, Given<'a>)> {
+    let text = text.trim();
+    let fail = |expected: &str| Error::usage(what, expected, format!("`{text}`"));
+    let (name, inner) = match text.split_once('(') {
+        None => (text, ""),
+        Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(|| fail(names))?),
+    };
+    let options = options(inner).ok_or_else(|| fail("NAME=VALUE in the brackets"))?;
+    Ok((name, Given { text, what, options }))
 }
 
 /// The parts between commas that stand in no brackets: `hflip,rand_augment(num_ops=2,magnitude=9)`
@@ -111,8 +116,9 @@ fn options(inner: &str) -> Option<Vec<(&str, &str)>> {
 }
 
 /// Options that nobody has taken yet.
-struct Given<'a> {
+pub(crate) struct Given<'a> {
     text: &'a str,
+    what: &'static str,
     options: Vec<(&'a str, &'a str)>,
 }
 
@@ -123,7 +129,18 @@ impl<'a> Given<'a> {
     }
 
     fn bad(&self, name: &str, expected: &str) -> Error {
-        Error::usage("augmentation", format!("{name}={expected}"), format!("`{}`", self.text))
+        Error::usage(self.what, format!("{name}={expected}"), format!("`{}`", self.text))
+    }
+
+    /// Refuses what nobody has taken.
+    pub(crate) fn end(&self) -> Result<()> {
+        match self.options.first() {
+            None => Ok(()),
+            Some((unknown, _)) => {
+                let expected = format!("no option `{unknown}`, and none twice");
+                Err(Error::usage(self.what, expected, format!("`{}`", self.text)))
+            }
+        }
     }
 
     fn must<T: FromStr>(&mut self, name: &str) -> Result<T> {
@@ -131,7 +148,7 @@ impl<'a> Given<'a> {
         value.ok_or_else(|| self.bad(name, "NUMBER"))
     }
 
-    fn or<T: FromStr>(&mut self, name: &str, default: T) -> Result<T> {
+    pub(crate) fn or<T: FromStr>(&mut self, name: &str, default: T) -> Result<T> {
         let Some(value) = self.take(name) else { return Ok(default) };
         value.parse().map_err(|_| self.bad(name, "NUMBER"))
     }

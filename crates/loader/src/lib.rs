@@ -50,6 +50,7 @@ mod keeping;
 mod large;
 mod memory;
 mod mend;
+mod mixing;
 mod open;
 mod opening;
 mod options;
@@ -82,6 +83,7 @@ pub use augment::Augment;
 pub use batch::{Batch, OnDevice, Tensor};
 pub use filling::Watch;
 pub use memory::{Allocate, Heap, SlotMemory};
+pub use mixing::BatchMix;
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
 pub use parse::{parse_augment, parse_bands};
 pub use patch::Place;
@@ -91,7 +93,7 @@ pub use transform::{Transform, TransformField, TransformRow};
 
 // What a training loop names beside the loader, so that it needs this crate alone.
 pub use shardpack_array::{Bands, Factors};
-pub use shardpack_augment::Augmentation;
+pub use shardpack_augment::{Augmentation, Mix};
 pub use shardpack_format::{Dtype, ElementType};
 pub use shardpack_jpeg::{Crop, PixelLayout, Scaling, View};
 pub use shardpack_reader::{Dataset, DatasetOptions, Error, Limits, Result};
@@ -378,10 +380,10 @@ impl Loader {
         if !broken {
             self.batches += 1;
         }
-        Poll::Ready(Some(taken.map(|(slot, plan)| {
+        Poll::Ready(Some(taken.and_then(|(slot, plan)| {
             self.delivered = plan.number + 1;
             self.handed_bytes += plan.bytes as u64;
-            Batch::new(Lent {
+            let mut lent = Lent {
                 slot: Some(slot),
                 plan,
                 fields: Arc::clone(&self.fields),
@@ -389,7 +391,11 @@ impl Loader {
                 seed: self.sampling.seed(),
                 epoch: self.start.epoch,
                 home: Arc::downgrade(&self.shared),
-            })
+            };
+            if let Some(mix) = &self.options.mix {
+                mixing::mix(&mix.choices, self.options.layout, &mut lent)?;
+            }
+            Ok(Batch::new(lent))
         })))
     }
 

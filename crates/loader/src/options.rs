@@ -2,6 +2,7 @@
 
 use super::augment::Augment;
 use super::memory::{Allocate, Heap};
+use super::mixing::BatchMix;
 use super::patch::Place;
 use super::stage::{Keeper, Stage};
 use super::transform::Transform;
@@ -274,6 +275,8 @@ pub struct LoaderOptions {
     /// decodes the pictures then, and says so ([`Loader::refusals`](super::Loader::refusals)).
     /// Default: nothing.
     pub augment_pictures: Vec<Augmentation>,
+    /// Mixup and CutMix, with soft labels. Not with a [`stage`](Self::stage). Default none.
+    pub mix: Option<BatchMix>,
     /// Code of the caller's that changes every row after all else. Not with a
     /// [`stage`](Self::stage). Default none.
     pub transform: Option<Arc<dyn Transform>>,
@@ -343,6 +346,7 @@ impl Default for LoaderOptions {
             normalise: Vec::new(),
             augment: Augment::default(),
             augment_pictures: Vec::new(),
+            mix: None,
             transform: None,
             stage: None,
             resident: false,

@@ -168,6 +168,17 @@ impl Rows {
         Some(unsafe { std::slice::from_raw_parts(this.base, this.len) })
     }
 
+    /// Everything, for writing; `None` while there are handles, or others who refer to the block.
+    pub(super) fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
+        let block = Arc::get_mut(this)?;
+        if *block.lent.get_mut() != 0 {
+            return None;
+        }
+        // SAFETY: base and length are those of the memory, initialised. This is the only reference
+        // to the block, and it is borrowed mutably: no handle and no reader exists or can come.
+        Some(unsafe { std::slice::from_raw_parts_mut(block.base, block.len) })
+    }
+
     /// Where `range` of the block lies, for reading and writing; `None` while there are handles,
     /// and if the range leaves the block. The pointer is good as long as `this` or a clone of it
     /// lives.

@@ -310,7 +310,9 @@ impl Bench {
                     None => slot.prepare(spot, &value, &mut *self.stage),
                 }
             }
-            From::Scalar(_) | From::Raw { .. } => Prepared::Refused("neither a picture nor an array".into()),
+            From::Scalar(_) | From::OneHot { .. } | From::Raw { .. } => {
+                Prepared::Refused("neither a picture nor an array".into())
+            }
         };
         let reason = match prepared {
             Prepared::Taken(size) => {
@@ -358,7 +360,7 @@ impl Bench {
                 let value = Value::Array { codec: value.codec, descriptor, bytes: &[], region, finish, limits };
                 slot.prepare_kept(spot, number, &value, &mut *self.stage)
             }
-            From::Scalar(_) | From::Raw { .. } => return Ok(None),
+            From::Scalar(_) | From::OneHot { .. } | From::Raw { .. } => return Ok(None),
         };
         let Prepared::Taken(size) = prepared else { return Ok(None) };
         if let Some(size) = size {
@@ -435,6 +437,17 @@ impl Bench {
                     return Err(FormatError::format("scalar in the index", out.len(), value.len()));
                 }
                 out.copy_from_slice(value);
+            }
+            From::OneHot { column, classes } => {
+                let found = column.integer(of.shard, of.at.record);
+                let class = found.and_then(|class| u32::try_from(class).ok()).filter(|class| class < classes);
+                let Some(class) = class else {
+                    let found = found.map_or_else(|| "none".to_owned(), |found| found.to_string());
+                    return Err(FormatError::usage("label", format!("a class below {classes}"), found));
+                };
+                out.fill(0);
+                let weight = out.as_chunks_mut::<4>().0.get_mut(class as usize);
+                weight.into_iter().for_each(|weight| *weight = 1_f32.to_le_bytes());
             }
             From::Raw { position } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
