@@ -17,6 +17,8 @@
 //!    library, which may write through it, makes no slice of the same block by [`Rows::bytes`]
 //!    meanwhile. No slice stands between the pointer and the block: a pointer made out of a `&[u8]`
 //!    could not be written through.
+//! 6. [`Rows::bytes_mut`] lends everything for writing. As rule 1, it needs the only reference to the
+//!    block, and borrows it mutably: nobody else can come meanwhile.
 //!
 //! Every handle and every reader holds a reference to the block, so the memory outlives them all.
 #![allow(unsafe_code)]
