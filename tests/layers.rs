@@ -14,11 +14,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("shardpack-base", &["shardpack-format"]),
     ("shardpack-jpeg", &["shardpack-format", "shardpack-base"]),
     ("shardpack-array", &["shardpack-format", "shardpack-base"]),
+    ("shardpack-augment", &["shardpack-format", "shardpack-base"]),
     ("shardpack-writer", &["shardpack-format"]),
     ("shardpack-reader", &["shardpack-format", "shardpack-jpeg", "shardpack-array"]),
     (
         "shardpack-loader",
-        &["shardpack-format", "shardpack-base", "shardpack-jpeg", "shardpack-array", "shardpack-reader"],
+        &[
+            "shardpack-format",
+            "shardpack-base",
+            "shardpack-jpeg",
+            "shardpack-array",
+            "shardpack-augment",
+            "shardpack-reader",
+        ],
     ),
     (
         "shardpack-gpu",

@@ -10,7 +10,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from shardpack import view
+from shardpack import augment, view
 from shardpack._batch import Batch, Ragged
 from shardpack._dataset import Concat, Dataset, Field, Sample, Subset, concat
 from shardpack._index import Indices
@@ -18,6 +18,7 @@ from shardpack._loader import Loader, Shuffle, Weights
 from shardpack._pack import PackOptions, StorageOptions, merge, pack, verify
 from shardpack._report import Report, ReportOptions, report
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
+from shardpack._transform import Row
 from shardpack._views import Views
 from shardpack._writer import Writer
 from shardpack.convert import SourceError, convert
@@ -36,6 +37,7 @@ __all__ = [
     "Ragged",
     "Report",
     "ReportOptions",
+    "Row",
     "Sample",
     "Shuffle",
     "SourceError",
@@ -46,6 +48,7 @@ __all__ = [
     "Weights",
     "Writer",
     "__version__",
+    "augment",
     "concat",
     "convert",
     "export",

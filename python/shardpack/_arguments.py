@@ -203,13 +203,33 @@ def _numbers(name: str, given: Any, default: float) -> Numbers:
 
 
 def _augment(augment: str | Sequence[str] | None) -> str | None:
-    """Words, with commas between them."""
+    """Words and augmentations of pictures, with commas between them."""
     if augment is None:
         return None
     words = [augment] if isinstance(augment, str) else list(augment)
     if not all(isinstance(word, str) for word in words):
-        raise TypeError(f"augment: expected words such as 'hflip', found {augment!r}")
+        raise TypeError(f"augment: expected words such as 'hflip', or what shardpack.augment gives, found {augment!r}")
     return ",".join(words) if words else None
+
+
+def _mix_batch(
+    augment: str | Sequence[str] | None, num_classes: int | None, dataset: Dataset
+) -> tuple[list[str], int] | None:
+    """Ways to mix a batch, and the number of classes."""
+    texts = [augment] if isinstance(augment, str) else list(augment or ())
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError(f"augment_batch: expected what shardpack.augment.mixup or cutmix gives, found {augment!r}")
+    if not texts:
+        if num_classes is not None:
+            raise _shardpack.UsageError("num_classes: expected with augment_batch, found alone")
+        return None
+    if num_classes is None:
+        if dataset.classes is None:
+            raise _shardpack.UsageError(
+                "augment_batch: expected a dataset that names its classes, found none\nhint: num_classes=1000"
+            )
+        num_classes = len(dataset.classes)
+    return texts, _number("num_classes", num_classes, 1, 2**24)
 
 
 def _bands(bands: slice | Sequence[int] | str | None) -> str | list[int] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -26,6 +26,7 @@ from shardpack._arguments import (
     _holds,
     _known,
     _mix,
+    _mix_batch,
     _normalised,
     _number,
     _order,
@@ -40,6 +41,7 @@ from shardpack._dataset import Dataset
 from shardpack._device import check_process, stage_for
 from shardpack._options import Options, State
 from shardpack._size import Size, size
+from shardpack._transform import Rows, Transform
 
 __all__ = ["Loader", "Shuffle", "Weights"]
 
@@ -155,10 +157,30 @@ class Loader:
         By name, ``mean={"cube": means}``, arrays are normalised as well: ``(value − mean) / std``, with one number
         for each band of the stored array, of which ``bands`` take their own, or one for all.
     augment : str or sequence of str, optional
-        Turns arrays of two and three axes at random, all of a sample alike, such as a cube and its mask; patches
-        after they are cut. ``"hflip"`` and ``"vflip"``: half of the samples, left to right and top to bottom.
-        ``"rot90"``: by 0, 90, 180 or 270 degrees, by 0 or 180 if they are not square. Drawn from seed, epoch and
-        sample. Pictures stay as they are: ``rrcN`` mirrors them.
+        What is done to pictures, in this order, right after they are decoded: :mod:`shardpack.augment` has
+        TrivialAugmentWide, RandAugment, colour jitter, erasing and others, as torchvision defines them. All of it is
+        drawn from seed, epoch and sample. With a device that decodes, the host decodes these pictures, and
+        ``stats()["refused"]`` counts them.
+        Three words are about arrays of two and three axes, and turn all of a sample alike, such as a cube and its mask;
+        patches after they are cut: ``"hflip"`` and ``"vflip"`` flip half of the samples, left to right and top to
+        bottom, ``"rot90"`` turns by 0, 90, 180 or 270 degrees, by 0 or 180 if they are not square. Pictures are mirrored
+        by their view: ``rrcN``.
+    augment_batch : str or sequence of str, optional
+        :func:`shardpack.augment.mixup` and :func:`~shardpack.augment.cutmix`, of which each batch gets one, all equally
+        likely. ``batch["label"]`` is then float32 ``[rows, classes]``, the weight of each class. Pictures have one size,
+        and the host decodes. Drawn from seed and epoch, and from the first sample of the batch: a resumed loader of the
+        same batch size and number of ranks goes on with the same draws.
+    num_classes : int, optional
+        Classes of these labels. Default: as many as the dataset names.
+    transform : function, optional
+        Called for every row after all else, in the loader's threads, with a :class:`Row`: for each field a NumPy array,
+        which it may write to. Or it returns a mapping from field to array, of the same shape and type. The threads take
+        the interpreter for it: what it does in Python, one thread does at a time. Draw from ``row.seed``, and a resumed
+        loader goes on with the same draws. An exception is the error of its batch, which names the sample. The host must
+        decode.
+    transform_batch : function, optional
+        Called for every batch when it is asked for, in your thread, also on a device. It writes to tensors of the
+        batch, replaces them (``batch["image"] = …``), or returns another batch.
 
     Raises
     ------
@@ -207,6 +229,10 @@ class Loader:
         mean: Numbered = None,
         std: Numbered = None,
         augment: str | Sequence[str] | None = None,
+        augment_batch: str | Sequence[str] | None = None,
+        num_classes: int | None = None,
+        transform: Transform | None = None,
+        transform_batch: Callable[[Batch], Batch | None] | None = None,
         **unknown: NoReturn,
     ) -> None:
         _known(unknown, Loader.__init__.__kwdefaults__ or ())
@@ -250,6 +276,8 @@ class Loader:
             scaling=scaling,
             normalise=normalise,
             augment=_augment(augment),
+            mix_batch=_mix_batch(augment_batch, num_classes, dataset),
+            transform=None if transform is None else Rows(_function("transform", transform)),
             fields=tensors,
             members=dataset._members,
             **_weights(weights, dataset),
@@ -262,6 +290,7 @@ class Loader:
             stage=self._stage,
             resident=bool(resident),
         )
+        self._change = None if transform_batch is None else _function("transform_batch", transform_batch)
         # Not a method: a batch that is kept must not keep the threads.
         self._objects = partial(_read, dataset, objects, self._convert)
         self._pictures = frozenset(field.name for field in dataset.schema if field.kind == "image")
@@ -278,7 +307,8 @@ class Loader:
         self._started = False
         self._resume: State | None = None
         self._pid = os.getpid()
-        # Ends the threads of a loader that decodes on a device before the driver goes, at the end of the program.
+        # Ends the threads of a loader that decodes on a device before the driver goes, at the end of the program; and
+        # those that call a transform before the interpreter goes.
         self._ending: weakref.finalize[..., Loader] | None = None
         self._core = self._open()
 
@@ -287,7 +317,7 @@ class Loader:
             check_process(self._pid)
         core = _shardpack.Loader(self._dataset._core, self._options)
         self._pid = os.getpid()
-        if self._stage is not None:
+        if self._stage is not None or self._options.transform is not None:
             if self._ending is not None:
                 self._ending.detach()
             self._ending = weakref.finalize(self, _end, core, self._pid)
@@ -361,7 +391,8 @@ class Loader:
             self._told = True
             _warn.of_lost_bits(name for name in self._fields if name in self._pictures)
         members = self._dataset._members
-        return lend(batch, self._convert, self._fields, self._objects, self._pictures, self._unpacks, members)
+        lent = lend(batch, self._convert, self._fields, self._objects, self._pictures, self._unpacks, members)
+        return lent if self._change is None else _changed(self._change, lent)
 
     def __len__(self) -> int:
         """Number of batches in an epoch on this rank. It is exact, and known before the first batch. After
@@ -577,6 +608,27 @@ class _Iteration(Iterator[Batch]):
         except StopIteration:
             self._over = True
             raise
+
+
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise TypeError(f"{name}: expected a function, found {value!r}")
+    return value
+
+
+def _changed(change: Callable[[Batch], Batch | None], batch: Batch) -> Batch:
+    """What the program makes of a batch."""
+    try:
+        result = change(batch)
+    except Exception as error:
+        first = next(iter(batch.sample_keys), "")
+        error.add_note(f"in transform_batch, of the batch that begins with sample {first!r}")
+        raise
+    if result is None:
+        return batch
+    if not isinstance(result, Batch):
+        raise TypeError(f"transform_batch: expected a function that returns None or a batch, found {type(result).__name__}")
+    return result
 
 
 def _end(core: _shardpack.Loader, pid: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -35,6 +36,8 @@ class Options:
     scaling: tuple[Numbers, Numbers] | None
     normalise: list[tuple[str, Numbers, Numbers]]
     augment: str | None
+    mix_batch: tuple[list[str], int] | None
+    transform: Callable[..., None] | None
     fields: list[str] | None
     members: NDArray[np.uint64] | None
     weights: NDArray[np.float64] | None

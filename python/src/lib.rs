@@ -15,6 +15,7 @@ mod errors;
 mod loader;
 mod pack;
 mod report;
+mod transform;
 mod values;
 mod watch;
 mod words;

@@ -4,6 +4,7 @@ use crate::batch::Batch;
 use crate::dataset::Dataset;
 use crate::device::Stage;
 use crate::errors::raise;
+use crate::transform::Function;
 use crate::values::indices;
 use crate::watch::watch;
 use numpy::{PyArray1, PyArrayMethods};
@@ -14,7 +15,7 @@ use shardpack_format::Error;
 use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
-use shardpack_loader::{ArrayDtype, Augment, Factors, LoaderOptions, OnCorrupt, Watch, parse_bands};
+use shardpack_loader::{ArrayDtype, BatchMix, Factors, LoaderOptions, OnCorrupt, Watch, parse_augment, parse_bands};
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -59,6 +60,10 @@ pub(crate) struct Options<'py> {
     scaling: Option<(Vec<f64>, Vec<f64>)>,
     normalise: Vec<(String, Vec<f64>, Vec<f64>)>,
     augment: Option<String>,
+    /// How batches are mixed, and the number of classes.
+    mix_batch: Option<(Vec<String>, u32)>,
+    /// Called for every row.
+    transform: Option<Py<PyAny>>,
     fields: Option<Vec<String>>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One for each sample of the dataset.
@@ -130,7 +135,11 @@ impl Options<'_> {
         self.normalise.iter().map(of).collect()
     }
 
-    fn loader_options(&self, dataset: &shardpack_reader::Dataset) -> PyResult<LoaderOptions> {
+    fn loader_options(&self, py: Python<'_>, dataset: &shardpack_reader::Dataset) -> PyResult<LoaderOptions> {
+        let (augment, augment_pictures) = match &self.augment {
+            None => Default::default(),
+            Some(text) => parse_augment(text).map_err(raise)?,
+        };
         Ok(LoaderOptions {
             batch_size: self.batch_size,
             seed: self.seed,
@@ -164,10 +173,16 @@ impl Options<'_> {
                 Some((mean, std)) => Some(Scaling::of(mean, std).map_err(|error| raise(error.into()))?),
             },
             normalise: self.factors()?,
-            augment: match &self.augment {
-                None => Augment::default(),
-                Some(text) => text.parse().map_err(raise)?,
+            augment,
+            augment_pictures,
+            mix: match &self.mix_batch {
+                None => None,
+                Some((texts, classes)) => {
+                    let choices = texts.iter().map(|text| text.parse().map_err(|error: Error| raise(error.into())));
+                    Some(BatchMix { choices: choices.collect::<PyResult<_>>()?, classes: *classes })
+                }
             },
+            transform: self.transform.as_ref().map(|function| Arc::new(Function(function.clone_ref(py))) as _),
             stage: self.stage.as_ref().map(|stage| stage.get().inner.clone() as Arc<dyn stage::Stage>),
             resident: self.resident,
             layout: match &*self.layout {
@@ -207,7 +222,7 @@ impl Loader {
     #[expect(clippy::needless_pass_by_value, reason = "how arguments come")]
     fn new(py: Python<'_>, dataset: &Bound<'_, Dataset>, options: Options<'_>) -> PyResult<Self> {
         let dataset = dataset.get().inner.clone();
-        let options = options.loader_options(&dataset)?;
+        let options = options.loader_options(py, &dataset)?;
         let inner = if options.resident {
             let open = |cancel: &Arc<AtomicBool>, _: &(dyn Fn(()) + Sync)| {
                 let watch = Watch { cancel, progress: &|_, _| {} };
@@ -344,6 +359,14 @@ impl Loader {
         self.check_process()?;
         py.detach(|| drop(self.inner.lock().unwrap_or_else(PoisonError::into_inner).take()));
         Ok(())
+    }
+}
+
+/// Threads may wait for the interpreter, to call a transform: it is let go while they end.
+impl Drop for Loader {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        Python::try_attach(|py| py.detach(|| drop(inner)));
     }
 }
 

@@ -81,6 +81,11 @@ def tutorial(folder: Path) -> None:
     scenes(folder / "scenes")
 
 
+@page("augmentation.md")
+def augmentation(folder: Path) -> None:
+    photos(folder / "photos")
+
+
 @page("README.md")
 def index(folder: Path) -> None:
     photos(folder / "photos")

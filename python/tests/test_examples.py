@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -65,6 +66,26 @@ def test_classify_photos(tmp_path: Path) -> None:
     # A picture for each class: there is something to fit, and nothing to learn.
     assert losses(output)[-1] < losses(output)[0]
     assert "of 6 right, among 60 classes" in output
+
+
+def test_imagenet_recipe(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    output = run("imagenet_recipe")
+    assert losses(output)[-1] < losses(output)[0] and len(losses(output)) == 12
+    right = int(re.findall(r"without augmentation: (\d+) of 150 right", output)[0])
+    # Three classes: 50 by chance.
+    assert right > 90
+
+
+def test_own_transforms() -> None:
+    pytest.importorskip("torch")
+    output = run("own_transforms")
+    for name, module in (("torchvision", "torchvision"), ("albumentations", "albumentations"), ("kornia", "kornia")):
+        if importlib.util.find_spec(module):
+            changed = re.findall(rf"{name}: (\d+) of 144 pictures changed", output)
+            assert int(changed[0]) > 130, output
+        else:
+            assert f"{name}: not installed" in output
 
 
 def test_segment() -> None:

@@ -5,12 +5,14 @@
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod draw;
 mod factors;
 mod marks;
 pub mod parts;
 mod philox;
 mod vector;
 
+pub use draw::{DrawKey, Draws};
 pub use factors::factors;
 pub use marks::Marks;
 pub use philox::{halves, philox4x32_10};

@@ -3,7 +3,9 @@
 
 use super::array_row::part_bytes;
 use super::arrays::{self, Cut};
+use super::mixing;
 use super::options::{CubeMode, ImageMode, LoaderOptions};
+use super::pictures;
 use super::stage::{FieldSource, FieldSpec};
 use super::views;
 use shardpack_array::Finish;
@@ -48,7 +50,12 @@ impl Col {
 
     /// The value as a length; `None` for what is none.
     pub(super) fn length(&self, shard: &Shard, record: u64) -> Option<u64> {
-        Scalar::from_bytes(self.dtype, self.bytes(shard, record))?.as_i64()?.try_into().ok()
+        self.integer(shard, record)?.try_into().ok()
+    }
+
+    /// The value as an integer; `None` for what is none.
+    pub(super) fn integer(&self, shard: &Shard, record: u64) -> Option<i64> {
+        Scalar::from_bytes(self.dtype, self.bytes(shard, record))?.as_i64()
     }
 }
 
@@ -57,6 +64,8 @@ impl Col {
 pub(super) enum From {
     /// A column of the index.
     Scalar(Col),
+    /// The same, of numbers of classes: as a weight for each class.
+    OneHot { column: Col, classes: u32 },
     /// A picture, decoded. Position among the stored fields. `floats` if it comes as such.
     Picture { position: usize, view: View, orientation: Option<Col>, floats: Option<Box<FloatTable>> },
     /// An array, decoded. `indexed` if its shape stands in the index; `stored` are examples of how
@@ -80,7 +89,7 @@ impl From {
     /// Position among the stored fields, of what comes out of a record.
     pub(super) const fn position(&self) -> Option<usize> {
         match self {
-            Self::Scalar(_) => None,
+            Self::Scalar(_) | Self::OneHot { .. } => None,
             Self::Picture { position, .. } | Self::Array { position, .. } | Self::Raw { position } => Some(*position),
         }
     }
@@ -93,7 +102,7 @@ impl From {
                 let how = (*channels_first, cut.as_ref());
                 !stored.is_empty() && stored.iter().all(|stored| part_bytes(stored, how, 0).is_some())
             }
-            Self::Scalar(_) | Self::Picture { .. } | Self::Array { .. } => false,
+            Self::Scalar(_) | Self::OneHot { .. } | Self::Picture { .. } | Self::Array { .. } => false,
         }
     }
 }
@@ -150,7 +159,7 @@ impl FieldPlan {
         let source = match &self.from {
             From::Picture { view, .. } => FieldSource::Picture { view: *view, layout, scaling },
             From::Array { stored, .. } => FieldSource::Array(stored),
-            From::Scalar(_) | From::Raw { .. } => FieldSource::Other,
+            From::Scalar(_) | From::OneHot { .. } | From::Raw { .. } => FieldSource::Other,
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
@@ -257,6 +266,8 @@ impl Fields {
         if !dataset.is_empty() {
             arrays::check_used(&fields.plans, options)?;
             views::check(&fields.plans, options.layout)?;
+            pictures::check(&fields.plans, options)?;
+            mixing::plan(&mut fields.plans, options)?;
             fields.check_floats(options)?;
         }
         if let Some(stage) = &options.stage {

@@ -50,6 +50,7 @@ mod keeping;
 mod large;
 mod memory;
 mod mend;
+mod mixing;
 mod open;
 mod opening;
 mod options;
@@ -57,6 +58,7 @@ pub mod order;
 mod parse;
 mod patch;
 mod picture_view;
+mod pictures;
 mod pieces;
 mod plan;
 mod pool;
@@ -72,6 +74,7 @@ pub mod stage;
 mod state;
 mod stats;
 mod stream;
+mod transform;
 mod views;
 mod work;
 
@@ -80,14 +83,17 @@ pub use augment::Augment;
 pub use batch::{Batch, OnDevice, Tensor};
 pub use filling::Watch;
 pub use memory::{Allocate, Heap, SlotMemory};
+pub use mixing::BatchMix;
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
-pub use parse::parse_bands;
+pub use parse::{parse_augment, parse_bands};
 pub use patch::Place;
 pub use shown::Shown;
 pub use stats::LoaderStats;
+pub use transform::{Transform, TransformField, TransformRow};
 
 // What a training loop names beside the loader, so that it needs this crate alone.
 pub use shardpack_array::{Bands, Factors};
+pub use shardpack_augment::{Augmentation, Mix};
 pub use shardpack_format::{Dtype, ElementType};
 pub use shardpack_jpeg::{Crop, PixelLayout, Scaling, View};
 pub use shardpack_reader::{Dataset, DatasetOptions, Error, Limits, Result};
@@ -194,6 +200,10 @@ impl Loader {
         if options.stage.is_some() && options.decode.scaled {
             let found = "decoding at a smaller scale (`DecodeOptions::scaled`), which only the host does";
             return Err(Error::usage("decoding of pictures", "every pixel, with a stage", found));
+        }
+        if options.stage.is_some() && options.transform.is_some() {
+            let found = "a device that decodes\nhint: have the host decode, or change whole batches";
+            return Err(Error::usage("transform of rows", "rows in memory of the host", found));
         }
         let world = World::new(options.rank, options.world_size, options.batch_size)?;
         let sampling: Arc<dyn Sampling> = match &options.sampling {
@@ -370,10 +380,10 @@ impl Loader {
         if !broken {
             self.batches += 1;
         }
-        Poll::Ready(Some(taken.map(|(slot, plan)| {
+        Poll::Ready(Some(taken.and_then(|(slot, plan)| {
             self.delivered = plan.number + 1;
             self.handed_bytes += plan.bytes as u64;
-            Batch::new(Lent {
+            let mut lent = Lent {
                 slot: Some(slot),
                 plan,
                 fields: Arc::clone(&self.fields),
@@ -381,7 +391,11 @@ impl Loader {
                 seed: self.sampling.seed(),
                 epoch: self.start.epoch,
                 home: Arc::downgrade(&self.shared),
-            })
+            };
+            if let Some(mix) = &self.options.mix {
+                mixing::mix(&mix.choices, self.options.layout, &mut lent)?;
+            }
+            Ok(Batch::new(lent))
         })))
     }
 

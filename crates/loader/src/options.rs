@@ -2,10 +2,13 @@
 
 use super::augment::Augment;
 use super::memory::{Allocate, Heap};
+use super::mixing::BatchMix;
 use super::patch::Place;
 use super::stage::{Keeper, Stage};
+use super::transform::Transform;
 use crate::order::{End, Mode, Sampling};
 use shardpack_array::{Bands, Factors};
+use shardpack_augment::Augmentation;
 use shardpack_format::{Dtype, ElementType};
 use shardpack_jpeg::{DecodeOptions, PixelLayout, Scaling, View};
 use shardpack_reader::{Error, Result};
@@ -267,6 +270,16 @@ pub struct LoaderOptions {
     pub normalise: Vec<(String, Factors)>,
     /// How arrays of two and three axes are flipped and turned. Default: not.
     pub augment: Augment,
+    /// What is done to decoded pictures, in this order, on their levels before floats are made of
+    /// them. It draws from seed, epoch and sample alone. With a [`stage`](Self::stage), the host
+    /// decodes the pictures then, and says so ([`Loader::refusals`](super::Loader::refusals)).
+    /// Default: nothing.
+    pub augment_pictures: Vec<Augmentation>,
+    /// Mixup and CutMix, with soft labels. Not with a [`stage`](Self::stage). Default none.
+    pub mix: Option<BatchMix>,
+    /// Code of the caller's that changes every row after all else. Not with a
+    /// [`stage`](Self::stage). Default none.
+    pub transform: Option<Arc<dyn Transform>>,
     /// What decodes instead of the host, where it can: then all fields of a batch are on its
     /// device. Default none.
     pub stage: Option<Arc<dyn Stage>>,
@@ -332,6 +345,9 @@ impl Default for LoaderOptions {
             scaling: None,
             normalise: Vec::new(),
             augment: Augment::default(),
+            augment_pictures: Vec::new(),
+            mix: None,
+            transform: None,
             stage: None,
             resident: false,
         }

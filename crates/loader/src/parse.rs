@@ -5,7 +5,8 @@ use super::augment::Augment;
 use super::options::{ArrayDtype, CubeMode};
 use super::patch::Place;
 use shardpack_array::Bands;
-use shardpack_format::ElementType;
+use shardpack_augment::{Augmentation, split};
+use shardpack_format::{ElementType, Error as FormatError};
 use shardpack_reader::{Error, Result};
 use std::str::FromStr;
 
@@ -77,6 +78,38 @@ impl FromStr for Augment {
         Ok(augment)
     }
 }
+
+/// Reads augmentations with commas between them: those of arrays, `hflip`, `vflip`, `rot90`, and
+/// those of pictures, such as `rand_augment(num_ops=2,magnitude=9)`, in their order.
+///
+/// ```
+/// use shardpack_loader::parse_augment;
+/// let (arrays, pictures) = parse_augment("hflip,trivial_augment_wide,random_erasing(p=0.1,value=99)")?;
+/// assert!(arrays.flip_columns && pictures.len() == 2);
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+///
+/// # Errors
+/// `Usage` if one of them is unknown, or one of arrays comes twice.
+pub fn parse_augment(text: &str) -> Result<(Augment, Vec<Augmentation>)> {
+    let (arrays, pictures): (Vec<&str>, Vec<&str>) = split(text).partition(|part| ARRAYS.contains(part));
+    let arrays = match &*arrays {
+        [] => Augment::default(),
+        words => words.join(",").parse()?,
+    };
+    let pictures = pictures.into_iter().map(|part| {
+        part.parse().map_err(|error| match error {
+            FormatError::Usage { what, expected, found } if what == "augmentation" => {
+                Error::usage(what, format!("for arrays hflip, vflip or rot90, for pictures {expected}"), found)
+            }
+            error => error.into(),
+        })
+    });
+    Ok((arrays, pictures.collect::<Result<_>>()?))
+}
+
+/// Augmentations of arrays.
+const ARRAYS: [&str; 3] = ["hflip", "vflip", "rot90"];
 
 /// A type for all cubes, `float16`, or types for fields, `cube=float16,mask=int64`.
 ///

@@ -134,6 +134,8 @@ pub(super) fn predict(
             let stored = stage.staged_bytes(&spec, whole(records.batch(rows as f64)), batch);
             staged_bytes = staged_bytes.saturating_add(stored).saturating_add(each);
         }
+        // A copy of the row, and what the transform makes of it.
+        scratch = scratch.saturating_add(options.transform.as_ref().map_or(0, |_| largest_row.saturating_mul(2)));
         scratch = scratch.saturating_add(match &field.from {
             From::Array { channels_first, cut, finish, stored, .. } => {
                 let how = (*channels_first, cut.as_ref());
@@ -147,6 +149,10 @@ pub(super) fn predict(
                 let bytes = |stored| scratch_bytes(stored, how, elements, finish.is_some()).ok();
                 let scratch = stored.iter().filter_map(bytes);
                 scratch.max().unwrap_or(0)
+            }
+            // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
+            From::Picture { .. } if !options.augment_pictures.is_empty() => {
+                (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(3 << 20)
             }
             // Pixels of the picture before it is resized are not known from here: one megapixel.
             From::Picture { .. } if !field.is_ragged() => 3 << 20,

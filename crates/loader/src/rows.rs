@@ -17,6 +17,8 @@
 //!    library, which may write through it, makes no slice of the same block by [`Rows::bytes`]
 //!    meanwhile. No slice stands between the pointer and the block: a pointer made out of a `&[u8]`
 //!    could not be written through.
+//! 6. [`Rows::bytes_mut`] lends everything for writing. As rule 1, it needs the only reference to the
+//!    block, and borrows it mutably: nobody else can come meanwhile.
 //!
 //! Every handle and every reader holds a reference to the block, so the memory outlives them all.
 #![allow(unsafe_code)]
@@ -166,6 +168,17 @@ impl Rows {
         // is made while the result lives: that takes the only reference to the block mutably, and
         // the result borrows one.
         Some(unsafe { std::slice::from_raw_parts(this.base, this.len) })
+    }
+
+    /// Everything, for writing; `None` while there are handles, or others who refer to the block.
+    pub(super) fn bytes_mut(this: &mut Arc<Self>) -> Option<&mut [u8]> {
+        let block = Arc::get_mut(this)?;
+        if *block.lent.get_mut() != 0 {
+            return None;
+        }
+        // SAFETY: base and length are those of the memory, initialised. This is the only reference
+        // to the block, and it is borrowed mutably: no handle and no reader exists or can come.
+        Some(unsafe { std::slice::from_raw_parts_mut(block.base, block.len) })
     }
 
     /// Where `range` of the block lies, for reading and writing; `None` while there are handles,

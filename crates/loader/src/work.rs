@@ -11,11 +11,14 @@ use super::large::{Large, PartBench, There};
 use super::mend::OddRow;
 use super::opening::Opening;
 use super::options::LoaderOptions;
+use super::pictures::{Changes, ON_HOST};
 use super::read::Loaded;
 use super::resident::{Known, Resident};
 use super::rows::RowMut;
 use super::stage::{Prepared, Refusals, Spot, Stage, StageSlot, Value};
 use super::stats::{Counters, add, add_since};
+use super::transform::{self, Transform};
+use shardpack_augment::Augmentation;
 use shardpack_format::{Codec, Error as FormatError, FieldValue, Frame, Limits, Record};
 use shardpack_jpeg::PictureDecoder;
 use shardpack_jpeg::{DecodeOptions, DrawKey, FloatTable, PixelLayout, Rendering, View};
@@ -40,6 +43,8 @@ pub(super) struct Recipe {
     /// Values that stay on the device.
     pub(super) resident: Option<Arc<Resident>>,
     pub(super) augment: Augment,
+    pub(super) augment_pictures: Arc<[Augmentation]>,
+    pub(super) transform: Option<Arc<dyn Transform>>,
 }
 
 impl Recipe {
@@ -49,8 +54,9 @@ impl Recipe {
         options: &LoaderOptions,
         resident: Option<Arc<Resident>>,
     ) -> Self {
-        let LoaderOptions { layout, decode, part_bytes, augment, .. } = options.clone();
-        Self { fields, seed, layout, decode, part_bytes, resident, augment }
+        let LoaderOptions { layout, decode, part_bytes, augment, augment_pictures, transform, .. } = options.clone();
+        let augment_pictures = augment_pictures.into();
+        Self { fields, seed, layout, decode, part_bytes, resident, augment, augment_pictures, transform }
     }
 
     /// What random views, patches and turns of a sample draw from.
@@ -71,6 +77,7 @@ pub(super) struct Common<'a> {
 pub(super) struct Bench {
     arrays: ArrayRows,
     pictures: PictureDecoder,
+    changes: Changes,
     /// The stage's own.
     stage: Box<dyn Any + Send>,
     /// Levels that floats are made of.
@@ -106,6 +113,7 @@ impl Bench {
         Self {
             arrays: ArrayRows::new(recipe),
             pictures: PictureDecoder::new(recipe.decode.clone()),
+            changes: Changes::default(),
             stage: stage.map_or_else(|| Box::new(()) as Box<dyn Any + Send>, Stage::bench),
             levels: Vec::new(),
             refused: Vec::new(),
@@ -258,6 +266,10 @@ impl Bench {
         if narrowed > 0 {
             add(&counters.narrowed, narrowed);
         }
+        if let Some(transform) = &recipe.transform {
+            let of = (at.sample, shard.index().key(at.record).unwrap_or_default(), recipe.key(at));
+            transform::change(&**transform, &recipe.fields.plans, of, row, (dims, &self.missing)).map_err(place)?;
+        }
         add_since(&counters.decode, start);
         Ok(())
     }
@@ -277,6 +289,7 @@ impl Bench {
             return Ok(there);
         }
         let prepared = match &of.field.from {
+            From::Picture { .. } if !recipe.augment_pictures.is_empty() => Prepared::Refused(ON_HOST.into()),
             From::Picture { position, view, orientation, .. } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
@@ -297,7 +310,9 @@ impl Bench {
                     None => slot.prepare(spot, &value, &mut *self.stage),
                 }
             }
-            From::Scalar(_) | From::Raw { .. } => Prepared::Refused("neither a picture nor an array".into()),
+            From::Scalar(_) | From::OneHot { .. } | From::Raw { .. } => {
+                Prepared::Refused("neither a picture nor an array".into())
+            }
         };
         let reason = match prepared {
             Prepared::Taken(size) => {
@@ -345,7 +360,7 @@ impl Bench {
                 let value = Value::Array { codec: value.codec, descriptor, bytes: &[], region, finish, limits };
                 slot.prepare_kept(spot, number, &value, &mut *self.stage)
             }
-            From::Scalar(_) | From::Raw { .. } => return Ok(None),
+            From::Scalar(_) | From::OneHot { .. } | From::Raw { .. } => return Ok(None),
         };
         let Prepared::Taken(size) = prepared else { return Ok(None) };
         if let Some(size) = size {
@@ -423,6 +438,17 @@ impl Bench {
                 }
                 out.copy_from_slice(value);
             }
+            From::OneHot { column, classes } => {
+                let found = column.integer(of.shard, of.at.record);
+                let class = found.and_then(|class| u32::try_from(class).ok()).filter(|class| class < classes);
+                let Some(class) = class else {
+                    let found = found.map_or_else(|| "none".to_owned(), |found| found.to_string());
+                    return Err(FormatError::usage("label", format!("a class below {classes}"), found));
+                };
+                out.fill(0);
+                let weight = out.as_chunks_mut::<4>().0.get_mut(class as usize);
+                weight.into_iter().for_each(|weight| *weight = 1_f32.to_le_bytes());
+            }
             From::Raw { position } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let length = value.bytes.len();
@@ -435,9 +461,10 @@ impl Bench {
             From::Picture { position, view, orientation, floats } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
                 let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
+                let changed = &*recipe.augment_pictures;
                 match floats {
-                    None => self.picture((media_type, &how), &value, out, dims)?,
-                    Some(table) => self.floats((media_type, &how), &value, table, out, dims)?,
+                    None => self.picture((media_type, &how), &value, changed, out, dims)?,
+                    Some(table) => self.floats((media_type, &how), &value, (changed, table), out, dims)?,
                 }
             }
             From::Array { position, channels_first, cut, .. } => {
@@ -453,7 +480,7 @@ impl Bench {
         &mut self,
         how: (&str, &Rendering),
         value: &FieldValue<'_>,
-        table: &FloatTable,
+        (changed, table): (&[Augmentation], &FloatTable),
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<(), FormatError> {
@@ -463,7 +490,8 @@ impl Bench {
             levels.resize(wanted, 0);
         }
         let decoded = levels.get_mut(..wanted).unwrap_or_default();
-        let result = self.picture(how, value, decoded, dims).and_then(|()| table.convert(decoded, how.1.layout, out));
+        let result =
+            self.picture(how, value, changed, decoded, dims).and_then(|()| table.convert(decoded, how.1.layout, out));
         self.levels = levels;
         result
     }
@@ -472,11 +500,21 @@ impl Bench {
         &mut self,
         (media_type, how): (&str, &Rendering),
         value: &FieldValue<'_>,
+        changed: &[Augmentation],
         out: &mut [u8],
         dims: &mut [u64],
     ) -> Result<(), FormatError> {
         let room = out.len();
-        let decoded = self.pictures.decode_into(media_type, value.bytes, how, out).map_err(|error| match error {
+        let pictures = &mut self.pictures;
+        let mut decode = |how: &Rendering, out: &mut [u8]| {
+            let decoded = pictures.decode_into(media_type, value.bytes, how, out)?;
+            Ok([decoded.height, decoded.width])
+        };
+        let decoded = match changed {
+            [] => decode(how, out),
+            _ => self.changes.decode(changed, how, out, decode),
+        };
+        let size = decoded.map_err(|error| match error {
             // The slot was made by what the index says: it is not the caller who is wrong.
             FormatError::Usage { what, expected, .. } if dims.len() == 3 => FormatError::format(
                 what,
@@ -486,7 +524,7 @@ impl Bench {
             FormatError::Usage { what, expected, found } => FormatError::format(what, expected, found),
             other => other,
         })?;
-        set_size(dims, [decoded.height, decoded.width].map(u64::from), how.layout);
+        set_size(dims, size.map(u64::from), how.layout);
         Ok(())
     }
 }

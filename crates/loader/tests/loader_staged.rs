@@ -14,6 +14,8 @@ mod loader_dtypes;
 mod loader_finish;
 #[path = "loader_patches.rs"]
 mod loader_patches;
+#[path = "loader_pictures.rs"]
+mod loader_pictures;
 #[path = "loader_reads.rs"]
 mod loader_reads;
 #[path = "loader_resume.rs"]

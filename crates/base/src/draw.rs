@@ -1,12 +1,15 @@
-//! Random parameters as a pure function of (seed, epoch, sample), drawn with
-//! [Philox4x32-10](shardpack_base).
+//! Random parameters as a pure function of (seed, epoch, sample), drawn with Philox4x32-10.
+//!
+//! Numbers of pairs in use, so that no two choices share a draw: 0 the flip and 2 to 21 the crop of
+//! a view; from 2³¹ on patches, flips and turns of arrays, and the seed of a caller's transform; from 2³¹ + 2¹⁶ on augmentations of
+//! pictures; from 2³¹ + 2¹⁷ on those of batches.
 
-use shardpack_base::{halves, philox4x32_10};
+use super::{halves, philox4x32_10};
 
 /// Which sample draws its parameters, and when.
 ///
 /// ```
-/// use shardpack_jpeg::DrawKey;
+/// use shardpack_base::DrawKey;
 /// let draws = DrawKey { seed: 7, epoch: 0, sample: 41 }.draws();
 /// let [a, b] = draws.pair(3);
 /// assert!((0.0..1.0).contains(&a) && (0.0..1.0).contains(&b));

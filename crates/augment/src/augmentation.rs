@@ -1,0 +1,262 @@
+//! What a training recipe names: random operations, drawn for each sample.
+
+use super::operation::Operation;
+use super::space::{COUNT, Space};
+use shardpack_base::Draws;
+use shardpack_format::{Error, Result};
+
+/// Number of the first pair of draws, and how many pairs each augmentation of a list has to itself.
+const FIRST: u32 = (1 << 31) + (1 << 16);
+const PAIRS: u32 = 64;
+/// Tries for a rectangle to erase, as in torchvision.
+const TRIES: u32 = 10;
+
+/// A random change of a picture, as torchvision v2 defines it: the same choices with the same
+/// probabilities, but drawn by seed, epoch and sample.
+///
+/// ```
+/// use shardpack_augment::Augmentation;
+/// use shardpack_base::DrawKey;
+/// let erasing: Augmentation = "random_erasing(p=0.25)".parse()?;
+/// let erased = |epoch| {
+///     let draws = DrawKey { seed: 1, epoch, sample: 9 }.draws();
+///     erasing.resolve(&draws, 0, 224, 224)
+/// };
+/// assert_eq!(erased(3), erased(3), "a pure function");
+/// assert!((0..40).any(|epoch| erased(epoch).is_empty()) && (0..40).any(|epoch| !erased(epoch).is_empty()));
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Augmentation {
+    /// One operation of 14, of a random magnitude out of `bins`.
+    TrivialAugmentWide {
+        /// Magnitudes, 2 or more. Default 31.
+        bins: u32,
+    },
+    /// `operations` of 14, one after the other, all of one magnitude.
+    RandAugment {
+        /// Operations, at most 64. Default 2.
+        operations: u32,
+        /// Number of the magnitude, below `bins`. Default 9.
+        magnitude: u32,
+        /// Magnitudes, 2 or more. Default 31.
+        bins: u32,
+    },
+    /// Brightness, contrast, saturation and hue, in random order.
+    ColorJitter(Jitter),
+    /// With a probability, a rectangle of one colour.
+    RandomErasing {
+        /// Probability. Default 0.5.
+        p: f64,
+        /// Range of the rectangle's share of the area. Default 0.02 to 0.33.
+        scale: (f64, f64),
+        /// Range of its height over its width, uniform on a logarithmic scale. Default 0.3 to 3.3.
+        ratio: (f64, f64),
+        /// Red, green, blue. Default 0.
+        value: [u8; 3],
+    },
+    /// Gaussian blur, with a probability.
+    GaussianBlur {
+        /// Rows and columns of the kernel, odd.
+        size: u32,
+        /// Range of the standard deviation in pixels. Default 0.1 to 2.
+        sigma: (f64, f64),
+        /// Probability. Default 1.
+        p: f64,
+    },
+    /// One operation, with a probability.
+    Random {
+        /// What is done.
+        operation: Operation,
+        /// Probability. Default 0.5.
+        p: f64,
+    },
+}
+
+/// Ranges of [`Augmentation::ColorJitter`]; `None` leaves one alone.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Jitter {
+    /// Of [`Operation::Brightness`].
+    pub brightness: Option<(f64, f64)>,
+    /// Of [`Operation::Contrast`].
+    pub contrast: Option<(f64, f64)>,
+    /// Of [`Operation::Saturation`].
+    pub saturation: Option<(f64, f64)>,
+    /// Of [`Operation::Hue`].
+    pub hue: Option<(f64, f64)>,
+}
+
+/// The draws of one augmentation of a list.
+struct Own<'a> {
+    draws: &'a Draws,
+    first: u32,
+}
+
+impl Own<'_> {
+    fn pair(&self, n: u32) -> [f64; 2] {
+        self.draws.pair(self.first + n)
+    }
+}
+
+fn between((low, high): (f64, f64), draw: f64) -> f64 {
+    low + (high - low) * draw
+}
+
+/// One of `count` numbers from 0 on.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at least 0 and below `count`")]
+fn one_of(count: u32, draw: f64) -> u32 {
+    (draw * f64::from(count)) as u32
+}
+
+impl Augmentation {
+    /// Most augmentations in a list: each has its own draws.
+    pub const MOST: u32 = (1 << 16) / PAIRS;
+
+    /// The operations that a sample gets whose picture has so many rows and columns. `place` is that
+    /// of the augmentation in its list, below [`Augmentation::MOST`]: each draws for itself.
+    #[must_use]
+    pub fn resolve(&self, draws: &Draws, place: u32, height: usize, width: usize) -> Vec<Operation> {
+        let own = Own { draws, first: FIRST + place % Self::MOST * PAIRS };
+        let [chance, other] = own.pair(0);
+        match *self {
+            Self::TrivialAugmentWide { bins } => {
+                let bin = one_of(bins, own.pair(1)[0]);
+                let which = one_of(COUNT, chance);
+                Space::Wide.operation(which, (bin, bins), other < 0.5, [height, width]).into_iter().collect()
+            }
+            Self::RandAugment { operations, magnitude, bins } => (0..operations)
+                .filter_map(|at| {
+                    let [which, sign] = own.pair(at);
+                    let which = one_of(COUNT, which);
+                    Space::Rand.operation(which, (magnitude, bins), sign < 0.5, [height, width])
+                })
+                .collect(),
+            Self::ColorJitter(jitter) => jitter.resolve(&own),
+            Self::RandomErasing { p, .. } | Self::GaussianBlur { p, .. } | Self::Random { p, .. } if chance >= p => {
+                Vec::new()
+            }
+            Self::RandomErasing { scale, ratio, value, .. } => {
+                let rectangle = rectangle(&own, scale, ratio, [height, width]);
+                rectangle.map(|(origin, size)| Operation::Erase { origin, size, value }).into_iter().collect()
+            }
+            Self::GaussianBlur { size, sigma, .. } => vec![Operation::Blur { size, sigma: between(sigma, other) }],
+            Self::Random { operation, .. } => vec![operation],
+        }
+    }
+
+    /// Whether it is one that any picture allows.
+    ///
+    /// # Errors
+    /// `Usage` if a probability, a range or a number is not such as its description says.
+    pub fn check(&self) -> Result<()> {
+        let probability = |p: f64| match (0.0..=1.0).contains(&p) {
+            true => Ok(()),
+            false => Err(Error::usage("probability of an augmentation", "0 to 1", p)),
+        };
+        let range = |what: &str, (low, high): (f64, f64), most: f64| match low > 0.0 && low <= high && high <= most {
+            true => Ok(()),
+            false => Err(Error::usage(what, format!("0 < low ≤ high ≤ {most}"), format!("{low}..{high}"))),
+        };
+        let at_least = |what: &str, least: u32, most: u32, found: u32| match (least..=most).contains(&found) {
+            true => Ok(()),
+            false => Err(Error::usage(what, format!("{least} to {most}"), found)),
+        };
+        const BINS: &str = "magnitudes of an augmentation (`num_magnitude_bins`)";
+        match *self {
+            Self::TrivialAugmentWide { bins } => at_least(BINS, 2, 1 << 16, bins),
+            Self::RandAugment { operations, magnitude, bins } => {
+                at_least(BINS, 2, 1 << 16, bins)?;
+                at_least("operations of RandAugment (`num_ops`)", 0, PAIRS, operations)?;
+                at_least("magnitude of RandAugment", 0, bins - 1, magnitude)
+            }
+            Self::ColorJitter(jitter) => jitter.check(),
+            Self::RandomErasing { p, scale, ratio, .. } => {
+                probability(p)?;
+                range("scale of random erasing", scale, 1.0)?;
+                range("ratio of random erasing", ratio, 1e3)
+            }
+            Self::GaussianBlur { size, sigma, p } => {
+                probability(p)?;
+                Operation::Blur { size, sigma: sigma.0 }.check()?;
+                range("standard deviation of a blur", sigma, 1e3)
+            }
+            Self::Random { operation, p } => probability(p).and_then(|()| operation.check()),
+        }
+    }
+
+    /// Whether pixels may change their places: a mask beside the picture would not fit it any more.
+    #[must_use]
+    pub const fn moves(&self) -> bool {
+        match self {
+            Self::TrivialAugmentWide { .. } | Self::RandAugment { .. } => true,
+            Self::ColorJitter(_) | Self::RandomErasing { .. } | Self::GaussianBlur { .. } => false,
+            Self::Random { operation, .. } => operation.moves(),
+        }
+    }
+}
+
+impl Jitter {
+    fn resolve(&self, own: &Own<'_>) -> Vec<Operation> {
+        let ([order, brightness], [contrast, saturation], [hue, _]) = (own.pair(0), own.pair(1), own.pair(2));
+        let mut left = vec![
+            self.brightness.map(|range| Operation::Brightness(between(range, brightness))),
+            self.contrast.map(|range| Operation::Contrast(between(range, contrast))),
+            self.saturation.map(|range| Operation::Saturation(between(range, saturation))),
+            self.hue.map(|range| Operation::Hue(between(range, hue))),
+        ];
+        // One of 24 orders: which comes first, which of the others next.
+        let mut order = one_of(24, order) as usize;
+        let mut operations = Vec::with_capacity(left.len());
+        while !left.is_empty() {
+            operations.extend(left.remove(order % left.len()));
+            order /= left.len() + 1;
+        }
+        operations
+    }
+
+    fn check(&self) -> Result<()> {
+        let ends = |range: Option<(f64, f64)>, what: &str, operation: fn(f64) -> Operation| {
+            let Some((low, high)) = range else { return Ok(()) };
+            operation(low).check()?;
+            operation(high).check()?;
+            match low <= high {
+                true => Ok(()),
+                false => Err(Error::usage(what, "low ≤ high", format!("{low}..{high}"))),
+            }
+        };
+        ends(self.brightness, "range of the brightness", Operation::Brightness)?;
+        ends(self.contrast, "range of the contrast", Operation::Contrast)?;
+        ends(self.saturation, "range of the saturation", Operation::Saturation)?;
+        ends(self.hue, "range of the hue", Operation::Hue)
+    }
+}
+
+/// First row and column, rows and columns of a rectangle to erase: torchvision's `RandomErasing`.
+/// `None` if no try gives one that is smaller than the picture.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
+fn rectangle(
+    own: &Own<'_>,
+    scale: (f64, f64),
+    ratio: (f64, f64),
+    [height, width]: [usize; 2],
+) -> Option<([usize; 2], [usize; 2])> {
+    let (high, wide) = (height as f64, width as f64);
+    // Use libm, so that every platform draws the same.
+    let logarithms = (libm::log(ratio.0), libm::log(ratio.1));
+    (0..TRIES).find_map(|attempt| {
+        let [area, shape] = own.pair(2 * attempt + 1);
+        let area = high * wide * between(scale, area);
+        let shape = libm::exp(between(logarithms, shape));
+        let (h, w) = ((area * shape).sqrt().round_ties_even(), (area / shape).sqrt().round_ties_even());
+        (h < high && w < wide).then(|| {
+            let [top, left] = own.pair(2 * attempt + 2);
+            let at = |draw: f64, room: f64| (draw * (room + 1.0)) as usize;
+            ([at(top, high - h), at(left, wide - w)], [h as usize, w as usize])
+        })
+    })
+}
+
+#[cfg(test)]
+#[path = "augmentation_tests.rs"]
+mod tests;

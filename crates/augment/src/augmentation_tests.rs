@@ -1,0 +1,119 @@
+use super::*;
+use crate::{Picture, Scratch};
+use proptest::prelude::*;
+use shardpack_base::DrawKey;
+use std::collections::BTreeMap;
+
+const NAMES: [&str; 12] = [
+    "trivial_augment_wide",
+    "rand_augment(num_ops=4,magnitude=30)",
+    "color_jitter(brightness=0.4,contrast=0.4,saturation=0.4,hue=0.5)",
+    "random_erasing(p=1)",
+    "gaussian_blur(kernel_size=7)",
+    "random_posterize(bits=2)",
+    "random_solarize(threshold=99.5)",
+    "random_adjust_sharpness(factor=3)",
+    "random_autocontrast",
+    "random_equalize",
+    "random_invert",
+    "random_grayscale",
+];
+
+fn resolve(text: &str, sample: u64) -> Vec<Operation> {
+    let draws = DrawKey { seed: 3, epoch: 1, sample }.draws();
+    text.parse::<Augmentation>().unwrap().resolve(&draws, 0, 40, 60)
+}
+
+fn kind(operations: &[Operation]) -> String {
+    match operations {
+        [] => "none".into(),
+        [Operation::Affine(affine)] => {
+            let axes = [affine.angle != 0.0, affine.translate[0] != 0.0, affine.translate[1] != 0.0];
+            format!("affine {axes:?} {:?}", affine.shear.map(|shear| shear != 0.0))
+        }
+        [one, ..] => format!("{one:?}").split('(').next().unwrap().to_owned(),
+    }
+}
+
+#[test]
+fn all_fourteen_come_equally_often() {
+    // At the largest magnitude none of them is without effect.
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for sample in 0..14_000 {
+        *counts.entry(kind(&resolve("rand_augment(num_ops=1,magnitude=30)", sample))).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 14, "{counts:?}");
+    // Chi-square: the 99.99 % point of 13 degrees of freedom is 42.
+    let chi: f64 = counts.values().map(|&n| (f64::from(n) - 1000.0).powi(2) / 1000.0).sum();
+    assert!(chi < 42.0, "{chi} {counts:?}");
+}
+
+#[test]
+fn orders_of_a_jitter_come_equally_often() {
+    let mut counts: BTreeMap<Vec<String>, u32> = BTreeMap::new();
+    for sample in 0..24_000 {
+        let operations = resolve("color_jitter(brightness=0.4,contrast=0.4,saturation=0.4,hue=0.1)", sample);
+        *counts.entry(operations.iter().map(|one| kind(&[*one])).collect()).or_default() += 1;
+    }
+    assert_eq!(counts.len(), 24);
+    // Chi-square: the 99.99 % point of 23 degrees of freedom is 58.
+    let chi: f64 = counts.values().map(|&n| (f64::from(n) - 1000.0).powi(2) / 1000.0).sum();
+    assert!(chi < 58.0, "{chi}");
+}
+
+#[test]
+fn a_probability_is_one() {
+    for (text, expected) in [("random_invert(p=0)", 0), ("random_invert(p=1)", 10_000), ("random_invert(p=0.25)", 2500)]
+    {
+        let count = (0..10_000).filter(|&sample| !resolve(text, sample).is_empty()).count();
+        // Five standard deviations.
+        assert!(count.abs_diff(expected) <= if expected == 2500 { 217 } else { 0 }, "{text}: {count}");
+    }
+}
+
+#[test]
+fn what_is_erased_has_the_area_asked_for() {
+    for sample in 0..2000 {
+        let operations = resolve("random_erasing(p=1,scale=0.1..0.2,ratio=0.5..2)", sample);
+        let [Operation::Erase { origin: [top, left], size: [height, width], value: [0, 0, 0] }] = operations[..] else {
+            panic!("{operations:?}");
+        };
+        assert!(top + height <= 40 && left + width <= 60);
+        let area = (height * width) as f64 / (40.0 * 60.0);
+        assert!((0.09..0.22).contains(&area), "{height} × {width}");
+    }
+    // Nothing that large fits.
+    let none = "random_erasing(p=1,scale=1..1,ratio=1..1)".parse::<Augmentation>().unwrap();
+    assert!(none.resolve(&DrawKey::default().draws(), 0, 8, 8).is_empty());
+}
+
+#[test]
+fn places_of_a_list_draw_for_themselves() {
+    let draws = |sample| DrawKey { seed: 3, epoch: 1, sample }.draws();
+    let invert: Augmentation = "random_invert".parse().unwrap();
+    let drawn = |place| (0..64).map(|sample| invert.resolve(&draws(sample), place, 8, 8).len()).collect::<Vec<_>>();
+    assert_ne!(drawn(0), drawn(1));
+    assert_eq!(drawn(2), drawn(2));
+}
+
+proptest! {
+    #[test]
+    fn any_picture_allows_all_of_them(
+        (height, width) in (0_usize..12, 0_usize..12), fill: u8, sample: u64, memory in 0_usize..300,
+    ) {
+        // Memory that another picture has left does not matter.
+        let used = || Scratch { before: vec![7; memory], sums: vec![7; memory], floats: vec![7.0; memory], row: vec![7.0; memory] };
+        let draws = DrawKey { seed: 1, epoch: 2, sample }.draws();
+        for text in NAMES {
+            let one = text.parse::<Augmentation>().unwrap();
+            let start: Vec<u8> = (0..height * width * 3).map(|i| fill.wrapping_mul(i as u8).wrapping_add(i as u8)).collect();
+            let changed = |mut scratch: Scratch| {
+                let mut pixels = start.clone();
+                let mut picture = Picture::new(&mut pixels, height, width).unwrap();
+                one.resolve(&draws, 0, height, width).iter().for_each(|one| one.apply(&mut picture, &mut scratch));
+                pixels
+            };
+            prop_assert_eq!(changed(used()), changed(Scratch::default()), "{}", text);
+        }
+    }
+}

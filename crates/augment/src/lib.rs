@@ -1,0 +1,51 @@
+//! Augmentations of pictures, as torchvision v2 defines them for uint8 tensors: the same operations
+//! within one level, drawn by key, in place on rows `[height, width, 3]`.
+//!
+//! An [`Augmentation`] is what a training recipe names, such as TrivialAugmentWide. For each sample
+//! it makes its random choices and gives [`Operation`]s, which [`Operation::apply`] carries out on a
+//! [`Picture`]. No I/O, no threads: the loader calls it on a row that was just decoded.
+//!
+//! ```
+//! use shardpack_augment::{Augmentation, Picture, Scratch};
+//! use shardpack_base::DrawKey;
+//! let recipe: Augmentation = "trivial_augment_wide".parse()?;
+//! let draws = DrawKey { seed: 1, epoch: 0, sample: 7 }.draws();
+//! let mut pixels = vec![100; 32 * 48 * 3];
+//! let mut picture = Picture::new(&mut pixels, 32, 48)?;
+//! for operation in recipe.resolve(&draws, 0, 32, 48) {
+//!     operation.apply(&mut picture, &mut Scratch::default());
+//! }
+//! # Ok::<(), shardpack_format::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing)]
+#![cfg_attr(
+    test,
+    allow(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::cast_possible_truncation
+    )
+)]
+
+mod affine;
+mod augmentation;
+mod blur;
+mod color;
+mod erase;
+mod hue;
+mod mix;
+mod operation;
+mod parse;
+mod picture;
+mod sharpness;
+mod space;
+
+pub use affine::Affine;
+pub use augmentation::{Augmentation, Jitter};
+pub use mix::{Mix, Mixed};
+pub use operation::Operation;
+pub use parse::split;
+pub use picture::{Picture, Scratch};

@@ -1,0 +1,231 @@
+//! Mixup and CutMix: how a batch is mixed, drawn for the batch as a whole.
+
+use super::parse::{Given, call};
+use shardpack_base::Draws;
+use shardpack_format::{Error, Result};
+use std::str::FromStr;
+
+/// Number of the first pair of draws.
+const FIRST: u32 = (1 << 31) + (1 << 17);
+/// Halvings until a share is known to the last bit that counts.
+const HALVINGS: u32 = 60;
+
+/// A way to mix the pictures and labels of a batch, as torchvision v2 defines it: each row with the
+/// one before it, the first with the last, all by one share.
+///
+/// ```
+/// use shardpack_augment::{Mix, Mixed};
+/// use shardpack_base::DrawKey;
+/// let choices = ["mixup(alpha=0.2)".parse()?, "cutmix".parse::<Mix>()?];
+/// let draws = DrawKey { seed: 1, epoch: 0, sample: 7 }.draws();
+/// let mixed = Mix::resolve(&choices, &draws, 224, 224).unwrap();
+/// assert!((0.0..=1.0).contains(&mixed.share()));
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Mix {
+    /// Weighted sums of pixels.
+    Mixup {
+        /// Parameter of the Beta distribution of the share. Default 1.
+        alpha: f64,
+    },
+    /// A rectangle of the other picture.
+    CutMix {
+        /// Parameter of the Beta distribution of the share. Default 1.
+        alpha: f64,
+    },
+}
+
+/// How one batch is mixed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mixed {
+    /// Each pixel is `share` of its own and the rest of the other's.
+    Sum {
+        /// Weight of the row itself, 0 to 1.
+        share: f64,
+    },
+    /// The rectangle comes from the other row.
+    Rectangle {
+        /// First row and column.
+        origin: [usize; 2],
+        /// Rows and columns.
+        size: [usize; 2],
+        /// What is left of the row itself, as a share of its area.
+        share: f64,
+    },
+}
+
+impl Mixed {
+    /// Weight of a row's own label.
+    #[must_use]
+    pub const fn share(&self) -> f64 {
+        match *self {
+            Self::Sum { share } | Self::Rectangle { share, .. } => share,
+        }
+    }
+}
+
+impl Mix {
+    /// How a batch of pictures of this size is mixed: by one of `choices`, all equally likely.
+    /// `None` if there are none.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the sides")]
+    pub fn resolve(choices: &[Self], draws: &Draws, height: usize, width: usize) -> Option<Mixed> {
+        let ([which, share], [x, y]) = (draws.pair(FIRST), draws.pair(FIRST + 1));
+        match *choices.get((which * choices.len() as f64) as usize)? {
+            Self::Mixup { alpha } => Some(Mixed::Sum { share: quantile(alpha, share) }),
+            Self::CutMix { alpha } => {
+                let half = 0.5 * (1.0 - quantile(alpha, share)).sqrt();
+                let along = |draw: f64, side: usize| {
+                    let (middle, reach) = ((draw * side as f64) as usize, (half * side as f64) as usize);
+                    let first = middle.saturating_sub(reach);
+                    (first, (middle + reach).min(side) - first)
+                };
+                let ((left, columns), (top, rows)) = (along(x, width), along(y, height));
+                let share = 1.0 - (rows * columns) as f64 / (height * width).max(1) as f64;
+                Some(Mixed::Rectangle { origin: [top, left], size: [rows, columns], share })
+            }
+        }
+    }
+
+    /// Whether its parameter is one of a distribution.
+    ///
+    /// # Errors
+    /// `Usage` if not.
+    pub fn check(&self) -> Result<()> {
+        let (Self::Mixup { alpha } | Self::CutMix { alpha }) = *self;
+        match (0.01..=100.0).contains(&alpha) {
+            true => Ok(()),
+            false => Err(Error::usage("alpha of mixup or cutmix", "0.01 to 100", alpha)),
+        }
+    }
+}
+
+/// `mixup` or `cutmix`, with `alpha=1` in brackets.
+impl FromStr for Mix {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        const NAMES: &str = "mixup or cutmix, with alpha in brackets where it is not 1, such as mixup(alpha=0.2)";
+        let (name, mut given): (&str, Given<'_>) = call(text, "augmentation of batches", NAMES)?;
+        let alpha = given.or("alpha", 1.0)?;
+        let mix = match name {
+            "mixup" => Self::Mixup { alpha },
+            "cutmix" => Self::CutMix { alpha },
+            _ => return Err(Error::usage("augmentation of batches", NAMES, format!("`{text}`"))),
+        };
+        given.end()?;
+        mix.check()?;
+        Ok(mix)
+    }
+}
+
+/// Where a share `probability` of the Beta distribution with both parameters `alpha` lies below.
+fn quantile(alpha: f64, probability: f64) -> f64 {
+    if alpha == 1.0 {
+        return probability;
+    }
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..HALVINGS {
+        let middle = f64::midpoint(low, high);
+        *(if below(alpha, middle) < probability { &mut low } else { &mut high }) = middle;
+    }
+    f64::midpoint(low, high)
+}
+
+/// The regularised incomplete beta function with both parameters `alpha`: a continued fraction where
+/// it converges fast, which is below one half, and by symmetry above.
+fn below(alpha: f64, x: f64) -> f64 {
+    if x > 0.5 {
+        return 1.0 - below(alpha, 1.0 - x);
+    }
+    if x <= 0.0 {
+        return 0.0;
+    }
+    let logarithm = libm::lgamma(2.0 * alpha) - 2.0 * libm::lgamma(alpha) + alpha * (libm::log(x) + libm::log1p(-x));
+    libm::exp(logarithm) * fraction(alpha, x) / alpha
+}
+
+/// Lentz's method for the continued fraction (DLMF 8.17.22).
+fn fraction(alpha: f64, x: f64) -> f64 {
+    const TINY: f64 = 1e-300;
+    let away = |value: f64| if value.abs() < TINY { TINY } else { value };
+    let (mut numerator, mut denominator) = (1.0, 1.0 / away(1.0 - 2.0 * alpha * x / (alpha + 1.0)));
+    let mut value = denominator;
+    for step in 1..500 {
+        let m = f64::from(step);
+        let even = m * (alpha - m) * x / ((alpha + 2.0 * m - 1.0) * (alpha + 2.0 * m));
+        let odd = -(alpha + m) * (2.0 * alpha + m) * x / ((alpha + 2.0 * m) * (alpha + 2.0 * m + 1.0));
+        let mut change = 1.0;
+        for term in [even, odd] {
+            denominator = 1.0 / away(1.0 + term * denominator);
+            numerator = away(1.0 + term / numerator);
+            change = numerator * denominator;
+            value *= change;
+        }
+        if (change - 1.0).abs() < 1e-15 {
+            break;
+        }
+    }
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shardpack_base::DrawKey;
+
+    #[test]
+    fn shares_are_of_the_beta_distribution() {
+        // Arcsine law: sin²(π p / 2). By symmetry, the median is one half.
+        for p in [0.001, 0.1, 0.3, 0.5, 0.77, 0.999] {
+            let expected = libm::pow(libm::sin(std::f64::consts::FRAC_PI_2 * p), 2.0);
+            assert!((quantile(0.5, p) - expected).abs() < 1e-9, "{p}");
+            // Two: 3x² − 2x³ = p.
+            let x = quantile(2.0, p);
+            assert!((3.0 * x * x - 2.0 * x * x * x - p).abs() < 1e-9, "{p}");
+            assert!((quantile(0.2, p) + quantile(0.2, 1.0 - p) - 1.0).abs() < 1e-9, "{p}");
+        }
+        for alpha in [0.01, 0.2, 0.8, 7.0, 100.0] {
+            // The variance is 1 / (4 (2 alpha + 1)).
+            let shares = (0..20_000).map(|i| quantile(alpha, (f64::from(i) + 0.5) / 20_000.0) - 0.5);
+            let variance = shares.map(|x| x * x).sum::<f64>() / 20_000.0;
+            let expected = 1.0 / (4.0 * (2.0 * alpha + 1.0));
+            assert!((variance / expected - 1.0).abs() < 0.01, "{alpha}: {variance} {expected}");
+        }
+    }
+
+    #[test]
+    fn choices_come_equally_often_and_rectangles_lie_within() {
+        let choices = [Mix::Mixup { alpha: 0.2 }, Mix::CutMix { alpha: 1.0 }];
+        let mut sums = 0;
+        for sample in 0..4000 {
+            let draws = DrawKey { seed: 2, epoch: 1, sample }.draws();
+            match Mix::resolve(&choices, &draws, 30, 50).unwrap() {
+                Mixed::Sum { .. } => sums += 1,
+                Mixed::Rectangle { origin: [top, left], size: [rows, columns], share } => {
+                    assert!(top + rows <= 30 && left + columns <= 50);
+                    assert!((share - (1.0 - (rows * columns) as f64 / 1500.0)).abs() < 1e-12);
+                }
+            }
+        }
+        // Five standard deviations.
+        assert!((2000_i32 - sums).abs() < 160, "{sums}");
+        assert_eq!(Mix::resolve(&[], &DrawKey::default().draws(), 8, 8), None);
+    }
+
+    #[test]
+    fn what_is_none_is_refused_in_words() {
+        assert_eq!("cutmix(alpha=0.5)".parse::<Mix>().unwrap(), Mix::CutMix { alpha: 0.5 });
+        for (bad, said) in [
+            ("mix", "mixup or cutmix"),
+            ("mixup(beta=1)", "no option `beta`"),
+            ("mixup(alpha=0)", "alpha of mixup or cutmix: expected 0.01 to 100"),
+            ("cutmix(alpha=NaN)", "alpha of mixup"),
+        ] {
+            let error = bad.parse::<Mix>().unwrap_err().to_string();
+            assert!(error.contains(said), "{bad}: {error}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! What is done to a picture, with all choices made.
+
+use super::affine::Affine;
+use super::picture::{Picture, Scratch};
+use super::{blur, color, erase, hue, sharpness};
+use shardpack_format::{Error, Result};
+
+/// One change of a picture, with torchvision v2's definition for uint8 tensors. The result is its
+/// result within one level. A map of [`Operation::Affine`] may take another pixel where its source
+/// lies on the border of two, within the rounding of float32.
+///
+/// ```
+/// use shardpack_augment::{Operation, Picture, Scratch};
+/// let mut pixels = [10, 100, 200];
+/// Operation::Brightness(1.5).apply(&mut Picture::new(&mut pixels, 1, 1)?, &mut Scratch::default());
+/// assert_eq!(pixels, [15, 150, 255]);
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Operation {
+    /// Levels times this factor, 0 or more.
+    Brightness(f64),
+    /// Away from the picture's mean brightness by this factor, 0 or more; below 1 towards it.
+    Contrast(f64),
+    /// Away from gray by this factor, 0 or more; below 1 towards it.
+    Saturation(f64),
+    /// The hue turned by this share of the circle, −0.5 to 0.5.
+    Hue(f64),
+    /// Away from the blurred picture by this factor, 0 or more; below 1 towards it.
+    Sharpness(f64),
+    /// So many upper bits of each level are left, at most 8.
+    Posterize(u8),
+    /// Levels from this threshold on are inverted, 0 to 255.
+    Solarize(f64),
+    /// Each channel stretched to all levels.
+    AutoContrast,
+    /// The levels of each channel spread evenly.
+    Equalize,
+    /// 255 minus each level.
+    Invert,
+    /// Gray, in three channels.
+    Grayscale,
+    /// Moved, turned, sheared; black where nothing comes from.
+    Affine(Affine),
+    /// Gaussian blur, with a kernel of odd size in pixels, and a standard deviation above 0.
+    Blur {
+        /// Rows and columns of the kernel.
+        size: u32,
+        /// Standard deviation in pixels.
+        sigma: f64,
+    },
+    /// A rectangle of one colour.
+    Erase {
+        /// First row and column.
+        origin: [usize; 2],
+        /// Rows and columns.
+        size: [usize; 2],
+        /// Red, green, blue.
+        value: [u8; 3],
+    },
+}
+
+impl Operation {
+    /// Changes the picture.
+    pub fn apply(&self, picture: &mut Picture<'_>, scratch: &mut Scratch) {
+        match *self {
+            Self::Brightness(factor) => color::brightness(picture, factor),
+            Self::Contrast(factor) => color::contrast(picture, factor),
+            Self::Saturation(factor) => color::saturation(picture, factor),
+            Self::Hue(by) => hue::hue(picture, by),
+            Self::Sharpness(factor) => sharpness::sharpness(picture, factor, scratch),
+            Self::Posterize(bits) => color::posterize(picture, bits),
+            Self::Solarize(threshold) => color::solarize(picture, threshold),
+            Self::AutoContrast => color::autocontrast(picture),
+            Self::Equalize => color::equalize(picture),
+            Self::Invert => color::invert(picture),
+            Self::Grayscale => color::grayscale(picture),
+            Self::Affine(affine) => affine.apply(picture, scratch),
+            Self::Blur { size, sigma } => blur::blur(picture, size, sigma, scratch),
+            Self::Erase { origin, size, value } => erase::erase(picture, origin, size, value),
+        }
+    }
+
+    /// Whether the choices are such as their descriptions say.
+    ///
+    /// # Errors
+    /// `Usage` that names what is not.
+    pub fn check(&self) -> Result<()> {
+        let within = |what: &str, value: f64, low: f64, high: f64| match (low..=high).contains(&value) {
+            true => Ok(()),
+            false if high == f64::MAX => Err(Error::usage(what, format!("a number from {low} on"), value)),
+            false => Err(Error::usage(what, format!("{low} to {high}"), value)),
+        };
+        match *self {
+            Self::Brightness(factor) => within("factor of the brightness", factor, 0.0, f64::MAX),
+            Self::Contrast(factor) => within("factor of the contrast", factor, 0.0, f64::MAX),
+            Self::Saturation(factor) => within("factor of the saturation", factor, 0.0, f64::MAX),
+            Self::Sharpness(factor) => within("factor of the sharpness", factor, 0.0, f64::MAX),
+            Self::Hue(by) => within("turn of the hue", by, -0.5, 0.5),
+            Self::Posterize(bits) => within("bits of posterize", bits.into(), 0.0, 8.0),
+            Self::Solarize(threshold) => within("threshold of solarize", threshold, 0.0, 255.0),
+            Self::Affine(affine) => within("scale of an affine map", affine.scale, f64::MIN_POSITIVE, f64::MAX),
+            Self::Blur { size, .. } if size.is_multiple_of(2) || size > 255 => {
+                Err(Error::usage("kernel of a blur", "an odd number of pixels, at most 255", size))
+            }
+            Self::Blur { sigma, .. } => within("standard deviation of a blur", sigma, 1e-3, 1e3),
+            Self::AutoContrast | Self::Equalize | Self::Invert | Self::Grayscale | Self::Erase { .. } => Ok(()),
+        }
+    }
+
+    /// Whether pixels change their places: a mask beside the picture would not fit it any more.
+    #[must_use]
+    pub const fn moves(&self) -> bool {
+        matches!(self, Self::Affine(_))
+    }
+}

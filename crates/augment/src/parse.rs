@@ -1,0 +1,253 @@
+//! Augmentations by their names, written like a call: `rand_augment(num_ops=2,magnitude=9)`.
+
+use super::augmentation::{Augmentation, Jitter};
+use super::operation::Operation;
+use shardpack_format::{Error, Result};
+use std::str::FromStr;
+
+/// What there is.
+const NAMES: &str = "trivial_augment_wide, rand_augment, color_jitter, random_erasing, gaussian_blur, \
+    random_posterize, random_solarize, random_adjust_sharpness, random_autocontrast, random_equalize, random_invert or \
+    random_grayscale, with options in brackets where they are not the defaults, such as random_erasing(p=0.25)";
+
+/// A name, and in brackets what differs from the defaults, with commas between. A range is
+/// `LOW..HIGH`.
+///
+/// - `trivial_augment_wide`: `num_magnitude_bins=31`
+/// - `rand_augment`: `num_ops=2`, `magnitude=9`, `num_magnitude_bins=31`
+/// - `color_jitter`: `brightness`, `contrast`, `saturation` and `hue`, each a range, or a number: for
+///   `hue` that far from 0 on either side, for the others from 1, and not below 0
+/// - `random_erasing`: `p=0.5`, `scale=0.02..0.33`, `ratio=0.3..3.3`, `value=0` or `value=R:G:B`
+/// - `gaussian_blur`: `kernel_size`, `sigma=0.1..2`, `p=1`
+/// - `random_posterize`: `bits`; `random_solarize`: `threshold`; `random_adjust_sharpness`: `factor`;
+///   `random_autocontrast`, `random_equalize`, `random_invert`, `random_grayscale`; each with `p`, by
+///   default 0.5, and 0.1 for the last
+///
+/// ```
+/// use shardpack_augment::Augmentation;
+/// let given: Augmentation = "rand_augment(magnitude=7)".parse()?;
+/// assert_eq!(given, Augmentation::RandAugment { operations: 2, magnitude: 7, bins: 31 });
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+impl FromStr for Augmentation {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let fail = |expected: &str| Error::usage("augmentation", expected, format!("`{text}`"));
+        let (name, mut given) = call(text, "augmentation", NAMES)?;
+        let augmentation = match name {
+            "trivial_augment_wide" => Self::TrivialAugmentWide { bins: given.or("num_magnitude_bins", 31)? },
+            "rand_augment" => Self::RandAugment {
+                operations: given.or("num_ops", 2)?,
+                magnitude: given.or("magnitude", 9)?,
+                bins: given.or("num_magnitude_bins", 31)?,
+            },
+            "color_jitter" => Self::ColorJitter(Jitter {
+                brightness: given.around("brightness", 1.0, 0.0)?,
+                contrast: given.around("contrast", 1.0, 0.0)?,
+                saturation: given.around("saturation", 1.0, 0.0)?,
+                hue: given.around("hue", 0.0, f64::MIN)?,
+            }),
+            "random_erasing" => Self::RandomErasing {
+                p: given.or("p", 0.5)?,
+                scale: given.range("scale", (0.02, 0.33))?,
+                ratio: given.range("ratio", (0.3, 3.3))?,
+                value: given.colour("value")?,
+            },
+            "gaussian_blur" => Self::GaussianBlur {
+                size: given.must("kernel_size")?,
+                sigma: given.range("sigma", (0.1, 2.0))?,
+                p: given.or("p", 1.0)?,
+            },
+            _ => {
+                let (operation, p) = match name {
+                    "random_posterize" => (Operation::Posterize(given.must("bits")?), 0.5),
+                    "random_solarize" => (Operation::Solarize(given.must("threshold")?), 0.5),
+                    "random_adjust_sharpness" => (Operation::Sharpness(given.must("factor")?), 0.5),
+                    "random_autocontrast" => (Operation::AutoContrast, 0.5),
+                    "random_equalize" => (Operation::Equalize, 0.5),
+                    "random_invert" => (Operation::Invert, 0.5),
+                    "random_grayscale" => (Operation::Grayscale, 0.1),
+                    _ => return Err(fail(NAMES)),
+                };
+                Self::Random { operation, p: given.or("p", p)? }
+            }
+        };
+        given.end()?;
+        augmentation.check()?;
+        Ok(augmentation)
+    }
+}
+
+/// A name, and the options in its brackets. `what` it should be, and which there are.
+pub(crate) fn call<'a>(text: &'a str, what: &'static str, names: &str) -> Result<(&'a str, Given<'a>)> {
+    let text = text.trim();
+    let fail = |expected: &str| Error::usage(what, expected, format!("`{text}`"));
+    let (name, inner) = match text.split_once('(') {
+        None => (text, ""),
+        Some((name, rest)) => (name, rest.strip_suffix(')').ok_or_else(|| fail(names))?),
+    };
+    let options = options(inner).ok_or_else(|| fail("NAME=VALUE in the brackets"))?;
+    Ok((name, Given { text, what, options }))
+}
+
+/// The parts between commas that stand in no brackets: `hflip,rand_augment(num_ops=2,magnitude=9)`
+/// has two.
+///
+/// ```
+/// let parts: Vec<_> = shardpack_augment::split("hflip,rand_augment(num_ops=2,magnitude=9)").collect();
+/// assert_eq!(parts, ["hflip", "rand_augment(num_ops=2,magnitude=9)"]);
+/// ```
+pub fn split(text: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_i64;
+    text.split(move |character| {
+        depth += match character {
+            '(' => 1,
+            ')' => -1,
+            _ => 0,
+        };
+        character == ',' && depth <= 0
+    })
+}
+
+fn options(inner: &str) -> Option<Vec<(&str, &str)>> {
+    let parts = inner.split(',').filter(|_| !inner.trim().is_empty());
+    parts.map(|part| part.split_once('=').map(|(name, value)| (name.trim(), value.trim()))).collect()
+}
+
+/// Options that nobody has taken yet.
+pub(crate) struct Given<'a> {
+    text: &'a str,
+    what: &'static str,
+    options: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> Given<'a> {
+    fn take(&mut self, name: &str) -> Option<&'a str> {
+        let at = self.options.iter().position(|(option, _)| *option == name)?;
+        Some(self.options.remove(at).1)
+    }
+
+    fn bad(&self, name: &str, expected: &str) -> Error {
+        Error::usage(self.what, format!("{name}={expected}"), format!("`{}`", self.text))
+    }
+
+    /// Refuses what nobody has taken.
+    pub(crate) fn end(&self) -> Result<()> {
+        match self.options.first() {
+            None => Ok(()),
+            Some((unknown, _)) => {
+                let expected = format!("no option `{unknown}`, and none twice");
+                Err(Error::usage(self.what, expected, format!("`{}`", self.text)))
+            }
+        }
+    }
+
+    fn must<T: FromStr>(&mut self, name: &str) -> Result<T> {
+        let value = self.take(name).and_then(|value| value.parse().ok());
+        value.ok_or_else(|| self.bad(name, "NUMBER"))
+    }
+
+    pub(crate) fn or<T: FromStr>(&mut self, name: &str, default: T) -> Result<T> {
+        let Some(value) = self.take(name) else { return Ok(default) };
+        value.parse().map_err(|_| self.bad(name, "NUMBER"))
+    }
+
+    fn range(&mut self, name: &str, default: (f64, f64)) -> Result<(f64, f64)> {
+        let Some(value) = self.take(name) else { return Ok(default) };
+        range(value).ok_or_else(|| self.bad(name, "LOW..HIGH"))
+    }
+
+    /// A range, or how far it reaches around `center`, and not below `least`. `None` if that leaves
+    /// everything as it is.
+    fn around(&mut self, name: &str, center: f64, least: f64) -> Result<Option<(f64, f64)>> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let reach = value.parse().ok().filter(|&reach: &f64| reach >= 0.0);
+        let given = range(value).or_else(|| reach.map(|reach| ((center - reach).max(least), center + reach)));
+        let given = given.ok_or_else(|| self.bad(name, "NUMBER from 0 on, or LOW..HIGH"))?;
+        Ok(Some(given).filter(|&given| given != (center, center)))
+    }
+
+    fn colour(&mut self, name: &str) -> Result<[u8; 3]> {
+        let Some(value) = self.take(name) else { return Ok([0; 3]) };
+        let levels: Option<Vec<u8>> = value.split(':').map(|level| level.parse().ok()).collect();
+        match levels.as_deref() {
+            Some(&[level]) => Ok([level; 3]),
+            Some(&[red, green, blue]) => Ok([red, green, blue]),
+            _ => Err(self.bad(name, "LEVEL or value=R:G:B, each 0 to 255")),
+        }
+    }
+}
+
+/// `LOW..HIGH`.
+fn range(text: &str) -> Option<(f64, f64)> {
+    let (low, high) = text.split_once("..")?;
+    Some((low.parse().ok()?, high.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Augmentation {
+        text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
+    }
+
+    #[test]
+    fn names_alone_have_the_defaults_of_torchvision() {
+        assert_eq!(parsed("trivial_augment_wide"), Augmentation::TrivialAugmentWide { bins: 31 });
+        assert_eq!(parsed("rand_augment()"), Augmentation::RandAugment { operations: 2, magnitude: 9, bins: 31 });
+        let (scale, ratio) = ((0.02, 0.33), (0.3, 3.3));
+        assert_eq!(parsed("random_erasing"), Augmentation::RandomErasing { p: 0.5, scale, ratio, value: [0; 3] });
+        assert_eq!(parsed("random_grayscale"), Augmentation::Random { operation: Operation::Grayscale, p: 0.1 });
+        assert_eq!(parsed("color_jitter"), Augmentation::ColorJitter(Jitter::default()));
+    }
+
+    #[test]
+    fn options_stand_in_brackets() {
+        let jitter = Jitter { brightness: Some((0.0, 2.5)), hue: Some((-0.1, 0.1)), ..Jitter::default() };
+        assert_eq!(parsed("color_jitter(brightness=1.5, hue=0.1,contrast=0)"), Augmentation::ColorJitter(jitter));
+        let jitter = Jitter { saturation: Some((0.5, 0.75)), ..Jitter::default() };
+        assert_eq!(parsed("color_jitter(saturation=0.5..0.75)"), Augmentation::ColorJitter(jitter));
+        let erasing = parsed("random_erasing(p=1,scale=0.1..0.2,ratio=1..1,value=1:2:3)");
+        let expected = Augmentation::RandomErasing { p: 1.0, scale: (0.1, 0.2), ratio: (1.0, 1.0), value: [1, 2, 3] };
+        assert_eq!(erasing, expected);
+        let blur = Augmentation::GaussianBlur { size: 5, sigma: (0.1, 2.0), p: 0.2 };
+        assert_eq!(parsed("gaussian_blur(kernel_size=5,p=0.2)"), blur);
+    }
+
+    #[test]
+    fn what_is_none_is_refused_in_words() {
+        for (bad, said) in [
+            ("", "trivial_augment_wide"),
+            ("mixup", "trivial_augment_wide"),
+            ("rand_augment(num_ops=2", "in brackets"),
+            ("rand_augment(2)", "NAME=VALUE"),
+            ("rand_augment(ops=2)", "no option `ops`"),
+            ("rand_augment(num_ops=2,num_ops=3)", "no option `num_ops`, and none twice"),
+            ("rand_augment(magnitude=31)", "magnitude of RandAugment: expected 0 to 30"),
+            ("rand_augment(num_ops=65)", "`num_ops`"),
+            ("rand_augment(num_ops=-1)", "num_ops=NUMBER"),
+            ("trivial_augment_wide(num_magnitude_bins=1)", "`num_magnitude_bins`"),
+            ("random_erasing(p=1.5)", "probability of an augmentation"),
+            ("random_erasing(p=NaN)", "probability of an augmentation"),
+            ("random_erasing(scale=0.5..0.2)", "scale of random erasing"),
+            ("random_erasing(ratio=0..1)", "ratio of random erasing"),
+            ("random_erasing(value=256)", "value=LEVEL"),
+            ("random_erasing(value=1:2)", "value=LEVEL"),
+            ("color_jitter(brightness=-1)", "brightness=NUMBER from 0 on"),
+            ("color_jitter(brightness=-1..1)", "factor of the brightness"),
+            ("color_jitter(contrast=2..1)", "range of the contrast"),
+            ("color_jitter(hue=0.6)", "turn of the hue"),
+            ("gaussian_blur", "kernel_size=NUMBER"),
+            ("gaussian_blur(kernel_size=4)", "kernel of a blur"),
+            ("gaussian_blur(kernel_size=5,sigma=0..1)", "standard deviation"),
+            ("random_posterize", "bits=NUMBER"),
+            ("random_posterize(bits=9)", "bits of posterize"),
+            ("random_solarize(threshold=256)", "threshold of solarize"),
+        ] {
+            let error = bad.parse::<Augmentation>().unwrap_err().to_string();
+            assert!(error.contains(said), "{bad}: {error}");
+        }
+    }
+}

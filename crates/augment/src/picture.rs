@@ -1,0 +1,86 @@
+//! The pixels that operations change, and the memory that they need beside them.
+
+use shardpack_format::{Error, Result};
+
+/// A picture `[height, width, 3]` of uint8, red, green and blue, that is changed in place.
+///
+/// ```
+/// use shardpack_augment::Picture;
+/// let mut pixels = [0; 2 * 5 * 3];
+/// assert_eq!(Picture::new(&mut pixels, 2, 5)?.width(), 5);
+/// assert!(Picture::new(&mut pixels, 3, 5).is_err());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Picture<'a> {
+    pixels: &'a mut [u8],
+    height: usize,
+    width: usize,
+}
+
+/// Memory of operations that need the pixels as they were. Keep one for each thread: it grows to
+/// the largest picture, at most 17 bytes for each of its pixels.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(crate) before: Vec<u8>,
+    pub(crate) sums: Vec<u16>,
+    pub(crate) floats: Vec<f32>,
+    pub(crate) row: Vec<f32>,
+}
+
+impl<'a> Picture<'a> {
+    /// Takes pixels row by row.
+    ///
+    /// # Errors
+    /// `Usage` if there are not `height × width × 3` bytes.
+    pub fn new(pixels: &'a mut [u8], height: usize, width: usize) -> Result<Self> {
+        let bytes = height.checked_mul(width).and_then(|area| area.checked_mul(3));
+        match bytes == Some(pixels.len()) {
+            true => Ok(Self { pixels, height, width }),
+            false => {
+                let expected = format!("{height} × {width} × 3");
+                Err(Error::usage("bytes of a picture", expected, pixels.len()))
+            }
+        }
+    }
+
+    /// Rows.
+    #[must_use]
+    pub const fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Columns.
+    #[must_use]
+    pub const fn width(&self) -> usize {
+        self.width
+    }
+
+    /// All levels, row by row.
+    #[must_use]
+    pub const fn levels(&mut self) -> &mut [u8] {
+        self.pixels
+    }
+
+    /// The pixels, row by row.
+    pub(crate) fn pixels(&mut self) -> &mut [[u8; 3]] {
+        self.pixels.as_chunks_mut().0
+    }
+
+    /// Bytes of a row, at least 1.
+    pub(crate) fn stride(&self) -> usize {
+        (3 * self.width).max(1)
+    }
+}
+
+/// A float as a level: limited to 0 to 255, and cut off as torch's conversion to uint8 does.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "limited to a byte")]
+pub(crate) fn level(value: f32) -> u8 {
+    value.clamp(0.0, 255.0) as u8
+}
+
+/// A float64 as float32, rounded to the nearest: what torch makes of Python's numbers.
+#[expect(clippy::cast_possible_truncation, reason = "rounded, as said")]
+pub(crate) const fn single(value: f64) -> f32 {
+    value as f32
+}

@@ -1,0 +1,41 @@
+//! Sharpness: away from, or towards, a picture blurred by a kernel of 3 × 3.
+
+use super::picture::{Picture, Scratch, level, single};
+use shardpack_base::vectorised;
+
+/// The border of one pixel stays as it is, and so do pictures that have nothing else.
+pub(crate) fn sharpness(picture: &mut Picture<'_>, factor: f64, scratch: &mut Scratch) {
+    if picture.height() <= 2 || picture.width() <= 2 {
+        return;
+    }
+    let (stride, towards) = (picture.stride(), single(1.0 - factor));
+    let Scratch { before, sums, .. } = scratch;
+    before.clear();
+    before.extend_from_slice(picture.levels());
+    sums.resize(stride, 0);
+    let rows = |skip: usize| before.chunks_exact(stride).skip(skip);
+    let outs = picture.levels().chunks_exact_mut(stride).skip(1);
+    for (((above, row), below), out) in rows(0).zip(rows(1)).zip(rows(2)).zip(outs) {
+        vectorised(
+            #[inline(always)]
+            || blend([above, row, below], towards, sums, out),
+        );
+    }
+}
+
+/// One row between its neighbours.
+#[inline(always)]
+fn blend([above, row, below]: [&[u8]; 3], towards: f32, sums: &mut [u16], out: &mut [u8]) {
+    for (((sum, &a), &b), &c) in sums.iter_mut().zip(above).zip(row).zip(below) {
+        *sum = u16::from(a) + u16::from(b) + u16::from(c);
+    }
+    let (middle, right) = (sums.get(3..).unwrap_or_default(), sums.get(6..).unwrap_or_default());
+    let outs = out.get_mut(3..).unwrap_or_default().iter_mut();
+    for (((out, &left), &middle), &right) in outs.zip(&*sums).zip(middle).zip(right) {
+        // Eight neighbours count 1 and the pixel 5; of 13 there is no half to round.
+        let sum = left + middle + right + 4 * u16::from(*out);
+        let blurred = f32::from((2 * sum + 13) / 26);
+        let own = f32::from(*out);
+        *out = level(own + (blurred - own) * towards);
+    }
+}

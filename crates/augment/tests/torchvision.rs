@@ -1,0 +1,63 @@
+//! Every operation beside what torchvision v2 makes of the same picture: `torchvision.txt`, which
+//! `scripts/augment_vectors.py` has written.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::cast_possible_truncation)]
+
+use shardpack_augment::{Affine, Operation, Picture, Scratch};
+
+const VECTORS: &str = include_str!("torchvision.txt");
+const SIZE: [usize; 2] = [18, 25];
+
+fn pixels(hex: &str) -> Vec<u8> {
+    (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("digits")).collect()
+}
+
+fn operation(text: &str) -> Operation {
+    let mut words = text.split(' ');
+    let name = words.next().expect("a name");
+    let numbers: Vec<f64> = words.map(|word| word.parse().expect("a number")).collect();
+    let degrees = |shear: f64| shear.atan().to_degrees();
+    let whole = |number: f64| number as usize;
+    let corner = Affine { from_corner: true, ..Affine::default() };
+    match (name, &*numbers) {
+        ("brightness", &[factor]) => Operation::Brightness(factor),
+        ("contrast", &[factor]) => Operation::Contrast(factor),
+        ("saturation", &[factor]) => Operation::Saturation(factor),
+        ("sharpness", &[factor]) => Operation::Sharpness(factor),
+        ("hue", &[by]) => Operation::Hue(by),
+        ("posterize", &[bits]) => Operation::Posterize(bits as u8),
+        ("solarize", &[threshold]) => Operation::Solarize(threshold),
+        ("autocontrast", []) => Operation::AutoContrast,
+        ("equalize", []) => Operation::Equalize,
+        ("invert", []) => Operation::Invert,
+        ("grayscale", []) => Operation::Grayscale,
+        ("shear_x", &[shear]) => Operation::Affine(Affine { shear: [degrees(shear), 0.0], ..corner }),
+        ("shear_y", &[shear]) => Operation::Affine(Affine { shear: [0.0, degrees(shear)], ..corner }),
+        ("translate", &[x, y]) => Operation::Affine(Affine { translate: [x, y], ..Affine::default() }),
+        ("rotate", &[degrees]) => Operation::Affine(Affine::rotation(degrees)),
+        ("blur", &[size, sigma]) => Operation::Blur { size: size as u32, sigma },
+        ("erase", &[top, left, height, width, value]) => Operation::Erase {
+            origin: [whole(top), whole(left)],
+            size: [whole(height), whole(width)],
+            value: [value as u8; 3],
+        },
+        _ => panic!("unknown operation `{text}`"),
+    }
+}
+
+#[test]
+fn every_operation_is_torchvisions_within_one_level() {
+    let mut lines = VECTORS.lines().filter(|line| !line.starts_with('#')).map(|line| line.split_once('\t').unwrap());
+    let (name, picture) = lines.next().expect("a picture");
+    assert_eq!(name, "picture");
+    let (picture, mut scratch, mut count) = (pixels(picture), Scratch::default(), 0);
+    for (text, expected) in lines {
+        let mut found = picture.clone();
+        operation(text).apply(&mut Picture::new(&mut found, SIZE[0], SIZE[1]).unwrap(), &mut scratch);
+        let expected = pixels(expected);
+        assert_eq!(found.len(), expected.len(), "{text}");
+        let apart = found.iter().zip(&expected).filter(|(found, expected)| found.abs_diff(**expected) > 1).count();
+        assert_eq!(apart, 0, "{text}: {apart} of {} levels are more than 1 apart", found.len());
+        count += 1;
+    }
+    assert!(count >= 50, "{count} operations");
+}

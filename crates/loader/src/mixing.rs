@@ -1,0 +1,202 @@
+//! Mixup and CutMix: a batch is mixed when it is handed out, in the caller's thread.
+
+use super::batch::Lent;
+use super::fields::{FieldPlan, From, Size};
+use super::options::LoaderOptions;
+use super::rows::Rows;
+use super::work::{SampleAt, draw_key};
+use half::{bf16, f16};
+use shardpack_augment::{Mix, Mixed};
+use shardpack_base::vectorised;
+use shardpack_format::{Dtype, ElementType};
+use shardpack_jpeg::PixelLayout;
+use shardpack_reader::{Error, Result};
+
+/// Field whose classes become soft labels.
+const LABEL: &str = "label";
+
+/// How pictures and labels of a batch are mixed. The field `label` comes as float32
+/// `[rows, classes]`: the weight of each class. Rows that hold no sample are left out.
+///
+/// The draws are those of the first sample of the batch in this epoch: so they depend on no thread,
+/// and a resumed loader of the same batch size and number of ranks goes on with them.
+///
+/// ```
+/// use shardpack_loader::{BatchMix, LoaderOptions};
+/// let choices = vec!["mixup(alpha=0.2)".parse()?, "cutmix".parse()?];
+/// let options = LoaderOptions { mix: Some(BatchMix { choices, classes: 1000 }), ..Default::default() };
+/// assert!(options.mix.is_some());
+/// # Ok::<(), shardpack_format::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct BatchMix {
+    /// One of these for each batch, all equally likely.
+    pub choices: Vec<Mix>,
+    /// Number of classes: labels are below it.
+    pub classes: u32,
+}
+
+/// Makes room for soft labels in place of numbers of classes.
+///
+/// # Errors
+/// `Usage` if there are no labels, no pictures of one size, something that would not be mixed, or a
+/// device.
+pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<()> {
+    let Some(mix) = &options.mix else { return Ok(()) };
+    mix.choices.iter().try_for_each(Mix::check)?;
+    let refuse = |expected: &str, found: String| Err(Error::usage("mixed batches", expected, found));
+    if mix.choices.is_empty() || mix.classes == 0 {
+        let found = format!("{} of {} classes", mix.choices.len(), mix.classes);
+        return refuse("a way to mix, and at least one class", found);
+    }
+    if options.stage.is_some() {
+        let found = "a device that decodes\nhint: have the host decode, or mix on the device after that";
+        return refuse("batches in memory of the host", found.into());
+    }
+    let is_dense = |plan: &FieldPlan| matches!(plan.size, Size::Dense { .. });
+    if !plans.iter().any(|plan| matches!(plan.from, From::Picture { .. }) && is_dense(plan)) {
+        let found = "none\nhint: choose a view such as `rrc224`";
+        return refuse("decoded pictures of one size", found.into());
+    }
+    let is_other = |plan: &&FieldPlan| matches!(plan.from, From::Array { .. } | From::Raw { .. }) || !is_dense(plan);
+    if let Some(other) = plans.iter().find(is_other) {
+        let found = format!("`{}`, which is neither\nhint: leave it out of the fields", other.name.escape_debug());
+        return refuse("pictures of one size, and scalars", found);
+    }
+    for plan in plans {
+        let From::Scalar(column) = plan.from else { continue };
+        let is_integer = matches!(plan.dtype, ElementType::Dtype(dtype) if !dtype.is_float());
+        if plan.name != LABEL || !is_integer {
+            continue;
+        }
+        plan.from = From::OneHot { column, classes: mix.classes };
+        plan.dtype = Dtype::F32.into();
+        plan.shape = vec![mix.classes.into()];
+        plan.size = Size::Dense { bytes: mix.classes as usize * 4 };
+        return Ok(());
+    }
+    refuse("a field `label` of integers among the fields", "none".into())
+}
+
+/// Mixes a batch that nobody has seen yet.
+///
+/// # Errors
+/// `Internal` if somebody still uses its memory.
+pub(super) fn mix(choices: &[Mix], layout: PixelLayout, lent: &mut Lent) -> Result<()> {
+    let Lent { slot: Some(slot), plan, fields, seed, epoch, .. } = lent else { return Ok(()) };
+    let rows = plan.indices.len();
+    let is_whole = |row: &usize| {
+        let missing = |&(at, _): &(u32, u32)| usize::try_from(at) == Ok(*row);
+        plan.mask.get(*row) == Some(&true) && !plan.missing.iter().any(missing)
+    };
+    let whole: Vec<usize> = (0..rows).filter(is_whole).collect();
+    let first = whole.first().and_then(|&row| Some((*plan.indices.get(row)?, plan.rows.get(row)?)));
+    let (Some((sample, row)), true) = (first, whole.len() > 1) else { return Ok(()) };
+    let at = SampleAt { sample, record: row.record, epoch: *epoch, repetition: row.repetition };
+    let draws = draw_key(*seed, at).draws();
+    let memory =
+        Rows::bytes_mut(slot).ok_or_else(|| Error::internal("memory of a batch", "nobody else's", "in use"))?;
+    for (number, field) in fields.plans.iter().enumerate() {
+        let mixed = |height: u64, width: u64| {
+            let side = |side: u64| usize::try_from(side).unwrap_or(0);
+            Mix::resolve(choices, &draws, side(height), side(width))
+        };
+        let picture = fields.plans.iter().find(|plan| matches!(plan.from, From::Picture { .. }));
+        let shape = match (&field.from, picture) {
+            (From::Picture { .. }, _) => &field.shape,
+            // A label follows the first picture: rectangles of others are rounded otherwise.
+            (From::OneHot { .. }, Some(picture)) => &picture.shape,
+            _ => continue,
+        };
+        let &[a, b, c] = &**shape else { continue };
+        let [height, width] = if layout == PixelLayout::HeightWidthChannels { [a, b] } else { [b, c] };
+        let Some(mixed) = mixed(height, width) else { continue };
+        let how = match field.from {
+            From::Picture { .. } => mixed,
+            _ => Mixed::Sum { share: mixed.share() },
+        };
+        let parts = plan.parts.get(number * rows..(number + 1) * rows).unwrap_or_default();
+        let parts: Vec<_> = whole.iter().filter_map(|&row| parts.get(row).cloned()).collect();
+        let Some(last) = parts.last().and_then(|part| memory.get(part.clone())) else { continue };
+        // Each row is mixed with the one before it as it was: from the last to the first.
+        let last = last.to_vec();
+        let place = Place { dtype: field.dtype, layout, columns: usize::try_from(width).unwrap_or(0) };
+        for (n, part) in parts.iter().enumerate().rev() {
+            let Some((before, own)) = memory.get_mut(..part.end).and_then(|all| all.split_at_mut_checked(part.start))
+            else {
+                continue;
+            };
+            let other = match n.checked_sub(1).and_then(|n| parts.get(n)) {
+                Some(other) => before.get(other.clone()).unwrap_or_default(),
+                None => &*last,
+            };
+            place.mix(how, own, other);
+        }
+    }
+    Ok(())
+}
+
+/// How the elements of a row lie.
+struct Place {
+    dtype: ElementType,
+    layout: PixelLayout,
+    /// Columns of a picture.
+    columns: usize,
+}
+
+impl Place {
+    fn mix(&self, how: Mixed, own: &mut [u8], other: &[u8]) {
+        let (origin, size) = match how {
+            Mixed::Sum { share } => return self.sum(share, own, other),
+            Mixed::Rectangle { origin, size, .. } => (origin, size),
+        };
+        let element = usize::try_from(self.dtype.bytes()).unwrap_or(1);
+        let ([top, left], [rows, columns]) = (origin, size);
+        let (pixel, planes) = match self.layout {
+            PixelLayout::HeightWidthChannels => (3 * element, 1),
+            PixelLayout::ChannelsHeightWidth => (element, 3),
+        };
+        let (stride, plane) = ((pixel * self.columns).max(1), (own.len() / planes).max(1));
+        for (own, other) in own.chunks_exact_mut(plane).zip(other.chunks_exact(plane)) {
+            let lines = own.chunks_exact_mut(stride).zip(other.chunks_exact(stride)).skip(top).take(rows);
+            for (own, other) in lines {
+                let range = pixel * left..pixel * (left + columns);
+                if let (Some(own), Some(other)) = (own.get_mut(range.clone()), other.get(range)) {
+                    own.copy_from_slice(other);
+                }
+            }
+        }
+    }
+
+    /// Each element rounded once, to nearest.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between two levels")]
+    fn sum(&self, share: f64, own: &mut [u8], other: &[u8]) {
+        let (share, rest) = (share as f32, (1.0 - share) as f32);
+        match self.dtype {
+            ElementType::Bf16 => each(own, other, |a, b| {
+                let [a, b] = [a, b].map(|x| bf16::from_le_bytes(x).to_f32());
+                bf16::from_f32(a * share + b * rest).to_le_bytes()
+            }),
+            ElementType::Dtype(Dtype::F16) => each(own, other, |a, b| {
+                let [a, b] = [a, b].map(|x| f16::from_le_bytes(x).to_f32());
+                f16::from_f32(a * share + b * rest).to_le_bytes()
+            }),
+            ElementType::Dtype(Dtype::F32) => {
+                each(own, other, |a, b| (f32::from_le_bytes(a) * share + f32::from_le_bytes(b) * rest).to_le_bytes())
+            }
+            ElementType::Dtype(_) => {
+                each(own, other, |[a], [b]| [(f32::from(a) * share + f32::from(b) * rest + 0.5) as u8]);
+            }
+        }
+    }
+}
+
+fn each<const N: usize>(own: &mut [u8], other: &[u8], mixed: impl Fn([u8; N], [u8; N]) -> [u8; N]) {
+    vectorised(
+        #[inline(always)]
+        || {
+            let (own, other) = (own.as_chunks_mut().0, other.as_chunks().0);
+            own.iter_mut().zip(other).for_each(|(own, other)| *own = mixed(*own, *other));
+        },
+    );
+}

@@ -1,0 +1,62 @@
+"""A program's own transforms of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Row", "Transform"]
+
+
+class Row(dict[str, "NDArray[Any]"]):
+    """A sample that is being changed: for each field of the batch a NumPy array, which may be written to."""
+
+    __slots__ = ("epoch", "index", "key", "seed")
+
+    index: int
+    """Number of the sample in the whole dataset."""
+    key: str
+    """Key of the sample."""
+    epoch: int
+    """Epoch."""
+    seed: int
+    """A random number below 2⁵³, the same for this sample in this epoch however often it is loaded:
+    ``numpy.random.default_rng(row.seed)``.
+    """
+
+
+Transform: TypeAlias = "Callable[[Row], Mapping[str, Any] | None]"
+"""Changes a row in place, or returns a mapping with what is to stand there."""
+
+
+class Rows:
+    """Calls a transform, and writes what it returns to where the loader reads it."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Transform) -> None:
+        self.function = function
+
+    def __call__(self, arrays: dict[str, NDArray[Any]], index: int, key: str, epoch: int, seed: int) -> None:
+        row = Row(arrays)
+        row.index, row.key, row.epoch, row.seed = index, key, epoch, seed
+        result = self.function(row)
+        if result is None:
+            result = row
+        elif not isinstance(result, Mapping):
+            raise TypeError(f"a transform returns None, or a mapping from field to array, found {type(result).__name__}")
+        for name, value in result.items():
+            if name not in arrays:
+                raise ValueError(f"field {name!r}: expected one of {', '.join(arrays)}")
+            into = arrays[name]
+            if value is into:
+                continue
+            found = np.asarray(value)
+            if found.shape != into.shape or found.dtype != into.dtype:
+                raise ValueError(
+                    f"field {name!r}: expected {into.dtype} {list(into.shape)}, as it was, found {found.dtype} {list(found.shape)}"
+                )
+            into[...] = found

@@ -1,0 +1,232 @@
+"""Augmentations of pictures, for ``Loader(augment=…)``.
+
+Each function gives the text that names its augmentation, such as ``"rand_augment(magnitude=7)"``: the loader and a file
+of settings take the same text. The definitions are those of torchvision's transforms of the same names for uint8
+tensors, and the results are theirs within one level. They are drawn from seed, epoch and sample, so they do not depend on
+threads, and a resumed loader goes on with the same draws.
+
+>>> import shardpack as sp
+>>> sp.augment.random_erasing(p=0.1)
+'random_erasing(p=0.1)'
+>>> train = [sp.augment.trivial_augment_wide(), sp.augment.random_erasing(p=0.1, value=(124, 116, 104))]
+>>> sp.Loader(sp.Dataset("train"), image="rrc224", fields=["image", "label"], augment=train)      # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import SupportsFloat, SupportsIndex
+
+__all__ = [
+    "color_jitter",
+    "cutmix",
+    "gaussian_blur",
+    "mixup",
+    "rand_augment",
+    "random_adjust_sharpness",
+    "random_autocontrast",
+    "random_equalize",
+    "random_erasing",
+    "random_grayscale",
+    "random_invert",
+    "random_posterize",
+    "random_solarize",
+    "trivial_augment_wide",
+]
+
+Range = SupportsFloat | Sequence[SupportsFloat]
+"""A number, or the lower and the upper end."""
+
+
+def trivial_augment_wide(num_magnitude_bins: SupportsIndex = 31) -> str:
+    """One of 14 operations, of a random magnitude: shear and translation along x and y, rotation, brightness, colour,
+    contrast, sharpness, posterize, solarize, autocontrast, equalize, or none. What comes from outside is black.
+
+    Parameters
+    ----------
+    num_magnitude_bins : int, default 31
+        How many magnitudes there are.
+    """
+    return _text("trivial_augment_wide", num_magnitude_bins=_integer("num_magnitude_bins", num_magnitude_bins, 31))
+
+
+def rand_augment(num_ops: SupportsIndex = 2, magnitude: SupportsIndex = 9, num_magnitude_bins: SupportsIndex = 31) -> str:
+    """Some of the 14 operations, one after the other, all of one magnitude.
+
+    Parameters
+    ----------
+    num_ops : int, default 2
+        How many, at most 64.
+    magnitude : int, default 9
+        Which of the magnitudes, from 0 on.
+    num_magnitude_bins : int, default 31
+        How many magnitudes there are.
+    """
+    return _text(
+        "rand_augment",
+        num_ops=_integer("num_ops", num_ops, 2),
+        magnitude=_integer("magnitude", magnitude, 9),
+        num_magnitude_bins=_integer("num_magnitude_bins", num_magnitude_bins, 31),
+    )
+
+
+def color_jitter(brightness: Range = 0, contrast: Range = 0, saturation: Range = 0, hue: Range = 0) -> str:
+    """Brightness, contrast, saturation and hue by random factors, in random order.
+
+    Parameters
+    ----------
+    brightness, contrast, saturation : float or pair of float, default 0
+        How far the factor may be from 1, or its range.
+    hue : float or pair of float, default 0
+        How far the hue may be turned either way, at most 0.5, half the circle; or its range.
+    """
+    given = {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
+    # Nothing around the centre is the default.
+    return _text("color_jitter", **{name: _range(name, value) for name, value in given.items() if value != 0})
+
+
+def random_erasing(
+    p: SupportsFloat = 0.5,
+    scale: Sequence[SupportsFloat] = (0.02, 0.33),
+    ratio: Sequence[SupportsFloat] = (0.3, 3.3),
+    value: SupportsIndex | Sequence[SupportsIndex] = 0,
+) -> str:
+    """A random rectangle of one colour. It is erased before floats are made: to erase by 0 after a normalisation, as
+    recipes for torchvision do, give the mean as levels, ``value=(124, 116, 104)`` for ImageNet.
+
+    Parameters
+    ----------
+    p : float, default 0.5
+        Probability.
+    scale : pair of float, default (0.02, 0.33)
+        Range of its share of the area.
+    ratio : pair of float, default (0.3, 3.3)
+        Range of its height over its width.
+    value : int or three, default 0
+        Level, or red, green and blue.
+    """
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        levels = [operator.index(level) for level in value]
+    else:
+        levels = [operator.index(value)]  # type: ignore[arg-type]
+    return _text(
+        "random_erasing",
+        p=_number("p", p, 0.5),
+        scale=_range("scale", scale, (0.02, 0.33)),
+        ratio=_range("ratio", ratio, (0.3, 3.3)),
+        value=":".join(map(str, levels)) if levels != [0] else None,
+    )
+
+
+def gaussian_blur(kernel_size: SupportsIndex, sigma: Range = (0.1, 2.0), p: SupportsFloat = 1.0) -> str:
+    """Gaussian blur by a kernel of ``kernel_size`` × ``kernel_size`` pixels, an odd number.
+
+    Parameters
+    ----------
+    kernel_size : int
+        Pixels of a side of the kernel.
+    sigma : float or pair of float, default (0.1, 2)
+        Standard deviation in pixels, or its range.
+    p : float, default 1
+        Probability.
+    """
+    ends = sigma if isinstance(sigma, Sequence) else (sigma, sigma)
+    return _text(
+        "gaussian_blur",
+        kernel_size=_integer("kernel_size", kernel_size),
+        sigma=_range("sigma", ends, (0.1, 2.0)),
+        p=_number("p", p, 1.0),
+    )
+
+
+def random_posterize(bits: SupportsIndex, p: SupportsFloat = 0.5) -> str:
+    """With probability ``p``, only the ``bits`` upper bits of each level are left."""
+    return _text("random_posterize", bits=_integer("bits", bits), p=_number("p", p, 0.5))
+
+
+def random_solarize(threshold: SupportsFloat, p: SupportsFloat = 0.5) -> str:
+    """With probability ``p``, levels from ``threshold`` on are inverted."""
+    return _text("random_solarize", threshold=_number("threshold", threshold), p=_number("p", p, 0.5))
+
+
+def random_adjust_sharpness(factor: SupportsFloat, p: SupportsFloat = 0.5) -> str:
+    """With probability ``p``, sharpened by ``factor``: 0 blurs, 1 changes nothing."""
+    return _text("random_adjust_sharpness", factor=_number("factor", factor), p=_number("p", p, 0.5))
+
+
+def random_autocontrast(p: SupportsFloat = 0.5) -> str:
+    """With probability ``p``, each channel is stretched to all levels."""
+    return _text("random_autocontrast", p=_number("p", p, 0.5))
+
+
+def random_equalize(p: SupportsFloat = 0.5) -> str:
+    """With probability ``p``, the levels of each channel are spread evenly."""
+    return _text("random_equalize", p=_number("p", p, 0.5))
+
+
+def random_invert(p: SupportsFloat = 0.5) -> str:
+    """With probability ``p``, each level becomes 255 minus itself."""
+    return _text("random_invert", p=_number("p", p, 0.5))
+
+
+def random_grayscale(p: SupportsFloat = 0.1) -> str:
+    """With probability ``p``, gray, in three channels."""
+    return _text("random_grayscale", p=_number("p", p, 0.1))
+
+
+def mixup(alpha: SupportsFloat = 1.0) -> str:
+    """For ``Loader(augment_batch=…)``: each picture is a weighted sum with the one before it in the batch, and so is its
+    label.
+
+    Parameters
+    ----------
+    alpha : float, default 1
+        Both parameters of the Beta distribution of the weight, 0.01 to 100. Recipes for ImageNet take 0.2.
+    """
+    return _text("mixup", alpha=_number("alpha", alpha, 1.0))
+
+
+def cutmix(alpha: SupportsFloat = 1.0) -> str:
+    """For ``Loader(augment_batch=…)``: a random rectangle of each picture comes from the one before it in the batch, and
+    its label counts by the area.
+
+    Parameters
+    ----------
+    alpha : float, default 1
+        Both parameters of the Beta distribution of the share that is left, 0.01 to 100.
+    """
+    return _text("cutmix", alpha=_number("alpha", alpha, 1.0))
+
+
+def _text(name: str, **options: str | None) -> str:
+    given = ",".join(f"{option}={value}" for option, value in options.items() if value is not None)
+    return f"{name}({given})" if given else name
+
+
+def _integer(name: str, value: SupportsIndex, default: int | None = None) -> str | None:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, found {value!r}") from None
+    return None if number == default else str(number)
+
+
+def _number(name: str, value: object, default: float | None = None) -> str | None:
+    if isinstance(value, (str, bytes)):
+        raise TypeError(f"{name}: expected a number, found {value!r}")
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name}: expected a number, found {value!r}") from None
+    return None if number == default else repr(number)
+
+
+def _range(name: str, value: object, default: tuple[float, float] | None = None) -> str | None:
+    """``LOW..HIGH``, or a number where one will do."""
+    if default is None and not isinstance(value, Sequence):
+        return _number(name, value)
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes)) or len(value) != 2:
+        raise ValueError(f"{name}: expected two numbers, the lower and the upper end, found {value!r}")
+    low, high = (_number(name, end) for end in value)
+    return None if default is not None and (float(value[0]), float(value[1])) == default else f"{low}..{high}"

@@ -1,0 +1,75 @@
+//! A transform written in Python: called in the loader's threads, which take the interpreter for it.
+
+use crate::values::vector;
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use shardpack_format::ElementType;
+use shardpack_loader::{Transform, TransformRow};
+use std::fmt;
+
+/// Block of draws that the seed of a row is taken from: beyond that of turns.
+const SEEDS: u32 = (1 << 31) + 3;
+
+/// A function of `shardpack._transform`: it gets arrays by field, and the sample's number, key,
+/// epoch and seed, and leaves its result in the arrays.
+pub(crate) struct Function(pub(crate) Py<PyAny>);
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Function")
+    }
+}
+
+impl Transform for Function {
+    fn change(&self, row: &mut TransformRow<'_>) -> Result<(), String> {
+        let called = Python::try_attach(|py| self.call(py, row).map_err(|error| describe(py, &error)));
+        called.unwrap_or_else(|| Err("the interpreter is ending".into()))
+    }
+}
+
+impl Function {
+    fn call(&self, py: Python<'_>, row: &mut TransformRow<'_>) -> PyResult<()> {
+        let arrays = PyDict::new(py);
+        let mut owners: Vec<Bound<'_, PyArray1<u8>>> = Vec::with_capacity(row.fields.len());
+        for field in &mut row.fields {
+            // The array owns its memory: a program may keep it.
+            let owner = vector(py, std::mem::take(&mut field.bytes));
+            let view = match field.dtype {
+                ElementType::Bf16 => py.import("ml_dtypes")?.getattr("bfloat16")?,
+                ElementType::Dtype(dtype) => dtype.name().into_pyobject(py)?.into_any(),
+            };
+            let array = owner.call_method1("view", (view,))?;
+            arrays.set_item(field.name, array.call_method1("reshape", (PyTuple::new(py, field.shape)?,))?)?;
+            owners.push(owner);
+        }
+        let epoch = row.draws.epoch & u64::from(u32::MAX);
+        self.0.call1(py, (arrays, row.index, row.key, epoch, seed(row)))?;
+        for (field, owner) in row.fields.iter_mut().zip(owners) {
+            field.bytes = owner.try_readonly().map_err(PyErr::from)?.as_slice()?.to_vec();
+        }
+        Ok(())
+    }
+}
+
+/// 53 random bits of this sample in this epoch.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a whole number below 2⁵³")]
+fn seed(row: &TransformRow<'_>) -> u64 {
+    let [draw, _] = row.draws.draws().pair(SEEDS);
+    (draw * (1_u64 << 53) as f64) as u64
+}
+
+/// An exception in a line: its type, what it says, and where it was raised.
+fn describe(py: Python<'_>, error: &PyErr) -> String {
+    let mut place = String::new();
+    let mut next = error.traceback(py).map(Bound::into_any);
+    while let Some(at) = next {
+        let file = at.getattr("tb_frame").and_then(|frame| frame.getattr("f_code")?.getattr("co_filename")?.extract());
+        let line = at.getattr("tb_lineno").and_then(|line| line.extract::<u32>());
+        if let (Ok::<String, _>(file), Ok(line)) = (file, line) {
+            place = format!(" (`{file}`, line {line})");
+        }
+        next = at.getattr("tb_next").ok().filter(|next| !next.is_none());
+    }
+    format!("{error}{place}")
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Writes crates/augment/tests/torchvision.txt: what torchvision v2 makes of a small picture, operation by operation.
+
+Needs torch and torchvision; the file says of which version it is. The tests of the crate read it, and need neither.
+Each line: an operation, its parameters, and after a tab the pixels [height, width, 3] as hexadecimal digits.
+"""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+import torchvision
+from torchvision.transforms.v2 import functional as F
+
+HEIGHT, WIDTH = 18, 25
+TARGET = Path(__file__).resolve().parents[1] / "crates/augment/tests/torchvision.txt"
+
+
+def picture() -> torch.Tensor:
+    """Gradients, an edge, noise; the channels differ, and none has all levels."""
+    random = np.random.default_rng(5)
+    y, x = np.mgrid[0:HEIGHT, 0:WIDTH]
+    red = 20 + 7 * x + 2 * y
+    green = 230 - 9 * y - 2 * x
+    blue = np.where(x + 2 * y < 30, 60, 170)
+    noise = random.integers(-14, 15, (HEIGHT, WIDTH, 3))
+    levels = np.clip(np.stack([red, green, blue], -1) + noise, 3, 247).astype(np.uint8)
+    return torch.from_numpy(levels).permute(2, 0, 1).contiguous()
+
+
+def main() -> None:
+    image = picture()
+    degrees = lambda shear: math.degrees(math.atan(shear))
+    affine = lambda translate=(0, 0), shear=(0.0, 0.0), center=None: F.affine(
+        image, angle=0.0, translate=list(translate), scale=1.0, shear=list(shear), center=center
+    )
+    lines = [("picture", image)]
+    for factor in (0.01, 0.5, 0.9, 1.0, 1.4, 1.99):
+        lines += [
+            (f"brightness {factor}", F.adjust_brightness(image, factor)),
+            (f"contrast {factor}", F.adjust_contrast(image, factor)),
+            (f"saturation {factor}", F.adjust_saturation(image, factor)),
+            (f"sharpness {factor}", F.adjust_sharpness(image, factor)),
+        ]
+    lines += [(f"hue {by}", F.adjust_hue(image, by)) for by in (-0.5, -0.17, 0.0, 0.05, 0.33, 0.5)]
+    lines += [(f"posterize {bits}", F.posterize(image, bits)) for bits in (0, 1, 3, 7, 8)]
+    lines += [(f"solarize {level}", F.solarize(image, level)) for level in (0.0, 99.5, 128.0, 255.0)]
+    lines += [("autocontrast", F.autocontrast(image)), ("equalize", F.equalize(image)), ("invert", F.invert(image))]
+    lines += [("grayscale", F.rgb_to_grayscale(image, 3))]
+    lines += [(f"shear_x {shear}", affine(shear=(degrees(shear), 0.0), center=[0, 0])) for shear in (-0.99, 0.231)]
+    lines += [(f"shear_y {shear}", affine(shear=(0.0, degrees(shear)), center=[0, 0])) for shear in (-0.31, 0.99)]
+    lines += [(f"translate {x} {y}", affine((x, y))) for x, y in ((3, 0), (-7, 0), (0, 5), (0, -18), (32, 0))]
+    lines += [(f"rotate {angle}", F.rotate(image, angle)) for angle in (-135.0, -30.0, 4.5, 17.0, 88.0, 180.0)]
+    lines += [(f"blur {size} {sigma}", F.gaussian_blur(image, size, sigma)) for size, sigma in ((3, 0.1), (5, 1.1), (17, 4.0))]
+    lines += [("erase 2 3 9 4 7", F.erase(image, 2, 3, 9, 4, torch.tensor([7])[:, None, None]))]
+    head = f"# torchvision {torchvision.__version__.split('+')[0]}: scripts/augment_vectors.py. {HEIGHT} rows, {WIDTH} columns.\n"
+    with TARGET.open("w") as file:
+        file.write(head)
+        for name, result in lines:
+            file.write(f"{name}\t{result.permute(1, 2, 0).contiguous().numpy().tobytes().hex()}\n")
+
+
+if __name__ == "__main__":
+    main()
