@@ -220,9 +220,10 @@ def merge(out: StrPath) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        Parts are missing, or were made with different options.
+        Parts are missing, half done or damaged: the error's ``array``, such as ``"17,203-210"``, says which to pack
+        again. Or parts were made with different options.
     FormatError
-        A shard is damaged.
+        There is a complete dataset, and a shard of it is damaged.
     """
     return _object(_shardpack.merge(os.fspath(out)))
 

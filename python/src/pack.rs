@@ -42,7 +42,17 @@ pub(crate) fn size(text: &str) -> PyResult<u64> {
 #[pyfunction]
 pub(crate) fn merge(py: Python<'_>, out: PathBuf) -> PyResult<String> {
     let report = py.detach(|| shardpack_writer::merge::<Tally>(&out));
-    let report = report.map_err(|e| raise_any(&e.into()))?;
+    let report = report.map_err(|error| {
+        let array = match &error {
+            shardpack_writer::Error::Unfinished(unfinished) => unfinished.parts.map(|_| unfinished.array()),
+            _ => None,
+        };
+        let error = raise_any(&error.into());
+        match array.map_or(Ok(()), |array| error.value(py).setattr("array", array)) {
+            Ok(()) => error,
+            Err(other) => other,
+        }
+    })?;
     Ok(shardpack_pack::pack::report_json(&report).to_string())
 }
 

@@ -75,6 +75,11 @@ def test_parts_are_merged(tmp_path: Path) -> None:
     for part in (1, 2):
         report = sp.pack(source, tmp_path / "out", part=(part, 2), shard_size=3000, codec="raw", values="keep")
         assert report["outcome"] == "part-complete"
+    (tmp_path / "out/shard-00001.shard").rename(tmp_path / "gone")
+    with pytest.raises(sp.UsageError, match="part 1/2 is damaged") as caught:
+        sp.merge(tmp_path / "out")
+    assert caught.value.array == "1"  # type: ignore[attr-defined]
+    (tmp_path / "gone").rename(tmp_path / "out/shard-00001.shard")
     merged = sp.merge(tmp_path / "out")
     assert merged["outcome"] == "complete" and merged["samples"] == 6
     assert len(sp.Dataset(tmp_path / "out")) == 6

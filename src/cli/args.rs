@@ -186,6 +186,10 @@ pub(super) struct PackArgs {
 }
 
 /// Join the parts of a dataset that several machines packed with --part.
+///
+/// Parts that are missing, half done or damaged are named, with an expression such as
+/// `--array=17,203-210` that submits them again to a job system; with --json, in the object on
+/// stdout as well. Parts of different options are refused, and the option is named.
 #[derive(Debug, Args)]
 pub(super) struct MergeArgs {
     /// Folder that holds the shards of all parts

@@ -17,7 +17,7 @@ mod tables;
 mod tries;
 
 pub(crate) use copy::copy_record;
-pub use json::{peak_rss_bytes, report_json};
+pub use json::{peak_rss_bytes, report_json, unfinished_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
 pub use picture_totals::PictureTotals;
 pub(crate) use sample_encoder::SampleEncoder;
