@@ -26,7 +26,7 @@ __all__ = ["pack"]
 
 _PARTS_PER_SLOT = 4
 """The last part to end holds up the rest: at a quarter of a slot's work it costs little."""
-_PATHS = ("labels", "masks", "recipe")
+_PATHS = ("labels", "masks", "recipe", "listing")
 _SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
 
 

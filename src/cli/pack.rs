@@ -135,6 +135,7 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
             BadInputArg::Skip => OnBadInput::Skip,
         },
         exclude: None,
+        listing: args.listing.clone(),
         cubes: CubeOptions {
             variable: args.variable.clone(),
             spatial: args.spatial,
