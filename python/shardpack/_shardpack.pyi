@@ -30,6 +30,7 @@ __all__ = [
     "merge",
     "pack",
     "pack_flags",
+    "plan",
     "report",
     "report_flags",
     "size",
