@@ -102,9 +102,9 @@ def pack(
     remote : mapping, optional
         Further options of Ray's tasks: ``{"memory": 8 << 30}``, ``{"runtime_env": {...}}``.
     progress : callable or bool, optional
-        Called about twice a second with the figures of all parts together (see :data:`shardpack.PackOptions` and
-        :func:`shardpack.pack`), ``parts``, ``parts_total`` and ``retries``. True writes them to stderr as one line;
-        that is the default on a terminal.
+        Called about twice a second with a dict: what :func:`shardpack.pack` tells, of the parts begun so far together,
+        and ``parts``, ``parts_total`` and ``retries``. True writes it to stderr as one line; that is the default on a
+        terminal.
     **options : PackOptions
         As of :func:`shardpack.pack`, but ``part`` and ``force``.
 
