@@ -319,6 +319,8 @@ def blosc2(options):
     import blosc2
 
     blosc2.set_nthreads(1)
+    # Else one thread decompresses, and all others wait for it.
+    blosc2.set_releasegil(True)
     return pinned_ring(options, "b2", lambda path, cube: blosc2.decompress2(path.read_bytes(), dst=cube, nthreads=1))
 
 

@@ -15,7 +15,7 @@ from shardpack._batch import Batch, Ragged
 from shardpack._dataset import Concat, Dataset, Field, Sample, Subset, concat
 from shardpack._index import Indices
 from shardpack._loader import Loader, Shuffle, Weights
-from shardpack._pack import PackOptions, StorageOptions, merge, pack, verify
+from shardpack._pack import PackOptions, StorageOptions, merge, pack, plan, verify
 from shardpack._report import Report, ReportOptions, report
 from shardpack._shardpack import FormatError, LimitError, UsageError, __version__
 from shardpack._transform import Row
@@ -54,6 +54,7 @@ __all__ = [
     "export",
     "merge",
     "pack",
+    "plan",
     "report",
     "verify",
     "view",

@@ -94,6 +94,8 @@ class PackOptions(StorageOptions, total=False):
     """Largest cube to accept, as decoded. Default 4 GiB."""
     no_shuffle: bool
     """Keep the order of the sources."""
+    listing: StrPath
+    """The listing of the source that :func:`plan` wrote under the same options: nothing is listed anew."""
     part: tuple[int, int] | str
     """Pack slice i of n of the same plan, ``(1, 4)`` … ``(4, 4)``; then call :func:`merge`."""
 
@@ -110,7 +112,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "check_pixels": _WORDS, "upright": _SWITCH, "keep_metadata": _SWITCH,
     "values": _WORDS, "max_error": (float, int), "codec": _WORDS, "level": _COUNT, "filter": _WORDS, "layout": _WORDS, "band_difference": _WORDS,
     "prefer": _WORDS, "variable": _WORDS, "spatial": (tuple, str), "max_cube": _SIZE,
-    "shard_size": _SIZE, "no_shuffle": _SWITCH, "seed": _COUNT, "part": (tuple, str), "force": _SWITCH, "threads": _COUNT, "memory": _SIZE,
+    "shard_size": _SIZE, "no_shuffle": _SWITCH, "seed": _COUNT, "part": (tuple, str), "listing": _PATH, "force": _SWITCH, "threads": _COUNT, "memory": _SIZE,
 }  # fmt: skip
 _BETWEEN = {"spatial": "x", "part": "/"}
 
@@ -209,6 +211,33 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
     return packed
 
 
+def plan(src: StrPath, out: StrPath, parts: int, **options: Unpack[PackOptions]) -> dict[str, Any]:
+    """Say what each part of :func:`pack` with ``part=(i, parts)`` would take, without packing.
+
+    Parameters
+    ----------
+    src, out, **options
+        As of :func:`pack`, but ``part`` and ``force``. With ``listing`` the listing of the source is written to that
+        file, for :func:`pack` with the same ``listing`` on every machine: the source is then listed once.
+    parts : int
+        Number of parts.
+
+    Returns
+    -------
+    dict
+        What ``shardpack plan --json`` prints: ``samples``, ``source_bytes``, ``stored_bytes`` (about), ``shards``,
+        ``memory_bytes``, ``listing_seconds``, ``seconds`` and ``longest_part_seconds`` (at the rate that was
+        ``measured`` on a few samples), ``empty_parts``, and ``parts``, a dict for each.
+
+    Raises
+    ------
+    TypeError, UsageError, FormatError, OSError
+        As of :func:`pack`, before it writes.
+    """
+    found: dict[str, Any] = json.loads(_shardpack.plan([f"--parts={parts}", *arguments("plan", options), "--", os.fspath(src), os.fspath(out)]))
+    return found
+
+
 def merge(out: StrPath) -> dict[str, Any]:
     """Join the parts of a dataset that several machines packed with ``part``.
 
@@ -220,9 +249,10 @@ def merge(out: StrPath) -> dict[str, Any]:
     Raises
     ------
     UsageError
-        Parts are missing, or were made with different options.
+        Parts are missing, half done or damaged: the error's ``array``, such as ``"17,203-210"``, says which to pack
+        again. Or parts were made with different options.
     FormatError
-        A shard is damaged.
+        There is a complete dataset, and a shard of it is damaged.
     """
     return _object(_shardpack.merge(os.fspath(out)))
 

@@ -26,6 +26,18 @@ pub(crate) fn pack(
     Ok((packed.to_json().to_string(), notes))
 }
 
+/// Plans like `shardpack plan ARGS…`. Returns the object that `--json` prints, as text.
+#[pyfunction]
+pub(crate) fn plan(py: Python<'_>, args: Vec<String>) -> PyResult<String> {
+    let (src, out, mut options, parts) = shardpack::cli::plan_options(args).map_err(|e| raise_any(&e))?;
+    let describe = |_: &(), _: &Bound<'_, pyo3::types::PyDict>| Ok(());
+    let found = watch(py, None, describe, |cancel, _| {
+        options.source.cancel = Some(Arc::clone(cancel));
+        shardpack_pack::pack::forecast(&src, &out, &options, parts)
+    })?;
+    Ok(found.map_err(|e| raise_any(&e))?.to_json().to_string())
+}
+
 /// The long options of `shardpack pack`, and whether each takes a value.
 #[pyfunction]
 pub(crate) fn pack_flags() -> Vec<(String, bool)> {
@@ -42,7 +54,17 @@ pub(crate) fn size(text: &str) -> PyResult<u64> {
 #[pyfunction]
 pub(crate) fn merge(py: Python<'_>, out: PathBuf) -> PyResult<String> {
     let report = py.detach(|| shardpack_writer::merge::<Tally>(&out));
-    let report = report.map_err(|e| raise_any(&e.into()))?;
+    let report = report.map_err(|error| {
+        let array = match &error {
+            shardpack_writer::Error::Unfinished(unfinished) => unfinished.parts.map(|_| unfinished.array()),
+            _ => None,
+        };
+        let error = raise_any(&error.into());
+        match array.map_or(Ok(()), |array| error.value(py).setattr("array", array)) {
+            Ok(()) => error,
+            Err(other) => other,
+        }
+    })?;
     Ok(shardpack_pack::pack::report_json(&report).to_string())
 }
 

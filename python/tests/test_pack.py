@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,9 +76,30 @@ def test_parts_are_merged(tmp_path: Path) -> None:
     for part in (1, 2):
         report = sp.pack(source, tmp_path / "out", part=(part, 2), shard_size=3000, codec="raw", values="keep")
         assert report["outcome"] == "part-complete"
+    (tmp_path / "out/shard-00001.shard").rename(tmp_path / "gone")
+    with pytest.raises(sp.UsageError, match="part 1/2 is damaged") as caught:
+        sp.merge(tmp_path / "out")
+    assert caught.value.array == "1"  # type: ignore[attr-defined]
+    (tmp_path / "gone").rename(tmp_path / "out/shard-00001.shard")
     merged = sp.merge(tmp_path / "out")
     assert merged["outcome"] == "complete" and merged["samples"] == 6
     assert len(sp.Dataset(tmp_path / "out")) == 6
+
+
+def test_a_plan_and_its_listing(tmp_path: Path) -> None:
+    source, listing = cubes(tmp_path / "cubes", 6, (10, 10, 3)), tmp_path / "listing"
+    options: dict[str, Any] = {"shard_size": 3000, "codec": "raw", "values": "keep", "listing": listing}
+    found = sp.plan(source, tmp_path / "out", 4, **options)
+    assert found["samples"] == 6 and len(found["parts"]) == 4 and listing.exists()
+    for part in found["parts"]:
+        packed = sp.pack(source, tmp_path / "out", part=(part["part"], 4), **options)
+        assert packed["samples"] == part["samples"] and packed["shards"] == part["shards"]
+    assert sp.merge(tmp_path / "out")["samples"] == 6
+    with pytest.raises(sp.UsageError, match="option `kind`"):
+        sp.pack(source, tmp_path / "other", kind="cubes", **options)
+    for wrong in ({"part": (1, 2)}, {"force": True}):
+        with pytest.raises(sp.UsageError, match="has no effect on a plan"):
+            sp.plan(source, tmp_path / "out", 2, **wrong)  # type: ignore[arg-type]
 
 
 def test_errors_speak_python(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ pub(super) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Pack(Box<PackArgs>),
+    Plan(Box<PlanArgs>),
     Merge(MergeArgs),
     Inspect(InspectArgs),
     Verify(VerifyArgs),
@@ -166,6 +167,10 @@ pub(super) struct PackArgs {
     /// `shardpack merge OUT`
     #[arg(long, value_name = "I/N", value_parser = parse_part, help_heading = "Output")]
     pub part: Option<(u32, u32)>,
+    /// List nothing anew: use the listing of SRC that `shardpack plan --listing FILE` wrote under the
+    /// same options. Files that were added since are left out; one that changed is an error
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub listing: Option<PathBuf>,
     /// Start over: replace a dataset, finished or not, that shardpack wrote to OUT. The old one is
     /// removed before the first new shard is begun
     #[arg(long, help_heading = "Output")]
@@ -185,7 +190,26 @@ pub(super) struct PackArgs {
     pub json: bool,
 }
 
+/// Say what each part of `pack --part I/N` would take, without packing.
+///
+/// It lists SRC, makes the plan of `pack` with the same options, and packs a few samples into nothing
+/// to learn the rate of this machine. The times leave out what listing, writing and a slower disk
+/// take. With --listing FILE it writes the listing there, for `pack --part I/N --listing FILE` on
+/// every machine: a thousand parts then list SRC once. OUT is not touched.
+#[derive(Debug, Args)]
+pub(super) struct PlanArgs {
+    /// Number of parts
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub parts: u32,
+    #[command(flatten)]
+    pub pack: PackArgs,
+}
+
 /// Join the parts of a dataset that several machines packed with --part.
+///
+/// Parts that are missing, half done or damaged are named, with an expression such as
+/// `--array=17,203-210` that submits them again to a job system; with --json, in the object on
+/// stdout as well. Parts of different options are refused, and the option is named.
 #[derive(Debug, Args)]
 pub(super) struct MergeArgs {
     /// Folder that holds the shards of all parts

@@ -9,6 +9,7 @@ mod ls;
 mod open;
 mod options;
 mod pack;
+mod plan;
 mod progress;
 mod recipe;
 mod report;
@@ -20,7 +21,7 @@ mod units;
 mod unpack;
 mod verify;
 
-pub use options::{Flag, MAX_RECORD_BYTES, pack_flags, pack_options, read_limits, report_flags, size};
+pub use options::{Flag, MAX_RECORD_BYTES, pack_flags, pack_options, plan_options, read_limits, report_flags, size};
 pub use report::{Reported, report};
 pub use verify::{Checked, check};
 
@@ -71,11 +72,12 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
             }
         },
     };
-    // `pack`, `merge` and `report` refuse their output or their input, never a dataset that is being
+    // `pack`, `plan`, `merge` and `report` refuse their output or their input, never a dataset that is being
     // read.
-    let reads = !matches!(cli.command, Command::Pack(_) | Command::Merge(_) | Command::Report(_));
+    let reads = !matches!(cli.command, Command::Pack(_) | Command::Plan(_) | Command::Merge(_) | Command::Report(_));
     let outcome = match cli.command {
         Command::Pack(args) => pack::run(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Merge(args) => pack::merge(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Verify(args) => verify::run(&args),
@@ -102,11 +104,13 @@ pub fn main_from<T: Into<OsString> + Clone>(args: impl IntoIterator<Item = T>) -
 /// with the options of that recipe.
 fn parse(args: &[OsString]) -> anyhow::Result<Cli> {
     let cli = Cli::try_parse_from(args)?;
-    match &cli.command {
-        Command::Pack(pack) => match &pack.recipe {
-            Some(recipe) => Ok(Cli::try_parse_from(recipe::inserted(args, recipe)?)?),
-            None => Ok(cli),
-        },
-        _ => Ok(cli),
+    let recipe = match &cli.command {
+        Command::Pack(pack) => &pack.recipe,
+        Command::Plan(plan) => &plan.pack.recipe,
+        _ => &None,
+    };
+    match recipe {
+        Some(recipe) => Ok(Cli::try_parse_from(recipe::inserted(args, recipe)?)?),
+        None => Ok(cli),
     }
 }

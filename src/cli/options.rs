@@ -1,7 +1,7 @@
 //! The options of `pack` for other programs: spelled and checked as on the command line.
 
 use super::args::Cli;
-use super::args::Command::Pack;
+use super::args::Command::{Pack, Plan};
 use clap::CommandFactory;
 use shardpack_format::Limits;
 use shardpack_pack::pack::PackOptions;
@@ -101,6 +101,30 @@ pub fn pack_options<T: Into<OsString>>(
             Ok((args.src, args.out, options))
         }
         _ => anyhow::bail!("expected the arguments of `pack`"),
+    }
+}
+
+/// Source, output, options and number of parts of `shardpack plan ARGS…`.
+///
+/// ```
+/// let (_, _, options, parts) = shardpack::cli::plan_options(["photos", "train", "--parts", "8", "--listing", "list"])?;
+/// assert_eq!((parts, options.source.listing), (8, Some("list".into())));
+/// # Ok::<(), anyhow::Error>(())
+/// ```
+///
+/// # Errors
+/// If the command would refuse them.
+pub fn plan_options<T: Into<OsString>>(
+    args: impl IntoIterator<Item = T>,
+) -> anyhow::Result<(PathBuf, PathBuf, PackOptions, u32)> {
+    let own = ["shardpack", "plan"].into_iter().map(OsString::from);
+    let command_line: Vec<OsString> = own.chain(args.into_iter().map(Into::into)).collect();
+    match parsed(&command_line)? {
+        Plan(args) => {
+            let options = super::plan::options(&args)?;
+            Ok((args.pack.src, args.pack.out, options, args.parts))
+        }
+        _ => anyhow::bail!("expected the arguments of `plan`"),
     }
 }
 

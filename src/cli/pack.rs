@@ -14,6 +14,7 @@ use shardpack_format::MANIFEST_NAME;
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
 use shardpack_pack::pack::{
     Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes, report_json,
+    unfinished_json,
 };
 use shardpack_pack::sources::cubes::CubeOptions;
 use shardpack_pack::sources::{BadInput, Kind, LabelsFrom, OnBadInput, SourceOptions};
@@ -90,7 +91,15 @@ fn outcome_of(skipped: &[String]) -> Outcome {
 
 pub(super) fn merge(args: &MergeArgs) -> anyhow::Result<Outcome> {
     refuse_url(&args.out, "merge")?;
-    let report = shardpack_writer::merge::<shardpack_pack::pack::Tally>(&args.out)?;
+    let report = match shardpack_writer::merge::<shardpack_pack::pack::Tally>(&args.out) {
+        Err(shardpack_writer::Error::Unfinished(unfinished)) => {
+            if args.json {
+                show::json(&unfinished_json(&unfinished))?;
+            }
+            return Err(shardpack_writer::Error::Unfinished(unfinished).into());
+        }
+        other => other?,
+    };
     report.notes.iter().for_each(|note| show::note(&format!("warning: {note}")));
     if args.json {
         show::json(&report_json(&report))?;
@@ -126,6 +135,7 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
             BadInputArg::Skip => OnBadInput::Skip,
         },
         exclude: None,
+        listing: args.listing.clone(),
         cubes: CubeOptions {
             variable: args.variable.clone(),
             spatial: args.spatial,

@@ -49,7 +49,7 @@ class SecondTry(CommandTest):
         part = self.ok("pack", source, self.tmp / "out", "--part", "1/2")
         self.assertIn("note: 2 parts, but only 1 shard: some parts have nothing to pack\nhint: a smaller `--shard-size`", part.err)
         early = self.expect(2, "merge", self.tmp / "out")
-        self.assertIn("1 of 1 shard is missing: shard 0, of part 2/2", early.err)
+        self.assertIn("1 of 1 shard is missing: part 2/2 is missing (0 of 1)\nhint: pack these parts again, then merge: --array=2", early.err)
         self.ok("pack", source, self.tmp / "out", "--part", "2/2")
         self.ok("merge", self.tmp / "out")
 

@@ -29,6 +29,9 @@ mod opening;
 mod options;
 mod place;
 mod remote;
+#[cfg(test)]
+#[path = "simulation_tests.rs"]
+mod simulation;
 mod state;
 mod through;
 mod tuner;

@@ -1,5 +1,6 @@
 //! What can go wrong while packing.
 
+use crate::unfinished::Unfinished;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// An error of the packer's engine.
 ///
 /// Families: `Io` and `NoSpace` (the environment), `Format` and `Damaged` (bytes of a dataset),
-/// `Usage` (the caller), `Refused` (what stands in the folder), `Limit` (policy), `Source` (an error of the caller's
+/// `Usage` (the caller), `Refused` and `Unfinished` (what stands in the folder), `Limit` (policy), `Source` (an error of the caller's
 /// [`SampleSource`](crate::SampleSource)), `Internal` (a defect of this crate), and two reasons for
 /// not running at all: `Locked` and `Cancelled`.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +93,9 @@ pub enum Error {
         /// The source's error; for a panic, its message.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Parts of a dataset cannot be merged yet.
+    #[error("{0}")]
+    Unfinished(Box<Unfinished>),
     /// Something happened that the code rules out: always [`shardpack_format::Error::Internal`].
     #[error("{0}")]
     Internal(shardpack_format::Error),

@@ -43,6 +43,7 @@ mod shard_file;
 mod source;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 mod write;
 
 pub use claim::Claim;
@@ -52,4 +53,5 @@ pub use options::{Part, WriteOptions};
 pub use plan::{Plan, PlanOptions, PlanSample};
 pub use report::{Outcome, Progress, Report, SkippedSample};
 pub use source::{Encoded, EncodedSample, SampleSource, Tally};
+pub use unfinished::{Unfinished, UnfinishedPart, array_expression};
 pub use write::write_dataset;

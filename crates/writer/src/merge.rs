@@ -3,14 +3,15 @@
 use crate::error::{Error, Result};
 use crate::folder::{Survey, check_shard};
 use crate::fs::{Disk, Fs, StdFs};
-use crate::journal::{Entry, Head, Journal};
+use crate::journal::{Difference, Entry, Head, Journal};
 use crate::lock::Lock;
 use crate::options::Part;
 use crate::report::{Outcome, Report};
 use crate::source::Tally;
+use crate::unfinished::{Unfinished, UnfinishedPart, array_expression};
 use crate::write::{Figures, already_complete, end_dataset, report, weaknesses};
 use shardpack_format::DatasetId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Instant;
 
@@ -19,10 +20,10 @@ use std::time::Instant;
 ///
 /// `T` is the [`SampleSource::Tally`](crate::SampleSource::Tally) that the parts were written with.
 ///
-/// `Usage` if parts or shards are missing (it lists them), if the parts come from different plans,
-/// or if there are none; `Locked` if a packer is still running in the folder; `Format` if a
-/// finished shard of a part is damaged; `Damaged` if there is a complete dataset that is damaged;
-/// `Io`.
+/// `Unfinished` if parts or shards are missing, or a finished shard is damaged or gone: it lists the
+/// parts to pack again. `Usage` if the parts come from different plans (it says which part has
+/// which option), or if there are none; `Locked` if a packer is still running in the folder;
+/// `Damaged` if there is a complete dataset that is damaged; `Io`.
 pub fn merge<T: Tally>(out: &Path) -> Result<Report> {
     merge_on::<T>(&StdFs, out)
 }
@@ -58,53 +59,92 @@ fn merge_locked<T: Tally>(disk: Disk<'_>, out: &Path) -> Result<Report> {
     let Some(first) = journals.first() else {
         return Err(Error::usage(what(), "parts of a dataset", "no whole journal", "pack the parts again"));
     };
-    for journal in &journals {
-        if let Some(difference) = first.head.difference(&journal.head) {
-            let found = difference.values.map_or_else(|| "others".to_owned(), |(a, b)| format!("{a} and {b}"));
-            let what = format!("parts in {}: {}", what(), difference.what);
-            return Err(Error::usage(what, "the same in all", found, "pack all parts with the same options"));
-        }
-    }
+    refuse_mixture(&journals, &what())?;
     let head = &first.head;
     let id: DatasetId = head.dataset_id.parse()?;
     let entries: BTreeMap<u32, Entry> = journals.iter().flat_map(|j| j.entries.clone()).collect();
-    refuse_missing(head, &entries, &what())?;
-    for (number, entry) in &entries {
-        check_shard(disk, out, id, *number, &entry.file)??;
-    }
+    refuse_unfinished(disk, out, head, id, &journals, &entries)?;
     let fidelity = end_dataset::<T>(disk, out, id, &head.metadata, &entries)?;
     survey.remove_temporaries(disk, out)?;
     survey.remove_journals(disk, out)?;
     Ok(report(Outcome::Complete, id, &entries, Figures::of(&entries), fidelity, started))
 }
 
-fn refuse_missing(head: &Head, entries: &BTreeMap<u32, Entry>, what: &str) -> Result<()> {
-    let shards = head.shards()?;
-    let parts = head.part.map_or(1, Part::count);
-    let mut missing: Vec<(Part, u64)> = Vec::new();
-    let mut first = None;
+/// Refuses parts of different plans, and says which part has which.
+fn refuse_mixture(journals: &[&Journal], what: &str) -> Result<()> {
+    let Some(first) = journals.first() else { return Ok(()) };
+    let differences = journals.iter().map(|journal| first.head.difference(&journal.head));
+    let Some(Difference { what: thing, .. }) = differences.clone().flatten().next() else { return Ok(()) };
+    // The parts by the value that they have of what differs first; one that differs in something
+    // else is named by the next merge.
+    let mut groups: BTreeMap<Option<String>, Vec<u32>> = BTreeMap::new();
+    let mut own = None;
+    for (journal, difference) in journals.iter().zip(differences) {
+        let difference = difference.filter(|difference| difference.what == thing);
+        own = own.or_else(|| difference.as_ref().and_then(|difference| Some(difference.values.clone()?.0)));
+        let value = difference.map(|difference| difference.values.map_or_else(|| "others".to_owned(), |(_, b)| b));
+        let number = journal.head.part.map_or(1, |part| part.index().saturating_add(1));
+        groups.entry(value).or_default().push(number);
+    }
+    let fewest = groups.values().min_by_key(|numbers| numbers.len()).cloned().unwrap_or_default();
+    let found: Vec<String> = groups
+        .into_iter()
+        .map(|(value, mut numbers)| {
+            numbers.sort_unstable();
+            let value = value.or_else(|| own.clone()).unwrap_or_else(|| "some".to_owned());
+            let noun = if numbers.len() == 1 { "part" } else { "parts" };
+            format!("{value} in {noun} {}", array_expression(numbers))
+        })
+        .collect();
+    let hint = format!(
+        "pack all parts with the same options: the fewer are --array={}, and start over with --force",
+        array_expression(fewest)
+    );
+    Err(Error::usage(format!("parts in {what}: {thing}"), "the same in all", found.join(" and "), hint))
+}
+
+/// Refuses parts of which a shard is missing, or is not the one that was finished.
+fn refuse_unfinished(
+    disk: Disk<'_>,
+    out: &Path,
+    head: &Head,
+    id: DatasetId,
+    journals: &[&Journal],
+    entries: &BTreeMap<u32, Entry>,
+) -> Result<()> {
+    let (shards, parts) = (head.shards()?, head.part.map(Part::count));
+    let begun: BTreeSet<Part> = journals.iter().filter_map(|journal| journal.head.part).collect();
+    let mut unfinished: Vec<UnfinishedPart> = Vec::new();
     // A step for each shard, however many parts there are: a part may have no shard at all.
-    for number in (0..shards).filter(|number| !entries.contains_key(number)) {
-        first.get_or_insert(number);
-        match (missing.last_mut(), Part::of_shard(number, shards, parts)?) {
-            (Some((last, count)), part) if *last == part => *count += 1,
-            (_, part) => missing.push((part, 1)),
+    for number in 0..shards {
+        let damage = match entries.get(&number) {
+            None => None,
+            Some(entry) => match check_shard(disk, out, id, number, &entry.file)? {
+                Ok(()) => continue,
+                Err(damage) => Some(damage.to_string()),
+            },
+        };
+        let part = Part::of_shard(number, shards, parts.unwrap_or(1))?;
+        match unfinished.last_mut() {
+            Some(last) if last.part == part => {
+                last.finished = last.finished.saturating_sub(1);
+                last.damage = last.damage.take().or(damage);
+            }
+            _ => {
+                let count = u32::try_from(part.shards(shards).len()).unwrap_or(u32::MAX);
+                let begun = parts.is_none() || begun.contains(&part);
+                unfinished.push(UnfinishedPart {
+                    part,
+                    begun,
+                    shards: count,
+                    finished: count.saturating_sub(1),
+                    damage,
+                });
+            }
         }
     }
-    let Some(first) = first else { return Ok(()) };
-    let count: u64 = missing.iter().map(|(_, count)| count).sum();
-    let (noun, are) = if shards == 1 { ("shard", "is") } else { ("shards", "are") };
-    let what = match missing.as_slice() {
-        [(part, 1)] => format!("{what}: 1 of {shards} {noun} is missing: shard {first}, of part {part}"),
-        _ => {
-            let shown: Vec<_> = missing.iter().take(10).map(|(part, n)| format!("{n} of part {part}")).collect();
-            let more =
-                if missing.len() > 10 { format!(" and of {} parts more", missing.len() - 10) } else { String::new() };
-            format!(
-                "{what}: {count} of {shards} {noun} {are} missing, the first is {first}: {}{more}",
-                shown.join(", ")
-            )
-        }
-    };
-    Err(Error::refused(what, "pack these parts, then merge again"))
+    if unfinished.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Unfinished(Box::new(Unfinished { folder: out.to_owned(), parts, shards, unfinished })))
 }

@@ -2,7 +2,7 @@
 
 use super::PackReport;
 use serde_json::{Value, json};
-use shardpack_writer::{Outcome as Written, Report};
+use shardpack_writer::{Outcome as Written, Report, Unfinished, UnfinishedPart};
 
 /// What a run of the writer did, as `--json` prints it.
 #[must_use]
@@ -23,6 +23,27 @@ pub fn report_json(report: &Report) -> Value {
         "peak_rss_bytes": peak_rss_bytes(),
         "fidelity": report.fidelity,
         "skipped": report.skipped.iter().map(|s| json!({ "key": s.key, "reason": s.reason })).collect::<Vec<_>>(),
+    })
+}
+
+/// The parts that a merge cannot do without, as `merge --json` prints them.
+#[must_use]
+pub fn unfinished_json(unfinished: &Unfinished) -> Value {
+    let part = |part: &UnfinishedPart| {
+        json!({
+            "part": part.part.index().saturating_add(1),
+            "state": part.state(),
+            "shards": part.shards,
+            "finished": part.finished,
+            "damage": part.damage,
+        })
+    };
+    json!({
+        "outcome": "unfinished",
+        "parts": unfinished.parts,
+        "shards": unfinished.shards,
+        "array": unfinished.parts.map(|_| unfinished.array()),
+        "unfinished": unfinished.unfinished.iter().map(part).collect::<Vec<_>>(),
     })
 }
 

@@ -4,6 +4,7 @@
 mod copy;
 mod cubes;
 pub mod fidelity;
+mod forecast;
 pub(crate) mod images;
 mod json;
 mod options;
@@ -17,7 +18,8 @@ mod tables;
 mod tries;
 
 pub(crate) use copy::copy_record;
-pub use json::{peak_rss_bytes, report_json};
+pub use forecast::{Forecast, Measured, PartForecast, forecast};
+pub use json::{peak_rss_bytes, report_json, unfinished_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
 pub use picture_totals::PictureTotals;
 pub(crate) use sample_encoder::SampleEncoder;
@@ -159,15 +161,7 @@ fn run<S: SampleSource>(
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> anyhow::Result<PackReport> {
-    let samples = listing.samples.iter().zip(stored).enumerate().map(|(position, (entry, stored))| PlanSample {
-        key: &entry.key,
-        source_bytes: entry.source_bytes(),
-        stored_bytes: *stored,
-        mtime_ns: entry.fingerprint_mtime_ns(),
-        extra_digest: tables::digest(listing, position),
-    });
-    let plan_options = PlanOptions { shard_bytes: options.shard_bytes, shuffle: options.shuffle };
-    let plan = Plan::new(samples, metadata?, plan_options)?;
+    let plan = plan_of(listing, metadata, stored, options)?;
     let largest = (0..listing.samples.len() as u64).map(|i| source.memory_bytes(i)).max().unwrap_or(0);
     let memory_bytes = options.memory_bytes.unwrap_or_else(|| default_memory(options.threads, largest));
     (hooks.on_plan)(&Planned {
@@ -202,6 +196,24 @@ fn run<S: SampleSource>(
         trials,
         memory_bytes,
     })
+}
+
+/// The plan of a listing: the same on every machine.
+fn plan_of(
+    listing: &Listing,
+    metadata: anyhow::Result<shardpack_format::Metadata>,
+    stored: &[u64],
+    options: &PackOptions,
+) -> anyhow::Result<Plan> {
+    let samples = listing.samples.iter().zip(stored).enumerate().map(|(position, (entry, stored))| PlanSample {
+        key: &entry.key,
+        source_bytes: entry.source_bytes(),
+        stored_bytes: *stored,
+        mtime_ns: entry.fingerprint_mtime_ns(),
+        extra_digest: tables::digest(listing, position),
+    });
+    let plan_options = PlanOptions { shard_bytes: options.shard_bytes, shuffle: options.shuffle };
+    Ok(Plan::new(samples, metadata?, plan_options)?)
 }
 
 /// A note that there are more parts than shards.

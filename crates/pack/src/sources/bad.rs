@@ -1,6 +1,7 @@
 //! Files that cannot be packed: what is wrong with each, and what to do about them.
 
 use super::words::plural;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -28,7 +29,7 @@ impl std::str::FromStr for OnBadInput {
 }
 
 /// What is wrong with a file, as a word to count by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum BadKind {
     /// The name is not UTF-8, holds control characters, or the path is too long.
@@ -109,7 +110,7 @@ impl From<std::io::Error> for Flaw {
 }
 
 /// A file that cannot be packed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadInput {
     /// Path below the source; bytes that are not UTF-8 are escaped as `\xNN`.
     pub key: String,

@@ -1,5 +1,6 @@
 //! Columns of values, one value for each sample, without an allocation for each.
 
+use serde::{Deserialize, Serialize};
 use shardpack_format::Error;
 
 /// Many short texts in one buffer.
@@ -10,7 +11,7 @@ use shardpack_format::Error;
 /// assert_eq!(texts.get(2), Some("bc"));
 /// assert_eq!(texts.iter().collect::<Vec<_>>(), ["a", "", "bc"]);
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Texts {
     buffer: String,
     ends: Vec<u64>,
@@ -71,14 +72,14 @@ impl<'a> FromIterator<&'a str> for Texts {
 }
 
 /// The values of a column.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Values {
     /// `true` and `false`.
     Bool(Vec<bool>),
     /// Integers.
     Int(Vec<i64>),
     /// Numbers, not all of them integers.
-    Float(Vec<f64>),
+    Float(#[serde(with = "super::listing_file::bits")] Vec<f64>),
     /// Anything else.
     Text(Texts),
 }
@@ -133,7 +134,7 @@ impl Values {
 }
 
 /// A named column: one value for each sample, in the order of the samples.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Column {
     /// Its name, which becomes the name of a field.
     pub name: String,

@@ -91,6 +91,20 @@ pub enum SourceError {
         /// A next step, or empty.
         hint: String,
     },
+    /// The file of a listing cannot be used.
+    #[error("listing `{}`: {what}: expected {expected}, found {found}{}", file.display(), Hint(.hint))]
+    Listing {
+        /// The file.
+        file: PathBuf,
+        /// What of it.
+        what: String,
+        /// What was expected.
+        expected: String,
+        /// What was found.
+        found: String,
+        /// A next step, or empty.
+        hint: &'static str,
+    },
     /// Something happened that the code rules out, whatever the source is: always
     /// [`shardpack_format::Error::Internal`].
     #[error(transparent)]

@@ -6,10 +6,11 @@ use super::error::{Result, SourceError};
 use super::picture::{self, Picture, Sniffed};
 use super::read_at::{FileAt, ReadAt};
 use super::walk::FoundFile;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// What the samples of a source are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// Pictures: JPEG, PNG, WebP, BMP, TIFF.
     Images,
@@ -40,7 +41,7 @@ impl std::fmt::Display for Kind {
 }
 
 /// What one sample holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {
     /// A picture.
     Picture(Picture),

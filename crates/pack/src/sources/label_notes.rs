@@ -2,13 +2,14 @@
 
 use super::kind::Kind;
 use super::words::{list, plural, verb};
+use serde::{Deserialize, Serialize};
 use shardpack_reader::mask_names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
 /// Where the labels of a listing came from.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabelsFrom {
     /// There are none.
     #[default]

@@ -7,13 +7,14 @@ use super::kind::{Content, Kind};
 use super::label_notes::LabelsFrom;
 use super::walk::{FoundFile, mtime_ns};
 use crate::regular;
+use serde::{Deserialize, Serialize};
 use std::fs::{self, File, Metadata};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A file that belongs to a sample, next to the one that names it: the data of an ENVI header, a mask,
 /// or metadata.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SideFile {
     /// Where it is.
     pub path: PathBuf,
@@ -24,7 +25,7 @@ pub struct SideFile {
 }
 
 /// One sample of a source.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
     /// Path below the source with `/`, extension included.
     pub key: String,

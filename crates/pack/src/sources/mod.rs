@@ -15,6 +15,7 @@ pub mod kind;
 mod label_notes;
 pub mod labels;
 mod listing;
+pub mod listing_file;
 mod masks;
 mod notes;
 pub mod picture;
@@ -74,6 +75,9 @@ pub struct SourceOptions {
     pub exclude: Option<PathBuf>,
     /// How to read cubes.
     pub cubes: CubeOptions,
+    /// A listing of this source that [`listing_file::write`] wrote: nothing is listed anew. Default:
+    /// none.
+    pub listing: Option<PathBuf>,
     /// Set it to stop: [`enumerate`] then returns [`SourceError::Cancelled`] once the current files
     /// are done. Default: none.
     pub cancel: Option<Arc<AtomicBool>>,
@@ -94,8 +98,12 @@ pub struct SourceOptions {
 /// `Io` if the source, the table or the folder of masks cannot be read; `NotASource`; `Mixed` if
 /// there are pictures and cubes and no kind is given; `MasksOfPictures`; `BadInputs` with the
 /// complete list if the policy is to stop; `Empty` if no samples are left; `Labels` if the table is
-/// wrong; `Cancelled`.
+/// wrong; `Listing` if the file of a listing is not one of this source and these options;
+/// `Cancelled`.
 pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
+    if let Some(file) = &options.listing {
+        return listing_file::read(file, src, options);
+    }
     let exclude: Vec<&Path> =
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
     let cancel = Cancel::new(options.cancel.as_deref());

@@ -6,6 +6,7 @@ use super::bad::Flaw;
 use super::jpeg_file;
 use super::read_at::ReadAt;
 use super::tiff_header;
+use serde::{Deserialize, Serialize};
 
 /// Where to look for the end of a picture before reading the whole file.
 pub(crate) const TAIL_BYTES: u64 = 4 << 10;
@@ -13,11 +14,16 @@ pub(crate) const TAIL_BYTES: u64 = 4 << 10;
 /// Largest file that is searched completely for the end of its picture.
 pub(crate) const MAX_SEARCHED_BYTES: u64 = 256 << 20;
 
+/// A fixed word. By its own name, because serde takes a plain `&str` for one that is borrowed from
+/// the input.
+type Word = &'static str;
+
 /// A picture, as its header describes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
     /// `image/jpeg`, `image/png`, `image/webp`, `image/bmp` or `image/tiff`.
-    pub media_type: &'static str,
+    #[serde(deserialize_with = "super::listing_file::media_type")]
+    pub media_type: Word,
     /// Width in pixels as stored, before any Exif orientation.
     pub width: u32,
     /// Height in pixels as stored, before any Exif orientation.
@@ -30,7 +36,7 @@ pub struct Picture {
 }
 
 /// What the rest of the program needs to know about a JPEG.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JpegFacts {
     /// Whether a GPU decodes it: see
     /// [`device_decodable`](shardpack_jpeg::JpegHeader::device_decodable).
@@ -38,7 +44,8 @@ pub struct JpegFacts {
     /// The feature that few decoders read, if there is one: the lossless or the hierarchical
     /// process, arithmetic coding, 12 bits, two components. The picture is kept like any other, and
     /// `gpu_jpeg` is false.
-    pub rare: Option<&'static str>,
+    #[serde(deserialize_with = "super::listing_file::rare")]
+    pub rare: Option<Word>,
     /// Whether it is progressive.
     pub progressive: bool,
     /// Components: 1 to 4.

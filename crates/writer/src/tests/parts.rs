@@ -6,8 +6,10 @@ use crate::fs::{Disk, StdFs};
 use crate::journal::{Journal, journal_name};
 use crate::{Error, Outcome, Part, Plan, PlanOptions, PlanSample, Progress, WriteOptions, merge, write_dataset};
 use serde_json::{Value, json};
+use shardpack_format::shard_name;
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use tempfile::tempdir;
 
 fn part(index: u32, count: u32) -> WriteOptions<'static> {
@@ -94,8 +96,84 @@ fn merge_names_what_is_missing() {
     let shards = plan.shard_count();
     let missing = shards as usize - Part::new(1, 3).unwrap().shards(shards).len();
     let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
-    assert!(error.contains(&format!("`: {missing} of {shards} shards are missing, the first is 0: ")), "{error}");
-    assert!(error.contains(" of part 1/3, ") && error.contains(" of part 3/3\nhint: "), "{error}");
+    let begins = format!(
+        "folder `{}`: {missing} of {shards} shards are missing: part 1/3 is missing (0 of ",
+        dir.path().display()
+    );
+    assert!(error.starts_with(&begins), "{error}");
+    assert!(error.ends_with("\nhint: pack these parts again, then merge: --array=1,3"), "{error}");
+}
+
+/// Parts that are missing, half done, damaged and gone, each packed once more, and then merged.
+#[test]
+fn merge_lists_the_parts_to_pack_again() {
+    let source = Numbers::new(300);
+    let plan = source.plan(10_000);
+    let dir = tempdir().unwrap();
+    let range = |i: u32| Part::new(i, 8).unwrap().shards(plan.shard_count());
+    assert!((0..8).all(|i| range(i).len() > 1));
+    for i in [0, 2, 3, 4, 5, 7] {
+        write_dataset(dir.path(), &plan, &source, &part(i, 8)).unwrap();
+    }
+    // Part 3 was killed before its last shard.
+    let journal = dir.path().join(journal_name(part(2, 8).part));
+    let text = fs::read_to_string(&journal).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    fs::write(&journal, lines[..lines.len() - 1].join("\n") + "\n").unwrap();
+    // A byte of part 4's footer has changed; a shard of part 5 is gone.
+    let damaged = dir.path().join(shard_name(range(3).start));
+    let mut bytes = fs::read(&damaged).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    fs::remove_file(dir.path().join(shard_name(range(4).start + 1))).unwrap();
+
+    let error = merge::<Sum>(dir.path()).unwrap_err();
+    let Error::Unfinished(found) = &error else { panic!("{error}") };
+    let states: Vec<_> =
+        found.unfinished.iter().map(|p| (p.part.index() + 1, p.state(), p.shards - p.finished)).collect();
+    let all = |i: u32| u32::try_from(range(i).len()).unwrap();
+    let expected =
+        [(2, "missing", all(1)), (3, "half done", 1), (4, "damaged", 1), (5, "damaged", 1), (7, "missing", all(6))];
+    assert_eq!(states, expected);
+    assert_eq!((found.array().as_str(), found.parts), ("2-5,7", Some(8)));
+    assert!(error.to_string().contains(&format!("{}", damaged.display())), "{error}");
+    // Nothing was touched: the parts that are named, packed again, are all it takes.
+    for i in [1, 2, 3, 4, 6] {
+        write_dataset(dir.path(), &plan, &source, &part(i, 8)).unwrap();
+    }
+    merge::<Sum>(dir.path()).unwrap();
+    let whole = tempdir().unwrap();
+    write_dataset(whole.path(), &plan, &source, &options(2)).unwrap();
+    assert_eq!(files(dir.path()), files(whole.path()));
+}
+
+#[test]
+fn a_whole_run_that_is_not_finished_needs_no_merge() {
+    let source = Numbers::new(300);
+    let plan = source.plan(10_000);
+    let dir = tempdir().unwrap();
+    let cancel = AtomicBool::new(true);
+    let options = WriteOptions { cancel: Some(&cancel), ..options(1) };
+    assert!(matches!(write_dataset(dir.path(), &plan, &source, &options), Err(Error::Cancelled)));
+    let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
+    assert!(error.ends_with("hint: give the same `pack` again: it ends the dataset, without a merge"), "{error}");
+}
+
+#[test]
+fn merge_says_which_parts_have_which_option() {
+    let source = Numbers::new(300);
+    let dir = tempdir().unwrap();
+    for i in 0..5 {
+        write_dataset(dir.path(), &source.plan(20_000), &source, &part(i, 5)).unwrap();
+    }
+    for i in [1, 4] {
+        let force = WriteOptions { force: true, ..part(i, 5) };
+        write_dataset(dir.path(), &source.plan(10_000), &source, &force).unwrap();
+    }
+    let error = merge::<Sum>(dir.path()).unwrap_err().to_string();
+    let found = "option `shard_bytes`: expected the same in all, found 20000 in parts 1,3-4 and 10000 in parts 2,5\n\
+                 hint: pack all parts with the same options: the fewer are --array=2,5, and start over with --force";
+    assert!(error.ends_with(found), "{error}");
 }
 
 /// Such a journal was written by no version of this crate. Its dataset must not end with the shards
@@ -262,7 +340,7 @@ fn journals_that_ask_for_much_are_refused() {
         head["part"] = json!({ "index": 0, "count": u32::MAX });
     });
     let found = error();
-    assert!(found.contains("999999 of 1000000 shards are missing") && found.contains(" parts more"), "{found}");
+    assert!(found.contains("999999 of 1000000 shards are missing") && found.contains(" parts more\nhint: "), "{found}");
 
     fs::write(&journal, &begun).unwrap();
     put_line(&journal, 0, |head| head["metadata"]["shards"] = json!(u32::MAX));

@@ -4,6 +4,7 @@ use super::error::Result;
 use super::layout::Layout;
 use super::run::CubeRun;
 use super::source::Source;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_array::Array;
 use shardpack_format::{Dtype, Limits};
@@ -15,7 +16,7 @@ use std::fmt;
 /// use shardpack_pack::sources::cubes::CubeKind;
 /// assert_eq!(CubeKind::Mat5.to_string(), "MATLAB v5 file");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum CubeKind {
     /// One NumPy array.
     Npy,
@@ -81,7 +82,7 @@ impl Default for CubeOptions {
 }
 
 /// What [`peek`](super::peek) finds out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CubeInfo {
     /// File format.
     pub kind: CubeKind,

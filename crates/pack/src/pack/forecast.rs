@@ -1,0 +1,255 @@
+//! What packing in parts would take, before it begins: the same plan as packing makes, and the rate
+//! of a few samples.
+
+use super::{
+    PackOptions, SampleError, cubes, default_memory, images, peak_rss_bytes, plan_of, refuse_cube_options, schema,
+};
+use super::{refuse_overlap, refuse_picture_options};
+use crate::sources::{self, Kind, Listing, listing_file};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+use shardpack_writer::{Part, Plan, SampleSource, array_expression};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How many samples are packed to learn the rate, unless they take longer than [`TRIAL`].
+const TRIED: usize = 256;
+const TRIAL: Duration = Duration::from_secs(3);
+
+/// What packing a source in parts would take.
+#[derive(Debug, Clone)]
+pub struct Forecast {
+    /// What the samples are.
+    pub kind: Kind,
+    /// Number of samples.
+    pub samples: u64,
+    /// Bytes of the sources.
+    pub source_bytes: u64,
+    /// Estimated bytes of the records.
+    pub stored_bytes: u64,
+    /// Number of shards.
+    pub shards: u32,
+    /// The parts, also those without shards.
+    pub parts: Vec<PartForecast>,
+    /// Bytes of samples in flight that a run of a part can use.
+    pub memory_bytes: u64,
+    /// The most memory that this process had resident: with the listing and the plan, which each
+    /// part has too.
+    pub plan_rss_bytes: u64,
+    /// Seconds that listing the source took, which a part spends again without a listing.
+    pub listing_seconds: f64,
+    /// What the rate was measured on.
+    pub measured: Measured,
+}
+
+/// What one part takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartForecast {
+    /// Which it is.
+    pub part: Part,
+    /// Its shards.
+    pub shards: Range<u32>,
+    /// Number of its samples.
+    pub samples: u64,
+    /// Bytes of their sources.
+    pub source_bytes: u64,
+    /// Estimated bytes of their records.
+    pub stored_bytes: u64,
+}
+
+/// The samples that were read and encoded, and dropped.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured {
+    /// How many.
+    pub samples: u64,
+    /// Bytes of their sources.
+    pub source_bytes: u64,
+    /// How long they took, on all threads.
+    pub seconds: f64,
+    /// The threads.
+    pub threads: usize,
+}
+
+impl Measured {
+    /// Seconds for so many bytes of sources at this rate.
+    #[must_use]
+    pub fn seconds_for(&self, source_bytes: u64) -> f64 {
+        self.seconds * source_bytes as f64 / self.source_bytes.max(1) as f64
+    }
+}
+
+impl Forecast {
+    /// Seconds of the part that takes longest, with all parts at the same time.
+    #[must_use]
+    pub fn longest_seconds(&self) -> f64 {
+        let longest = self.parts.iter().map(|part| part.source_bytes).max().unwrap_or(0);
+        self.measured.seconds_for(longest)
+    }
+
+    /// The parts that have nothing to pack, as an expression such as `7-10`.
+    #[must_use]
+    pub fn empty(&self) -> String {
+        let empty = self.parts.iter().filter(|part| part.shards.is_empty());
+        array_expression(empty.map(|part| part.part.index().saturating_add(1)))
+    }
+
+    /// The object that `plan --json` prints.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let part = |part: &PartForecast| {
+            json!({
+                "part": part.part.index().saturating_add(1),
+                "first_shard": part.shards.start,
+                "shards": part.shards.len(),
+                "samples": part.samples,
+                "source_bytes": part.source_bytes,
+                "stored_bytes": part.stored_bytes,
+                "seconds": self.measured.seconds_for(part.source_bytes),
+            })
+        };
+        json!({
+            "kind": self.kind.to_string(),
+            "samples": self.samples,
+            "source_bytes": self.source_bytes,
+            "stored_bytes": self.stored_bytes,
+            "shards": self.shards,
+            "memory_bytes": self.memory_bytes,
+            "plan_rss_bytes": self.plan_rss_bytes,
+            "listing_seconds": self.listing_seconds,
+            "seconds": self.measured.seconds_for(self.source_bytes),
+            "longest_part_seconds": self.longest_seconds(),
+            "empty_parts": self.empty(),
+            "measured": {
+                "samples": self.measured.samples,
+                "source_bytes": self.measured.source_bytes,
+                "seconds": self.measured.seconds,
+                "threads": self.measured.threads,
+            },
+            "parts": self.parts.iter().map(part).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Plans `src` in `parts` parts as [`pack`](super::pack) would, packs a few samples into nothing to
+/// learn the rate, and writes nothing but the listing: to the file that
+/// `options.source.listing` names, if it names one.
+///
+/// # Errors
+/// As [`pack`](super::pack) before it writes.
+pub fn forecast(src: &Path, out: &Path, options: &PackOptions, parts: u32) -> anyhow::Result<Forecast> {
+    refuse_overlap(src, out)?;
+    options.arrays.check()?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    pool.install(|| {
+        let started = Instant::now();
+        let anew = sources::SourceOptions { listing: None, ..options.source.clone() };
+        let listing = sources::enumerate(src, &anew)?;
+        let listing_seconds = started.elapsed().as_secs_f64();
+        if let Some(file) = &options.source.listing {
+            listing_file::write(&listing, &anew, file)?;
+        }
+        let forecast = match listing.kind {
+            Kind::Images => {
+                refuse_cube_options(options)?;
+                let source = images::Images::new(&listing, options)?;
+                let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
+                let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
+                of_plan(&plan_of(&listing, metadata, &stored, options)?, &listing, &source, options, parts)?
+            }
+            Kind::Cubes => {
+                refuse_picture_options(options)?;
+                let source = cubes::Cubes::new(&listing, options)?;
+                let metadata = schema::metadata(&listing, source.fields(), source.recipe(options));
+                let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
+                of_plan(&plan_of(&listing, metadata, &stored, options)?, &listing, &source, options, parts)?
+            }
+        };
+        Ok(Forecast { listing_seconds, ..forecast })
+    })
+}
+
+fn of_plan<S: SampleSource<Error = SampleError>>(
+    plan: &Plan,
+    listing: &Listing,
+    source: &S,
+    options: &PackOptions,
+    parts: u32,
+) -> anyhow::Result<Forecast> {
+    let part = |index: u32| -> anyhow::Result<PartForecast> {
+        let part = Part::new(index, parts)?;
+        let shards = part.shards(plan.shard_count());
+        Ok(PartForecast {
+            part,
+            samples: shards.clone().map(|shard| plan.samples(shard).len() as u64).sum(),
+            source_bytes: shards.clone().map(|shard| plan.source_bytes(shard)).sum(),
+            stored_bytes: shards.clone().map(|shard| plan.stored_bytes(shard)).sum(),
+            shards,
+        })
+    };
+    let largest = (0..listing.samples.len() as u64).map(|i| source.memory_bytes(i)).max().unwrap_or(0);
+    Ok(Forecast {
+        kind: listing.kind,
+        samples: plan.sample_count(),
+        source_bytes: listing.source_bytes(),
+        stored_bytes: (0..plan.shard_count()).map(|shard| plan.stored_bytes(shard)).sum(),
+        shards: plan.shard_count(),
+        parts: (0..parts).map(part).collect::<anyhow::Result<_>>()?,
+        memory_bytes: options.memory_bytes.unwrap_or_else(|| default_memory(options.threads, largest)),
+        plan_rss_bytes: peak_rss_bytes(),
+        listing_seconds: 0.0,
+        measured: measure(listing, source, options.threads)?,
+    })
+}
+
+/// Reads and encodes samples from all over the source. Runs on the caller's rayon pool.
+fn measure<S: SampleSource<Error = SampleError>>(
+    listing: &Listing,
+    source: &S,
+    threads: usize,
+) -> anyhow::Result<Measured> {
+    let count = listing.samples.len();
+    // In an order in which any number of them comes from all over the source.
+    let step = count.div_ceil(TRIED).max(1);
+    let tried: Vec<usize> = spread(count.div_ceil(step)).map(|i| i.saturating_mul(step)).collect();
+    let started = Instant::now();
+    let (samples, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    // One at a time, so that the first of the order are done first.
+    tried.par_iter().with_max_len(1).try_for_each(|&at| -> anyhow::Result<()> {
+        let Some(entry) = listing.samples.get(at) else { return Ok(()) };
+        if started.elapsed() > TRIAL && samples.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        // What it makes of the sample goes nowhere; one that packing would leave out takes time too.
+        source.encode(at as u64, 0, Vec::new())?;
+        samples.fetch_add(1, Ordering::Relaxed);
+        bytes.fetch_add(entry.source_bytes(), Ordering::Relaxed);
+        Ok(())
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok(Measured { samples: samples.into_inner(), source_bytes: bytes.into_inner(), seconds, threads })
+}
+
+/// The numbers below `count`, far ones after each other: their bits turned round.
+fn spread(count: usize) -> impl Iterator<Item = usize> {
+    let bits = usize::BITS - count.next_power_of_two().leading_zeros() - 1;
+    (0..count.next_power_of_two())
+        .map(move |i| if bits == 0 { i } else { i.reverse_bits() >> (usize::BITS - bits) })
+        .filter(move |&i| i < count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spread;
+
+    #[test]
+    fn the_samples_of_the_trial_are_all_different_and_far_apart() {
+        for count in [1, 2, 3, 7, 64, 200, 256] {
+            let mut found: Vec<usize> = spread(count).collect();
+            assert!(count < 8 || found[1] >= count / 4, "{found:?}");
+            found.sort_unstable();
+            assert_eq!(found, (0..count).collect::<Vec<_>>());
+        }
+    }
+}

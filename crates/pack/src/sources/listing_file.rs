@@ -1,0 +1,311 @@
+//! A listing in a file: the source is listed once, and the parts that many machines pack share it.
+//!
+//! JSON lines: a head that says of which source and under which options, a line for each class,
+//! column, file that was left out and sample, and a last line with the SHA-256 of all before it.
+//! Whether a sample is still the file that was listed is checked when it is read.
+
+use super::bad::BadInput;
+use super::columns::Column;
+use super::error::{Result, SourceError};
+use super::kind::Kind;
+use super::label_notes::LabelsFrom;
+use super::listing::{Entry, Listing, SideFile};
+use super::walk::mtime_ns;
+use super::{OnBadInput, SourceOptions};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Version of the file. Another version is refused: a listing lives as long as a run.
+const VERSION: u32 = 1;
+/// Longest line: a column of values of all samples.
+const MAX_LINE_BYTES: u64 = 16 << 30;
+const AGAIN: &str = "write it again with `shardpack plan --listing`";
+
+#[derive(Serialize, Deserialize)]
+struct Head {
+    shardpack_listing: u32,
+    packer: String,
+    root: PathBuf,
+    /// The options that decide what is listed, by the name of the flag.
+    options: Value,
+    /// The table of labels as it was.
+    labels: Option<SideFile>,
+    kind: Kind,
+    labels_from: LabelsFrom,
+    ignored: u64,
+    notes: Vec<String>,
+    classes: u64,
+    columns: u64,
+    bad: u64,
+    samples: u64,
+}
+
+/// Writes a listing of a source under these options. The file appears whole or not at all.
+///
+/// # Errors
+/// `Io`; `Listing` if another kind of file has the name.
+pub fn write(listing: &Listing, options: &SourceOptions, file: &Path) -> Result<()> {
+    match File::open(file) {
+        Ok(mut found) => {
+            let mut start = [0; 20];
+            let is_ours = found.read_exact(&mut start).is_ok() && start.starts_with(b"{\"shardpack_listing\"");
+            if !is_ours {
+                return Err(refusal(file, "the file", "none, or a listing", "another file", "choose another name"));
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(SourceError::io("open", file)(error)),
+    }
+    let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+    let temporary = tempfile::NamedTempFile::new_in(folder).map_err(SourceError::io("make a file in", folder))?;
+    let mut out = Hashed { out: BufWriter::new(temporary), hash: Sha256::new() };
+    write_lines(listing, options, &mut out)
+        .and_then(|()| out.out.into_inner().map_err(io::IntoInnerError::into_error))
+        .and_then(|temporary| temporary.as_file().sync_all().map(|()| temporary))
+        .and_then(|temporary| {
+            readable_by_others(temporary.as_file())?;
+            temporary.persist(file).map_err(|error| error.error)
+        })
+        .map_err(SourceError::io("write", file))?;
+    Ok(())
+}
+
+/// Temporary files are for their owner alone; a listing is for whoever packs a part.
+#[cfg(unix)]
+fn readable_by_others(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.set_permissions(fs::Permissions::from_mode(0o644))
+}
+
+#[cfg(not(unix))]
+fn readable_by_others(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+fn write_lines(listing: &Listing, options: &SourceOptions, out: &mut Hashed<impl Write>) -> io::Result<()> {
+    let Listing { root, kind, samples, classes, columns, labels_from, bad, ignored, notes } = listing;
+    out.line(&Head {
+        shardpack_listing: VERSION,
+        packer: env!("CARGO_PKG_VERSION").into(),
+        root: root.clone(),
+        options: of_options(options),
+        labels: options.labels.as_deref().map(side_file).transpose()?,
+        kind: *kind,
+        labels_from: labels_from.clone(),
+        ignored: *ignored,
+        notes: notes.clone(),
+        classes: classes.len() as u64,
+        columns: columns.len() as u64,
+        bad: bad.len() as u64,
+        samples: samples.len() as u64,
+    })?;
+    classes.iter().try_for_each(|class| out.line(class))?;
+    columns.iter().try_for_each(|column| out.line(column))?;
+    bad.iter().try_for_each(|bad| out.line(bad))?;
+    samples.iter().try_for_each(|sample| out.line(sample))?;
+    let sha256 = hex(out.hash.clone());
+    out.line(&json!({ "sha256": sha256 }))
+}
+
+/// Reads the listing of `src` that was written under the same options.
+///
+/// # Errors
+/// `Io`; `Listing` if it is damaged, of another source, of other options (it names the first that
+/// differs) or of another version, or if the table of labels has changed.
+pub fn read(file: &Path, src: &Path, options: &SourceOptions) -> Result<Listing> {
+    let opened = File::open(file).map_err(SourceError::io("open", file))?;
+    let mut lines = Lines { file, input: BufReader::new(opened), line: Vec::new(), number: 0, hash: Sha256::new() };
+    let head: Head = lines.next()?;
+    let versions = (head.shardpack_listing, head.packer.as_str());
+    if versions != (VERSION, env!("CARGO_PKG_VERSION")) {
+        let expected = format!("{VERSION}, of packer {}", env!("CARGO_PKG_VERSION"));
+        return Err(refusal(file, "version", expected, format!("{}, of packer {}", versions.0, versions.1), AGAIN));
+    }
+    check_source(file, src, options, &head)?;
+    let mut listing = Listing {
+        root: head.root,
+        kind: head.kind,
+        samples: Vec::new(),
+        classes: lines.take(head.classes)?,
+        columns: lines.take::<Column>(head.columns)?,
+        labels_from: head.labels_from,
+        bad: lines.take::<BadInput>(head.bad)?,
+        ignored: head.ignored,
+        notes: head.notes,
+    };
+    listing.samples = lines.take::<Entry>(head.samples)?;
+    let sha256 = hex(lines.hash.clone());
+    let noted: Value = lines.next()?;
+    if noted.get("sha256").and_then(Value::as_str) != Some(&sha256) {
+        return Err(refusal(file, "SHA-256 of its lines", noted.to_string(), sha256, AGAIN));
+    }
+    Ok(listing)
+}
+
+/// Whether the head is of this source, these options and this table of labels.
+fn check_source(file: &Path, src: &Path, options: &SourceOptions, head: &Head) -> Result<()> {
+    let real = fs::canonicalize(src).map_err(SourceError::io("open", src))?;
+    // Of a single file the listing names the folder.
+    if real != head.root && real.parent() != Some(&head.root) {
+        let (expected, found) = (real.display().to_string(), head.root.display().to_string());
+        return Err(refusal(file, "source", expected, found, "pack the source that was listed, under the same path"));
+    }
+    let wanted = of_options(options);
+    for (name, value) in wanted.as_object().into_iter().flatten() {
+        let noted = head.options.get(name).unwrap_or(&Value::Null);
+        if noted != value {
+            let hint = "give the options that `shardpack plan` was given";
+            return Err(refusal(file, format!("option `{name}`"), noted.to_string(), value.to_string(), hint));
+        }
+    }
+    let now = options.labels.as_deref().map(side_file).transpose();
+    let now = now.map_err(SourceError::io("look at", options.labels.as_deref().unwrap_or(file)))?;
+    if now != head.labels {
+        let text = |table: &Option<SideFile>| match table {
+            Some(table) => format!("{} bytes, modified at {} ns", table.bytes, table.mtime_ns),
+            None => "none".to_owned(),
+        };
+        return Err(refusal(file, "table of labels", text(&head.labels), text(&now), AGAIN));
+    }
+    Ok(())
+}
+
+/// What decides which samples are listed.
+fn of_options(options: &SourceOptions) -> Value {
+    let path = |path: &Option<PathBuf>| {
+        path.as_ref().map(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()).display().to_string())
+    };
+    json!({
+        "kind": options.kind,
+        "labels": path(&options.labels),
+        "masks": path(&options.masks),
+        "class_folders": options.class_folders,
+        "on_bad_input": if options.on_bad_input == OnBadInput::Skip { "skip" } else { "stop" },
+        "variable": options.cubes.variable,
+        "spatial": options.cubes.spatial,
+        "max_cube": options.cubes.max_bytes,
+    })
+}
+
+fn side_file(path: &Path) -> io::Result<SideFile> {
+    let metadata = fs::metadata(path)?;
+    Ok(SideFile { path: fs::canonicalize(path)?, bytes: metadata.len(), mtime_ns: mtime_ns(&metadata)? })
+}
+
+fn refusal(
+    file: &Path,
+    what: impl Into<String>,
+    expected: impl Into<String>,
+    found: impl Into<String>,
+    hint: &'static str,
+) -> SourceError {
+    SourceError::Listing {
+        file: file.to_owned(),
+        what: what.into(),
+        expected: expected.into(),
+        found: found.into(),
+        hint,
+    }
+}
+
+fn hex(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Lines on their way out.
+struct Hashed<W> {
+    out: W,
+    hash: Sha256,
+}
+
+impl<W: Write> Hashed<W> {
+    fn line(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(value)?;
+        line.push(b'\n');
+        self.hash.update(&line);
+        self.out.write_all(&line)
+    }
+}
+
+/// Lines on their way in, one at a time in memory.
+struct Lines<'a, R> {
+    file: &'a Path,
+    input: R,
+    line: Vec<u8>,
+    number: u64,
+    hash: Sha256,
+}
+
+impl<R: BufRead> Lines<'_, R> {
+    fn next<T: DeserializeOwned>(&mut self) -> Result<T> {
+        self.line.clear();
+        self.number += 1;
+        let mut limited = self.input.by_ref().take(MAX_LINE_BYTES);
+        limited.read_until(b'\n', &mut self.line).map_err(SourceError::io("read", self.file))?;
+        let what = || format!("line {}", self.number);
+        if !self.line.ends_with(b"\n") {
+            return Err(refusal(self.file, what(), "a whole line", "the end of the file", AGAIN));
+        }
+        self.hash.update(&self.line);
+        serde_json::from_slice(&self.line)
+            .map_err(|error| refusal(self.file, what(), "a line of a listing", error.to_string(), AGAIN))
+    }
+
+    fn take<T: DeserializeOwned>(&mut self, count: u64) -> Result<Vec<T>> {
+        // It grows with the lines that are there, whatever the head says.
+        let mut out = Vec::new();
+        for _ in 0..count {
+            out.push(self.next()?);
+        }
+        Ok(out)
+    }
+}
+
+/// Floats by their bits: JSON has no NaN.
+pub(super) mod bits {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(values: &[f64], out: S) -> Result<S::Ok, S::Error> {
+        values.iter().map(|value| value.to_bits()).collect::<Vec<_>>().serialize(out)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<f64>, D::Error> {
+        Ok(Vec::<u64>::deserialize(input)?.into_iter().map(f64::from_bits).collect())
+    }
+}
+
+/// The words that a picture is described by: they are static texts.
+fn known<'de, D: Deserializer<'de>>(
+    found: &str,
+    words: &[&'static str],
+) -> std::result::Result<&'static str, D::Error> {
+    let word = words.iter().copied().find(|word| *word == found);
+    word.ok_or_else(|| D::Error::custom(format!("expected one of {}, found `{found}`", words.join(", "))))
+}
+
+pub(super) fn media_type<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<&'static str, D::Error> {
+    known::<D>(&String::deserialize(input)?, &["image/jpeg", "image/png", "image/webp", "image/bmp", "image/tiff"])
+}
+
+pub(super) fn rare<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<Option<&'static str>, D::Error> {
+    const WORDS: [&str; 7] = [
+        "lossless JPEG",
+        "differential JPEG",
+        "JPEG with arithmetic coding",
+        "JPEG of two components",
+        "JPEG of 12 bits",
+        "JPEG of neither 8 nor 12 bits",
+        "hierarchical JPEG",
+    ];
+    let found = Option::<String>::deserialize(input)?;
+    found.map(|found| known::<D>(&found, &WORDS)).transpose()
+}
+
+#[cfg(test)]
+#[path = "listing_file_tests.rs"]
+mod tests;

@@ -1,0 +1,89 @@
+use super::super::enumerate;
+use super::*;
+use std::fmt::Write as _;
+
+/// Four small arrays with masks, a table of labels with a column of each type, and a file that
+/// cannot be packed.
+fn source(folder: &Path) -> SourceOptions {
+    let src = folder.join("src");
+    fs::create_dir_all(&src).unwrap();
+    let mut table = "key,label,flag,age,weight,note\n".to_owned();
+    for (number, weight) in ["1.5", "nan", "0.1", "-inf"].iter().enumerate() {
+        let mut npy = b"\x93NUMPY\x01\0v\0{'descr': '<i2', 'fortran_order': False, 'shape': (2, 3, 4), }".to_vec();
+        npy.resize(127, b' ');
+        npy.push(b'\n');
+        npy.resize(128 + 48, u8::try_from(number).unwrap());
+        fs::write(src.join(format!("{number}.npy")), npy).unwrap();
+        writeln!(table, "{number}.npy,c{},{},{number},{weight},\"a, {number}\"", number % 2, number > 1).unwrap();
+    }
+    fs::write(src.join("bad.npy"), b"\x93NUMPY\x01\0").unwrap();
+    let labels = folder.join("labels.csv");
+    fs::write(&labels, table).unwrap();
+    SourceOptions { labels: Some(labels), on_bad_input: OnBadInput::Skip, ..SourceOptions::default() }
+}
+
+#[test]
+fn a_listing_is_read_as_it_was_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = source(folder.path());
+    let (src, file) = (folder.path().join("src"), folder.path().join("listing"));
+    let listing = enumerate(&src, &options).unwrap();
+    assert_eq!((listing.samples.len(), listing.bad.len(), listing.columns.len()), (4, 1, 4));
+    write(&listing, &options, &file).unwrap();
+    let read = enumerate(&src, &SourceOptions { listing: Some(file.clone()), ..options.clone() }).unwrap();
+    // NaN is not equal to itself; the texts of equal values are.
+    assert_eq!(format!("{read:?}"), format!("{listing:?}"));
+    // A file of that name is replaced if it is a listing, and only then.
+    write(&listing, &options, &file).unwrap();
+    fs::write(&file, "my own notes, which are long enough").unwrap();
+    let error = write(&listing, &options, &file).unwrap_err().to_string();
+    assert!(error.contains("expected none, or a listing, found another file"), "{error}");
+}
+
+#[test]
+fn a_listing_of_something_else_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = source(folder.path());
+    let (src, file) = (folder.path().join("src"), folder.path().join("listing"));
+    write(&enumerate(&src, &options).unwrap(), &options, &file).unwrap();
+    let error = |src: &Path, options: SourceOptions| read(&file, src, &options).unwrap_err().to_string();
+    let stop = SourceOptions { on_bad_input: OnBadInput::Stop, ..options.clone() };
+    assert!(error(&src, stop).contains("option `on_bad_input`: expected \"skip\", found \"stop\"\nhint: "));
+    let kind = SourceOptions { kind: Some(Kind::Cubes), ..options.clone() };
+    assert!(error(&src, kind).contains("option `kind`: expected null, found \"Cubes\""));
+    let other = tempfile::tempdir().unwrap();
+    assert!(error(other.path(), options.clone()).contains("source: expected "));
+    fs::write(options.labels.as_ref().unwrap(), "key,label\n0.npy,a\n").unwrap();
+    assert!(error(&src, options).contains("table of labels: expected "));
+}
+
+#[test]
+fn a_listing_that_is_cut_or_changed_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = source(folder.path());
+    let (src, file) = (folder.path().join("src"), folder.path().join("listing"));
+    write(&enumerate(&src, &options).unwrap(), &options, &file).unwrap();
+    let whole = fs::read(&file).unwrap();
+    for cut in 0..whole.len() {
+        fs::write(&file, &whole[..cut]).unwrap();
+        assert!(matches!(read(&file, &src, &options), Err(SourceError::Listing { .. })), "cut at {cut}");
+    }
+    for at in 0..whole.len() {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        fs::write(&file, changed).unwrap();
+        assert!(matches!(read(&file, &src, &options), Err(SourceError::Listing { .. })), "changed at {at}");
+    }
+}
+
+#[test]
+fn a_sample_that_changed_since_is_told_when_it_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = source(folder.path());
+    let (src, file) = (folder.path().join("src"), folder.path().join("listing"));
+    write(&enumerate(&src, &options).unwrap(), &options, &file).unwrap();
+    fs::write(src.join("2.npy"), b"shorter").unwrap();
+    let listing = read(&file, &src, &options).unwrap();
+    let error = listing.check_unchanged(&listing.samples[2]).unwrap_err().to_string();
+    assert!(error.contains("2.npy` changed since it was listed: expected 176 bytes"), "{error}");
+}

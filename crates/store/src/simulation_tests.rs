@@ -1,0 +1,436 @@
+//! A rank of a large run against a store, without data: the real order and the real planner of
+//! requests, and a clock of its own. What comes out stands in `docs/simulation.md`.
+
+use crate::block::Block;
+use crate::object::Pin;
+use crate::state::{Start, State};
+use crate::tuner::Tuner;
+use bytes::Bytes;
+use shardpack_loader::order::{End, Order, Runs, Share, State as OrderState, Step, Steps, World};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What is run.
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    samples: u64,
+    shards: u64,
+    sample_bytes: u64,
+    /// Of the index of a shard, for each of its samples.
+    index_bytes: u64,
+    ranks: u32,
+    batch: u32,
+    lanes: u64,
+    /// As `read_ahead_bytes` and `max_in_flight` of the options.
+    window: u64,
+    most_in_flight: usize,
+    first_byte_s: f64,
+    bytes_per_s: f64,
+    /// Whether all shards are open before the clock begins, as in a second epoch.
+    opened: bool,
+}
+
+const CASE: Case = Case {
+    samples: 100_000_000,
+    shards: 10_000,
+    sample_bytes: 110_000,
+    index_bytes: 80,
+    ranks: 1024,
+    batch: 256,
+    lanes: Order::LANES,
+    window: 256 << 20,
+    most_in_flight: 256,
+    first_byte_s: 0.1,
+    bytes_per_s: 90e6,
+    opened: false,
+};
+
+/// Reads that wait side by side for their bytes, as the threads of a loader do.
+const READERS: usize = 16;
+/// As the scout of the loader.
+const SHARDS_AHEAD: usize = 64;
+/// Batches that are planned before their turn.
+const SLOTS: u64 = 4;
+
+/// What came out.
+#[derive(Debug, Default, PartialEq)]
+struct Found {
+    samples: u64,
+    seconds: f64,
+    first_batch_s: f64,
+    /// Samples of the last three quarters of the share, and their time.
+    steady: (u64, f64),
+    requests: u64,
+    data_bytes: u64,
+    index_bytes: u64,
+    reads: u64,
+    shards: u64,
+    peak_in_flight: usize,
+    peak_held: u64,
+    /// Bytes of the reads that are open at the same time.
+    peak_open: u64,
+}
+
+impl Found {
+    fn samples_per_s(&self) -> f64 {
+        self.steady.0 as f64 / self.steady.1
+    }
+
+    fn amplification(&self, case: &Case) -> f64 {
+        (self.data_bytes + self.index_bytes) as f64 / (self.samples * case.sample_bytes) as f64
+    }
+}
+
+/// What is done at some time. The number breaks ties, so that a run is always the same.
+enum Done {
+    Block(Arc<Pin>, Arc<Block>),
+    Open(u64),
+}
+
+/// A read of the loader: what is still to be had of it.
+struct Reading {
+    shard: u64,
+    rest: Range<u64>,
+    batch: u64,
+}
+
+/// The rank, its planner of requests, and the store behind it.
+struct Rank {
+    case: Case,
+    state: State,
+    now: f64,
+    events: BinaryHeap<Reverse<(u64, u64)>>,
+    what: BTreeMap<u64, Done>,
+    count: u64,
+    pins: BTreeMap<u64, Arc<Pin>>,
+    arrived: BTreeSet<(u64, u64)>,
+    found: Found,
+}
+
+impl Rank {
+    fn new(case: Case) -> Self {
+        let mut new = Self {
+            case,
+            state: State::new(case.window, Tuner::new((8, case.most_in_flight))),
+            now: 0.0,
+            events: BinaryHeap::new(),
+            what: BTreeMap::new(),
+            count: 0,
+            pins: BTreeMap::new(),
+            arrived: BTreeSet::new(),
+            found: Found::default(),
+        };
+        if case.opened {
+            (0..case.shards).for_each(|shard| new.open(shard));
+        }
+        new
+    }
+
+    fn per_shard(&self) -> u64 {
+        self.case.samples / self.case.shards
+    }
+
+    fn pin(&self, shard: u64) -> Option<Arc<Pin>> {
+        self.pins.get(&shard).cloned()
+    }
+
+    fn open(&mut self, shard: u64) {
+        let size = self.per_shard() * (self.case.sample_bytes + self.case.index_bytes);
+        let pin = Pin { id: shard + 1, key: shard.to_string().as_str().into(), size, e_tag: None, modified: 0 };
+        self.pins.insert(shard, Arc::new(pin));
+    }
+
+    /// Puts requests on their way.
+    fn begin(&mut self, start: Start) {
+        self.found.requests += start.requests() as u64;
+        let (bytes, done) = match start {
+            Start::Block(pin, block) => {
+                let bytes = block.range.end - block.range.start;
+                self.found.data_bytes += bytes;
+                (bytes, Done::Block(pin, block))
+            }
+            Start::Open(name, _) => {
+                let index = self.per_shard() * self.case.index_bytes;
+                // Before the first index is known, the tail is too short, and the rest is one more.
+                let tail = self.state.tail_bytes();
+                let more = if tail < index { self.case.first_byte_s * self.case.bytes_per_s } else { 0.0 };
+                self.found.index_bytes += tail.max(index);
+                self.found.requests += u64::from(tail < index);
+                self.found.shards += 1;
+                (tail.max(index) + whole(more), Done::Open(name.parse().unwrap()))
+            }
+        };
+        let end = self.now + self.case.first_byte_s + bytes as f64 / self.case.bytes_per_s;
+        self.count += 1;
+        self.events.push(Reverse((whole(end * 1e9), self.count)));
+        self.what.insert(self.count, done);
+    }
+
+    fn begin_all(&mut self) {
+        while let Some(start) = self.state.next() {
+            self.begin(start);
+        }
+    }
+
+    /// Goes on to what is done next.
+    fn step(&mut self) {
+        let Reverse((at, number)) = self.events.pop().expect("somebody waits, and nothing is on its way");
+        self.now = at as f64 / 1e9;
+        let now = Duration::from_nanos(at);
+        let full = self.state.has_queue();
+        match self.what.remove(&number).unwrap() {
+            Done::Block(pin, block) => {
+                self.state.count_out(1);
+                self.state.tuner.done(now, block.range.end - block.range.start, full);
+                self.arrived.insert((pin.id, block.range.start));
+                self.state.finished(&pin, &block, true);
+            }
+            Done::Open(shard) => {
+                self.state.count_out(2);
+                self.open(shard);
+                let pin = self.pin(shard).unwrap();
+                let index = self.per_shard() * self.case.index_bytes;
+                // The reader of the index takes it at once; a tail that was too short teaches.
+                let start = pin.size - index;
+                if self.state.tail_bytes() < index {
+                    let (_, begun) = self.state.want(&pin, start..pin.size);
+                    let Some(Start::Block(_, block)) = begun else { panic!("an index that nobody asked for") };
+                    self.state.count_out(1);
+                    self.state.was_read(&pin, &block, index);
+                    self.state.finished(&pin, &block, true);
+                } else {
+                    self.state.put_arrived(&pin, start, vec![Bytes::from_static(&[0])]);
+                    let (block, _) = self.state.want(&pin, start..start + 1);
+                    self.state.was_read(&pin, &block.unwrap(), 1);
+                }
+                self.state.names.insert(shard.to_string(), crate::state::Known::Open(pin));
+            }
+        }
+    }
+
+    /// Takes what has arrived of a read; whether that was all.
+    fn read(&mut self, reading: &mut Reading) -> bool {
+        let Some(pin) = self.pin(reading.shard) else {
+            if let (Err(_), Some(start)) = self.state.want_open(&reading.shard.to_string()) {
+                self.begin(start);
+            }
+            return false;
+        };
+        while !reading.rest.is_empty() {
+            let (block, start) = self.state.want(&pin, reading.rest.clone());
+            let block = block.unwrap();
+            if let Some(start) = start {
+                // It is asked for anew if it was there before.
+                self.arrived.remove(&(pin.id, block.range.start));
+                self.begin(start);
+            }
+            if !self.arrived.contains(&(pin.id, block.range.start)) {
+                return false;
+            }
+            let end = block.range.end.min(reading.rest.end);
+            self.state.was_read(&pin, &block, end - reading.rest.start);
+            reading.rest.start = end;
+        }
+        true
+    }
+}
+
+/// A positive number without its fraction.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small and positive")]
+const fn whole(number: f64) -> u64 {
+    number as u64
+}
+
+/// The bytes of samples: by shard.
+fn bytes_of(case: &Case, samples: Range<u64>) -> Vec<(u64, Range<u64>)> {
+    let per_shard = case.samples / case.shards;
+    let mut out = Vec::new();
+    let mut at = samples.start;
+    while at < samples.end {
+        let (shard, first) = (at / per_shard, at % per_shard);
+        let end = samples.end.min((shard + 1) * per_shard);
+        out.push((shard, first * case.sample_bytes..(first + end - at) * case.sample_bytes));
+        at = end;
+    }
+    out
+}
+
+fn steps(case: &Case) -> Steps {
+    let bytes = case.samples * case.sample_bytes;
+    let order = Order::new(Runs::of_bytes(case.samples, bytes, Runs::BYTES), 42).lanes(case.lanes);
+    let epoch = order.epoch(0);
+    let world = World::new(case.ranks / 3, case.ranks, case.batch).unwrap();
+    let share = Share::new(world, End::Drop, &epoch, &OrderState::start(&order));
+    Steps::new(Box::new(epoch), share)
+}
+
+/// The scout of the loader, over the same steps.
+struct Scout {
+    steps: Steps,
+    coming: VecDeque<Range<u64>>,
+    ahead: VecDeque<u64>,
+    ahead_bytes: u64,
+}
+
+impl Scout {
+    fn advance(&mut self, rank: &mut Rank) {
+        while self.ahead_bytes < rank.case.window {
+            while self.coming.len() < SHARDS_AHEAD {
+                let Some(step) = self.steps.next() else { break };
+                let Some(read) = step.read else { continue };
+                for (shard, _) in bytes_of(&rank.case, read.samples.clone()) {
+                    if rank.pin(shard).is_none() {
+                        rank.state.announce_open(&shard.to_string());
+                    }
+                }
+                self.coming.push_back(read.samples);
+            }
+            let Some(samples) = self.coming.front() else { return };
+            let ranges = bytes_of(&rank.case, samples.clone());
+            // It waits for shards to open.
+            if ranges.iter().any(|(shard, _)| rank.pin(*shard).is_none()) {
+                return;
+            }
+            let mut sum = 0;
+            for (shard, range) in ranges {
+                sum += range.end - range.start;
+                rank.state.announce(&rank.pin(shard).unwrap(), range);
+            }
+            self.coming.pop_front();
+            self.ahead.push_back(sum);
+            self.ahead_bytes += sum;
+        }
+    }
+}
+
+/// One rank through its share of an epoch, as fast as the store lets it.
+fn run(case: Case) -> Found {
+    let mut rank = Rank::new(case);
+    let mut scout = Scout { steps: steps(&case), coming: VecDeque::new(), ahead: VecDeque::new(), ahead_bytes: 0 };
+    let mut plan = steps(&case).peekable();
+    let batches = plan.peek().map_or(0, |_| steps(&case).share().batches());
+    let (mut waiting, mut taken, mut open) = (VecDeque::<Reading>::new(), 0_u64, 0_u64);
+    let mut open_of = BTreeMap::new();
+    let mut closing: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut quarter = (0, 0.0);
+    while taken < batches {
+        // The planner: reads of the batches that have a slot.
+        while let Some(step) = plan.next_if(|step: &Step| step.batch < taken + SLOTS) {
+            if let Some(read) = &step.read {
+                let bytes = (read.samples.end - read.samples.start) * case.sample_bytes;
+                open_of.insert(step.read_start, bytes);
+                open += bytes;
+                rank.found.peak_open = rank.found.peak_open.max(open);
+                rank.found.reads += 1;
+                scout.ahead_bytes -= scout.ahead.pop_front().unwrap_or_default().min(scout.ahead_bytes);
+                let all = bytes_of(&case, read.samples.clone());
+                waiting.extend(all.into_iter().map(|(shard, rest)| Reading { shard, rest, batch: step.batch }));
+            }
+            if step.done {
+                *closing.entry(step.batch).or_default() += open_of.remove(&step.read_start).unwrap_or_default();
+            }
+        }
+        scout.advance(&mut rank);
+        let mut side = waiting.len().min(READERS);
+        let mut at = 0;
+        while at < side {
+            if rank.read(&mut waiting[at]) {
+                waiting.remove(at);
+                side = waiting.len().min(READERS);
+            } else {
+                at += 1;
+            }
+        }
+        rank.begin_all();
+        if waiting.front().is_none_or(|reading| reading.batch > taken) {
+            taken += 1;
+            open -= closing.remove(&(taken - 1)).unwrap_or_default();
+            rank.found.samples += u64::from(case.batch);
+            if taken == 1 {
+                rank.found.first_batch_s = rank.now;
+            }
+            if taken == batches.div_ceil(4) {
+                quarter = (rank.found.samples, rank.now);
+            }
+            continue;
+        }
+        rank.step();
+    }
+    let mut found = rank.found;
+    found.seconds = rank.now;
+    found.steady = (found.samples - quarter.0, rank.now - quarter.1);
+    (found.peak_in_flight, found.peak_held) = (rank.state.peak_in_flight, rank.state.peak_held);
+    found
+}
+
+/// The table of `docs/simulation.md`.
+#[test]
+#[ignore = "seconds with optimisation: cargo test --release -p shardpack-store --lib simulation -- --ignored --nocapture"]
+#[allow(clippy::print_stdout, reason = "the table is what it is run for")]
+fn the_table() {
+    let open = Case { opened: true, ..CASE };
+    let lanes = Case { lanes: 15_360, ..CASE };
+    let nodes = Case { ranks: 128, batch: 2048, opened: true, ..CASE };
+    let wide = |case| Case { window: 768 << 20, ..case };
+    let cases = [
+        ("as it is, first epoch", CASE),
+        ("as it is, later epochs", open),
+        ("1,024 requests in flight, later epochs", Case { most_in_flight: 1024, ..open }),
+        ("15,360 lanes, first epoch", lanes),
+        ("15,360 lanes, later epochs", Case { opened: true, ..lanes }),
+        ("15,360 lanes, 768 MiB ahead, first epoch", wide(lanes)),
+        ("15,360 lanes, 768 MiB ahead, later epochs", wide(Case { opened: true, ..lanes })),
+        ("1,000 shards of 11 GB, first epoch", Case { shards: 1_000, ..CASE }),
+        ("128 ranks, later epochs", nodes),
+        ("128 ranks, 1,920 lanes, later epochs", Case { lanes: 1_920, ..nodes }),
+        ("128 ranks, 1,920 lanes, 768 MiB ahead, later epochs", wide(Case { lanes: 1_920, ..nodes })),
+    ];
+    println!(
+        "| | samples/s | first batch, s | in flight | MB a request | ahead, MB | open reads, MB | indexes, MB | amplification |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    for (name, case) in cases {
+        let found = run(case);
+        let mb = |bytes: u64| bytes / 1_000_000;
+        let opened = if case.opened { case.shards } else { found.shards };
+        println!(
+            "| {name} | {:.0} | {:.1} | {} | {:.2} | {} | {} | {} | {:.2} |",
+            found.samples_per_s(),
+            found.first_batch_s,
+            found.peak_in_flight,
+            (found.data_bytes + found.index_bytes) as f64 / found.requests as f64 / 1e6,
+            mb(found.peak_held),
+            mb(found.peak_open),
+            mb(opened * case.samples / case.shards * case.index_bytes),
+            found.amplification(&case),
+        );
+    }
+}
+
+/// The same at a hundredth of the size: each byte of the share once, in bounded memory, and as
+/// fast as the store and the number of requests allow.
+#[test]
+fn a_small_run_reads_each_byte_once_in_bounded_memory() {
+    let case = Case { samples: 1_000_000, shards: 100, ranks: 16, opened: true, ..CASE };
+    let found = run(case);
+    assert_eq!(found, run(case), "the simulation is a pure function");
+    assert_eq!(found.samples, 1_000_000 / (16 * 256) * 256);
+    assert!(found.amplification(&case) < 1.1, "{found:?}");
+    assert!(found.peak_held <= case.window, "{found:?}");
+    assert!(found.peak_in_flight <= case.most_in_flight + READERS, "{found:?}");
+    let each = found.data_bytes as f64 / found.requests as f64;
+    let most = case.most_in_flight as f64 / (case.first_byte_s + each / case.bytes_per_s) * each;
+    let rate = found.samples_per_s() * case.sample_bytes as f64;
+    assert!(rate < 1.05 * most, "{rate} of {most}: {found:?}");
+    // Without latency it is the width of the requests alone that counts.
+    let near = run(Case { first_byte_s: 0.0, ..case });
+    assert!(near.samples_per_s() > found.samples_per_s(), "{near:?} {found:?}");
+    // A first epoch opens the shards that the rank comes to, each once.
+    let first = run(Case { opened: false, ..case });
+    assert!(first.shards <= case.shards && first.shards > case.shards / 2, "{first:?}");
+    assert!(first.index_bytes >= first.shards * 10_000 * case.index_bytes && first.first_batch_s > found.first_batch_s);
+    assert_eq!(first.samples, found.samples);
+}

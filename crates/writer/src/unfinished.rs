@@ -1,0 +1,103 @@
+//! What [`merge`](crate::merge()) says of parts that it cannot join: which to pack again, as one
+//! expression for the system that runs them.
+
+use crate::options::Part;
+use std::fmt;
+use std::path::PathBuf;
+
+/// How many parts a message tells about one by one.
+const SHOWN: usize = 10;
+
+/// Parts of a dataset that must be packed again before they can be merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unfinished {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Number of parts in all; `None` for a dataset that is written as a whole.
+    pub parts: Option<u32>,
+    /// Number of shards in all.
+    pub shards: u32,
+    /// The parts, in order. Never empty.
+    pub unfinished: Vec<UnfinishedPart>,
+}
+
+/// A part that has shards to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnfinishedPart {
+    /// Which it is.
+    pub part: Part,
+    /// Whether a run of it has left its journal.
+    pub begun: bool,
+    /// How many shards it has.
+    pub shards: u32,
+    /// How many of them are finished and whole.
+    pub finished: u32,
+    /// What is wrong with the first of its shards that was finished and is damaged or gone.
+    pub damage: Option<String>,
+}
+
+impl Unfinished {
+    /// The numbers of the parts, from 1, as Slurm's `--array` takes them.
+    #[must_use]
+    pub fn array(&self) -> String {
+        array_expression(self.unfinished.iter().map(|part| part.part.index().saturating_add(1)))
+    }
+}
+
+impl UnfinishedPart {
+    /// `missing`, `half done` or `damaged`.
+    #[must_use]
+    pub const fn state(&self) -> &'static str {
+        match (self.begun, &self.damage) {
+            (_, Some(_)) => "damaged",
+            (true, None) => "half done",
+            (false, None) => "missing",
+        }
+    }
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missing: u64 =
+            self.unfinished.iter().map(|part| u64::from(part.shards.saturating_sub(part.finished))).sum();
+        let (folder, shards) = (self.folder.display(), self.shards);
+        let (noun, are) = if shards == 1 { ("shard", "is") } else { ("shards", "are") };
+        write!(f, "folder `{folder}`: {missing} of {shards} {noun} {are} missing: ")?;
+        for (i, part) in self.unfinished.iter().take(SHOWN).enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            let (number, state, finished, shards) = (part.part, part.state(), part.finished, part.shards);
+            write!(f, "{comma}part {number} is {state} ({finished} of {shards})")?;
+        }
+        match self.unfinished.len().saturating_sub(SHOWN) {
+            0 => {}
+            more => write!(f, ", and {more} parts more")?,
+        }
+        if let Some(damage) = self.unfinished.iter().find_map(|part| part.damage.as_ref()) {
+            write!(f, "; {damage}")?;
+        }
+        match self.parts {
+            Some(_) => write!(f, "\nhint: pack these parts again, then merge: --array={}", self.array()),
+            None => f.write_str("\nhint: give the same `pack` again: it ends the dataset, without a merge"),
+        }
+    }
+}
+
+/// Ascending numbers as `17,203-210`.
+///
+/// ```
+/// assert_eq!(shardpack_writer::array_expression([1, 2, 3, 7, 9, 10]), "1-3,7,9-10");
+/// ```
+#[must_use]
+pub fn array_expression(numbers: impl IntoIterator<Item = u32>) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if last.checked_add(1) == Some(number) => *last = number,
+            _ => runs.push((number, number)),
+        }
+    }
+    let text = |(first, last): (u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    runs.into_iter().map(text).collect::<Vec<_>>().join(",")
+}

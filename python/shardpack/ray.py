@@ -1,0 +1,214 @@
+"""Packing on a Ray cluster: the parts of a dataset as Ray tasks, then :func:`shardpack.merge`.
+
+Ray places the tasks and starts them again; each calls :func:`shardpack.pack` with a ``part``. Samples go from the
+sources to the shards inside that call: Ray's object store sees a few numbers a second. ``pip install ray``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import ray
+from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
+
+from shardpack import _pack, _shardpack, _warn
+from shardpack._shardpack import UsageError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+__all__ = ["pack"]
+
+_PARTS_PER_SLOT = 4
+"""The last part to end holds up the rest: at a quarter of a slot's work it costs little."""
+_PATHS = ("labels", "masks", "recipe", "listing")
+_SUMS = ("samples", "samples_total", "skipped", "bytes_in", "bytes_in_total", "bytes_out", "shards", "shards_total")
+
+
+class _Board:
+    """The last figures of each part: the actor that the tasks tell them, and that :func:`pack` asks."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, list[str]] = {}
+        self.figures: dict[int, dict[str, int]] = {}
+
+    def begin(self, part: int, node: str) -> None:
+        self.nodes.setdefault(part, []).append(node)
+
+    def tell(self, part: int, figures: dict[str, int]) -> None:
+        self.figures[part] = figures
+
+    def read(self) -> tuple[dict[str, int], dict[int, list[str]]]:
+        return {name: sum(part[name] for part in self.figures.values()) for name in _SUMS}, self.nodes
+
+
+def _part(src: str, out: str, part: tuple[int, int], options: dict[str, Any], board: Any) -> tuple[list[str], list[dict[str, str]]]:
+    """Packs one part in a worker of Ray. Returns what the user should know, and what was left out."""
+    ray.get(board.begin.remote(part[0], ray.get_runtime_context().get_node_id()))
+    told = 0.0
+
+    def tell(figures: dict[str, int]) -> None:
+        nonlocal told
+        if time.monotonic() - told >= 0.5 or figures["samples"] == figures["samples_total"]:
+            told = time.monotonic()
+            board.tell.remote(part[0], figures)
+
+    args = [*_pack.arguments("pack", {**options, "part": part}), "--", src, out]
+    try:
+        report, notes = _shardpack.pack(args, tell)
+    except BlockingIOError:
+        # A machine that Ray has given up may still be packing this part. Give it time before the next try.
+        time.sleep(5)
+        raise
+    return notes, json.loads(report)["skipped"]
+
+
+def _merge(out: str) -> dict[str, Any]:
+    return _pack.merge(out)
+
+
+def pack(
+    src: _pack.StrPath,
+    out: _pack.StrPath,
+    *,
+    parts: int | None = None,
+    cpus: int = 1,
+    retries: int = 3,
+    remote: Mapping[str, Any] | None = None,
+    progress: _pack.Progress | bool | None = None,
+    **options: Unpack[_pack.PackOptions],
+) -> dict[str, Any]:
+    """Convert a folder into a dataset on the machines of a Ray cluster. The bytes are those of :func:`shardpack.pack`.
+
+    Every machine must see ``src`` and ``out`` under the same path, and have this package. A part whose worker or
+    machine dies is begun again, on another one where there is one, and keeps its finished shards. If the call fails or
+    is interrupted, make it again: it continues.
+
+    Parameters
+    ----------
+    src, out : str or os.PathLike
+        As of :func:`shardpack.pack`. Paths are made absolute here.
+    parts : int, optional
+        Number of tasks. Default: 4 for each ``cpus`` CPUs of the cluster. More than there are shards is of no use.
+    cpus : int, default 1
+        CPUs that a task asks Ray for, and its threads unless ``threads`` is given.
+    retries : int, default 3
+        How often a part is begun again when its worker dies. An error, such as bad input, is raised at once.
+    remote : mapping, optional
+        Further options of Ray's tasks: ``{"memory": 8 << 30}``, ``{"runtime_env": {...}}``.
+    progress : callable or bool, optional
+        Called about twice a second with a dict: what :func:`shardpack.pack` tells, of the parts begun so far together,
+        and ``parts``, ``parts_total`` and ``retries``. True writes it to stderr as one line; that is the default on a
+        terminal.
+    **options : PackOptions
+        As of :func:`shardpack.pack`, but ``part`` and ``force``.
+
+    Returns
+    -------
+    dict
+        As of :func:`shardpack.merge`, with the ``seconds`` of it all, ``parts``, and ``retried``: for each part that
+        was begun more than once, the ids of the nodes that it was begun on.
+
+    Raises
+    ------
+    UsageError, FormatError, OSError
+        As of :func:`shardpack.pack`, from the first part that fails, with a note that names it. The others are stopped.
+    ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError, …
+        A part died more often than ``retries`` allows.
+
+    Examples
+    --------
+    >>> import shardpack.ray                                                    # doctest: +SKIP
+    >>> report = shardpack.ray.pack("/nfs/photos", "/nfs/train", parts=64)      # doctest: +SKIP
+    """
+    started = time.monotonic()
+    for name, hint in (("part", "`parts` is their number"), ("force", "remove the old dataset first")):
+        if name in options:
+            raise UsageError(f"{name}: expected no such option, found {options[name]!r}\nhint: {hint}")  # type: ignore[literal-required]
+    given: dict[str, Any] = {"threads": cpus, **options}
+    given |= {name: os.path.abspath(given[name]) for name in _PATHS if given.get(name) is not None}
+    _pack.arguments("pack", given)
+    source, target = os.path.abspath(src), os.path.abspath(out)
+    if not ray.is_initialized():
+        ray.init()
+    slots = int(ray.cluster_resources().get("CPU", 1)) // max(cpus, 1)
+    count = parts if parts is not None else _PARTS_PER_SLOT * max(slots, 1)
+    if min(count, cpus) < 1 or retries < 0:
+        raise UsageError(f"parts, cpus, retries: expected at least 1, 1 and 0, found {count}, {cpus}, {retries}")
+    show = progress if callable(progress) else _Line() if progress or (progress is None and sys.stderr.isatty()) else None
+
+    board = ray.remote(_Board).options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote()
+    how = {"num_cpus": cpus, "scheduling_strategy": "SPREAD", **(remote or {}), "max_retries": 0}
+    run, end = ray.remote(_part).options(**how), ray.remote(_merge).options(**{**how, "max_retries": retries})
+    parts_of = {run.remote(source, target, (part, count), given, board): part for part in range(1, count + 1)}
+    tries = dict.fromkeys(parts_of.values(), 1)
+    notes, skipped, nodes = dict[str, None](), dict[str, dict[str, str]](), dict[int, list[str]]()
+    try:
+        while parts_of:
+            done, _ = ray.wait(list(parts_of), num_returns=len(parts_of), timeout=0.5)
+            figures, nodes = ray.get(board.read.remote())
+            for ref in done:
+                part = parts_of.pop(ref)
+                try:
+                    told, left_out = _result(ref, f"part {part}/{count}")
+                except (ray.exceptions.RayError, BlockingIOError) as error:
+                    if tries[part] > retries or isinstance(error, ray.exceptions.TaskCancelledError):
+                        raise
+                    tries[part] += 1
+                    again = ray.remote(_part).options(**{**how, **_elsewhere(nodes.get(part, []))})
+                    parts_of[again.remote(source, target, (part, count), given, board)] = part
+                    continue
+                notes.update(dict.fromkeys(told))
+                skipped.update((file["key"], file) for file in left_out)
+            if show:
+                begun_again = sum(tries.values()) - count
+                show({**figures, "parts": count - len(parts_of), "parts_total": count, "retries": begun_again})
+    finally:
+        for ref in parts_of:
+            ray.cancel(ref)
+        if parts_of:
+            ray.wait(list(parts_of), num_returns=len(parts_of), timeout=10)
+        ray.kill(board)
+        if isinstance(show, _Line):
+            show.end()
+    for note in notes:
+        _warn.warn(note)
+    merged = _result(end.remote(target), "merge")
+    _warn.of_rounding(merged, options)
+    merged["skipped"] = [skipped[key] for key in sorted(skipped)]
+    retried = {part: nodes.get(part, []) for part in sorted(tries) if tries[part] > 1}
+    return {**merged, "seconds": time.monotonic() - started, "parts": count, "retried": retried}
+
+
+def _elsewhere(nodes: Sequence[str]) -> dict[str, Any]:
+    """Options of a task that prefers nodes other than these."""
+    return {"scheduling_strategy": NodeLabelSchedulingStrategy({}, soft={"ray.io/node-id": NotIn(*nodes)})} if nodes else {}
+
+
+def _result(ref: Any, what: str) -> Any:
+    """What a task returned. Its error is raised as it was in the worker."""
+    try:
+        return ray.get(ref)
+    except ray.exceptions.RayError as error:
+        cause = getattr(error, "cause", None) or error
+        cause.add_note(f"in {what}; finished shards are kept: the same call continues")
+        raise cause from None
+
+
+class _Line:
+    """Progress of all parts, in one line on stderr."""
+
+    def __call__(self, now: Mapping[str, int]) -> None:
+        again = f", {now['retries']} begun again" if now["retries"] else ""
+        parts, samples = f"{now['parts']} of {now['parts_total']} parts", f"{now['samples']:,} samples"
+        sizes = f"{now['bytes_in'] / 1e9:.2f} GB → {now['bytes_out'] / 1e9:.2f} GB"
+        print(f"\rpack: {parts}, {samples}, {sizes}{again}\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Takes the line away."""
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)

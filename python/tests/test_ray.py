@@ -1,0 +1,119 @@
+"""`shardpack.ray.pack` on a real Ray of this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_pack import photos
+
+import shardpack as sp
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
+
+import shardpack.ray  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[None]:
+    """Ray with two nodes on this machine, each with room for all tasks, and a process for each task."""
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, "include_dashboard": False})
+    cluster.add_node(num_cpus=4)
+    ray.init(address=cluster.address, log_to_driver=False)
+    yield
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Everything in a folder but locks, which stay."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.startswith(".shardpack-lock")}
+
+
+def slow_cubes(folder: Path, count: int) -> Path:
+    """Cubes that the chosen codec is slow on."""
+    folder.mkdir()
+    for number in range(count):
+        values = np.random.default_rng(number).normal(size=(128, 128, 16)).cumsum(axis=0)
+        np.save(folder / f"{number:03}.npy", (values * 50).astype(np.int16))
+    return folder
+
+
+class Killer(threading.Thread):
+    """Kills the worker of a part as soon as that part has a finished shard and has another to write."""
+
+    def __init__(self, out: Path, part: str, shards: int) -> None:
+        super().__init__(daemon=True)
+        self.journal, self.lock, self.shards = out / f".shardpack-journal-{part}.jsonl", out / f".shardpack-lock-{part}", shards
+        self.ended, self.killed = threading.Event(), 0
+
+    def run(self) -> None:
+        while not self.ended.is_set() and not self.killed:
+            time.sleep(0.002)
+            if not self.journal.exists() or not self.lock.exists():
+                continue
+            holder = re.match(r"process (\d+) on", self.lock.read_text())
+            if holder and 2 <= len(self.journal.read_text().splitlines()) < 1 + self.shards:
+                os.kill(int(holder[1]), signal.SIGKILL)
+                self.killed = int(holder[1])
+
+
+def test_a_worker_that_is_killed_changes_no_byte(tmp_path: Path, workers: None) -> None:
+    source = slow_cubes(tmp_path / "cubes", 16)
+    options = {"shard_size": 100_000, "codec": "zstd", "level": 19, "threads": 1}
+    whole = sp.pack(source, tmp_path / "whole", **options)  # type: ignore[arg-type]
+    assert whole["shards"] == 16
+    killer = Killer(tmp_path / "out", "00002-of-00004", 4)
+    killer.start()
+    seen: list[dict[str, int]] = []
+    packed = shardpack.ray.pack(source, tmp_path / "out", parts=4, progress=seen.append, **options)  # type: ignore[arg-type]
+    killer.ended.set()
+    killer.join()
+    assert killer.killed and list(packed["retried"]) == [2]
+    first, second = packed["retried"][2]
+    assert first != second, "the second try was on the node of the first"
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+    assert {name: packed[name] for name in ("dataset_id", "samples", "shards", "parts")} == {**{n: whole[n] for n in ("dataset_id", "samples", "shards")}, "parts": 4}
+    assert seen[-1]["parts"] == seen[-1]["parts_total"] == 4 and seen[-1]["samples"] == seen[-1]["samples_total"] == 16
+    assert seen[-1]["retries"] == 1
+    again = shardpack.ray.pack(source, tmp_path / "out", parts=4, **options)  # type: ignore[arg-type]
+    assert again["outcome"] == "already-complete" and again["retried"] == {}
+
+
+def test_what_is_left_out_is_told_once(tmp_path: Path, workers: None) -> None:
+    source = photos(tmp_path / "photos")
+    (source / "a/bad.jpg").write_bytes(b"\xff\xd8\xffnothing")
+    with pytest.raises(ValueError, match="bad.jpg") as caught:
+        shardpack.ray.pack(source, tmp_path / "out", parts=3)
+    assert re.fullmatch(r"in part \d/3; finished shards are kept: the same call continues", caught.value.__notes__[0])
+    packed = shardpack.ray.pack(source, tmp_path / "out", parts=3, shard_size="4KiB", on_bad_input="skip")
+    assert [file["key"] for file in packed["skipped"]] == ["a/bad.jpg"] and packed["samples"] == 12
+    sp.pack(source, tmp_path / "whole", shard_size="4KiB", on_bad_input="skip")
+    assert files(tmp_path / "out") == files(tmp_path / "whole")
+
+
+def test_paths_are_those_of_the_caller(tmp_path: Path, workers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    photos(tmp_path / "photos", 4)
+    (tmp_path / "labels.csv").write_text("key,label\n" + "".join(f"{'ab'[n % 2]}/{n:03}.jpg,{n}\n" for n in range(4)))
+    monkeypatch.chdir(tmp_path)
+    assert shardpack.ray.pack("photos", "out", labels="labels.csv", parts=1)["samples"] == 4
+    assert sorted(sp.Dataset("out").labels) == [0, 1, 2, 3]
+
+
+def test_wrong_arguments_are_refused_before_ray_is_asked(tmp_path: Path) -> None:
+    for options, error, text in [
+        ({"part": (1, 2)}, sp.UsageError, "hint: `parts` is their number"),
+        ({"force": True}, sp.UsageError, "hint: remove the old dataset first"),
+        ({"shardsize": 1}, TypeError, "did you mean 'shard_size'"),
+    ]:
+        with pytest.raises(error, match=re.escape(text)):
+            shardpack.ray.pack(tmp_path, tmp_path / "out", **options)  # type: ignore[arg-type]

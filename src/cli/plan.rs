@@ -1,0 +1,95 @@
+//! `shardpack plan`.
+
+use super::args::PlanArgs;
+use super::{Outcome, interrupt, show, units};
+use crate::place::refuse_url;
+use anyhow::bail;
+use shardpack_pack::pack::{Forecast, PackOptions, PartForecast, forecast};
+use shardpack_pack::sources::SourceError;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How many parts the summary lists.
+const SHOWN_PARTS: usize = 12;
+
+pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
+    refuse_url(&args.pack.src, "plan")?;
+    refuse_url(&args.pack.out, "plan")?;
+    let mut options = options(args)?;
+    let interrupt = interrupt::install(false)?;
+    options.source.cancel = Some(Arc::clone(&interrupt.raised));
+    let found = match forecast(&args.pack.src, &args.pack.out, &options, args.parts) {
+        Err(error) if matches!(error.downcast_ref(), Some(SourceError::Cancelled)) => return Ok(Outcome::Interrupted),
+        other => other?,
+    };
+    if args.pack.json {
+        show::json(&found.to_json())?;
+    } else {
+        show::print(&text(&found, args.pack.listing.as_deref()))?;
+    }
+    Ok(Outcome::Fine)
+}
+
+/// The options of `pack`, without those that say how one run goes.
+pub(super) fn options(args: &PlanArgs) -> anyhow::Result<PackOptions> {
+    for (given, flag) in [(args.pack.part.is_some(), "--part"), (args.pack.force, "--force")] {
+        if given {
+            bail!("`{flag}` has no effect on a plan: it is for `pack`");
+        }
+    }
+    super::pack::options(&args.pack)
+}
+
+fn text(found: &Forecast, listing: Option<&Path>) -> String {
+    let measured = found.measured;
+    let parts = units::plural(found.parts.len() as u64, "part");
+    let mut out = format!(
+        "{} ({}) into {}, about {}, in {parts}\n",
+        units::plural(found.samples, "sample"),
+        units::bytes(found.source_bytes),
+        units::plural(u64::from(found.shards), "shard"),
+        units::bytes(found.stored_bytes),
+    );
+    let rows: Vec<Vec<String>> = found.parts.iter().take(SHOWN_PARTS).map(|part| row(found, part)).collect();
+    out += &show::table(&["part", "shards", "samples", "sources", "records", "time"], &rows);
+    if found.parts.len() > SHOWN_PARTS {
+        out += &format!("  … and {} more (--json lists all)\n", found.parts.len() - SHOWN_PARTS);
+    }
+    let empty = found.empty();
+    let time = format!(
+        "{} for the longest part, {} for all after each other",
+        units::seconds(found.longest_seconds()),
+        units::seconds(measured.seconds_for(found.source_bytes))
+    );
+    let rate = format!(
+        "{}, {} on {} here, without writing them",
+        units::plural(measured.samples, "sample"),
+        units::rate(measured.source_bytes, measured.seconds),
+        units::plural(measured.threads as u64, "thread"),
+    );
+    let memory = format!(
+        "{} of samples in flight, beside {} of listing, plan and program",
+        units::bytes(found.memory_bytes),
+        units::bytes(found.plan_rss_bytes)
+    );
+    let listed = match listing {
+        Some(file) => format!("{}, written to `{}`", units::seconds(found.listing_seconds), file.display()),
+        None => format!("{}, again in each part: --listing FILE shares it", units::seconds(found.listing_seconds)),
+    };
+    let mut pairs = vec![("time", time), ("measured on", rate), ("memory of a part", memory), ("listing", listed)];
+    if !empty.is_empty() {
+        pairs.insert(0, ("empty parts", format!("{empty}: a smaller --shard-size makes more shards")));
+    }
+    out + &show::pairs(&pairs)
+}
+
+fn row(found: &Forecast, part: &PartForecast) -> Vec<String> {
+    vec![
+        part.part.to_string(),
+        units::count(part.shards.len() as u64),
+        units::count(part.samples),
+        units::bytes(part.source_bytes),
+        units::bytes(part.stored_bytes),
+        units::seconds(found.measured.seconds_for(part.source_bytes)),
+    ]
+}

@@ -1,0 +1,84 @@
+"""`shardpack plan`, and the listing that it shares with the parts."""
+
+import shutil
+import unittest
+
+from support import CommandTest, cubes, jpeg, pictures
+
+
+class Plan(CommandTest):
+    def test_the_parts_of_a_plan_are_those_that_are_packed(self):
+        source = pictures(self.tmp / "src", 60)
+        options = ["--shard-size", "15KiB", "--seed", "5"]
+        plan = self.ok("plan", source, self.tmp / "out", "--parts", "4", "--json", *options).json()
+        self.assertFalse((self.tmp / "out").exists())
+        self.assertEqual((plan["samples"], sum(part["samples"] for part in plan["parts"])), (60, 60))
+        self.assertEqual(sum(part["source_bytes"] for part in plan["parts"]), plan["source_bytes"])
+        self.assertEqual(plan["source_bytes"], sum(path.stat().st_size for path in source.rglob("*.jpg")))
+        self.assertEqual(plan["empty_parts"], "")
+        self.assertGreater(plan["measured"]["samples"], 0)
+        self.assertAlmostEqual(sum(part["seconds"] for part in plan["parts"]), plan["seconds"])
+        for part in plan["parts"]:
+            packed = self.ok("pack", source, self.tmp / "out", *options, "--part", f"{part['part']}/4", "--json").json()
+            found = {name: packed[name] for name in ("samples", "shards", "bytes_in")}
+            self.assertEqual(found, {"samples": part["samples"], "shards": part["shards"], "bytes_in": part["source_bytes"]})
+            self.assertLess(abs(packed["bytes_out"] - part["stored_bytes"]), 0.5 * part["stored_bytes"])
+            self.assertEqual(packed["memory_bytes"], plan["memory_bytes"])
+
+    def test_what_people_read(self):
+        source = pictures(self.tmp / "src", 6)
+        told = self.ok("plan", source, self.tmp / "out", "--parts", "30").out
+        self.assertIn("6 samples (", told)
+        self.assertIn("into 1 shard", told)
+        self.assertIn(" 1/30", told)
+        self.assertIn("… and 18 more (--json lists all)", told)
+        self.assertRegex(told, r"empty parts +1-29: a smaller --shard-size makes more shards")
+        self.assertRegex(told, r"measured on +6 samples, .* without writing them")
+        self.assertRegex(told, r"listing .*again in each part: --listing FILE shares it")
+        for option in (["--part", "1/2"], ["--force"]):
+            refused = self.expect(2, "plan", source, self.tmp / "out", "--parts", "3", *option)
+            self.assertIn(f"`{option[0]}` has no effect on a plan", refused.err)
+        self.expect(2, "plan", source, self.tmp / "out", "--parts", "0")
+
+    def test_parts_with_a_listing_are_the_bytes_of_one_run_without(self):
+        for kind, source in (("pictures", pictures(self.tmp / "pictures", 40)), ("cubes", cubes(self.tmp / "cubes", 8))):
+            listing, out = self.tmp / f"{kind}.listing", self.tmp / f"{kind}-out"
+            options = ["--shard-size", "20KB"]
+            self.ok("plan", source, out, "--parts", "3", "--listing", listing, *options)
+            for part in (2, 1, 3):
+                self.ok("pack", source, out, "--listing", listing, "--part", f"{part}/3", *options)
+            self.ok("merge", out)
+            self.ok("pack", source, self.tmp / f"{kind}-whole", *options)
+            self.assertSameTree(self.tmp / f"{kind}-whole", out)
+
+    def test_a_listing_is_checked_against_the_source(self):
+        source, listing, out = pictures(self.tmp / "src", 12), self.tmp / "listing", self.tmp / "out"
+        self.ok("plan", source, out, "--parts", "2", "--listing", listing)
+        # What was added is not looked at: the source is not listed anew.
+        (source / "added.jpg").write_bytes(jpeg(99))
+        packed = self.ok("pack", source, out, "--listing", listing, "--json").json()
+        self.assertEqual(packed["samples"], 12)
+        # A file that changed, and one that is gone.
+        first = sorted(path for path in source.rglob("*.jpg") if path.name != "added.jpg")[0]
+        first.write_bytes(jpeg(98))
+        changed = self.expect(2, "pack", source, self.tmp / "out2", "--listing", listing)
+        self.assertIn(f"{first.name}` changed since it was listed: expected ", changed.err)
+        first.unlink()
+        gone = self.expect(2, "pack", source, self.tmp / "out3", "--listing", listing)
+        self.assertIn(first.name, gone.err)
+        # Other options, another source, a damaged listing, one that is not there, a file that is none.
+        other = self.expect(2, "pack", source, self.tmp / "out4", "--listing", listing, "--class-folders", "off")
+        self.assertIn("option `class_folders`: expected null, found false\nhint: give the options that `shardpack plan` was given", other.err)
+        shutil.copytree(source, self.tmp / "copy")
+        self.assertIn("source: expected ", self.expect(2, "pack", self.tmp / "copy", self.tmp / "out5", "--listing", listing).err)
+        text = listing.read_bytes()
+        listing.write_bytes(text[:-100])
+        self.assertIn("listing `", self.expect(2, "pack", source, self.tmp / "out6", "--listing", listing).err)
+        self.assertIn("cannot open `", self.expect(2, "pack", source, self.tmp / "out7", "--listing", self.tmp / "none").err)
+        (self.tmp / "notes").write_text("notes of somebody, which nobody wants to lose\n")
+        kept = self.expect(2, "plan", source, out, "--parts", "2", "--listing", self.tmp / "notes")
+        self.assertIn("expected none, or a listing, found another file", kept.err)
+
+
+if __name__ == "__main__":
+    unittest.main()
