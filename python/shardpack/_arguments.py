@@ -30,8 +30,6 @@ _HABITS = {
     "generator": "seed=… decides about all that is random",
     "drop_last": 'end="drop" (the default), "pad" or "uneven" says what becomes of the last samples',
     "pin_memory": 'to="torch", device="cuda" decodes on the GPU',
-    "transform": "work on whole batches, in the first line of the model; for a function of single samples there is "
-    "DataLoader(shardpack.torch.MapDataset(dataset, transform), …)",
     "collate_fn": "batches are tensors already: change batch[field] in the loop",
     "sampler": "weights=… draws by weight, and dataset.subset(…) chooses samples",
     "batch_sampler": "weights=… draws by weight, and dataset.subset(…) chooses samples",

@@ -151,7 +151,7 @@ def test_bfloat16_goes_to_jax(cubes: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"augment": "flip"}, "augmentation: expected for arrays hflip, vflip or rot90.*found `flip`"),
+        ({"augment": "flip"}, "augmentation: expected for arrays hflip, vflip or rot90, for pictures trivial_augment_wide.*found `flip`"),
         ({"augment": ["hflip", "hflip"]}, "augmentation: expected .*found `hflip,hflip`"),
         ({"mean": {"cube": 1}}, None),
         ({"mean": {"cube": [1, 2]}}, r"mean and std of field `cube`: expected one number, or 8.*found 2"),

@@ -328,7 +328,6 @@ def test_options_are_checked_at_once(dataset: sp.Dataset, options: dict[str, Any
         ({"num_workers": 4}, "keyword argument 'num_workers'\nhint: threads"),
         ({"drop_last": True}, '\nhint: end="drop"'),
         ({"pin_memory": True}, '\nhint: to="torch", device="cuda"'),
-        ({"transform": abs}, "\nhint: .*MapDataset"),
         ({"collate_fn": abs}, "\nhint: batches are tensors"),
         ({"prefetch_size": 2}, "\nhint: did you mean 'prefetch'?"),
         ({"zzz": 2}, r"\nhint: help\(shardpack.Loader\)"),

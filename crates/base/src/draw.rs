@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::cast_possible_truncation, reason = "a number below 64")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 64")]
     fn draws_are_uniform() {
         // Chi-square over 64 bins of 64,000 draws, of both halves: the 99.99 % point of 63 degrees
         // of freedom is 113.
