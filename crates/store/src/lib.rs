@@ -32,6 +32,7 @@ mod remote;
 mod state;
 mod through;
 mod tuner;
+mod upload;
 mod watch;
 
 pub use object_store::ObjectStore;
@@ -39,6 +40,7 @@ pub use options::{Keys, StoreOptions};
 pub use remote::Remote;
 pub use shardpack_reader::CacheStats;
 pub use shardpack_reader::is_url;
+pub use upload::Upload;
 
 use place::Place;
 use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};
