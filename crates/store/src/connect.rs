@@ -8,6 +8,7 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::HttpBuilder;
+use object_store::multipart::MultipartStore;
 use object_store::{ClientConfigKey, ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig};
 use shardpack_reader::{Error, Result};
 use std::sync::Arc;
@@ -57,6 +58,26 @@ pub(crate) fn connect(target: &Target, options: &StoreOptions) -> Result<Arc<dyn
                 builder = builder.with_config(key, value);
             }
             Arc::new(builder.build().map_err(|error| wrong(target, &error, options))?)
+        }
+    })
+}
+
+/// A client to write with: the same one twice, by what it is asked for.
+pub(crate) type Writable = (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>);
+
+pub(crate) fn connect_to_write(target: &Target, options: &StoreOptions) -> Result<Writable> {
+    fn both<S: ObjectStore + MultipartStore>(store: Arc<S>) -> Writable {
+        (Arc::clone(&store) as Arc<dyn ObjectStore>, store)
+    }
+    Ok(match &target.scheme {
+        ObjectStoreScheme::AmazonS3 => both(build!(AmazonS3Builder, AmazonS3ConfigKey, target, options)),
+        ObjectStoreScheme::GoogleCloudStorage => {
+            both(build!(GoogleCloudStorageBuilder, GoogleConfigKey, target, options))
+        }
+        ObjectStoreScheme::MicrosoftAzure => both(build!(MicrosoftAzureBuilder, AzureConfigKey, target, options)),
+        _ => {
+            let found = format!("{}://, which is read only", target.url.scheme());
+            return Err(Error::usage(format!("`{}`", target.name), "s3://, gs:// or az:// to write to", found));
         }
     })
 }

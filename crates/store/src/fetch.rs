@@ -92,7 +92,7 @@ pub(crate) async fn fetch(
 
 /// Half of a time that doubles with each attempt, and a part of the other half that differs from
 /// request to request, so that those that failed together do not come back together.
-fn pause(first: Duration, attempt: u32, salt: u64) -> Duration {
+pub(crate) fn pause(first: Duration, attempt: u32, salt: u64) -> Duration {
     let whole = first.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1)).min(100));
     let part = salt.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
     let part = u32::try_from(part).unwrap_or_default();

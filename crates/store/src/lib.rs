@@ -35,6 +35,7 @@ mod simulation;
 mod state;
 mod through;
 mod tuner;
+mod upload;
 mod watch;
 
 pub use object_store::ObjectStore;
@@ -42,6 +43,7 @@ pub use options::{Keys, StoreOptions};
 pub use remote::Remote;
 pub use shardpack_reader::CacheStats;
 pub use shardpack_reader::is_url;
+pub use upload::Upload;
 
 use place::Place;
 use shardpack_reader::{Dataset, DatasetOptions, Result, VerifyOptions, VerifyReport};

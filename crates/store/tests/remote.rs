@@ -11,7 +11,7 @@ use loader_support::{Disk, epoch};
 use server::{Answer, Request, Server};
 use shardpack_loader::{Loader, LoaderOptions};
 use shardpack_reader::{Dataset, DatasetOptions, VerifyOptions, verify};
-use shardpack_store::{StoreOptions, open};
+use shardpack_store::{Remote, StoreOptions, Upload, open};
 use std::time::Duration;
 
 /// Times short enough for tests, long enough for a busy machine.
@@ -70,6 +70,25 @@ fn everything_is_as_from_the_disk() {
         assert_eq!((report.samples, report.bytes, report.shards), (local.samples, local.bytes, local.shards));
         assert_eq!(report.notes.len(), 1, "nothing lists files there: {:?}", report.notes);
     }
+}
+
+#[test]
+fn what_was_sent_to_a_store_is_the_dataset() {
+    let disk = Disk::varied(&[40, 1, 0, 90]);
+    let store = std::sync::Arc::new(object_store::memory::InMemory::new());
+    let upload = Upload::new(store.clone(), "train", &options()).unwrap();
+    let entries = std::fs::read_dir(disk.path()).unwrap().map(|entry| entry.unwrap().path());
+    for path in entries.filter(|path| path.extension().is_some_and(|extension| extension == "shard")) {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        let bytes = upload.send(name, &mut std::fs::File::open(&path).unwrap()).unwrap();
+        assert_eq!(bytes, path.metadata().unwrap().len());
+    }
+    assert!(upload.create("manifest.json", &std::fs::read(disk.path().join("manifest.json")).unwrap()).unwrap());
+    let remote = || std::sync::Arc::new(Remote::new(store.clone(), "train", &options()).unwrap());
+    assert_same(&disk.open(), &DatasetOptions::new().open_in(remote()).unwrap());
+    let whole = VerifyOptions { digest: true, ..Default::default() };
+    let report = shardpack_reader::verify_in(remote(), None, &whole).unwrap();
+    assert!(report.is_whole(), "{:?}", report.problems);
 }
 
 #[test]
