@@ -1,5 +1,5 @@
-// One LZ4 block, decoded by the 32 lanes of a warp. All lanes read the tokens; literals and matches are copied 32
-// bytes at a time. Every length and offset is checked before it is used, by the rules of LZ4_decompress_safe: what it
+// One LZ4 block, decoded by the 32 lanes of a warp. All lanes read the tokens; literals and matches are copied by all
+// lanes at a time. Every length and offset is checked before it is used, by the rules of LZ4_decompress_safe: what it
 // refuses is refused here. (It takes an offset of 0, and a few blocks whose last match comes too late, that no writer
 // makes; those are refused here.)
 //
@@ -155,9 +155,9 @@ FN void lz4_long_match(Lz4Writer& to, Lz4Memory& memory, u32 op, u32 offset, u32
     }
 }
 
-// Decodes the block of `bytes` bytes, at least 1, that begins `at` bytes, 15 at most, behind `from`, a multiple of 16, to the
-// `out_bytes` bytes at `out`, all of which it must fill. 16 bytes around the block can be read. Returns whether the block
-// is sound; if not, some of the output may be written.
+// Decodes the block of `bytes` bytes, at least 1, that begins `at` bytes, 15 at most, behind `from`, a multiple of 16, to
+// the `out_bytes` bytes at `out`, all of which it must fill; whether `out` is such a multiple, too, says `aligned`. 16 bytes
+// around the block can be read. Returns whether the block is sound; if not, some of the output may be written.
 FN bool lz4_block(Ptr<const u8> from, u32 at, u32 bytes, Ptr<u8> out, bool aligned, u32 out_bytes, Lz4Memory& memory,
                   u32 lane) {
     Lz4Writer writer;

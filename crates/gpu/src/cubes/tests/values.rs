@@ -216,6 +216,7 @@ fn every_float16_is_cast_as_the_host_does() {
 #[test]
 fn odd_floats_and_integers_are_cast_as_the_host_does() {
     let singles: Vec<u32> = (0..=u16::MAX)
+        .step_by(3)
         .flat_map(|h| {
             [u32::from(h) << 16, u32::from(h) << 16 | 0x8000, u32::from(h) << 16 | 0x7FFF, u32::from(h) * 0x1_0001]
         })
