@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Bytes of a block.
@@ -39,10 +39,18 @@ pub(crate) struct Cache {
     store: String,
     most: u64,
     stats: Mutex<CacheStats>,
-    /// Bytes that may be written before the folder is looked at again.
-    room: Mutex<u64>,
+    room: Mutex<Room>,
     next: AtomicU64,
     is_off: AtomicBool,
+}
+
+/// What this process may write.
+#[derive(Debug, Default)]
+struct Room {
+    /// Bytes before the folder is looked at again.
+    left: u64,
+    /// Bytes of blocks that have their room, and may not be in the folder yet.
+    underway: u64,
 }
 
 impl Cache {
@@ -60,7 +68,7 @@ impl Cache {
             store,
             most,
             stats: Mutex::default(),
-            room: Mutex::new(0),
+            room: Mutex::default(),
             next: AtomicU64::new(0),
             is_off: AtomicBool::new(false),
         };
@@ -137,8 +145,13 @@ impl Cache {
         let mut head = MAGIC.to_vec();
         head.extend_from_slice(&u32::try_from(identity.len()).unwrap_or(u32::MAX).to_le_bytes());
         head.extend_from_slice(&crc(identity.as_bytes(), bytes).to_le_bytes());
-        let made = self.make_room(whole);
-        if made.and_then(|()| self.write(&name(identity), &[&head, identity.as_bytes(), bytes])).is_err() {
+        let parts: [&[u8]; 3] = [&head, identity.as_bytes(), bytes];
+        let written = self.make_room(whole).and_then(|()| {
+            let written = self.write(&name(identity), &parts);
+            self.room().underway -= whole;
+            written
+        });
+        if written.is_err() {
             self.is_off.store(true, Ordering::Relaxed);
             self.count(|stats| stats.failed_writes += 1);
         }
@@ -182,9 +195,9 @@ impl Cache {
     /// Makes room for `bytes`: a process looks at all blocks whenever it has written a part of the
     /// bound, because others write too.
     fn make_room(&self, bytes: u64) -> io::Result<()> {
-        let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(left) = room.checked_sub(bytes) {
-            *room = left;
+        let mut room = self.room();
+        if let Some(left) = room.left.checked_sub(bytes) {
+            *room = Room { left, underway: room.underway + bytes };
             return Ok(());
         }
         let mut blocks = Vec::new();
@@ -204,7 +217,7 @@ impl Cache {
         }
         blocks.sort();
         let part = (self.most / PART).max(bytes);
-        let mut total: u64 = blocks.iter().map(|(_, len, _)| len).sum();
+        let mut total = room.underway + blocks.iter().map(|(_, len, _)| len).sum::<u64>();
         for (_, len, name) in blocks {
             if total.saturating_add(part) <= self.most {
                 break;
@@ -214,8 +227,12 @@ impl Cache {
             }
             total = total.saturating_sub(len);
         }
-        *room = part - bytes;
+        *room = Room { left: part - bytes, underway: room.underway + bytes };
         Ok(())
+    }
+
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
