@@ -134,9 +134,7 @@ impl Column {
 }
 
 fn scalar(shard: &Shard, position: usize, dtype: Dtype, record: u64) -> Option<Scalar> {
-    let width = dtype.size();
-    let start = usize::try_from(record).ok()?.checked_mul(width)?;
-    Scalar::from_bytes(dtype, shard.index().column(position)?.get(start..start.checked_add(width)?)?)
+    Scalar::from_bytes(dtype, shard.index().scalar(record, position)?)
 }
 
 fn class_of<'a>(place: &Place<'a>) -> Option<&'a str> {

@@ -381,18 +381,23 @@ impl Index {
         self.bytes.get(self.scalars.get(position)?.clone())
     }
 
+    /// The bytes of scalar field `position` of row `i`.
+    #[must_use]
+    pub fn scalar(&self, i: u64, position: usize) -> Option<&[u8]> {
+        let column = self.column(position)?;
+        // As many elements as there are rows: that was checked when the index was parsed.
+        let bytes = column.len().checked_div(usize::try_from(self.len()).ok()?)?;
+        let start = usize::try_from(i).ok()?.checked_mul(bytes)?;
+        column.get(start..start.checked_add(bytes)?)
+    }
+
     /// Whether the packed scalars of a record equal those of row `i`.
     #[must_use]
     pub fn scalars_match(&self, i: u64, packed: &[u8]) -> bool {
         let mut rest = packed;
         for (position, (_, dtype)) in self.metadata().schema.scalars().enumerate() {
-            let bytes = dtype.size();
-            let value = usize::try_from(i).ok().and_then(|i| {
-                let start = i.checked_mul(bytes)?;
-                self.column(position)?.get(start..start.checked_add(bytes)?)
-            });
-            let Some((head, tail)) = rest.split_at_checked(bytes) else { return false };
-            if value != Some(head) {
+            let Some((head, tail)) = rest.split_at_checked(dtype.size()) else { return false };
+            if self.scalar(i, position) != Some(head) {
                 return false;
             }
             rest = tail;

@@ -381,15 +381,13 @@ fn guess_metadata(record: &Record<'_>, limits: &Limits) -> anyhow::Result<Metada
 pub fn tally_of(shard: &Shard) -> Tally {
     let index = shard.index();
     let schema = &index.metadata().schema;
-    let columns: Vec<_> = (0..).map_while(|position| index.column(position)).collect();
-    let widths: Vec<usize> = schema.scalars().map(|(_, dtype)| dtype.size()).collect();
+    let scalars = schema.scalars().count();
     let mut packed = Vec::new();
     let mut tally = Tally::default();
     for record in 0..index.len() {
         packed.clear();
-        for (column, width) in columns.iter().zip(&widths) {
-            let start = usize::try_from(record).unwrap_or(usize::MAX).saturating_mul(*width);
-            let value = column.get(start..start.saturating_add(*width));
+        for position in 0..scalars {
+            let value = index.scalar(record, position);
             debug_assert!(value.is_some(), "a column of an index that was checked has a value for each record");
             packed.extend(value.unwrap_or_default());
         }

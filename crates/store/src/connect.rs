@@ -65,10 +65,11 @@ pub(crate) fn connect(target: &Target, options: &StoreOptions) -> Result<Arc<dyn
 /// A client to write with: the same one twice, by what it is asked for.
 pub(crate) type Writable = (Arc<dyn ObjectStore>, Arc<dyn MultipartStore>);
 
+pub(crate) fn both<S: ObjectStore + MultipartStore>(store: Arc<S>) -> Writable {
+    (Arc::clone(&store) as Arc<dyn ObjectStore>, store)
+}
+
 pub(crate) fn connect_to_write(target: &Target, options: &StoreOptions) -> Result<Writable> {
-    fn both<S: ObjectStore + MultipartStore>(store: Arc<S>) -> Writable {
-        (Arc::clone(&store) as Arc<dyn ObjectStore>, store)
-    }
     Ok(match &target.scheme {
         ObjectStoreScheme::AmazonS3 => both(build!(AmazonS3Builder, AmazonS3ConfigKey, target, options)),
         ObjectStoreScheme::GoogleCloudStorage => {

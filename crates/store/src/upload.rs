@@ -1,7 +1,7 @@
 //! Writing objects: each appears whole or not at all.
 
 use crate::client::{Client, Shared, cannot_start};
-use crate::connect::{Writable, connect_to_write};
+use crate::connect::{Writable, both, connect_to_write};
 use crate::failure::Failure;
 use crate::fetch::pause;
 use crate::options::StoreOptions;
@@ -58,7 +58,7 @@ impl Upload {
     /// `Usage` if the folder cannot be one, or no thread can be started.
     pub fn new<S: ObjectStore + MultipartStore>(store: Arc<S>, folder: &str, options: &StoreOptions) -> Result<Self> {
         let key = Key::parse(folder).map_err(|error| Error::usage("folder in the store", "a path", error))?;
-        Self::start((Arc::clone(&store) as Arc<dyn ObjectStore>, store), key, folder, options)
+        Self::start(both(store), key, folder, options)
     }
 
     /// The folder that a URL names: `s3://`, `gs://` or `az://`.

@@ -58,22 +58,9 @@ impl CubeKernels {
         out: &Memory,
     ) -> Result<Vec<(&'static str, f32)>, GpuError> {
         Self::check(work, slot, out)?;
-        let (begin, end) = (Event::new(device)?, Event::new(device)?);
-        let mut profile = Vec::new();
-        for launch in work.launches(slot.address(), 0, out.address()).into_iter().filter(Launch::has_work) {
-            let mut times = [0.0_f32; 9];
-            for time in &mut times {
-                begin.record(stream)?;
-                stream.run(&self.module, &launch)?;
-                end.record(stream)?;
-                end.synchronize()?;
-                *time = begin.milliseconds_to(&end)?;
-            }
-            times.sort_by(f32::total_cmp);
-            let [.., median, _, _, _, _] = times;
-            profile.push((launch.kernel, median));
-        }
-        Ok(profile)
+        let marks = [Event::new(device)?, Event::new(device)?];
+        let launches = work.launches(slot.address(), 0, out.address()).into_iter().filter(Launch::has_work);
+        launches.map(|launch| Ok((launch.kernel, stream.time(&self.module, &launch, &marks)?))).collect()
     }
 
     fn check(work: &Work, slot: &Memory, out: &Memory) -> Result<(), GpuError> {

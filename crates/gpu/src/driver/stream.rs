@@ -144,6 +144,24 @@ impl Stream {
             .map_err(GpuError::of("cuLaunchKernel"))
     }
 
+    /// Milliseconds of a kernel by itself: the median of several runs between two marks.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run).
+    pub(crate) fn time(&self, module: &Module, launch: &Launch, [begin, end]: &[Event; 2]) -> Result<f32, GpuError> {
+        let mut times = [0.0_f32; 9];
+        for time in &mut times {
+            begin.record(self)?;
+            self.run(module, launch)?;
+            end.record(self)?;
+            end.synchronize()?;
+            *time = begin.milliseconds_to(end)?;
+        }
+        times.sort_by(f32::total_cmp);
+        let [.., median, _, _, _, _] = times;
+        Ok(median)
+    }
+
     /// Lets what comes next wait until `event` has happened.
     ///
     /// # Errors

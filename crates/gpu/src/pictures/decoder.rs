@@ -107,22 +107,8 @@ impl PictureDecoder {
     /// As `submit`.
     pub fn profile(&mut self, batch: &Batch) -> Result<Vec<(&'static str, f32)>, GpuError> {
         let (at, _) = self.places(batch)?;
-        let [begin, end] = &self.marks;
-        let mut profile = Vec::new();
-        for launch in batch.launches(&at) {
-            let mut times = [0.0_f32; 9];
-            for time in &mut times {
-                begin.record(&self.stream)?;
-                self.stream.run(&self.module, &launch)?;
-                end.record(&self.stream)?;
-                end.synchronize()?;
-                *time = begin.milliseconds_to(end)?;
-            }
-            times.sort_by(f32::total_cmp);
-            let [.., median, _, _, _, _] = times;
-            profile.push((launch.kernel, median));
-        }
-        Ok(profile)
+        let time = |launch: Launch| Ok((launch.kernel, self.stream.time(&self.module, &launch, &self.marks)?));
+        batch.launches(&at).into_iter().map(time).collect()
     }
 
     fn launch(&mut self, batch: &Batch, at: &Regions<u64>) -> Result<(), GpuError> {

@@ -196,9 +196,8 @@ impl Found {
         let schema = &index.metadata().schema;
         let row = index.row(record)?;
         let mut packed = Vec::new();
-        for (position, (_, dtype)) in schema.scalars().enumerate() {
-            let start = usize::try_from(record).ok()?.checked_mul(dtype.size())?;
-            packed.extend(index.column(position)?.get(start..start.checked_add(dtype.size())?)?);
+        for position in 0..schema.scalars().count() {
+            packed.extend(index.scalar(record, position)?);
         }
         let axis = |name: &str| whole(schema, &packed, name);
         let class = axis("label").and_then(|label| u32::try_from(label).ok());

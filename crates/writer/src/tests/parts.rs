@@ -16,6 +16,13 @@ fn part(index: u32, count: u32) -> WriteOptions<'static> {
     WriteOptions { part: Some(Part::new(index, count).unwrap()), ..options(2) }
 }
 
+/// The folder holds the bytes of one run of this plan.
+fn assert_is_one_run(folder: &Path, plan: &Plan, source: &Numbers) {
+    let whole = tempdir().unwrap();
+    write_dataset(whole.path(), plan, source, &options(2)).unwrap();
+    assert_eq!(files(folder), files(whole.path()));
+}
+
 #[test]
 fn parts_cover_every_shard_once() {
     for shards in [1, 2, 7, 100, u32::MAX] {
@@ -142,9 +149,7 @@ fn merge_lists_the_parts_to_pack_again() {
         write_dataset(dir.path(), &plan, &source, &part(i, 8)).unwrap();
     }
     merge::<Sum>(dir.path()).unwrap();
-    let whole = tempdir().unwrap();
-    write_dataset(whole.path(), &plan, &source, &options(2)).unwrap();
-    assert_eq!(files(dir.path()), files(whole.path()));
+    assert_is_one_run(dir.path(), &plan, &source);
 }
 
 #[test]
@@ -204,9 +209,7 @@ fn parts_of_different_plans_do_not_mix() {
     assert!(text(options(1)).contains("expected a dataset written as the whole, found one written as 3 parts"));
     // Force without a part removes them.
     write_dataset(dir.path(), &source.plan(30_000), &source, &WriteOptions { force: true, ..options(1) }).unwrap();
-    let whole = tempdir().unwrap();
-    write_dataset(whole.path(), &source.plan(30_000), &source, &options(1)).unwrap();
-    assert_eq!(files(dir.path()), files(whole.path()));
+    assert_is_one_run(dir.path(), &source.plan(30_000), &source);
     // A part with force does not replace a dataset.
     let force = WriteOptions { force: true, ..part(0, 3) };
     assert!(matches!(write_dataset(dir.path(), &source.plan(40_000), &source, &force), Err(Error::Refused { .. })));
@@ -231,9 +234,7 @@ fn parts_made_from_copies_with_other_times_merge() {
     let error = write_dataset(dir.path(), &touched, &source, &part(1, 3)).unwrap_err().to_string();
     assert!(error.contains("modification times of the sources have changed") && error.contains("--force"), "{error}");
     merge::<Sum>(dir.path()).unwrap();
-    let whole = tempdir().unwrap();
-    write_dataset(whole.path(), &source.plan(40_000), &source, &options(2)).unwrap();
-    assert_eq!(files(dir.path()), files(whole.path()));
+    assert_is_one_run(dir.path(), &source.plan(40_000), &source);
 }
 
 #[test]
@@ -287,9 +288,7 @@ fn a_part_that_starts_over_takes_what_its_journal_had_not_noted_yet_with_it() {
         write_dataset(dir.path(), &new, &source, &WriteOptions { force: true, ..part(i, 2) }).unwrap();
     }
     merge::<Sum>(dir.path()).unwrap();
-    let whole = tempdir().unwrap();
-    write_dataset(whole.path(), &new, &source, &options(2)).unwrap();
-    assert_eq!(files(dir.path()), files(whole.path()));
+    assert_is_one_run(dir.path(), &new, &source);
 }
 
 #[test]
