@@ -10,7 +10,7 @@
 import importlib
 from typing import TYPE_CHECKING
 
-from shardpack import augment, view
+from shardpack import align, augment, view
 from shardpack._batch import Batch, Ragged
 from shardpack._dataset import Concat, Dataset, Field, Sample, Subset, concat
 from shardpack._index import Indices
@@ -48,6 +48,7 @@ __all__ = [
     "Weights",
     "Writer",
     "__version__",
+    "align",
     "augment",
     "concat",
     "convert",

@@ -107,18 +107,34 @@ def _text(name: str, value: object, such_as: str) -> str:
     return value
 
 
-def _fields(fields: Sequence[str] | None, dataset: Dataset, cube: str) -> tuple[list[str], list[str], frozenset[str]]:
+def _fields(
+    fields: Sequence[str] | None, dataset: Dataset, cube: str, align: Sequence[tuple[str, str]]
+) -> tuple[list[str], list[str], frozenset[str]]:
     """Names of all fields of a batch, of those that are tensors, and of the arrays that are not."""
     kinds = {field.name: field.kind for field in dataset.schema}
     plain = {name for name, kind in kinds.items() if kind in ("text", "json", "bytes")}
     # A patch of one size can be cut out of all.
     varying = frozenset(dataset._core.varying_arrays()) if cube == "whole" else frozenset[str]()
+    varying -= {name for name, text in align if text.startswith("mask")}
+    varying |= {name for name, text in align if not text.startswith("mask")}
     chosen = names(fields)
     if chosen is None:
         chosen = [name for name in kinds if name not in plain]
     if len(set(chosen)) < len(chosen):
         raise _shardpack.UsageError(f"fields: expected each name once, found {', '.join(chosen)}")
+    for name, text in align:
+        if name not in chosen:
+            raise _shardpack.UsageError(f"align: expected fields out of {', '.join(chosen)}, found {name!r}, as {text!r}")
     return chosen, [name for name in chosen if name not in plain and name not in varying], varying
+
+
+def _align(align: Mapping[str, str] | None) -> list[tuple[str, str]]:
+    """Fields that follow their picture, and how."""
+    if align is None:
+        return []
+    if not isinstance(align, Mapping):
+        raise TypeError(f"align: expected a mapping such as {{'mask': sp.align.mask()}}, found {align!r}")
+    return [(str(name), _text(f"align[{name!r}]", text, "boxes,format=xywh")) for name, text in align.items()]
 
 
 def _dtype(dtype: Any) -> str | None:

@@ -18,6 +18,7 @@ from shardpack._arguments import (
     Numbered,
     Shuffle,
     Weights,
+    _align,
     _augment,
     _bands,
     _dtype,
@@ -107,8 +108,11 @@ class Loader:
         Fields to load. Default: all scalars, pictures and arrays, without the figures that packing measured
         (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects.
         So are arrays whose length differs from sample to sample (boxes, token ids): a list with one array for each
-        row. These lists are read when you first ask a batch for one. That reads its samples a second time, and
-        decodes no picture. Batches of named fields can be unpacked in that order: ``images, labels = batch``.
+        row. These lists are not part of :attr:`predicted_bytes`. Batches of named fields can be unpacked in that order: ``images, labels = batch``.
+    align : mapping from field to str, optional
+        Fields that follow the view of their picture, which crops, scales and mirrors it: masks, boxes, keypoints, and
+        what belongs to each box (:mod:`shardpack.align`): ``{"mask": sp.align.mask(), "boxes": sp.align.boxes("xywh")}``.
+        Masks are tensors of the view's size, the others lists with one array for each row.
     weights : "balanced", mapping or array, optional
         Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes equally
         often), label or name of a class → weight, or one weight for each sample. Default: each sample once.
@@ -214,6 +218,7 @@ class Loader:
         layout: Literal["hwc", "chw"] = "hwc",
         dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
         fields: Sequence[str] | None = None,
+        align: Mapping[str, str] | None = None,
         weights: Weights | None = None,
         mix: Sequence[float] | None = None,
         threads: int | None = None,
@@ -259,7 +264,8 @@ class Loader:
         if self._stage is not None and to != "jax":
             # The same one for as long as the loader lives, whichever the program chooses later.
             self._convert = converter(to or "numpy", f"cuda:{self._stage.number}")
-        self._fields, tensors, objects = _fields(fields, dataset, cube)
+        aligned = _align(align)
+        self._fields, tensors, arrays = _fields(fields, dataset, cube, aligned)
         self._options = Options(
             batch_size=_number("batch_size", batch_size, 1, 2**32 - 1),
             seed=_number("seed", seed, 0, 2**64 - 1),
@@ -279,6 +285,8 @@ class Loader:
             mix_batch=_mix_batch(augment_batch, num_classes, dataset),
             transform=None if transform is None else Rows(_function("transform", transform)),
             fields=tensors,
+            objects=[name for name in self._fields if name not in tensors],
+            align=aligned,
             members=dataset._members,
             **_weights(weights, dataset),
             mix=_mix(mix, dataset, weights),
@@ -292,7 +300,7 @@ class Loader:
         )
         self._change = None if transform_batch is None else _function("transform_batch", transform_batch)
         # Not a method: a batch that is kept must not keep the threads.
-        self._objects = partial(_read, dataset, objects, self._convert)
+        self._objects = partial(_read, arrays, self._convert)
         self._pictures = frozenset(field.name for field in dataset.schema if field.kind == "image")
         # Whoever names the fields knows their order.
         self._unpacks = fields is not None
@@ -643,13 +651,10 @@ def _made(dataset: Dataset, arguments: dict[str, Any], state: dict[str, Any]) ->
 
 
 def _read(
-    dataset: Dataset, arrays: frozenset[str], convert: Convert, batch: _shardpack.Batch, fields: Sequence[str]
+    arrays: frozenset[str], convert: Convert, batch: _shardpack.Batch, fields: Sequence[str]
 ) -> dict[str, list[Any]]:
     """The fields of a batch that are no tensors; ``None`` in rows without a sample."""
-    real = batch.mask()
-    samples = iter(dataset._core.get_many(batch.indices()[real].astype(np.uint64), list(fields)))
-    rows = [next(samples) if is_real else {} for is_real in real]
-    values = {field: [row.get(field) for row in rows] for field in fields}
+    values = {field: batch.objects(field) for field in fields}
     for field in arrays.intersection(fields):
         values[field] = [None if value is None else convert(value) for value in values[field]]
     return values

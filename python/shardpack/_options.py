@@ -39,6 +39,8 @@ class Options:
     mix_batch: tuple[list[str], int] | None
     transform: Callable[..., None] | None
     fields: list[str] | None
+    objects: list[str]
+    align: list[tuple[str, str]]
     members: NDArray[np.uint64] | None
     weights: NDArray[np.float64] | None
     class_weights: dict[int, float] | None

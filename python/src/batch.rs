@@ -4,14 +4,14 @@
 use crate::device;
 use crate::dlpack::{self, CPU, CUDA, Part, Place};
 use crate::errors::raise;
-use crate::values::vector;
+use crate::values::{Value, vector};
 use numpy::PyArray1;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyKeyError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 use shardpack_format::{Dtype, ElementType};
-use shardpack_loader::Crop;
 use shardpack_loader::stage::StreamHandle;
+use shardpack_loader::{Crop, Object};
 use std::ptr::NonNull;
 
 /// A batch of the loader. Its slot is returned when this object, and every tensor made from it, is
@@ -70,6 +70,13 @@ impl Batch {
             flipped.push(crop.is_some_and(|crop| crop.flip));
         }
         Ok((vector(py, sources), vector(py, crops), vector(py, sizes), vector(py, flipped)))
+    }
+
+    /// For each row its value of a field that is no tensor; `None` where there is none.
+    fn objects<'py>(&self, py: Python<'py>, field: &str) -> PyResult<Bound<'py, PyList>> {
+        let rows = self.inner.objects(field).ok_or_else(|| PyKeyError::new_err(field.to_owned()))?;
+        let object = |row: Option<&Object>| row.cloned().map_or(Value::Missing, Value::from).into_object(py);
+        PyList::new(py, rows.into_iter().map(object).collect::<PyResult<Vec<_>>>()?)
     }
 
     /// Index of the sample of each row; -1 for padding.

@@ -15,7 +15,9 @@ use shardpack_format::Error;
 use shardpack_jpeg::{PixelLayout, Scaling};
 use shardpack_loader::order::{End, Members, Mixture, Mode, Order, Runs, Sampling, State, Weighted};
 use shardpack_loader::stage;
-use shardpack_loader::{ArrayDtype, BatchMix, Factors, LoaderOptions, OnCorrupt, Watch, parse_augment, parse_bands};
+use shardpack_loader::{
+    Align, ArrayDtype, BatchMix, Factors, LoaderOptions, OnCorrupt, Watch, parse_augment, parse_bands,
+};
 use shardpack_reader::Bands;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -65,6 +67,10 @@ pub(crate) struct Options<'py> {
     /// Called for every row.
     transform: Option<Py<PyAny>>,
     fields: Option<Vec<String>>,
+    /// Fields that are no tensors.
+    objects: Vec<String>,
+    /// Fields that follow their picture, and how.
+    align: Vec<(String, String)>,
     members: Option<Bound<'py, PyArray1<u64>>>,
     /// One for each sample of the dataset.
     weights: Option<Bound<'py, PyArray1<f64>>>,
@@ -194,6 +200,8 @@ impl Options<'_> {
                 }
             },
             fields: self.fields.clone(),
+            objects: self.objects.clone(),
+            align: self.align.iter().map(aligned).collect::<PyResult<_>>()?,
             threads: self.threads,
             slots: self.slots.unwrap_or_else(|| LoaderOptions::default_slots(self.stage.is_some())),
             window: self.window.parse().map_err(raise)?,
@@ -205,6 +213,10 @@ impl Options<'_> {
             ..LoaderOptions::default()
         })
     }
+}
+
+fn aligned((field, text): &(String, String)) -> PyResult<(String, Align)> {
+    Ok((field.clone(), text.parse().map_err(raise)?))
 }
 
 /// Ascending neighbours become a range, which costs less than a list.

@@ -8,6 +8,7 @@ use pyo3::types::{PyBytes, PyDict};
 use shardpack_array::{Array, ArrayDecoder};
 use shardpack_format::{Dtype, Field, FieldKind, Limits};
 use shardpack_jpeg::PictureDecoder;
+use shardpack_loader::Object;
 use shardpack_reader::{Error, RecordView, Sample, Scalar};
 
 /// One value of a sample, on its way to Python.
@@ -85,8 +86,20 @@ impl Decoded {
     }
 }
 
+impl From<Object> for Value {
+    fn from(object: Object) -> Self {
+        match object {
+            Object::Array(array) => Self::Array(array),
+            Object::Text(text) => Self::Text(text),
+            Object::Json(text) => Self::Json(text),
+            Object::Bytes(bytes) => Self::Bytes(bytes),
+            _ => Self::Missing,
+        }
+    }
+}
+
 impl Value {
-    fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    pub(crate) fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         Ok(match self {
             Self::Missing => py.None().into_bound(py),
             Self::Scalar(Scalar::Bool(value)) => value.into_pyobject(py)?.to_owned().into_any(),

@@ -4,7 +4,8 @@
 use super::arrays::{Cut, too_large};
 use super::examples::loses;
 use super::fields::From;
-use super::work::{FieldOf, Recipe, limits_of_a_part};
+use super::record::{FieldOf, limits_of_a_part};
+use super::work::Recipe;
 use shardpack_array::blosc2::HEADER_BYTES;
 use shardpack_array::{ArrayDecoder, ArraySplit, As, Ends, Finish, Region, decoded_as};
 use shardpack_format::{

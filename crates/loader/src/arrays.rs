@@ -5,7 +5,8 @@ use super::examples::{Examples, of_field};
 use super::fields::{Axis, Col, FieldPlan, From, Parts, Size};
 use super::options::{ArrayDtype, CubeMode, LoaderOptions};
 use super::patch::Place;
-use super::work::{limits_of_a_part, name};
+use super::record::limits_of_a_part;
+use super::work::name;
 use shardpack_array::{As, Bands, Factors, Finish, Region};
 use shardpack_format::{Dtype, Error as FormatError, FieldKind, Layout};
 use shardpack_jpeg::PixelLayout;
@@ -75,7 +76,7 @@ pub(super) fn check(options: &LoaderOptions) -> Result<()> {
 /// where no field has any.
 pub(super) fn check_used(plans: &[FieldPlan], options: &LoaderOptions) -> Result<()> {
     // Pictures have three axes, and a type to choose.
-    let is_decoded = |from: &From| matches!(from, From::Array { .. } | From::Picture { .. });
+    let is_decoded = |from: &From| matches!(from, From::Array { .. } | From::Mask { .. } | From::Picture { .. });
     let arrays = plans.iter().filter(|plan| is_decoded(&plan.from));
     let takes = |plan: &FieldPlan| match plan.from {
         From::Picture { .. } => options.scaling.is_some(),

@@ -1,6 +1,7 @@
 //! A batch: fields of many samples, in a slot that goes back to the ring when the batch is dropped.
 
 use super::fields::{FieldPlan, Fields, Size};
+use super::objects::Object;
 use super::plan::Plan;
 use super::pool::Shared;
 use super::rows::Rows;
@@ -110,6 +111,11 @@ impl Batch {
 
     pub(super) fn fields_of_loader(&self) -> &Fields {
         &self.0.fields
+    }
+
+    /// Rows with the values that are no tensors, field by field.
+    pub(super) fn objects_of_rows(&self) -> &[(u32, Vec<Option<Object>>)] {
+        &self.0.plan.objects
     }
 
     pub(super) fn dataset(&self) -> &Dataset {

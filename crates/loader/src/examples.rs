@@ -3,8 +3,9 @@
 
 use super::options::LoaderOptions;
 use super::read;
+use super::record::check;
 use super::stage::{Stage, Value};
-use super::work::{SampleAt, check, name};
+use super::work::{SampleAt, name};
 use shardpack_array::{As, Finish, common_dtype, decoded_as};
 use shardpack_format::{
     ArrayDescriptor, Codec, Codes, Dtype, ElementType, Error as FormatError, Limits, Record, Transform,

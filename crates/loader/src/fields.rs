@@ -1,9 +1,11 @@
 //! What a batch is made of: for each field where it comes from, its type, and how many bytes a row
 //! of it takes, known from the index alone.
 
+use super::align::{self, Followed};
 use super::array_row::part_bytes;
 use super::arrays::{self, Cut};
 use super::mixing;
+use super::objects::{self, ObjectPlan};
 use super::options::{CubeMode, ImageMode, LoaderOptions};
 use super::pictures;
 use super::stage::{FieldSource, FieldSpec};
@@ -81,6 +83,9 @@ pub(super) enum From {
         stored: Vec<(Codec, ArrayDescriptor)>,
         is_shared: bool,
     },
+    /// An array that goes where the view of a picture goes. `stored` are examples of how it is
+    /// stored.
+    Mask { position: usize, picture: Followed, stored: Vec<(Codec, ArrayDescriptor)> },
     /// Stored bytes.
     Raw { position: usize },
 }
@@ -90,7 +95,10 @@ impl From {
     pub(super) const fn position(&self) -> Option<usize> {
         match self {
             Self::Scalar(_) | Self::OneHot { .. } => None,
-            Self::Picture { position, .. } | Self::Array { position, .. } | Self::Raw { position } => Some(*position),
+            Self::Picture { position, .. }
+            | Self::Array { position, .. }
+            | Self::Mask { position, .. }
+            | Self::Raw { position } => Some(*position),
         }
     }
 
@@ -102,7 +110,9 @@ impl From {
                 let how = (*channels_first, cut.as_ref());
                 !stored.is_empty() && stored.iter().all(|stored| part_bytes(stored, how, 0).is_some())
             }
-            Self::Scalar(_) | Self::OneHot { .. } | Self::Picture { .. } | Self::Array { .. } => false,
+            Self::Scalar(_) | Self::OneHot { .. } | Self::Picture { .. } | Self::Array { .. } | Self::Mask { .. } => {
+                false
+            }
         }
     }
 }
@@ -144,6 +154,8 @@ pub(super) struct FieldPlan {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Fields {
     pub(super) plans: Vec<FieldPlan>,
+    /// Those that are no tensors.
+    pub(super) objects: Vec<ObjectPlan>,
     /// Axes of all ragged fields of a row together.
     pub(super) dims: usize,
     /// Order of the axes of pictures, and how floats are made of their levels.
@@ -159,7 +171,7 @@ impl FieldPlan {
         let source = match &self.from {
             From::Picture { view, .. } => FieldSource::Picture { view: *view, layout, scaling },
             From::Array { stored, .. } => FieldSource::Array(stored),
-            From::Scalar(_) | From::OneHot { .. } | From::Raw { .. } => FieldSource::Other,
+            From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => FieldSource::Other,
         };
         FieldSpec { name: &self.name, dtype: self.dtype, source }
     }
@@ -243,17 +255,23 @@ impl Fields {
     pub(super) fn plan(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let schema = dataset.schema();
         arrays::check(options)?;
+        align::check(schema, options)?;
         let scaling = options.scaling.unwrap_or(Scaling::UNIT);
-        let mut fields = Self { plans: Vec::new(), dims: 0, layout: options.layout, scaling, large_bytes: None };
+        let objects = objects::plan(schema, options)?;
+        let mut fields =
+            Self { plans: Vec::new(), objects, dims: 0, layout: options.layout, scaling, large_bytes: None };
         match &options.fields {
             None => {
                 let batched = |kind| matches!(kind, FieldKind::Scalar | FieldKind::Image | FieldKind::Array);
-                for field in schema.fields().iter().filter(|field| batched(field.kind)) {
+                let is_tensor =
+                    |field: &&Field| batched(field.kind) && !fields.objects.iter().any(|o| o.name == field.name);
+                let tensors: Vec<&Field> = schema.fields().iter().filter(is_tensor).collect();
+                for field in tensors {
                     fields.add(dataset, field, options)?;
                 }
             }
             Some(names) => {
-                for name in names {
+                for name in names.iter().filter(|name| !options.is_aligned_object(name)) {
                     let field = schema.fields().iter().find(|field| field.name == *name).ok_or_else(|| {
                         let names: Vec<&str> = schema.fields().iter().map(|field| field.name.as_str()).collect();
                         let expected = format!("a field out of [{}]", names.join(", "));
@@ -306,6 +324,9 @@ impl Fields {
                 ImageMode::Raw => raw(),
                 ImageMode::View(view) => picture(schema, (position, &field.name), view, options)?,
             },
+            FieldKind::Array if options.aligned(&field.name).is_some() => {
+                align::plan_mask(dataset, (position, &field.name), options)?
+            }
             FieldKind::Array => match options.cube {
                 CubeMode::Raw => raw(),
                 CubeMode::Whole | CubeMode::Patch { .. } => {
@@ -313,15 +334,7 @@ impl Fields {
                         Some(parts) => parts,
                         // Nobody has asked for it.
                         None if options.fields.is_none() => return Ok(()),
-                        None => {
-                            let found =
-                                "several\nhint: leave it out of the fields of the batch, and read it sample by sample";
-                            return Err(Error::usage(
-                                format!("shape of the arrays `{}`", field.name),
-                                "one, or such as the index tells by `height`, `width` and `channels`",
-                                found,
-                            ));
-                        }
+                        None => return Err(several_shapes(&field.name)),
                     }
                 }
             },
@@ -344,6 +357,16 @@ impl Fields {
         Ok(())
     }
 
+    /// Positions of the stored fields that a batch has something of.
+    pub(super) fn positions(&self) -> impl Iterator<Item = usize> {
+        let followed = self.plans.iter().filter_map(|plan| match &plan.from {
+            From::Mask { picture, .. } => Some(picture.position),
+            _ => None,
+        });
+        let tensors = self.plans.iter().filter_map(|plan| plan.from.position());
+        tensors.chain(followed).chain(self.objects.iter().flat_map(ObjectPlan::positions))
+    }
+
     /// Where no record is large, nobody looks for them: the largest one has so many bytes.
     pub(super) fn with_records_of(mut self, record_bytes: u64) -> Self {
         self.large_bytes = self.large_bytes.filter(|&large| record_bytes >= large);
@@ -359,6 +382,13 @@ impl Fields {
         let hint = "hint: choose float16, bfloat16 or float32 as the element type of the pictures";
         Err(Error::usage("mean and std", "pictures that come as floats", format!("none that does\n{hint}")))
     }
+}
+
+/// Arrays of a field have several shapes, and the index does not say which.
+pub(super) fn several_shapes(field: &str) -> Error {
+    let found = "several\nhint: leave it out of the fields of the batch, and read it sample by sample";
+    let expected = "one, or such as the index tells by `height`, `width` and `channels`";
+    Error::usage(format!("shape of the arrays `{field}`"), expected, found)
 }
 
 /// Where a field comes from, its type, the shape of a row, and how long that is.
@@ -389,7 +419,7 @@ fn picture(schema: &Schema, (position, name): (usize, &str), view: View, options
 }
 
 /// Height, width and channels in the order of `layout`.
-fn axes<T>(layout: PixelLayout, height: T, width: T, channels: T) -> [T; 3] {
+pub(super) fn axes<T>(layout: PixelLayout, height: T, width: T, channels: T) -> [T; 3] {
     match layout {
         PixelLayout::HeightWidthChannels => [height, width, channels],
         PixelLayout::ChannelsHeightWidth => [channels, height, width],

@@ -4,9 +4,10 @@
 use super::fields::{Fields, From};
 use super::options::LoaderOptions;
 use super::read::{self, Loaded, ReadJob};
+use super::record::{check, limits_of_a_part, orientation_of};
 use super::resident::{Form, Known, Resident};
 use super::stage::{Keeper, Value};
-use super::work::{JPEG, check, limits_of_a_part, orientation_of};
+use super::work::JPEG;
 use shardpack_array::Finish;
 use shardpack_format::{ArrayDescriptor, Dtype, Error as FormatError, FieldValue, Record};
 use shardpack_jpeg::Rendering;
@@ -287,7 +288,7 @@ impl Filling<'_> {
             let (descriptor, orientation) = match &field.from {
                 From::Array { .. } => (Some(ArrayDescriptor::parse(value.descriptor, &limits).map_err(place)?), 1),
                 From::Picture { orientation, .. } => (None, orientation_of(*orientation, shard, record, &value)),
-                From::Scalar(_) | From::OneHot { .. } | From::Raw { .. } => continue,
+                From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => continue,
             };
             found.push(Found { sample, field: number, value, descriptor, orientation });
         }

@@ -2,12 +2,13 @@
 
 use super::large::Large;
 use super::mend::Mend;
+use super::objects::Object;
 use super::plan::{Key, Plan};
 use super::read::{Loaded, ReadJob};
 use super::rows::{RowMut, Rows};
 use super::stage::Room;
 use super::work::SampleAt;
-use shardpack_reader::Error;
+use shardpack_reader::Result;
 use std::sync::Arc;
 
 /// Which row it is.
@@ -27,9 +28,9 @@ impl RowOf {
         SampleAt { sample: self.sample, record: self.record, epoch, repetition: self.repetition }
     }
 
-    pub(super) const fn done(self, fault: Option<Error>, missing: Vec<u32>, staged: u64) -> Outcome {
+    pub(super) const fn done(self, made: Result<Made>) -> Outcome {
         let Self { generation, batch, row, key, .. } = self;
-        Outcome { generation, batch, row, key, fault, missing, staged }
+        Outcome { generation, batch, row, key, made }
     }
 }
 
@@ -47,11 +48,18 @@ pub(super) struct Outcome {
     pub(super) batch: u64,
     pub(super) row: u32,
     pub(super) key: Option<Key>,
-    pub(super) fault: Option<Error>,
-    /// Fields that the sample has no value for.
+    pub(super) made: Result<Made>,
+}
+
+/// What is known of a row besides its bytes.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    /// Fields that the sample has no value for, by number.
     pub(super) missing: Vec<u32>,
-    /// Fields that the stage has taken.
+    /// How many fields the stage has taken.
     pub(super) staged: u64,
+    /// Values that are no tensors, field by field.
+    pub(super) objects: Vec<Option<Object>>,
 }
 
 /// The next useful thing to do.

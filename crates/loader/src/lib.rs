@@ -36,6 +36,7 @@
 #![deny(clippy::indexing_slicing)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod align;
 mod array_row;
 mod arrays;
 mod augment;
@@ -51,6 +52,7 @@ mod large;
 mod memory;
 mod mend;
 mod mixing;
+mod objects;
 mod open;
 mod opening;
 mod options;
@@ -64,6 +66,7 @@ mod plan;
 mod pool;
 mod predict;
 mod read;
+mod record;
 mod resident;
 mod rows;
 mod runs;
@@ -78,12 +81,14 @@ mod transform;
 mod views;
 mod work;
 
+pub use align::{Align, BoxFormat};
 pub use arrays::varying_arrays;
 pub use augment::Augment;
 pub use batch::{Batch, OnDevice, Tensor};
 pub use filling::Watch;
 pub use memory::{Allocate, Heap, SlotMemory};
 pub use mixing::BatchMix;
+pub use objects::Object;
 pub use options::{ArrayDtype, CubeMode, ImageMode, LoaderOptions, OnCorrupt, Window};
 pub use parse::{parse_augment, parse_bands};
 pub use patch::Place;
@@ -92,7 +97,7 @@ pub use stats::LoaderStats;
 pub use transform::{Transform, TransformField, TransformRow};
 
 // What a training loop names beside the loader, so that it needs this crate alone.
-pub use shardpack_array::{Bands, Factors};
+pub use shardpack_array::{Array, Bands, Factors};
 pub use shardpack_augment::{Augmentation, Mix};
 pub use shardpack_format::{Dtype, ElementType};
 pub use shardpack_jpeg::{Crop, PixelLayout, Scaling, View};

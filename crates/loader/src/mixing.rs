@@ -54,11 +54,18 @@ pub(super) fn plan(plans: &mut [FieldPlan], options: &LoaderOptions) -> Result<(
         return refuse("batches in memory of the host", found.into());
     }
     let is_dense = |plan: &FieldPlan| matches!(plan.size, Size::Dense { .. });
+    if let Some((name, _)) = options.align.first() {
+        let found =
+            format!("`{}`, which would follow one of two\nhint: leave it out of the fields", name.escape_debug());
+        return refuse("pictures that no other field follows", found);
+    }
     if !plans.iter().any(|plan| matches!(plan.from, From::Picture { .. }) && is_dense(plan)) {
         let found = "none\nhint: choose a view such as `rrc224`";
         return refuse("decoded pictures of one size", found.into());
     }
-    let is_other = |plan: &&FieldPlan| matches!(plan.from, From::Array { .. } | From::Raw { .. }) || !is_dense(plan);
+    let is_other = |plan: &&FieldPlan| {
+        matches!(plan.from, From::Array { .. } | From::Mask { .. } | From::Raw { .. }) || !is_dense(plan)
+    };
     if let Some(other) = plans.iter().find(is_other) {
         let found = format!("`{}`, which is neither\nhint: leave it out of the fields", other.name.escape_debug());
         return refuse("pictures of one size, and scalars", found);

@@ -5,9 +5,10 @@ use super::fields::From;
 use super::job::RowOf;
 use super::large::{Field, Kept, Large, Part, Row, There, To, size, steps, within};
 use super::read;
+use super::record::{FieldOf, Source};
 use super::rows::{PartMut, RowMut};
 use super::stage::{StagedPart, StagedParts};
-use super::work::{FieldOf, Recipe, SampleAt, Source};
+use super::work::{Recipe, SampleAt};
 use shardpack_array::blosc2::HEADER_BYTES;
 use shardpack_format::{FRAME_BYTES, FieldPlace, FieldValue, Frame, Record};
 use shardpack_reader::Shard;
@@ -131,10 +132,8 @@ impl Opening<'_> {
         }
         // Of values that the batch has nothing of, only the CRC is wanted.
         for place in places.iter().flatten() {
-            let is_wanted = self.recipe.fields.plans.iter().any(|plan| {
-                let position = plan.from.position();
-                position.and_then(|position| places.get(position)).is_some_and(|wanted| wanted.as_ref() == Some(place))
-            });
+            let mut wanted = self.recipe.fields.positions().filter_map(|position| places.get(position)?.as_ref());
+            let is_wanted = wanted.any(|wanted| wanted == place);
             if !cuts.has(&place.bytes) && !is_wanted {
                 let steps = steps(&place.bytes, self.part_bytes as u64);
                 cuts.parts.extend(steps.map(|bytes| Cut { bytes, of: None, goal: Goal::Nowhere }));

@@ -1,5 +1,6 @@
 //! What a caller may choose.
 
+use super::align::Align;
 use super::augment::Augment;
 use super::memory::{Allocate, Heap};
 use super::mixing::BatchMix;
@@ -234,6 +235,13 @@ pub struct LoaderOptions {
     /// [`Dataset::varying_arrays`](crate::varying_arrays). Text, JSON and bytes are not
     /// batched: their sizes are not in the index.
     pub fields: Option<Vec<String>>,
+    /// Names of fields whose values come one by one ([`Batch::objects`](crate::Batch::objects)):
+    /// texts, JSON, bytes, and arrays whose length differs from sample to sample, such as token ids.
+    /// They are taken out of the records with all else; their memory is not part of the slots.
+    /// Default none.
+    pub objects: Vec<String>,
+    /// Fields that follow the view of their picture: masks, boxes, keypoints. Default none.
+    pub align: Vec<(String, Align)>,
     /// Threads that read and decode. Default 0: one for each core that the process may use.
     pub threads: usize,
     /// Batches in memory: one in the caller's hands, the others being filled. At least 1, default
@@ -333,6 +341,8 @@ impl Default for LoaderOptions {
             layout: PixelLayout::default(),
             dtype: ArrayDtype::default(),
             fields: None,
+            objects: Vec::new(),
+            align: Vec::new(),
             threads: 0,
             slots: Self::default_slots(false),
             read_ahead_bytes: 32 << 20,
@@ -351,5 +361,17 @@ impl Default for LoaderOptions {
             stage: None,
             resident: false,
         }
+    }
+}
+
+impl LoaderOptions {
+    /// How a field follows its picture, if it does.
+    pub(super) fn aligned(&self, field: &str) -> Option<&Align> {
+        self.align.iter().find(|(name, _)| name == field).map(|(_, align)| align)
+    }
+
+    /// Whether a field is aligned and no tensor.
+    pub(super) fn is_aligned_object(&self, field: &str) -> bool {
+        self.aligned(field).is_some_and(|align| !matches!(align, Align::Mask { .. }))
     }
 }

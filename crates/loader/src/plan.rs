@@ -3,6 +3,7 @@
 
 use super::cached::Held;
 use super::fields::Fields;
+use super::objects::Object;
 use super::pieces;
 use super::read::Loaded;
 use super::sources::Sources;
@@ -52,6 +53,8 @@ pub(super) struct Plan {
     pub(super) announced: Vec<(Arc<Shard>, u64, u64)>,
     /// Rows and fields that the sample has no value for; noted when they are decoded.
     pub(super) missing: Vec<(u32, u32)>,
+    /// Rows with the values that are no tensors, field by field; noted when they are decoded.
+    pub(super) objects: Vec<(u32, Vec<Option<Object>>)>,
     /// Reads that no later batch needs.
     pub(super) closed: Vec<Key>,
     /// Rows that can be known to fail.
@@ -348,7 +351,7 @@ impl Planner {
 
 impl Plan {
     fn clear(&mut self, generation: u64, number: u64) {
-        let Self { indices, mask, dims, parts, rows, reads, announced, closed, missing, faults, .. } = self;
+        let Self { indices, mask, dims, parts, rows, reads, announced, closed, missing, objects, faults, .. } = self;
         indices.clear();
         mask.clear();
         dims.clear();
@@ -358,6 +361,7 @@ impl Plan {
         announced.clear();
         closed.clear();
         missing.clear();
+        objects.clear();
         faults.clear();
         self.error = None;
         (self.generation, self.number) = (generation, number);

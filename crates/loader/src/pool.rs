@@ -448,10 +448,9 @@ impl Desk {
     }
 
     fn post(&mut self, of: RowOf, fault: Option<Error>, dims: &[u64]) {
-        let (missing, staged) = (std::mem::take(&mut self.bench.missing), std::mem::take(&mut self.bench.taken));
-        let (missing, staged) = if fault.is_none() { (missing, staged) } else { (Vec::new(), 0) };
+        let made = std::mem::take(&mut self.bench.made);
         self.dims.extend_from_slice(dims);
-        self.outcomes.push(of.done(fault, missing, staged));
+        self.outcomes.push(of.done(fault.map_or(Ok(made), Err)));
     }
 
     /// Has the host decode what the device found odd.

@@ -1,5 +1,6 @@
 //! How much memory a loader will take, before it takes any.
 
+use super::align::mask_scratch_bytes;
 use super::array_row::{part_bytes, scratch_bytes};
 use super::cached::Held;
 use super::fields::{Fields, From, Size};
@@ -150,6 +151,7 @@ pub(super) fn predict(
                 let scratch = stored.iter().filter_map(bytes);
                 scratch.max().unwrap_or(0)
             }
+            From::Mask { stored, .. } => stored.iter().map(mask_scratch_bytes).max().unwrap_or(0),
             // Levels, copies of them and sums of a blur: 18 bytes a pixel at most.
             From::Picture { .. } if !options.augment_pictures.is_empty() => {
                 (largest_row / field.dtype.bytes()).saturating_mul(6).saturating_add(3 << 20)

@@ -78,7 +78,8 @@ impl Resident {
         let mut known = Vec::new();
         known.try_reserve_exact(needed).ok()?;
         known.resize(needed, Known::Nothing);
-        let is_enough = fields.plans.iter().all(|field| field.staged || field.from.position().is_none());
+        let is_enough = fields.objects.is_empty()
+            && fields.plans.iter().all(|field| field.staged || field.from.position().is_none());
         Some(Self { keeper, places, width, known, forms: Forms::default(), is_enough, values: 0, read_bytes: 0 })
     }
 

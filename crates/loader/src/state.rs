@@ -2,7 +2,7 @@
 //! wait for.
 
 use super::fault;
-use super::job::{Claim, Job, Outcome, Want};
+use super::job::{Claim, Job, Made, Outcome, Want};
 use super::large::Large;
 use super::mend::Mended;
 use super::open::{Open, Phase, Work, judge};
@@ -147,13 +147,19 @@ impl State {
             }
             let Some(open) = self.batch(outcome.batch) else { continue };
             open.left = open.left.saturating_sub(1);
-            open.work.staged += outcome.staged;
             finished |= open.is_done();
-            if let Some(error) = outcome.fault {
-                open.work.faults.push((outcome.row, error));
-                continue;
+            let Made { missing, staged, objects } = match outcome.made {
+                Ok(made) => made,
+                Err(error) => {
+                    open.work.faults.push((outcome.row, error));
+                    continue;
+                }
+            };
+            open.work.staged += staged;
+            open.plan.missing.extend(missing.iter().map(|&field| (outcome.row, field)));
+            if !objects.is_empty() {
+                open.plan.objects.push((outcome.row, objects));
             }
-            open.plan.missing.extend(outcome.missing.iter().map(|&field| (outcome.row, field)));
             if stride > 0 {
                 let row = usize::try_from(outcome.row).unwrap_or(usize::MAX).saturating_mul(stride);
                 let from = dims.get(i * stride..(i + 1) * stride);

@@ -11,14 +11,16 @@ use shardpack_reader::{Error, Result};
 ///
 /// # Errors
 /// `Usage` if such a view stands beside a patch of an array, or beside a mask or an array of the
-/// picture's size that happens to have the size of the view; or if it is asked of a mask.
+/// picture's size that happens to have the size of the view; if whole pictures are mirrored beside
+/// such; or if a view is asked of a mask.
 pub(super) fn check(plans: &[FieldPlan], layout: PixelLayout) -> Result<()> {
     let viewed = plans.iter().filter_map(|plan| match &plan.from {
-        From::Picture { view, .. } => Some((plan.name.as_str(), view.size()?)),
+        From::Picture { view, .. } => Some((plan.name.as_str(), *view)),
         _ => None,
     });
-    for (picture, (height, width)) in viewed {
-        if is_mask(picture) {
+    for (picture, view) in viewed {
+        let size = view.size().map(|(height, width)| [u64::from(height), u64::from(width)]);
+        if size.is_some() && is_mask(picture) {
             return Err(Error::usage(
                 format!("field `{}`", picture.escape_debug()),
                 "a mask that is stored as an array",
@@ -26,14 +28,18 @@ pub(super) fn check(plans: &[FieldPlan], layout: PixelLayout) -> Result<()> {
                  hint: load it as it is (`full` or `raw`), leave it out of the fields, or pack masks as arrays",
             ));
         }
-        let size = [u64::from(height), u64::from(width)];
-        let Some(array) = plans.iter().find(|plan| is_cut_elsewhere(plan, size, layout)) else { continue };
+        let is_elsewhere = |plan: &&FieldPlan| match size {
+            Some(size) => is_cut_elsewhere(plan, size, layout),
+            None => view.flip > 0.0 && is_of_a_picture(plan),
+        };
+        let Some(array) = plans.iter().find(is_elsewhere) else { continue };
         return Err(Error::usage(
             "views",
             "pictures and arrays cut at the same place",
             format!(
-                "a view of `{}`, which is cut and scaled, beside `{}`, which is not cut there\n\
-                 hint: load one of the two (`fields`), or whole pictures beside whole arrays",
+                "a view of `{}`, which is cut, scaled or mirrored, beside `{}`, which is not\n\
+                 hint: have the array follow the picture (`align`), load one of the two (`fields`), or whole \
+                 pictures beside whole arrays",
                 picture.escape_debug(),
                 array.name.escape_debug()
             ),
@@ -56,4 +62,9 @@ fn is_cut_elsewhere(plan: &FieldPlan, size: [u64; 2], layout: PixelLayout) -> bo
         _ => return false,
     };
     (*indexed || is_mask(&plan.name)) && matches!(plan.size, Size::Dense { .. }) && sides == size
+}
+
+/// Whether an array would be taken for what is shown of the whole picture.
+fn is_of_a_picture(plan: &FieldPlan) -> bool {
+    matches!(plan.from, From::Array { indexed, .. } if indexed || is_mask(&plan.name))
 }

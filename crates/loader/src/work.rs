@@ -1,27 +1,31 @@
 //! What a thread does with one row: find the record in its run, check it, and decode its fields to
 //! where they stay.
 
+use super::align::MaskRows;
 use super::array_row::ArrayRows;
-use super::arrays::Cut;
 use super::augment::Augment;
 use super::cached;
-use super::fields::{Col, FieldPlan, Fields, From};
-use super::job::RowOf;
+use super::examples::of_field;
+use super::fields::{Fields, From};
+use super::job::{Made, RowOf};
 use super::large::{Large, PartBench, There};
 use super::mend::OddRow;
+use super::objects::{self, Values};
 use super::opening::Opening;
 use super::options::LoaderOptions;
 use super::pictures::{Changes, ON_HOST};
 use super::read::Loaded;
+use super::record::{FieldOf, RecordOf, Source, Viewed, check};
 use super::resident::{Known, Resident};
 use super::rows::RowMut;
 use super::stage::{Prepared, Refusals, Spot, Stage, StageSlot, Value};
 use super::stats::{Counters, add, add_since};
 use super::transform::{self, Transform};
+use shardpack_array::ArrayDecoder;
 use shardpack_augment::Augmentation;
-use shardpack_format::{Codec, Error as FormatError, FieldValue, Frame, Limits, Record};
+use shardpack_format::{Error as FormatError, FieldValue};
 use shardpack_jpeg::PictureDecoder;
-use shardpack_jpeg::{DecodeOptions, DrawKey, FloatTable, PixelLayout, Rendering, View};
+use shardpack_jpeg::{DecodeOptions, DrawKey, FloatTable, PixelLayout, Rendering};
 use shardpack_reader::Shard;
 use shardpack_reader::raw::name_field;
 use shardpack_reader::{Error, Result};
@@ -88,10 +92,10 @@ pub(super) struct Bench {
     record: Vec<u8>,
     /// What parts of large records are worked on with.
     parts: PartBench,
-    /// Fields of the last row that its sample has no value for, by number.
-    pub(super) missing: Vec<u32>,
-    /// How many fields of the last row the stage has taken.
-    pub(super) taken: u64,
+    masks: MaskRows,
+    objects: ArrayDecoder,
+    /// What is known of the last row.
+    pub(super) made: Made,
 }
 
 /// The sample of a row.
@@ -119,8 +123,9 @@ impl Bench {
             refused: Vec::new(),
             record: Vec::new(),
             parts: PartBench::default(),
-            missing: Vec::new(),
-            taken: 0,
+            masks: MaskRows::new(),
+            objects: ArrayDecoder::new(),
+            made: Made::default(),
         }
     }
 
@@ -236,8 +241,7 @@ impl Bench {
         let Common { recipe, counters, .. } = common;
         let place = |error| name(shard, at, error);
         let start = Instant::now();
-        self.missing.clear();
-        self.taken = 0;
+        self.made = Made::default();
         self.arrays.begin();
         let narrowed = self.pictures.narrowed();
         for (number, field) in recipe.fields.plans.iter().enumerate() {
@@ -259,16 +263,23 @@ impl Bench {
             if !there.map_err(|e| place(name_field(&field.name, e)))? {
                 row.clear(number);
                 dims.fill(0);
-                self.missing.extend(u32::try_from(number));
+                self.made.missing.extend(u32::try_from(number));
             }
         }
         let narrowed = self.pictures.narrowed().saturating_sub(narrowed);
         if narrowed > 0 {
             add(&counters.narrowed, narrowed);
         }
+        if !recipe.fields.objects.is_empty() {
+            let record = RecordOf { shard, source, at };
+            let mut record = Viewed { record, recipe, pictures: &mut self.pictures };
+            let how = (&mut self.objects, &shard.options().limits);
+            self.made.objects = objects::of_sample(&recipe.fields.objects, &mut record, how).map_err(place)?;
+        }
         if let Some(transform) = &recipe.transform {
             let of = (at.sample, shard.index().key(at.record).unwrap_or_default(), recipe.key(at));
-            transform::change(&**transform, &recipe.fields.plans, of, row, (dims, &self.missing)).map_err(place)?;
+            transform::change(&**transform, &recipe.fields.plans, of, row, (dims, &self.made.missing))
+                .map_err(place)?;
         }
         add_since(&counters.decode, start);
         Ok(())
@@ -292,7 +303,7 @@ impl Bench {
             From::Picture { .. } if !recipe.augment_pictures.is_empty() => Prepared::Refused(ON_HOST.into()),
             From::Picture { position, view, orientation, .. } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
-                let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
+                let (media_type, how) = of.record().rendering(recipe, &value, *view, *orientation)?;
                 let (dtype, scaling) = (of.field.dtype, &recipe.fields.scaling);
                 let limits = &recipe.decode.limits;
                 let value = Value::Picture { media_type, bytes: value.bytes, how: &how, dtype, scaling, limits };
@@ -310,7 +321,7 @@ impl Bench {
                     None => slot.prepare(spot, &value, &mut *self.stage),
                 }
             }
-            From::Scalar(_) | From::OneHot { .. } | From::Raw { .. } => {
+            From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => {
                 Prepared::Refused("neither a picture nor an array".into())
             }
         };
@@ -319,7 +330,7 @@ impl Bench {
                 if let Some(size) = size {
                     set_size(dims, size.map(u64::from), recipe.layout);
                 }
-                self.taken += 1;
+                self.made.staged += 1;
                 return Ok(true);
             }
             Prepared::Refused(reason) => reason,
@@ -360,13 +371,13 @@ impl Bench {
                 let value = Value::Array { codec: value.codec, descriptor, bytes: &[], region, finish, limits };
                 slot.prepare_kept(spot, number, &value, &mut *self.stage)
             }
-            From::Scalar(_) | From::OneHot { .. } | From::Raw { .. } => return Ok(None),
+            From::Scalar(_) | From::OneHot { .. } | From::Mask { .. } | From::Raw { .. } => return Ok(None),
         };
         let Prepared::Taken(size) = prepared else { return Ok(None) };
         if let Some(size) = size {
             set_size(dims, size.map(u64::from), recipe.layout);
         }
-        self.taken += 1;
+        self.made.staged += 1;
         Ok(Some(true))
     }
 
@@ -460,7 +471,7 @@ impl Bench {
             }
             From::Picture { position, view, orientation, floats } => {
                 let Some(value) = of.value(*position)? else { return Ok(false) };
-                let (media_type, how) = rendering(recipe, of, &value, *view, *orientation)?;
+                let (media_type, how) = of.record().rendering(recipe, &value, *view, *orientation)?;
                 let changed = &*recipe.augment_pictures;
                 match floats {
                     None => self.picture((media_type, &how), &value, changed, out, dims)?,
@@ -470,6 +481,13 @@ impl Bench {
             From::Array { position, channels_first, cut, .. } => {
                 let Some(value) = of.array(*position, cut.as_ref())? else { return Ok(false) };
                 self.arrays.decode(recipe, of, &value, (*channels_first, cut.as_ref()), out, dims)?;
+            }
+            From::Mask { position, picture, .. } => {
+                let Some(value) = of.value(*position)? else { return Ok(false) };
+                let shape = Viewed { record: of.record(), recipe, pictures: &mut self.pictures }.shape(picture)?;
+                let Some(shape) = shape else { return Ok(false) };
+                let made = self.masks.decode(of, &value, (&shape, recipe.layout), out, dims);
+                made.map_err(|error| of_field(&of.field.name, error))?;
             }
         }
         Ok(true)
@@ -529,27 +547,6 @@ impl Bench {
     }
 }
 
-/// Media type of a picture, and how it is to be shown.
-fn rendering<'v>(
-    recipe: &Recipe,
-    of: &FieldOf<'_>,
-    value: &FieldValue<'v>,
-    view: View,
-    orientation: Option<Col>,
-) -> Result<(&'v str, Rendering), FormatError> {
-    let media_type = std::str::from_utf8(value.descriptor)
-        .map_err(|e| FormatError::format("media type of a picture", "UTF-8", e))?;
-    let orientation = orientation_of(orientation, of.shard, of.at.record, value);
-    Ok((media_type, Rendering { view, key: recipe.key(of.at), orientation, layout: recipe.layout }))
-}
-
-/// How a picture is turned, as a column of the index or the picture itself says.
-pub(super) fn orientation_of(column: Option<Col>, shard: &Shard, record: u64, value: &FieldValue<'_>) -> u8 {
-    let stored = column.and_then(|column| column.length(shard, record));
-    let stored = stored.map(|stored| i64::try_from(stored).unwrap_or(0));
-    shardpack_reader::raw::orientation(stored, value.codec == Codec::Jpeg, value.bytes)
-}
-
 /// Only when a picture is decoded it is known whether the upright one is the stored one turned by
 /// 90°; the bytes are as many.
 fn set_size(dims: &mut [u64], [height, width]: [u64; 2], layout: PixelLayout) {
@@ -571,73 +568,4 @@ pub(super) fn name(shard: &Shard, at: SampleAt, error: FormatError) -> Error {
         }
         other => shard.in_record(at.record, other).into(),
     }
-}
-
-/// What values are taken out of.
-#[derive(Clone, Copy)]
-pub(super) enum Source<'a> {
-    /// A whole record.
-    Whole { frame: &'a Frame, bytes: &'a [u8] },
-    /// What was kept of one that was made in parts, and what is staged of it.
-    Parts(&'a Large, &'a [There]),
-    /// None is at hand: all values are on the device.
-    Device,
-}
-
-/// A field of the record that is being decoded.
-pub(super) struct FieldOf<'a> {
-    pub(super) shard: &'a Shard,
-    pub(super) source: Source<'a>,
-    pub(super) at: SampleAt,
-    pub(super) field: &'a FieldPlan,
-    pub(super) number: usize,
-}
-
-impl<'a> FieldOf<'a> {
-    /// The stored value; `None` if the sample has none.
-    fn value(&self, position: usize) -> Result<Option<FieldValue<'a>>, FormatError> {
-        self.value_within(position, &self.shard.options().limits)
-    }
-
-    /// The stored value of an array. One of which a part is asked for counts by the size of that:
-    /// `ArrayRows` compares it with the limits.
-    fn array(&self, position: usize, cut: Option<&Cut>) -> Result<Option<FieldValue<'a>>, FormatError> {
-        let limits = &self.shard.options().limits;
-        match cut {
-            Some(_) => self.value_within(position, &limits_of_a_part(limits)),
-            None => self.value_within(position, limits),
-        }
-    }
-
-    fn value_within(&self, position: usize, limits: &Limits) -> Result<Option<FieldValue<'a>>, FormatError> {
-        match self.source {
-            Source::Whole { frame, bytes } => Record::field_at(frame, bytes, position, limits),
-            Source::Parts(large, there) => large.value(there, position, limits),
-            Source::Device => Err(FormatError::internal("value of a record that is not read", "none", position)),
-        }
-    }
-
-    /// Its value, if that is in staging memory as it is stored.
-    fn there(&self) -> Option<&'a There> {
-        match self.source {
-            Source::Whole { .. } | Source::Device => None,
-            Source::Parts(_, there) => there.iter().find(|there| there.field == self.number),
-        }
-    }
-}
-
-/// Limits for the whole of an array of which only a part is decoded.
-pub(super) fn limits_of_a_part(limits: &Limits) -> Limits {
-    Limits { max_decoded_bytes: u64::MAX, ..limits.clone() }
-}
-
-/// Compares a record with the index and with its CRC32. What is left out of the checks of
-/// [`Shard::record`] are the parts that the loader takes from the index instead: key and scalars.
-pub(super) fn check(shard: &Shard, record: u64, bytes: &[u8]) -> Result<Frame, FormatError> {
-    let frame = Frame::parse(bytes)?;
-    shard.index().check_frame(record, shard.identity().shard_number, &frame)?;
-    if shard.options().check_crc {
-        Record::check_body_crc(&frame, bytes)?;
-    }
-    Ok(frame)
 }

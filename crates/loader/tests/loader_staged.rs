@@ -8,6 +8,8 @@
 // Their support begins from a stage if this is where it is compiled: `loader_support::base`.
 #[path = "loader.rs"]
 mod loader;
+#[path = "loader_aligned.rs"]
+mod loader_aligned;
 #[path = "loader_dtypes.rs"]
 mod loader_dtypes;
 #[path = "loader_finish.rs"]

@@ -242,7 +242,7 @@ pub fn epoch(loader: &mut Loader) -> Vec<Seen> {
 
 /// A grey baseline JPEG of flat blocks: only DC coefficients, with a Huffman table of twelve codes
 /// of four bits for them, and one code for "end of block".
-fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> {
+pub fn jpeg(height: u32, width: u32, level: impl Fn(u32, u32) -> u8) -> Vec<u8> {
     let mut out = vec![0xFF, 0xD8];
     let segment = |out: &mut Vec<u8>, marker: u8, body: &[u8]| {
         out.extend([0xFF, marker]);

@@ -1,0 +1,141 @@
+//! Fields that belong to a picture: masks, boxes and keypoints go where its view goes.
+
+mod mask;
+mod options;
+mod points;
+
+pub(super) use mask::{MaskRows, mask_scratch_bytes};
+pub use options::{Align, BoxFormat};
+pub(super) use points::{Kept, Shape, moved, rows_of};
+
+use super::arrays;
+use super::examples::Examples;
+use super::fields::{Col, From, Parts, Size, axes, several_shapes};
+use super::options::{CubeMode, ImageMode, LoaderOptions};
+use shardpack_array::{As, Bands};
+use shardpack_format::{FieldKind, Schema};
+use shardpack_jpeg::View;
+use shardpack_reader::mask_names::is_mask;
+use shardpack_reader::{Dataset, Error, Result};
+
+/// The picture that others follow.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Followed {
+    /// Position among the stored fields.
+    pub(super) position: usize,
+    pub(super) view: View,
+    pub(super) orientation: Option<Col>,
+}
+
+/// The picture that a field follows: the one that is named, or the only one that is loaded.
+///
+/// # Errors
+/// `Usage` if there is none, or several and none is named, or pictures come as they are stored.
+pub(super) fn followed(schema: &Schema, options: &LoaderOptions, field: &str, named: Option<&str>) -> Result<Followed> {
+    let refuse = |expected: &str, found: String| {
+        Err(Error::usage(format!("picture that `{}` follows", field.escape_debug()), expected, found))
+    };
+    let ImageMode::View(view) = options.image else {
+        return refuse("pictures that are decoded", "stored bytes (`raw`)".into());
+    };
+    let is_loaded = |name: &String| options.fields.as_ref().is_none_or(|fields| fields.contains(name));
+    let is_followed = |name: &String| match named {
+        Some(named) => name == named,
+        None => is_loaded(name) && !is_mask(name),
+    };
+    let pictures = schema.fields().iter().filter(|field| field.kind == FieldKind::Image && is_followed(&field.name));
+    let names: Vec<&str> = pictures.map(|field| field.name.as_str()).collect();
+    match (&*names, named) {
+        (&[name], _) => {
+            let position = schema.stored_position(name).unwrap_or(usize::MAX);
+            Ok(Followed { position, view, orientation: Col::find(schema, "orientation") })
+        }
+        ([], Some(named)) => refuse("a field of pictures", format!("`{}`", named.escape_debug())),
+        ([], None) => refuse("a field of pictures among the fields", "none".into()),
+        (several, _) => refuse("the name of one of several pictures", format!("none of {}", several.join(", "))),
+    }
+}
+
+/// Plans an array that follows a picture: it has the size of the view, or of its own picture.
+///
+/// # Errors
+/// As [`followed`] and [`arrays::plan`]; `Usage` if the array has neither two nor three axes, or is
+/// to come as a type that rounds.
+pub(super) fn plan_mask(dataset: &Dataset, (position, name): (usize, &str), options: &LoaderOptions) -> Result<Parts> {
+    let named = options.aligned(name).and_then(Align::picture);
+    let picture = followed(dataset.schema(), options, name, named)?;
+    let Some((height, width)) = picture.view.size().filter(|_| !dataset.is_empty()) else {
+        let whole = arrays::plan(dataset, name, position, options)?.ok_or_else(|| several_shapes(name))?;
+        let (From::Array { stored, .. }, dtype, shape, size) = whole else {
+            return Err(Error::internal("plan of a mask", "an array", name));
+        };
+        return Ok((From::Mask { position, picture, stored }, dtype, shape, size));
+    };
+    let examples = Examples::find(dataset, name, position, dataset.limits(), None)?;
+    let (_, _, descriptor) = examples.first(dataset, options.epoch)?;
+    let (dtype, to) = examples.element(dataset, name, options)?;
+    let refuse = |what: &str, expected: &str, found: String| {
+        Err(Error::usage(format!("{what} of field `{}`", name.escape_debug()), expected, found))
+    };
+    if to != As::Decoded {
+        return refuse("element type", "one that holds all values of a mask", dtype.to_string());
+    }
+    let (height, width) = (u64::from(height), u64::from(width));
+    let shape = match &*descriptor.shape {
+        [_, _] => vec![height, width],
+        &[_, _, channels] => axes(options.layout, height, width, channels).to_vec(),
+        other => return refuse("axes", "two, or three, of a mask", format!("{other:?}")),
+    };
+    let bytes = usize::try_from(dtype.array_bytes(&shape)?);
+    let bytes = bytes.map_err(|_| Error::usage("size of a view", "one that fits memory", format!("{shape:?}")))?;
+    let stored = examples.stored(dtype, to);
+    Ok((From::Mask { position, picture, stored }, dtype, shape, Size::Dense { bytes }))
+}
+
+/// Refuses what cannot be aligned, or what would be aligned in vain.
+///
+/// # Errors
+/// `Usage`: a field is unknown, is no array, is named twice, or its elements are made into others;
+/// arrays are cut; an augmentation moves pixels of the picture alone.
+pub(super) fn check(schema: &Schema, options: &LoaderOptions) -> Result<()> {
+    let quoted = |name: &str| format!("`{}`", name.escape_debug());
+    let refuse = |expected: &str, found: String| Err(Error::usage("aligned fields", expected, found));
+    let Some((first, _)) = options.align.first() else { return Ok(()) };
+    for (at, (name, align)) in options.align.iter().enumerate() {
+        align.check()?;
+        let kind = schema.fields().iter().find(|field| field.name == *name).map(|field| field.kind);
+        if kind != Some(FieldKind::Array) {
+            let what = kind.map_or("no field of the dataset".to_owned(), |kind| format!("of kind {kind:?}"));
+            return refuse("fields of arrays", format!("{}, {what}", quoted(name)));
+        }
+        if options.align.iter().take(at).any(|(other, _)| other == name) {
+            return refuse("each field once", quoted(name));
+        }
+        if options.normalise.iter().any(|(other, _)| other == name) {
+            return refuse("fields without mean and std", quoted(name));
+        }
+        let boxes = |of: &String| options.align.iter().any(|(n, a)| n == of && matches!(a, Align::Boxes { .. }));
+        if let Some(of) = align.rows().filter(|of| !boxes(of)) {
+            return refuse(
+                "rows of a field that is aligned as boxes",
+                format!("`{}`, for {}", of.escape_debug(), quoted(name)),
+            );
+        }
+    }
+    if options.cube != CubeMode::Whole {
+        let hint = "hint: load the patches in a loader of their own";
+        return refuse("whole arrays", format!("{}, of which a patch is cut\n{hint}", quoted(first)));
+    }
+    if options.bands != Bands::All {
+        return refuse("all bands", format!("{}, of which some are chosen", quoted(first)));
+    }
+    if options.augment_pictures.iter().any(shardpack_augment::Augmentation::moves) {
+        let found = format!(
+            "one that moves the pixels of the picture, and not {}\n\
+             hint: choose augmentations of colours; the view crops, scales and mirrors both",
+            quoted(first)
+        );
+        return refuse("an augmentation that leaves pixels at their place", found);
+    }
+    Ok(())
+}

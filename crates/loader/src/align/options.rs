@@ -1,0 +1,211 @@
+//! How a field follows its picture, as a caller says it.
+
+use shardpack_format::{Error as FormatError, Result as FormatResult};
+use shardpack_reader::{Error, Result};
+use std::str::FromStr;
+
+/// How a field follows the view of the picture of its sample, which crops, scales and mirrors it.
+/// All coordinates are those of the upright picture.
+///
+/// As text: `mask`, `boxes`, `keypoints` or `rows`, then what differs from the defaults, such as
+/// `boxes,format=xywh,visible=0.25`.
+///
+/// ```
+/// use shardpack_loader::{Align, LoaderOptions};
+/// let align = vec![("mask".into(), "mask".parse()?), ("boxes".into(), "boxes,format=xywh".parse()?)];
+/// let options = LoaderOptions { image: "rrc224".parse()?, align, ..Default::default() };
+/// assert!(matches!(options.align[0].1, Align::Mask { .. }));
+/// # Ok::<(), shardpack_loader::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Align {
+    /// An array `[height, width]` or `[height, width, channels]`, as high and wide as the picture.
+    /// For each pixel of the view it gives the value at its centre (nearest neighbour), so no value
+    /// is made up. A tensor, of the view's height and width.
+    Mask {
+        /// The picture that it follows. Default: the only one.
+        picture: Option<String>,
+    },
+    /// Boxes `[boxes, 4]` of any numbers: moved, clipped at the borders of the view, and left out
+    /// where too little is left. Objects of float32, in the same format.
+    Boxes {
+        /// The picture that they follow. Default: the only one.
+        picture: Option<String>,
+        /// What the four numbers are. Default [`BoxFormat::Xyxy`].
+        format: BoxFormat,
+        /// Whether 1 is the width, or height, of what is shown; else numbers are pixels. Default
+        /// false.
+        relative: bool,
+        /// Least share of a box's area that the view shows. Boxes of which nothing is shown, or
+        /// that have no area, are left out in any case. Default 0.
+        visible: f64,
+    },
+    /// Points `[points, 2]` or `[points, 3]`, or `[objects, points, 2 or 3]`: x, y and, as COCO has
+    /// it, whether the point is visible. Points outside the view become 0, 0, 0 where there are
+    /// three numbers, else not a number. Objects of float32, of the same shape.
+    Keypoints {
+        /// The picture that they follow. Default: the only one.
+        picture: Option<String>,
+        /// As in [`Align::Boxes`].
+        relative: bool,
+        /// Numbers of points that change places where the view is mirrored: left and right hand.
+        swap: Vec<(u32, u32)>,
+        /// The field of boxes that these are the points of, one box for each: those of boxes that
+        /// are left out are left out too. Default none.
+        rows: Option<String>,
+    },
+    /// An array of which each row belongs to a box, such as classes `[boxes]`: rows of boxes that
+    /// are left out are left out too. Objects, of their own type.
+    Rows {
+        /// The field of boxes.
+        of: String,
+    },
+}
+
+/// What the four numbers of a box are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum BoxFormat {
+    /// Left, top, right, bottom.
+    #[default]
+    Xyxy,
+    /// Left, top, width, height: COCO.
+    Xywh,
+    /// Centre's x and y, width, height: YOLO.
+    Cxcywh,
+}
+
+impl Align {
+    /// The field of boxes whose rows this field has.
+    pub(crate) const fn rows(&self) -> Option<&String> {
+        match self {
+            Self::Keypoints { rows, .. } => rows.as_ref(),
+            Self::Rows { of } => Some(of),
+            Self::Mask { .. } | Self::Boxes { .. } => None,
+        }
+    }
+
+    /// The picture that is named.
+    pub(crate) fn picture(&self) -> Option<&str> {
+        match self {
+            Self::Mask { picture } | Self::Boxes { picture, .. } | Self::Keypoints { picture, .. } => {
+                picture.as_deref()
+            }
+            Self::Rows { .. } => None,
+        }
+    }
+
+    /// # Errors
+    /// `Usage` if a share is none.
+    pub(crate) fn check(&self) -> FormatResult<()> {
+        match self {
+            Self::Boxes { visible, .. } if !(0.0..=1.0).contains(visible) => {
+                Err(FormatError::usage("least visible share of a box", "0 to 1", visible))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+const KINDS: &str = "mask, boxes, keypoints, or rows with of=FIELD";
+
+impl FromStr for Align {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let fail = |expected: &str| Error::usage("alignment", expected, format!("`{}`", text.escape_debug()));
+        let mut options = text.split(',');
+        let kind = options.next().unwrap_or_default();
+        let mut options: Vec<(&str, &str)> =
+            options.map(|option| option.split_once('=')).collect::<Option<_>>().ok_or_else(|| fail(KINDS))?;
+        let mut take = |name: &str| {
+            let at = options.iter().position(|(known, _)| *known == name)?;
+            Some(options.remove(at).1)
+        };
+        let unit = |unit: Option<&str>| match unit {
+            None | Some("pixel") => Ok(false),
+            Some("relative") => Ok(true),
+            Some(_) => Err(fail("unit=pixel or unit=relative")),
+        };
+        let align = match kind {
+            "mask" => Self::Mask { picture: take("picture").map(str::to_owned) },
+            "boxes" => {
+                let format = match take("format") {
+                    None | Some("xyxy") => BoxFormat::Xyxy,
+                    Some("xywh") => BoxFormat::Xywh,
+                    Some("cxcywh") => BoxFormat::Cxcywh,
+                    Some(_) => return Err(fail("format=xyxy, format=xywh or format=cxcywh")),
+                };
+                let visible = take("visible").map_or(Ok(0.0), str::parse);
+                let visible = visible.map_err(|_| fail("visible=S with a share S, such as visible=0.25"))?;
+                let relative = unit(take("unit"))?;
+                Self::Boxes { picture: take("picture").map(str::to_owned), format, relative, visible }
+            }
+            "keypoints" => {
+                let swap = take("swap").map_or(Some(Vec::new()), |pairs| pairs.split('/').map(pair).collect());
+                let swap = swap.ok_or_else(|| fail("swap=A-B/C-D with numbers of points, such as swap=1-2/3-4"))?;
+                let relative = unit(take("unit"))?;
+                let rows = take("rows").map(str::to_owned);
+                Self::Keypoints { picture: take("picture").map(str::to_owned), relative, swap, rows }
+            }
+            "rows" => Self::Rows { of: take("of").ok_or_else(|| fail("rows,of=FIELD"))?.to_owned() },
+            _ => return Err(fail(KINDS)),
+        };
+        if !options.is_empty() {
+            return Err(fail(
+                "for mask picture=FIELD; for boxes also format=, unit= and visible=; for keypoints also unit=, swap= \
+                 and rows=FIELD; for rows of=FIELD; each once",
+            ));
+        }
+        align.check()?;
+        Ok(align)
+    }
+}
+
+/// `A-B`.
+fn pair(text: &str) -> Option<(u32, u32)> {
+    let (a, b) = text.split_once('-')?;
+    Some((a.parse().ok()?, b.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alignments_have_names() {
+        let parse = |text: &str| text.parse::<Align>().unwrap();
+        assert_eq!(parse("mask"), Align::Mask { picture: None });
+        assert_eq!(parse("mask,picture=left"), Align::Mask { picture: Some("left".into()) });
+        let boxes = Align::Boxes { picture: None, format: BoxFormat::Cxcywh, relative: true, visible: 0.5 };
+        assert_eq!(parse("boxes,visible=0.5,format=cxcywh,unit=relative"), boxes);
+        let points =
+            Align::Keypoints { picture: None, relative: false, swap: vec![(1, 2), (3, 4)], rows: Some("boxes".into()) };
+        assert_eq!(parse("keypoints,swap=1-2/3-4,rows=boxes"), points);
+        assert_eq!(parse("rows,of=boxes"), Align::Rows { of: "boxes".into() });
+    }
+
+    #[test]
+    fn what_is_none_is_refused_in_words() {
+        for (bad, said) in [
+            ("", "mask, boxes"),
+            ("box", "mask, boxes"),
+            ("mask,nearest", "mask, boxes"),
+            ("mask,format=xyxy", "each once"),
+            ("mask,picture=a,picture=b", "each once"),
+            ("boxes,format=yxyx", "format=xyxy"),
+            ("boxes,unit=cm", "unit=pixel"),
+            ("boxes,visible=half", "visible=0.25"),
+            ("keypoints,swap=1", "swap=1-2/3-4"),
+            ("keypoints,swap=", "swap=1-2/3-4"),
+            ("rows", "of=FIELD"),
+        ] {
+            let error = bad.parse::<Align>().unwrap_err().to_string();
+            assert!(error.contains(said) && error.ends_with(&format!("`{bad}`")), "{error}");
+        }
+        for bad in ["boxes,visible=1.5", "boxes,visible=NaN"] {
+            assert!(bad.parse::<Align>().unwrap_err().to_string().contains("0 to 1"));
+        }
+    }
+}

@@ -1,0 +1,104 @@
+"""Fields that follow their picture, for ``Loader(align=…)``: masks, boxes and keypoints go where its view goes.
+
+Each function gives the text that names it, such as ``"boxes,format=xywh"``. One draw is for all fields of a sample: what
+the view crops, scales and mirrors of the picture, it crops, scales and mirrors of them. All coordinates are those of the
+upright picture, in pixels, from its left and upper edge: the first pixel reaches from 0 to 1.
+
+>>> import shardpack as sp
+>>> sp.align.boxes("xywh", visible=0.25)
+'boxes,format=xywh,visible=0.25'
+>>> align = {"mask": sp.align.mask(), "boxes": sp.align.boxes(), "classes": sp.align.rows_of("boxes")}
+>>> sp.Loader(dataset, image="rrc224", align=align)                                          # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Literal, SupportsIndex
+
+__all__ = ["boxes", "keypoints", "mask", "rows_of"]
+
+
+def mask(picture: str | None = None) -> str:
+    """An array ``[height, width]`` or ``[height, width, channels]`` as high and wide as the picture: classes of pixels,
+    depths. In the batch it is a tensor of the view's height and width: for each pixel the value at its centre (nearest
+    neighbour), so no value is made up.
+
+    Parameters
+    ----------
+    picture : str, optional
+        The field of the picture that it follows. Default: the only one among the fields.
+    """
+    return _text("mask", [("picture", picture)])
+
+
+def boxes(
+    format: Literal["xyxy", "xywh", "cxcywh"] = "xyxy",
+    *,
+    relative: bool = False,
+    visible: float = 0.0,
+    picture: str | None = None,
+) -> str:
+    """Boxes ``[boxes, 4]``: moved, and clipped at the borders of the view. Those of which too little is left are left
+    out. In the batch they are a list of float32 arrays ``[boxes, 4]``, one for each row, in the same format.
+
+    Parameters
+    ----------
+    format : "xyxy", "xywh" or "cxcywh", default "xyxy"
+        The four numbers: left, top, right, bottom; left, top, width, height (COCO); centre, width, height (YOLO).
+    relative : bool, default False
+        Whether 1 is the width, or height, of the picture, and then of the view; else numbers are pixels.
+    visible : float, default 0
+        The least share of a box's area that the view has to show. Boxes of which it shows nothing are left out in any
+        case.
+    picture : str, optional
+        The field of the picture that they follow. Default: the only one among the fields.
+    """
+    given = [("format", None if format == "xyxy" else str(format)), ("unit", "relative" if relative else None)]
+    share = float(visible)
+    return _text("boxes", [*given, ("visible", repr(share) if share else None), ("picture", picture)])
+
+
+def keypoints(
+    *,
+    swap: Sequence[tuple[SupportsIndex, SupportsIndex]] = (),
+    rows: str | None = None,
+    relative: bool = False,
+    picture: str | None = None,
+) -> str:
+    """Points ``[points, 2]`` or ``[points, 3]``, or those of several objects, ``[objects, points, 2 or 3]``: x, y and, as
+    COCO has it, whether the point is labelled and visible. Points outside the view become ``0, 0, 0`` where there are
+    three numbers, else NaN. In the batch they are a list of float32 arrays, one for each row.
+
+    Parameters
+    ----------
+    swap : sequence of pair of int, optional
+        Numbers of points that change places where the view is mirrored, such as left and right hand.
+    rows : str, optional
+        The field of boxes that these are the points of, one box for each object: those of boxes that are left out are
+        left out too.
+    relative : bool, default False
+        As in :func:`boxes`.
+    picture : str, optional
+        The field of the picture that they follow. Default: the only one among the fields.
+    """
+    pairs = "/".join(f"{operator.index(a)}-{operator.index(b)}" for a, b in swap)
+    given = [("unit", "relative" if relative else None), ("swap", pairs or None)]
+    return _text("keypoints", [*given, ("rows", rows), ("picture", picture)])
+
+
+def rows_of(boxes: str) -> str:
+    """An array of which each row belongs to a box, such as their classes ``[boxes]``: rows of boxes that are left out are
+    left out too. In the batch it is a list of arrays of its own type, one for each row.
+
+    Parameters
+    ----------
+    boxes : str
+        The field of boxes.
+    """
+    return _text("rows", [("of", boxes)])
+
+
+def _text(kind: str, options: Sequence[tuple[str, str | None]]) -> str:
+    return ",".join([kind, *(f"{name}={value}" for name, value in options if value is not None)])
