@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from shardpack import _shardpack
 from shardpack._dataset import Concat, Dataset, names
 from shardpack._options import Numbers
+from shardpack._warn import warn
 
 Shuffle: TypeAlias = "bool | Literal['windowed', 'full']"
 """Of a loader: whether and how samples are mixed."""
@@ -128,13 +130,38 @@ def _fields(
     return chosen, [name for name in chosen if name not in plain and name not in varying], varying
 
 
-def _align(align: Mapping[str, str] | None) -> list[tuple[str, str]]:
+def _align(align: Mapping[str, str | None] | None) -> list[tuple[str, str]]:
     """Fields that follow their picture, and how."""
     if align is None:
         return []
     if not isinstance(align, Mapping):
         raise TypeError(f"align: expected a mapping such as {{'mask': sp.align.mask()}}, found {align!r}")
-    return [(str(name), _text(f"align[{name!r}]", text, "boxes,format=xywh")) for name, text in align.items()]
+    given = [(str(name), text) for name, text in align.items() if text is not None]
+    return [(name, _text(f"align[{name!r}]", text, "boxes,format=xywh")) for name, text in given]
+
+
+# Words of names of arrays that hold places in a picture.
+_PLACES = {
+    "mask": "mask()", "masks": "mask()", "segmentation": "mask()", "box": "boxes()", "boxes": "boxes()", "bbox": "boxes()",
+    "bboxes": "boxes()", "keypoint": "keypoints()", "keypoints": "keypoints()", "landmarks": "keypoints()",
+}  # fmt: skip
+
+
+def _unaligned(image: str, chosen: Sequence[str], dataset: Dataset, align: Mapping[str, str | None] | None) -> None:
+    """Warns of fields that say by their names where things are in a picture, beside a view that moves them."""
+    if image in ("full", "raw"):
+        return
+    kinds = {field.name: field.kind for field in dataset.schema}
+    if not any(kinds[name] == "image" for name in chosen if name in kinds):
+        return
+    for name in chosen:
+        words = re.split("[^a-z]+", name.lower())
+        place = next((_PLACES[word] for word in words if word in _PLACES), None)
+        if place is not None and kinds.get(name) == "array" and name not in (align or {}):
+            warn(
+                f"field `{name}` comes as it is stored, beside pictures that the view {image!r} crops, scales or mirrors\n"
+                f"hint: align={{{name!r}: sp.align.{place}}} moves it along, align={{{name!r}: None}} says that this is meant"
+            )
 
 
 def _dtype(dtype: Any) -> str | None:

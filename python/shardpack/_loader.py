@@ -34,6 +34,7 @@ from shardpack._arguments import (
     _place,
     _text,
     _threads,
+    _unaligned,
     _weights,
 )
 from shardpack._batch import Batch, lend
@@ -109,10 +110,11 @@ class Loader:
         (``cube.max_abs_error``). Text, JSON and bytes are loaded only if you name them, as lists of Python objects.
         So are arrays whose length differs from sample to sample (boxes, token ids): a list with one array for each
         row. These lists are not part of :attr:`predicted_bytes`. Batches of named fields can be unpacked in that order: ``images, labels = batch``.
-    align : mapping from field to str, optional
+    align : mapping from field to str or None, optional
         Fields that follow the view of their picture, which crops, scales and mirrors it: masks, boxes, keypoints, and
         what belongs to each box (:mod:`shardpack.align`): ``{"mask": sp.align.mask(), "boxes": sp.align.boxes("xywh")}``.
-        Masks are tensors of the view's size, the others lists with one array for each row.
+        Masks are tensors of the view's size, the others lists with one array for each row. ``None`` in place of a text:
+        the field comes as it is stored, which would be a warning for names such as ``boxes``.
     weights : "balanced", mapping or array, optional
         Draw samples by weight, with replacement, as many as there are samples: ``"balanced"`` (all classes equally
         often), label or name of a class → weight, or one weight for each sample. Default: each sample once.
@@ -218,7 +220,7 @@ class Loader:
         layout: Literal["hwc", "chw"] = "hwc",
         dtype: DTypeLike | Mapping[str, DTypeLike] | None = None,
         fields: Sequence[str] | None = None,
-        align: Mapping[str, str] | None = None,
+        align: Mapping[str, str | None] | None = None,
         weights: Weights | None = None,
         mix: Sequence[float] | None = None,
         threads: int | None = None,
@@ -266,6 +268,7 @@ class Loader:
             self._convert = converter(to or "numpy", f"cuda:{self._stage.number}")
         aligned = _align(align)
         self._fields, tensors, arrays = _fields(fields, dataset, cube, aligned)
+        _unaligned(image, self._fields, dataset, align)
         self._options = Options(
             batch_size=_number("batch_size", batch_size, 1, 2**32 - 1),
             seed=_number("seed", seed, 0, 2**64 - 1),

@@ -191,7 +191,7 @@ def load(dataset: sp.Dataset, *fields: str, **options: Any) -> sp.Batch:
 @pytest.mark.parametrize("image", ["rrc64", "center64", "rrc32"])
 @pytest.mark.parametrize("cube", ["patch64x64", "center32x32", "grid16x16"])
 def test_a_view_beside_a_patch_is_refused(masked: sp.Dataset, image: str, cube: str, layout: str) -> None:
-    text = "pictures and arrays cut at the same place, found a view of `image`.*beside `mask`.*\nhint: load one of the two"
+    text = "pictures and arrays cut at the same place, found a view of `image`.*beside `mask`.*\nhint: have the array follow the picture"
     with pytest.raises(sp.UsageError, match=text):
         load(masked, "image", "mask", image=image, cube=cube, layout=layout)
     assert load(masked, "image", image=image)["image"].shape[0] == 4

@@ -1,0 +1,192 @@
+"""Masks, boxes and keypoints that follow their picture, and what comes as lists with the batch."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import shardpack as sp
+from PIL import Image
+
+COLOURS = np.array([[0, 0, 0], [210, 20, 20], [20, 210, 20], [20, 20, 210]], np.uint8)
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> sp.Dataset:
+    """Rectangles of three colours on black: the mask has their numbers, boxes their sides."""
+    rng = np.random.default_rng(3)
+    out = tmp_path_factory.mktemp("scenes") / "packed"
+    schema = {
+        "image": "image", "mask": "array", "boxes": "array", "classes": "array", "points": "array", "caption": "text",
+        "tokens": "array",
+    }  # fmt: skip
+    with sp.Writer(out, schema, shuffle=False) as writer:
+        for number in range(24):
+            height, width = (int(side) for side in rng.integers(150, 260, 2))
+            mask = np.zeros((height, width), np.uint8)
+            for colour in (1, 2, 3):
+                # Each in a third of its own.
+                left = int(rng.integers(0, width // 3 - 40)) + (colour - 1) * width // 3
+                top = int(rng.integers(0, height - 60))
+                mask[top : top + 50, left : left + 40] = colour
+            boxes = [_sides(mask == colour) for colour in (1, 2, 3)]
+            file = io.BytesIO()
+            Image.fromarray(COLOURS[mask]).save(file, "JPEG", quality=95, subsampling=0)
+            points = [[x + w / 2, y + h / 2, 2] for x, y, w, h in boxes]
+            writer.write(
+                {
+                    "image": file.getvalue(), "mask": mask, "boxes": np.array(boxes, np.int32),
+                    "classes": np.array([1, 2, 3], np.int64), "points": np.array(points, np.float64)[:, None],
+                    "caption": f"scene {number}", "tokens": np.arange(number, dtype=np.int64),
+                },
+                key=f"{number:02}",
+            )  # fmt: skip
+    return sp.Dataset(out)
+
+
+def _sides(seen: Any) -> list[int]:
+    y, x = seen.nonzero()
+    return [int(x.min()), int(y.min()), int(x.max() - x.min()) + 1, int(y.max() - y.min()) + 1]
+
+
+ALIGN = {
+    "mask": sp.align.mask(), "boxes": sp.align.boxes("xywh", visible=0.1), "classes": sp.align.rows_of("boxes"),
+    "points": sp.align.keypoints(rows="boxes"),
+}  # fmt: skip
+FIELDS = ["image", "mask", "boxes", "classes", "points", "caption", "tokens"]
+
+
+def test_alignments_are_texts() -> None:
+    assert sp.align.mask() == "mask" and sp.align.mask("left") == "mask,picture=left"
+    assert sp.align.boxes() == "boxes"
+    assert sp.align.boxes("cxcywh", relative=True, visible=0.5) == "boxes,format=cxcywh,unit=relative,visible=0.5"
+    assert sp.align.keypoints(swap=[(1, 2), (np.int64(3), 4)], rows="boxes") == "keypoints,swap=1-2/3-4,rows=boxes"
+    assert sp.align.rows_of("boxes") == "rows,of=boxes"
+    with pytest.raises(TypeError):
+        sp.align.keypoints(swap=[(1.5, 2)])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("image", ["rrc96", "rrc64x112,flip=1", "center96", "resize80x120,flip=0.5"])
+def test_everything_shows_the_same_part(scenes: sp.Dataset, image: str) -> None:
+    loader = sp.Loader(scenes, 5, image=image, align=ALIGN, fields=FIELDS, end="uneven", seed=5)
+    seen = 0
+    for epoch in range(2):
+        loader.set_epoch(epoch)
+        for batch in loader:
+            images, masks, boxes, classes, points, captions, tokens = batch
+            assert masks.shape == images.shape[:3] and masks.dtype == np.uint8
+            views = batch.views()
+            for row, index in enumerate(batch.indices):
+                assert captions[row] == f"scene {index}" and tokens[row].tolist() == list(range(index))
+                assert len(boxes[row]) == len(classes[row]) == len(points[row])
+                assert boxes[row].dtype == points[row].dtype == np.float32 and classes[row].dtype == np.int64
+                for box, number, point in zip(boxes[row], classes[row], points[row][:, 0]):
+                    same = masks[row] == number
+                    # A box of which only a sliver is seen may lie between the centres of pixels.
+                    if not same.any():
+                        assert min(box[2:]) <= 1
+                        continue
+                    np.testing.assert_allclose(box, _sides(same), atol=2)
+                    # Away from borders the picture has the colour of the class.
+                    inside = same.copy()
+                    for axis in (0, 1):
+                        for step in range(-4, 5):
+                            inside &= np.roll(same, step, axis)
+                    inside[:4] = inside[-4:] = False
+                    inside[:, :4] = inside[:, -4:] = False
+                    colours = images[row][inside].astype(int)
+                    assert np.abs(colours - COLOURS[number]).max(initial=0) < 25
+                    seen += len(colours)
+                    # What the views of the batch say is the same.
+                    stored = scenes[int(index)]["points"][number - 1, 0, :2]
+                    there = views.from_source(row, stored)
+                    if point[2]:
+                        np.testing.assert_allclose(point[:2], there, atol=1e-3)
+                    else:
+                        assert point.tolist() == [0, 0, 0]
+    assert seen > 10_000
+
+
+def test_a_resumed_loader_goes_on_with_the_same(scenes: sp.Dataset) -> None:
+    def told(batch: sp.Batch) -> list[Any]:
+        return [[np.asarray(value).tolist() for value in batch[field]] for field in FIELDS]
+
+    def loader(threads: int) -> sp.Loader:
+        return sp.Loader(scenes, 4, image="rrc48", align=ALIGN, fields=FIELDS, threads=threads)
+
+    first = loader(1)
+    taken = iter(first)
+    next(taken), next(taken)
+    state = first.state_dict()
+    expected = [told(batch) for batch in taken]
+    second = loader(2)
+    second.load_state_dict(state)
+    assert [told(batch) for batch in second] == expected and len(expected) == 4
+
+
+def test_whole_pictures_and_their_masks_are_mirrored_together(tmp_path: Path) -> None:
+    y, x = np.mgrid[:40, :56].astype(np.uint8)
+    with sp.Writer(tmp_path / "out", {"image": "image", "mask": "array"}) as writer:
+        for number in range(8):
+            writer.write({"image": np.stack([x * 4, y * 4, x], axis=2), "mask": x + y})
+    dataset = sp.Dataset(tmp_path / "out")
+    with pytest.raises(sp.UsageError, match="mirrored"):
+        sp.Loader(dataset, 4, image="full,flip=0.5", fields=["image", "mask"], align={"mask": None})
+    loader = sp.Loader(dataset, 8, image="full,flip=0.5", align={"mask": sp.align.mask()})
+    (batch,) = loader
+    flipped = batch.views().flipped
+    assert 0 < flipped.sum() < 8
+    for row in range(8):
+        red = batch["image"][row][..., 0] // 4
+        np.testing.assert_array_equal(red, x[:, ::-1] if flipped[row] else x)
+        np.testing.assert_array_equal(batch["mask"][row], (x + y)[:, ::-1] if flipped[row] else x + y)
+
+
+def test_what_is_not_aligned_is_said(scenes: sp.Dataset) -> None:
+    with pytest.warns(UserWarning, match=r"field `boxes` comes as it is stored(.|\n)*sp.align.boxes\(\)"):
+        sp.Loader(scenes, 4, image="rrc32", fields=["image", "boxes"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sp.Loader(scenes, 4, image="rrc32", fields=["image", "boxes"], align={"boxes": None})
+        sp.Loader(scenes, 4, image="rrc32", fields=["image", "tokens", "caption"])
+        sp.Loader(scenes, 4, fields=["image", "boxes"])
+        (batch, *_) = sp.Loader(scenes, 4, image="rrc32", fields=["image", "boxes"], align={"boxes": None}, shuffle=False)
+    assert batch["boxes"][0].tolist() == scenes[0]["boxes"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"align": {"boxes": "box"}}, sp.UsageError, "expected mask, boxes, keypoints"),
+        ({"align": {"boxes": 3}}, TypeError, r"align\['boxes'\]: expected a string"),
+        ({"align": ["boxes"]}, TypeError, "align: expected a mapping"),
+        ({"align": ALIGN, "fields": ["image"]}, sp.UsageError, "align: expected fields out of image, found 'mask'"),
+        ({"align": {"caption": "mask"}}, sp.UsageError, "align: expected fields out of"),
+        ({"align": {"mask": "mask"}, "fields": ["mask"]}, sp.UsageError, "a field of pictures among the fields"),
+        ({"align": {"mask": "mask"}, "augment": [sp.augment.trivial_augment_wide()]}, sp.UsageError, "moves the pixels"),
+        ({"align": {"mask": "mask"}, "cube": "patch8x8"}, sp.UsageError, "whole arrays"),
+        ({"align": {"classes": sp.align.rows_of("points")}}, sp.UsageError, "aligned as boxes"),
+    ],
+)
+def test_what_cannot_be_aligned_is_refused(
+    scenes: sp.Dataset, options: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with warnings.catch_warnings(), pytest.raises(error, match=said):
+        warnings.simplefilter("ignore")
+        sp.Loader(scenes, 4, **{"image": "rrc32", **options})
+
+
+def test_a_sample_that_is_not_as_it_is_said_names_itself(tmp_path: Path) -> None:
+    picture = np.zeros((20, 30, 3), np.uint8)
+    with sp.Writer(tmp_path / "out", {"image": "image", "boxes": "array"}, shuffle=False) as writer:
+        writer.write({"image": picture, "boxes": np.zeros((0, 4), np.float32)}, key="none")
+        writer.write({"image": picture, "boxes": np.array([[1, 2, 3]], np.float32)}, key="three")
+    loader = sp.Loader(sp.Dataset(tmp_path / "out"), 1, image="resize8", align={"boxes": "boxes"}, shuffle=False)
+    batches = iter(loader)
+    assert next(batches)["boxes"][0].shape == (0, 4)
+    with pytest.raises(sp.UsageError, match=r"shape of boxes of field `boxes`: expected \[boxes, 4\](.|\n)*`three`"):
+        next(batches)
