@@ -44,6 +44,36 @@ def cubes(out: Path, count: int = 24, bands: int = 32, seed: int = 0) -> sp.Data
     return sp.Dataset(out)
 
 
+def objects(out: Path, count: int = 120, seed: int = 0) -> sp.Dataset:
+    """JPEGs about 120 pixels wide with one to four discs, squares and crosses on noise; their boxes ``[objects, 4]``
+    (left, top, right, bottom), classes ``[objects]``, and a mask of classes from 1 on.
+    """
+    rng = np.random.default_rng(seed)
+    with sp.Writer(out, classes=["disc", "square", "cross"], jpeg="keep") as writer:
+        for number in range(count):
+            height, width = (int(side) for side in rng.integers(96, 144, 2))
+            picture = rng.integers(40, 90, (height, width, 3))
+            mask, boxes, classes = np.zeros((height, width), np.uint8), [], []
+            rows, columns = np.mgrid[:height, :width]
+            for _ in range(rng.integers(1, 5)):
+                kind, radius = int(rng.integers(3)), int(rng.integers(8, 20))
+                y, x = int(rng.integers(radius, height - radius)), int(rng.integers(radius, width - radius))
+                dy, dx = np.abs(rows - y), np.abs(columns - x)
+                square = np.maximum(dy, dx) <= radius
+                shape = [dy**2 + dx**2 <= radius**2, square, square & (np.minimum(dy, dx) <= radius // 3)][kind]
+                if mask[np.maximum(dy, dx) <= radius + 2].any():
+                    continue
+                mask[shape] = kind + 1
+                picture[shape] = rng.integers(120, 255, 3)
+                boxes.append([x - radius, y - radius, x + radius + 1, y + radius + 1])
+                classes.append(kind)
+            buffer = io.BytesIO()
+            Image.fromarray(picture.astype(np.uint8)).save(buffer, "jpeg", quality=92)
+            values = {"boxes": np.array(boxes, np.float32).reshape(-1, 4), "classes": np.array(classes, np.int64)}
+            writer.write({"image": buffer.getvalue(), "mask": mask, **values}, key=f"{number:03}.jpg")
+    return sp.Dataset(out)
+
+
 def _photo(rng: np.random.Generator, label: int) -> NDArray[np.uint8]:
     height, width = rng.integers(64, 96, 2)
     rows, columns = np.mgrid[:height, :width]

@@ -110,6 +110,11 @@ class Pets(list):  # type: ignore[type-arg]
         self.files = sorted((root / "photos").rglob("*.jpg"))
 
 
+def detection(root: Path) -> None:
+    for format, folder in (("coco", "coco"), ("voc", "VOC2012"), ("yolo", "yolo")):
+        helper("test_convert_detection", f"write_{format}")(root / folder)
+
+
 def going_back(root: Path) -> None:
     zarr(root)
     tars(root)
@@ -128,6 +133,7 @@ SOURCES: dict[str, Callable[[Path], None]] = {
     "LMDB": lmdb,
     "Parquet, Arrow, Hugging Face": parquet,
     "torchvision and other map-style datasets": torchvision,
+    "COCO, Pascal VOC, YOLO": detection,
     "Going back": going_back,
 }
 

@@ -86,6 +86,24 @@ def augmentation(folder: Path) -> None:
     photos(folder / "photos")
 
 
+@page("alignment.md")
+def alignment(folder: Path) -> None:
+    """Pictures of three rectangles, what belongs to them, and a caption."""
+    rng = np.random.default_rng(0)
+    schema = {"image": "image", "mask": "array", "boxes": "array", "classes": "array", "caption": "text"}
+    with sp.Writer(folder / "scenes", schema, shuffle=False) as writer:
+        for number in range(40):
+            mask = np.zeros((128, 160), np.uint8)
+            boxes = []
+            for kind in range(3):
+                left, top = kind * 50 + int(rng.integers(12)), int(rng.integers(90))
+                mask[top : top + 30, left : left + 35] = kind + 1
+                boxes.append([left, top, 35, 30])
+            picture = np.array([[0, 0, 0], [200, 0, 0], [0, 200, 0], [0, 0, 200]], np.uint8)[mask]
+            values = {"boxes": np.array(boxes, np.float32), "classes": np.arange(3), "caption": f"scene {number}"}
+            writer.write({"image": picture, "mask": mask, **values})
+
+
 @page("README.md")
 def index(folder: Path) -> None:
     photos(folder / "photos")

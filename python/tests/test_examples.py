@@ -88,6 +88,14 @@ def test_own_transforms() -> None:
             assert f"{name}: not installed" in output
 
 
+def test_detect() -> None:
+    pytest.importorskip("torch")
+    output = run("detect")
+    assert losses(output)[-1] < losses(output)[0]
+    right, objects, claimed = map(int, re.findall(r"held out: (\d+) of (\d+) objects found, (\d+) claimed", output)[0])
+    assert right > 0.7 * objects and claimed < 2 * objects
+
+
 def test_segment() -> None:
     pytest.importorskip("torch")
     output = run("segment")

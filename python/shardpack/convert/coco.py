@@ -1,0 +1,162 @@
+"""COCO: one JSON file of annotations, and a folder of pictures."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+
+from ._detection import folder, numbers, picture
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop
+from ._values import parse_json
+
+_BOXES = ("boxes", "classes", "area", "iscrowd")
+
+
+def open(
+    src: Union[str, "os.PathLike[str]"],
+    *,
+    drop: Collection[str] = (),
+    images: Union[str, "os.PathLike[str]", None] = None,
+) -> Source:
+    """Open a file of annotations, such as ``annotations/instances_val2017.json``.
+
+    The key is ``file_name``. Pictures without annotations are samples, too. Columns: ``image``, to the byte; ``image_id``;
+    ``boxes``, float32 ``[objects, 4]``: left, top, width, height in pixels; ``classes``, int64 ``[objects]``: numbers from
+    0 on, in the order of the categories' ids, whose names become the classes of the dataset; ``area``, ``iscrowd``. Where
+    annotations have them: ``keypoints``, float32 ``[objects, points, 3]``; ``segmentation`` as JSON, a list of polygons or
+    run lengths for each object; ``captions`` as JSON, a list of texts.
+
+    Parameters
+    ----------
+    src
+        The JSON file.
+    drop
+        Columns to leave out.
+    images
+        The folder of the pictures. Default: the one folder among ``val2017`` (the last part of the file's name),
+        ``images/val2017`` and ``images``, beside the file or beside its folder, that has the first picture.
+    """
+    path = Path(src)
+    content = _read(path)
+    pictures, annotations = content["images"], content.get("annotations", [])
+    names, classes = _categories(path, content.get("categories", []))
+    of_picture: defaultdict[int, list[Any]] = defaultdict(list)
+    for annotation in annotations:
+        if not isinstance(annotation, dict) or "image_id" not in annotation:
+            raise SourceError(f"`{path}`: expected annotations with an `image_id`, found: {str(annotation)[:100]}")
+        of_picture[annotation["image_id"]].append(annotation)
+    has = {name for name in ("keypoints", "segmentation", "caption", "bbox") if any(name in one for one in annotations)}
+    columns = ["image", "image_id"]
+    if "bbox" in has or not annotations:
+        columns += _BOXES
+    columns += [name for name in ("keypoints", "segmentation") if name in has]
+    columns += ["captions"] if "caption" in has else []
+    check_drop(f"`{path}`", drop, columns)
+    stray = set(of_picture) - {one.get("id") for one in pictures}
+    if stray:
+        raise SourceError(f"`{path}`: expected annotations of its own pictures, found one of `image_id` {min(stray, key=str)}")
+    points = next((len(one["keypoints"]) // 3 for one in annotations if one.get("keypoints")), 0)
+    root = _folder(path, images, pictures)
+    reader = _Reader(root, columns, classes, points)
+    return Source(_samples(path, pictures, of_picture, reader), classes=names or None, total=len(pictures))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        if path.is_dir():
+            raise SourceError(f"`{path}`: expected a JSON file of COCO, found a folder\nhint: name the file in `annotations`")
+        raise FileNotFoundError(2, "no such file", str(path))
+    try:
+        content = parse_json(path.read_bytes())
+    except ValueError as error:
+        raise SourceError(f"`{path}`: {error}") from None
+    lists = ("images", "annotations", "categories")
+    if not isinstance(content, dict) or not isinstance(content.get("images"), list):
+        raise SourceError(f"`{path}`: expected an object with a list `images`, as COCO has it, found none")
+    for name in lists:
+        if not isinstance(content.get(name, []), list):
+            raise SourceError(f"`{path}`: expected a list `{name}`, found: {type(content[name]).__name__}")
+    for one in content["images"]:
+        if not isinstance(one, dict) or not isinstance(one.get("file_name"), str) or "id" not in one:
+            raise SourceError(f"`{path}`: expected pictures with `id` and `file_name`, found: {str(one)[:100]}")
+    if not content["images"]:
+        raise SourceError(f"`{path}`: expected pictures, found an empty list `images`")
+    return content
+
+
+def _categories(path: Path, categories: Sequence[Any]) -> tuple[list[str], dict[Any, int]]:
+    """Names of the classes, and from the id of a category to its number."""
+    for one in categories:
+        if not isinstance(one, dict) or not isinstance(one.get("id"), int) or not isinstance(one.get("name"), str):
+            raise SourceError(f"`{path}`: expected categories with `id` and `name`, found: {str(one)[:100]}")
+    ordered = sorted(categories, key=lambda one: one["id"])
+    names = [one["name"] for one in ordered]
+    ids = {one["id"]: number for number, one in enumerate(ordered)}
+    if len(ids) < len(names) or len(set(names)) < len(names):
+        raise SourceError(f"`{path}`: expected each category once, found an id or a name twice")
+    return names, ids
+
+
+def _folder(path: Path, images: Union[str, "os.PathLike[str]", None], pictures: Sequence[Mapping[str, Any]]) -> Path:
+    if images is not None:
+        return folder(Path(images), "of the pictures (`images`)")
+    split = path.stem.rpartition("_")[2]
+    beside = [path.parent, path.parent.parent]
+    places = [base / name for base in beside for name in (split, f"images/{split}", "images", "")]
+    first = pictures[0]["file_name"]
+    found = next((place for place in places if (place / first).is_file()), None)
+    if found is None:
+        raise SourceError(
+            f"`{path}`: expected the picture `{first}` in `{split}` or `images` beside it, found none\n"
+            "hint: images='…' names the folder of the pictures"
+        )
+    return found
+
+
+class _Reader:
+    """Makes the values of a picture."""
+
+    def __init__(self, root: Path, columns: Sequence[str], classes: Mapping[Any, int], points: int) -> None:
+        self.root, self.columns, self.classes, self.points = root, columns, classes, points
+
+    def read(self, one: Mapping[str, Any], annotations: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        file = self.root / one["file_name"]
+        if not file.resolve().is_relative_to(self.root.resolve()):
+            raise ValueError(f"expected a picture below `{self.root}`, found: {one['file_name']!r}")
+        values: dict[str, Any] = {"image": picture(file), "image_id": one["id"]}
+        if "boxes" in self.columns:
+            for annotation in annotations:
+                if annotation.get("category_id") not in self.classes:
+                    raise ValueError(f"expected the id of a category, found: {annotation.get('category_id')!r}")
+            values["boxes"] = numbers([annotation.get("bbox") for annotation in annotations], 4, "a `bbox`")
+            values["classes"] = np.array([self.classes[one["category_id"]] for one in annotations], np.int64)
+            areas = [[annotation.get("area", 0.0)] for annotation in annotations]
+            values["area"] = numbers(areas, 1, "an `area`")[:, 0]
+            values["iscrowd"] = np.array([bool(one.get("iscrowd", 0)) for one in annotations], np.uint8)
+        if "keypoints" in self.columns:
+            width = self.points * 3
+            points = [annotation.get("keypoints") or [0] * width for annotation in annotations]
+            values["keypoints"] = numbers(points, width, "`keypoints`").reshape(-1, self.points, 3)
+        if "segmentation" in self.columns:
+            values["segmentation"] = [annotation.get("segmentation") for annotation in annotations]
+        if "captions" in self.columns:
+            values["captions"] = [str(annotation.get("caption", "")) for annotation in annotations]
+        return values
+
+
+def _samples(
+    path: Path, pictures: Sequence[Mapping[str, Any]], of_picture: Mapping[int, list[Any]], reader: _Reader
+) -> Iterator[Item]:
+    for one in pictures:
+        where = f"`{path}`, picture `{one['file_name']}`"
+        try:
+            values = reader.read(one, of_picture.get(one["id"], []))
+        except (ValueError, OSError) as error:
+            yield Problem(f"{where}: {error}")
+            continue
+        yield Sample(one["file_name"], values, where)

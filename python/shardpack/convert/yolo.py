@@ -1,0 +1,140 @@
+"""YOLO: pictures, and beside them a text of labels for each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+
+from ._detection import PICTURES, folder, numbers, picture, text
+from ._source import Item, Problem, Sample, Source, SourceError, check_drop, library
+from ._values import parse_int
+
+
+def open(
+    src: Union[str, "os.PathLike[str]"],
+    *,
+    drop: Collection[str] = (),
+    split: str | None = None,
+    names: Sequence[str] | None = None,
+    points: tuple[int, int] | None = None,
+) -> Source:
+    """Open a folder with ``images`` and ``labels``, or a ``data.yaml`` that names it.
+
+    The key is the path of the picture below its folder. Columns: ``image``, to the byte; ``boxes``, float32
+    ``[objects, 4]``: x and y of the centre, width and height, in shares of the picture's; ``classes``, int64
+    ``[objects]``; with `points` also ``keypoints``, float32 ``[objects, points, 2 or 3]``, in shares as well. A picture
+    without labels has no objects.
+
+    Parameters
+    ----------
+    src
+        The folder, or its ``data.yaml`` (needs PyYAML), which names the classes.
+    drop
+        Columns to leave out.
+    split
+        ``"train"``, ``"val"`` …: the folder below ``images`` and ``labels``; with a ``data.yaml`` the entry that names
+        the pictures. Default: all of ``images``.
+    names
+        Names of the classes, in order. Default: those of the ``data.yaml``, else none.
+    points
+        How many points an object has, and how many numbers a point, as ``kpt_shape`` has it: ``(17, 3)``.
+    """
+    path = Path(src)
+    if path.is_file():
+        config = _yaml(path)
+        names = names or _names(path, config.get("names"))
+        points = points or config.get("kpt_shape")
+        base = path.parent / str(config.get("path", "."))
+        entry = config.get(split or "", f"images/{split}") if split else "images"
+        if not isinstance(entry, str):
+            raise SourceError(f"`{path}`: expected one folder of pictures in {split!r}, found: {entry!r}")
+        root = folder(base / entry, f"of the pictures of {split!r}" if split else "of the pictures")
+    else:
+        root = folder(folder(path, "with `images` and `labels`") / "images" / (split or ""), "of the pictures")
+    if points is not None and (len(points) != 2 or points[0] < 1 or points[1] not in (2, 3)):
+        raise SourceError(f"points: expected how many, and 2 or 3 numbers each, such as (17, 3), found: {points!r}")
+    check_drop(f"`{path}`", drop, ["image", "boxes", "classes", *(["keypoints"] if points else [])])
+    files = sorted(file for file in root.rglob("*") if file.suffix.lower() in PICTURES and file.is_file())
+    if not files:
+        raise SourceError(f"`{root}`: expected pictures, found none")
+    labels = _labels(root)
+    reader = _Reader(root, labels, len(names) if names else None, None if points is None else (points[0], points[1]))
+    return Source(_samples(files, reader), classes=list(names) if names else None, total=len(files))
+
+
+def _labels(root: Path) -> Path:
+    """The folder of labels: that of the pictures, with the last ``images`` as ``labels``."""
+    parts = list(root.parts)
+    if "images" not in parts:
+        raise SourceError(f"`{root}`: expected a folder `images`, beside which there is `labels`, found none in its path")
+    parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
+    return folder(Path(*parts), "of the labels")
+
+
+def _yaml(path: Path) -> Mapping[str, Any]:
+    yaml = library("yaml", "YOLO's data.yaml")
+    try:
+        config = yaml.safe_load(text(path))
+    except (yaml.YAMLError, ValueError) as error:
+        raise SourceError(f"`{path}`: expected YAML, found: {error}") from None
+    if not isinstance(config, dict):
+        raise SourceError(f"`{path}`: expected a data.yaml of YOLO, found: {type(config).__name__}")
+    return config
+
+
+def _names(path: Path, names: Any) -> list[str]:
+    if isinstance(names, dict):
+        if sorted(names) != list(range(len(names))):
+            raise SourceError(f"`{path}`: expected names of classes 0 to {len(names) - 1}, found: {sorted(names, key=str)}")
+        names = [names[number] for number in range(len(names))]
+    if not isinstance(names, list):
+        raise SourceError(f"`{path}`: expected a list or a mapping `names`, found: {type(names).__name__}")
+    return [str(name) for name in names]
+
+
+class _Reader:
+    """Makes the values of a picture."""
+
+    def __init__(self, root: Path, labels: Path, classes: int | None, points: tuple[int, int] | None) -> None:
+        self.root, self.labels, self.classes, self.points = root, labels, classes, points
+
+    def read(self, file: Path) -> dict[str, Any]:
+        path = (self.labels / file.relative_to(self.root)).with_suffix(".txt")
+        rows: list[list[float]] = []
+        classes: list[int] = []
+        width = 4 if self.points is None else 4 + self.points[0] * self.points[1]
+        for number, line in enumerate(text(path).splitlines() if path.exists() else [], 1):
+            words = line.split()
+            if not words:
+                continue
+            if len(words) != width + 1:
+                hint = "" if self.points or len(words) < 6 else "\nhint: points=(17, 3) for poses; polygons are not taken"
+                raise ValueError(f"`{path}`, line {number}: expected a class and {width} numbers, found {len(words)} words{hint}")
+            try:
+                of_class, row = parse_int(words[0]), [float(word) for word in words[1:]]
+            except ValueError:
+                raise ValueError(f"`{path}`, line {number}: expected a class and {width} numbers, found: {line[:100]!r}") from None
+            if of_class < 0 or (self.classes is not None and of_class >= self.classes):
+                raise ValueError(f"`{path}`, line {number}: expected a class below {self.classes}, found: {of_class}")
+            classes.append(of_class)
+            rows.append(row)
+        all_numbers = numbers(rows, width, f"an object of `{path.name}`")
+        values = {"image": picture(file), "boxes": all_numbers[:, :4].copy(), "classes": np.array(classes, np.int64)}
+        if self.points is not None:
+            values["keypoints"] = all_numbers[:, 4:].reshape(-1, *self.points).copy()
+        return values
+
+
+def _samples(files: Sequence[Path], reader: _Reader) -> Iterator[Item]:
+    for file in files:
+        where = f"`{file}`"
+        try:
+            values = reader.read(file)
+        except (ValueError, OSError) as error:
+            yield Problem(f"{where}: {error}")
+            continue
+        yield Sample(file.relative_to(reader.root).as_posix(), values, where)

@@ -1,0 +1,237 @@
+"""From COCO, Pascal VOC and YOLO: the same objects, in each one's numbers; and what is not as it should be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from convert_support import content, jpeg, kinds
+
+import shardpack as sp
+
+Image = pytest.importorskip("PIL.Image")
+
+NAMES = ["cat", "dog", "owl"]
+# Number of the class; left, top, right, bottom, in pictures of 40 × 24.
+OBJECTS: dict[str, list[tuple[int, tuple[int, int, int, int]]]] = {
+    "a.jpg": [(0, (1, 2, 11, 22)), (2, (20, 0, 40, 24))],
+    "b.jpg": [],
+    "c.jpg": [(1, (5, 5, 6, 7))],
+}
+
+
+def pictures(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for number, name in enumerate(OBJECTS):
+        (folder / name).write_bytes(jpeg(number))
+
+
+def write_coco(root: Path, **change: Any) -> Path:
+    pictures(root / "val2017")
+    annotations: list[dict[str, Any]] = []
+    for number, objects in enumerate(OBJECTS.values()):
+        for of_class, (x0, y0, x1, y1) in objects:
+            annotations.append({
+                "id": len(annotations), "image_id": 70 + number, "category_id": 10 * of_class + 3,
+                "bbox": [x0, y0, x1 - x0, y1 - y0], "area": (x1 - x0) * (y1 - y0) * 0.5, "iscrowd": 0,
+                "segmentation": [[x0, y0, x1, y0, x1, y1]], "keypoints": [x0, y0, 2, 0, 0, 0],
+            })  # fmt: skip
+    whole = {
+        "images": [{"id": 70 + number, "file_name": name} for number, name in enumerate(OBJECTS)],
+        "annotations": annotations,
+        # Ids have gaps, and are in no order.
+        "categories": [{"id": 10 * number + 3, "name": name} for number, name in reversed(list(enumerate(NAMES)))],
+    }
+    (root / "annotations").mkdir()
+    path = root / "annotations" / "instances_val2017.json"
+    path.write_text(json.dumps(whole | change))
+    return path
+
+
+def write_voc(root: Path) -> Path:
+    pictures(root / "JPEGImages")
+    for folder in ("Annotations", "ImageSets/Main", "ImageSets/Segmentation", "SegmentationClass"):
+        (root / folder).mkdir(parents=True)
+    for number, (name, objects) in enumerate(OBJECTS.items()):
+        boxes = "".join(
+            f"<object><name>{NAMES[of_class]}</name><difficult>{of_class % 2}</difficult><bndbox><xmin>{x0 + 1}</xmin>"
+            f"<ymin>{y0 + 1}</ymin><xmax>{x1}</xmax><ymax>{y1}</ymax></bndbox></object>"
+            for of_class, (x0, y0, x1, y1) in objects
+        )
+        (root / "Annotations" / f"{Path(name).stem}.xml").write_text(f"<annotation>{boxes}</annotation>")
+        mask = Image.fromarray(np.full((24, 40), number, np.uint8))
+        mask = mask.convert("P")
+        mask.putdata([number] * 960)
+        mask.save(root / "SegmentationClass" / f"{Path(name).stem}.png")
+    (root / "ImageSets" / "Main" / "train.txt").write_text("a\nc\n")
+    (root / "ImageSets" / "Segmentation" / "train.txt").write_text("c\n")
+    return root
+
+
+def write_yolo(root: Path, points: bool = False) -> Path:
+    pictures(root / "images" / "train")
+    (root / "labels" / "train").mkdir(parents=True)
+    for name, objects in OBJECTS.items():
+        lines = [
+            f"{of_class} {(x0 + x1) / 80} {(y0 + y1) / 48} {(x1 - x0) / 40} {(y1 - y0) / 24}" + " 0.5 0.25 2" * points
+            for of_class, (x0, y0, x1, y1) in objects
+        ]
+        # What has no object may have no file.
+        if lines:
+            (root / "labels" / "train" / f"{Path(name).stem}.txt").write_text("\n".join(lines) + "\n")
+    (root / "data.yaml").write_text("path: .\ntrain: images/train\nnames:\n  0: cat\n  1: dog\n  2: owl\n")
+    return root
+
+
+def check(out: Path, corners: Any) -> dict[str, dict[str, Any]]:
+    """All pictures to the byte, all objects; returns the samples."""
+    dataset = sp.Dataset(out)
+    assert dataset.classes == NAMES
+    found = content(dataset, "image")
+    for number, (name, objects) in enumerate(OBJECTS.items()):
+        if name not in found:
+            continue
+        sample = found[name]
+        assert sample["image"] == jpeg(number)
+        assert sample["classes"].tolist() == [of_class for of_class, _ in objects] and sample["classes"].dtype == np.int64
+        assert sample["boxes"].dtype == np.float32 and sample["boxes"].shape == (len(objects), 4)
+        np.testing.assert_allclose(corners(sample["boxes"]), np.array([box for _, box in objects]).reshape(-1, 4), atol=1e-4)
+    return found
+
+
+def test_coco(tmp_path: Path) -> None:
+    report = sp.convert("coco", write_coco(tmp_path / "coco"), tmp_path / "out")
+    assert report["samples_skipped"] == 0
+    found = check(tmp_path / "out", lambda boxes: np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], 1))
+    assert set(found) == set(OBJECTS)
+    first = found["a.jpg"]
+    assert first["image_id"] == 70 and first["area"].tolist() == [100, 240] and first["iscrowd"].tolist() == [0, 0]
+    assert first["keypoints"].shape == (2, 2, 3) and first["keypoints"][0].tolist() == [[1, 2, 2], [0, 0, 0]]
+    assert first["segmentation"][0] == [[1, 2, 11, 2, 11, 22]]
+    assert found["b.jpg"]["keypoints"].shape == (0, 2, 3) and found["b.jpg"]["boxes"].shape == (0, 4)
+    sp.convert("coco", tmp_path / "coco/annotations/instances_val2017.json", tmp_path / "few", drop=["segmentation", "keypoints"])
+    assert kinds(tmp_path / "few") == {
+        "image": "image", "image_id": "int64", "boxes": "array", "classes": "array", "area": "array", "iscrowd": "array",
+    }  # fmt: skip
+
+
+def test_captions_of_coco(tmp_path: Path) -> None:
+    captions = [{"image_id": 70, "caption": "one"}, {"image_id": 72, "caption": "three"}, {"image_id": 70, "caption": "uno"}]
+    path = write_coco(tmp_path / "coco", annotations=captions, categories=[])
+    sp.convert("coco", path, tmp_path / "out", images=tmp_path / "coco" / "val2017")
+    found = content(tmp_path / "out")
+    assert {key: sample["captions"] for key, sample in found.items()} == {"a.jpg": ["one", "uno"], "b.jpg": [], "c.jpg": ["three"]}
+
+
+def test_voc(tmp_path: Path) -> None:
+    root = write_voc(tmp_path / "voc")
+    sp.convert("voc", root, tmp_path / "out", names=NAMES)
+    found = check(tmp_path / "out", lambda boxes: boxes)
+    assert set(found) == set(OBJECTS) and found["c.jpg"]["difficult"].tolist() == [1]
+    sp.convert("voc", root, tmp_path / "train", split="train", names=NAMES)
+    assert set(check(tmp_path / "train", lambda boxes: boxes)) == {"a.jpg", "c.jpg"}
+    sp.convert("voc", root, tmp_path / "masks", split="train", names=NAMES, masks="SegmentationClass")
+    (mask,) = content(tmp_path / "masks").values()
+    assert mask["mask"].shape == (24, 40) and (mask["mask"] == 2).all()
+    with pytest.raises(sp.SourceError, match="split is one of train"):
+        sp.convert("voc", root, tmp_path / "never", split="val")
+
+
+def test_yolo(tmp_path: Path) -> None:
+    root = write_yolo(tmp_path / "yolo")
+
+    def corners(boxes: Any) -> Any:
+        size = np.array([40, 24])
+        return np.concatenate([(boxes[:, :2] - boxes[:, 2:] / 2) * size, (boxes[:, :2] + boxes[:, 2:] / 2) * size], 1)
+
+    sp.convert("yolo", root, tmp_path / "out", split="train", names=NAMES)
+    assert set(check(tmp_path / "out", corners)) == set(OBJECTS)
+    pytest.importorskip("yaml")
+    sp.convert("yolo", root / "data.yaml", tmp_path / "yaml", split="train")
+    assert set(check(tmp_path / "yaml", corners)) == set(OBJECTS)
+    poses = write_yolo(tmp_path / "poses", points=True)
+    with pytest.raises(sp.SourceError, match=r"a.txt`, line 1: expected a class and 4 numbers, found 8 words\nhint: points="):
+        sp.convert("yolo", poses, tmp_path / "never", split="train")
+    sp.convert("yolo", poses, tmp_path / "points", split="train", points=(1, 3))
+    assert content(tmp_path / "points")["a.jpg"]["keypoints"].tolist() == [[[0.5, 0.25, 2]]] * 2
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"images": []}, "expected pictures, found an empty list"),
+        ({"images": 3}, "expected an object with a list `images`"),
+        ({"images": [{"id": 1}]}, "with `id` and `file_name`"),
+        ({"annotations": [{"bbox": [0, 0, 1, 1]}]}, "annotations with an `image_id`"),
+        ({"annotations": [{"image_id": 5, "bbox": [0, 0, 1, 1]}]}, "`image_id` 5"),
+        ({"categories": [{"id": 1, "name": "x"}, {"id": 1, "name": "y"}]}, "each category once"),
+        ({"annotations": [{"image_id": 70, "category_id": 3, "bbox": [0, 0, 1]}]}, "expected 4 numbers for a `bbox`"),
+        ({"annotations": [{"image_id": 70, "category_id": 4, "bbox": [0, 0, 1, 1]}]}, "id of a category, found: 4"),
+        ({"images": [{"id": 70, "file_name": "../../secret.jpg"}], "annotations": []}, "in `val2017` or `images`"),
+    ],
+)
+def test_odd_files_of_coco_are_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    path = write_coco(tmp_path / "coco", **change)
+    with pytest.raises(sp.SourceError, match=said):
+        sp.convert("coco", path, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_lies_elsewhere_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "secret.jpg").write_bytes(jpeg(1))
+    images = [{"id": 1, "file_name": "a.jpg"}, {"id": 2, "file_name": "../../secret.jpg"}]
+    path = write_coco(tmp_path / "coco", images=images, annotations=[])
+    report = sp.convert("coco", path, tmp_path / "out", on_bad_input="skip")
+    assert report["samples_skipped"] == 1 and "below" in report["skipped"][0]["reason"]
+
+
+def test_odd_files_of_the_others_are_refused(tmp_path: Path) -> None:
+    root = write_voc(tmp_path / "voc")
+    path = root / "Annotations" / "a.xml"
+    good = path.read_text()
+    for bad, said in [
+        (good.replace("<xmin>2<", "<xmin>two<"), "a number `xmin` in `a.xml`, found: 'two'"),
+        (good.replace("cat", "cow"), "a class out of cat, dog, owl, found: 'cow'"),
+        (good[:-4], "expected XML in `a.xml`"),
+        ('<!DOCTYPE x [<!ENTITY a "b">]>' + good, "plain XML"),
+        ("<annotation><object/></annotation>", "objects with `name` and `bndbox`"),
+    ]:
+        path.write_text(bad)
+        with pytest.raises(sp.SourceError, match=said):
+            sp.convert("voc", root, tmp_path / "out", names=NAMES)
+        report = sp.convert("voc", root, tmp_path / "skipped", names=NAMES, on_bad_input="skip", force=True)
+        assert report["samples_skipped"] == 1
+    root = write_yolo(tmp_path / "yolo")
+    path = root / "labels" / "train" / "a.txt"
+    for bad, said in [
+        ("0 0.1 0.2 0.3", "a.txt`, line 1: expected a class and 4 numbers, found 4 words"),
+        ("0 0.1 0.2 0.3 x", "a.txt`, line 1: expected a class and 4 numbers, found: '0 0.1 0.2 0.3 x'"),
+        ("3 0.1 0.2 0.3 0.4", "a class below 3, found: 3"),
+        ("0 0.1 0.2 0.3 nan", "expected finite numbers"),
+        ("0.5 0.1 0.2 0.3 0.4", "expected a class and 4 numbers"),
+    ]:
+        path.write_text(bad)
+        with pytest.raises(sp.SourceError, match=said):
+            sp.convert("yolo", root, tmp_path / "other", split="train", names=NAMES)
+    with pytest.raises(sp.SourceError, match="expected a folder, with `images` and `labels`"):
+        sp.convert("yolo", tmp_path / "nowhere", tmp_path / "other")
+    with pytest.raises(sp.SourceError, match="needs|expected a data.yaml|expected YAML"):
+        (root / "data.yaml").write_text("- 1\n")
+        sp.convert("yolo", root / "data.yaml", tmp_path / "other")
+
+
+def test_a_batch_of_coco_and_its_boxes(tmp_path: Path) -> None:
+    sp.convert("coco", write_coco(tmp_path / "coco"), tmp_path / "out")
+    align = {"boxes": sp.align.boxes("xywh"), "classes": sp.align.rows_of("boxes")}
+    loader = sp.Loader(
+        sp.Dataset(tmp_path / "out"), 3, image="resize48x80,flip=1", fields=["image", "boxes", "classes"], align=align,
+        shuffle=False,
+    )  # fmt: skip
+    (batch,) = loader
+    rows = {key: row for row, key in enumerate(batch.sample_keys)}
+    # Twice as large, and mirrored: 1 to 11 of 40 becomes 58 to 78 of 80.
+    assert batch["boxes"][rows["a.jpg"]].tolist() == [[58, 4, 20, 40], [0, 0, 40, 48]]
+    assert batch["classes"][rows["a.jpg"]].tolist() == [0, 2] and batch["boxes"][rows["b.jpg"]].shape == (0, 4)
