@@ -13,8 +13,8 @@ use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, 
 use shardpack_format::MANIFEST_NAME;
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
 use shardpack_pack::pack::{
-    Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes, report_json,
-    unfinished_json,
+    FieldSummary, Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes,
+    report_json, unfinished_json,
 };
 use shardpack_pack::sources::cubes::CubeOptions;
 use shardpack_pack::sources::{BadInput, Kind, LabelsFrom, OnBadInput, SourceOptions};
@@ -360,7 +360,10 @@ fn skipped_text(lines: &[String]) -> String {
 
 /// Says when pictures did not reach the score that was asked for.
 fn warn_below_target(report: &Report) {
-    let below = |figures: &Value| figures.get("below_target").and_then(Value::as_u64).unwrap_or(0);
+    let below = |entry: &Value| match FieldSummary::parse(entry) {
+        Some(FieldSummary::Pictures(pictures)) => pictures.below_target,
+        _ => 0,
+    };
     let count: u64 = report.fidelity.values().map(below).sum();
     if count > 0 {
         let pictures = units::plural(count, "picture");
@@ -370,9 +373,9 @@ fn warn_below_target(report: &Report) {
 
 /// Says when many values lost digits to float16's smallest numbers.
 fn warn_subnormal(report: &Report) {
-    for (field, figures) in &report.fidelity {
-        let int = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let share = int("subnormal") as f64 / int("values").max(1) as f64;
+    for (field, entry) in &report.fidelity {
+        let Some(FieldSummary::Array(arrays)) = FieldSummary::parse(entry) else { continue };
+        let share = arrays.subnormal as f64 / arrays.values.max(1) as f64;
         if share > SUBNORMAL_WARNING {
             show::note(&format!(
                 "warning: {:.1} % of the values of `{field}` are below 2^-14, where float16 loses digits\n\

@@ -3,6 +3,7 @@
 use super::{show, units};
 use serde_json::Value;
 use shardpack_array::ArraySettings;
+use shardpack_pack::pack::{ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
 
 /// A recipe entry on one line.
 pub(super) fn recipe_value(value: &Value) -> String {
@@ -28,100 +29,81 @@ fn settings(value: &Value) -> String {
         .map_or_else(|_| recipe_value(value), |known| known.to_string())
 }
 
-/// One field's entry under `fidelity` in a manifest.
-pub(super) fn fidelity_text(figures: &Value) -> String {
-    if figures.get("tiled").is_some() {
-        return pictures_text(figures);
+/// One field's entry under `fidelity` in a manifest; as it stands there if another version wrote it.
+pub(super) fn fidelity_text(entry: &Value) -> String {
+    match FieldSummary::parse(entry) {
+        Some(FieldSummary::Pictures(pictures)) => pictures_text(&pictures),
+        Some(FieldSummary::Array(arrays)) => arrays_text(&arrays),
+        _ => format!("{}\n", recipe_value(entry)),
     }
-    let int = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let float = |name: &str| figures.get(name).and_then(Value::as_f64).unwrap_or(0.0);
-    let share = |n: u64| format!("{} ({:.2} %)", units::count(n), 100.0 * n as f64 / int("values").max(1) as f64);
-    let (samples, equal) = (int("samples"), int("equal_samples"));
-    let mut rows = vec![("bit-equal", format!("{} of {}", units::count(equal), units::plural(samples, "sample")))];
-    if equal < samples {
-        rows.push(("altered values", share(int("changed"))));
-        let error = |name| units::significant(float(name), 3);
-        let measured = units::count(int("measured"));
-        let (largest, mean) = (error("max_abs_error"), error("mean_abs_error"));
+}
+
+/// What became of arrays.
+fn arrays_text(of: &ArraySummary) -> String {
+    let share = |n: u64| format!("{} ({:.2} %)", units::count(n), 100.0 * n as f64 / of.values.max(1) as f64);
+    let equal = format!("{} of {}", units::count(of.equal_samples), units::plural(of.samples, "sample"));
+    let mut rows = vec![("bit-equal", equal)];
+    if of.equal_samples < of.samples {
+        rows.push(("altered values", share(of.changed)));
+        let (largest, mean) = (units::significant(of.max_abs_error, 3), units::significant(of.mean_abs_error, 3));
+        let measured = units::count(of.measured);
         rows.push((
             "absolute error",
             format!("{largest} largest, {mean} mean of the {measured} values stored with loss"),
         ));
-        rows.push(("relative error", format!("{} largest", error("max_rel_error"))));
-        if int("spectra") > 0 {
-            let degrees = |name| units::significant(float(name).to_degrees(), 3);
-            rows.push((
-                "spectral angle",
-                format!("{}° largest, {}° mean", degrees("max_angle_rad"), degrees("mean_angle_rad")),
-            ));
+        rows.push(("relative error", format!("{} largest", units::significant(of.max_rel_error, 3))));
+        if of.spectra > 0 {
+            let [largest, mean] = [of.max_angle_rad, of.mean_angle_rad].map(|a| units::significant(a.to_degrees(), 3));
+            rows.push(("spectral angle", format!("{largest}° largest, {mean}° mean")));
         }
-        if let Some(worst) = figures.get("worst_sample").and_then(Value::as_str) {
-            rows.push(("worst sample", show::plain(worst)));
-        }
+        rows.extend(of.worst_sample.as_ref().map(|worst| ("worst sample", show::plain(worst))));
     }
-    for (name, label) in [
-        ("nan", "NaN"),
-        ("no_data", "no-data"),
-        ("infinite", "infinite"),
-        ("clipped", "clipped"),
-        ("subnormal", "below 2^-14 in float16"),
-    ] {
-        if int(name) > 0 {
-            rows.push((label, share(int(name))));
-        }
-    }
+    let special = [
+        (of.nan, "NaN"),
+        (of.no_data, "no-data"),
+        (of.infinite, "infinite"),
+        (of.clipped, "clipped"),
+        (of.subnormal, "below 2^-14 in float16"),
+    ];
+    rows.extend(special.into_iter().filter(|(n, _)| *n > 0).map(|(n, label)| (label, share(n))));
     show::pairs(&rows)
 }
 
 /// What was done with pictures.
-fn pictures_text(figures: &Value) -> String {
-    let int = |name: &str| figures.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let samples = int("samples");
-    let of = |n: u64| format!("{} of {}", units::count(n), units::count(samples));
+fn pictures_text(of: &PictureSummary) -> String {
+    let share = |n: u64| format!("{} of {}", units::count(n), units::count(of.samples));
     let mut rows = Vec::new();
-    if int("reencoded") > 0 {
-        rows.push(("re-encoded", of(int("reencoded"))));
-        rows.push(("quality", spread(&figures["quality"], 0)));
+    if of.reencoded > 0 {
+        rows.push(("re-encoded", share(of.reencoded)));
+        rows.extend(of.quality.as_ref().map(|quality| ("quality", spread(quality, 0))));
     }
-    rows.push(("in segments", of(int("tiled"))));
-    for (name, label) in [("in_rows", "in whole rows"), ("kept", "unchanged")] {
-        if int(name) > 0 {
-            rows.push((label, of(int(name))));
-        }
+    rows.push(("in segments", share(of.tiled)));
+    let others = [(of.in_rows, "in whole rows"), (of.kept, "unchanged")];
+    rows.extend(others.into_iter().filter(|(n, _)| *n > 0).map(|(n, label)| (label, share(n))));
+    rows.extend(of.kept_because.iter().map(|(why, n)| ("", format!("{}: {}", units::count(*n), why.escape_debug()))));
+    if of.pixels_checked > 0 {
+        rows.push(("pixels", format!("{} compared, all equal to the source", share(of.pixels_checked))));
     }
-    let reasons = figures.get("kept_because").and_then(Value::as_object);
-    for (why, count) in reasons.into_iter().flatten() {
-        rows.push(("", format!("{}: {}", units::count(count.as_u64().unwrap_or(0)), why.escape_debug())));
-    }
-    if int("pixels_checked") > 0 {
-        rows.push(("pixels", format!("{} compared, all equal to the source", of(int("pixels_checked")))));
-    }
-    if int("profiles_dropped") > 0 {
+    if of.profiles_dropped > 0 {
+        let dropped = units::count(of.profiles_dropped);
         rows.push((
             "ICC profiles",
-            format!(
-                "dropped from {}: damaged, or of colours that the picture no longer has",
-                units::count(int("profiles_dropped"))
-            ),
+            format!("dropped from {dropped}: damaged, or of colours that the picture no longer has"),
         ));
     }
-    if int("below_target") > 0 {
-        rows.push(("below target", of(int("below_target"))));
+    if of.below_target > 0 {
+        rows.push(("below target", share(of.below_target)));
     }
-    if let Some(score) = figures.get("ssimulacra2") {
-        let count = score.get("count").and_then(Value::as_u64).unwrap_or(0);
-        rows.push(("SSIMULACRA2", format!("{} of {} scored", spread(score, 1), units::count(count))));
-        if let Some(worst) = figures.get("worst_sample").and_then(Value::as_str) {
-            rows.push(("worst sample", worst.escape_debug().to_string()));
-        }
+    if let Some(score) = &of.ssimulacra2 {
+        rows.push(("SSIMULACRA2", format!("{} of {} scored", spread(score, 1), units::count(score.count))));
+        rows.extend(of.worst_sample.as_ref().map(|worst| ("worst sample", worst.escape_debug().to_string())));
     }
     show::pairs(&rows)
 }
 
 /// `82.1 mean, 74.0 to 90.3`, or the one value that all have.
-fn spread(figures: &Value, decimals: usize) -> String {
-    let float = |name: &str| figures.get(name).and_then(Value::as_f64).unwrap_or(0.0);
-    let (min, mean, max) = (float("min"), float("mean"), float("max"));
+fn spread(of: &SpreadSummary, decimals: usize) -> String {
+    let SpreadSummary { min, mean, max, .. } = *of;
     match min < max {
         true => format!("{mean:.1} mean, {min:.decimals$} to {max:.decimals$}"),
         false => format!("{mean:.decimals$}"),

@@ -4,8 +4,8 @@
 //! `<field>.<figure>`. These are small and can be read without touching a record, and the totals of
 //! a lost manifest can be rebuilt from them.
 
+use super::summary::ArraySummary;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use shardpack_array::Fidelity;
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
@@ -128,27 +128,27 @@ impl Totals {
 
     /// The field's entry in the manifest.
     #[must_use]
-    pub fn to_json(&self) -> Value {
+    pub fn summary(&self) -> ArraySummary {
         let f = &self.figures;
-        json!({
-            "samples": self.samples,
-            "equal_samples": self.equal_samples,
-            "values": f.values,
-            "changed": f.changed,
-            "nan": f.nan,
-            "no_data": f.no_data,
-            "infinite": f.infinite,
-            "clipped": f.clipped,
-            "subnormal": f.subnormal,
-            "max_abs_error": f.max_abs_error,
-            "measured": f.measured,
-            "mean_abs_error": f.mean_abs_error(),
-            "max_rel_error": f.max_rel_error,
-            "spectra": f.spectra,
-            "mean_angle_rad": f.mean_angle(),
-            "max_angle_rad": f.max_angle,
-            "worst_sample": self.worst_sample,
-        })
+        ArraySummary {
+            samples: self.samples,
+            equal_samples: self.equal_samples,
+            values: f.values,
+            changed: f.changed,
+            nan: f.nan,
+            no_data: f.no_data,
+            infinite: f.infinite,
+            clipped: f.clipped,
+            subnormal: f.subnormal,
+            max_abs_error: f.max_abs_error,
+            measured: f.measured,
+            mean_abs_error: f.mean_abs_error(),
+            max_rel_error: f.max_rel_error,
+            spectra: f.spectra,
+            mean_angle_rad: f.mean_angle(),
+            max_angle_rad: f.max_angle,
+            worst_sample: self.worst_sample.clone(),
+        }
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod picture_totals;
 mod sample_encoder;
 mod schema;
 pub(crate) mod stored_value;
+mod summary;
 mod tables;
 mod tries;
 
@@ -23,6 +24,7 @@ pub use json::{peak_rss_bytes, report_json, unfinished_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
 pub use picture_totals::PictureTotals;
 pub(crate) use sample_encoder::SampleEncoder;
+pub use summary::{ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
 
 use crate::sources::words::plural;
 use crate::sources::{self, BadInput, Kind, LabelsFrom, Listing, SourceError};
@@ -30,7 +32,7 @@ use anyhow::{Context, bail};
 use fidelity::Totals;
 use picture_totals::PictureFigures;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use shardpack_array::{ArrayOptions, EncodeError, Trial};
 use shardpack_format::Schema;
 use shardpack_writer::{Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset};
@@ -349,8 +351,8 @@ impl shardpack_writer::Tally for Tally {
 
     fn fidelity(&self) -> Map<String, Value> {
         let entry = |totals: &FieldTotals| match totals {
-            FieldTotals::Array(totals) => totals.to_json(),
-            FieldTotals::Picture(totals) => totals.to_json(),
+            FieldTotals::Array(totals) => json!(totals.summary()),
+            FieldTotals::Picture(totals) => json!(totals.summary()),
         };
         self.0.iter().map(|(field, totals)| (field.clone(), entry(totals))).collect()
     }

@@ -9,8 +9,8 @@
 //! | `image.quality` | u8 | quality of the encoder; 0 = not re-encoded. With `reencode` only |
 //! | `image.score` | f32 | SSIMULACRA2 against the source; NaN = not scored. With `reencode` only |
 
+use super::summary::{PictureSummary, SpreadSummary};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
 use shardpack_format::{Dtype, Field, FieldKind, Schema};
 use std::collections::BTreeMap;
 
@@ -139,8 +139,9 @@ impl Spread {
     }
 
     #[allow(clippy::cast_precision_loss, reason = "a mean for people")]
-    fn to_json(&self) -> Value {
-        json!({ "count": self.count, "min": self.min, "mean": self.sum / self.count.max(1) as f64, "max": self.max })
+    fn summary(&self) -> SpreadSummary {
+        let Self { count, sum, min, max } = *self;
+        SpreadSummary { count, min, mean: sum / count.max(1) as f64, max }
     }
 }
 
@@ -222,38 +223,30 @@ impl PictureTotals {
     }
 
     /// The field's entry in the manifest.
-    pub(super) fn to_json(&self) -> Value {
-        let mut out = Map::new();
-        let mut put = |name: &str, value: Value| out.insert(name.to_owned(), value);
-        put("samples", json!(self.samples));
-        put("source_bytes", json!(self.source_bytes));
-        put("tiled", json!(self.tiled));
-        put("in_rows", json!(self.in_rows));
-        put("kept", json!(self.kept));
-        if !self.kept_because.is_empty() {
-            put("kept_because", json!(self.kept_because));
+    pub(super) fn summary(&self) -> PictureSummary {
+        let scored = self.score.count > 0;
+        PictureSummary {
+            samples: self.samples,
+            source_bytes: self.source_bytes,
+            tiled: self.tiled,
+            in_rows: self.in_rows,
+            kept: self.kept,
+            kept_because: self.kept_because.clone(),
+            pixels_checked: self.pixels_checked,
+            profiles_dropped: self.profiles_dropped,
+            below_target: self.below_target,
+            reencoded: self.reencoded,
+            quality: (self.reencoded > 0).then(|| self.quality.summary()),
+            ssimulacra2: scored.then(|| self.score.summary()),
+            worst_sample: self.worst_sample.clone().filter(|_| scored),
         }
-        put("pixels_checked", json!(self.pixels_checked));
-        for (name, count) in [("profiles_dropped", self.profiles_dropped), ("below_target", self.below_target)] {
-            if count > 0 {
-                put(name, json!(count));
-            }
-        }
-        if self.reencoded > 0 {
-            put("reencoded", json!(self.reencoded));
-            put("quality", self.quality.to_json());
-        }
-        if self.score.count > 0 {
-            put("ssimulacra2", self.score.to_json());
-            put("worst_sample", json!(self.worst_sample));
-        }
-        Value::Object(out)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     fn schema(reencode: bool) -> Schema {
         let mut all = vec![Field::stored("image", FieldKind::Image), Field::scalar("label", Dtype::I64)];
@@ -295,7 +288,7 @@ mod tests {
         // The source's own bytes: there is no score.
         totals.merge(of("c", 0, 60.0));
         totals.merge(of("d", 90, f32::NAN));
-        let json = totals.to_json();
+        let json = serde_json::to_value(totals.summary()).unwrap();
         assert_eq!(json["reencoded"], 3);
         assert_eq!(json["quality"], json!({ "count": 3, "min": 80.0, "mean": 250.0 / 3.0, "max": 90.0 }));
         assert_eq!((&json["ssimulacra2"]["min"], &json["worst_sample"]), (&json!(75.0), &json!("b")));

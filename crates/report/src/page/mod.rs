@@ -142,3 +142,7 @@ fn data(report: &Report) -> String {
 /// The note in data without rows.
 const ROWS_LEFT_OUT: &str = "The rows of single samples are left out of the page's data: they are many. \
      `shardpack report --json` has them.";
+
+#[cfg(test)]
+#[path = "contrast_tests.rs"]
+mod contrast_tests;
