@@ -80,6 +80,8 @@ class PackOptions(StorageOptions, total=False):
     """CSV or JSON Lines with a ``key`` column; every other column becomes a field."""
     class_folders: Literal["auto", "on", "off"]
     """Whether the names of first-level folders are labels. Default: yes for pictures that are all in such folders."""
+    splits: bool
+    """Pack the first-level folders, such as ``train`` and ``val``, into a dataset each, with the same classes."""
     masks: StrPath
     """Folder of label masks, paired with the samples by stem."""
     on_bad_input: Literal["stop", "skip"]
@@ -107,7 +109,7 @@ _SIZE = (int, str)
 _SWITCH = (bool,)
 # One entry for each long option of the command; a test holds the two together.
 _TYPES: dict[str, tuple[type, ...]] = {
-    "kind": _WORDS, "labels": _PATH, "class_folders": _WORDS, "masks": _PATH, "on_bad_input": _WORDS, "recipe": _WORDS,
+    "kind": _WORDS, "labels": _PATH, "class_folders": _WORDS, "splits": _SWITCH, "masks": _PATH, "on_bad_input": _WORDS, "recipe": _WORDS,
     "jpeg": _WORDS, "quality": _COUNT, "target": _WORDS, "subsampling": _WORDS, "short_side": _COUNT, "long_side": _COUNT, "score": _WORDS,
     "check_pixels": _WORDS, "upright": _SWITCH, "keep_metadata": _SWITCH,
     "values": _WORDS, "max_error": (float, int), "codec": _WORDS, "level": _COUNT, "filter": _WORDS, "layout": _WORDS, "band_difference": _WORDS,
@@ -172,7 +174,8 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
     -------
     dict
         What ``shardpack pack --json`` prints: ``samples``, ``bytes_in``, ``bytes_out``, ``shards``, ``seconds``,
-        ``fidelity`` (what was lost, by field), ``skipped`` (what was left out, and why), ``settings``, ….
+        ``fidelity`` (what was lost, by field), ``skipped`` (what was left out, and why), ``settings``, …. With
+        ``splits=True``: ``samples``, ``splits`` (such a dict by name of split), ``skipped`` (what is in no split).
 
     Warns
     -----
@@ -207,7 +210,8 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
     for note in notes:
         _warn.warn(note)
     packed = _object(report)
-    _warn.of_rounding(packed, options)
+    for one in packed["splits"].values() if "splits" in packed else [packed]:
+        _warn.of_rounding(one, options)
     return packed
 
 

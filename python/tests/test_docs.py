@@ -86,6 +86,13 @@ def augmentation(folder: Path) -> None:
     photos(folder / "photos")
 
 
+@page("folders.md")
+def folders(folder: Path) -> None:
+    """Animals in two splits of class folders."""
+    photos(folder / "animals" / "train", 60)
+    photos(folder / "animals" / "val", 30)
+
+
 @page("README.md")
 def index(folder: Path) -> None:
     photos(folder / "photos")

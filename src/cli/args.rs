@@ -65,6 +65,10 @@ pub(super) struct PackArgs {
     /// such folders
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub class_folders: WhenArg,
+    /// Pack the first-level folders of SRC, such as `train`, `val` and `test`, into a dataset each:
+    /// OUT/train, OUT/val, OUT/test. They have the same classes with the same numbers
+    #[arg(long, conflicts_with = "listing")]
+    pub splits: bool,
     /// Folder of label masks (.npy, .png, .tif, .mat). A mask belongs to the sample with the same
     /// file stem, and is stored without loss as the field `mask` [default: `a.mask.npy` beside `a.npy`,
     /// as `unpack` writes them]

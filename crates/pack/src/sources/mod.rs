@@ -21,6 +21,7 @@ mod notes;
 pub mod picture;
 mod read_at;
 mod side_files;
+pub mod splits;
 #[cfg(test)]
 mod testing;
 mod tiff_header;
@@ -68,6 +69,9 @@ pub struct SourceOptions {
     /// no table gives labels. `Some(true)` does the same for cubes, whose folders are often
     /// patients or flights instead.
     pub class_folders: Option<bool>,
+    /// Whether the first-level folders are splits, each a dataset of its own: for
+    /// [`splits::enumerate`], which sets it. Default: false.
+    pub splits: bool,
     /// What to do about files that cannot be packed. Default: stop.
     pub on_bad_input: OnBadInput,
     /// What to leave out if it is inside the source: the output. The label table and the folder of
@@ -104,6 +108,17 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     if let Some(file) = &options.listing {
         return listing_file::read(file, src, options);
     }
+    Ok(enumerate_tree(src, options)?.0)
+}
+
+/// The folders of the first two levels, sorted; those of the second by their whole keys.
+struct Levels {
+    first: Vec<String>,
+    second: Vec<String>,
+}
+
+/// Lists `src` anew.
+fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Levels)> {
     let exclude: Vec<&Path> =
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
     let cancel = Cancel::new(options.cancel.as_deref());
@@ -139,6 +154,9 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
         masks::give(found, &mut samples, &mut bad, &cubes, cancel)?;
         cancel.check()?;
     }
+    if options.splits {
+        splits::refuse_outside(&mut samples, &mut bad);
+    }
     notes.extend(notes::on(&samples));
 
     bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
@@ -168,17 +186,9 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
         samples.iter_mut().zip(labels).for_each(|(sample, label)| sample.class = Some(label));
         names
     });
-    Ok(Listing {
-        root: tree.root,
-        kind,
-        samples,
-        classes: names,
-        columns,
-        labels_from,
-        bad,
-        ignored: tree.ignored,
-        notes,
-    })
+    let Tree { root, ignored, folders: first, inner: second, .. } = tree;
+    let listing = Listing { root, kind, samples, classes: names, columns, labels_from, bad, ignored, notes };
+    Ok((listing, Levels { first, second }))
 }
 
 /// Decides the kind of the source, and splits the findings into samples and bad input.
@@ -277,6 +287,11 @@ fn find_labels(
         }
         columns = table.columns;
     }
+    if options.splits {
+        // Folders are looked at split by split.
+        let (classes, from) = found.map_or((None, LabelsFrom::Nothing), |(classes, from)| (classes, from));
+        return Ok((classes, columns, from));
+    }
     let (classes, from) = match found {
         Some(found) => found,
         None if options.class_folders.unwrap_or(kind == Kind::Images) => {
@@ -296,7 +311,8 @@ fn find_labels(
         folders.retain(|folder| used.contains(folder.as_str()));
     }
     let chosen = options.class_folders.is_some();
-    notes.extend(label_notes::Folders { kind, names: &folders, keys: &keys, labels: &from, chosen }.notes());
+    notes
+        .extend(label_notes::Folders { kind, names: &folders, keys: &keys, labels: &from, chosen, src: "SRC" }.notes());
     Ok((classes, columns, from))
 }
 

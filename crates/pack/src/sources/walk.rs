@@ -48,6 +48,8 @@ pub(crate) struct Tree {
     pub(crate) files: Vec<FoundFile>,
     /// First-level folders, sorted.
     pub(crate) folders: Vec<String>,
+    /// Keys of second-level folders, sorted.
+    pub(crate) inner: Vec<String>,
     /// What cannot be a sample because of its name or type, sorted.
     pub(crate) bad: Vec<BadInput>,
     /// Number of hidden files and rubbish; a folder of it counts as one.
@@ -92,6 +94,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], cancel: Cancel<'_>) -> Result<
     let mut tree = walk.tree;
     tree.files.par_sort_unstable_by(|a, b| a.key.cmp(&b.key));
     tree.folders.sort_unstable();
+    tree.inner.sort_unstable();
     tree.bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     Ok(tree)
 }
@@ -116,7 +119,15 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
 
 impl Tree {
     const fn empty(root: PathBuf) -> Self {
-        Self { root, single: false, files: Vec::new(), folders: Vec::new(), bad: Vec::new(), ignored: 0 }
+        Self {
+            root,
+            single: false,
+            files: Vec::new(),
+            folders: Vec::new(),
+            inner: Vec::new(),
+            bad: Vec::new(),
+            ignored: 0,
+        }
     }
 }
 
@@ -264,8 +275,11 @@ impl Walk<'_> {
                     Node::Ignored => self.tree.ignored += 1,
                     Node::Excluded => {}
                     Node::Folder(inner) => {
-                        if folder.prefix.is_empty() {
-                            self.tree.folders.push(inner.prefix.trim_end_matches('/').to_owned());
+                        let key = inner.prefix.trim_end_matches('/').to_owned();
+                        match folder.prefix.matches('/').count() {
+                            0 => self.tree.folders.push(key),
+                            1 => self.tree.inner.push(key),
+                            _ => {}
                         }
                         if inner.entered_by.is_some() {
                             self.linked += 1;
