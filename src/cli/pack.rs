@@ -158,6 +158,7 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
             KindArg::Cubes => Kind::Cubes,
         }),
         labels: args.labels.clone(),
+        key_column: args.key_column.clone(),
         masks: args.masks.clone(),
         splits: args.splits,
         class_folders: match args.class_folders {
@@ -169,7 +170,9 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
             BadInputArg::Stop => OnBadInput::Stop,
             BadInputArg::Skip => OnBadInput::Skip,
         },
-        exclude: None,
+        follow_links: args.follow_links,
+        // A link may lead to where it is.
+        exclude: args.follow_links.then(|| args.out.clone()),
         listing: args.listing.clone(),
         cubes: CubeOptions {
             variable: args.variable.clone(),

@@ -48,7 +48,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use walk::{FoundFile, Tree};
+use walk::{Follow, FoundFile, Tree};
 
 /// How to read a source.
 ///
@@ -63,6 +63,9 @@ pub struct SourceOptions {
     pub kind: Option<Kind>,
     /// Table of labels. Default: none.
     pub labels: Option<PathBuf>,
+    /// Name of the column of `labels` that holds the keys. Default: the first of `key`, `path`,
+    /// `file`, `filename`, `file_name`, `file_path`, `image`, `image_path`, `image_id` and `id`.
+    pub key_column: Option<String>,
     /// Folder of masks, for cubes. Each is read to check that it fits its cube. Default: none.
     pub masks: Option<PathBuf>,
     /// Whether first-level folders are classes. Default: for images, if every sample is in one and
@@ -72,6 +75,9 @@ pub struct SourceOptions {
     /// Whether the first-level folders are splits, each a dataset of its own: for
     /// [`splits::enumerate`], which sets it. Default: false.
     pub splits: bool,
+    /// Whether symbolic links are followed out of the source. Those that lead in a circle are bad
+    /// input. Default: false, and such links are bad input too.
+    pub follow_links: bool,
     /// What to do about files that cannot be packed. Default: stop.
     pub on_bad_input: OnBadInput,
     /// What to leave out if it is inside the source: the output. The label table and the folder of
@@ -128,7 +134,8 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
         _ => Ok(()),
     };
     refuse_masks_of(options.kind)?;
-    let mut tree = walk::walk(src, &exclude, cancel)?;
+    let follow = if options.follow_links { Follow::Everywhere } else { Follow::Inside };
+    let mut tree = walk::walk(src, &exclude, follow, cancel)?;
     side_files::drop(&mut tree);
     let mut unpacked = unpacked::Unpacked::take(&mut tree, options.masks.is_none());
     let of = (tree.files.len() + tree.bad.len()) as u64;
@@ -144,8 +151,9 @@ fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Level
     let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
     refuse_masks_of(kind)?;
     let mut notes = Vec::new();
+    notes.extend(notes::followed(&tree.followed));
     if let Some(folder) = &options.masks {
-        let masks = Masks::list(folder, src, cancel)?;
+        let masks = Masks::list(folder, src, follow, cancel)?;
         notes.extend(masks::add(&masks, &tree, &mut samples, &mut bad, &cubes, cancel)?);
         cancel.check()?;
     }
@@ -280,7 +288,8 @@ fn find_labels(
     let mut found = None;
     if let Some(file) = &options.labels {
         let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
-        let table = labels::read(file, &keys, left_out, Cancel::new(options.cancel.as_deref()))?;
+        let table =
+            labels::read(file, options.key_column.as_deref(), &keys, left_out, Cancel::new(options.cancel.as_deref()))?;
         if let Some(column) = table.label_column() {
             let from = LabelsFrom::Column { table: file.clone(), column: column.to_owned() };
             found = Some((table.classes, from));
