@@ -77,11 +77,17 @@ class PackOptions(StorageOptions, total=False):
     kind: Literal["images", "cubes"]
     """What the source holds. Default: told from the contents of the files."""
     labels: StrPath
-    """CSV or JSON Lines with a ``key`` column; every other column becomes a field."""
+    """CSV or JSON Lines with a ``key`` column (or ``path``, ``file_name``, ``image``, ``id`` …); every other column becomes a field."""
+    key_column: str
+    """Name of the column of ``labels`` that holds the keys."""
     class_folders: Literal["auto", "on", "off"]
     """Whether the names of first-level folders are labels. Default: yes for pictures that are all in such folders."""
+    splits: bool
+    """Pack the first-level folders, such as ``train`` and ``val``, into a dataset each, with the same classes."""
     masks: StrPath
     """Folder of label masks, paired with the samples by stem."""
+    follow_links: bool
+    """Follow symbolic links that lead out of the source."""
     on_bad_input: Literal["stop", "skip"]
     """What to do about files that cannot be packed."""
     recipe: str
@@ -107,7 +113,7 @@ _SIZE = (int, str)
 _SWITCH = (bool,)
 # One entry for each long option of the command; a test holds the two together.
 _TYPES: dict[str, tuple[type, ...]] = {
-    "kind": _WORDS, "labels": _PATH, "class_folders": _WORDS, "masks": _PATH, "on_bad_input": _WORDS, "recipe": _WORDS,
+    "kind": _WORDS, "labels": _PATH, "key_column": _WORDS, "class_folders": _WORDS, "splits": _SWITCH, "masks": _PATH, "follow_links": _SWITCH, "on_bad_input": _WORDS, "recipe": _WORDS,
     "jpeg": _WORDS, "quality": _COUNT, "target": _WORDS, "subsampling": _WORDS, "short_side": _COUNT, "long_side": _COUNT, "score": _WORDS,
     "check_pixels": _WORDS, "upright": _SWITCH, "keep_metadata": _SWITCH,
     "values": _WORDS, "max_error": (float, int), "codec": _WORDS, "level": _COUNT, "filter": _WORDS, "layout": _WORDS, "band_difference": _WORDS,
@@ -172,7 +178,8 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
     -------
     dict
         What ``shardpack pack --json`` prints: ``samples``, ``bytes_in``, ``bytes_out``, ``shards``, ``seconds``,
-        ``fidelity`` (what was lost, by field), ``skipped`` (what was left out, and why), ``settings``, ….
+        ``fidelity`` (what was lost, by field), ``skipped`` (what was left out, and why), ``settings``, …. With
+        ``splits=True``: ``samples``, ``splits`` (such a dict by name of split), ``skipped`` (what is in no split).
 
     Warns
     -----
@@ -207,7 +214,8 @@ def pack(src: StrPath, out: StrPath, *, progress: Progress | None = None, **opti
     for note in notes:
         _warn.warn(note)
     packed = _object(report)
-    _warn.of_rounding(packed, options)
+    for one in packed["splits"].values() if "splits" in packed else [packed]:
+        _warn.of_rounding(one, options)
     return packed
 
 

@@ -55,10 +55,14 @@ class ReportOptions(TypedDict, total=False):
     """What the source holds."""
     labels: StrPath
     """Table of labels, as for :func:`pack`."""
+    key_column: str
+    """Name of the column of ``labels`` that holds the keys."""
     class_folders: Literal["auto", "on", "off"]
     """Whether the names of first-level folders are labels."""
     masks: StrPath
     """Folder of label masks."""
+    follow_links: bool
+    """Follow symbolic links that lead out of the source."""
     variable: str
     """Variable to read from ``.mat`` and ``.npz`` files."""
     spatial: tuple[int, int] | str
@@ -76,7 +80,7 @@ class ReportOptions(TypedDict, total=False):
 _TYPES: dict[str, tuple[type, ...]] = {
     "force": (bool,), "source": (str, os.PathLike), "samples": (int,), "seed": (int,), "gallery": (int,), "want": (str,), "metric": (str,), "metric_baseline_runs": (int,), "candidates": (str, os.PathLike),
     "quality": (int,), "target": (str,), "subsampling": (str,), "short_side": (int,), "long_side": (int,), "max_error": (float, int), "codec": (str,), "filter": (str,),
-    "kind": (str,), "labels": (str, os.PathLike), "class_folders": (str,), "masks": (str, os.PathLike), "variable": (str,), "spatial": (tuple, str), "max_cube": (int, str),
+    "kind": (str,), "labels": (str, os.PathLike), "key_column": (str,), "class_folders": (str,), "masks": (str, os.PathLike), "follow_links": (bool,), "variable": (str,), "spatial": (tuple, str), "max_cube": (int, str),
     "device": (str,), "threads": (int,), "memory": (int, str),
 }  # fmt: skip
 _LISTS = {"want", "metric", "quality", "target", "subsampling", "short_side", "long_side", "max_error", "codec", "filter"}

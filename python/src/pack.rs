@@ -19,11 +19,19 @@ pub(crate) fn pack(
     let packed = watch(py, progress, crate::writer::describe, |cancel, tell| {
         options.source.cancel = Some(Arc::clone(cancel));
         let hooks = Hooks { on_plan: &|_| {}, on_progress: &|now| tell(*now), cancel };
-        shardpack_pack::pack::pack(&src, &out, &options, &hooks)
+        if !options.source.splits {
+            let packed = shardpack_pack::pack::pack(&src, &out, &options, &hooks)?;
+            return Ok((packed.to_json(), packed.notes));
+        }
+        let packed = shardpack_pack::pack::pack_splits(&src, &out, &options, &hooks)?;
+        let of_splits = packed.splits.iter().flat_map(|(name, packed)| {
+            packed.notes.iter().map(move |note| format!("`{}`: {note}", name.escape_debug()))
+        });
+        Ok((packed.to_json(), packed.notes.iter().cloned().chain(of_splits).collect()))
     })?;
-    let packed = packed.map_err(|e| raise_any(&e))?;
-    let notes = packed.notes.iter().map(|note| crate::words::in_keywords(note)).collect();
-    Ok((packed.to_json().to_string(), notes))
+    let (json, notes) = packed.map_err(|e: anyhow::Error| raise_any(&e))?;
+    let notes: Vec<String> = notes.iter().map(|note| crate::words::in_keywords(note)).collect();
+    Ok((json.to_string(), notes))
 }
 
 /// Plans like `shardpack plan ARGS…`. Returns the object that `--json` prints, as text.

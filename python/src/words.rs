@@ -99,7 +99,7 @@ fn hints_last(text: &str) -> String {
 }
 
 /// Options of the command that are switches.
-const SWITCHES: [&str; 5] = ["force", "no-shuffle", "upright", "keep-metadata", "deep"];
+const SWITCHES: [&str; 7] = ["force", "no-shuffle", "upright", "keep-metadata", "deep", "splits", "follow-links"];
 
 /// `--values fixed --max-error E` as `values="fixed", max_error=E`; `--force` as `force=True`.
 pub(crate) fn in_keywords(text: &str) -> String {

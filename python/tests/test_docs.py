@@ -104,6 +104,16 @@ def alignment(folder: Path) -> None:
             writer.write({"image": picture, "mask": mask, **values})
 
 
+@page("folders.md")
+def folders(folder: Path) -> None:
+    """Animals in two splits of class folders, and birds that a table labels."""
+    photos(folder / "animals" / "train", 60)
+    photos(folder / "animals" / "val", 30)
+    (folder / "birds" / "night").mkdir(parents=True)
+    for number in range(4):
+        Image.new("RGB", (40, 30), (number, 0, 0)).save(folder / "birds" / "night" / f"{number:03}.jpg")
+
+
 @page("README.md")
 def index(folder: Path) -> None:
     photos(folder / "photos")

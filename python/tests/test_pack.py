@@ -57,6 +57,25 @@ def test_pack_and_what_it_returns(tmp_path: Path) -> None:
     assert dataset.raw(dataset.index_of("b/001.jpg"), "image") == (source / "b/001.jpg").read_bytes()
 
 
+def test_splits_are_datasets_with_the_same_classes(tmp_path: Path) -> None:
+    photos(tmp_path / "src" / "train")
+    photos(tmp_path / "src" / "val", 6)
+    Image.new("RGB", (9, 9)).save(tmp_path / "src" / "val" / "a" / "deep.png")
+    with pytest.warns(UserWarning, match=r"hint: `splits=True` packs each into a dataset of its own, with the same classes: `OUT/train`"):
+        sp.pack(tmp_path / "src", tmp_path / "one")
+    seen: list[dict[str, int]] = []
+    report = sp.pack(tmp_path / "src", tmp_path / "out", splits=True, jpeg="keep", progress=seen.append)
+    assert {name: one["samples"] for name, one in report["splits"].items()} == {"train": 12, "val": 7} and report["samples"] == 19
+    assert seen[-1]["samples"] == seen[-1]["samples_total"] == 7
+    train, val = sp.Dataset(tmp_path / "out" / "train"), sp.Dataset(tmp_path / "out" / "val")
+    assert train.classes == val.classes == ["a", "b"] and val.by_key("b/001.jpg")["label"] == 1
+    cubes(tmp_path / "scenes", 2, (4, 4, 3))
+    (tmp_path / "flights").mkdir()
+    (tmp_path / "scenes").rename(tmp_path / "flights" / "train")
+    with pytest.warns(UserWarning, match="values were rounded to float16"):
+        sp.pack(tmp_path / "flights", tmp_path / "packed", splits=True)
+
+
 def test_pack_is_the_command(tmp_path: Path) -> None:
     source = photos(tmp_path / "-photos")
     sp.pack(source, tmp_path / "one", no_shuffle=True, upright=True, keep_metadata=True, check_pixels="all")

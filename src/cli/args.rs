@@ -56,20 +56,31 @@ pub(super) struct PackArgs {
     /// What SRC holds [default: told from the contents of the files]
     #[arg(long)]
     pub kind: Option<KindArg>,
-    /// CSV or JSON Lines with a row for each sample. The column `key` (or `path`, `file`, `filename`)
-    /// holds its path below SRC, such as `cat/1.jpg`; a column `label` (or `class`) of text becomes
-    /// the classes; every other column becomes a field
+    /// CSV or JSON Lines with a row for each sample. The column `key` (or `path`, `file`,
+    /// `file_name`, `image`, `id`, …) holds its path below SRC, such as `cat/1.jpg`; extension and
+    /// folders may be left out where one file alone has the name. A column `label` (or `class`) of
+    /// text becomes the classes; every other column becomes a field
     #[arg(long, value_name = "FILE")]
     pub labels: Option<PathBuf>,
+    /// Name of the column of --labels that holds the paths
+    #[arg(long, value_name = "NAME", requires = "labels")]
+    pub key_column: Option<String>,
     /// Use the names of first-level folders as labels; `auto` does so for pictures that are all in
     /// such folders
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     pub class_folders: WhenArg,
+    /// Pack the first-level folders of SRC, such as `train`, `val` and `test`, into a dataset each:
+    /// OUT/train, OUT/val, OUT/test. They have the same classes with the same numbers
+    #[arg(long, conflicts_with = "listing")]
+    pub splits: bool,
     /// Folder of label masks (.npy, .png, .tif, .mat). A mask belongs to the sample with the same
     /// file stem, and is stored without loss as the field `mask` [default: `a.mask.npy` beside `a.npy`,
     /// as `unpack` writes them]
     #[arg(long, value_name = "DIR")]
     pub masks: Option<PathBuf>,
+    /// Follow symbolic links that lead out of SRC. Links that lead in a circle are bad input
+    #[arg(long)]
+    pub follow_links: bool,
     /// What to do about files that cannot be packed: stop (before the run begins, if the start of a
     /// file shows it), or skip them, list them, and end with exit code 1
     #[arg(long, value_name = "POLICY", default_value = "stop")]

@@ -13,13 +13,13 @@ use shardpack_array::{ArrayLayout, ArrayOptions, BandDifference, Coder, Filter, 
 use shardpack_format::MANIFEST_NAME;
 use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
 use shardpack_pack::pack::{
-    FieldSummary, Hooks, Jpeg, PackOptions, PackReport, PictureOptions, Planned, Share, pack, peak_rss_bytes,
-    report_json, unfinished_json,
+    FieldSummary, Hooks, Jpeg, PackOptions, PackReport, PackedSplits, PictureOptions, Planned, Share, pack,
+    pack_splits, peak_rss_bytes, report_json, unfinished_json,
 };
 use shardpack_pack::sources::cubes::CubeOptions;
 use shardpack_pack::sources::{BadInput, Kind, LabelsFrom, OnBadInput, SourceOptions};
 use shardpack_writer::{Outcome as Written, Part, Report};
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,45 +38,79 @@ pub(super) fn run(args: &PackArgs) -> anyhow::Result<Outcome> {
     let interrupt = interrupt::install(false)?;
     let cancel = &*interrupt.raised;
     options.source.cancel = Some(Arc::clone(&interrupt.raised));
-    let bar = OnceCell::new();
+    // Each split has a bar of its own.
+    let bar: RefCell<Option<Bar>> = RefCell::new(None);
     let on_plan = |planned: &Planned<'_>| {
         // From here on there are files to clean up. Once we say that the run has begun, the user
         // may interrupt it.
         interrupt.graceful.store(true, Ordering::SeqCst);
         // Where a dataset is complete, nothing is going to be packed: the result says so.
-        let is_there = !args.force && args.out.join(MANIFEST_NAME).exists();
+        let out = planned.split.map_or_else(|| args.out.clone(), |split| args.out.join(split));
+        let is_there = !args.force && out.join(MANIFEST_NAME).exists();
         if !args.json && !is_there {
             show::note(&plan_text(planned, args.prefer));
         }
-        let _ = bar.set(Bar::new("pack", planned.source_bytes));
+        if let Some(before) = bar.replace(Some(Bar::new("pack", planned.source_bytes))) {
+            before.finish();
+        }
     };
     let on_progress = |p: &shardpack_writer::Progress| {
-        if let Some(bar) = bar.get() {
+        if let Some(bar) = bar.borrow().as_ref() {
             bar.pack(p.samples.saturating_sub(p.samples_reused), p.bytes_in, p.bytes_in_reused, p.bytes_out);
         }
     };
     let hooks = Hooks { on_plan: &on_plan, on_progress: &on_progress, cancel };
-    let result = pack(&args.src, &args.out, &options, &hooks);
-    if let Some(bar) = bar.get() {
+    let result = match args.splits {
+        true => pack_splits(&args.src, &args.out, &options, &hooks).map(Done::Splits),
+        false => pack(&args.src, &args.out, &options, &hooks).map(|packed| Done::One(Box::new(packed))),
+    };
+    if let Some(bar) = bar.take() {
         bar.finish();
     }
-    let packed = match result {
-        Ok(packed) => packed,
+    let done = match result {
+        Ok(done) => done,
         Err(error) if cancel.load(Ordering::Relaxed) && interrupt::is_cancelled(&error) => {
             show::note("interrupted: finished shards are kept\nhint: run the same command again to go on");
             return Ok(Outcome::Interrupted);
         }
         Err(error) => return Err(error),
     };
-    packed.notes.iter().for_each(|note| show::note(&format!("note: {note}")));
-    let skipped = skipped_lines(&packed.bad, &packed.report);
-    warn_below_target(&packed.report);
-    if args.json {
-        show::json(&packed.to_json())?;
-    } else {
-        show::print(&to_text(&packed, &args.out))?;
+    tell(&done, args)
+}
+
+/// What a run did.
+enum Done {
+    One(Box<PackReport>),
+    Splits(PackedSplits),
+}
+
+/// Says what was done, with the notes before it and what was left out after it.
+fn tell(done: &Done, args: &PackArgs) -> anyhow::Result<Outcome> {
+    let (json, reports, notes, bad) = match done {
+        Done::One(packed) => (packed.to_json(), vec![(None, &**packed)], &[][..], &[][..]),
+        Done::Splits(packed) => {
+            let reports = packed.splits.iter().map(|(name, packed)| (Some(name.as_str()), packed)).collect();
+            (packed.to_json(), reports, &packed.notes[..], &packed.bad[..])
+        }
+    };
+    notes.iter().for_each(|note| show::note(&format!("note: {note}")));
+    let mut skipped: Vec<String> = bad.iter().map(ToString::to_string).collect();
+    for (split, packed) in &reports {
+        let of = split.map_or_else(String::new, |split| format!("`{}`: ", split.escape_debug()));
+        packed.notes.iter().for_each(|note| show::note(&format!("note: {of}{note}")));
+        skipped.extend(skipped_lines(&packed.bad, &packed.report).into_iter().map(|line| format!("{of}{line}")));
+        warn_below_target(&packed.report);
     }
-    warn_subnormal(&packed.report);
+    if args.json {
+        show::json(&json)?;
+    }
+    for (split, packed) in &reports {
+        if !args.json {
+            let out = split.map_or_else(|| args.out.clone(), |split| args.out.join(split));
+            show::print(&to_text(packed, &out))?;
+        }
+        warn_subnormal(&packed.report);
+    }
     Ok(outcome_of(&skipped))
 }
 
@@ -124,7 +158,9 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
             KindArg::Cubes => Kind::Cubes,
         }),
         labels: args.labels.clone(),
+        key_column: args.key_column.clone(),
         masks: args.masks.clone(),
+        splits: args.splits,
         class_folders: match args.class_folders {
             WhenArg::Auto => None,
             WhenArg::On => Some(true),
@@ -134,7 +170,9 @@ pub(super) fn options(args: &PackArgs) -> anyhow::Result<PackOptions> {
             BadInputArg::Stop => OnBadInput::Stop,
             BadInputArg::Skip => OnBadInput::Skip,
         },
-        exclude: None,
+        follow_links: args.follow_links,
+        // A link may lead to where it is.
+        exclude: args.follow_links.then(|| args.out.clone()),
         listing: args.listing.clone(),
         cubes: CubeOptions {
             variable: args.variable.clone(),
@@ -257,8 +295,9 @@ fn plan_text(planned: &Planned<'_>, prefer: PreferArg) -> String {
         Kind::Images => "picture",
         Kind::Cubes => "cube",
     };
+    let split = planned.split.map_or_else(String::new, |split| format!("`{}`: ", split.escape_debug()));
     let mut out = format!(
-        "packing {} ({}) into {} with {}, up to {} of samples in flight",
+        "{split}packing {} ({}) into {} with {}, up to {} of samples in flight",
         units::plural(planned.samples, noun),
         units::bytes(planned.source_bytes),
         units::plural(u64::from(planned.shards), "shard"),

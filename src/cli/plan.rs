@@ -37,6 +37,9 @@ pub(super) fn options(args: &PlanArgs) -> anyhow::Result<PackOptions> {
             bail!("`{flag}` has no effect on a plan: it is for `pack`");
         }
     }
+    if args.pack.splits {
+        bail!("`--splits` has no plan: it makes a dataset of each split\nhint: plan one of them: `SRC/train`");
+    }
     super::pack::options(&args.pack)
 }
 

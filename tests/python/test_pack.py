@@ -102,11 +102,60 @@ class Pictures(CommandTest):
             self.assertIn(word, info)
         self.assertEqual(self.ok("cat", self.tmp / "out", "3.jpg", "--field", "caption").out.rstrip("\n"), 'a, "picture" 3')
 
+        (self.tmp / "other.csv").write_text("\n".join(["photo" + lines[0][3:], *(line.replace(".jpg", "") for line in lines[1:])]))
+        guess = self.expect(2, "pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv")
+        self.assertIn("hint: `--key-column NAME` says which one holds the files", guess.err)
+        self.ok("pack", source, self.tmp / "out1", "--labels", self.tmp / "other.csv", "--key-column", "photo")
+        self.assertSameTree(self.tmp / "out", self.tmp / "out1")
+
         (self.tmp / "labels.csv").write_text("\n".join(lines[:-1]) + "\n")
         short = shardpack("pack", source, self.tmp / "out2", "--labels", self.tmp / "labels.csv")
         self.assertIn(short.code, (1, 2))
         self.assertIn("5.jpg", short.err)
         self.assertFalse(shards(self.tmp / "out2"))
+
+    def test_lists_of_a_table_become_json_and_come_back(self):
+        source = self.tmp / "src"
+        source.mkdir()
+        boxes = ["[[1, 2.50, 3, 12345678901234567890123], []]", "[]", '{"a": [null, "ä"]}']
+        rows = ""
+        for i, value in enumerate(boxes):
+            (source / f"{i}.jpg").write_bytes(jpeg(i))
+            rows += f'{{"file_name": "{i}", "boxes": {value}, "n": {i}}}\n'
+        (self.tmp / "t.jsonl").write_text(rows)
+        self.ok("pack", source, self.tmp / "out", "--labels", self.tmp / "t.jsonl")
+        self.ok("verify", self.tmp / "out", "--deep")
+        self.assertEqual(self.ok("cat", self.tmp / "out", "2.jpg", "--field", "boxes").out.rstrip("\n"), boxes[2])
+        self.ok("unpack", self.tmp / "out", self.tmp / "back")
+        table = self.tmp / "back" / "labels.jsonl"
+        back = {json.loads(line)["key"]: line for line in table.read_text().splitlines()}
+        for i, value in enumerate(boxes):
+            self.assertIn(f'"boxes":{value},', back[f"{i}.jpg"])
+        table.rename(self.tmp / "again.jsonl")
+        self.ok("pack", self.tmp / "back", self.tmp / "out2", "--labels", self.tmp / "again.jsonl")
+        self.ok("unpack", self.tmp / "out2", self.tmp / "back2")
+        self.assertEqual((self.tmp / "again.jsonl").read_text(), (self.tmp / "back2" / "labels.jsonl").read_text())
+
+    def test_links_out_of_the_source_are_followed_on_request(self):
+        source = pictures(self.tmp / "src", 4, classes=1)
+        pictures(self.tmp / "elsewhere", 3, classes=1)
+        (source / "linked").symlink_to(self.tmp / "elsewhere" / "class 0")
+        refused = self.expect(2, "pack", source, self.tmp / "out")
+        self.assertIn("`linked`: link leads out of the source", refused.err)
+        self.assertIn("hint: `--follow-links` follows it", refused.err)
+        result = self.ok("pack", source, self.tmp / "out", "--follow-links")
+        self.assertIn("note: followed 1 link that leads out of the source (first: `linked`)", result.err)
+        self.assertEqual(len(self.ok("ls", self.tmp / "out").out.split()), 7 + 4)
+        (source / "back").symlink_to(self.tmp)
+        self.assertIn("`back`: link leads in a circle", self.expect(2, "pack", source, self.tmp / "out", "--follow-links").err)
+        (source / "back").unlink()
+        # The output may be behind a link.
+        (source / "linked").unlink()
+        (self.tmp / "elsewhere" / "class 0").rename(self.tmp / "elsewhere" / "photos")
+        (source / "other").symlink_to(self.tmp / "elsewhere")
+        for outcome in ("complete", "already-complete"):
+            report = self.ok("pack", source, self.tmp / "elsewhere" / "out", "--follow-links", "--json").json()
+            self.assertEqual((report["outcome"], report["samples"]), (outcome, 7))
 
 
 class Refusals(CommandTest):

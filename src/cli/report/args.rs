@@ -108,12 +108,18 @@ pub(crate) struct ReportArgs {
     /// Table of labels, as for `pack`
     #[arg(long, value_name = "FILE", help_heading = "Sources")]
     pub labels: Option<PathBuf>,
+    /// Name of the column of --labels that holds the paths, as for `pack`
+    #[arg(long, value_name = "NAME", requires = "labels", help_heading = "Sources")]
+    pub key_column: Option<String>,
     /// Use the names of first-level folders as labels, as for `pack`
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN", help_heading = "Sources")]
     pub class_folders: WhenArg,
     /// Folder of label masks, as for `pack`
     #[arg(long, value_name = "DIR", help_heading = "Sources")]
     pub masks: Option<PathBuf>,
+    /// Follow symbolic links that lead out of SRC, as for `pack`
+    #[arg(long, help_heading = "Sources")]
+    pub follow_links: bool,
     /// Variable to read from .mat, .npz and HDF5 files
     #[arg(long, value_name = "NAME", help_heading = "Sources")]
     pub variable: Option<String>,

@@ -276,6 +276,9 @@ fn common(args: &ReportArgs) -> anyhow::Result<Vec<String>> {
     if let Some(labels) = &args.labels {
         put("labels", text_of(labels, "--labels")?);
     }
+    if let Some(column) = &args.key_column {
+        put("key-column", column.clone());
+    }
     match args.class_folders {
         WhenArg::Auto => {}
         WhenArg::On => put("class-folders", "on".into()),
@@ -284,6 +287,10 @@ fn common(args: &ReportArgs) -> anyhow::Result<Vec<String>> {
     if let Some(masks) = &args.masks {
         put("masks", text_of(masks, "--masks")?);
     }
+    if args.follow_links {
+        out.push("--follow-links".into());
+    }
+    let mut put = |name: &str, value: String| out.push(format!("--{name}={value}"));
     if let Some(variable) = &args.variable {
         put("variable", variable.clone());
     }
@@ -303,6 +310,8 @@ fn source_options(args: &ReportArgs, cancel: &Arc<AtomicBool>) -> SourceOptions 
             KindArg::Cubes => Kind::Cubes,
         }),
         labels: args.labels.clone(),
+        key_column: args.key_column.clone(),
+        follow_links: args.follow_links,
         masks: args.masks.clone(),
         class_folders: match args.class_folders {
             WhenArg::Auto => None,

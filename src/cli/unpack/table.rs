@@ -3,7 +3,10 @@
 use super::work::Tally;
 use crate::cli::show;
 use anyhow::Context;
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use shardpack_format::{Error as FormatError, FieldKind};
 use shardpack_pack::export::{Pending, Placed};
 use shardpack_reader::{Dataset, RecordView, Scalar};
 use std::collections::HashSet;
@@ -55,7 +58,7 @@ impl<'a> Table<'a> {
             }
             Err(error) => return Err(error),
         };
-        let mut line = serde_json::to_vec(&row)?;
+        let mut line = serde_json::to_vec(&Row(row))?;
         line.push(b'\n');
         self.bytes += line.len() as u64;
         self.out.write_all(&line).with_context(|| format!("cannot write `{}`", self.path.display()))
@@ -87,24 +90,45 @@ fn scalar(value: Scalar) -> Value {
     }
 }
 
-fn row(dataset: &Dataset, columns: &[String], view: &RecordView<'_>) -> anyhow::Result<Map<String, Value>> {
-    let mut row = Map::new();
-    row.insert("key".into(), json!(view.key()));
+/// The cells of a line, by name.
+struct Row(Vec<(String, Box<RawValue>)>);
+
+impl Serialize for Row {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+fn row(dataset: &Dataset, columns: &[String], view: &RecordView<'_>) -> anyhow::Result<Vec<(String, Box<RawValue>)>> {
+    let mut row = vec![("key".to_owned(), to_raw_value(view.key())?)];
     for name in columns {
         let value = if view.schema().scalar_position(name).is_some() {
             let value = view.scalar(name)?;
             let class = dataset.classes().filter(|_| name == "label").zip(value.as_i64());
             let class = class.and_then(|(classes, id)| classes.get(usize::try_from(id).ok()?));
-            class.map_or_else(|| scalar(value), |name| json!(name))
+            to_raw_value(&class.map_or_else(|| scalar(value), |name| json!(name)))?
         } else {
             match view.field(name)? {
-                Some(_) => json!(view.text(name)?),
-                None => Value::Null,
+                Some(_) if is_json(view, name) => as_it_stands(name, view.text(name)?)?,
+                Some(_) => to_raw_value(&view.text(name)?)?,
+                None => to_raw_value(&Value::Null)?,
             }
         };
-        row.insert(name.clone(), value);
+        row.push((name.clone(), value));
     }
     Ok(row)
+}
+
+fn is_json(view: &RecordView<'_>, name: &str) -> bool {
+    view.schema().stored().any(|field| field.name == name && field.kind == FieldKind::Json)
+}
+
+/// A list or an object, digit by digit as it was packed, on one line: a line break in JSON is
+/// nothing but space.
+fn as_it_stands(name: &str, text: String) -> anyhow::Result<Box<RawValue>> {
+    let text = text.replace(['\n', '\r'], " ");
+    let damaged = |error| FormatError::format(format!("field `{name}`"), "JSON", error);
+    RawValue::from_string(text).map_err(|error| damaged(error).into())
 }
 
 #[cfg(test)]

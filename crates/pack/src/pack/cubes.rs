@@ -50,8 +50,16 @@ struct Bench {
 impl<'a> Cubes<'a> {
     /// Tries the codecs on a few samples and settles everything.
     pub(super) fn new(listing: &'a Listing, options: &PackOptions) -> anyhow::Result<Self> {
+        Self::stored_as(listing, options, tries::choose(listing, options)?)
+    }
+
+    /// The cubes of `listing`, stored as `trials` chose.
+    pub(super) fn stored_as(
+        listing: &'a Listing,
+        options: &PackOptions,
+        trials: Vec<(String, Trial)>,
+    ) -> anyhow::Result<Self> {
         let cubes = &options.source.cubes;
-        let trials = tries::choose(listing, options)?;
         let metadata = schema::metadata(listing, fields(listing, trials.len() > 1), Recipe::new())?;
         let (skip, idle) = (options.skips(), Mutex::new(Vec::new()));
         let run = CubeRun::new(options.source.cancel.clone());

@@ -36,9 +36,12 @@ impl<'a> Images<'a> {
     /// Prepares, and re-encodes a few pictures to learn how large they become. Runs on the caller's
     /// rayon pool.
     pub(super) fn new(listing: &'a Listing, options: &'a PackOptions) -> anyhow::Result<Self> {
+        Self::with_icc(listing, options, has_icc(listing, &options.pictures))
+    }
+
+    /// As [`new`](Self::new), but the caller says whether there is a field for ICC profiles.
+    pub(super) fn with_icc(listing: &'a Listing, options: &'a PackOptions, icc: bool) -> anyhow::Result<Self> {
         let pictures = &options.pictures;
-        let has_icc = |entry: &Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
-        let icc = pictures.jpeg != Jpeg::Keep && !pictures.keep_metadata && listing.samples.iter().any(has_icc);
         let schema = schema::metadata(listing, fields(listing, pictures, icc), Recipe::new())?.schema;
         let skip = options.skips();
         if pictures.jpeg != Jpeg::Keep && !skip {
@@ -113,6 +116,12 @@ impl<'a> Images<'a> {
         self.listing.read_into(entry, &mut bench.source)?;
         bench.maker.make(&bench.source, picture, self.options, self.icc, look)
     }
+}
+
+/// Whether the dataset has a field for ICC profiles.
+pub(super) fn has_icc(listing: &Listing, options: &PictureOptions) -> bool {
+    let has_icc = |entry: &Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
+    options.jpeg != Jpeg::Keep && !options.keep_metadata && listing.samples.iter().any(has_icc)
 }
 
 /// What the markers of a picture that is kept show to be damaged, if it is a JPEG and anything is.

@@ -13,6 +13,7 @@ mod picture_sizes;
 pub(crate) mod picture_totals;
 mod sample_encoder;
 mod schema;
+mod splits;
 pub(crate) mod stored_value;
 mod summary;
 mod tables;
@@ -24,6 +25,7 @@ pub use json::{peak_rss_bytes, report_json, unfinished_json};
 pub use options::{Jpeg, PackOptions, PictureOptions, Share};
 pub use picture_totals::PictureTotals;
 pub(crate) use sample_encoder::SampleEncoder;
+pub use splits::{PackedSplits, pack_splits};
 pub use summary::{ArraySummary, FieldSummary, PictureSummary, SpreadSummary};
 
 use crate::sources::words::plural;
@@ -88,6 +90,8 @@ pub struct Hooks<'a> {
 /// What is known before packing reads the first sample.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned<'a> {
+    /// The split that is packed; `None` if the source has none.
+    pub split: Option<&'a str>,
     /// What the samples are.
     pub kind: Kind,
     /// Number of samples.
@@ -111,12 +115,39 @@ pub struct Planned<'a> {
 /// stop), if the options do not fit the values, or if the dataset cannot be written. Finished
 /// shards stay, and the same call continues from there.
 pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) -> anyhow::Result<PackReport> {
+    if options.source.splits {
+        bail!("splits: expected a source for one dataset\nhint: `pack_splits` packs one for each split");
+    }
     refuse_overlap(src, out)?;
     options.arrays.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let listing = pool.install(|| sources::enumerate(src, &options.source))?;
     drop(pool);
     pack_listing(&listing, out, options, hooks)
+}
+
+/// What several datasets have in common, settled on the samples of all of them.
+enum Common {
+    /// Whether there is a field for ICC profiles.
+    Pictures { icc: bool },
+    /// How arrays are stored.
+    Cubes { trials: Vec<(String, Trial)> },
+}
+
+impl Common {
+    /// Of the samples of `listing`. Runs on the caller's rayon pool.
+    fn of(listing: &Listing, options: &PackOptions) -> anyhow::Result<Self> {
+        Ok(match listing.kind {
+            Kind::Images => {
+                refuse_cube_options(options)?;
+                Self::Pictures { icc: images::has_icc(listing, &options.pictures) }
+            }
+            Kind::Cubes => {
+                refuse_picture_options(options)?;
+                Self::Cubes { trials: tries::choose(listing, options)? }
+            }
+        })
+    }
 }
 
 /// Packs what was listed. As [`pack`], but the caller sees to it that `out` is not in the source.
@@ -127,27 +158,39 @@ pub(crate) fn pack_listing(
     hooks: &Hooks<'_>,
 ) -> anyhow::Result<PackReport> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
-    match listing.kind {
-        Kind::Images => {
-            refuse_cube_options(options)?;
-            let source = pool.install(|| images::Images::new(listing, options))?;
+    let common = pool.install(|| Common::of(listing, options))?;
+    drop(pool);
+    pack_like(listing, &common, None, out, options, hooks)
+}
+
+/// Packs what was listed, as one of several datasets.
+fn pack_like(
+    listing: &Listing,
+    common: &Common,
+    split: Option<&str>,
+    out: &Path,
+    options: &PackOptions,
+    hooks: &Hooks<'_>,
+) -> anyhow::Result<PackReport> {
+    // The pool looks at files; the writer has its own threads.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    match common {
+        Common::Pictures { icc } => {
+            let source = pool.install(|| images::Images::with_icc(listing, options, *icc))?;
             drop(pool);
             let metadata = schema::metadata(listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
-            let mut report = run(out, listing, metadata, &stored, &source, Vec::new(), options, hooks)?;
+            let mut report = run(out, listing, split, metadata, &stored, &source, Vec::new(), options, hooks)?;
             report.damaged_pictures = source.damaged();
             report.notes.extend(damaged_note(&report.damaged_pictures));
             Ok(report)
         }
-        Kind::Cubes => {
-            refuse_picture_options(options)?;
-            let source = pool.install(|| cubes::Cubes::new(listing, options))?;
-            // The pool looks at files; the writer has its own threads.
+        Common::Cubes { trials } => {
             drop(pool);
+            let source = cubes::Cubes::stored_as(listing, options, trials.clone())?;
             let metadata = schema::metadata(listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|e| source.estimate(e)).collect();
-            let trials = source.trials().to_vec();
-            run(out, listing, metadata, &stored, &source, trials, options, hooks)
+            run(out, listing, split, metadata, &stored, &source, trials.clone(), options, hooks)
         }
     }
 }
@@ -156,6 +199,7 @@ pub(crate) fn pack_listing(
 fn run<S: SampleSource>(
     out: &Path,
     listing: &Listing,
+    split: Option<&str>,
     metadata: anyhow::Result<shardpack_format::Metadata>,
     stored: &[u64],
     source: &S,
@@ -167,6 +211,7 @@ fn run<S: SampleSource>(
     let largest = (0..listing.samples.len() as u64).map(|i| source.memory_bytes(i)).max().unwrap_or(0);
     let memory_bytes = options.memory_bytes.unwrap_or_else(|| default_memory(options.threads, largest));
     (hooks.on_plan)(&Planned {
+        split,
         kind: listing.kind,
         samples: plan.sample_count(),
         source_bytes: listing.source_bytes(),

@@ -15,6 +15,7 @@ pub(super) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) ->
         Values::Int(_) => Field::scalar(&column.name, Dtype::I64),
         Values::Float(_) => Field::scalar(&column.name, Dtype::F64),
         Values::Text(_) => Field::stored(&column.name, FieldKind::Text),
+        Values::Json(_) => Field::stored(&column.name, FieldKind::Json),
     }));
     let schema = Schema::new(fields).context(
         "the columns of the table of labels cannot all be fields\n\

@@ -23,7 +23,7 @@ pub(super) fn append_columns(out: &mut Vec<u8>, listing: &Listing, sample: usize
             Values::Bool(values) => out.extend(values.get(sample).map(|&v| u8::from(v))),
             Values::Int(values) => out.extend(values.get(sample).into_iter().flat_map(|v| v.to_le_bytes())),
             Values::Float(values) => out.extend(values.get(sample).into_iter().flat_map(|v| v.to_le_bytes())),
-            Values::Text(_) => {}
+            Values::Text(_) | Values::Json(_) => {}
         }
     }
 }
@@ -45,10 +45,10 @@ pub(super) fn digest(listing: &Listing, sample: usize) -> [u8; 16] {
     digest
 }
 
-/// The text columns of the label table for one sample, in order.
+/// The columns of text and of JSON of the label table for one sample, in order.
 pub(super) fn texts(listing: &Listing, sample: usize) -> Vec<&str> {
     let texts = listing.columns.iter().filter_map(|column| match &column.values {
-        Values::Text(texts) => {
+        Values::Text(texts) | Values::Json(texts) => {
             let text = texts.get(sample);
             debug_assert!(text.is_some(), "text of sample {sample} of {}", texts.len());
             Some(text.unwrap_or_default())

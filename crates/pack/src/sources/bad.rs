@@ -50,6 +50,8 @@ pub enum BadKind {
     Damaged,
     /// A picture among cubes, or a cube among pictures.
     WrongKind,
+    /// A sample beside the folders of splits.
+    NoSplit,
     /// No mask for this sample, more than one, or one that does not fit it.
     Mask,
 }
@@ -68,6 +70,7 @@ impl BadKind {
             Self::Unsupported => "unsupported content",
             Self::Damaged => "damaged",
             Self::WrongKind => "other kind of sample",
+            Self::NoSplit => "in no split",
             Self::Mask => "no usable mask",
         }
     }

@@ -82,6 +82,8 @@ pub enum Values {
     Float(#[serde(with = "super::listing_file::bits")] Vec<f64>),
     /// Anything else.
     Text(Texts),
+    /// Lists and objects, as the JSON that stands in the table.
+    Json(Texts),
 }
 
 impl Values {
@@ -92,7 +94,7 @@ impl Values {
             Self::Bool(values) => values.len(),
             Self::Int(values) => values.len(),
             Self::Float(values) => values.len(),
-            Self::Text(texts) => texts.len(),
+            Self::Text(texts) | Self::Json(texts) => texts.len(),
         }
     }
 
@@ -110,6 +112,7 @@ impl Values {
             Self::Int(_) => "integers",
             Self::Float(_) => "numbers",
             Self::Text(_) => "text",
+            Self::Json(_) => "lists or objects",
         }
     }
 
@@ -129,6 +132,7 @@ impl Values {
             Self::Int(values) => Self::Int(pick(order, |row| values.get(row).copied())?),
             Self::Float(values) => Self::Float(pick(order, |row| values.get(row).copied())?),
             Self::Text(texts) => Self::Text(pick(order, |row| texts.get(row))?),
+            Self::Json(texts) => Self::Json(pick(order, |row| texts.get(row))?),
         })
     }
 }

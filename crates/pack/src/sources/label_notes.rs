@@ -56,6 +56,11 @@ fn is_truth(name: &str) -> bool {
     mask_names::is_whole(name) || is_one_of(&["target", "targets"], name)
 }
 
+/// Whether a folder is called like a split: `train`, `Val`, `test2017`.
+pub(super) fn is_split(name: &str) -> bool {
+    is_one_of(SPLITS, name.trim_end_matches(|c: char| c.is_ascii_digit()))
+}
+
 fn is_one_of(words: &[&str], name: &str) -> bool {
     words.iter().any(|word| word.eq_ignore_ascii_case(name))
 }
@@ -70,6 +75,8 @@ pub(super) struct Folders<'a> {
     pub(super) labels: &'a LabelsFrom,
     /// Whether the user has said if folders are classes.
     pub(super) chosen: bool,
+    /// What the source is called in a hint.
+    pub(super) src: &'a str,
 }
 
 impl Folders<'_> {
@@ -78,12 +85,12 @@ impl Folders<'_> {
         let known = |is_known: &dyn Fn(&str) -> bool| -> Vec<&str> {
             self.names.iter().map(String::as_str).filter(|name| is_known(name)).collect()
         };
-        let (splits, truths) = (known(&|name| is_one_of(SPLITS, name)), known(&is_truth));
+        let (splits, truths) = (known(&is_split), known(&is_truth));
         let inputs = known(&|name| is_one_of(INPUTS, name));
         let by_folder = *self.labels == LabelsFrom::Folders;
         let mut notes = Vec::new();
         notes.extend(self.splits(&splits));
-        let others = known(&|name| !is_truth(name) && !is_one_of(SPLITS, name));
+        let others = known(&|name| !is_truth(name) && !is_split(name));
         // Classes may be called `mask` and `nothing`: there only folders that sound like samples
         // say more.
         let samples = if inputs.is_empty() && !by_folder { &others } else { &inputs };
@@ -108,7 +115,8 @@ impl Folders<'_> {
     fn splits(&self, splits: &[&str]) -> Option<String> {
         let first = splits.first()?.escape_debug();
         let names = list(splits.iter().copied(), NAMED);
-        let hint = format!("hint: pack each split into a dataset of its own: `SRC/{first}`");
+        let hint =
+            format!("hint: `--splits` packs each into a dataset of its own, with the same classes: `OUT/{first}`");
         let look = verb(splits.len() as u64, "looks", "look");
         match (self.labels, self.kind) {
             (LabelsFrom::Folders, _) => Some(format!(
@@ -131,7 +139,7 @@ impl Folders<'_> {
         };
         let first = |names: &[&str]| {
             let name = names.first().copied().unwrap_or_default();
-            format!("SRC/{}{}", under.escape_debug(), name.escape_debug())
+            format!("{}/{}{}", self.src, under.escape_debug(), name.escape_debug())
         };
         let masks = match self.kind {
             Kind::Cubes => format!(" with `--masks {}`", first(truths)),
@@ -232,8 +240,8 @@ mod tests {
     fn splits_of_cubes_are_told_and_not_offered_as_classes() {
         let paths = ["train/a.npy", "val/b.npy"];
         let told = of_cubes(&paths, &SourceOptions::default());
-        let text = "`train`, `val` look like splits of a dataset, and are packed into one\nhint: pack each split into a \
-                    dataset of its own: `SRC/train`";
+        let text = "`train`, `val` look like splits of a dataset, and are packed into one\nhint: `--splits` packs \
+                    each into a dataset of its own, with the same classes: `OUT/train`";
         assert_eq!(told, [text]);
         for class_folders in [false, true] {
             let options = SourceOptions { class_folders: Some(class_folders), ..SourceOptions::default() };

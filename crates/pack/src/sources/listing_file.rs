@@ -183,8 +183,10 @@ fn of_options(options: &SourceOptions) -> Value {
     json!({
         "kind": options.kind,
         "labels": path(&options.labels),
+        "key_column": options.key_column,
         "masks": path(&options.masks),
         "class_folders": options.class_folders,
+        "follow_links": options.follow_links,
         "on_bad_input": if options.on_bad_input == OnBadInput::Skip { "skip" } else { "stop" },
         "variable": options.cubes.variable,
         "spatial": options.cubes.spatial,

@@ -10,7 +10,7 @@ use super::cubes::{CubeOptions, load_mask};
 use super::error::{Result, SourceError};
 use super::kind::Content;
 use super::read_at::{FileAt, ReadAt};
-use super::walk::{Tree, walk};
+use super::walk::{Follow, Tree, walk};
 use super::words::{plural, verb};
 use super::{Entry, SideFile};
 use rayon::prelude::*;
@@ -141,7 +141,7 @@ impl<'a> Names<'a> {
 
 impl Masks {
     /// Lists the masks in `folder`. `src` is left out if it is inside.
-    pub(crate) fn list(folder: &Path, src: &Path, cancel: Cancel<'_>) -> Result<Self> {
+    pub(crate) fn list(folder: &Path, src: &Path, follow: Follow, cancel: Cancel<'_>) -> Result<Self> {
         let metadata = std::fs::metadata(folder).map_err(SourceError::io("open", folder))?;
         if !metadata.is_dir() {
             return Err(SourceError::NotASource {
@@ -150,7 +150,7 @@ impl Masks {
                 found: "a file",
             });
         }
-        let mut tree = walk(folder, &[src], cancel)?;
+        let mut tree = walk(folder, &[src], follow, cancel)?;
         let root = &tree.root;
         tree.files = std::mem::take(&mut tree.files)
             .into_par_iter()

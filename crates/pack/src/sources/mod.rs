@@ -21,6 +21,7 @@ mod notes;
 pub mod picture;
 mod read_at;
 mod side_files;
+pub mod splits;
 #[cfg(test)]
 mod testing;
 mod tiff_header;
@@ -47,7 +48,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use walk::{FoundFile, Tree};
+use walk::{Follow, FoundFile, Tree};
 
 /// How to read a source.
 ///
@@ -62,12 +63,21 @@ pub struct SourceOptions {
     pub kind: Option<Kind>,
     /// Table of labels. Default: none.
     pub labels: Option<PathBuf>,
+    /// Name of the column of `labels` that holds the keys. Default: the first of `key`, `path`,
+    /// `file`, `filename`, `file_name`, `file_path`, `image`, `image_path`, `image_id` and `id`.
+    pub key_column: Option<String>,
     /// Folder of masks, for cubes. Each is read to check that it fits its cube. Default: none.
     pub masks: Option<PathBuf>,
     /// Whether first-level folders are classes. Default: for images, if every sample is in one and
     /// no table gives labels. `Some(true)` does the same for cubes, whose folders are often
     /// patients or flights instead.
     pub class_folders: Option<bool>,
+    /// Whether the first-level folders are splits, each a dataset of its own: for
+    /// [`splits::enumerate`], which sets it. Default: false.
+    pub splits: bool,
+    /// Whether symbolic links are followed out of the source. Those that lead in a circle are bad
+    /// input. Default: false, and such links are bad input too.
+    pub follow_links: bool,
     /// What to do about files that cannot be packed. Default: stop.
     pub on_bad_input: OnBadInput,
     /// What to leave out if it is inside the source: the output. The label table and the folder of
@@ -104,6 +114,17 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     if let Some(file) = &options.listing {
         return listing_file::read(file, src, options);
     }
+    Ok(enumerate_tree(src, options)?.0)
+}
+
+/// The folders of the first two levels, sorted; those of the second by their whole keys.
+struct Levels {
+    first: Vec<String>,
+    second: Vec<String>,
+}
+
+/// Lists `src` anew.
+fn enumerate_tree(src: &Path, options: &SourceOptions) -> Result<(Listing, Levels)> {
     let exclude: Vec<&Path> =
         [&options.exclude, &options.labels, &options.masks].into_iter().flatten().map(PathBuf::as_path).collect();
     let cancel = Cancel::new(options.cancel.as_deref());
@@ -113,7 +134,8 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
         _ => Ok(()),
     };
     refuse_masks_of(options.kind)?;
-    let mut tree = walk::walk(src, &exclude, cancel)?;
+    let follow = if options.follow_links { Follow::Everywhere } else { Follow::Inside };
+    let mut tree = walk::walk(src, &exclude, follow, cancel)?;
     side_files::drop(&mut tree);
     let mut unpacked = unpacked::Unpacked::take(&mut tree, options.masks.is_none());
     let of = (tree.files.len() + tree.bad.len()) as u64;
@@ -129,8 +151,9 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     let (kind, mut samples) = sort_out(src, &mut tree, found, options.kind, &mut bad)?;
     refuse_masks_of(kind)?;
     let mut notes = Vec::new();
+    notes.extend(notes::followed(&tree.followed));
     if let Some(folder) = &options.masks {
-        let masks = Masks::list(folder, src, cancel)?;
+        let masks = Masks::list(folder, src, follow, cancel)?;
         notes.extend(masks::add(&masks, &tree, &mut samples, &mut bad, &cubes, cancel)?);
         cancel.check()?;
     }
@@ -138,6 +161,9 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
     if let Some(found) = unpacked.masks(&samples) {
         masks::give(found, &mut samples, &mut bad, &cubes, cancel)?;
         cancel.check()?;
+    }
+    if options.splits {
+        splits::refuse_outside(&mut samples, &mut bad);
     }
     notes.extend(notes::on(&samples));
 
@@ -168,17 +194,9 @@ pub fn enumerate(src: &Path, options: &SourceOptions) -> Result<Listing> {
         samples.iter_mut().zip(labels).for_each(|(sample, label)| sample.class = Some(label));
         names
     });
-    Ok(Listing {
-        root: tree.root,
-        kind,
-        samples,
-        classes: names,
-        columns,
-        labels_from,
-        bad,
-        ignored: tree.ignored,
-        notes,
-    })
+    let Tree { root, ignored, folders: first, inner: second, .. } = tree;
+    let listing = Listing { root, kind, samples, classes: names, columns, labels_from, bad, ignored, notes };
+    Ok((listing, Levels { first, second }))
 }
 
 /// Decides the kind of the source, and splits the findings into samples and bad input.
@@ -270,12 +288,18 @@ fn find_labels(
     let mut found = None;
     if let Some(file) = &options.labels {
         let keys: Vec<_> = samples.iter().map(|sample| sample.key.as_str()).collect();
-        let table = labels::read(file, &keys, left_out, Cancel::new(options.cancel.as_deref()))?;
+        let table =
+            labels::read(file, options.key_column.as_deref(), &keys, left_out, Cancel::new(options.cancel.as_deref()))?;
         if let Some(column) = table.label_column() {
             let from = LabelsFrom::Column { table: file.clone(), column: column.to_owned() };
             found = Some((table.classes, from));
         }
         columns = table.columns;
+    }
+    if options.splits {
+        // Folders are looked at split by split.
+        let (classes, from) = found.map_or((None, LabelsFrom::Nothing), |(classes, from)| (classes, from));
+        return Ok((classes, columns, from));
     }
     let (classes, from) = match found {
         Some(found) => found,
@@ -296,7 +320,8 @@ fn find_labels(
         folders.retain(|folder| used.contains(folder.as_str()));
     }
     let chosen = options.class_folders.is_some();
-    notes.extend(label_notes::Folders { kind, names: &folders, keys: &keys, labels: &from, chosen }.notes());
+    notes
+        .extend(label_notes::Folders { kind, names: &folders, keys: &keys, labels: &from, chosen, src: "SRC" }.notes());
     Ok((classes, columns, from))
 }
 

@@ -12,6 +12,18 @@ pub(crate) fn on(samples: &[Entry]) -> impl Iterator<Item = String> {
     [chosen_variables(samples), rare_jpegs(samples), deep_pictures(samples)].into_iter().flatten()
 }
 
+/// Links that were followed out of the source.
+pub(crate) fn followed(links: &[String]) -> Option<String> {
+    let first = links.first()?;
+    let count = links.len() as u64;
+    let lead = verb(count, "leads", "lead");
+    Some(format!(
+        "followed {} that {lead} out of the source (first: {})",
+        plural(count, "link"),
+        list([first.as_str()], 1)
+    ))
+}
+
 /// Arrays that were chosen although the file has others and the options named none.
 fn chosen_variables(samples: &[Entry]) -> Option<String> {
     let mut chosen = samples.iter().filter_map(|sample| match &sample.content {

@@ -48,10 +48,23 @@ pub(crate) struct Tree {
     pub(crate) files: Vec<FoundFile>,
     /// First-level folders, sorted.
     pub(crate) folders: Vec<String>,
+    /// Keys of second-level folders, sorted.
+    pub(crate) inner: Vec<String>,
     /// What cannot be a sample because of its name or type, sorted.
     pub(crate) bad: Vec<BadInput>,
     /// Number of hidden files and rubbish; a folder of it counts as one.
     pub(crate) ignored: u64,
+    /// Keys of links that lead out of the source and were followed, sorted.
+    pub(crate) followed: Vec<String>,
+}
+
+/// Which symbolic links are followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Follow {
+    /// Those that lead to what is in the source anyway.
+    Inside,
+    /// All but those that lead in a circle.
+    Everywhere,
 }
 
 /// Time of modification in ns since 1970.
@@ -63,7 +76,7 @@ pub(crate) fn mtime_ns(metadata: &Metadata) -> io::Result<i64> {
 
 /// Lists `src`, a folder or a single file. Paths in `exclude` are left out, uncounted, if they
 /// exist and are not `src` itself.
-pub(crate) fn walk(src: &Path, exclude: &[&Path], cancel: Cancel<'_>) -> Result<Tree> {
+pub(crate) fn walk(src: &Path, exclude: &[&Path], follow: Follow, cancel: Cancel<'_>) -> Result<Tree> {
     let real = fs::canonicalize(src).map_err(SourceError::io("open", src))?;
     let metadata = fs::metadata(&real).map_err(SourceError::io("open", src))?;
     if metadata.is_file() {
@@ -78,6 +91,7 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], cancel: Cancel<'_>) -> Result<
     let mut walk = Walk {
         root: &real,
         exclude: &exclude,
+        follow,
         tree: Tree::empty(real.clone()),
         linked: 0,
         times: HashMap::new(),
@@ -92,6 +106,8 @@ pub(crate) fn walk(src: &Path, exclude: &[&Path], cancel: Cancel<'_>) -> Result<
     let mut tree = walk.tree;
     tree.files.par_sort_unstable_by(|a, b| a.key.cmp(&b.key));
     tree.folders.sort_unstable();
+    tree.inner.sort_unstable();
+    tree.followed.sort_unstable();
     tree.bad.sort_unstable_by(|a, b| a.key.cmp(&b.key));
     Ok(tree)
 }
@@ -116,7 +132,16 @@ fn single(src: &Path, real: &Path, metadata: &Metadata) -> Result<Tree> {
 
 impl Tree {
     const fn empty(root: PathBuf) -> Self {
-        Self { root, single: false, files: Vec::new(), folders: Vec::new(), bad: Vec::new(), ignored: 0 }
+        Self {
+            root,
+            single: false,
+            files: Vec::new(),
+            folders: Vec::new(),
+            inner: Vec::new(),
+            bad: Vec::new(),
+            ignored: 0,
+            followed: Vec::new(),
+        }
     }
 }
 
@@ -161,6 +186,8 @@ impl Folder {
 enum Node {
     File(FoundFile),
     Folder(Folder),
+    /// What a link leads to that leads out of the source, and the key of the link.
+    Outside(Box<Self>, String),
     Bad(BadInput),
     Ignored,
     Excluded,
@@ -169,6 +196,7 @@ enum Node {
 struct Walk<'a> {
     root: &'a Path,
     exclude: &'a [PathBuf],
+    follow: Follow,
     tree: Tree,
     linked: usize,
     /// How often each folder was entered through links.
@@ -226,15 +254,18 @@ impl Walk<'_> {
         let link = |detail: String| Flaw::new(BadKind::Link, detail);
         let target = fs::canonicalize(folder.real.join(name))
             .map_err(|error| link(format!("link cannot be followed: {error}")))?;
-        if !target.starts_with(self.root) {
-            return Err(link(format!("link leads out of the source: `{}`", target.display())));
+        let outside = !target.starts_with(self.root);
+        if outside && self.follow == Follow::Inside {
+            let hint = "hint: `--follow-links` follows it";
+            return Err(link(format!("link leads out of the source: `{}`\n{hint}", target.display())));
         }
+        let found = |node| if outside { Node::Outside(Box::new(node), key.to_owned()) } else { node };
         if self.exclude.iter().any(|path| target.starts_with(path)) {
             return Ok(Node::Excluded);
         }
         let metadata = fs::metadata(&target)?;
         if metadata.is_file() {
-            return file(key, &metadata);
+            return file(key, &metadata).map(found);
         }
         if !metadata.is_dir() {
             return Err(special());
@@ -243,7 +274,7 @@ impl Walk<'_> {
             return Err(link(format!("link leads in a circle: `{}`", target.display())));
         }
         let entered_by = Some(Arc::new(Link { home: folder.real.clone(), outer: folder.entered_by.clone() }));
-        Ok(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by }))
+        Ok(found(Node::Folder(Folder { prefix: format!("{key}/"), real: target, entered_by })))
     }
 
     /// Adds the content of the folders of one level; returns the next level.
@@ -258,14 +289,26 @@ impl Walk<'_> {
                 Err(error) => vec![Node::Bad(unlisted(&error).of(folder.prefix.clone()))],
             };
             for node in nodes {
+                let node = match node {
+                    Node::Outside(node, link) => {
+                        self.tree.followed.push(link);
+                        *node
+                    }
+                    node => node,
+                };
                 match node {
+                    // Links do not lead to links: they are followed to their ends.
+                    Node::Outside(..) => {}
                     Node::File(file) => self.tree.files.push(file),
                     Node::Bad(bad) => self.tree.bad.push(bad),
                     Node::Ignored => self.tree.ignored += 1,
                     Node::Excluded => {}
                     Node::Folder(inner) => {
-                        if folder.prefix.is_empty() {
-                            self.tree.folders.push(inner.prefix.trim_end_matches('/').to_owned());
+                        let key = inner.prefix.trim_end_matches('/').to_owned();
+                        match folder.prefix.matches('/').count() {
+                            0 => self.tree.folders.push(key),
+                            1 => self.tree.inner.push(key),
+                            _ => {}
                         }
                         if inner.entered_by.is_some() {
                             self.linked += 1;

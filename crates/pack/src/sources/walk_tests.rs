@@ -13,7 +13,7 @@ fn bad(tree: &Tree) -> Vec<(&str, BadKind)> {
 }
 
 fn list(root: &Path) -> Tree {
-    walk(root, &[], Cancel::default()).unwrap()
+    walk(root, &[], Follow::Inside, Cancel::default()).unwrap()
 }
 
 #[test]
@@ -85,8 +85,14 @@ fn refuses_what_is_not_a_file() {
         ]
     );
     // A pipe given as the source must not be opened: that would wait for a writer.
-    assert!(matches!(walk(&root.path().join("pipe"), &[], Cancel::default()), Err(SourceError::NotASource { .. })));
-    assert!(matches!(walk(&root.path().join("nowhere"), &[], Cancel::default()), Err(SourceError::Io { .. })));
+    assert!(matches!(
+        walk(&root.path().join("pipe"), &[], Follow::Inside, Cancel::default()),
+        Err(SourceError::NotASource { .. })
+    ));
+    assert!(matches!(
+        walk(&root.path().join("nowhere"), &[], Follow::Inside, Cancel::default()),
+        Err(SourceError::Io { .. })
+    ));
 }
 
 fn make_fifo(path: &Path) {
@@ -114,6 +120,33 @@ fn follows_links_inside_the_source_only() {
     assert_eq!(tree.files[4].bytes, 3, "the target's size, not the link's");
     assert_eq!(tree.folders, ["a", "absolute", "b"]);
     assert_eq!(bad(&tree), [("dangling", BadKind::Link), ("out_file", BadKind::Link), ("out_folder", BadKind::Link)]);
+}
+
+#[test]
+fn links_out_of_the_source_are_followed_on_request() {
+    let outside = tempfile::tempdir().unwrap();
+    put(outside.path(), "x/1", "one");
+    put(outside.path(), "y/2", "x");
+    let root = tempfile::tempdir().unwrap();
+    put(root.path(), "a/0", "x");
+    symlink(outside.path().join("x/1"), root.path().join("a/file")).unwrap();
+    symlink(outside.path().join("y"), root.path().join("folder")).unwrap();
+    symlink("a/0", root.path().join("inside")).unwrap();
+    // Circles: to what holds the source, from there back into it, and among folders outside.
+    symlink(outside.path().parent().unwrap(), root.path().join("above")).unwrap();
+    symlink(root.path(), outside.path().join("y/back")).unwrap();
+    symlink(outside.path().join("x"), outside.path().join("y/x")).unwrap();
+    symlink(outside.path().join("y"), outside.path().join("x/y")).unwrap();
+    let all = |exclude: &[&Path]| walk(root.path(), exclude, Follow::Everywhere, Cancel::default()).unwrap();
+    let tree = all(&[]);
+    assert_eq!(keys(&tree), ["a/0", "a/file", "folder/2", "folder/x/1", "inside"]);
+    assert_eq!(tree.followed, ["a/file", "folder", "folder/x"]);
+    assert_eq!(tree.folders, ["a", "folder"]);
+    let circles = [("above", BadKind::Link), ("folder/back", BadKind::Link), ("folder/x/y", BadKind::Link)];
+    assert_eq!(bad(&tree), circles);
+    assert!(tree.bad[0].detail.starts_with("link leads in a circle: "), "{:?}", tree.bad);
+    assert_eq!(keys(&all(&[&outside.path().join("y")])), ["a/0", "a/file", "inside"]);
+    assert!(list(root.path()).bad[0].detail.ends_with("\nhint: `--follow-links` follows it"));
 }
 
 #[test]
@@ -151,7 +184,7 @@ fn a_web_of_links_ends() {
             symlink(format!("../{j}"), root.path().join(format!("{i}/to{j}"))).unwrap();
         }
     }
-    let error = walk(root.path(), &[], Cancel::default()).unwrap_err();
+    let error = walk(root.path(), &[], Follow::Inside, Cancel::default()).unwrap_err();
     assert!(error.to_string().contains("expected each folder at most 100 times"), "{error}");
 }
 
@@ -164,7 +197,7 @@ fn links_to_many_folders_end() {
     for i in 0..100 {
         symlink("data", root.path().join(format!("view{i}"))).unwrap();
     }
-    let error = walk(root.path(), &[], Cancel::default()).unwrap_err();
+    let error = walk(root.path(), &[], Follow::Inside, Cancel::default()).unwrap_err();
     assert!(error.to_string().contains("at most 65536 folders"), "{error}");
 }
 
@@ -177,7 +210,7 @@ fn a_folder_that_many_links_lead_to() {
     }
     assert_eq!(list(root.path()).files.len(), 101);
     symlink("data", root.path().join("view100")).unwrap();
-    let error = walk(root.path(), &[], Cancel::default()).unwrap_err().to_string();
+    let error = walk(root.path(), &[], Follow::Inside, Cancel::default()).unwrap_err().to_string();
     assert!(error.contains("data`: expected each folder at most 100 times, found symbolic links that lead"), "{error}");
 }
 
@@ -190,7 +223,9 @@ fn excluded_paths_are_left_out_uncounted() {
     symlink("out", root.path().join("to_out")).unwrap();
     symlink("out/shard", root.path().join("to_shard")).unwrap();
     let at = |path: &str| root.path().join(path);
-    let tree = walk(root.path(), &[&at("out"), &at("deep/labels.csv"), &at("not/there")], Cancel::default()).unwrap();
+    let tree =
+        walk(root.path(), &[&at("out"), &at("deep/labels.csv"), &at("not/there")], Follow::Inside, Cancel::default())
+            .unwrap();
     assert_eq!(keys(&tree), ["a", "deep/b", "deep/out/x"]);
     assert_eq!((tree.folders, tree.bad.len(), tree.ignored), (vec!["deep".to_owned()], 0, 0));
 }

@@ -1,4 +1,5 @@
-//! JSON Lines: one object per line, all with the same names. Types are those of JSON.
+//! JSON Lines: one object per line, all with the same names. Types are those of JSON; lists and
+//! objects stay the text that they are.
 //!
 //! JSON has no NaN and no infinity. In a column of numbers, and in a column that holds nothing
 //! else, the strings `NaN`, `Infinity` and `-Infinity` stand for them, as in Protocol Buffers.
@@ -8,7 +9,10 @@ use super::{MAX_COLUMNS, MAX_LINE, Rows, cells};
 use crate::sources::columns::{Column, Texts, Values};
 use crate::sources::error::{Result, SourceError};
 use crate::sources::words::short;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use shardpack_format::{Limits, check_json};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{BufRead, Read};
@@ -20,6 +24,8 @@ enum Cell {
     Int(i64),
     Float(f64),
     Text(String),
+    /// A list or an object.
+    Json(String),
     /// A value that no column can hold.
     Unfit(Unfit),
 }
@@ -30,8 +36,6 @@ enum Unfit {
     Null,
     /// Outside int64, and float64 would lose digits.
     Huge,
-    List,
-    Object,
 }
 
 impl Unfit {
@@ -40,13 +44,21 @@ impl Unfit {
         match self {
             Self::Null => ("expected a value, found null", "fill in the missing value, or leave the column out"),
             Self::Huge => ("expected an integer in the range of int64, found a larger one", "write it as a string"),
-            Self::List => {
-                ("expected true, false, a number or a string, found a list", "give each value a column of its own")
-            }
-            Self::Object => {
-                ("expected true, false, a number or a string, found an object", "give each value a column of its own")
-            }
         }
+    }
+}
+
+impl Cell {
+    fn of(raw: &RawValue) -> serde_json::Result<Self> {
+        let text = raw.get();
+        if text.starts_with(['[', '{']) {
+            // Whether a reader would take it is checked here: a table may hold anything.
+            return match check_json(text.as_bytes(), &Limits::default()) {
+                Ok(()) => Ok(Self::Json(text.to_owned())),
+                Err(error) => Err(serde::de::Error::custom(error)),
+            };
+        }
+        serde_json::from_str(text)
     }
 }
 
@@ -83,35 +95,25 @@ impl<'de> Deserialize<'de> for Cell {
             fn visit_unit<E>(self) -> Result<Cell, E> {
                 Ok(Cell::Unfit(Unfit::Null))
             }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Cell, A::Error> {
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Cell::Unfit(Unfit::List))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Cell, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Cell::Unfit(Unfit::Object))
-            }
         }
         deserializer.deserialize_any(Any)
     }
 }
 
 /// The values of one line, in the order of the line.
-struct Row(Vec<(String, Cell)>);
+struct Row<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Row {
+impl<'de> Deserialize<'de> for Row<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Pairs;
         impl<'de> Visitor<'de> for Pairs {
-            type Value = Row;
+            type Value = Row<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Row<'de>, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some(name) = map.next_key::<String>()? {
                     if pairs.len() == MAX_COLUMNS {
@@ -158,15 +160,22 @@ pub(super) fn read(mut input: impl BufRead, rows: &mut Rows<'_>) -> Result<Vec<C
                 header.insert((Names::new(&names), key_place))
             }
         };
-        let cells = names.in_order(pairs).map_err(|message| rows.error(Some(line), message, ""))?;
-        let Some(Cell::Text(key)) = cells.get(*key_place) else {
-            let message = format!(
-                "expected a string as the key `{}`, found another type",
-                names.list.get(*key_place).map_or("", |n| n)
-            );
-            return Err(rows.error(Some(line), message, ""));
+        let cells: Vec<(String, Cell)> = pairs
+            .into_iter()
+            .map(|(name, raw)| Ok((name, Cell::of(raw)?)))
+            .collect::<serde_json::Result<_>>()
+            .map_err(|error| rows.error(Some(line), without_place(&error), ""))?;
+        let cells = names.in_order(cells).map_err(|message| rows.error(Some(line), message, ""))?;
+        let key = match cells.get(*key_place) {
+            Some(Cell::Text(key)) => Cow::Borrowed(key.as_str()),
+            Some(Cell::Int(key)) => Cow::Owned(key.to_string()),
+            _ => {
+                let name = names.list.get(*key_place).map_or("", |n| n);
+                let message = format!("expected a string as the key `{}`, found another type", short(name));
+                return Err(rows.error(Some(line), message, ""));
+            }
         };
-        if !rows.accept(key, line)? {
+        if !rows.accept(&key, line)? {
             continue;
         }
         for ((column, cell), name) in columns.iter_mut().zip(cells).zip(&names.list) {
@@ -247,6 +256,7 @@ const fn empty_like(cell: &Cell) -> Result<Values, Unfit> {
         Cell::Int(_) => Values::Int(Vec::new()),
         Cell::Float(_) => Values::Float(Vec::new()),
         Cell::Text(_) => Values::Text(Texts::new()),
+        Cell::Json(_) => Values::Json(Texts::new()),
         Cell::Unfit(unfit) => return Err(*unfit),
     })
 }
@@ -283,7 +293,7 @@ fn push(column: &mut Option<Values>, cell: Cell) -> Result<(), (String, &'static
             floats.push(value);
             *column = Values::Float(floats);
         }
-        (Values::Text(texts), Cell::Text(text)) => texts.push(&text),
+        (Values::Text(texts), Cell::Text(text)) | (Values::Json(texts), Cell::Json(text)) => texts.push(&text),
         (column, _) => {
             let expected = column.type_name();
             return Err((format!("expected {expected} as in the rows before, found {found}"), ""));

@@ -1,12 +1,13 @@
 //! `--labels FILE`: a table with one row per sample, in CSV with a header or in JSON Lines.
 //!
-//! One column names the sample: `key`, else `path`, `file` or `filename`. The others become fields.
-//! A text column `label`, or if there is none `class`, becomes the classes of the source. Every
+//! One column names the sample: the one that the user names, else the first of [`KEY_NAMES`]. The
+//! others become fields. How a row finds its sample is in `names.rs`. A text column `label`, or if there is none `class`, becomes the classes of the source. Every
 //! sample has exactly one row, and every row one sample.
 
 mod cells;
 mod csv;
 mod json;
+mod names;
 
 use super::cancel::Cancel;
 use super::classes::{self, Classes};
@@ -14,12 +15,14 @@ use super::columns::{Column, Values};
 use super::error::{Result, SourceError};
 use super::words::{list, plural, short, verb};
 use crate::regular;
+use names::Names;
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 /// Names of the column that holds the key, best first.
-const KEY_NAMES: &[&str] = &["key", "path", "file", "filename"];
+const KEY_NAMES: &[&str] =
+    &["key", "path", "file", "filename", "file_name", "file_path", "image", "image_path", "image_id", "id"];
 
 /// Most columns of a table: the most fields that readers with default limits accept in a dataset.
 const MAX_COLUMNS: usize = 1024;
@@ -51,15 +54,24 @@ impl Labels {
 }
 
 /// Reads `file` for the samples `keys`, which are sorted. Rows of the samples in `left_out` are
-/// skipped. Stops when `cancel` is raised.
-pub(crate) fn read(file: &Path, keys: &[&str], left_out: &HashSet<&str>, cancel: Cancel<'_>) -> Result<Labels> {
+/// skipped. `key_column` names the column of the keys. Stops when `cancel` is raised.
+pub(crate) fn read(
+    file: &Path,
+    key_column: Option<&str>,
+    keys: &[&str],
+    left_out: &HashSet<&str>,
+    cancel: Cancel<'_>,
+) -> Result<Labels> {
     let (table, _) = regular::open(file).map_err(SourceError::io("open", file))?;
     let mut input = BufReader::with_capacity(1 << 20, table);
     let start = input.fill_buf().map_err(SourceError::io("read", file))?;
     let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
     let is_json = start.trim_ascii_start().starts_with(b"{");
     let (line_of, row_of) = (vec![0; keys.len()], vec![0; keys.len()]);
-    let mut rows = Rows { file, keys, left_out, cancel, line_of, row_of, count: 0 };
+    let mut left_out: Vec<&str> = left_out.iter().copied().collect();
+    left_out.sort_unstable();
+    let (names, left_out) = (Names::new(keys), Names::new(&left_out));
+    let mut rows = Rows { file, key_column, keys, names, left_out, cancel, line_of, row_of, count: 0 };
     let columns = if is_json { json::read(input, &mut rows)? } else { csv::read(input, &mut rows)? };
     rows.finish()?;
     let permuted = columns.into_iter().map(|column| {
@@ -87,8 +99,10 @@ fn with_classes(mut columns: Vec<Column>) -> Result<Labels> {
 /// Which row belongs to which sample.
 struct Rows<'a> {
     file: &'a Path,
+    key_column: Option<&'a str>,
     keys: &'a [&'a str],
-    left_out: &'a HashSet<&'a str>,
+    names: Names<'a>,
+    left_out: Names<'a>,
     cancel: Cancel<'a>,
     /// For each sample the line of its row; 0 = none yet.
     line_of: Vec<u64>,
@@ -102,25 +116,50 @@ impl Rows<'_> {
         SourceError::Labels { file: self.file.to_owned(), line, message: message.into(), hint: hint.into() }
     }
 
-    /// Gives the row in `line` to the sample `key`; false if there is no such sample.
+    /// Gives the row in `line` to the sample that `key` names; false if that was left out.
     fn accept(&mut self, key: &str, line: u64) -> Result<bool> {
-        let Ok(sample) = self.keys.binary_search(&key) else {
-            if self.left_out.contains(key) {
-                return Ok(false);
-            }
-            let example = self.keys.first().copied().unwrap_or_default();
-            let hint = format!("keys are paths below the source, extension included, such as `{}`", short(example));
-            return Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint));
-        };
+        let Some(sample) = self.sample(key, line)? else { return Ok(false) };
         if let (Some(first), Some(row)) = (self.line_of.get_mut(sample), self.row_of.get_mut(sample)) {
             if *first != 0 {
-                let message = format!("a second row for `{}`: the first is in line {first}", short(key));
+                let sample = self.keys.get(sample).copied().unwrap_or(key);
+                let message = format!("a second row for `{}`: the first is in line {first}", short(sample));
                 return Err(self.error(Some(line), message, ""));
             }
             (*first, *row) = (line, self.count);
         }
         self.count = self.count.checked_add(1).ok_or_else(|| self.error(Some(line), "more than 2^32 rows", ""))?;
         Ok(true)
+    }
+
+    /// The sample that `key` names; `None` if that was left out.
+    fn sample(&self, key: &str, line: u64) -> Result<Option<usize>> {
+        if let Some(sample) = self.names.exact(key) {
+            return Ok(Some(sample));
+        }
+        if self.left_out.exact(key).is_some() {
+            return Ok(None);
+        }
+        for way in names::WAYS {
+            let (found, others) = (self.names.by(*way, key), self.left_out.by(*way, key));
+            match (found.as_slice(), others.as_slice()) {
+                ([], []) => {}
+                ([sample], []) => return Ok(Some(*sample)),
+                ([], [_]) => return Ok(None),
+                _ => {
+                    let files =
+                        found.iter().map(|&i| self.names.key(i)).chain(others.iter().map(|&i| self.left_out.key(i)));
+                    let message = format!("`{}` may be any of several files: {}", short(key), list(files, 3));
+                    return Err(self.error(Some(line), message, "write the path below the source, extension included"));
+                }
+            }
+        }
+        let example = self.keys.first().copied().unwrap_or_default();
+        let hint = match self.key_column {
+            Some(_) => String::new(),
+            None => "; `--key-column` says which column they are in".to_owned(),
+        };
+        let hint = format!("keys are paths below the source, such as `{}`{hint}", short(example));
+        Err(self.error(Some(line), format!("no sample has the key `{}`", short(key)), hint))
     }
 
     /// Checks that every sample has its row.
@@ -147,9 +186,19 @@ impl Rows<'_> {
     /// Checks the names of all columns, usually in line 1; returns the position of the key column.
     fn key_column(&self, names: &[&str], line: u64) -> Result<usize> {
         let list = || list(names.iter().copied(), LISTED_COLUMNS);
-        let Some(place) = KEY_NAMES.iter().find_map(|wanted| names.iter().position(|name| name == wanted)) else {
-            let message = format!("expected a column `key` (or `path`, `file`, `filename`), found {}", list());
-            return Err(self.error(Some(line), message, ""));
+        let position = |wanted: &str| names.iter().position(|name| *name == wanted);
+        let place = match self.key_column {
+            Some(wanted) => position(wanted).ok_or_else(|| {
+                let message = format!("expected the column `{}` of the keys, found {}", short(wanted), list());
+                self.error(Some(line), message, "")
+            })?,
+            None => KEY_NAMES.iter().find_map(|wanted| position(wanted)).ok_or_else(|| {
+                let message = format!(
+                    "expected a column of keys called `key`, `path`, `file`, `image` or `id`, found {}",
+                    list()
+                );
+                self.error(Some(line), message, "`--key-column NAME` says which one holds the files")
+            })?,
         };
         self.check_count(names.len(), line)?;
         let mut seen = HashSet::with_capacity(names.len());

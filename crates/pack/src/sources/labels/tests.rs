@@ -8,7 +8,7 @@ fn read_text(text: impl AsRef<[u8]>) -> Result<Labels> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("labels");
     std::fs::write(&file, text).unwrap();
-    read(&file, KEYS, &HashSet::from(["skipped.gif"]), Cancel::default())
+    read(&file, None, KEYS, &HashSet::from(["skipped.gif"]), Cancel::default())
 }
 
 /// The error's text after the path.
@@ -93,8 +93,11 @@ fn rows_of_samples_that_were_left_out_are_passed_over() {
 #[test]
 fn csv_errors_name_line_and_reason() {
     for (text, expected) in [
-        ("name,n\na,1\n", ", line 1: expected a column `key` (or `path`, `file`, `filename`), found `name`, `n`"),
-        ("", ", line 1: expected a column `key` (or `path`, `file`, `filename`), found "),
+        (
+            "name,n\na,1\n",
+            ", line 1: expected a column of keys called `key`, `path`, `file`, `image` or `id`, found `name`, `n`\n\
+             hint: `--key-column NAME` says which one holds the files",
+        ),
         ("key,n,n\n", ", line 1: two columns of the name `n`"),
         ("key,,n\n", ", line 1: column 2 has no name"),
         (
@@ -103,7 +106,8 @@ fn csv_errors_name_line_and_reason() {
         ),
         (
             "key,n\na/1.jpg,1\nA/1.jpg,2\n",
-            ", line 3: no sample has the key `A/1.jpg`\nhint: keys are paths below the source, extension included, such as `a/1.jpg`",
+            ", line 3: no sample has the key `A/1.jpg`\n\
+             hint: keys are paths below the source, such as `a/1.jpg`; `--key-column` says which column they are in",
         ),
         ("key,n\na/1.jpg,1\na/2.jpg,1\na/1.jpg,2\n", ", line 4: a second row for `a/1.jpg`: the first is in line 2"),
         (
@@ -142,7 +146,8 @@ fn json_errors_name_line_and_reason() {
         ("{\"key\": \"a/2.jpg\", \"n\": 1, \"m\": 2}", "`m` does not stand in the first row"),
         ("{\"key\": \"a/2.jpg\", \"n\": 1, \"n\": 2}", "`n` stands there twice"),
         ("{\"key\": \"a/2.jpg\", \"n\": \"1\"}", "`n`: expected integers as in the rows before, found text"),
-        ("{\"key\": 7, \"n\": 1}", "expected a string as the key `key`, found another type"),
+        ("{\"key\": true, \"n\": 1}", "expected a string as the key `key`, found another type"),
+        ("{\"key\": 7, \"n\": 1}", "no sample has the key `7`"),
         ("{\"key\": \"a/1.jpg\", \"n\": 1}", "a second row for `a/1.jpg`: the first is in line 1"),
         ("[1]", "invalid type: sequence, expected an object, column 0"),
         ("{\"key\": ", "EOF while parsing a value, column 8"),
@@ -151,11 +156,8 @@ fn json_errors_name_line_and_reason() {
         assert!(found.starts_with(", line 2: "), "{found}");
         assert!(found.contains(expected.trim_end_matches(", column 0")), "{found}");
     }
-    let own = "give each value a column of its own";
     for (value, expected, hint) in [
         ("null", "expected a value, found null", "fill in the missing value, or leave the column out"),
-        ("[1, [2]]", "expected true, false, a number or a string, found a list", own),
-        ("{\"a\": {}}", "expected true, false, a number or a string, found an object", own),
         (
             "18446744073709551615",
             "expected an integer in the range of int64, found a larger one",
@@ -172,7 +174,67 @@ fn json_errors_name_line_and_reason() {
         assert_eq!(values(&labels, "n"), Values::Int(vec![1, 2, 3]));
     }
     assert!(error("{\"key\": \"a/1.jpg\", \"n\": 1e999}").starts_with(", line 1: number out of range"));
-    assert_eq!(error("{\"n\": 1}"), ", line 1: expected a column `key` (or `path`, `file`, `filename`), found `n`");
+    assert!(error("{\"n\": 1}").starts_with(", line 1: expected a column of keys called `key`"));
+}
+
+#[test]
+fn lists_and_objects_stay_as_they_stand() {
+    let row = |key: &str, boxes: &str| format!("{{\"file_name\": \"{key}\", \"boxes\": {boxes}}}\n");
+    let boxes = ["[[1, 2.50, 9007199254740993], []]", "[]", "{\"a\": [\"ä\", null, 1e400]}"];
+    let text: String = KEYS.iter().zip(boxes).map(|(key, boxes)| row(key, boxes)).collect();
+    let json = |texts: &[&str]| Values::Json(texts.iter().copied().collect());
+    assert!(error(&text).contains("line 3: "), "a number that is too large");
+    let text = text.replace("1e400", "-0.0");
+    let boxes = [boxes[0], boxes[1], "{\"a\": [\"ä\", null, -0.0]}"];
+    assert_eq!(values(&read_text(&text).unwrap(), "boxes"), json(&boxes));
+    for (second, expected) in [
+        ("1", "`boxes`: expected lists or objects as in the rows before, found integers"),
+        ("{\"a\": 1, \"a\": 2}", "strict JSON"),
+        (&"[".repeat(500), "recursion"),
+    ] {
+        let found = error(row(KEYS[0], "[1]") + &row(KEYS[1], second));
+        assert!(found.starts_with(", line 2: "), "{found}");
+        assert!(found.contains(expected) || second.starts_with("[["), "{found}");
+    }
+}
+
+#[test]
+fn keys_may_leave_out_what_one_file_alone_has() {
+    let order = |names: [&str; 3]| {
+        let rows: String = names.iter().zip(1..).map(|(name, n)| format!("{name},{n}\n")).collect();
+        values(&read_text(format!("id,n\n{rows}")).unwrap(), "n")
+    };
+    let (in_order, swapped) = (Values::Int(vec![1, 2, 3]), Values::Int(vec![2, 1, 3]));
+    assert_eq!(order(["a/1", "a/2", "b/3"]), in_order);
+    assert_eq!(order(["2.jpg", "1.jpg", "b/3"]), swapped);
+    assert_eq!(order(["2", "a/1.jpg", "3"]), swapped);
+    assert_eq!(error("id,n\n1,1\na/1.jpg,2\n"), ", line 3: a second row for `a/1.jpg`: the first is in line 2");
+    let labels = read_text("{\"id\": 3, \"n\": 3}\n{\"id\": 1, \"n\": 1}\n{\"id\": 2, \"n\": 2}\n").unwrap();
+    assert_eq!(values(&labels, "n"), in_order);
+    // A file that was left out is known by its name too.
+    let labels = read_text("id,n\n1,1\nskipped,text\n2,2\n3,3\n").unwrap();
+    assert_eq!(values(&labels, "n"), in_order);
+
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("labels");
+    let read = |table: &str, keys: &[&str], left_out: &[&str], column: Option<&str>| {
+        std::fs::write(&file, table).unwrap();
+        let left_out = left_out.iter().copied().collect();
+        let read = read(&file, column, keys, &left_out, Cancel::default());
+        read.map_err(|error| error.to_string().split_once("labels`").unwrap().1.to_owned())
+    };
+    let several = ", line 2: `1` may be any of several files: `1.jpg`, `1.png`\n\
+                   hint: write the path below the source, extension included";
+    assert_eq!(read("key,n\n1,1\n", &["1.jpg", "1.png"], &[], None).unwrap_err(), several);
+    assert_eq!(read("key,n\n1,1\n", &["1.jpg"], &["1.png"], None).unwrap_err(), several);
+    // The whole name decides.
+    let labels = read("key,n\n1.png,1\n1,2\n", &["1", "1.png"], &[], None).unwrap();
+    assert_eq!(values(&labels, "n"), Values::Int(vec![2, 1]));
+
+    let labels = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("photo")).unwrap();
+    assert_eq!(values(&labels, "id"), Values::Int(vec![7]));
+    let error = read("id,photo\n7,1\n", &["1.jpg"], &[], Some("Photo")).unwrap_err();
+    assert_eq!(error, ", line 1: expected the column `Photo` of the keys, found `id`, `photo`");
 }
 
 #[test]
@@ -256,7 +318,7 @@ fn rows_of_another_order_take_time_by_their_cells() {
             std::fs::write(&file, rows).unwrap();
         };
         crate::bounded::grows_with(255, table, |columns, _| {
-            let labels = read(&file, &keys, &HashSet::new(), Cancel::default()).unwrap();
+            let labels = read(&file, None, &keys, &HashSet::new(), Cancel::default()).unwrap();
             assert_eq!(labels.columns.len(), columns);
         });
     });
@@ -292,7 +354,7 @@ fn a_flag_raised_at_any_time_stops_a_table() {
     let json = keys.iter().map(|key| format!("{{\"key\": \"{key}\", \"n\": 1}}\n")).collect::<String>();
     for table in [format!("key,n,class\n{csv}"), json] {
         std::fs::write(&file, table).unwrap();
-        let read_with = |polls: &Polls| read(&file, &keys, &HashSet::new(), polls.cancel());
+        let read_with = |polls: &Polls| read(&file, None, &keys, &HashSet::new(), polls.cancel());
         let polls = Polls::default();
         read_with(&polls).unwrap();
         assert!(polls.made() > rows as u64, "{} looks at the flag in {rows} rows", polls.made());

@@ -1,0 +1,71 @@
+//! Splits of a source, each packed into a dataset of its own that shares classes, fields and codecs
+//! with the others.
+
+use super::{Common, Hooks, PackOptions, PackReport, pack_like, refuse_overlap};
+use crate::sources::{BadInput, splits};
+use anyhow::{Context, bail};
+use serde_json::{Map, Value, json};
+use shardpack_format::MANIFEST_NAME;
+use std::path::Path;
+
+/// What a run of [`pack_splits`] did.
+#[derive(Debug)]
+pub struct PackedSplits {
+    /// The splits by name, each with what was done. Its dataset is in the folder of that name below
+    /// the output.
+    pub splits: Vec<(String, PackReport)>,
+    /// Files that were left out and are in no split (policy: skip).
+    pub bad: Vec<BadInput>,
+    /// Things that the user should know about the splits together.
+    pub notes: Vec<String>,
+}
+
+impl PackedSplits {
+    /// The object that `pack --splits --json` prints.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let splits: Map<String, Value> =
+            self.splits.iter().map(|(name, packed)| (name.clone(), packed.to_json())).collect();
+        json!({
+            "samples": self.splits.iter().map(|(_, packed)| packed.report.samples).sum::<u64>(),
+            "splits": splits,
+            "skipped": self.bad.iter().map(|b| json!({ "key": b.key, "reason": b.to_string() })).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Packs each first-level folder of `src` into a dataset in the folder of the same name in `out`:
+/// `train` into `out/train`. `hooks` follow one split after the other.
+///
+/// # Errors
+/// As [`pack`](super::pack); if `out` is a dataset itself; if the options name a listing. Datasets
+/// that were finished stay, and the same call continues from there.
+pub fn pack_splits(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) -> anyhow::Result<PackedSplits> {
+    refuse_overlap(src, out)?;
+    options.arrays.check()?;
+    if options.source.listing.is_some() {
+        bail!("`--splits` and `--listing` exclude each other: a listing is of one dataset");
+    }
+    if out.join(MANIFEST_NAME).exists() {
+        bail!(
+            "output: expected a folder for the datasets of the splits, found a dataset: `{}`\n\
+             hint: choose another folder",
+            out.display()
+        );
+    }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let (found, common) = pool.install(|| {
+        let found = splits::enumerate(src, &options.source)?;
+        let common = Common::of(&found.whole, options)?;
+        anyhow::Ok((found, common))
+    })?;
+    drop(pool);
+    let pack = |split: splits::Split| {
+        let out = out.join(&split.name);
+        let packed = pack_like(&split.listing, &common, Some(&split.name), &out, options, hooks)
+            .with_context(|| format!("split `{}`", split.name.escape_debug()))?;
+        Ok((split.name, packed))
+    };
+    let splits = found.splits.into_iter().map(pack).collect::<anyhow::Result<_>>()?;
+    Ok(PackedSplits { splits, bad: found.bad, notes: found.notes })
+}

@@ -1,0 +1,99 @@
+//! The samples that a name in a table may mean.
+//!
+//! A key is a path below the source. People leave out the extension, or the folders, or both: such a
+//! name counts if only one file has it.
+
+use std::cell::OnceCell;
+
+/// What may be left out of a key, least first.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Way {
+    Extension,
+    Folders,
+    Both,
+}
+
+/// In this order.
+pub(super) const WAYS: &[Way] = &[Way::Extension, Way::Folders, Way::Both];
+
+impl Way {
+    /// What is left of a key.
+    fn of(self, key: &str) -> &str {
+        match self {
+            Self::Extension => stem(key),
+            Self::Folders => bare(key),
+            Self::Both => bare(stem(key)),
+        }
+    }
+}
+
+/// A path without the extension of its file name.
+fn stem(key: &str) -> &str {
+    let name = bare(key);
+    match name.rfind('.') {
+        Some(dot) if dot > 0 => key.get(..key.len() - name.len() + dot).unwrap_or(key),
+        _ => key,
+    }
+}
+
+/// The file name of a path.
+fn bare(key: &str) -> &str {
+    key.rsplit_once('/').map_or(key, |(_, name)| name)
+}
+
+/// Keys, found by their names. An order by the rest of the keys is made when it is first asked for:
+/// most tables have whole keys.
+pub(super) struct Names<'a> {
+    /// Sorted.
+    keys: &'a [&'a str],
+    orders: [OnceCell<Vec<u32>>; 3],
+}
+
+impl<'a> Names<'a> {
+    /// Of sorted keys.
+    pub(super) const fn new(keys: &'a [&'a str]) -> Self {
+        Self { keys, orders: [const { OnceCell::new() }; 3] }
+    }
+
+    pub(super) fn key(&self, place: usize) -> &'a str {
+        self.keys.get(place).copied().unwrap_or_default()
+    }
+
+    pub(super) fn exact(&self, key: &str) -> Option<usize> {
+        self.keys.binary_search(&key).ok()
+    }
+
+    /// The first two of the keys of which `name` is left.
+    pub(super) fn by(&self, way: Way, name: &str) -> Vec<usize> {
+        let rest = |place: &u32| way.of(self.key(*place as usize));
+        let Some(order) = self.orders.get(way as usize) else { return Vec::new() };
+        let order = order.get_or_init(|| {
+            let mut order: Vec<u32> = (0..).take(self.keys.len()).collect();
+            order.sort_by(|a, b| rest(a).cmp(rest(b)));
+            order
+        });
+        let start = order.partition_point(|place| rest(place) < name);
+        let same = order.iter().skip(start).take_while(|place| rest(place) == name);
+        same.take(2).map(|place| *place as usize).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Names, WAYS};
+
+    #[test]
+    fn names_are_found_by_what_is_left_of_keys() {
+        let keys = ["a/1.jpg", "a/1.png", "a/2.tar.gz", "b/.hidden", "b/1.jpg", "c"];
+        let names = Names::new(&keys);
+        let found = |name: &str| WAYS.iter().map(|way| names.by(*way, name)).collect::<Vec<_>>();
+        assert_eq!(found("a/1"), [vec![0, 1], vec![], vec![]]);
+        assert_eq!(found("1.jpg"), [vec![], vec![0, 4], vec![]]);
+        assert_eq!(found("1"), [vec![], vec![], vec![0, 1]]);
+        assert_eq!(found("2.tar"), [vec![], vec![], vec![2]]);
+        assert_eq!(found(".hidden"), [vec![], vec![3], vec![3]]);
+        assert_eq!(found("c"), [[5], [5], [5]]);
+        assert_eq!(found(""), [vec![0usize; 0], vec![], vec![]]);
+        assert_eq!(names.exact("a/1.png"), Some(1));
+    }
+}
