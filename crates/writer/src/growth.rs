@@ -17,7 +17,7 @@ use crate::plan::Plan;
 use crate::prepare::{Prepared, prepare};
 use crate::report::{Outcome, Report};
 use crate::source::{SampleSource, Tally};
-use crate::write::{Figures, report, run_all, tally_of, weaknesses};
+use crate::write::{Figures, already_complete, report, run_all, tally_of, weaknesses};
 use serde_json::{Map, Value};
 use shardpack_format::{
     Limits, MANIFEST_NAME, Manifest, generation_name, generation_of_name, shard_name, shard_name_of,
@@ -118,6 +118,14 @@ impl<'a> Growth<'a> {
     #[must_use]
     pub const fn settled(&self) -> Option<u32> {
         self.settled
+    }
+
+    /// A report of the dataset as it is.
+    ///
+    /// # Errors
+    /// `Damaged` if a shard is missing or is not the manifest's; `Io`.
+    pub fn unchanged(&self) -> Result<Report> {
+        already_complete(self.disk, &self.out, &self.manifest, Instant::now())
     }
 
     /// The number of the next generation: one that never was.
