@@ -37,7 +37,9 @@ pub use index::{Index, IndexBuilder, Row};
 pub use json::check_json;
 pub use limits::Limits;
 pub use manifest::{MANIFEST_NAME, Manifest, ShardEntry};
-pub use name::{MAX_KEY_BYTES, check_key, check_shard_name, shard_name};
+pub use name::{
+    MAX_KEY_BYTES, check_key, check_shard_name, generation_name, generation_of_name, shard_name, shard_name_of,
+};
 pub use record::{FRAME_BYTES, FieldPlace, FieldValue, Frame, RECORD_MAGIC, Record};
 pub use record_builder::{RecordBuilder, StoredField};
 pub use schema::{Field, FieldKind, Metadata, Recipe, Schema, SharedMetadata};

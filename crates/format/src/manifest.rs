@@ -14,6 +14,11 @@ use std::collections::HashSet;
 /// File name of the manifest.
 pub const MANIFEST_NAME: &str = "manifest.json";
 
+/// Key of a manifest's recipe: the number of its generation (spec §3.5).
+const GENERATION: &str = "shardpack_generation";
+/// The version of the manifest of a later generation.
+const GROWN_VERSION: &str = "1.1";
+
 /// More than the text of any [`ShardEntry`] takes.
 const BYTES_PER_SHARD: u64 = 320;
 /// What a [`ShardEntry`] counts: itself, five keys and their values, and eight for being an object.
@@ -100,6 +105,65 @@ impl Manifest {
         let by_bytes = limits.max_manifest_bytes.saturating_sub(used.len() as u64 + (1 << 20)) / BYTES_PER_SHARD;
         let by_nodes = limits.max_json_nodes.saturating_sub(nodes + (1 << 16)) / NODES_PER_SHARD;
         Ok(limits.max_shards.min(by_bytes).min(by_nodes))
+    }
+
+    /// Which generation of the dataset this is: 1 as it was packed, one more with each addition or
+    /// removal (spec §3.5).
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.recipe_generation().unwrap_or(1)
+    }
+
+    /// The generation that the recipe names, in a manifest that may have one.
+    fn recipe_generation(&self) -> Option<u32> {
+        let number = self.recipe.get(GENERATION).filter(|_| self.version != "1.0")?.as_u64()?;
+        u32::try_from(number).ok().filter(|&number| number > 1)
+    }
+
+    /// The recipe that the shards repeat: without the number of the generation.
+    #[must_use]
+    pub fn shard_recipe(&self) -> Recipe {
+        let mut recipe = self.recipe.clone();
+        if self.recipe_generation().is_some() {
+            recipe.remove(GENERATION);
+        }
+        recipe
+    }
+
+    /// The manifest of generation `generation` of the same dataset, still without shards and
+    /// figures.
+    #[must_use]
+    pub fn following(&self, generation: u32, classes: Option<Vec<String>>) -> Self {
+        let mut recipe = self.shard_recipe();
+        recipe.insert(GENERATION.into(), generation.into());
+        Self {
+            version: GROWN_VERSION.into(),
+            samples: 0,
+            classes,
+            recipe,
+            fidelity: Map::new(),
+            shards: Vec::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Whether a shard of this dataset may have these classes: the same, or, in a later generation,
+    /// those that were known when it was written, the first of them.
+    #[must_use]
+    pub fn has_classes(&self, of_shard: Option<&[String]>) -> bool {
+        let own = self.classes.as_deref();
+        match (own, of_shard) {
+            (Some(own), Some(of_shard)) if self.generation() > 1 => own.starts_with(of_shard),
+            _ => own == of_shard,
+        }
+    }
+
+    /// Whether a shard of this dataset may say that there are `count` shards: as many as there are,
+    /// or, in a later generation, as there were when it was written.
+    #[must_use]
+    pub fn has_shards(&self, count: u32) -> bool {
+        let own = self.shards.len() as u64;
+        u64::from(count) == own || (self.generation() > 1 && u64::from(count) < own)
     }
 
     /// Adds the next shard.

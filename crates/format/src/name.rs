@@ -15,6 +15,40 @@ pub fn shard_name(number: u32) -> String {
     format!("shard-{number:05}.shard")
 }
 
+/// The name under which shard `number` is written for generation `generation`, where an older
+/// generation has the plain name.
+///
+/// ```
+/// assert_eq!(shardpack_format::shard_name_of(7, 2), "shard-00007-0002.shard");
+/// ```
+#[must_use]
+pub fn shard_name_of(number: u32, generation: u32) -> String {
+    format!("shard-{number:05}-{generation:04}.shard")
+}
+
+/// The name under which the manifest of a generation stays (spec §3.5).
+///
+/// ```
+/// assert_eq!(shardpack_format::generation_name(1), "manifest-0001.json");
+/// ```
+#[must_use]
+pub fn generation_name(generation: u32) -> String {
+    format!("manifest-{generation:04}.json")
+}
+
+/// The generation in a name that [`generation_name`] makes.
+///
+/// ```
+/// use shardpack_format::generation_of_name;
+/// assert_eq!(generation_of_name("manifest-0012.json"), Some(12));
+/// assert_eq!(generation_of_name("manifest-12.json"), None);
+/// ```
+#[must_use]
+pub fn generation_of_name(name: &str) -> Option<u32> {
+    let number = name.strip_prefix("manifest-")?.strip_suffix(".json")?.parse().ok()?;
+    (number > 0 && generation_name(number) == name).then_some(number)
+}
+
 /// Checks a shard name from a manifest: one file name, or a folder and a file name, of
 /// `A–Z a–z 0–9 . _ -`.
 ///

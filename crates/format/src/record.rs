@@ -99,6 +99,21 @@ impl Frame {
         Ok(Self { shard_number, sample_id, record_bytes, head_bytes, body_crc32, field_count, key_bytes, scalar_bytes })
     }
 
+    /// Gives the record in `bytes`, whose frame this is, another sample id. Nothing else of it
+    /// changes, nor does the CRC32 of its body.
+    ///
+    /// # Errors
+    /// `Internal` if `bytes` are shorter than a frame.
+    pub fn renumber(&mut self, bytes: &mut [u8], sample_id: u64) -> Result<()> {
+        let found = bytes.len();
+        let frame = bytes.get_mut(..FRAME_LEN).ok_or_else(|| Error::internal("record", "a frame", found))?;
+        self.sample_id = sample_id;
+        let mut anew = Vec::with_capacity(FRAME_LEN);
+        self.encode(&mut anew);
+        frame.copy_from_slice(&anew);
+        Ok(())
+    }
+
     /// Bytes that the record takes in the shard, including padding. A frame made by hand may claim
     /// more than there are numbers for; it takes more than any shard has.
     #[must_use]

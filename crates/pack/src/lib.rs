@@ -3,6 +3,7 @@
 //! - [`sources`] lists the files of a folder: pictures, cubes, labels, masks.
 //! - [`pack`] makes a dataset of them, [`collect`] of samples that a program hands over one at a
 //!   time.
+//! - [`grow`] adds samples to a dataset, and removes some, as its next generation.
 //! - [`export`] writes files back, durably; [`salvage`] copies what is whole of a damaged dataset.
 //!
 //! Nothing here prints. What takes long polls a flag, so that it can be stopped.
@@ -22,6 +23,7 @@ pub mod collect;
 pub mod compare;
 mod elements;
 pub mod export;
+pub mod grow;
 pub mod npy;
 pub mod pack;
 mod regular;

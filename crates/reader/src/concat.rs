@@ -41,7 +41,7 @@ impl Dataset {
                 samples = sum.ok_or_else(|| Error::usage("samples of all datasets", "below 2^64", "more"))?;
             }
             parts.push(start..samples);
-            digest.update(dataset.dataset_id().0);
+            digest.update(dataset.version_id().0);
         }
         let mut dataset_id = DatasetId::default();
         for (to, from) in dataset_id.0.iter_mut().zip(digest.finalize()) {

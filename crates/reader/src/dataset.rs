@@ -3,12 +3,13 @@
 use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::fs::{Folder, ReadAt, Storage, Traffic, open_regular, read_exact_at};
+use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
 use crate::keys::KeyTable;
 use crate::shard::{Shard, ShardOptions, room};
 use shardpack_format::{
-    DatasetId, Dtype, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, Metadata, Recipe, Schema,
-    ShardEntry, SharedMetadata,
+    DatasetId, Dtype, Error as FormatError, HEADER_MAGIC, Limits, Manifest, Metadata, Recipe, Schema, ShardEntry,
+    SharedMetadata,
 };
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -26,11 +27,12 @@ pub struct DatasetOptions {
     shard: ShardOptions,
     follow_symlinks: bool,
     max_open_files: usize,
+    generation: Option<u32>,
 }
 
 impl Default for DatasetOptions {
     fn default() -> Self {
-        Self { shard: ShardOptions::default(), follow_symlinks: false, max_open_files: 256 }
+        Self { shard: ShardOptions::default(), follow_symlinks: false, max_open_files: 256, generation: None }
     }
 }
 
@@ -72,6 +74,21 @@ impl DatasetOptions {
         self
     }
 
+    /// Which generation of a dataset to open, from 1; default the newest. Of a folder only: a
+    /// manifest is one generation.
+    #[must_use]
+    pub const fn generation(mut self, generation: Option<u32>) -> Self {
+        self.generation = generation;
+        self
+    }
+
+    /// A generation was asked of something that is one.
+    pub(crate) fn refuse_generation(generation: Option<u32>, path: &Path) -> Result<()> {
+        let Some(generation) = generation else { return Ok(()) };
+        let what = format!("dataset of which to open generation {generation}");
+        Err(Error::usage(what, "a folder with a manifest.json", format!("`{}`, a file", path.display())))
+    }
+
     /// Opens the dataset at `path`: a folder with a manifest, a manifest, or a lone shard.
     ///
     /// # Errors
@@ -82,6 +99,7 @@ impl DatasetOptions {
         if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
             return self.open_in(Arc::new(Folder::open(path, self.follow_symlinks)?));
         }
+        Self::refuse_generation(self.generation, path)?;
         let file = open_regular(path)?;
         if is_shard(&*file, path)? {
             let shard = Shard::from_file(ShardFile::open(path.into(), file), self.shard.clone(), None)?;
@@ -100,12 +118,12 @@ impl DatasetOptions {
     /// # Errors
     /// As [`DatasetOptions::open`].
     pub fn open_in(&self, storage: Arc<dyn Storage>) -> Result<Dataset> {
-        let path = storage.path().join(MANIFEST_NAME);
-        let file = storage.open(MANIFEST_NAME).map_err(|e| match e {
+        let found = find_manifest(&*storage, self.generation, &self.shard.limits);
+        let (name, manifest) = found.map_err(|e| match e {
             Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => no_manifest(&*storage),
             other => other,
         })?;
-        let manifest = read_manifest(&*file, &path, &self.shard.limits)?;
+        let path = storage.path().join(name);
         self.with_manifest(storage, path, manifest)
     }
 
@@ -115,6 +133,7 @@ impl DatasetOptions {
     /// As [`DatasetOptions::open`].
     pub fn open_file_in(&self, storage: Arc<dyn Storage>, name: &str) -> Result<Dataset> {
         let path = storage.path().join(name);
+        Self::refuse_generation(self.generation, &path)?;
         let file = storage.open(name)?;
         if !is_shard(&*file, &path)? {
             let manifest = read_manifest(&*file, &path, &self.shard.limits)?;

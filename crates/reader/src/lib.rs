@@ -30,6 +30,7 @@ mod decode;
 mod error;
 mod fetch;
 mod fs;
+mod generation;
 mod handles;
 mod keys;
 pub mod mask_names;

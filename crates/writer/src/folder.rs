@@ -6,7 +6,7 @@ use crate::fs::Disk;
 use crate::journal::{Entry, Journal, is_journal_name, is_journal_temporary};
 use shardpack_format::{
     DatasetId, FOOTER_BYTES, Footer, HEADER_BYTES, HEADER_MAGIC, Identity, Limits, MANIFEST_NAME, Manifest, ShardEntry,
-    shard_name,
+    generation_of_name, shard_name, shard_name_of,
 };
 use std::collections::BTreeMap;
 use std::io;
@@ -31,6 +31,13 @@ pub(crate) fn shard_temporary(number: u32) -> String {
 fn shard_number(name: &str) -> Option<u32> {
     let number = name.strip_prefix("shard-")?.strip_suffix(".shard")?.parse().ok()?;
     (shard_name(number) == name).then_some(number)
+}
+
+/// Whether [`shard_name_of`] makes such a name.
+fn is_written_anew(name: &str) -> bool {
+    let numbers = name.strip_prefix("shard-").and_then(|name| name.strip_suffix(".shard")?.split_once('-'));
+    let made = numbers.and_then(|(number, generation)| Some((number.parse().ok()?, generation.parse().ok()?)));
+    made.is_some_and(|(number, generation)| shard_name_of(number, generation) == name)
 }
 
 fn is_shard_temporary(name: &str) -> bool {
@@ -67,8 +74,12 @@ pub(crate) struct Survey {
     is_set_aside: bool,
     /// Journals by file name; `None` for one without a whole first line.
     pub(crate) journals: BTreeMap<String, Option<Journal>>,
+    /// Manifests of generations, by file name.
+    generations: BTreeMap<String, Manifest>,
     /// Files with the name of a shard.
     shards: Vec<u32>,
+    /// Files with the name of a shard that a later generation has written anew.
+    written_anew: Vec<String>,
     /// Files with names that only this crate uses.
     temporaries: Vec<String>,
     /// Files from others. Names that begin with a dot are not counted: file systems and desktops
@@ -94,6 +105,12 @@ impl Survey {
             } else if is_journal_name(&name) {
                 let journal = Journal::read(disk, &out.join(&name))?;
                 survey.journals.insert(name, journal);
+            } else if generation_of_name(&name).is_some()
+                && let Ok(manifest) = read_manifest(disk, &out.join(&name))?
+            {
+                survey.generations.insert(name, manifest);
+            } else if is_written_anew(&name) {
+                survey.written_anew.push(name);
             } else if let Some(number) = shard_number(&name) {
                 survey.shards.push(number);
             } else if is_shard_temporary(&name) || is_journal_temporary(&name) || name == MANIFEST_TEMPORARY {
@@ -113,6 +130,7 @@ impl Survey {
         let of = |owner| owners.iter().filter(move |(_, o)| *o == owner).map(|(number, _)| shard_name(*number));
         let mut foreign = self.foreign.clone();
         foreign.extend(of(Owner::Foreign));
+        foreign.extend(self.written_anew.iter().filter(|name| !self.is_own(disk, out, name)).cloned());
         // Many programs use this file name. If nothing else shows that it is ours, its content
         // must.
         let is_dataset = !self.journals.is_empty() || owners.iter().any(|(_, owner)| *owner != Owner::Foreign);
@@ -160,10 +178,14 @@ impl Survey {
             disk.rename(&out.join(MANIFEST_NAME), &out.join(RETIRED_NAME))?;
             disk.sync_dir(out)?;
         }
+        self.generations.keys().try_for_each(|name| disk.remove_if_there(&out.join(name)))?;
         for (number, owner) in owners {
             if owner != Owner::Foreign {
                 disk.remove_if_there(&out.join(shard_name(number)))?;
             }
+        }
+        for name in self.written_anew.iter().filter(|name| self.is_own(disk, out, name)) {
+            disk.remove_if_there(&out.join(name))?;
         }
         self.remove_temporaries(disk, out)?;
         if self.is_set_aside {
@@ -224,10 +246,17 @@ impl Survey {
         })
     }
 
+    /// Whether a shard that was written anew is one of a dataset that the folder describes.
+    fn is_own(&self, disk: Disk<'_>, out: &Path, name: &str) -> bool {
+        let Ok(ends) = disk.0.read_ends(&out.join(name), HEADER_BYTES, 0) else { return false };
+        Identity::parse_header(&ends.head).is_ok_and(|identity| self.own_ids(None).contains(&identity.dataset_id))
+    }
+
     fn own_ids(&self, id: Option<DatasetId>) -> Vec<DatasetId> {
         let manifests = [&self.manifest, &self.retired].into_iter().flatten().map(|m| m.dataset_id);
         let journals = self.journals.values().flatten().filter_map(|j| j.head.dataset_id.parse().ok());
-        manifests.chain(journals).chain(id).collect()
+        let generations = self.generations.values().map(|manifest| manifest.dataset_id);
+        manifests.chain(generations).chain(journals).chain(id).collect()
     }
 
     fn is_listed(&self, number: u32) -> bool {

@@ -30,6 +30,8 @@ pub(crate) trait Fs: Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Removes an empty folder.
+    fn remove_dir(&self, dir: &Path) -> io::Result<()>;
     /// Makes the names in a folder durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// Tries to take a lock file, which is created if needed; `None` if another holds it. An
@@ -146,6 +148,10 @@ impl Fs for StdFs {
         fs::remove_file(path)
     }
 
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        fs::remove_dir(dir)
+    }
+
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
         // On other systems a folder cannot be opened. Renames there are durable once the call
         // returns, or nothing can be done about it.
@@ -258,6 +264,14 @@ impl Disk<'_> {
         match self.0.remove(path) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path, e)),
             _ => Ok(()),
+        }
+    }
+
+    /// Names in a folder; none if there is no such folder.
+    pub(crate) fn list_if_there(&self, dir: &Path) -> Result<Vec<String>> {
+        match self.list(dir) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            other => other,
         }
     }
 

@@ -9,6 +9,7 @@
 //!   an earlier run of the same plan stopped, and writes the same bytes whatever the number of
 //!   threads and interruptions.
 //! - [`Claim`]: reserves a folder for a program that does not know its samples yet.
+//! - [`Growth`]: adds a generation to a dataset: more shards, or some of its shards anew.
 //! - [`merge`]: joins the parts that several machines wrote into one folder.
 //!
 //! **What is promised.** A final name holds a complete shard that has reached the disk, or nothing;
@@ -28,11 +29,13 @@ mod error;
 mod folder;
 mod fs;
 mod gate;
+mod growth;
 mod journal;
 mod lock;
 mod lock_file;
 mod lock_name;
 mod merge;
+mod next_plan;
 mod options;
 mod permutation;
 mod pipeline;
@@ -48,7 +51,9 @@ mod write;
 
 pub use claim::Claim;
 pub use error::{Error, Result};
+pub use growth::{Compacted, Growth, Next};
 pub use merge::merge;
+pub use next_plan::KeptSample;
 pub use options::{Part, WriteOptions};
 pub use plan::{Plan, PlanOptions, PlanSample};
 pub use report::{Outcome, Progress, Report, SkippedSample};

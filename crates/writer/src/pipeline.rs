@@ -80,8 +80,8 @@ impl<S: SampleSource> Run<'_, S> {
             let (gate, line, buffers, source) = (&gate, &line, &buffers, self.source);
             for i in 0..self.options.threads {
                 let name = thread::Builder::new().name(format!("encode-{i}"));
-                let schema = &self.plan.metadata().schema;
-                spawned(name.spawn_scoped(scope, move || encode(source, schema, gate, line, buffers)))?;
+                let plan = self.plan;
+                spawned(name.spawn_scoped(scope, move || encode(source, plan, gate, line, buffers)))?;
             }
             let (hash_sender, hash_messages) = bounded(CHUNKS_WAITING);
             let (free_sender, free) = unbounded();
@@ -145,7 +145,7 @@ impl<S: SampleSource> Run<'_, S> {
 /// One of the threads that encode.
 fn encode<S: SampleSource>(
     source: &S,
-    schema: &Schema,
+    plan: &Plan,
     gate: &Gate<S::Tally>,
     line: &Mutex<impl Iterator<Item = (u32, u64)>>,
     buffers: &Buffers,
@@ -165,9 +165,20 @@ fn encode<S: SampleSource>(
             Err(e) => (format!("number {sample}"), Err(e)),
         };
         let result = result.map_err(|e| Error::Source { key: key.clone(), source: e });
-        let result = result.and_then(|encoded| check_readable(encoded, schema, &key));
+        let result = result.and_then(|encoded| renumber(encoded, plan, sample));
+        let result = result.and_then(|encoded| check_readable(encoded, &plan.metadata().schema, &key));
         gate.put(&place, sample, key, result);
     }
+}
+
+/// Gives a record the id that its sample has in the plan. Sources count from 0.
+fn renumber<T>(mut encoded: Encoded<T>, plan: &Plan, sample: u64) -> Result<Encoded<T>> {
+    if let Encoded::Record(record) = &mut encoded
+        && record.frame.sample_id == sample
+    {
+        record.frame.renumber(&mut record.record, plan.id(sample)?)?;
+    }
+    Ok(encoded)
 }
 
 /// Refuses a record that no reader would take, before a byte of it is written: by the rules of
@@ -239,7 +250,8 @@ impl<S: SampleSource> Writer<'_, S> {
                 }
                 Encoded::Record(encoded) => {
                     self.progress.bytes_in = self.progress.bytes_in.saturating_add(encoded.source_bytes);
-                    if let Some(buffer) = self.gate.check(shard.append(sample, &key, encoded, charge))? {
+                    let id = self.gate.check(plan.id(sample))?;
+                    if let Some(buffer) = self.gate.check(shard.append(id, &key, encoded, charge))? {
                         self.buffers.give_back(buffer);
                         self.gate.release(charge);
                     }

@@ -59,9 +59,20 @@ impl Default for PlanOptions {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     pub(crate) identity: Fingerprint,
-    metadata: Metadata,
-    order: Vec<u32>,
-    shards: Vec<PlannedShard>,
+    pub(crate) metadata: Metadata,
+    pub(crate) order: Vec<u32>,
+    /// By their numbers.
+    pub(crate) shards: Vec<PlannedShard>,
+    pub(crate) ids: Ids,
+}
+
+/// The ids that samples get.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Ids {
+    /// Their numbers in the order given, counted from this.
+    From(u64),
+    /// One for each, in the order given.
+    Listed(Vec<u64>),
 }
 
 /// What two plans are compared by, piece by piece, so that a difference can be named.
@@ -77,10 +88,11 @@ pub(crate) struct Fingerprint {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct PlannedShard {
-    samples: Range<usize>,
-    source_bytes: u64,
-    stored_bytes: u64,
+pub(crate) struct PlannedShard {
+    pub(crate) number: u32,
+    pub(crate) samples: Range<usize>,
+    pub(crate) source_bytes: u64,
+    pub(crate) stored_bytes: u64,
 }
 
 impl Plan {
@@ -140,7 +152,7 @@ impl Plan {
             shuffle(&mut order, seed);
         }
         let shards = cut(&order, &sizes, options.shard_bytes)?;
-        refuse_too_many(&shards, room)?;
+        refuse_too_many(shards.len() as u64, room)?;
         refuse_large_indexes(&shards, &order, &sizes, &metadata)?;
         let inputs: [u8; 32] = inputs.finalize().into();
         let dataset_id = name_dataset(&metadata, options, sizes.len() as u64, &inputs)?;
@@ -149,7 +161,7 @@ impl Plan {
         let metadata = Metadata { shards: Some(shard_count), ..metadata };
         let mtimes = mtimes.finalize().into();
         let identity = Fingerprint { dataset_id, options, samples: u64::from(count), inputs, mtimes };
-        Ok(Self { identity, metadata, order, shards })
+        Ok(Self { identity, metadata, order, shards, ids: Ids::From(0) })
     }
 
     /// The dataset's id.
@@ -170,7 +182,7 @@ impl Plan {
         self.identity.samples
     }
 
-    /// Number of shards, at least 1.
+    /// Number of shards that are to be written, at least 1.
     #[must_use]
     pub fn shard_count(&self) -> u32 {
         // Fits: `Plan::new` has put the same number into the metadata.
@@ -199,8 +211,24 @@ impl Plan {
         self.shard(shard_number).map_or(0, |s| s.stored_bytes)
     }
 
+    /// Numbers of the shards that are to be written.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
+        self.shards.iter().map(|shard| shard.number)
+    }
+
+    /// The id of a sample.
+    pub(crate) fn id(&self, sample: u64) -> Result<u64> {
+        let missing = || Error::internal("id of a sample", "one that is planned", sample);
+        match &self.ids {
+            Ids::From(first) => first.checked_add(sample).ok_or_else(missing),
+            Ids::Listed(ids) => {
+                usize::try_from(sample).ok().and_then(|sample| ids.get(sample)).copied().ok_or_else(missing)
+            }
+        }
+    }
+
     fn shard(&self, number: u32) -> Option<&PlannedShard> {
-        self.shards.get(usize::try_from(number).ok()?)
+        self.shards.get(self.shards.binary_search_by_key(&number, |shard| shard.number).ok()?)
     }
 }
 
@@ -220,11 +248,13 @@ fn size_of(sizes: &[Size], sample: u32) -> Result<Size> {
 /// Cuts the order into runs of at most `shard_bytes` stored bytes, and at least one sample.
 fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedShard>> {
     let mut shards = Vec::new();
-    let mut open = PlannedShard { samples: 0..0, source_bytes: 0, stored_bytes: 0 };
+    let mut open = PlannedShard { number: 0, samples: 0..0, source_bytes: 0, stored_bytes: 0 };
     for (position, &sample) in order.iter().enumerate() {
         let Size { source, stored, .. } = size_of(sizes, sample)?;
         if !open.samples.is_empty() && open.stored_bytes.saturating_add(stored) > shard_bytes {
-            let next = PlannedShard { samples: position..position, source_bytes: 0, stored_bytes: 0 };
+            // More than there are numbers for are refused below.
+            let number = open.number.saturating_add(1);
+            let next = PlannedShard { number, samples: position..position, source_bytes: 0, stored_bytes: 0 };
             shards.push(std::mem::replace(&mut open, next));
         }
         open.samples.end = position + 1;
@@ -237,7 +267,7 @@ fn cut(order: &[u32], sizes: &[Size], shard_bytes: u64) -> Result<Vec<PlannedSha
 
 /// A dataset that readers refuse by their default limits must not be begun. This checks its
 /// metadata and returns how many shards it may have.
-fn room_for_shards(metadata: &Metadata) -> Result<u64> {
+pub(crate) fn room_for_shards(metadata: &Metadata) -> Result<u64> {
     // The number of shards is not known yet; no number takes more room than this one.
     let metadata = Metadata { shards: Some(u32::MAX), ..metadata.clone() };
     Manifest::room_for_shards(&metadata, &Limits::default()).map_err(|error| match error {
@@ -250,8 +280,7 @@ fn room_for_shards(metadata: &Metadata) -> Result<u64> {
 }
 
 /// The same check for the number of shards.
-fn refuse_too_many(shards: &[PlannedShard], limit: u64) -> Result<()> {
-    let found = shards.len() as u64;
+pub(crate) fn refuse_too_many(found: u64, limit: u64) -> Result<()> {
     if found <= limit {
         return Ok(());
     }

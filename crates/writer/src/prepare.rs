@@ -41,6 +41,14 @@ pub(crate) fn prepare(disk: Disk<'_>, out: &Path, plan: &Plan, options: &WriteOp
     }
     if let Some(manifest) = survey.manifest.take() {
         if manifest.dataset_id == plan.dataset_id() && !options.force {
+            if manifest.generation() > 1 {
+                let (samples, generation) = (samples(manifest.samples), manifest.generation());
+                let what = format!(
+                    "`{}` was packed from these files, and has changed since: generation {generation} holds {samples}",
+                    out.display()
+                );
+                return Err(Error::refused(what, "`shardpack add` puts new samples behind them; --force starts over"));
+            }
             return Ok(Prepared::Complete(manifest));
         }
         let hint = match options.part {

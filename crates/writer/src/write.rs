@@ -156,7 +156,7 @@ fn write_prepared<S: SampleSource>(
 
 /// Writes what is missing. A shard that could not be synced is written once more: its state on the
 /// disk is unknown, but the sources are still there.
-fn run_all<S: SampleSource>(
+pub(crate) fn run_all<S: SampleSource>(
     run: &Run<'_, S>,
     shards: Vec<u32>,
     mut journal: Journal,
@@ -270,13 +270,17 @@ pub(crate) fn already_complete(disk: Disk<'_>, out: &Path, manifest: &Manifest, 
 pub(crate) fn total<T: Tally>(out: &Path, entries: &BTreeMap<u32, Entry>) -> Result<T> {
     let mut total = T::default();
     for entry in entries.values() {
-        let tally = T::deserialize(&entry.tally).map_err(|e| {
-            let what = format!("tally of shard {} of `{}`", entry.number, out.display());
-            Error::usage(what, "one that this program wrote, without NaN or infinity", e.to_string(), "")
-        })?;
-        total.merge(tally);
+        total.merge(tally_of(out, entry)?);
     }
     Ok(total)
+}
+
+/// The figures of one shard.
+pub(crate) fn tally_of<T: Tally>(out: &Path, entry: &Entry) -> Result<T> {
+    T::deserialize(&entry.tally).map_err(|e| {
+        let what = format!("tally of shard {} of `{}`", entry.number, out.display());
+        Error::usage(what, "one that this program wrote, without NaN or infinity", e.to_string(), "")
+    })
 }
 
 /// Writes the manifest, which turns the shards into a dataset.

@@ -65,7 +65,7 @@ impl Order {
     /// The windowed order of `dataset` under `seed`, in runs of 4 MiB. Reads nothing.
     #[must_use]
     pub fn of(dataset: &Dataset, seed: u64) -> Self {
-        Self::new(Runs::of(dataset, Runs::BYTES), seed).dataset(dataset.dataset_id())
+        Self::new(Runs::of(dataset, Runs::BYTES), seed).dataset(dataset.version_id())
     }
 
     /// Names the dataset, so that a state of another dataset of the same size is refused.

@@ -37,7 +37,7 @@ pub trait Sampling: fmt::Debug + Send + Sync {
         let (expected, found) = (self.fingerprint(), state.fingerprint);
         if expected != found {
             let found = format!(
-                "{found}\nhint: the dataset, the subset, the mode or the lanes are not those of the run that saved it"
+                "{found}\nhint: the dataset, its generation, the subset, the mode or the lanes are not those of the run that saved it"
             );
             return Err(Error::usage("fingerprint of the state", expected, found));
         }

@@ -26,7 +26,7 @@ const SCRATCH_BYTES: u64 = 6 << 20;
 const RESERVE_BYTES: usize = 64 << 10;
 
 /// The cubes of a listing, with the chosen settings.
-pub(super) struct Cubes<'a> {
+pub(crate) struct Cubes<'a> {
     listing: &'a Listing,
     options: CubeOptions,
     schema: Schema,
@@ -50,11 +50,11 @@ struct Bench {
 impl<'a> Cubes<'a> {
     /// Tries the codecs on a few samples and settles everything.
     pub(super) fn new(listing: &'a Listing, options: &PackOptions) -> anyhow::Result<Self> {
-        Self::stored_as(listing, options, tries::choose(listing, options)?)
+        Self::with_trials(listing, options, tries::choose(listing, options)?)
     }
 
-    /// The cubes of `listing`, stored as `trials` chose.
-    pub(super) fn stored_as(
+    /// The same, with what a trial has found before.
+    pub(crate) fn with_trials(
         listing: &'a Listing,
         options: &PackOptions,
         trials: Vec<(String, Trial)>,
@@ -66,11 +66,11 @@ impl<'a> Cubes<'a> {
         Ok(Self { listing, options: CubeOptions { run, ..cubes.clone() }, schema: metadata.schema, skip, trials, idle })
     }
 
-    pub(super) fn fields(&self) -> Vec<Field> {
+    pub(crate) fn fields(&self) -> Vec<Field> {
         fields(self.listing, self.trials.len() > 1)
     }
 
-    pub(super) fn trials(&self) -> &[(String, Trial)] {
+    pub(crate) fn trials(&self) -> &[(String, Trial)] {
         &self.trials
     }
 
@@ -94,7 +94,7 @@ impl<'a> Cubes<'a> {
     }
 
     /// Estimated size of a sample's record, from the ratios of the trial.
-    pub(super) fn estimate(&self, entry: &Entry) -> u64 {
+    pub(crate) fn estimate(&self, entry: &Entry) -> u64 {
         let ratio = |field: usize| {
             let best = self.trials.get(field).and_then(|(_, trial)| trial.table.first());
             best.map_or((1, 1), |c| (c.payload_bytes.max(1), c.source_bytes.max(1)))
@@ -171,7 +171,7 @@ fn check_mask(mask: &Array, cube: &dyn ArraySource, path: &Path) -> Result<(), S
     Err(SampleError::Mask { mask: path.display().to_string(), height, width, found })
 }
 
-fn fields(listing: &Listing, masks: bool) -> Vec<Field> {
+pub(crate) fn fields(listing: &Listing, masks: bool) -> Vec<Field> {
     let mut fields = vec![Field::stored("cube", FieldKind::Array)];
     if masks {
         fields.push(Field::stored("mask", FieldKind::Array));

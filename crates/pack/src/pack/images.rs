@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 /// The pictures of a listing.
-pub(super) struct Images<'a> {
+pub(crate) struct Images<'a> {
     listing: &'a Listing,
     options: &'a PictureOptions,
     schema: Schema,
@@ -40,7 +40,7 @@ impl<'a> Images<'a> {
     }
 
     /// As [`new`](Self::new), but the caller says whether there is a field for ICC profiles.
-    pub(super) fn with_icc(listing: &'a Listing, options: &'a PackOptions, icc: bool) -> anyhow::Result<Self> {
+    pub(crate) fn with_icc(listing: &'a Listing, options: &'a PackOptions, icc: bool) -> anyhow::Result<Self> {
         let pictures = &options.pictures;
         let schema = schema::metadata(listing, fields(listing, pictures, icc), Recipe::new())?.schema;
         let skip = options.skips();
@@ -61,13 +61,13 @@ impl<'a> Images<'a> {
     }
 
     /// The pictures that were damaged but are stored anyway, by key.
-    pub(super) fn damaged(self) -> Vec<DamagedPicture> {
+    pub(crate) fn damaged(self) -> Vec<DamagedPicture> {
         let mut damaged = self.damaged.into_inner().unwrap_or_else(PoisonError::into_inner);
         damaged.sort_by(|a, b| a.key.cmp(&b.key));
         damaged
     }
 
-    pub(super) fn fields(&self) -> Vec<Field> {
+    pub(crate) fn fields(&self) -> Vec<Field> {
         fields(self.listing, self.options, self.icc)
     }
 
@@ -78,7 +78,7 @@ impl<'a> Images<'a> {
     }
 
     /// Estimated size of a sample's record.
-    pub(super) fn estimate(&self, entry: &Entry) -> u64 {
+    pub(crate) fn estimate(&self, entry: &Entry) -> u64 {
         self.sizes.estimate(entry)
     }
 
@@ -135,14 +135,14 @@ pub(crate) fn damage(picture: &Picture, bytes: &[u8]) -> Option<String> {
 }
 
 /// The picture of an entry; `None` for a cube.
-pub(super) fn picture(entry: &Entry) -> Option<&Picture> {
+pub(crate) fn picture(entry: &Entry) -> Option<&Picture> {
     match &entry.content {
         Content::Picture(picture) => Some(picture),
         Content::Cube(_) => None,
     }
 }
 
-fn fields(listing: &Listing, options: &PictureOptions, icc: bool) -> Vec<Field> {
+pub(crate) fn fields(listing: &Listing, options: &PictureOptions, icc: bool) -> Vec<Field> {
     let mut fields = vec![Field::stored("image", FieldKind::Image)];
     if icc {
         fields.push(Field::stored("icc", FieldKind::Bytes));

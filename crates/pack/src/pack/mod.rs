@@ -2,7 +2,7 @@
 //! write.
 
 mod copy;
-mod cubes;
+pub(crate) mod cubes;
 pub mod fidelity;
 mod forecast;
 pub(crate) mod images;
@@ -12,7 +12,7 @@ pub(crate) mod picture_maker;
 mod picture_sizes;
 pub(crate) mod picture_totals;
 mod sample_encoder;
-mod schema;
+pub(crate) mod schema;
 mod splits;
 pub(crate) mod stored_value;
 mod summary;
@@ -181,13 +181,12 @@ fn pack_like(
             let metadata = schema::metadata(listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
             let mut report = run(out, listing, split, metadata, &stored, &source, Vec::new(), options, hooks)?;
-            report.damaged_pictures = source.damaged();
-            report.notes.extend(damaged_note(&report.damaged_pictures));
+            report.add_damaged(source.damaged());
             Ok(report)
         }
         Common::Cubes { trials } => {
             drop(pool);
-            let source = cubes::Cubes::stored_as(listing, options, trials.clone())?;
+            let source = cubes::Cubes::with_trials(listing, options, trials.clone())?;
             let metadata = schema::metadata(listing, source.fields(), source.recipe(options));
             let stored: Vec<u64> = listing.samples.iter().map(|e| source.estimate(e)).collect();
             run(out, listing, split, metadata, &stored, &source, trials.clone(), options, hooks)
@@ -230,23 +229,51 @@ fn run<S: SampleSource>(
     };
     let report = write_dataset(out, &plan, source, &write)?;
     let idle = options.part.and_then(|part| idle_parts(part.count(), plan.shard_count()));
-    let notes = listing.notes.iter().cloned().chain(idle).chain(report.notes.iter().cloned()).collect();
-    Ok(PackReport {
-        kind: listing.kind,
-        report,
-        classes: listing.classes.len() as u64,
-        labels_from: listing.labels_from.clone(),
-        bad: listing.bad.clone(),
-        damaged_pictures: Vec::new(),
-        notes,
-        deep_pictures: sources::deep(&listing.samples).count() as u64,
-        trials,
-        memory_bytes,
-    })
+    let mut packed = PackReport::of(listing, report, trials, memory_bytes);
+    packed.notes.extend(idle);
+    Ok(packed)
+}
+
+impl PackReport {
+    /// What was made of a listing.
+    pub(crate) fn of(listing: &Listing, report: Report, trials: Vec<(String, Trial)>, memory_bytes: u64) -> Self {
+        Self {
+            classes: listing.classes.len() as u64,
+            labels_from: listing.labels_from.clone(),
+            bad: listing.bad.clone(),
+            notes: listing.notes.iter().chain(&report.notes).cloned().collect(),
+            deep_pictures: sources::deep(&listing.samples).count() as u64,
+            trials,
+            memory_bytes,
+            ..Self::unchanged(listing.kind, report)
+        }
+    }
+
+    /// Nothing was packed.
+    pub(crate) fn unchanged(kind: Kind, report: Report) -> Self {
+        Self {
+            kind,
+            report,
+            classes: 0,
+            labels_from: LabelsFrom::Nothing,
+            bad: Vec::new(),
+            damaged_pictures: Vec::new(),
+            notes: Vec::new(),
+            deep_pictures: 0,
+            trials: Vec::new(),
+            memory_bytes: 0,
+        }
+    }
+
+    /// Names pictures that were damaged before they were packed.
+    pub(crate) fn add_damaged(&mut self, damaged: Vec<DamagedPicture>) {
+        self.notes.extend(damaged_note(&damaged));
+        self.damaged_pictures = damaged;
+    }
 }
 
 /// The plan of a listing: the same on every machine.
-fn plan_of(
+pub(crate) fn plan_of(
     listing: &Listing,
     metadata: anyhow::Result<shardpack_format::Metadata>,
     stored: &[u64],
@@ -307,7 +334,7 @@ pub(crate) fn default_memory(threads: usize, largest_sample: u64) -> u64 {
 
 /// Refuses an output folder that is the source, is inside it, or contains it: a second run would
 /// pack the first run's shards.
-fn refuse_overlap(src: &Path, out: &Path) -> anyhow::Result<()> {
+pub(crate) fn refuse_overlap(src: &Path, out: &Path) -> anyhow::Result<()> {
     let src_path = src.canonicalize().with_context(|| format!("cannot open the source `{}`", src.display()))?;
     // The part of the output's path that exists, with links resolved, and the rest as given.
     let mut out_path = std::path::absolute(out)?;

@@ -8,7 +8,7 @@ use shardpack_format::{Dtype, Field, FieldKind, Metadata, Recipe, Schema};
 
 /// Schema and recipe as every shard holds them: first the fields of the kind, then the columns of
 /// the label table.
-pub(super) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) -> anyhow::Result<Metadata> {
+pub(crate) fn metadata(listing: &Listing, fields: Vec<Field>, recipe: Recipe) -> anyhow::Result<Metadata> {
     let mut fields = fields;
     fields.extend(listing.columns.iter().map(|column| match column.values {
         Values::Bool(_) => Field::scalar(&column.name, Dtype::Bool),

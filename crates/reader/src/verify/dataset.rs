@@ -4,9 +4,10 @@ use super::problem::Problem;
 use super::unique::Unique;
 use super::work::{self, Target};
 use super::{VerifyOptions, VerifyReport};
-use crate::dataset::{cannot_open, read_manifest};
+use crate::dataset::{DatasetOptions, cannot_open, read_manifest};
 use crate::error::{Error, Result};
 use crate::fs::{Folder, Storage, open_regular, read_exact_at};
+use crate::generation::find_manifest;
 use crate::handles::{Handles, ShardFile};
 use shardpack_format::{
     DatasetId, Error as FormatError, HEADER_MAGIC, Limits, MANIFEST_NAME, Manifest, SharedMetadata,
@@ -37,7 +38,11 @@ pub(super) fn verify_in(
     name: Option<&str>,
     options: &VerifyOptions<'_>,
 ) -> Result<VerifyReport> {
+    if name.is_none() && options.generation.is_some() {
+        return of_generation(storage, options).and_then(|found| check(found, options));
+    }
     let manifest_name = name.unwrap_or(MANIFEST_NAME);
+    DatasetOptions::refuse_generation(options.generation, Path::new(manifest_name))?;
     let path = storage.path().join(manifest_name);
     let is_shard = path.extension().is_some_and(|e| e == "shard");
     let found = if is_shard {
@@ -68,11 +73,15 @@ fn check(found: Found, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
 fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
     if std::fs::metadata(path).map_err(|e| cannot_open(path, e))?.is_dir() {
         let folder = Folder::open(path, options.follow_symlinks)?;
+        if options.generation.is_some() {
+            return of_generation(Arc::new(folder), options);
+        }
         let manifest_path = path.join(MANIFEST_NAME);
         let manifest =
             folder.open(MANIFEST_NAME).and_then(|file| read_manifest(&*file, &manifest_path, &options.limits));
         return in_folder(Arc::new(folder), &manifest_path, manifest);
     }
+    DatasetOptions::refuse_generation(options.generation, path)?;
     let file = open_regular(path)?;
     let mut magic = [0; 8];
     let is_shard = path.extension().is_some_and(|e| e == "shard")
@@ -85,6 +94,13 @@ fn find(path: &Path, options: &VerifyOptions<'_>) -> Result<Found> {
     let folder = Folder::open(parent, options.follow_symlinks)?;
     let manifest = read_manifest(&*file, path, &options.limits);
     in_folder(Arc::new(folder), path, manifest)
+}
+
+/// What a generation that is asked for consists of.
+fn of_generation(storage: Arc<dyn Storage>, options: &VerifyOptions<'_>) -> Result<Found> {
+    let (name, manifest) = find_manifest(&*storage, options.generation, &options.limits)?;
+    let path = storage.path().join(name);
+    in_folder(storage, &path, Ok(manifest))
 }
 
 fn in_folder(folder: Arc<dyn Storage>, manifest_path: &Path, manifest: Result<Manifest>) -> Result<Found> {
@@ -160,10 +176,11 @@ impl Seen {
         self.identities.sort_by_key(|(target, ..)| *target);
         let Some((_, first_id, _, first_metadata)) = &self.identities.first().cloned() else { return out };
         let mut numbers = HashSet::new();
+        let recipe = manifest.map(Manifest::shard_recipe);
         for (target, id, number, shared) in &self.identities {
             let metadata = shared.metadata();
             if let Some(count) = metadata.shards
-                && count as usize != targets.len()
+                && manifest.map_or(count as usize != targets.len(), |manifest| !manifest.has_shards(count))
                 && (manifest.is_some() || targets.len() > 1)
             {
                 put(*target, "number of shards", format!("{count}, as in the shard"), targets.len().to_string());
@@ -171,10 +188,10 @@ impl Seen {
             if let Some(manifest) = manifest {
                 // Dataset id, number, size, counts and schema were compared when the shard was
                 // opened.
-                if metadata.classes != manifest.classes {
+                if !manifest.has_classes(metadata.classes.as_deref()) {
                     put(*target, "classes of the shard", "those of the manifest".into(), "others".into());
                 }
-                if metadata.recipe != manifest.recipe {
+                if Some(&metadata.recipe) != recipe.as_ref() {
                     put(*target, "recipe of the shard", "that of the manifest".into(), "another".into());
                 }
                 continue;

@@ -55,6 +55,8 @@ pub struct Progress {
 pub struct VerifyOptions<'a> {
     /// What the files may ask for.
     pub limits: Limits,
+    /// The generation of a dataset to verify, from 1; default the newest.
+    pub generation: Option<u32>,
     /// Decode every field: arrays through their codec, text as UTF-8, JSON, and pictures by this
     /// function. `None`: structure and CRC32 only.
     pub deep: Option<&'a DecodePicture<'a>>,

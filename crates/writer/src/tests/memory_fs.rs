@@ -155,6 +155,14 @@ impl MemoryFs {
         inner.names.iter().map(|(path, &node)| (name(path), inner.nodes[node].bytes.clone())).collect()
     }
 
+    /// Current content of one folder alone.
+    pub(crate) fn files_in(&self, dir: &Path) -> BTreeMap<String, Vec<u8>> {
+        let inner = self.inner();
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        let there = inner.names.iter().filter(|(path, _)| path.parent() == Some(dir));
+        there.map(|(path, &node)| (name(path), inner.nodes[node].bytes.clone())).collect()
+    }
+
     /// What is on the disk after the machine restarts.
     pub(crate) fn after(&self, crash: Crash) -> Self {
         let inner = self.inner();
@@ -366,6 +374,12 @@ impl Fs for MemoryFs {
         inner.node(path)?;
         inner.change(NameOp::Remove(path.to_owned()));
         Ok(())
+    }
+
+    fn remove_dir(&self, dir: &Path) -> io::Result<()> {
+        let inner = self.step()?;
+        let is_empty = !inner.names.keys().any(|path| path.parent() == Some(dir));
+        if is_empty { Ok(()) } else { Err(io::ErrorKind::DirectoryNotEmpty.into()) }
     }
 
     fn sync_dir(&self, _: &Path) -> io::Result<()> {

@@ -6,6 +6,7 @@ mod claim;
 mod crashes;
 mod faults;
 mod folder;
+mod growth;
 mod limits;
 mod memory_fs;
 mod parts;

@@ -1,0 +1,329 @@
+//! New samples behind those of a dataset.
+
+use super::{fit, open, recipe, some};
+use crate::pack::cubes::{self, Cubes};
+use crate::pack::images::{self, Images};
+use crate::pack::{Hooks, PackOptions, PackReport, Planned, Tally, default_memory, plan_of, refuse_overlap, schema};
+use crate::salvage::tally_of;
+use crate::sources::{self, Kind, Listing, OnBadInput};
+use anyhow::bail;
+use serde_json::{Map, Value, json};
+use shardpack_array::Trial;
+use shardpack_format::{Field, Metadata, Schema};
+use shardpack_reader::{Dataset, Limits};
+use shardpack_writer::{Growth, Next, Report, SampleSource, Tally as _, WriteOptions};
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// What to do about samples whose keys the dataset holds already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnKnownKey {
+    /// Stop before anything is written.
+    #[default]
+    Stop,
+    /// Leave them out, and count them.
+    Skip,
+}
+
+/// Options of [`add`]. How samples are stored, the recipe of the dataset says.
+///
+/// ```
+/// use shardpack_pack::grow::{AddOptions, OnKnownKey};
+/// assert_eq!(AddOptions::default().on_known_key, OnKnownKey::Stop);
+/// ```
+#[derive(Debug, Clone)]
+pub struct AddOptions {
+    /// Table of labels; needed if the dataset was packed with one. Default: none.
+    pub labels: Option<PathBuf>,
+    /// Folder of masks, for cubes. Default: none.
+    pub masks: Option<PathBuf>,
+    /// What to do about files that cannot be packed. Default: as the dataset was packed.
+    pub on_bad_input: Option<OnBadInput>,
+    /// What to do about keys that are there already. Default: stop.
+    pub on_known_key: OnKnownKey,
+    /// Largest cube to accept, in decoded bytes. Default 4 GiB.
+    pub max_cube: u64,
+    /// Drop what an interrupted addition or removal has made so far. Default: false.
+    pub force: bool,
+    /// Threads that read and encode. Default: all cores.
+    pub threads: usize,
+    /// As for [`PackOptions`].
+    pub memory_bytes: Option<u64>,
+    /// What the dataset's files may ask for.
+    pub limits: Limits,
+    /// Set it to stop while files are listed. Default: none.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl Default for AddOptions {
+    fn default() -> Self {
+        Self {
+            labels: None,
+            masks: None,
+            on_bad_input: None,
+            on_known_key: OnKnownKey::Stop,
+            max_cube: 4 << 30,
+            force: false,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: None,
+            limits: Limits::default(),
+            cancel: None,
+        }
+    }
+}
+
+/// What [`add`] did.
+#[derive(Debug)]
+pub struct AddReport {
+    /// What was packed. `samples` counts the new ones; if there was nothing to add, all.
+    pub packed: PackReport,
+    /// The newest generation.
+    pub generation: u32,
+    /// Samples of that generation.
+    pub samples: u64,
+    /// Classes that the dataset did not have, in the order of their numbers.
+    pub new_classes: Vec<String>,
+    /// Samples that were left out because the dataset holds their keys.
+    pub known: u64,
+}
+
+impl AddReport {
+    /// The object that `add --json` prints.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut out = self.packed.to_json();
+        out["generation"] = json!(self.generation);
+        out["samples_of_dataset"] = json!(self.samples);
+        out["new_classes"] = json!(self.new_classes);
+        out["known"] = json!(self.known);
+        out
+    }
+}
+
+/// Packs `src` behind the samples of the dataset in the folder `dataset`, by the dataset's own
+/// recipe, as its next generation. No byte of an older generation changes.
+///
+/// An interrupted run leaves the dataset as it was, and the same call goes on from there.
+///
+/// # Errors
+/// If there is no dataset, or one that was not packed from files; if a key is there already (under
+/// the policy to stop); if the new samples do not fit its fields; else as
+/// [`pack`](crate::pack::pack).
+pub fn add(dataset: &Path, src: &Path, given: &AddOptions, hooks: &Hooks<'_>) -> anyhow::Result<AddReport> {
+    refuse_overlap(src, dataset)?;
+    let growth = Growth::take(dataset)?;
+    let opened = open(dataset, &given.limits)?;
+    let base = growth.manifest();
+    let recipe::Known { options, trials } = recipe::read(dataset, &base.shard_recipe(), base.classes.is_some(), given)?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
+    let mut listing = pool.install(|| sources::enumerate(src, &options.source))?;
+    let new_classes = fit::classes(&mut listing, base.classes.as_deref())?;
+    fit::refuse_more(&listing, &base.schema, &options)?;
+    let count = listing.samples.len();
+    let Some(mut listing) = without_known(listing, &opened, given.on_known_key, growth.settled().is_some())? else {
+        let report = growth.unchanged()?;
+        return Ok(nothing_to_add(report, base.generation(), &options, count as u64));
+    };
+    let known = (count - listing.samples.len()) as u64;
+    let adding = Adding { growth: &growth, opened: &opened, options: &options, hooks };
+    let packed = match listing.kind {
+        Kind::Images => {
+            let icc = base.schema.fields().iter().any(|field| field.name == "icc");
+            let own = images::fields(&listing, &options.pictures, icc);
+            fit::columns(&mut listing, &base.schema, &own)?;
+            let source = pool.install(|| Images::with_icc(&listing, &options, icc))?;
+            drop(pool);
+            let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
+            let mut packed = adding.run(&listing, source.fields(), &stored, &source, Vec::new())?;
+            packed.add_damaged(source.damaged());
+            packed
+        }
+        Kind::Cubes => {
+            drop(pool);
+            let own = cubes::fields(&listing, trials.len() > 1);
+            fit::columns(&mut listing, &base.schema, &own)?;
+            let source = Cubes::with_trials(&listing, &options, trials)?;
+            let stored: Vec<u64> = listing.samples.iter().map(|entry| source.estimate(entry)).collect();
+            adding.run(&listing, source.fields(), &stored, &source, source.trials().to_vec())?
+        }
+    };
+    let generation = open(dataset, &given.limits)?;
+    Ok(AddReport { packed, generation: generation.generation(), samples: generation.len(), new_classes, known })
+}
+
+/// The samples whose keys are new; `None` if there are none left to add.
+fn without_known(
+    listing: Listing,
+    opened: &Dataset,
+    policy: OnKnownKey,
+    settled: bool,
+) -> anyhow::Result<Option<Listing>> {
+    let (mut fresh, mut known, mut places) = (Vec::new(), Vec::new(), HashSet::new());
+    for (position, entry) in listing.samples.iter().enumerate() {
+        match opened.by_key(&entry.key)? {
+            None => fresh.push(position),
+            Some(index) => {
+                places.insert(opened.locate(index)?.0);
+                known.push(entry.key.as_str());
+            }
+        }
+    }
+    if known.is_empty() {
+        return Ok(Some(listing));
+    }
+    if fresh.is_empty() && (policy == OnKnownKey::Skip || settled || is_last_addition(opened, &places, known.len())?) {
+        return Ok(None);
+    }
+    if policy == OnKnownKey::Stop {
+        bail!(
+            "{} of {} new samples have keys that the dataset holds already: {}\n\
+             hint: --on-known-key skip leaves them out; a sample that shall replace another needs that one removed first",
+            known.len(),
+            listing.samples.len(),
+            some(known.iter().copied(), known.len())
+        );
+    }
+    let left = listing.subset(&fresh)?;
+    Ok(Some(Listing { bad: listing.bad, ignored: listing.ignored, notes: listing.notes, ..left }))
+}
+
+/// Whether the shards `places` are those of the newest addition, and hold `count` samples: then the
+/// same command was given again after it had come to its end.
+fn is_last_addition(opened: &Dataset, places: &HashSet<usize>, count: usize) -> anyhow::Result<bool> {
+    let shards = opened.shards().len();
+    let mut samples = 0;
+    for &number in places {
+        let says = opened.shard(number)?.index().metadata().shards;
+        let range = opened.samples_in(number);
+        samples += range.end - range.start;
+        if opened.generation() == 1 || says.map(|says| says as usize) != Some(shards) {
+            return Ok(false);
+        }
+    }
+    Ok(samples == count as u64 && places.contains(&shards.saturating_sub(1)))
+}
+
+fn nothing_to_add(report: Report, generation: u32, options: &PackOptions, known: u64) -> AddReport {
+    let (samples, kind) = (report.samples, options.source.kind.unwrap_or(Kind::Images));
+    AddReport { packed: PackReport::unchanged(kind, report), generation, samples, new_classes: Vec::new(), known }
+}
+
+/// What does not depend on what the samples are.
+struct Adding<'a> {
+    growth: &'a Growth<'static>,
+    opened: &'a Dataset,
+    options: &'a PackOptions,
+    hooks: &'a Hooks<'a>,
+}
+
+impl Adding<'_> {
+    fn run<S: SampleSource<Tally = Tally>>(
+        &self,
+        listing: &Listing,
+        fields: Vec<Field>,
+        stored: &[u64],
+        source: &S,
+        trials: Vec<(String, Trial)>,
+    ) -> anyhow::Result<PackReport> {
+        let base = self.growth.manifest();
+        let metadata = schema::metadata(listing, fields, base.shard_recipe())?;
+        refuse_other_fields(&base.schema, &metadata.schema)?;
+        // The dataset has classes if it had any, also if no new sample has one.
+        let metadata = Metadata { classes: base.classes.as_ref().map(|_| listing.classes.clone()), ..metadata };
+        let plan = plan_of(listing, Ok(metadata), stored, self.options)?;
+        let plan = plan.behind(base, first_id(self.opened)?)?;
+        let largest = (0..listing.samples.len() as u64).map(|i| source.memory_bytes(i)).max().unwrap_or(0);
+        let threads = self.options.threads;
+        let memory_bytes = self.options.memory_bytes.unwrap_or_else(|| default_memory(threads, largest));
+        (self.hooks.on_plan)(&Planned {
+            split: None,
+            kind: listing.kind,
+            samples: plan.sample_count(),
+            source_bytes: listing.source_bytes(),
+            shards: plan.shard_count(),
+            trials: &[],
+            memory_bytes,
+            threads,
+        });
+        let write = WriteOptions {
+            threads,
+            memory_bytes,
+            part: None,
+            force: self.options.force,
+            on_progress: Some(self.hooks.on_progress),
+            cancel: Some(self.hooks.cancel),
+        };
+        let mut kept = BTreeMap::new();
+        for number in self.opened.shard_numbers() {
+            let place =
+                u32::try_from(number).map_err(|_| shardpack_format::Error::internal("shard", u32::MAX, number))?;
+            kept.insert(place, tally_of(&*self.opened.shard(number)?));
+        }
+        let fidelity = |total: &Tally| with_notes(total.fidelity(), &base.fidelity);
+        let report = self.growth.write(&plan, source, Next { kept, fidelity: &fidelity }, &write)?;
+        Ok(PackReport::of(listing, report, trials, memory_bytes))
+    }
+}
+
+/// The first id that no sample has.
+fn first_id(opened: &Dataset) -> anyhow::Result<u64> {
+    let mut next = 0;
+    for number in opened.shard_numbers() {
+        let shard = opened.shard(number)?;
+        for record in 0..shard.len() {
+            next = next.max(shard.row(record)?.sample_id.saturating_add(1));
+        }
+    }
+    Ok(next)
+}
+
+/// Says which field is not the dataset's.
+fn refuse_other_fields(expected: &Schema, found: &Schema) -> anyhow::Result<()> {
+    let words = |field: Option<&Field>| match field {
+        None => "no more fields".to_owned(),
+        Some(Field { name, kind, dtype }) => {
+            let dtype = dtype.map(|dtype| format!(" of {dtype}")).unwrap_or_default();
+            format!("`{}`, {}{dtype}", name.escape_debug(), format!("{kind:?}").to_lowercase())
+        }
+    };
+    let count = expected.fields().len().max(found.fields().len());
+    let differs = (0..count).find(|&number| expected.fields().get(number) != found.fields().get(number));
+    let Some(number) = differs else { return Ok(()) };
+    bail!(
+        "field {number} of the new samples: expected {}, as in the dataset, found {}\n\
+         hint: another version may have packed the dataset; `concat` takes two datasets as one",
+        words(expected.fields().get(number)),
+        words(found.fields().get(number))
+    )
+}
+
+/// Adds to the figures of all samples what only the older manifest knows: why pictures were kept,
+/// and what other programs measured.
+fn with_notes(mut figures: Map<String, Value>, before: &Map<String, Value>) -> Map<String, Value> {
+    for (field, noted) in before {
+        let Some(entry) = figures.get_mut(field) else {
+            figures.insert(field.clone(), noted.clone());
+            continue;
+        };
+        let (Some(entry), Some(noted)) = (entry.as_object_mut(), noted.as_object()) else { continue };
+        for name in ["profiles_dropped", "below_target"] {
+            add_count(entry, name, noted.get(name));
+        }
+        let reasons = noted.get("kept_because").and_then(Value::as_object);
+        for (why, count) in reasons.into_iter().flatten() {
+            let all = entry.entry("kept_because").or_insert_with(|| json!({}));
+            if let Some(all) = all.as_object_mut() {
+                add_count(all, why, Some(count));
+            }
+        }
+    }
+    figures
+}
+
+fn add_count(to: &mut Map<String, Value>, name: &str, count: Option<&Value>) {
+    let Some(count) = count.and_then(Value::as_u64).filter(|&count| count > 0) else { return };
+    let sum = to.get(name).and_then(Value::as_u64).unwrap_or(0).saturating_add(count);
+    to.insert(name.to_owned(), json!(sum));
+}

@@ -1,0 +1,125 @@
+//! New samples made to fit a dataset: its classes, its columns, its fields.
+
+use super::some;
+use crate::pack::images::picture;
+use crate::pack::{Jpeg, PackOptions};
+use crate::sources::{Listing, Values};
+use anyhow::{Context, bail};
+use shardpack_format::{Dtype, Field, FieldKind, Schema};
+use std::collections::{BTreeSet, HashMap};
+
+/// Numbers the classes of `listing` as the dataset does. Its own keep their numbers; new ones come
+/// behind them, sorted. Returns the names of those.
+pub(super) fn classes(listing: &mut Listing, known: Option<&[String]>) -> anyhow::Result<Vec<String>> {
+    let Some(known) = known else {
+        if !listing.classes.is_empty() {
+            bail!(
+                "the dataset has no classes, and the new samples have: {}\nhint: leave out the column of labels",
+                some(listing.classes.iter().map(String::as_str), listing.classes.len())
+            );
+        }
+        return Ok(Vec::new());
+    };
+    if listing.classes.is_empty() {
+        bail!(
+            "the dataset has {} classes, and the new samples have none\n\
+             hint: put them into folders named after their classes, or give --labels FILE",
+            known.len()
+        );
+    }
+    let used: BTreeSet<&str> = listing
+        .samples
+        .iter()
+        .filter_map(|sample| listing.classes.get(sample.class? as usize).map(String::as_str))
+        .collect();
+    let mut numbers: HashMap<&str, usize> = known.iter().enumerate().map(|(n, name)| (name.as_str(), n)).collect();
+    let mut new = Vec::new();
+    for name in used {
+        if !numbers.contains_key(name) {
+            numbers.insert(name, known.len() + new.len());
+            new.push(name.to_owned());
+        }
+    }
+    let number = |class: u32| {
+        let number = listing.classes.get(class as usize).and_then(|name| numbers.get(name.as_str()));
+        number.and_then(|&number| u32::try_from(number).ok())
+    };
+    let labels: Vec<Option<u32>> = listing.samples.iter().map(|sample| sample.class.and_then(number)).collect();
+    if labels.contains(&None) {
+        bail!("a new sample has no class: this is a bug of shardpack");
+    }
+    listing.samples.iter_mut().zip(labels).for_each(|(sample, label)| sample.class = label);
+    listing.classes = known.iter().chain(&new).cloned().collect();
+    Ok(new)
+}
+
+/// Puts the columns of the table into the order of the dataset, in its types. `own` are the fields
+/// that do not come from a table.
+pub(super) fn columns(listing: &mut Listing, schema: &Schema, own: &[Field]) -> anyhow::Result<()> {
+    let is_own = |field: &&Field| own.iter().any(|other| other.name == field.name);
+    let wanted: Vec<&Field> = schema.fields().iter().filter(|field| !is_own(field)).collect();
+    let mut found: HashMap<String, Values> = HashMap::new();
+    for column in std::mem::take(&mut listing.columns) {
+        if !wanted.iter().any(|field| field.name == column.name) {
+            let names = wanted.iter().map(|field| field.name.as_str());
+            bail!(
+                "column `{}` of the table: expected one out of [{}], which the dataset has, found another\n\
+                 hint: leave the column out",
+                column.name.escape_debug(),
+                some(names, wanted.len())
+            );
+        }
+        found.insert(column.name, column.values);
+    }
+    for field in wanted {
+        let name = field.name.escape_debug();
+        let values = found.remove(&field.name).with_context(|| {
+            format!("field `{name}` of the dataset: expected a column of that name in the table of labels, found none")
+        })?;
+        let values = match (field.kind, field.dtype, values) {
+            (FieldKind::Scalar, Some(Dtype::Bool), values @ Values::Bool(_))
+            | (FieldKind::Scalar, Some(Dtype::I64), values @ Values::Int(_))
+            | (FieldKind::Scalar, Some(Dtype::F64), values @ Values::Float(_))
+            | (FieldKind::Text, None, values @ Values::Text(_)) => values,
+            (FieldKind::Scalar, Some(Dtype::F64), Values::Int(whole)) => {
+                if let Some(large) = whole.iter().find(|value| value.unsigned_abs() > 1 << 53) {
+                    bail!("column `{name}`: expected numbers that float64 holds, as in the dataset, found {large}");
+                }
+                #[allow(clippy::cast_precision_loss, reason = "at most 53 bits, checked above")]
+                Values::Float(whole.into_iter().map(|value| value as f64).collect())
+            }
+            (_, dtype, values) => bail!(
+                "column `{name}`: expected {}, as in the dataset, found {}",
+                dtype.map_or("text", Dtype::name),
+                values.type_name()
+            ),
+        };
+        listing.columns.push(crate::sources::Column { name: field.name.clone(), values });
+    }
+    Ok(())
+}
+
+/// Refuses samples with something that the dataset has no field for: it would be lost.
+pub(super) fn refuse_more(listing: &Listing, schema: &Schema, options: &PackOptions) -> anyhow::Result<()> {
+    let has = |name: &str| schema.fields().iter().any(|field| field.name == name);
+    let refuse = |what: &str, field: &str, keys: Vec<&str>| match keys.len() {
+        0 => Ok(()),
+        count => bail!(
+            "{count} of {} new samples have {what}, and the dataset has no field `{field}` for it: {}\n\
+             hint: pack them into a dataset of their own; `concat` takes both as one",
+            listing.samples.len(),
+            some(keys.into_iter(), count)
+        ),
+    };
+    let keys = |of: &dyn Fn(&crate::sources::Entry) -> bool| {
+        listing.samples.iter().filter(|entry| of(entry)).map(|entry| entry.key.as_str()).collect()
+    };
+    if !has("icc") && options.pictures.jpeg != Jpeg::Keep && !options.pictures.keep_metadata {
+        let profile = |entry: &crate::sources::Entry| picture(entry).and_then(|p| p.jpeg).is_some_and(|jpeg| jpeg.icc);
+        refuse("a colour profile", "icc", keys(&profile))?;
+    }
+    if !has("mask") {
+        refuse("a mask", "mask", keys(&|entry| entry.mask.is_some()))?;
+    }
+    Ok(())
+}

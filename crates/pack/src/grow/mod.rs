@@ -1,0 +1,33 @@
+//! Datasets that grow and shrink: each change is a new generation, and nothing of an older one is
+//! touched (spec §3.5).
+//!
+//! [`add`] packs new files with the recipe of the dataset, behind what it holds. [`remove`] leaves
+//! samples out. [`compact`] deletes older generations, and with them the bytes of what was removed.
+
+mod add;
+mod fit;
+mod recipe;
+mod remove;
+#[cfg(test)]
+mod tests;
+
+pub use add::{AddOptions, AddReport, OnKnownKey, add};
+pub use remove::{RemoveOptions, RemoveReport, compact, remove};
+
+use shardpack_reader::{Dataset, DatasetOptions, Limits};
+use std::path::Path;
+
+/// The newest generation, for a program that writes the next one.
+fn open(dataset: &Path, limits: &Limits) -> anyhow::Result<Dataset> {
+    Ok(DatasetOptions::new().limits(limits.clone()).open(dataset)?)
+}
+
+/// Some names, for a message.
+fn some<'a>(names: impl Iterator<Item = &'a str>, count: usize) -> String {
+    let shown: Vec<String> = names.take(SHOWN).map(|name| format!("`{}`", name.escape_debug())).collect();
+    let more = if count > SHOWN { format!(" and {} more", count - SHOWN) } else { String::new() };
+    format!("{}{more}", shown.join(", "))
+}
+
+/// How many names a message has.
+const SHOWN: usize = 5;

@@ -1,0 +1,157 @@
+//! The options of a dataset, out of its recipe.
+
+use super::AddOptions;
+use crate::pack::picture_maker::recipe_of_pictures;
+use crate::pack::{Jpeg, PackOptions, PictureOptions, Share};
+use crate::sources::cubes::CubeOptions;
+use crate::sources::{Kind, OnBadInput, SourceOptions};
+use anyhow::{Context, bail};
+use serde_json::Value;
+use shardpack_array::Trial;
+use shardpack_format::Recipe;
+use shardpack_jpeg::{ChromaSampling, Quality, ReencodeOptions, Resize, TileOptions};
+use std::path::Path;
+
+/// What a recipe says that packing more with it must know.
+pub(super) struct Known {
+    pub(super) options: PackOptions,
+    /// For cubes: how `cube` is stored, and `mask` if there is that field.
+    pub(super) trials: Vec<(String, Trial)>,
+}
+
+/// Reads the recipe of `dataset`. `classes` is whether the dataset has any.
+pub(super) fn read(dataset: &Path, recipe: &Recipe, classes: bool, given: &AddOptions) -> anyhow::Result<Known> {
+    let name = dataset.display();
+    let Some(kind) = kind(recipe) else {
+        bail!(
+            "`{name}` was not packed from a folder of pictures or cubes: its recipe does not say how more are stored\n\
+             hint: what a program wrote, it can write again into another dataset; `concat` takes both as one"
+        );
+    };
+    let strange =
+        |what: &str| format!("`{name}`: the recipe says something about {what} that this version does not know");
+    let pictures = match (kind, recipe.get("image")) {
+        (Kind::Images, Some(image)) => pictures(image).with_context(|| strange("pictures"))?,
+        (Kind::Images, None) => bail!("{}", strange("pictures")),
+        (Kind::Cubes, _) => PictureOptions::default(),
+    };
+    let mut trials = Vec::new();
+    if kind == Kind::Cubes {
+        for field in ["cube", "mask"] {
+            let Some(entry) = recipe.get(field) else { continue };
+            let trial = trial(entry).with_context(|| strange(&format!("the field `{field}`")))?;
+            trials.push((field.to_owned(), trial));
+        }
+        if trials.is_empty() {
+            bail!("{}", strange("the field `cube`"));
+        }
+    }
+    if recipe.contains_key("labels") && given.labels.is_none() {
+        bail!(
+            "`{name}` has its labels and columns from a table: expected one for the new samples, found none\n\
+             hint: --labels FILE with the columns {}",
+            recipe.get("labels").and_then(|labels| labels.get("columns")).unwrap_or(&Value::Null)
+        );
+    }
+    let shuffle = match recipe.get("order") {
+        Some(Value::String(_)) => None,
+        Some(order) => Some(order.get("shuffle_seed").and_then(Value::as_u64).with_context(|| strange("the order"))?),
+        None => bail!("{}", strange("the order")),
+    };
+    let shard_bytes = recipe.get("shard_bytes").and_then(Value::as_u64).with_context(|| strange("the shards"))?;
+    let skips = recipe.get("on_bad_input").and_then(Value::as_str) == Some("skip");
+    let policy = if skips { OnBadInput::Skip } else { OnBadInput::Stop };
+    let source = SourceOptions {
+        kind: Some(kind),
+        labels: given.labels.clone(),
+        masks: given.masks.clone(),
+        class_folders: Some(classes && given.labels.is_none()),
+        on_bad_input: given.on_bad_input.unwrap_or(policy),
+        cubes: CubeOptions {
+            variable: recipe.get("variable").and_then(Value::as_str).map(str::to_owned),
+            spatial: recipe.get("spatial").and_then(spatial),
+            max_bytes: given.max_cube,
+            ..CubeOptions::default()
+        },
+        cancel: given.cancel.clone(),
+        ..SourceOptions::default()
+    };
+    let options = PackOptions {
+        source,
+        pictures,
+        shard_bytes,
+        shuffle,
+        force: given.force,
+        threads: given.threads.max(1),
+        memory_bytes: given.memory_bytes,
+        ..PackOptions::default()
+    };
+    Ok(Known { options, trials })
+}
+
+fn kind(recipe: &Recipe) -> Option<Kind> {
+    let name = recipe.get("kind")?.as_str()?;
+    [Kind::Images, Kind::Cubes].into_iter().find(|kind| kind.to_string() == name)
+}
+
+fn spatial(value: &Value) -> Option<(u64, u64)> {
+    Some((value.get(0)?.as_u64()?, value.get(1)?.as_u64()?))
+}
+
+fn trial(entry: &Value) -> Option<Trial> {
+    Some(Trial {
+        settings: serde_json::from_value(entry.get("settings")?.clone()).ok()?,
+        table: serde_json::from_value(entry.get("candidates")?.clone()).ok()?,
+    })
+}
+
+/// The options that [`recipe_of_pictures`] wrote; `None` if these are not they.
+fn pictures(image: &Value) -> Option<PictureOptions> {
+    let text = |name: &str| image.get(name).and_then(Value::as_str);
+    let switch = |name: &str| image.get(name).and_then(Value::as_bool).unwrap_or(false);
+    let share = |name: &str| {
+        let found = text(name);
+        [Share::None, Share::Sample, Share::All]
+            .into_iter()
+            .find(|share| Some(share.name()) == found)
+            .unwrap_or_default()
+    };
+    let keep_metadata = switch("keep_metadata");
+    let jpeg = match text("jpeg")? {
+        "keep" => Jpeg::Keep,
+        "tile" => Jpeg::Tile,
+        "reencode" => Jpeg::Reencode(reencode(image.get("reencode")?, keep_metadata)?),
+        _ => return None,
+    };
+    let options = PictureOptions {
+        jpeg,
+        keep_metadata,
+        upright: switch("upright"),
+        check_pixels: share("check_pixels"),
+        score: share("score"),
+    };
+    (recipe_of_pictures(&options) == *image).then_some(options)
+}
+
+fn reencode(how: &Value, keep_metadata: bool) -> Option<ReencodeOptions> {
+    let number = |name: &str| how.get(name).and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+    let quality = how.get("quality")?;
+    Some(ReencodeOptions {
+        quality: match quality.as_u64() {
+            Some(fixed) => Quality::Fixed(u8::try_from(fixed).ok()?),
+            None => Quality::Ssimulacra2(quality.get("ssimulacra2")?.as_f64()?),
+        },
+        subsampling: match how.get("subsampling")?.as_str()? {
+            "keep" => ChromaSampling::Keep,
+            "4:2:0" => ChromaSampling::S420,
+            "4:4:4" => ChromaSampling::S444,
+            _ => return None,
+        },
+        resize: match (number("short_side"), number("long_side")) {
+            (Some(side), None) => Resize::ShortSide(side),
+            (None, Some(side)) => Resize::LongSide(side),
+            _ => Resize::No,
+        },
+        tile: TileOptions { keep_metadata, ..TileOptions::default() },
+    })
+}

@@ -1,0 +1,237 @@
+//! Samples left out of a dataset, and older generations deleted.
+
+use super::{open, some};
+use crate::pack::{Tally, copy_record, default_memory};
+use crate::salvage::tally_of;
+use anyhow::bail;
+use serde_json::{Value, json};
+use shardpack_format::{Limits, Metadata, Schema};
+use shardpack_reader::{Dataset, Shard};
+use shardpack_writer::{
+    Compacted, Encoded, EncodedSample, Growth, KeptSample, Next, Plan, Progress, SampleSource, Tally as _, WriteOptions,
+};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Options of [`remove`].
+///
+/// ```
+/// assert!(!shardpack_pack::grow::RemoveOptions::default().force);
+/// ```
+#[derive(Clone)]
+pub struct RemoveOptions<'a> {
+    /// Drop what an interrupted addition or removal has made so far. Default: false.
+    pub force: bool,
+    /// Threads that read. Default: all cores.
+    pub threads: usize,
+    /// What the dataset's files may ask for.
+    pub limits: Limits,
+    /// Called about ten times a second.
+    pub on_progress: Option<&'a dyn Fn(&Progress)>,
+    /// Set it to stop.
+    pub cancel: Option<&'a AtomicBool>,
+}
+
+impl Default for RemoveOptions<'_> {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { force: false, threads, limits: Limits::default(), on_progress: None, cancel: None }
+    }
+}
+
+impl std::fmt::Debug for RemoveOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoveOptions")
+            .field("force", &self.force)
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What [`remove`] did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RemoveReport {
+    /// Samples that the new generation does not have any more.
+    pub removed: u64,
+    /// Samples that it has.
+    pub samples: u64,
+    /// Its number.
+    pub generation: u32,
+    /// Shards that were written anew.
+    pub shards: u32,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+impl RemoveReport {
+    /// The object that `remove --json` prints.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "removed": self.removed,
+            "samples": self.samples,
+            "generation": self.generation,
+            "shards": self.shards,
+            "bytes_out": self.bytes_out,
+        })
+    }
+}
+
+/// Makes a generation of the dataset in the folder `dataset` without the samples with these keys.
+/// The shards that hold them are written anew without them; all others stay. The older generations
+/// keep them, until [`compact`] deletes those.
+///
+/// An interrupted run leaves the dataset as it was, and the same call goes on from there.
+///
+/// # Errors
+/// If there is no dataset, no key, a key that it does not hold, or nothing would be left; if a
+/// record of such a shard is damaged, or the dataset cannot be written.
+pub fn remove(dataset: &Path, keys: &[String], options: &RemoveOptions<'_>) -> anyhow::Result<RemoveReport> {
+    let growth = Growth::take(dataset)?;
+    let opened = open(dataset, &options.limits)?;
+    let keys: BTreeSet<&str> = keys.iter().map(String::as_str).collect();
+    if keys.is_empty() {
+        bail!("keys to remove: expected at least one, found none");
+    }
+    let leaving = locate(&opened, &keys, growth.settled().is_some())?;
+    let leaving = match leaving {
+        Some(leaving) => leaving,
+        None => return Ok(report(0, &opened, 0, 0, Vec::new())),
+    };
+    if keys.len() as u64 == opened.len() {
+        bail!("all {} samples are to be removed: a dataset must keep one\nhint: delete the folder instead", keys.len());
+    }
+    let (mut shards, mut source, mut kept) = (Vec::new(), Rest::new(&opened), BTreeMap::new());
+    let mut largest = 0;
+    for number in opened.shard_numbers() {
+        let shard = opened.shard(number)?;
+        let place = u32::try_from(number).map_err(|_| shardpack_format::Error::internal("shard", u32::MAX, number))?;
+        let Some(gone) = leaving.get(&number) else {
+            kept.insert(place, tally_of(&shard));
+            continue;
+        };
+        let mut samples = Vec::new();
+        for record in (0..shard.len()).filter(|record| !gone.contains(record)) {
+            let row = shard.row(record)?;
+            largest = largest.max(row.length);
+            samples.push(KeptSample { sample_id: row.sample_id, record_bytes: row.length, crc32: row.crc32 });
+            source.records.push((Arc::clone(&shard), record));
+        }
+        shards.push((place, samples));
+    }
+    let base = growth.manifest();
+    let metadata = Metadata {
+        schema: base.schema.clone(),
+        classes: base.classes.clone(),
+        recipe: base.shard_recipe(),
+        shards: None,
+    };
+    let plan = Plan::anew(base, metadata, &shards)?;
+    let write = WriteOptions {
+        threads: options.threads.max(1),
+        memory_bytes: default_memory(options.threads, largest.saturating_mul(2)),
+        part: None,
+        force: options.force,
+        on_progress: options.on_progress,
+        cancel: options.cancel,
+    };
+    let next = Next { kept, fidelity: &Tally::fidelity };
+    let written = growth.write(&plan, &source, next, &write)?;
+    let newest = open(dataset, &options.limits)?;
+    Ok(report(keys.len() as u64, &newest, written.shards, written.bytes_out, written.notes))
+}
+
+fn report(removed: u64, newest: &Dataset, shards: u32, bytes_out: u64, notes: Vec<String>) -> RemoveReport {
+    RemoveReport { removed, samples: newest.len(), generation: newest.generation(), shards, bytes_out, notes }
+}
+
+/// The records with these keys, by shard; `None` if none of them is there and an interrupted
+/// removal has just come to its end.
+fn locate(
+    opened: &Dataset,
+    keys: &BTreeSet<&str>,
+    settled: bool,
+) -> anyhow::Result<Option<BTreeMap<usize, BTreeSet<u64>>>> {
+    let (mut found, mut unknown) = (BTreeMap::<usize, BTreeSet<u64>>::new(), Vec::new());
+    for key in keys {
+        match opened.by_key(key)? {
+            Some(index) => {
+                let (number, record) = opened.locate(index)?;
+                found.entry(number).or_default().insert(record);
+            }
+            None => unknown.push(*key),
+        }
+    }
+    if settled && found.is_empty() {
+        return Ok(None);
+    }
+    let Some(first) = unknown.first() else { return Ok(Some(found)) };
+    let like = opened.keys_like(first);
+    let hint = match like.is_empty() {
+        true => "hint: `shardpack ls` lists the keys".to_owned(),
+        false => format!("hint: instead of the first: {}", some(like.iter().map(String::as_str), like.len())),
+    };
+    bail!(
+        "{} of {} keys to remove are not in the dataset: {}; nothing was removed\n{hint}",
+        unknown.len(),
+        keys.len(),
+        some(unknown.iter().copied(), unknown.len())
+    )
+}
+
+/// Deletes every generation but the newest of the dataset in the folder `dataset`, and the shards
+/// that only they have.
+///
+/// # Errors
+/// If there is no dataset, if the newest generation is not whole, or if an addition or a removal
+/// was begun and not finished.
+pub fn compact(dataset: &Path) -> anyhow::Result<Compacted> {
+    Ok(Growth::take(dataset)?.compact()?)
+}
+
+/// The records that stay, as samples for the writer.
+struct Rest {
+    schema: Schema,
+    records: Vec<(Arc<Shard>, u64)>,
+}
+
+impl Rest {
+    fn new(opened: &Dataset) -> Self {
+        Self { schema: opened.schema().clone(), records: Vec::new() }
+    }
+
+    fn record(&self, sample: u64) -> Option<&(Arc<Shard>, u64)> {
+        self.records.get(usize::try_from(sample).ok()?)
+    }
+}
+
+impl SampleSource for Rest {
+    type Tally = Tally;
+    type Error = shardpack_reader::Error;
+
+    fn key(&self, sample: u64) -> Cow<'_, str> {
+        let key = self.record(sample).and_then(|(shard, record)| shard.index().key(*record));
+        Cow::Borrowed(key.unwrap_or_default())
+    }
+
+    fn memory_bytes(&self, sample: u64) -> u64 {
+        let row = self.record(sample).and_then(|(shard, record)| shard.row(*record).ok());
+        row.map_or(0, |row| row.length.saturating_mul(2))
+    }
+
+    fn encode(&self, sample: u64, shard_number: u32, buffer: Vec<u8>) -> Result<Encoded<Tally>, Self::Error> {
+        let missing = || shardpack_format::Error::internal("record that stays", "one of the shard", sample);
+        let (shard, record) = self.record(sample).ok_or_else(missing)?;
+        let mut bytes = Vec::new();
+        let record = shard.record(*record, &mut bytes)?;
+        let tally = Tally::of_record(&self.schema, record.key, record.scalars);
+        let (scalars, source_bytes) = (record.scalars.to_vec(), record.frame.record_bytes);
+        let (record, frame) = copy_record(&record, &self.schema, shard_number, sample, buffer)?;
+        Ok(Encoded::Record(EncodedSample { record, frame, scalars, source_bytes, tally }))
+    }
+}

@@ -1,0 +1,62 @@
+//! Generations of a dataset (spec §3.5): which manifest is which.
+
+use crate::dataset::{Dataset, read_manifest};
+use crate::error::{Error, Result};
+use crate::fs::Storage;
+use sha2::{Digest, Sha256};
+use shardpack_format::{DatasetId, Limits, MANIFEST_NAME, Manifest, generation_name};
+use std::io::ErrorKind;
+
+/// The manifest of a generation, and its file name; of the newest if none is named.
+pub(crate) fn find_manifest(
+    storage: &dyn Storage,
+    generation: Option<u32>,
+    limits: &Limits,
+) -> Result<(String, Manifest)> {
+    let read = |name: &str| read_manifest(&*storage.open(name)?, &storage.path().join(name), limits);
+    let Some(wanted) = generation else { return Ok((MANIFEST_NAME.into(), read(MANIFEST_NAME)?)) };
+    let name = generation_name(wanted);
+    match read(&name) {
+        Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => {}
+        Ok(manifest) if manifest.generation() != wanted => {
+            let what = format!("generation in `{}`", storage.path().join(&name).display());
+            return Err(Error::usage(what, wanted, manifest.generation()));
+        }
+        other => return Ok((name, other?)),
+    }
+    // A dataset that never grew has one manifest.
+    let newest = read(MANIFEST_NAME)?;
+    if newest.generation() == wanted {
+        return Ok((MANIFEST_NAME.into(), newest));
+    }
+    let what = format!("generation of `{}`", storage.path().display());
+    let expected = format!("one that is there, up to {}", newest.generation());
+    let hint = if wanted < newest.generation() { "\nhint: `shardpack compact` removes older generations" } else { "" };
+    Err(Error::usage(what, expected, format!("{wanted}{hint}")))
+}
+
+impl Dataset {
+    /// Which generation of the dataset this is: 1 as it was packed, one more with each addition or
+    /// removal. Of a lone shard, and of several datasets as one, 1.
+    #[must_use]
+    pub fn generation(&self) -> u32 {
+        self.manifest().map_or(1, Manifest::generation)
+    }
+
+    /// What tells the samples of this dataset from those of any other, and from those of its other
+    /// generations: the id of the first generation, and a digest of id and number of the others.
+    #[must_use]
+    pub fn version_id(&self) -> DatasetId {
+        let (id, generation) = (self.dataset_id(), self.generation());
+        if generation == 1 {
+            return id;
+        }
+        let mut digest = Sha256::new();
+        digest.update(b"shardpack generation\n");
+        digest.update(id.0);
+        digest.update(generation.to_le_bytes());
+        let mut version = DatasetId::default();
+        version.0.iter_mut().zip(digest.finalize()).for_each(|(to, from)| *to = from);
+        version
+    }
+}

@@ -1,0 +1,326 @@
+//! Generations: a dataset that gets more samples, or loses some, without a byte of it changing.
+//!
+//! What is new is written into a folder of its own inside the dataset's, with a journal, like any
+//! dataset. Then the manifest of the next generation is put there: from that moment the generation
+//! is sure to come. The shards are moved beside the others, the old manifest is kept under the name
+//! of its generation, and the new one takes its place (spec §3.5). Each step can be done twice, and
+//! whoever comes next does those that are missing.
+
+use crate::error::{Error, Result};
+use crate::folder::{MANIFEST_TEMPORARY, Survey, check_shard};
+use crate::fs::{Disk, StdFs};
+use crate::journal::Entry;
+use crate::lock::Lock;
+use crate::options::WriteOptions;
+use crate::pipeline::Run;
+use crate::plan::Plan;
+use crate::prepare::{Prepared, prepare};
+use crate::report::{Outcome, Report};
+use crate::source::{SampleSource, Tally};
+use crate::write::{Figures, already_complete, report, run_all, tally_of, weaknesses};
+use serde_json::{Map, Value};
+use shardpack_format::{
+    Limits, MANIFEST_NAME, Manifest, generation_name, generation_of_name, shard_name, shard_name_of,
+};
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Where the shards of the next generation are made.
+const NEXT: &str = ".shardpack-next";
+
+/// A dataset that is about to get its next generation. Holds the folder's lock.
+///
+/// ```
+/// use shardpack_writer::Growth;
+/// let folder = tempfile::tempdir()?;
+/// let error = Growth::take(folder.path()).unwrap_err().to_string();
+/// assert!(error.contains("expected a dataset"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Growth<'a> {
+    disk: Disk<'a>,
+    out: PathBuf,
+    lock: Lock,
+    manifest: Manifest,
+    settled: Option<u32>,
+}
+
+impl std::fmt::Debug for Growth<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Growth").field("out", &self.out).finish_non_exhaustive()
+    }
+}
+
+/// The samples that stay, and what is said of all of them.
+pub struct Next<'a, T> {
+    /// Figures of the shards that stay as they are, by number.
+    pub kept: BTreeMap<u32, T>,
+    /// The figures of all samples, as the manifest holds them.
+    pub fidelity: &'a dyn Fn(&T) -> Map<String, Value>,
+}
+
+impl<T> std::fmt::Debug for Next<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Next").field("kept", &self.kept.len()).finish_non_exhaustive()
+    }
+}
+
+/// What [`Growth::compact`] removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// Older generations, which cannot be opened any more.
+    pub generations: Vec<u32>,
+    /// Shards that only they had.
+    pub shards: Vec<String>,
+    /// Bytes of those.
+    pub bytes: u64,
+}
+
+impl Growth<'static> {
+    /// Takes the dataset in the folder `out`. A generation that an interrupted run had ready is put
+    /// in place first.
+    ///
+    /// # Errors
+    /// `Usage` if there is no dataset; `Locked` if another program is writing to it; `Damaged` if
+    /// its manifest is; `Refused` if what an interrupted run left belongs to another dataset; `Io`.
+    pub fn take(out: &Path) -> Result<Self> {
+        Self::take_on(Disk(&StdFs), out)
+    }
+}
+
+impl<'a> Growth<'a> {
+    pub(crate) fn take_on(disk: Disk<'a>, out: &Path) -> Result<Self> {
+        // Checked before the lock, so that a mistyped folder does not get a lock file.
+        if !disk.list_if_there(out)?.iter().any(|name| name == MANIFEST_NAME) {
+            let what = format!("`{}`", out.display());
+            return Err(Error::usage(
+                what,
+                "a dataset: a folder with a manifest.json",
+                "none",
+                "`shardpack pack` makes one",
+            ));
+        }
+        let lock = Lock::take(disk, out, None)?;
+        let settled = settle(disk, out)?;
+        let (manifest, _) = read_manifest(disk, &out.join(MANIFEST_NAME))?;
+        Ok(Self { disk, out: out.to_owned(), lock, manifest, settled })
+    }
+
+    /// The manifest of the newest generation.
+    #[must_use]
+    pub const fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The generation that an interrupted run had ready, and that is now in place.
+    #[must_use]
+    pub const fn settled(&self) -> Option<u32> {
+        self.settled
+    }
+
+    /// A report of the dataset as it is.
+    ///
+    /// # Errors
+    /// `Damaged` if a shard is missing or is not the manifest's; `Io`.
+    pub fn unchanged(&self) -> Result<Report> {
+        already_complete(self.disk, &self.out, &self.manifest, Instant::now())
+    }
+
+    /// The number of the next generation: one that never was.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn next_generation(&self) -> Result<u32> {
+        let names = self.disk.list(&self.out)?;
+        let newest = names.iter().filter_map(|name| generation_of_name(name)).max();
+        let newest = newest.unwrap_or(1).max(self.manifest.generation());
+        newest.checked_add(1).ok_or_else(|| Error::internal("generation", "below 2^32", newest))
+    }
+
+    /// Writes the shards of `plan` (of [`Plan::behind`] or [`Plan::anew`]), and with them the next
+    /// generation. A run that is interrupted leaves the dataset as it was; the same call goes on.
+    ///
+    /// # Errors
+    /// As [`write_dataset`](crate::write_dataset).
+    pub fn write<S: SampleSource>(
+        &self,
+        plan: &Plan,
+        source: &S,
+        next: Next<'_, S::Tally>,
+        options: &WriteOptions<'_>,
+    ) -> Result<Report> {
+        let started = Instant::now();
+        if options.threads == 0 || options.part.is_some() {
+            return Err(Error::usage("options of a generation", "at least 1 thread, no part", "others", ""));
+        }
+        let (disk, folder) = (self.disk, self.out.join(NEXT));
+        let generation = self.next_generation()?;
+        disk.create_dir_all(&folder)?;
+        let journal = match prepare(disk, &folder, plan, options)? {
+            Prepared::Begin(journal) => journal,
+            // Settled when the dataset was taken.
+            Prepared::Complete(_) => return Err(Error::internal("next generation", "unfinished", "a manifest")),
+        };
+        let metadata = plan.metadata().encode()?;
+        let run = Run { disk, out: &folder, plan, metadata: &metadata, source, options };
+        let reused = Figures::of(&journal.entries);
+        let entries = run_all(&run, plan.numbers().collect(), journal, reused)?;
+        let manifest = self.manifest_of(generation, plan, &entries, next)?;
+        disk.replace(&folder, MANIFEST_NAME, MANIFEST_TEMPORARY, &manifest.encode()?)?;
+        settle(disk, &self.out)?;
+        let report = report(Outcome::Complete, plan.dataset_id(), &entries, reused, manifest.fidelity, started);
+        Ok(Report { notes: weaknesses(disk, &self.out, &self.lock), ..report })
+    }
+
+    fn manifest_of<T: Tally>(
+        &self,
+        generation: u32,
+        plan: &Plan,
+        entries: &BTreeMap<u32, Entry>,
+        mut next: Next<'_, T>,
+    ) -> Result<Manifest> {
+        let taken: HashSet<String> = self.disk.list(&self.out)?.into_iter().collect();
+        let mut manifest = self.manifest.following(generation, plan.metadata().classes.clone());
+        let mut total = T::default();
+        let count = plan.metadata().shards.unwrap_or(0);
+        for number in 0..count {
+            let place = usize::try_from(number).unwrap_or(usize::MAX);
+            match (entries.get(&number), self.manifest.shards.get(place), next.kept.remove(&number)) {
+                (Some(entry), ..) => {
+                    let mut file = entry.file.clone();
+                    // The name of a shard that is written anew may have been compacted away. It
+                    // stays what it was: nobody who has the old shard shall take this one for it.
+                    if place < self.manifest.shards.len() || taken.contains(&file.name) {
+                        file.name = shard_name_of(number, generation);
+                    }
+                    if taken.contains(&file.name) {
+                        let what = format!("`{}` holds another file `{}`", self.out.display(), file.name);
+                        return Err(Error::refused(what, "move it away"));
+                    }
+                    total.merge(tally_of(&self.out, entry)?);
+                    manifest.push(file);
+                }
+                (None, Some(file), Some(tally)) => {
+                    total.merge(tally);
+                    manifest.push(file.clone());
+                }
+                _ => return Err(Error::internal("shard of a generation", "an old or a new one", number)),
+            }
+        }
+        manifest.fidelity = (next.fidelity)(&total);
+        Ok(manifest)
+    }
+
+    /// Removes all older generations, and the shards that only they have. The newest one must be in
+    /// place, whole; nothing is removed before that is checked.
+    ///
+    /// # Errors
+    /// `Refused` if an addition or a removal was begun and not finished: it may hold the same
+    /// samples; `Damaged` if a shard of the newest generation is missing; `Io`.
+    pub fn compact(&self) -> Result<Compacted> {
+        let disk = self.disk;
+        if !disk.list_if_there(&self.out.join(NEXT))?.is_empty() {
+            let what =
+                format!("`{}` holds what an interrupted addition or removal has made so far", self.out.display());
+            let hint = "give that command again to go on, or with --force to start it over; then compact";
+            return Err(Error::refused(what, hint));
+        }
+        for (number, shard) in (0..).zip(&self.manifest.shards) {
+            check_shard(disk, &self.out, self.manifest.dataset_id, number, shard)?.map_err(damaged)?;
+        }
+        let stays: HashSet<&str> = self.manifest.shards.iter().map(|shard| shard.name.as_str()).collect();
+        let own = self.manifest.generation();
+        let mut found = Compacted::default();
+        let mut manifests = Vec::new();
+        let mut shards = BTreeMap::new();
+        for name in disk.list(&self.out)? {
+            let Some(generation) = generation_of_name(&name).filter(|&generation| generation != own) else { continue };
+            let (manifest, _) = read_manifest(disk, &self.out.join(&name))?;
+            if manifest.dataset_id != self.manifest.dataset_id {
+                continue;
+            }
+            if generation > own {
+                let what =
+                    format!("`{}` has generation {generation}, and the newest is said to be {own}", self.out.display());
+                return Err(Error::refused(what, "put the newest manifest back in place of manifest.json first"));
+            }
+            let only = manifest.shards.iter().zip(0_u32..).filter(|(shard, _)| !stays.contains(shard.name.as_str()));
+            shards.extend(only.map(|(shard, number)| (shard.name.clone(), (number, shard.clone()))));
+            found.generations.push(generation);
+            manifests.push(name);
+        }
+        // The manifests first: what they list must be there as long as they are.
+        manifests.iter().try_for_each(|name| disk.remove_if_there(&self.out.join(name)))?;
+        disk.sync_dir(&self.out)?;
+        for (name, (number, shard)) in shards {
+            // A file of another program under that name is not ours to remove.
+            if check_shard(disk, &self.out, self.manifest.dataset_id, number, &shard)?.is_ok() {
+                disk.remove_if_there(&self.out.join(&name))?;
+                found.bytes = found.bytes.saturating_add(shard.bytes);
+                found.shards.push(name);
+            }
+        }
+        disk.sync_dir(&self.out)?;
+        Ok(found)
+    }
+}
+
+fn damaged(error: Error) -> Error {
+    match error {
+        Error::Format(source) => Error::Damaged { source },
+        other => other,
+    }
+}
+
+fn read_manifest(disk: Disk<'_>, path: &Path) -> Result<(Manifest, Vec<u8>)> {
+    let limits = Limits::default();
+    let bytes = disk.read(path, limits.max_manifest_bytes)?;
+    let parsed = Manifest::parse(&bytes, &limits);
+    let manifest = parsed.map_err(|e| Error::Damaged { source: e.in_file(path.display().to_string()) })?;
+    Ok((manifest, bytes))
+}
+
+/// Puts the generation in place whose manifest an interrupted run has left, and says which it is.
+fn settle(disk: Disk<'_>, out: &Path) -> Result<Option<u32>> {
+    let folder = out.join(NEXT);
+    let there = disk.list_if_there(&folder)?;
+    if !there.iter().any(|name| name == MANIFEST_NAME) {
+        return Ok(None);
+    }
+    let (next, next_bytes) = read_manifest(disk, &folder.join(MANIFEST_NAME))?;
+    let (now, now_bytes) = read_manifest(disk, &out.join(MANIFEST_NAME))?;
+    let generation = next.generation();
+    if next.dataset_id != now.dataset_id || generation < now.generation() {
+        let what = format!("`{}` holds a generation of another dataset, or an older one", folder.display());
+        return Err(Error::refused(what, "remove that folder"));
+    }
+    if generation > now.generation() {
+        let known: HashSet<&str> = now.shards.iter().map(|shard| shard.name.as_str()).collect();
+        let made: HashSet<&str> = there.iter().map(String::as_str).collect();
+        let fresh = || (0..).zip(&next.shards).filter(|(_, shard)| !known.contains(shard.name.as_str()));
+        for (number, shard) in fresh() {
+            let name = shard_name(number);
+            if made.contains(name.as_str()) {
+                disk.rename(&folder.join(name), &out.join(&shard.name))?;
+            }
+        }
+        disk.sync_dir(out)?;
+        for (number, shard) in fresh() {
+            check_shard(disk, out, next.dataset_id, number, shard)?.map_err(damaged)?;
+        }
+        disk.replace(out, &generation_name(now.generation()), MANIFEST_TEMPORARY, &now_bytes)?;
+        disk.replace(out, &generation_name(generation), MANIFEST_TEMPORARY, &next_bytes)?;
+        disk.replace(out, MANIFEST_NAME, MANIFEST_TEMPORARY, &next_bytes)?;
+    }
+    let survey = Survey::take(disk, &folder)?;
+    survey.remove_temporaries(disk, &folder)?;
+    survey.remove_journals(disk, &folder)?;
+    // A journal that outlived the manifest would look like a run that was begun.
+    disk.sync_dir(&folder)?;
+    disk.remove_if_there(&folder.join(MANIFEST_NAME))?;
+    disk.0.remove_dir(&folder).map_err(|e| Error::io("remove folder", &folder, e))?;
+    disk.sync_dir(out)?;
+    Ok(Some(generation))
+}

@@ -1,0 +1,103 @@
+//! Plans of a later generation: shards behind those of a dataset, or some of its shards anew.
+
+use crate::error::{Error, Result};
+use crate::plan::{Fingerprint, Ids, Plan, PlanOptions, PlannedShard, refuse_too_many, room_for_shards};
+use sha2::{Digest, Sha256};
+use shardpack_format::{Manifest, Metadata};
+
+/// A record that stays when its shard is written anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptSample {
+    /// Its id, which it keeps.
+    pub sample_id: u64,
+    /// Size of its record.
+    pub record_bytes: u64,
+    /// CRC32 of its body.
+    pub crc32: u32,
+}
+
+impl Plan {
+    /// The same plan as an addition to a dataset: the shards are counted on from those of
+    /// `manifest`, and the samples from `first_id`.
+    ///
+    /// # Errors
+    /// `Limit` if a manifest cannot list so many shards; `Usage` if ids run out.
+    pub fn behind(mut self, manifest: &Manifest, first_id: u64) -> Result<Self> {
+        let limit = room_for_shards(&self.metadata)?;
+        let count = manifest.shards.len() as u64 + self.shards.len() as u64;
+        refuse_too_many(count, limit)?;
+        if first_id.checked_add(self.sample_count()).is_none() {
+            return Err(Error::usage(
+                "sample ids of the dataset",
+                "room for more below 2^64",
+                first_id.to_string(),
+                "",
+            ));
+        }
+        let internal = || Error::internal("shards of a dataset", u32::MAX, count);
+        let first = u32::try_from(manifest.shards.len()).map_err(|_| internal())?;
+        for shard in &mut self.shards {
+            shard.number = shard.number.checked_add(first).ok_or_else(internal)?;
+        }
+        self.metadata.shards = Some(u32::try_from(count).map_err(|_| internal())?);
+        self.ids = Ids::From(first_id);
+        self.identity.inputs = follow(&self.identity.inputs, manifest, first_id)?;
+        self.identity.dataset_id = manifest.dataset_id;
+        Ok(self)
+    }
+
+    /// Writes these shards of a dataset anew, with these of their samples alone. The source counts
+    /// the samples through, in the order given.
+    ///
+    /// # Errors
+    /// `Usage` unless the shards are in order.
+    pub fn anew(manifest: &Manifest, metadata: Metadata, shards: &[(u32, Vec<KeptSample>)]) -> Result<Self> {
+        if !shards.is_sorted_by(|(a, _), (b, _)| a < b) {
+            return Err(Error::usage("shards to write anew", "in the order of their numbers", "another order", ""));
+        }
+        let count = shards.iter().map(|(_, samples)| samples.len()).sum::<usize>();
+        let too_many = |_| Error::internal("samples to write anew", u32::MAX, count);
+        let order: Vec<u32> = (0..u32::try_from(count).map_err(too_many)?).collect();
+        let (mut planned, mut ids, mut inputs, mut first) = (Vec::new(), Vec::new(), Sha256::new(), 0);
+        for (number, samples) in shards {
+            inputs.update(number.to_le_bytes());
+            inputs.update((samples.len() as u64).to_le_bytes());
+            for sample in samples {
+                inputs.update(sample.sample_id.to_le_bytes());
+                inputs.update(sample.crc32.to_le_bytes());
+                ids.push(sample.sample_id);
+            }
+            let bytes = samples.iter().fold(0_u64, |sum, sample| sum.saturating_add(sample.record_bytes));
+            let end = first + samples.len();
+            planned.push(PlannedShard {
+                number: *number,
+                samples: first..end,
+                source_bytes: bytes,
+                stored_bytes: bytes,
+            });
+            first = end;
+        }
+        let inputs = follow(&inputs.finalize().into(), manifest, 0)?;
+        let shards = u32::try_from(manifest.shards.len())
+            .map_err(|_| Error::internal("shards of a dataset", u32::MAX, manifest.shards.len()))?;
+        let identity = Fingerprint {
+            dataset_id: manifest.dataset_id,
+            options: PlanOptions { shuffle: None, ..PlanOptions::default() },
+            samples: count as u64,
+            inputs,
+            mtimes: [0; 32],
+        };
+        let metadata = Metadata { shards: Some(shards), ..metadata };
+        Ok(Self { identity, metadata, order, shards: planned, ids: Ids::Listed(ids) })
+    }
+}
+
+/// A digest of what a generation adds, and of the one that it follows: what was begun behind one
+/// generation is not continued behind another.
+fn follow(inputs: &[u8; 32], manifest: &Manifest, first_id: u64) -> Result<[u8; 32]> {
+    let mut digest = Sha256::new();
+    digest.update(inputs);
+    digest.update(Sha256::digest(manifest.encode()?));
+    digest.update(first_id.to_le_bytes());
+    Ok(digest.finalize().into())
+}

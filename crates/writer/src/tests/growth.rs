@@ -1,0 +1,297 @@
+//! Generations: what an addition and a removal leave, and that neither a crash nor a rival costs
+//! anything.
+
+use super::behaviour::options;
+use super::faults::run;
+use super::memory_fs::{Crash, Fault, MemoryFs};
+use super::source::{Numbers, Sum};
+use crate::fs::Disk;
+use crate::{Encoded, Error, Growth, KeptSample, Next, Outcome, Plan, Report, SampleSource, Tally as _, WriteOptions};
+use shardpack_format::{FOOTER_BYTES, Footer, Index, Limits, Manifest, Record};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+const OUT: &str = "/data/out";
+const FIRST: u64 = 40;
+
+/// Forty samples, and thirty that come later.
+fn sources() -> (Numbers, Numbers) {
+    let mut more = Numbers::new(30);
+    more.keys = (0..30).map(|n| format!("later/{n:04}.bin")).collect();
+    (Numbers::new(FIRST), more)
+}
+
+fn fresh() -> MemoryFs {
+    let fs = MemoryFs::new();
+    let (first, _) = sources();
+    run(&fs, &first.plan(20_000), &first, &options(1)).unwrap();
+    fs
+}
+
+/// The files of the dataset's own folder.
+fn held(fs: &MemoryFs) -> BTreeMap<String, Vec<u8>> {
+    fs.files_in(Path::new(OUT))
+}
+
+fn parse(files: &BTreeMap<String, Vec<u8>>, name: &str) -> Manifest {
+    Manifest::parse(&files[name], &Limits::default()).unwrap()
+}
+
+/// Adds the thirty.
+fn add(fs: &MemoryFs, source: &Numbers, options: &WriteOptions<'_>) -> crate::Result<Report> {
+    let growth = Growth::take_on(Disk(fs), Path::new(OUT))?;
+    // As a caller finds by the keys.
+    if growth.manifest().samples == FIRST + 30 {
+        return Err(Error::refused("done", ""));
+    }
+    let plan = source.plan(20_000).behind(growth.manifest(), FIRST)?;
+    let kept = (0..).zip(&growth.manifest().shards).map(|(number, _)| (number, Sum(1.0))).collect();
+    growth.write(&plan, source, Next { kept, fidelity: &Sum::fidelity }, options)
+}
+
+/// The same, until it is in place.
+fn add_at_last(fs: &MemoryFs) {
+    match add(fs, &sources().1, &options(1)) {
+        Ok(_) => {}
+        Err(Error::Refused { what, .. }) if what == "done" => {}
+        Err(error) => panic!("cannot go on: {error}"),
+    }
+}
+
+/// Keys and ids of every sample of a generation. Checks that they are unique, and that the shards
+/// are the manifest's.
+fn samples(files: &BTreeMap<String, Vec<u8>>, manifest: &Manifest) -> BTreeMap<String, u64> {
+    let (mut found, mut ids) = (BTreeMap::new(), BTreeSet::new());
+    for (number, shard) in (0..).zip(&manifest.shards) {
+        let bytes = &files[&shard.name];
+        let footer_at = bytes.len() - usize::try_from(FOOTER_BYTES).unwrap();
+        let footer = Footer::parse(&bytes[footer_at..], shard.bytes, &Limits::default()).unwrap();
+        assert_eq!(footer.crc32(), shard.footer_crc32);
+        assert_eq!((footer.identity.shard_number, footer.identity.dataset_id), (number, manifest.dataset_id));
+        let index_at = usize::try_from(footer.index_offset).unwrap();
+        let index = Index::parse(bytes[index_at..footer_at].to_vec(), &footer, &Limits::default()).unwrap();
+        assert!(manifest.has_shards(index.metadata().shards.unwrap()));
+        for row in (0..index.len()).map(|i| index.row(i).unwrap()) {
+            let record = Record::parse(&bytes[usize::try_from(row.offset).unwrap()..], &Limits::default()).unwrap();
+            assert_eq!(record.frame.shard_number, number);
+            assert!(ids.insert(record.frame.sample_id));
+            assert_eq!(found.insert(record.key.to_owned(), record.frame.sample_id), None);
+        }
+    }
+    assert_eq!(found.len() as u64, manifest.samples);
+    found
+}
+
+#[test]
+fn an_addition_changes_no_byte_of_what_was_there() {
+    let fs = fresh();
+    let before = held(&fs);
+    let report = add(&fs, &sources().1, &options(2)).unwrap();
+    assert_eq!((report.outcome, report.samples), (Outcome::Complete, 30));
+    let after = held(&fs);
+    for (name, bytes) in before.iter().filter(|(name, _)| *name != "manifest.json") {
+        assert_eq!(after.get(name), Some(bytes), "{name}");
+    }
+    assert_eq!(after["manifest-0001.json"], before["manifest.json"]);
+    assert_eq!(after["manifest-0002.json"], after["manifest.json"]);
+    let (old, new) = (parse(&after, "manifest-0001.json"), parse(&after, "manifest.json"));
+    assert_eq!((old.generation(), new.generation()), (1, 2));
+    assert_eq!(new.shards[..old.shards.len()], old.shards[..]);
+    assert_eq!(new.shard_recipe(), old.recipe);
+    let names = after.keys().filter(|name| !name.starts_with("manifest")).collect::<Vec<_>>();
+    assert_eq!(names, new.shards.iter().map(|shard| &shard.name).collect::<Vec<_>>(), "nothing else is left");
+    let (of_old, of_new) = (samples(&after, &old), samples(&after, &new));
+    assert!(of_old.iter().all(|(key, id)| of_new.get(key) == Some(id)));
+    assert_eq!(of_new["later/0007.bin"], FIRST + 7);
+}
+
+#[test]
+fn the_same_addition_gives_the_same_bytes_whatever_the_threads() {
+    let [one, four] = [1, 4].map(|threads| {
+        let fs = fresh();
+        add(&fs, &sources().1, &options(threads)).unwrap();
+        held(&fs)
+    });
+    assert_eq!(one, four);
+}
+
+#[test]
+fn a_crash_at_any_moment_leaves_the_old_generation_or_the_new_one() {
+    let start = fresh();
+    let before = held(&start);
+    let done = start.with_fault(Fault::None, None);
+    add(&done, &sources().1, &options(1)).unwrap();
+    let expected = held(&done);
+    for crash in [Crash::NothingSurvives, Crash::NamesSurvive, Crash::Random(1), Crash::Random(2)] {
+        for k in 1.. {
+            let fs = start.with_fault(Fault::CrashAt(k), None);
+            let result = add(&fs, &sources().1, &options(2));
+            if !fs.was_hit() {
+                result.unwrap();
+                assert!(k > 20, "{k}");
+                break;
+            }
+            let fs = fs.after(crash);
+            let files = held(&fs);
+            let newest = &files["manifest.json"];
+            assert!(newest == &before["manifest.json"] || newest == &expected["manifest.json"], "{k} {crash:?}");
+            let there = samples(&files, &parse(&files, "manifest.json"));
+            assert!(there.len() == 40 || there.len() == 70);
+            if let Some(first) = files.get("manifest-0001.json") {
+                assert_eq!(first, &before["manifest.json"], "{k} {crash:?}");
+            }
+            add_at_last(&fs);
+            assert!(held(&fs) == expected, "{k} {crash:?}: {:?}", held(&fs).keys());
+            assert!(fs.files().len() == expected.len(), "{k} {crash:?}: {:?}", fs.files().keys());
+        }
+    }
+}
+
+#[test]
+fn what_was_begun_is_not_mixed_with_something_else() {
+    let fs = fresh();
+    let (_, mut later) = sources();
+    later.fail = Some(29);
+    // The last sample of the last shard fails: some shards may be finished.
+    let tries = std::iter::repeat_with(|| add(&fs, &later, &options(1)).unwrap_err()).take(200);
+    let begun = tries.into_iter().any(|_| fs.files().keys().filter(|name| name.ends_with(".shard")).count() > 3);
+    assert!(begun, "{:?}", held(&fs).keys());
+    let mut other = Numbers::new(20);
+    other.keys = (0..20).map(|n| format!("other/{n}")).collect();
+    let error = add(&fs, &other, &options(1)).unwrap_err().to_string();
+    assert!(error.contains("unfinished") && error.contains("--force"), "{error}");
+    let report = add(&fs, &other, &WriteOptions { force: true, ..options(1) }).unwrap();
+    assert_eq!(report.samples, 20);
+    let files = held(&fs);
+    assert_eq!(samples(&files, &parse(&files, "manifest.json")).len(), 60);
+}
+
+#[test]
+fn two_at_once_do_not_mix() {
+    let fs = fresh();
+    let first = Growth::take_on(Disk(&fs), Path::new(OUT)).unwrap();
+    assert!(matches!(add(&fs, &sources().1, &options(1)), Err(Error::Locked { .. })));
+    drop(first);
+    add(&fs, &sources().1, &options(1)).unwrap();
+}
+
+#[test]
+fn packing_again_over_later_generations_is_refused_and_force_leaves_nothing_of_them() {
+    let fs = fresh();
+    add(&fs, &sources().1, &options(1)).unwrap();
+    remove(&fs, "class0/0003.bin");
+    let (first, _) = sources();
+    let error = run(&fs, &first.plan(20_000), &first, &options(1)).unwrap_err().to_string();
+    assert!(error.contains("generation 3") && error.contains("shardpack add"), "{error}");
+    let expected = held(&fresh());
+    run(&fs, &first.plan(20_000), &first, &WriteOptions { force: true, ..options(1) }).unwrap();
+    assert_eq!(held(&fs), expected);
+}
+
+/// The records of a shard without one.
+struct Rest {
+    keys: Vec<String>,
+    records: Vec<Vec<u8>>,
+}
+
+impl SampleSource for Rest {
+    type Tally = Sum;
+    type Error = shardpack_format::Error;
+
+    fn key(&self, sample: u64) -> Cow<'_, str> {
+        self.keys[usize::try_from(sample).unwrap()].as_str().into()
+    }
+
+    fn memory_bytes(&self, _: u64) -> u64 {
+        5000
+    }
+
+    fn encode(&self, sample: u64, _: u32, _: Vec<u8>) -> Result<Encoded<Sum>, Self::Error> {
+        let mut record = self.records[usize::try_from(sample).unwrap()].clone();
+        let (mut frame, scalars) = {
+            let parsed = Record::parse(&record, &Limits::default())?;
+            (parsed.frame, parsed.scalars.to_vec())
+        };
+        frame.renumber(&mut record, sample)?;
+        let source_bytes = frame.record_bytes;
+        Ok(Encoded::Record(crate::EncodedSample { record, frame, scalars, source_bytes, tally: Sum(1.0) }))
+    }
+}
+
+/// A generation without the sample `key`.
+fn remove(fs: &MemoryFs, key: &str) {
+    let growth = Growth::take_on(Disk(fs), Path::new(OUT)).unwrap();
+    let files = held(fs);
+    let mut rest = Rest { keys: Vec::new(), records: Vec::new() };
+    let (mut shards, mut kept) = (Vec::new(), BTreeMap::new());
+    let mut metadata = None;
+    for (number, shard) in (0..).zip(&growth.manifest().shards) {
+        let bytes = &files[&shard.name];
+        let footer_at = bytes.len() - usize::try_from(FOOTER_BYTES).unwrap();
+        let footer = Footer::parse(&bytes[footer_at..], shard.bytes, &Limits::default()).unwrap();
+        let index_at = usize::try_from(footer.index_offset).unwrap();
+        let index = Index::parse(bytes[index_at..footer_at].to_vec(), &footer, &Limits::default()).unwrap();
+        if !(0..index.len()).any(|i| index.key(i) == Some(key)) {
+            kept.insert(number, Sum(1.0));
+            continue;
+        }
+        metadata = Some(index.metadata().clone());
+        let mut stay = Vec::new();
+        for i in (0..index.len()).filter(|&i| index.key(i) != Some(key)) {
+            let row = index.row(i).unwrap();
+            let at = usize::try_from(row.offset).unwrap();
+            let length = usize::try_from(row.length.div_ceil(64) * 64).unwrap();
+            rest.keys.push(index.key(i).unwrap().to_owned());
+            rest.records.push(bytes[at..at + length].to_vec());
+            stay.push(KeptSample { sample_id: row.sample_id, record_bytes: row.length, crc32: row.crc32 });
+        }
+        shards.push((number, stay));
+    }
+    let plan = Plan::anew(growth.manifest(), metadata.unwrap(), &shards).unwrap();
+    growth.write(&plan, &rest, Next { kept, fidelity: &Sum::fidelity }, &options(2)).unwrap();
+}
+
+#[test]
+fn a_removal_writes_its_shard_anew_and_compacting_leaves_no_byte_of_the_old_one() {
+    let fs = fresh();
+    let before = held(&fs);
+    let old = parse(&before, "manifest.json");
+    remove(&fs, "class0/0003.bin");
+    let files = held(&fs);
+    let new = parse(&files, "manifest.json");
+    assert_eq!((new.generation(), new.samples), (2, FIRST - 1));
+    let (of_old, of_new) = (samples(&files, &old), samples(&files, &new));
+    assert!(of_old.contains_key("class0/0003.bin") && !of_new.contains_key("class0/0003.bin"));
+    assert!(of_new.iter().all(|(key, id)| of_old.get(key) == Some(id)));
+    let changed: Vec<_> = new.shards.iter().filter(|shard| !old.shards.contains(shard)).collect();
+    assert_eq!(changed.len(), 1);
+    assert!(changed[0].name.ends_with("-0002.shard"), "{}", changed[0].name);
+
+    let growth = Growth::take_on(Disk(&fs), Path::new(OUT)).unwrap();
+    let gone = growth.compact().unwrap();
+    assert_eq!((gone.generations, gone.shards.len()), (vec![1], 1));
+    drop(growth);
+    let needle = b"class0/0003.bin";
+    let has = |files: &BTreeMap<String, Vec<u8>>| {
+        files.values().any(|bytes| bytes.windows(needle.len()).any(|window| window == needle))
+    };
+    assert!(has(&files) && !has(&held(&fs)));
+    assert_eq!(samples(&held(&fs), &new), of_new);
+    // The number of a generation never comes again, nor does the name of a shard.
+    remove(&fs, of_new.keys().next().unwrap());
+    let newest = parse(&held(&fs), "manifest.json");
+    assert_eq!(newest.generation(), 3);
+    assert!(newest.shards.iter().all(|shard| !gone.shards.contains(&shard.name)));
+}
+
+#[test]
+fn compacting_waits_for_what_was_begun() {
+    let fs = fresh();
+    let (_, mut later) = sources();
+    later.fail = Some(0);
+    add(&fs, &later, &options(1)).unwrap_err();
+    let growth = Growth::take_on(Disk(&fs), Path::new(OUT)).unwrap();
+    let error = growth.compact().unwrap_err().to_string();
+    assert!(error.contains("interrupted"), "{error}");
+}
