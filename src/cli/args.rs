@@ -7,8 +7,9 @@ use super::bench::{
 };
 use super::report::args::ReportArgs;
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
+use crate::place::Destination;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -51,7 +52,7 @@ pub(super) enum Command {
 pub(super) struct PackArgs {
     /// Folder (or single file) to pack: class folders, a flat folder, or nested folders
     pub src: PathBuf,
-    /// Folder of the dataset to write
+    /// Folder of the dataset to write, or its URL in a store (s3://, gs://, az://)
     pub out: PathBuf,
     /// What SRC holds [default: told from the contents of the files]
     #[arg(long)]
@@ -175,6 +176,8 @@ pub(super) struct PackArgs {
     /// removed before the first new shard is begun
     #[arg(long, help_heading = "Output")]
     pub force: bool,
+    #[command(flatten)]
+    pub to: ToStore,
     /// Worker threads [default: all cores]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
@@ -212,11 +215,33 @@ pub(super) struct PlanArgs {
 /// stdout as well. Parts of different options are refused, and the option is named.
 #[derive(Debug, Args)]
 pub(super) struct MergeArgs {
-    /// Folder that holds the shards of all parts
+    /// Folder that holds the shards of all parts, or its URL
     pub out: PathBuf,
+    #[command(flatten)]
+    pub to: ToStore,
     /// One JSON object on stdout
     #[arg(long)]
     pub json: bool,
+}
+
+/// How a dataset is written to a store.
+#[derive(Debug, Args)]
+pub(super) struct ToStore {
+    /// With a URL as OUT: folder of this machine that holds up to three shards until the store has
+    /// them, and what a run that is stopped needs to go on [default: the folder for temporary files]
+    #[arg(long, value_name = "DIR", help_heading = "Object stores")]
+    pub spool: Option<PathBuf>,
+    /// With a URL as OUT: go on in the place of a run that was killed on another machine, or with
+    /// another spool. If that run lives after all, it stops
+    #[arg(long, help_heading = "Object stores")]
+    pub take_over: bool,
+}
+
+impl ToStore {
+    /// Where `out` is.
+    pub(super) fn destination(&self, out: &Path) -> Destination {
+        Destination { path: out.to_owned(), spool: self.spool.clone(), take_over: self.take_over }
+    }
 }
 
 /// Show what a dataset is: fields, classes, shapes, sizes, recipe, fidelity, shards.

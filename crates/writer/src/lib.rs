@@ -9,6 +9,7 @@
 //!   an earlier run of the same plan stopped, and writes the same bytes whatever the number of
 //!   threads and interruptions.
 //! - [`Claim`]: reserves a folder for a program that does not know its samples yet.
+//! - [`Bucket`]: a place in an object store, for each of them.
 //! - [`merge`]: joins the parts that several machines wrote into one folder.
 //!
 //! **What is promised.** A final name holds a complete shard that has reached the disk, or nothing;
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
+mod bucket;
 mod claim;
 mod commit;
 mod error;
@@ -33,6 +35,7 @@ mod lock;
 mod lock_file;
 mod lock_name;
 mod merge;
+mod objects;
 mod options;
 mod permutation;
 mod pipeline;
@@ -46,9 +49,12 @@ mod tests;
 mod unfinished;
 mod write;
 
+pub use bucket::Bucket;
 pub use claim::Claim;
 pub use error::{Error, Result};
+pub use fs::Ends;
 pub use merge::merge;
+pub use objects::{Objects, Output};
 pub use options::{Part, WriteOptions};
 pub use plan::{Plan, PlanOptions, PlanSample};
 pub use report::{Outcome, Progress, Report, SkippedSample};

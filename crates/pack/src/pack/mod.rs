@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_array::{ArrayOptions, EncodeError, Trial};
 use shardpack_format::Schema;
-use shardpack_writer::{Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset};
+use shardpack_writer::{Output, Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -102,25 +102,31 @@ pub struct Planned<'a> {
     pub threads: usize,
 }
 
-/// Packs `src` into a dataset in the folder `out`.
+/// Packs `src` into a dataset in the folder `out`, or in a [`shardpack_writer::Bucket`].
 ///
 /// # Errors
 /// If source and output overlap, if anything in the source cannot be packed (under the policy to
 /// stop), if the options do not fit the values, or if the dataset cannot be written. Finished
 /// shards stay, and the same call continues from there.
-pub fn pack(src: &Path, out: &Path, options: &PackOptions, hooks: &Hooks<'_>) -> anyhow::Result<PackReport> {
-    refuse_overlap(src, out)?;
+pub fn pack(
+    src: &Path,
+    out: impl Into<Output>,
+    options: &PackOptions,
+    hooks: &Hooks<'_>,
+) -> anyhow::Result<PackReport> {
+    let out = out.into();
+    refuse_overlap(src, out.folder())?;
     options.arrays.check()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads).build()?;
     let listing = pool.install(|| sources::enumerate(src, &options.source))?;
     drop(pool);
-    pack_listing(&listing, out, options, hooks)
+    pack_listing(&listing, &out, options, hooks)
 }
 
 /// Packs what was listed. As [`pack`], but the caller sees to it that `out` is not in the source.
 pub(crate) fn pack_listing(
     listing: &Listing,
-    out: &Path,
+    out: &Output,
     options: &PackOptions,
     hooks: &Hooks<'_>,
 ) -> anyhow::Result<PackReport> {
@@ -152,7 +158,7 @@ pub(crate) fn pack_listing(
 
 #[allow(clippy::too_many_arguments, reason = "the two kinds of sources meet here, and nowhere else")]
 fn run<S: SampleSource>(
-    out: &Path,
+    out: &Output,
     listing: &Listing,
     metadata: anyhow::Result<shardpack_format::Metadata>,
     stored: &[u64],
@@ -181,7 +187,7 @@ fn run<S: SampleSource>(
         on_progress: Some(hooks.on_progress),
         cancel: Some(hooks.cancel),
     };
-    let report = write_dataset(out, &plan, source, &write)?;
+    let report = write_dataset(out.clone(), &plan, source, &write)?;
     let idle = options.part.and_then(|part| idle_parts(part.count(), plan.shard_count()));
     let notes = listing.notes.iter().cloned().chain(idle).chain(report.notes.iter().cloned()).collect();
     Ok(PackReport {
