@@ -34,10 +34,10 @@ pub fn open(path: &Path, options: &DatasetOptions, settings: &Settings) -> Resul
 ///
 /// # Errors
 /// As [`open`], and as [`shardpack_reader::verify`].
-pub fn verify(path: &Path, options: &VerifyOptions<'_>) -> Result<VerifyReport> {
-    match url(path, &[])? {
+pub fn verify(path: &Path, options: &VerifyOptions<'_>, settings: &Settings) -> Result<VerifyReport> {
+    match url(path, settings)? {
         None => shardpack_reader::verify(path, options),
-        Some(url) => remote::verify(&url, options),
+        Some(url) => remote::verify(&url, options, settings),
     }
 }
 
@@ -151,8 +151,8 @@ mod remote {
         shardpack_store::open(url, dataset, &options(settings)?)
     }
 
-    pub(super) fn verify(url: &str, verify: &VerifyOptions<'_>) -> Result<VerifyReport> {
-        shardpack_store::verify(url, verify, &options(&[])?)
+    pub(super) fn verify(url: &str, verify: &VerifyOptions<'_>, settings: &Settings) -> Result<VerifyReport> {
+        shardpack_store::verify(url, verify, &options(settings)?)
     }
 }
 
@@ -177,7 +177,7 @@ mod remote {
         Err(off())
     }
 
-    pub(super) fn verify(_: &str, _: &VerifyOptions<'_>) -> Result<VerifyReport> {
+    pub(super) fn verify(_: &str, _: &VerifyOptions<'_>, _: &Settings) -> Result<VerifyReport> {
         Err(off())
     }
 }

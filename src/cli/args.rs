@@ -8,6 +8,7 @@ use super::bench::{
 use super::report::args::ReportArgs;
 use super::units::{parse_bytes, parse_part, parse_spatial, parse_target, parse_threads};
 use crate::place::Destination;
+use anyhow::Context;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::{Path, PathBuf};
 
@@ -224,6 +225,30 @@ pub(super) struct MergeArgs {
     pub json: bool,
 }
 
+/// How a dataset is read from a store.
+#[derive(Debug, Default, Args)]
+pub(super) struct FromStore {
+    /// With a URL: folder of this machine that keeps what was read, for all processes
+    #[arg(long, value_name = "DIR", help_heading = "Object stores")]
+    pub cache: Option<PathBuf>,
+    /// Most bytes in that folder [default: 100GB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, requires = "cache", help_heading = "Object stores")]
+    pub cache_bytes: Option<u64>,
+}
+
+impl FromStore {
+    /// The same as options of the store.
+    pub(super) fn settings(&self) -> anyhow::Result<Vec<(String, String)>> {
+        let mut settings = Vec::new();
+        if let Some(folder) = &self.cache {
+            let folder = folder.to_str().with_context(|| format!("cache: expected UTF-8, found {folder:?}"))?;
+            settings.push(("cache".to_owned(), folder.to_owned()));
+        }
+        settings.extend(self.cache_bytes.map(|bytes| ("cache_bytes".to_owned(), bytes.to_string())));
+        Ok(settings)
+    }
+}
+
 /// How a dataset is written to a store.
 #[derive(Debug, Args)]
 pub(super) struct ToStore {
@@ -249,6 +274,8 @@ impl ToStore {
 pub(super) struct InspectArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// Largest record or decoded field to accept
     #[arg(long, value_name = "SIZE", default_value = "4GiB", value_parser = parse_bytes)]
     pub max_record: u64,
@@ -275,6 +302,8 @@ pub(super) struct InspectArgs {
 pub(super) struct VerifyArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// Also decode every field
     #[arg(long)]
     pub deep: bool,
@@ -304,6 +333,8 @@ pub(super) struct VerifyArgs {
 pub(super) struct UnpackArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// Folder to write to. Existing files are never overwritten: a file with the same content is
     /// skipped, one with other content is an error
     pub dir: PathBuf,
@@ -330,6 +361,8 @@ Examples:
 pub(super) struct LsArgs {
     /// Folder of a dataset, its manifest, a lone shard, or a URL
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// Only keys that match this pattern: `*` and `?` stand for any characters, `/` included
     #[arg(long, value_name = "PATTERN")]
     pub keys: Option<String>,
@@ -354,6 +387,8 @@ pub(super) struct LsArgs {
 pub(super) struct CatArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// Key of the sample, or its index in stored order
     pub sample: String,
     /// Field to write [default: the picture or the cube]
@@ -398,6 +433,8 @@ pub(super) struct SalvageArgs {
 pub(super) struct BenchArgs {
     /// Folder of a dataset, its manifest, or a lone shard
     pub dataset: PathBuf,
+    #[command(flatten)]
+    pub from: FromStore,
     /// How to load pictures: `full` (all pixels), `raw` (the stored bytes), `rrcN` (a random part,
     /// scaled to N × N pixels and mirrored at random, as in training), `centerN` (scaled to a
     /// shorter side of 8/7 N, then the centre N × N pixels, as in evaluation), `resizeN`; HxW for

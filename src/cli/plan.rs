@@ -32,7 +32,9 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<Outcome> {
 
 /// The options of `pack`, without those that say how one run goes.
 pub(super) fn options(args: &PlanArgs) -> anyhow::Result<PackOptions> {
-    for (given, flag) in [(args.pack.part.is_some(), "--part"), (args.pack.force, "--force"), (args.pack.to.take_over, "--take-over")] {
+    for (given, flag) in
+        [(args.pack.part.is_some(), "--part"), (args.pack.force, "--force"), (args.pack.to.take_over, "--take-over")]
+    {
         if given {
             bail!("`{flag}` has no effect on a plan: it is for `pack`");
         }

@@ -139,21 +139,27 @@ impl Inner {
     /// run holds it, or one of those.
     fn claim(&self, name: &str, token: &str, text: &str) -> io::Result<bool> {
         let is_dead = |text: &str| self.take_over || text.ends_with(&format!("(spool {token})"));
-        if !self.objects.create(name, text.as_bytes())? {
+        if !self.objects.create(name, text.as_bytes()).map_err(no_bucket)? {
             let Some(old) = self.read_claim(name)? else { return Ok(false) };
             if !is_dead(&old) || !self.objects.exchange(name, old.as_bytes(), text.as_bytes())? {
                 return Ok(false);
             }
         }
         // Only now: of two that exclude each other, at least one sees the other.
+        let alone = self.exclude(name, is_dead);
+        if !matches!(alone, Ok(true)) {
+            self.objects.remove(name)?;
+        }
+        alone
+    }
+
+    /// Removes claims of dead runs that the claim `name` excludes. False if one is not dead.
+    fn exclude(&self, name: &str, is_dead: impl Fn(&str) -> bool) -> io::Result<bool> {
         for other in self.objects.list()?.iter().filter(|other| excludes(name, other)) {
             match self.read_claim(other)? {
                 Some(old) if is_dead(&old) => self.objects.remove(other)?,
                 None => {}
-                Some(_) => {
-                    self.objects.remove(name)?;
-                    return Ok(false);
-                }
+                Some(_) => return Ok(false),
             }
         }
         Ok(true)
@@ -338,9 +344,18 @@ impl Fs for Bucket {
         if mode == LockMode::Exclusive {
             let token = self.0.token().map_err(|e| in_spool(e, &self.0.spool))?;
             let text = format!("{} (spool {token})", text.trim());
-            if !self.0.claim(name, &token, &text)? {
-                held.claim = Claim::Refused;
-                return Ok(None);
+            match self.0.claim(name, &token, &text) {
+                Ok(true) => {}
+                Ok(false) => {
+                    held.claim = Claim::Refused;
+                    return Ok(None);
+                }
+                Err(e) => {
+                    if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) {
+                        held.claim = Claim::Refused;
+                    }
+                    return Err(e);
+                }
             }
             self.0.claims.lock().unwrap_or_else(PoisonError::into_inner).push((name.to_owned(), text.clone()));
             held.claim = Claim::Held(text);
@@ -386,6 +401,16 @@ fn check_own(spool: &Path) -> io::Result<()> {
 /// An error of a file whose path the caller does not know.
 fn in_spool(error: io::Error, path: &Path) -> io::Error {
     io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))
+}
+
+/// Says of an object that could not be made that its bucket is missing.
+fn no_bucket(error: io::Error) -> io::Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            io::Error::new(ErrorKind::NotFound, "there is no such bucket or container\nhint: make it first")
+        }
+        _ => error,
+    }
 }
 
 /// Says what to do about an object that could not be sent.

@@ -129,11 +129,7 @@ impl Collector {
     /// `Writer` if the folder cannot be used: it holds other files, or a dataset that
     /// `options.force` does not allow to replace, or another collector is using it. `Format` and
     /// `Usage` if the options contradict each other; `Io`.
-    pub fn open(
-        out: impl Into<Output>,
-        schema: Option<Vec<(String, Kind)>>,
-        options: CollectOptions,
-    ) -> Result<Self> {
+    pub fn open(out: impl Into<Output>, schema: Option<Vec<(String, Kind)>>, options: CollectOptions) -> Result<Self> {
         let out = out.into();
         options.arrays.check()?;
         if options.threads == 0 {

@@ -33,7 +33,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use shardpack_array::{ArrayOptions, EncodeError, Trial};
 use shardpack_format::Schema;
-use shardpack_writer::{Output, Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset};
+use shardpack_writer::{
+    Output, Plan, PlanOptions, PlanSample, Progress, Report, SampleSource, WriteOptions, write_dataset,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
